@@ -1,0 +1,89 @@
+//! blart's `TreeMap`: an adaptive radix tree for one thread.
+
+use crate::peer::{only_session, visit_values};
+use crate::{Peer, Session, Source, Text};
+use blart::{AsBytes, TreeMap};
+
+/// See the module. Keys are big-endian bytes, or strings with their NUL byte, as no key may be a
+/// prefix of another.
+pub struct Blart<K>(TreeMap<K, u64>);
+
+/// A key as blart wants it.
+pub trait BlartKey: Copy + AsBytes + Send + Sync + 'static {}
+impl BlartKey for [u8; 8] {}
+impl BlartKey for &'static [u8] {}
+
+/// Which blart key stands for a key of the lab.
+pub trait BlartSource: Source {
+    /// The key as blart wants it.
+    type Bytes: BlartKey;
+    /// Converts the key.
+    fn prefix_free(self) -> Self::Bytes;
+}
+
+impl BlartSource for u64 {
+    type Bytes = [u8; 8];
+
+    fn prefix_free(self) -> [u8; 8] {
+        self.to_be_bytes()
+    }
+}
+
+impl BlartSource for Text {
+    type Bytes = &'static [u8];
+
+    fn prefix_free(self) -> &'static [u8] {
+        self.terminated()
+    }
+}
+
+impl<S: BlartSource> Peer<S> for Blart<S::Bytes> {
+    type Key = S::Bytes;
+    type Session<'p> = &'p mut TreeMap<S::Bytes, u64>;
+
+    fn new() -> Self {
+        Blart(TreeMap::new())
+    }
+
+    fn key(source: S) -> Result<S::Bytes, &'static str> {
+        Ok(source.prefix_free())
+    }
+
+    fn sessions(&mut self, count: usize) -> Vec<&mut TreeMap<S::Bytes, u64>> {
+        only_session(&mut self.0, count)
+    }
+}
+
+impl<K: BlartKey> Session for &mut TreeMap<K, u64> {
+    type Key = K;
+    type Guard = ();
+
+    fn pin(&self) {}
+
+    #[inline]
+    fn get(&mut self, (): &(), key: K) -> Option<u64> {
+        TreeMap::get(self, &key).copied()
+    }
+
+    #[inline]
+    fn insert(&mut self, (): &(), key: K, value: u64) {
+        if self.try_insert(key, value).is_err() {
+            unreachable!("keys with a terminator are no prefixes of each other");
+        }
+    }
+
+    #[inline]
+    fn update(&mut self, (): &(), key: K, value: u64) -> bool {
+        self.get_mut(&key).map(|stored| *stored = value).is_some()
+    }
+
+    #[inline]
+    fn remove(&mut self, (): &(), key: K) -> bool {
+        TreeMap::remove(self, &key).is_some()
+    }
+
+    #[inline]
+    fn scan(&mut self, (): &(), start: K, limit: usize, visit: impl FnMut(u64)) -> usize {
+        visit_values(self.range(start..).map(|(_, value)| *value), limit, visit)
+    }
+}

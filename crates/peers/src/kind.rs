@@ -1,0 +1,128 @@
+//! The closed list of peers, and the one place that chooses among them.
+
+use crate::blart::Blart;
+use crate::btreemap::StdBTreeMap;
+use crate::congee::Congee;
+use crate::dashmap::Dashmap;
+use crate::ferntree::Ferntree;
+use crate::indexset::Indexset;
+use crate::masstree::Masstree;
+use crate::papaya::Papaya;
+use crate::scc::Scc;
+use crate::skiplist::Skiplist;
+use crate::{Peer, Source, Text};
+
+/// A peer by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(
+    missing_docs,
+    reason = "named after the crates, each described in its module"
+)]
+pub enum PeerKind {
+    BTreeMap,
+    Congee,
+    Blart,
+    Ferntree,
+    Indexset,
+    Masstree,
+    Scc,
+    Skiplist,
+    Papaya,
+    Dashmap,
+}
+
+/// What is done with a map once it has been chosen, compiled for each map.
+pub trait Visitor<S: Source> {
+    /// What comes of it.
+    type Output;
+
+    /// Called with the map as a type.
+    fn visit<P: Peer<S>>(self) -> Self::Output;
+}
+
+impl PeerKind {
+    /// All peers, ordered maps first.
+    pub const ALL: [PeerKind; 10] = [
+        PeerKind::BTreeMap,
+        PeerKind::Congee,
+        PeerKind::Blart,
+        PeerKind::Ferntree,
+        PeerKind::Indexset,
+        PeerKind::Masstree,
+        PeerKind::Scc,
+        PeerKind::Skiplist,
+        PeerKind::Papaya,
+        PeerKind::Dashmap,
+    ];
+
+    /// The name that command lines and reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            PeerKind::BTreeMap => "btreemap",
+            PeerKind::Congee => "congee",
+            PeerKind::Blart => "blart",
+            PeerKind::Ferntree => "ferntree",
+            PeerKind::Indexset => "indexset",
+            PeerKind::Masstree => "masstree",
+            PeerKind::Scc => "scc",
+            PeerKind::Skiplist => "crossbeam-skiplist",
+            PeerKind::Papaya => "papaya",
+            PeerKind::Dashmap => "dashmap",
+        }
+    }
+
+    /// The peer of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|peer| peer.name() == name)
+    }
+
+    /// Whether threads may share the map.
+    pub fn is_shared(self) -> bool {
+        !matches!(
+            self,
+            PeerKind::BTreeMap | PeerKind::Blart | PeerKind::Indexset
+        )
+    }
+
+    /// Whether the map keeps its keys in order, and so has scans.
+    pub fn is_ordered(self) -> bool {
+        !matches!(self, PeerKind::Papaya | PeerKind::Dashmap)
+    }
+
+    /// Whether the map takes strings as keys.
+    pub fn takes_text(self) -> bool {
+        self != PeerKind::Congee
+    }
+
+    /// Calls `visitor` with the map for keys of 8 bytes.
+    pub fn visit_words<V: Visitor<u64>>(self, visitor: V) -> V::Output {
+        match self {
+            PeerKind::BTreeMap => visitor.visit::<StdBTreeMap<u64>>(),
+            PeerKind::Congee => visitor.visit::<Congee>(),
+            PeerKind::Blart => visitor.visit::<Blart<[u8; 8]>>(),
+            PeerKind::Ferntree => visitor.visit::<Ferntree<u64>>(),
+            PeerKind::Indexset => visitor.visit::<Indexset<u64>>(),
+            PeerKind::Masstree => visitor.visit::<Masstree>(),
+            PeerKind::Scc => visitor.visit::<Scc<u64>>(),
+            PeerKind::Skiplist => visitor.visit::<Skiplist<u64>>(),
+            PeerKind::Papaya => visitor.visit::<Papaya<u64>>(),
+            PeerKind::Dashmap => visitor.visit::<Dashmap<u64>>(),
+        }
+    }
+
+    /// Calls `visitor` with the map for strings; `None` if there is none.
+    pub fn visit_text<V: Visitor<Text>>(self, visitor: V) -> Option<V::Output> {
+        Some(match self {
+            PeerKind::BTreeMap => visitor.visit::<StdBTreeMap<Text>>(),
+            PeerKind::Congee => return None,
+            PeerKind::Blart => visitor.visit::<Blart<&'static [u8]>>(),
+            PeerKind::Ferntree => visitor.visit::<Ferntree<&'static str>>(),
+            PeerKind::Indexset => visitor.visit::<Indexset<Text>>(),
+            PeerKind::Masstree => visitor.visit::<Masstree>(),
+            PeerKind::Scc => visitor.visit::<Scc<Text>>(),
+            PeerKind::Skiplist => visitor.visit::<Skiplist<Text>>(),
+            PeerKind::Papaya => visitor.visit::<Papaya<Text>>(),
+            PeerKind::Dashmap => visitor.visit::<Dashmap<Text>>(),
+        })
+    }
+}

@@ -1,0 +1,28 @@
+//! Other people's maps behind one trait, so that the lab can measure them beside Nearfield.
+//!
+//! Every map is used through the calls its documentation recommends for speed, and no call in a
+//! hot loop goes through a pointer: [`PeerKind`] chooses a map once, and calls a [`Visitor`] that
+//! is compiled for that map. `docs/benchmarks.md` lists each peer with its configuration and what
+//! it does not do.
+//!
+//! Keys are either `u64` or [`Text`]; values are `u64`.
+
+#![forbid(unsafe_code)]
+
+mod blart;
+mod btreemap;
+mod congee;
+mod dashmap;
+mod ferntree;
+mod indexset;
+mod kind;
+mod masstree;
+mod papaya;
+mod peer;
+mod scc;
+mod skiplist;
+mod source;
+
+pub use kind::{PeerKind, Visitor};
+pub use peer::{Peer, Session};
+pub use source::{Source, Text};
