@@ -1,0 +1,143 @@
+//! Small key sets for tests, the same for the same seed.
+//!
+//! Each kind of keys is chosen for a shape that an index can get wrong: keys that are prefixes of
+//! each other, the ends of the key space, prefixes that end just before or after a multiple of
+//! eight bytes.
+
+mod bytes;
+mod words;
+
+pub use bytes::ByteKeys;
+pub use words::WordKeys;
+
+use nearfield_core::Form;
+use rand::seq::IndexedRandom;
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+
+/// The generator behind everything random in this crate: small, fast, and the same everywhere.
+pub type Random = rand::rngs::Xoshiro256PlusPlus;
+
+/// A form of entries that tests can make up, simplify and print.
+///
+/// A *sealed* value carries a number in such a way that a value put together from two others
+/// does not open.
+pub trait Sample: Form + Eq {
+    /// The kinds of key sets.
+    type Kind: Copy + Debug + Send + Sync + 'static;
+    /// All kinds of key sets.
+    const KINDS: &'static [Self::Kind];
+
+    /// Makes up distinct keys, in no order: `count` of them, or fewer where the kind has fewer.
+    fn keys(kind: Self::Kind, count: usize, random: &mut Random) -> Vec<Self::OwnedKey>;
+    /// A key close to `key` in the order or in shape, perhaps `key` itself.
+    fn near(key: Self::Key<'_>, random: &mut Random) -> Self::OwnedKey;
+    /// A key that every index refuses, where the form has such keys.
+    fn oversized_key(random: &mut Random) -> Option<Self::OwnedKey>;
+    /// Makes up a value.
+    fn any_value(random: &mut Random) -> Self::OwnedValue;
+
+    /// The length of a key in bytes.
+    fn key_bytes(key: Self::Key<'_>) -> usize;
+    /// The length of a value in bytes.
+    fn value_bytes(value: Self::Value<'_>) -> usize;
+
+    /// The sealed value of a number below 2⁴⁰.
+    fn seal(number: u64) -> Self::OwnedValue;
+    /// The number of a sealed value, or `None` if the value is not one.
+    fn open(value: Self::Value<'_>) -> Option<u64>;
+
+    /// Simpler keys to try in place of `key` while shrinking; `rank` is the position of the key
+    /// among those in use.
+    fn simpler_keys(key: &Self::OwnedKey, rank: usize) -> Vec<Self::OwnedKey>;
+    /// Simpler values, as [`simpler_keys`](Sample::simpler_keys).
+    fn simpler_values(value: &Self::OwnedValue, rank: usize) -> Vec<Self::OwnedValue>;
+    /// A key as Rust source.
+    fn show_key(key: Self::Key<'_>) -> String;
+    /// A value as Rust source.
+    fn show_value(value: Self::Value<'_>) -> String;
+}
+
+/// One of some choices.
+pub(crate) fn choose<'a, T>(choices: &'a [T], random: &mut Random) -> &'a T {
+    choices.choose(random).expect("there are choices")
+}
+
+/// Calls `draw` until it has made up `count` distinct keys or seems to have run out of them.
+fn distinct<K: Ord + Clone>(count: usize, mut draw: impl FnMut() -> K) -> Vec<K> {
+    let mut seen = BTreeSet::new();
+    let mut keys = Vec::with_capacity(count);
+    for _ in 0..count * 4 {
+        if keys.len() == count {
+            break;
+        }
+        let key = draw();
+        if seen.insert(key.clone()) {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+const SEAL_BITS: u32 = 24;
+
+/// Appends check bits to a number below 2⁴⁰.
+fn seal_word(number: u64) -> u64 {
+    assert!(
+        number >> (64 - SEAL_BITS) == 0,
+        "{number} is too great to seal"
+    );
+    number << SEAL_BITS | scramble(number) >> (64 - SEAL_BITS)
+}
+
+fn open_word(word: u64) -> Option<u64> {
+    let number = word >> SEAL_BITS;
+    (seal_word(number) == word).then_some(number)
+}
+
+/// Spreads the bits of a number (the finisher of MurmurHash3).
+fn scramble(number: u64) -> u64 {
+    let mut bits = number ^ 0x9e37_79b9_7f4a_7c15;
+    bits = (bits ^ bits >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    bits = (bits ^ bits >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    bits ^ bits >> 33
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_core::{Bytes, Words};
+    use rand::SeedableRng;
+
+    fn keys_are_distinct_and_repeatable<F: Sample>() {
+        for &kind in F::KINDS {
+            let keys = F::keys(kind, 100, &mut Random::seed_from_u64(7));
+            assert_eq!(keys, F::keys(kind, 100, &mut Random::seed_from_u64(7)));
+            assert!(!keys.is_empty(), "{kind:?} has no keys");
+            assert_eq!(keys.len(), keys.iter().collect::<BTreeSet<_>>().len());
+            for key in &keys {
+                assert!(F::key_bytes(F::key(key)) <= nearfield_core::MAX_KEY_BYTES);
+            }
+        }
+    }
+
+    #[test]
+    fn keys_are_distinct_and_repeatable_in_both_forms() {
+        keys_are_distinct_and_repeatable::<Words>();
+        keys_are_distinct_and_repeatable::<Bytes>();
+    }
+
+    #[test]
+    fn a_sealed_value_opens_and_a_torn_one_does_not() {
+        for number in (0..5000).chain([(1 << 40) - 1]) {
+            assert_eq!(Words::open(Words::seal(number)), Some(number));
+            assert_eq!(Words::open(Words::seal(number) ^ 1 << 30), None);
+            let mut sealed = Bytes::seal(number);
+            assert_eq!(Bytes::open(&sealed), Some(number));
+            let end = sealed.len() - 1;
+            assert_eq!(Bytes::open(&sealed[..end]), None);
+            sealed[end] ^= 1;
+            assert_eq!(Bytes::open(&sealed), None);
+        }
+    }
+}

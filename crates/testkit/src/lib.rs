@@ -1,0 +1,25 @@
+//! The tests that every index of Nearfield has to pass, and what they are made of.
+//!
+//! - [`model`]: an index, on its own, does what a `BTreeMap` does.
+//! - [`history`], [`linearizability`]: what threads have done, and whether it can be ordered.
+//! - [`keys`]: small key sets with difficult shapes.
+//!
+//! ```
+//! use nearfield_core::{Bytes, Words};
+//! use nearfield_testkit::model::{self, Reference};
+//!
+//! model::check::<Words, _>(10, |_seed| Reference::new());
+//! model::check::<Bytes, _>(10, |_seed| Reference::new());
+//! ```
+//!
+//! A test that fails prints the command that replays its seed. `NEARFIELD_SEEDS=20000` in the
+//! environment runs that many seeds.
+
+#![forbid(unsafe_code)]
+
+pub mod history;
+pub mod keys;
+pub mod linearizability;
+pub mod model;
+mod panics;
+mod seeds;

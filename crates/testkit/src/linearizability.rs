@@ -1,0 +1,333 @@
+//! Decides whether a history of point operations is linearizable.
+//!
+//! Operations on different keys do not depend on each other, so each key is decided on its own.
+//! For one key, the search of Wing and Gong with Lowe's memory of what was tried: of the first
+//! operations that remain in each session, one that was invoked before all others returned takes
+//! effect next, if it can have met the value as it is now. An operation that can come next and
+//! leaves the value as it is does so at once, since that excludes nothing; only writes that meet
+//! the same value at the same time make the search branch.
+
+use crate::history::{Action, Event, Interval};
+use std::collections::HashSet;
+use std::fmt::{self, Display, Formatter};
+
+/// How many operations before the failure a counterexample shows.
+const SHOWN_BEFORE: usize = 6;
+
+/// Why a history is not linearizable: as far as the operations of one key can be ordered, and
+/// the ones of which none can come next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counterexample {
+    /// The number of the key.
+    pub key: u64,
+    /// The last operations of the longest order found.
+    pub before: Vec<Event>,
+    /// The value after them.
+    pub state: Option<u64>,
+    /// The operations one of which would have to come next.
+    pub stuck: Vec<Event>,
+    /// The operations that wrote what those have met.
+    pub writers: Vec<Event>,
+}
+
+/// Checks that every operation can have taken effect at one instant of its interval, and those
+/// of a session on one key in their order. All keys are absent at first. The events of a session
+/// must be in order; sessions may be in any.
+///
+/// Nearly linear in the number of events as long as few writes overlap on one key.
+///
+/// # Errors
+/// The operations of a key that cannot be ordered.
+pub fn check(mut history: Vec<Event>) -> Result<(), Box<Counterexample>> {
+    history.sort_by_key(|event| (event.key, event.session));
+    history
+        .chunk_by(|left, right| left.key == right.key)
+        .try_for_each(check_key)
+}
+
+fn check_key(events: &[Event]) -> Result<(), Box<Counterexample>> {
+    let mut search = Search {
+        queues: events
+            .chunk_by(|left, right| left.session == right.session)
+            .collect(),
+        path: Vec::with_capacity(events.len()),
+        branches: Vec::new(),
+        tried: HashSet::new(),
+        deepest: Deepest::default(),
+    };
+    if search.succeeds(events.len()) {
+        Ok(())
+    } else {
+        Err(Box::new(search.counterexample(events)))
+    }
+}
+
+/// How many operations of each queue have taken effect, and the value after them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Point {
+    taken: Vec<u32>,
+    state: Option<u64>,
+}
+
+#[derive(Default)]
+struct Deepest {
+    path: Vec<usize>,
+    point: Option<Point>,
+}
+
+struct Search<'h> {
+    /// The operations of each session.
+    queues: Vec<&'h [Event]>,
+    /// The queues that operations were taken from, in order.
+    path: Vec<usize>,
+    /// Other ways to go on: the length of the path until there, the queue to take from, and
+    /// the point before that.
+    branches: Vec<(usize, usize, Point)>,
+    tried: HashSet<Point>,
+    deepest: Deepest,
+}
+
+impl<'h> Search<'h> {
+    fn succeeds(&mut self, total: usize) -> bool {
+        let mut point = Point {
+            taken: vec![0; self.queues.len()],
+            state: None,
+        };
+        loop {
+            self.take_unchanging(&mut point);
+            if self.path.len() == total {
+                return true;
+            }
+            let next = self.choose(&point).or_else(|| {
+                self.note_dead_end(&point);
+                self.go_back(&mut point)
+            });
+            match next {
+                Some(queue) => self.take(queue, &mut point),
+                None => return false,
+            }
+        }
+    }
+
+    /// The first operation of a queue that has not taken effect.
+    fn head(&self, queue: usize, point: &Point) -> Option<&'h Event> {
+        self.queues[queue].get(point.taken[queue] as usize)
+    }
+
+    /// The queues whose heads can come next by their intervals.
+    fn ready<'s>(&'s self, point: &'s Point) -> impl Iterator<Item = (usize, &'h Event)> + 's {
+        let heads = || (0..self.queues.len()).filter_map(|at| Some((at, self.head(at, point)?)));
+        let first_return = heads().map(|(_, head)| head.interval.returned).min();
+        heads().filter(move |(_, head)| Some(head.interval.invoked) < first_return)
+    }
+
+    fn take(&mut self, queue: usize, point: &mut Point) {
+        let head = self
+            .head(queue, point)
+            .expect("a queue is chosen for its head");
+        let after = head.after(point.state);
+        point.state = after.expect("a queue is chosen for what its head has met");
+        point.taken[queue] += 1;
+        self.path.push(queue);
+    }
+
+    fn take_unchanging(&mut self, point: &mut Point) {
+        let unchanging = |search: &Self, point: &Point| {
+            let mut ready = search.ready(point);
+            let found = ready.find(|(_, head)| head.after(point.state) == Some(point.state))?;
+            Some(found.0)
+        };
+        while let Some(queue) = unchanging(self, point) {
+            self.take(queue, point);
+        }
+    }
+
+    /// Picks a queue to take from, and remembers the others.
+    fn choose(&mut self, point: &Point) -> Option<usize> {
+        let mut choices = self
+            .ready(point)
+            .filter(|(_, head)| head.after(point.state).is_some())
+            .map(|(queue, _)| queue);
+        let first = choices.next()?;
+        let others: Vec<_> = choices.collect();
+        if !others.is_empty() {
+            if !self.tried.insert(point.clone()) {
+                return None;
+            }
+            let depth = self.path.len();
+            let branches = others
+                .into_iter()
+                .map(|queue| (depth, queue, point.clone()));
+            self.branches.extend(branches);
+        }
+        Some(first)
+    }
+
+    fn go_back(&mut self, point: &mut Point) -> Option<usize> {
+        let (depth, queue, before) = self.branches.pop()?;
+        self.path.truncate(depth);
+        *point = before;
+        Some(queue)
+    }
+
+    fn note_dead_end(&mut self, point: &Point) {
+        if self.deepest.point.is_none() || self.path.len() > self.deepest.path.len() {
+            self.deepest.path.clone_from(&self.path);
+            self.deepest.point = Some(point.clone());
+        }
+    }
+
+    fn counterexample(&self, events: &[Event]) -> Counterexample {
+        let point = self
+            .deepest
+            .point
+            .as_ref()
+            .expect("a failed search has a dead end");
+        let stuck: Vec<_> = self.ready(point).map(|(_, head)| *head).collect();
+        let met: HashSet<_> = stuck.iter().filter_map(|event| event.met).collect();
+        let wrote = |event: &&Event| event.written().is_some_and(|value| met.contains(&value));
+        Counterexample {
+            key: events[0].key,
+            before: self.last_taken(point),
+            state: point.state,
+            writers: events.iter().filter(wrote).copied().collect(),
+            stuck,
+        }
+    }
+
+    /// The end of the deepest path, walked backwards.
+    fn last_taken(&self, point: &Point) -> Vec<Event> {
+        let mut taken = point.taken.clone();
+        let mut last: Vec<_> = self
+            .deepest
+            .path
+            .iter()
+            .rev()
+            .take(SHOWN_BEFORE)
+            .map(|&queue| {
+                taken[queue] -= 1;
+                self.queues[queue][taken[queue] as usize]
+            })
+            .collect();
+        last.reverse();
+        last
+    }
+}
+
+impl Display for Counterexample {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut Formatter<'_>, events: &[Event]| {
+            events.iter().try_for_each(|event| writeln!(f, "  {event}"))
+        };
+        writeln!(
+            f,
+            "the operations on key {} cannot be ordered; after",
+            self.key
+        )?;
+        list(f, &self.before)?;
+        writeln!(
+            f,
+            "the value is {:?}, and none of these can be next:",
+            self.state
+        )?;
+        list(f, &self.stuck)?;
+        writeln!(f, "what they met was written by:")?;
+        list(f, &self.writers)
+    }
+}
+
+impl Display for Event {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Interval { invoked, returned } = self.interval;
+        write!(f, "[{invoked}, {returned}] session {}: ", self.session)?;
+        match self.action {
+            Action::Get => write!(f, "get")?,
+            Action::Insert(value) => write!(f, "insert({value})")?,
+            Action::Remove => write!(f, "remove")?,
+            Action::Update {
+                previous,
+                value,
+                applied,
+            } => {
+                let applied = if applied { "applied" } else { "did not apply" };
+                write!(f, "update({previous:?}, {value}) {applied} and")?;
+            }
+        }
+        write!(f, " met {:?}", self.met)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(session: u32, ticks: (u64, u64), action: Action, met: Option<u64>) -> Event {
+        Event {
+            session,
+            key: 0,
+            interval: Interval {
+                invoked: ticks.0,
+                returned: ticks.1,
+            },
+            action,
+            met,
+        }
+    }
+
+    #[test]
+    fn overlapping_operations_take_effect_in_either_order() {
+        let write = event(0, (0, 3), Action::Insert(1), None);
+        for met in [None, Some(1)] {
+            assert_eq!(
+                check(vec![write, event(1, (1, 2), Action::Get, met)]),
+                Ok(())
+            );
+        }
+    }
+
+    #[test]
+    fn a_read_after_a_write_meets_it() {
+        let write = event(0, (0, 1), Action::Insert(1), None);
+        let stale = event(1, (2, 3), Action::Get, None);
+        let counterexample = check(vec![stale, write]).unwrap_err();
+        assert_eq!(counterexample.before, [write]);
+        assert_eq!(counterexample.stuck, [stale]);
+    }
+
+    #[test]
+    fn reads_of_one_batch_do_not_go_back_in_time() {
+        let write = event(0, (0, 10), Action::Insert(1), None);
+        let get = |met| event(1, (1, 2), Action::Get, met);
+        assert_eq!(check(vec![write, get(None), get(Some(1))]), Ok(()));
+        assert!(check(vec![write, get(Some(1)), get(None)]).is_err());
+    }
+
+    #[test]
+    fn of_two_updates_from_one_value_only_one_applies() {
+        let update = |session, value, applied, met| {
+            let action = Action::Update {
+                previous: None,
+                value,
+                applied,
+            };
+            event(session, (0, 9), action, met)
+        };
+        let won = update(0, 1, true, None);
+        assert_eq!(check(vec![won, update(1, 2, false, Some(1))]), Ok(()));
+        assert!(check(vec![won, update(1, 2, true, None)]).is_err());
+        assert!(check(vec![won, update(1, 2, false, None)]).is_err());
+    }
+
+    #[test]
+    fn the_search_goes_back_from_a_wrong_choice() {
+        // Both removals meet what an insert left; only one order of all leaves nothing over.
+        let history = vec![
+            event(0, (0, 20), Action::Insert(1), None),
+            event(1, (1, 21), Action::Insert(2), None),
+            event(2, (2, 22), Action::Remove, Some(2)),
+            event(3, (3, 23), Action::Remove, Some(1)),
+            event(4, (24, 25), Action::Insert(3), None),
+        ];
+        assert_eq!(check(history), Ok(()));
+    }
+}

@@ -1,0 +1,74 @@
+//! The model test: an index does what a `BTreeMap` does, whatever it is asked.
+//!
+//! One seed becomes a scenario: keys of one kind, a mix of operations of which some are switched
+//! off, batches of 0 to thousands of operations with more or fewer duplicate keys, and single
+//! operations in between. A `BTreeMap` executes the same operations one by one, and every
+//! outcome and the length are compared after each step; now and then all entries are scanned
+//! both ways and the index checks its invariants. A scenario that fails is made smaller by
+//! leaving out and simplifying what does not matter, and then shown as Rust source.
+
+mod reference;
+pub(crate) mod request;
+mod run;
+mod scenario;
+mod show;
+mod shrink;
+
+pub use reference::Reference;
+#[cfg(test)]
+pub(crate) use reference::write;
+
+use crate::keys::Sample;
+use crate::seeds;
+use nearfield_core::OrderedIndex;
+use run::attempt;
+use shrink::{Failing, shrink};
+
+/// Runs the model test with `seeds` seeds on indexes from `build`.
+///
+/// `build` is given the seed, so that it can draw options from it, and must build the same empty
+/// index for the same seed. In the environment, `NEARFIELD_SEEDS` replaces the number of seeds,
+/// and `NEARFIELD_SEED` runs one of them.
+///
+/// # Panics
+/// If an index differs from sequential execution or panics. The message has the command that
+/// replays the seed, and the smallest steps found that fail.
+pub fn check<F: Sample, I: OrderedIndex<F>>(seeds: u64, build: impl FnMut(u64) -> I) {
+    check_with(seeds, build, |_, _| {});
+}
+
+/// As [`check`]; calls `between` with the index and a random number at random moments between
+/// steps, to switch options of the index or to start what goes on in its background.
+///
+/// # Panics
+/// As [`check`].
+pub fn check_with<F: Sample, I: OrderedIndex<F>>(
+    seeds: u64,
+    mut build: impl FnMut(u64) -> I,
+    mut between: impl FnMut(&I, u64),
+) {
+    seeds::for_each(seeds, |seed| {
+        if let Some(failing) = find::<F, I>(seed, &mut build, &mut between) {
+            panic!(
+                "{}\n{}{}\n",
+                seeds::replay_command(seed),
+                show::steps(&failing.steps),
+                failing.failure.what
+            );
+        }
+    });
+}
+
+/// The smallest case found that fails, if the scenario of the seed does.
+fn find<F: Sample, I: OrderedIndex<F>>(
+    seed: u64,
+    build: &mut dyn FnMut(u64) -> I,
+    between: &mut dyn FnMut(&I, u64),
+) -> Option<Failing<F>> {
+    let steps = scenario::draw::<F>(seed);
+    let failure = attempt(&steps, || build(seed), between).err()?;
+    let failing = Failing { steps, failure };
+    Some(shrink(failing, |steps| {
+        attempt(steps, || build(seed), between)
+    }))
+}

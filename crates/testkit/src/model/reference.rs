@@ -1,0 +1,74 @@
+//! The simplest index.
+
+use super::request::{Answer, Request, State};
+use nearfield_core::{Batch, Error, Form, OrderedIndex, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A `BTreeMap` behind a lock: the simplest [`OrderedIndex`]. Whole batches exclude each other,
+/// so it promises more than the trait asks.
+#[derive(Debug, Default)]
+pub struct Reference<F: Form> {
+    state: Mutex<State<F>>,
+}
+
+impl<F: Form> Reference<F> {
+    /// Creates an empty index.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Locks the entries. No code that holds the lock leaves them half changed.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State<F>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<F: Form> OrderedIndex<F> for Reference<F> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+        let (input, mut output) = batch.begin()?;
+        let mut state = self.state();
+        for (position, operation) in input.operations().iter().enumerate() {
+            if let Some(request) = Request::read(operation, &input) {
+                let answer = request.apply(&mut state);
+                write(&mut output, position, &request, &answer);
+            }
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> usize {
+        self.state().len()
+    }
+}
+
+/// Writes the answer to a request as an outcome.
+pub(crate) fn write<F: Form>(
+    output: &mut Output<'_, F>,
+    position: usize,
+    request: &Request<F>,
+    answer: &Answer<F>,
+) {
+    let entry = |(key, value)| (F::key(key), F::value(value));
+    let key = || F::key(request.keys().next().expect("a point operation has a key"));
+    match answer {
+        Answer::Value(value) => output.value(position, key(), value.as_ref().map(F::value)),
+        Answer::Updated(applied, before) => {
+            output.updated(position, key(), *applied, before.as_ref().map(F::value));
+        }
+        Answer::Entry(found) => {
+            output.entry(
+                position,
+                found.as_ref().map(|(key, value)| entry((key, value))),
+            );
+        }
+        Answer::Entries(found) => {
+            output.entries(
+                position,
+                found.iter().map(|(key, value)| entry((key, value))),
+            );
+        }
+        Answer::KeyTooLong(_) => {
+            unreachable!("a batch refuses long keys as they are added")
+        }
+    }
+}

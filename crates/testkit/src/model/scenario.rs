@@ -1,0 +1,271 @@
+//! What a model test does to an index, drawn from one seed.
+
+use super::request::{Request, Scan, State};
+use crate::keys::{Random, Sample, choose};
+use nearfield_core::{Direction, Form};
+use rand::seq::{IndexedRandom, SliceRandom};
+use rand::{Rng, RngExt, SeedableRng};
+use std::ops::Bound;
+
+/// One step of a scenario.
+#[derive(Clone, Debug)]
+pub(crate) enum Step<F: Form> {
+    /// Executes a batch.
+    Batch(Vec<Request<F>>),
+    /// Calls the single operation of the trait; only of a point operation.
+    Single(Request<F>),
+    /// Gives the caller's hook a random number.
+    Between(u64),
+    /// Scans everything both ways and checks the invariants.
+    Inspect,
+}
+
+/// The most key and value bytes of a scenario, so that long keys make it short.
+const BYTES_MAX: usize = 4 << 20;
+
+/// The most scans without a limit, since each of them costs as much as all entries.
+const UNLIMITED_SCANS_MAX: usize = 40;
+
+/// Draws the steps of a scenario.
+pub(crate) fn draw<F: Sample>(seed: u64) -> Vec<Step<F>> {
+    let mut random = Random::seed_from_u64(seed);
+    let operations: usize = match random.random_range(0..100) {
+        0..70 => random.random_range(1..400),
+        70..95 => random.random_range(400..4000),
+        _ => random.random_range(4000..20_000),
+    };
+    Scenario::<F>::new(random).draw(operations)
+}
+
+struct Scenario<F: Form> {
+    random: Random,
+    keys: Vec<F::OwnedKey>,
+    /// The positions in `keys` of the keys used last.
+    recent: Vec<usize>,
+    /// How much more often the first keys are used than the last ones; 1 is no difference.
+    skew: f64,
+    /// How often a recent key is used again.
+    repeat: f64,
+    /// How often a key is replaced with one nearby.
+    stray: f64,
+    /// How often keys are too long.
+    oversized: f64,
+    /// Relative frequencies in the order of the variants of [`Request`]. Some are zero, since
+    /// what never happens with all operations at work may happen without some of them.
+    mix: [u32; 7],
+    batch_size_max: usize,
+    singles: f64,
+    /// Values are drawn from these, unless there are none.
+    values: Vec<F::OwnedValue>,
+    /// The entries after the requests so far, so that updates can be made to apply.
+    state: State<F>,
+    bytes_left: usize,
+    unlimited_scans_left: usize,
+}
+
+impl<F: Sample> Scenario<F> {
+    fn new(mut random: Random) -> Self {
+        let kind = *choose(F::KINDS, &mut random);
+        let key_count = *choose(&[1, 3, 10, 40, 200, 1000, 6000], &mut random);
+        let value_count = *choose(&[0, 0, 1, 3], &mut random);
+        let mut mix = [(); 7].map(|()| match random.random_range(0..4) {
+            0 => 0,
+            _ => random.random_range(1..=8),
+        });
+        if mix == [0; 7] {
+            mix = [1; 7];
+        }
+        Scenario {
+            keys: F::keys(kind, key_count, &mut random),
+            recent: vec![0; 8],
+            skew: *choose(&[1.0, 1.0, 3.0, 10.0], &mut random),
+            repeat: *choose(&[0.0, 0.1, 0.6], &mut random),
+            stray: *choose(&[0.0, 0.05, 0.3], &mut random),
+            oversized: *choose(&[0.0, 0.0, 0.0, 0.01], &mut random),
+            mix,
+            batch_size_max: *choose(&[1, 5, 60, 600, 4000], &mut random),
+            singles: *choose(&[0.0, 0.1, 0.5, 0.9], &mut random),
+            values: (0..value_count)
+                .map(|_| F::any_value(&mut random))
+                .collect(),
+            state: State::<F>::new(),
+            bytes_left: BYTES_MAX,
+            unlimited_scans_left: UNLIMITED_SCANS_MAX,
+            random,
+        }
+    }
+
+    fn draw(mut self, operations: usize) -> Vec<Step<F>> {
+        let mut steps = Vec::new();
+        if self.random.random_bool(0.5) {
+            steps.push(self.fill());
+        }
+        let mut left = operations;
+        while left > 0 && self.bytes_left > 0 {
+            match self.random.random_range(0..20) {
+                0 => steps.push(Step::Inspect),
+                1 => steps.push(Step::Between(self.random.next_u64())),
+                _ if self.random.random_bool(self.singles) => {
+                    let request = self.request();
+                    steps.push(match request {
+                        Request::Predecessor(_) | Request::Successor(_) | Request::Scan(_) => {
+                            Step::Batch(vec![request])
+                        }
+                        _ => Step::Single(request),
+                    });
+                    left -= 1;
+                }
+                _ => {
+                    let size = self.batch_size().min(left);
+                    steps.push(Step::Batch((0..size).map(|_| self.request()).collect()));
+                    left -= size.max(1);
+                }
+            }
+        }
+        steps.push(Step::Inspect);
+        steps
+    }
+
+    /// Inserts all keys, in order or in none.
+    fn fill(&mut self) -> Step<F> {
+        let mut keys = self.keys.clone();
+        match self.random.random_range(0..3) {
+            0 => keys.sort(),
+            1 => keys.sort_by(|left, right| right.cmp(left)),
+            _ => keys.shuffle(&mut self.random),
+        }
+        let insert = |key| {
+            let value = self.value();
+            self.account(Request::Insert(key, value))
+        };
+        Step::Batch(keys.into_iter().map(insert).collect())
+    }
+
+    fn batch_size(&mut self) -> usize {
+        let size_max = *choose(&[0, 1, 5, 60, 600, 4000], &mut self.random);
+        let size_max = self.batch_size_max.min(size_max);
+        self.random.random_range(size_max / 2..=size_max)
+    }
+
+    fn request(&mut self) -> Request<F> {
+        let key = self.key();
+        let request = match self.variant() {
+            0 => Request::Get(key),
+            1 => Request::Insert(key, self.value()),
+            2 => {
+                let previous = self.previous(&key);
+                Request::Update(key, previous, self.value())
+            }
+            3 => Request::Remove(key),
+            4 => Request::Predecessor(key),
+            5 => Request::Successor(key),
+            _ => Request::Scan(self.scan(key)),
+        };
+        self.account(request)
+    }
+
+    fn variant(&mut self) -> usize {
+        let mut rest = self.random.random_range(0..self.mix.iter().sum());
+        for (variant, &weight) in self.mix.iter().enumerate() {
+            if rest < weight {
+                return variant;
+            }
+            rest -= weight;
+        }
+        unreachable!("the rest is less than the sum of all weights")
+    }
+
+    /// Follows the request's effect and cost.
+    fn account(&mut self, request: Request<F>) -> Request<F> {
+        let keys = request.keys().map(|key| F::key_bytes(F::key(key)));
+        let values = request
+            .values()
+            .map(|value| F::value_bytes(F::value(value)));
+        let bytes = keys.chain(values).sum();
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        if matches!(
+            request,
+            Request::Insert(..) | Request::Update(..) | Request::Remove(_)
+        ) {
+            request.expected(&mut self.state);
+        }
+        request
+    }
+
+    fn key(&mut self) -> F::OwnedKey {
+        if self.random.random_bool(self.oversized)
+            && let Some(key) = F::oversized_key(&mut self.random)
+        {
+            return key;
+        }
+        let position = if self.random.random_bool(self.repeat) {
+            *choose(&self.recent, &mut self.random)
+        } else {
+            let fraction = self.random.random::<f64>().powf(self.skew);
+            (fraction * self.keys.len() as f64) as usize
+        };
+        let slot = self.random.random_range(0..self.recent.len());
+        self.recent[slot] = position;
+        let key = &self.keys[position];
+        if self.random.random_bool(self.stray) {
+            F::near(F::key(key), &mut self.random)
+        } else {
+            key.clone()
+        }
+    }
+
+    fn value(&mut self) -> F::OwnedValue {
+        match self.values.choose(&mut self.random) {
+            Some(value) => value.clone(),
+            None => F::any_value(&mut self.random),
+        }
+    }
+
+    /// The value that the key has, mostly; else another one or none.
+    fn previous(&mut self, key: &F::OwnedKey) -> Option<F::OwnedValue> {
+        match self.random.random_range(0..6) {
+            0 => None,
+            1 => Some(self.value()),
+            _ => self.state.get(key).cloned(),
+        }
+    }
+
+    fn scan(&mut self, key: F::OwnedKey) -> Scan<F> {
+        let mut ends = [key, self.key()];
+        if self.random.random_bool(0.85) {
+            ends.sort();
+        }
+        let [low, high] = ends;
+        Scan {
+            low: self.bound(low),
+            high: self.bound(high),
+            limit: self.limit(),
+            direction: *choose(
+                &[Direction::Ascending, Direction::Descending],
+                &mut self.random,
+            ),
+        }
+    }
+
+    fn bound(&mut self, key: F::OwnedKey) -> Bound<F::OwnedKey> {
+        match self.random.random_range(0..6) {
+            0 => Bound::Unbounded,
+            1..4 => Bound::Included(key),
+            _ => Bound::Excluded(key),
+        }
+    }
+
+    fn limit(&mut self) -> u32 {
+        match self.random.random_range(0..20) {
+            0 => 0,
+            1..4 => 1,
+            4..6 if self.unlimited_scans_left > 0 => {
+                self.unlimited_scans_left -= 1;
+                let len = self.state.len() as u32;
+                *choose(&[u32::MAX, u32::MAX, len, len + 1], &mut self.random)
+            }
+            6..9 => self.random.random_range(10..100),
+            _ => self.random.random_range(2..10),
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Makes a failing scenario smaller while it keeps failing.
+
+use super::request::{Request, Scan};
+use super::run::Failure;
+use super::scenario::Step;
+use crate::keys::Sample;
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::time::{Duration, Instant};
+
+/// When to be content with what has been reached.
+const TIME_MAX: Duration = Duration::from_secs(20);
+
+/// A scenario that fails.
+#[derive(Clone, Debug)]
+pub(crate) struct Failing<F: Sample> {
+    pub(crate) steps: Vec<Step<F>>,
+    pub(crate) failure: Failure,
+}
+
+/// Drops steps, drops operations within batches, and simplifies keys, values and scans, until
+/// nothing more can be taken away or the time is up. `run` executes steps on a fresh index.
+pub(crate) fn shrink<F: Sample>(
+    failing: Failing<F>,
+    run: impl FnMut(&[Step<F>]) -> Result<(), Failure>,
+) -> Failing<F> {
+    let mut shrinker = Shrinker {
+        best: failing,
+        run,
+        deadline: Instant::now() + TIME_MAX,
+        has_progressed: true,
+    };
+    while shrinker.has_progressed {
+        shrinker.has_progressed = false;
+        shrinker.drop_after_failure();
+        shrinker.drop_steps();
+        shrinker.drop_requests();
+        shrinker.widen_scans();
+        shrinker.simplify_keys();
+        shrinker.simplify_values();
+    }
+    shrinker.best
+}
+
+struct Shrinker<F: Sample, R> {
+    best: Failing<F>,
+    run: R,
+    deadline: Instant,
+    has_progressed: bool,
+}
+
+impl<F: Sample, R: FnMut(&[Step<F>]) -> Result<(), Failure>> Shrinker<F, R> {
+    /// Makes `steps` the best case if they fail.
+    fn accept(&mut self, steps: Vec<Step<F>>) -> bool {
+        if Instant::now() > self.deadline {
+            return false;
+        }
+        let Err(failure) = (self.run)(&steps) else {
+            return false;
+        };
+        self.best = Failing { steps, failure };
+        self.has_progressed = true;
+        true
+    }
+
+    fn drop_after_failure(&mut self) {
+        let end = self.best.failure.step + 1;
+        if end < self.best.steps.len() {
+            self.accept(self.best.steps[..end].to_vec());
+        }
+    }
+
+    fn drop_steps(&mut self) {
+        self.drop_chunks(
+            |steps| steps.len(),
+            |steps, start, end| drop(steps.drain(start..end)),
+        );
+    }
+
+    fn drop_requests(&mut self) {
+        for position in (0..self.best.steps.len()).rev() {
+            self.drop_chunks(
+                |steps| match &steps[position] {
+                    Step::Batch(requests) => requests.len(),
+                    _ => 0,
+                },
+                |steps, start, end| {
+                    if let Step::Batch(requests) = &mut steps[position] {
+                        requests.drain(start..end);
+                    }
+                },
+            );
+        }
+    }
+
+    /// Drops chunks of something that steps have `len` of: halves first, at last single ones.
+    fn drop_chunks(
+        &mut self,
+        len: impl Fn(&[Step<F>]) -> usize,
+        drain: impl Fn(&mut Vec<Step<F>>, usize, usize),
+    ) {
+        let mut size = len(&self.best.steps).div_ceil(2);
+        while size > 0 {
+            let mut start = 0;
+            while start < len(&self.best.steps) {
+                let end = (start + size).min(len(&self.best.steps));
+                let mut steps = self.best.steps.clone();
+                drain(&mut steps, start, end);
+                if !self.accept(steps) {
+                    start = end;
+                }
+            }
+            size = if size == 1 { 0 } else { size.div_ceil(2) };
+        }
+    }
+
+    fn widen_scans(&mut self) {
+        let widenings: [fn(&mut Scan<F>); 3] = [
+            |scan| scan.low = Bound::Unbounded,
+            |scan| scan.high = Bound::Unbounded,
+            |scan| scan.limit = u32::MAX,
+        ];
+        for position in 0..requests(&self.best.steps).count() {
+            for widen in widenings {
+                let mut steps = self.best.steps.clone();
+                let request = requests_mut(&mut steps).nth(position);
+                if let Some(Request::Scan(scan)) = request {
+                    let before = show_size(scan);
+                    widen(scan);
+                    if show_size(scan) < before {
+                        self.accept(steps);
+                    }
+                }
+            }
+        }
+    }
+
+    fn simplify_keys(&mut self) {
+        let keys: BTreeSet<_> = requests(&self.best.steps)
+            .flat_map(Request::keys)
+            .cloned()
+            .collect();
+        for (rank, mut key) in keys.into_iter().enumerate() {
+            while let Some(simpler) = F::simpler_keys(&key, rank).into_iter().find(|simpler| {
+                let mut steps = self.best.steps.clone();
+                requests_mut(&mut steps).for_each(|request| replace_key(request, &key, simpler));
+                self.accept(steps)
+            }) {
+                key = simpler;
+            }
+        }
+    }
+
+    fn simplify_values(&mut self) {
+        let values: BTreeSet<_> = requests(&self.best.steps)
+            .flat_map(Request::values)
+            .cloned()
+            .collect();
+        for (rank, mut value) in values.into_iter().enumerate() {
+            while let Some(simpler) = F::simpler_values(&value, rank).into_iter().find(|simpler| {
+                let mut steps = self.best.steps.clone();
+                requests_mut(&mut steps)
+                    .for_each(|request| replace_value(request, &value, simpler));
+                self.accept(steps)
+            }) {
+                value = simpler;
+            }
+        }
+    }
+}
+
+fn requests<F: Sample>(steps: &[Step<F>]) -> impl Iterator<Item = &Request<F>> {
+    steps.iter().flat_map(|step| match step {
+        Step::Batch(requests) => requests.as_slice(),
+        Step::Single(request) => std::slice::from_ref(request),
+        Step::Between(_) | Step::Inspect => &[],
+    })
+}
+
+fn requests_mut<F: Sample>(steps: &mut [Step<F>]) -> impl Iterator<Item = &mut Request<F>> {
+    steps.iter_mut().flat_map(|step| match step {
+        Step::Batch(requests) => requests.as_mut_slice(),
+        Step::Single(request) => std::slice::from_mut(request),
+        Step::Between(_) | Step::Inspect => &mut [],
+    })
+}
+
+/// The number of restrictions of a scan.
+fn show_size<F: Sample>(scan: &Scan<F>) -> usize {
+    let bounds = [&scan.low, &scan.high];
+    let bounded = bounds
+        .iter()
+        .filter(|bound| !matches!(bound, Bound::Unbounded));
+    bounded.count() + usize::from(scan.limit != u32::MAX)
+}
+
+fn replace_key<F: Sample>(request: &mut Request<F>, from: &F::OwnedKey, to: &F::OwnedKey) {
+    let replace = |key: &mut F::OwnedKey| {
+        if key == from {
+            *key = to.clone();
+        }
+    };
+    match request {
+        Request::Get(key)
+        | Request::Insert(key, _)
+        | Request::Update(key, ..)
+        | Request::Remove(key)
+        | Request::Predecessor(key)
+        | Request::Successor(key) => replace(key),
+        Request::Scan(scan) => {
+            for bound in [&mut scan.low, &mut scan.high] {
+                if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                    replace(key);
+                }
+            }
+        }
+    }
+}
+
+fn replace_value<F: Sample>(request: &mut Request<F>, from: &F::OwnedValue, to: &F::OwnedValue) {
+    let replace = |value: &mut F::OwnedValue| {
+        if value == from {
+            *value = to.clone();
+        }
+    };
+    match request {
+        Request::Insert(_, value) => replace(value),
+        Request::Update(_, previous, value) => {
+            previous.iter_mut().for_each(replace);
+            replace(value);
+        }
+        _ => {}
+    }
+}

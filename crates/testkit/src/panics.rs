@@ -1,0 +1,47 @@
+//! Panics as values.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+
+thread_local! {
+    static IS_QUIET: Cell<bool> = const { Cell::new(false) };
+    static CAUGHT: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Runs `body` and answers its result, or the message and place of its panic, which is not
+/// printed. Panics of other threads are printed as before.
+pub(crate) fn catch<T>(body: impl FnOnce() -> T) -> Result<T, String> {
+    static INSTALL: Once = Once::new();
+    INSTALL.call_once(|| {
+        let previous = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            if IS_QUIET.get() {
+                CAUGHT.set(Some(panic.to_string()));
+            } else {
+                previous(panic);
+            }
+        }));
+    });
+    let was_quiet = IS_QUIET.replace(true);
+    let result = panic::catch_unwind(AssertUnwindSafe(body));
+    IS_QUIET.set(was_quiet);
+    result.map_err(|_| {
+        CAUGHT
+            .take()
+            .unwrap_or_else(|| "panicked without a message".into())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_panic_is_caught_with_its_message_and_place() {
+        let message = super::catch(|| panic!("lost {}", 1)).unwrap_err();
+        assert!(
+            message.contains("lost 1") && message.contains("panics.rs"),
+            "{message}"
+        );
+        assert_eq!(super::catch(|| 2), Ok(2));
+    }
+}

@@ -1,0 +1,91 @@
+//! Which seeds a test runs, and how a failure is replayed.
+
+use std::env;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a long run says where it is.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Calls `test` with each seed: with those from 0 up to `count`, or to `NEARFIELD_SEEDS`, or
+/// only with `NEARFIELD_SEED`, if the environment sets them. A long run tells its progress, and
+/// the seed at work, on stderr.
+pub(crate) fn for_each(count: u64, mut test: impl FnMut(u64)) {
+    let seeds = range(count);
+    let progress = Progress::start(seeds.clone());
+    for seed in seeds {
+        progress.current.store(seed, Ordering::Relaxed);
+        test(seed);
+    }
+}
+
+/// The command that runs the current test with one seed.
+pub(crate) fn replay_command(seed: u64) -> String {
+    let package = env::var("CARGO_PKG_NAME").map(|name| format!(" -p {name}"));
+    let thread = thread::current();
+    let test = thread.name().filter(|&name| name != "main");
+    format!(
+        "NEARFIELD_SEED={seed} cargo test{} {}",
+        package.unwrap_or_default(),
+        test.unwrap_or_default()
+    )
+}
+
+fn range(count: u64) -> Range<u64> {
+    match variable("NEARFIELD_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..variable("NEARFIELD_SEEDS").unwrap_or(count),
+    }
+}
+
+fn variable<T: FromStr<Err: Display>>(name: &str) -> Option<T> {
+    let text = env::var(name).ok()?;
+    match text.parse() {
+        Ok(value) => Some(value),
+        Err(error) => panic!("{name}={text}: {error}"),
+    }
+}
+
+/// Reports from a thread of its own, so that the seed of a test that hangs is known, too.
+struct Progress {
+    current: Arc<AtomicU64>,
+    reporter: thread::JoinHandle<()>,
+}
+
+impl Progress {
+    fn start(seeds: Range<u64>) -> Self {
+        let current = Arc::new(AtomicU64::new(seeds.start));
+        let name = thread::current().name().unwrap_or("test").to_owned();
+        let watched = Arc::downgrade(&current);
+        let start = Instant::now();
+        let reporter = thread::spawn(move || {
+            loop {
+                thread::park_timeout(PROGRESS_INTERVAL);
+                let Some(current) = watched.upgrade() else {
+                    return;
+                };
+                // Not `eprintln`, which the test harness keeps until the test ends.
+                let _ = writeln!(
+                    io::stderr(),
+                    "{name}: seed {} of {seeds:?} after {} s",
+                    current.load(Ordering::Relaxed),
+                    start.elapsed().as_secs()
+                );
+            }
+        });
+        Progress { current, reporter }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.current = Arc::default();
+        self.reporter.thread().unpark();
+    }
+}
