@@ -1,0 +1,19 @@
+//! Truth values: one byte, `false` first. `Option` begins with the same byte.
+
+use super::{Decode, DecodeError, DecodeReason, Encode, Reader};
+
+impl Encode for bool {
+    fn encode_into(&self, code: &mut Vec<u8>) {
+        code.push(u8::from(*self));
+    }
+}
+
+impl Decode for bool {
+    fn decode_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        match reader.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            byte => Err(reader.error_at_last(DecodeReason::InvalidTag { byte })),
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Optional values: a tag as of a `bool`, then the value. `None` comes first, as in `Ord`.
+
+use super::{Decode, DecodeError, Encode, Reader};
+
+impl<T: Encode> Encode for Option<T> {
+    fn encode_into(&self, code: &mut Vec<u8>) {
+        self.is_some().encode_into(code);
+        if let Some(value) = self {
+            value.encode_into(code);
+        }
+    }
+}
+
+impl<T: Decode> Decode for Option<T> {
+    fn decode_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        bool::decode_from(reader)?
+            .then(|| T::decode_from(reader))
+            .transpose()
+    }
+}

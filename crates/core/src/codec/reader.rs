@@ -1,0 +1,85 @@
+//! The place in a code that decoding has reached.
+
+use super::{DecodeError, DecodeReason};
+
+/// Reads a code from front to back; every way past its end is a [`DecodeError`].
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    code: &'a [u8],
+    position: usize,
+    /// XORed to every byte: `FF` within an odd number of `Reverse`, else 0.
+    mask: u8,
+}
+
+impl<'a> Reader<'a> {
+    /// Starts at the first byte of `code`.
+    pub fn new(code: &'a [u8]) -> Self {
+        Reader {
+            code,
+            position: 0,
+            mask: 0,
+        }
+    }
+
+    /// How many bytes have been read.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// How many bytes have not been read.
+    pub fn remaining(&self) -> usize {
+        self.code.len() - self.position
+    }
+
+    /// Reads one byte.
+    ///
+    /// # Errors
+    /// `Truncated`.
+    pub fn byte(&mut self) -> Result<u8, DecodeError> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    /// Reads `N` bytes.
+    ///
+    /// # Errors
+    /// `Truncated`, and nothing is read.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let Some(bytes) = self.code[self.position..].first_chunk::<N>() else {
+            let missing = N - self.remaining();
+            let end = self.code.len();
+            return Err(DecodeError {
+                position: end,
+                reason: DecodeReason::Truncated { missing },
+            });
+        };
+        self.position += N;
+        Ok(bytes.map(|byte| byte ^ self.mask))
+    }
+
+    /// Reads with `read` a part whose bytes are inverted.
+    pub(super) fn inverted<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<T, DecodeError> {
+        self.mask = !self.mask;
+        let value = read(self);
+        self.mask = !self.mask;
+        value
+    }
+
+    /// An error at the next byte.
+    pub(super) fn error(&self, reason: DecodeReason) -> DecodeError {
+        DecodeError {
+            position: self.position,
+            reason,
+        }
+    }
+
+    /// An error at the byte read last.
+    pub(super) fn error_at_last(&self, reason: DecodeReason) -> DecodeError {
+        DecodeError {
+            position: self.position - 1,
+            reason,
+        }
+    }
+}

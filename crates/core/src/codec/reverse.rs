@@ -1,0 +1,24 @@
+//! Descending order: every byte inverted.
+//!
+//! Inverting reverses the order only because codes are prefix-free: of two codes that differ at
+//! some byte the inverted ones differ there the other way round, whereas a proper prefix would
+//! come first both times.
+
+use super::{Decode, DecodeError, Encode, Reader};
+use std::cmp::Reverse;
+
+impl<T: Encode> Encode for Reverse<T> {
+    fn encode_into(&self, code: &mut Vec<u8>) {
+        let start = code.len();
+        self.0.encode_into(code);
+        for byte in &mut code[start..] {
+            *byte = !*byte;
+        }
+    }
+}
+
+impl<T: Decode> Decode for Reverse<T> {
+    fn decode_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        reader.inverted(T::decode_from).map(Reverse)
+    }
+}

@@ -1,0 +1,31 @@
+//! Tuples: the codes of the fields side by side, which the prefix-freeness of each makes both
+//! comparable and separable.
+
+use super::{Decode, DecodeError, Encode, Reader};
+
+macro_rules! tuple {
+    ($($field:ident),+) => {
+        impl<$($field: Encode),+> Encode for ($($field,)+) {
+            #[expect(non_snake_case, reason = "a field is bound to the name of its type")]
+            fn encode_into(&self, code: &mut Vec<u8>) {
+                let ($($field,)+) = self;
+                $($field.encode_into(code);)+
+            }
+        }
+
+        impl<$($field: Decode),+> Decode for ($($field,)+) {
+            fn decode_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+                Ok(($($field::decode_from(reader)?,)+))
+            }
+        }
+    };
+}
+
+tuple!(A);
+tuple!(A, B);
+tuple!(A, B, C);
+tuple!(A, B, C, D);
+tuple!(A, B, C, D, E);
+tuple!(A, B, C, D, E, F);
+tuple!(A, B, C, D, E, F, G);
+tuple!(A, B, C, D, E, F, G, H);
