@@ -1,0 +1,97 @@
+//! How much memory the machine has left for an experiment.
+
+use std::fs;
+
+use crate::error::LabError;
+
+/// Memory that can be taken without swapping, in bytes: the kernel's `MemAvailable`, or what the
+/// control group (version 2) of this process still grants if that is less. `None` where neither
+/// can be read.
+#[must_use]
+pub fn available_bytes() -> Option<u64> {
+    let machine = fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| kibibytes_after(&text, "MemAvailable:"))
+        .map(|kibibytes| kibibytes * 1024);
+    match (machine, group_bytes()) {
+        (Some(machine), Some(group)) => Some(machine.min(group)),
+        (machine, group) => machine.or(group),
+    }
+}
+
+/// Refuses what would take more memory than is available.
+///
+/// # Errors
+/// `OutOfMemory` naming `what`, its need and the memory available.
+pub fn check_available(what: impl FnOnce() -> String, needed_bytes: u64) -> Result<(), LabError> {
+    match available_bytes() {
+        Some(available_bytes) if needed_bytes > available_bytes => Err(LabError::OutOfMemory {
+            what: what(),
+            needed_bytes,
+            available_bytes,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// A count of bytes in the largest binary unit that keeps it at or above one, for example
+/// `1.5 GiB`.
+#[must_use]
+pub fn display_bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} bytes");
+    }
+    let power = bytes.ilog2() / 10;
+    let scaled = bytes as f64 / 2f64.powi(10 * power as i32);
+    format!("{scaled:.1} {}", UNITS[power as usize - 1])
+}
+
+/// The sum of all `name  <number> kB` lines of a text in the manner of `/proc/meminfo`; `None`
+/// when there is no such line.
+pub(crate) fn kibibytes_after(text: &str, name: &str) -> Option<u64> {
+    text.lines()
+        .filter_map(|line| line.strip_prefix(name))
+        .filter_map(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok())
+        .reduce(|sum: u64, kibibytes| sum + kibibytes)
+}
+
+fn group_bytes() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let folder = format!("/sys/fs/cgroup{}", path.trim_end_matches('/'));
+    let read = |file: &str| -> Option<u64> {
+        let text = fs::read_to_string(format!("{folder}/{file}")).ok()?;
+        text.trim().parse().ok()
+    };
+    Some(read("memory.max")?.saturating_sub(read("memory.current")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proc_lines_are_summed() {
+        let text = "MemFree: 7 kB\nMemAvailable:   123 kB\nMemAvailable: 2 kB\n";
+        assert_eq!(kibibytes_after(text, "MemAvailable:"), Some(125));
+        assert_eq!(kibibytes_after(text, "SwapFree:"), None);
+    }
+
+    #[test]
+    fn units() {
+        assert_eq!(display_bytes(1023), "1023 bytes");
+        assert_eq!(display_bytes(1024), "1.0 KiB");
+        assert_eq!(display_bytes(3 << 29), "1.5 GiB");
+        assert_eq!(display_bytes(u64::MAX), "16.0 EiB");
+    }
+
+    #[test]
+    fn a_petabyte_is_refused_and_a_byte_is_not() {
+        assert!(check_available(|| "a byte".to_owned(), 1).is_ok());
+        let refused = check_available(|| "a petabyte".to_owned(), 1 << 50);
+        assert!(
+            matches!(refused, Err(LabError::OutOfMemory { needed_bytes, .. }) if needed_bytes == 1 << 50)
+        );
+    }
+}

@@ -1,0 +1,284 @@
+//! Which key set an experiment asks for.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::{KeySet, email, file, integers, ipv4, words};
+use crate::error::{LabError, shortened};
+use crate::memory::check_available;
+
+/// The description of a key set, as written on a command line: `sparse`, `dense`,
+/// `random-dense`, `words`, `ipv4`, `email` or `file:PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeySpec {
+    /// Random 64-bit integers: a bijective mixer of a counter, hence without duplicates.
+    Sparse,
+    /// 0, 1, 2, … in ascending order.
+    Dense,
+    /// The integers below the count, in random order.
+    RandomDense,
+    /// Synthetic words with the lengths and shared stems of English ones, in random order.
+    Words,
+    /// Starts of IPv4 address ranges as integers, clustered like the registries', in random
+    /// order.
+    Ipv4,
+    /// Synthetic e-mail addresses, in random order.
+    Email,
+    /// The lines of a file, each once, in random order. Gzip is recognized by content. When the
+    /// name ends in `.csv` or `.csv.gz` and the first columns are all unsigned 64-bit integers,
+    /// those are the keys (country ranges: the range starts); otherwise the lines are, as bytes
+    /// without their `\n` or `\r\n`. Empty lines are skipped.
+    File(PathBuf),
+}
+
+/// What `KeySpec` reads.
+const ALLOWED: &str = "sparse, dense, random-dense, words, ipv4, email, file:PATH";
+
+impl KeySpec {
+    /// How many keys [`generate`](Self::generate) makes when no count is given: 10 million
+    /// integers, as many words and address ranges as the public lists have that they imitate
+    /// (466,551 and 139,614), a million e-mail addresses; `None` for a file: all of it.
+    #[must_use]
+    pub fn count_default(&self) -> Option<u64> {
+        match self {
+            KeySpec::Sparse | KeySpec::Dense | KeySpec::RandomDense => Some(10_000_000),
+            KeySpec::Words => Some(466_551),
+            KeySpec::Ipv4 => Some(139_614),
+            KeySpec::Email => Some(1_000_000),
+            KeySpec::File(_) => None,
+        }
+    }
+
+    /// The largest set that can be made, memory aside. A synthetic language has only so many
+    /// words; a file gives what it has, whatever was asked for.
+    #[must_use]
+    pub fn count_max(&self) -> u64 {
+        match self {
+            KeySpec::Words => words::COUNT_MAX,
+            KeySpec::Ipv4 => ipv4::COUNT_MAX,
+            KeySpec::Email => email::COUNT_MAX,
+            _ => u64::MAX,
+        }
+    }
+
+    /// Makes `count` keys (`None`: [`count_default`](Self::count_default)), all different,
+    /// determined by `seed`.
+    ///
+    /// Every set but `dense` is in random order. A smaller file gives all its keys: the count is
+    /// the length of the set returned. Takes 4 ns (integers) to
+    /// 800 ns (millions of words) a key.
+    ///
+    /// # Errors
+    /// `OutOfRange` for no keys or more than [`count_max`](Self::count_max); `OutOfMemory` when
+    /// making them would take more than is available; `KeyFile` for a file that is no list of
+    /// keys.
+    pub fn generate(&self, count: Option<u64>, seed: u64) -> Result<KeySet, LabError> {
+        self.generate_reporting(count, seed, &mut |_, _| {})
+    }
+
+    /// [`generate`](Self::generate), calling `progress(done, total)` every 2^16 keys or so, in
+    /// keys, or in bytes read while reading a file.
+    ///
+    /// # Errors
+    /// As [`generate`](Self::generate).
+    pub fn generate_reporting(
+        &self,
+        count: Option<u64>,
+        seed: u64,
+        progress: Progress<'_>,
+    ) -> Result<KeySet, LabError> {
+        if let KeySpec::File(path) = self {
+            let count = self.checked(count.unwrap_or(u64::MAX))?;
+            let mut set = file::read(path, progress)?;
+            set.shuffle(seed);
+            set.truncate(count);
+            return Ok(set);
+        }
+        let count = self.checked(count.or(self.count_default()).unwrap_or(0))?;
+        Ok(match self {
+            KeySpec::Sparse => KeySet::Words(integers::sparse(count, seed, progress)),
+            KeySpec::Dense => KeySet::Words(integers::dense(count, progress)),
+            KeySpec::RandomDense => KeySet::Words(integers::random_dense(count, seed, progress)),
+            KeySpec::Words => KeySet::Bytes(words::generate(count, seed, progress)),
+            KeySpec::Ipv4 => KeySet::Words(ipv4::generate(count, seed, progress)),
+            KeySpec::Email => KeySet::Bytes(email::generate(count, seed, progress)),
+            KeySpec::File(_) => unreachable!("handled above"),
+        })
+    }
+
+    /// The count as a length in memory, if it is one that can be made here and now.
+    fn checked(&self, count: u64) -> Result<usize, LabError> {
+        let need = count.saturating_mul(self.bytes_per_key());
+        check_available(|| format!("{count} {self} keys"), need)?;
+        if count == 0 || count > self.count_max() {
+            return Err(LabError::OutOfRange {
+                what: "count of keys",
+                given: count.to_string(),
+                allowed: match self.count_max() {
+                    u64::MAX => "at least 1".to_owned(),
+                    max => format!("1 to {max} for key set {self}"),
+                },
+            });
+        }
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
+    /// Peak memory of generation. A file checks for itself, knowing its size.
+    fn bytes_per_key(&self) -> u64 {
+        match self {
+            KeySpec::Sparse | KeySpec::Dense | KeySpec::RandomDense => 8,
+            KeySpec::Ipv4 => 24,
+            KeySpec::Words => words::BYTES_PER_KEY,
+            KeySpec::Email => email::BYTES_PER_KEY,
+            KeySpec::File(_) => 0,
+        }
+    }
+}
+
+/// Called now and then with what is done and what there is to do.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+
+impl FromStr for KeySpec {
+    type Err = LabError;
+
+    fn from_str(text: &str) -> Result<Self, LabError> {
+        Ok(match text {
+            "sparse" => KeySpec::Sparse,
+            "dense" => KeySpec::Dense,
+            "random-dense" => KeySpec::RandomDense,
+            "words" => KeySpec::Words,
+            "ipv4" => KeySpec::Ipv4,
+            "email" => KeySpec::Email,
+            _ => match text.strip_prefix("file:") {
+                Some(path) if !path.is_empty() => KeySpec::File(PathBuf::from(path)),
+                _ => {
+                    return Err(LabError::UnknownName {
+                        what: "key set",
+                        given: shortened(text),
+                        allowed: ALLOWED,
+                    });
+                }
+            },
+        })
+    }
+}
+
+impl fmt::Display for KeySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            KeySpec::Sparse => "sparse",
+            KeySpec::Dense => "dense",
+            KeySpec::RandomDense => "random-dense",
+            KeySpec::Words => "words",
+            KeySpec::Ipv4 => "ipv4",
+            KeySpec::Email => "email",
+            KeySpec::File(path) => return write!(f, "file:{}", path.display()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    const NAMES: [&str; 6] = ["sparse", "dense", "random-dense", "words", "ipv4", "email"];
+
+    fn spec(name: &str) -> KeySpec {
+        name.parse().unwrap()
+    }
+
+    #[test]
+    fn names_are_given_back() {
+        for name in NAMES.iter().chain(&["file:../keys.csv.gz"]) {
+            assert_eq!(spec(name).to_string(), *name);
+        }
+        assert_eq!(format!("{:>8}|", KeySpec::Dense), "   dense|");
+    }
+
+    #[test]
+    fn unknown_names_list_what_is_allowed() {
+        for bad in ["", "Sparse", "file", "file:", "ipv6"] {
+            let error = bad.parse::<KeySpec>().unwrap_err().to_string();
+            assert!(
+                error.contains(ALLOWED) && error.contains(&format!("{bad:?}")),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_set_has_the_count_asked_for_and_no_duplicates() {
+        for name in NAMES {
+            for count in [1, 2, 1000, 50_000] {
+                let set = spec(name).generate(Some(count), 3).unwrap();
+                assert_eq!(set.len() as u64, count, "{name}");
+                let unique = match &set {
+                    KeySet::Words(words) => words.iter().collect::<HashSet<_>>().len(),
+                    KeySet::Bytes(strings) => strings.iter().collect::<HashSet<_>>().len(),
+                };
+                assert_eq!(unique as u64, count, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_seed_determines_the_set() {
+        for name in NAMES {
+            let set = |seed| spec(name).generate(Some(5000), seed).unwrap();
+            assert_eq!(set(1), set(1), "{name}");
+            if name != "dense" {
+                assert_ne!(set(1), set(2), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_dense_comes_in_order() {
+        for name in NAMES {
+            let set = spec(name).generate(Some(5000), 1).unwrap();
+            let mut sorted = set.clone();
+            sorted.sort();
+            assert_eq!(set == sorted, name == "dense", "{name}");
+        }
+    }
+
+    #[test]
+    fn absurd_counts_name_the_memory_they_would_take() {
+        for name in NAMES {
+            for count in [1_000_000_000_000, u64::MAX] {
+                let error = spec(name).generate(Some(count), 1).unwrap_err();
+                assert!(
+                    matches!(error, LabError::OutOfMemory { .. }),
+                    "{name}: {error}"
+                );
+                assert!(
+                    error.to_string().contains(&format!("{count} {name} keys")),
+                    "{error}"
+                );
+            }
+            let error = spec(name).generate(Some(0), 1).unwrap_err();
+            assert!(matches!(error, LabError::OutOfRange { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn progress_rises_to_the_total() {
+        for name in NAMES {
+            let mut last = 0;
+            let mut report = |done, total| {
+                assert!(
+                    done >= last && done <= total && total == 200_000,
+                    "{name} {done} {total}"
+                );
+                last = done;
+            };
+            spec(name)
+                .generate_reporting(Some(200_000), 1, &mut report)
+                .unwrap();
+            assert!(last > 100_000, "{name} {last}");
+        }
+    }
+}

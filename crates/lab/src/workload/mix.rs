@@ -1,0 +1,228 @@
+//! Which operations, in which shares.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::Distribution;
+use crate::error::{LabError, shortened};
+
+/// A mix of operations, as written on a command line (in upper or lower case).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mix {
+    /// `load`: insert keys in the order of the set, nothing else.
+    Load,
+    /// `A`: 50 % reads, 50 % updates ("session store"). This and the next five: core workloads of
+    /// Cooper et al., "Benchmarking cloud serving systems with YCSB", SoCC 2010, section 4.
+    YcsbA,
+    /// `B`: 95 % reads, 5 % updates ("photo tagging").
+    YcsbB,
+    /// `C`: reads only ("user profile cache").
+    YcsbC,
+    /// `D`: 95 % reads of the latest keys, 5 % insertions ("user status updates").
+    YcsbD,
+    /// `E`: 95 % scans of 1 to 100 keys, lengths uniform, 5 % insertions ("threaded
+    /// conversations").
+    YcsbE,
+    /// `F`: 50 % reads, 50 % read-modify-writes ("user database").
+    YcsbF,
+    /// `dcart-A`: reads only. This and the next four: DCART's mixes A to E of reads and writes.
+    /// The paper does not say what a write is; here it updates an existing key, because its
+    /// trees keep their size while it measures. Insertions are what `load`, `D` and `E` are for.
+    DcartA,
+    /// `dcart-B`: 75 % reads, 25 % updates.
+    DcartB,
+    /// `dcart-C`: 50 % reads, 50 % updates, the paper's default.
+    DcartC,
+    /// `dcart-D`: 25 % reads, 75 % updates.
+    DcartD,
+    /// `dcart-E`: updates only.
+    DcartE,
+}
+
+/// How often a mix does what, in percent; they add up to 100.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shares {
+    /// Look up one key.
+    pub read: u32,
+    /// Replace the value of an existing key.
+    pub update: u32,
+    /// Add a key.
+    pub insert: u32,
+    /// Read 1 to 100 keys in order.
+    pub scan: u32,
+    /// Read the value of a key, then replace it.
+    pub read_modify_write: u32,
+}
+
+/// The accepted names, as an error lists them.
+const ALLOWED: &str = "load, A, B, C, D, E, F (YCSB), dcart-A, dcart-B, dcart-C, dcart-D, dcart-E";
+
+impl Mix {
+    /// All mixes.
+    pub const ALL: [Mix; 12] = [
+        Mix::Load,
+        Mix::YcsbA,
+        Mix::YcsbB,
+        Mix::YcsbC,
+        Mix::YcsbD,
+        Mix::YcsbE,
+        Mix::YcsbF,
+        Mix::DcartA,
+        Mix::DcartB,
+        Mix::DcartC,
+        Mix::DcartD,
+        Mix::DcartE,
+    ];
+
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Mix::Load => "load",
+            Mix::YcsbA => "A",
+            Mix::YcsbB => "B",
+            Mix::YcsbC => "C",
+            Mix::YcsbD => "D",
+            Mix::YcsbE => "E",
+            Mix::YcsbF => "F",
+            Mix::DcartA => "dcart-A",
+            Mix::DcartB => "dcart-B",
+            Mix::DcartC => "dcart-C",
+            Mix::DcartD => "dcart-D",
+            Mix::DcartE => "dcart-E",
+        }
+    }
+
+    /// The shares of its operations.
+    #[must_use]
+    pub fn shares(self) -> Shares {
+        let none = Shares::default();
+        match self {
+            Mix::Load => Shares {
+                insert: 100,
+                ..none
+            },
+            Mix::YcsbA | Mix::DcartC => Shares {
+                read: 50,
+                update: 50,
+                ..none
+            },
+            Mix::YcsbB => Shares {
+                read: 95,
+                update: 5,
+                ..none
+            },
+            Mix::YcsbC | Mix::DcartA => Shares { read: 100, ..none },
+            Mix::YcsbD => Shares {
+                read: 95,
+                insert: 5,
+                ..none
+            },
+            Mix::YcsbE => Shares {
+                scan: 95,
+                insert: 5,
+                ..none
+            },
+            Mix::YcsbF => Shares {
+                read: 50,
+                read_modify_write: 50,
+                ..none
+            },
+            Mix::DcartB => Shares {
+                read: 75,
+                update: 25,
+                ..none
+            },
+            Mix::DcartD => Shares {
+                read: 25,
+                update: 75,
+                ..none
+            },
+            Mix::DcartE => Shares {
+                update: 100,
+                ..none
+            },
+        }
+    }
+
+    /// How it chooses keys unless told otherwise: YCSB's mixes as published; uniformly for
+    /// DCART's, whose reported load of one prefix agrees with that prefix's share of the keys.
+    #[must_use]
+    pub fn distribution_default(self) -> Distribution {
+        match self {
+            Mix::YcsbA | Mix::YcsbB | Mix::YcsbC | Mix::YcsbE | Mix::YcsbF => Distribution::ZIPF,
+            Mix::YcsbD => Distribution::Latest,
+            Mix::Load | Mix::DcartA | Mix::DcartB | Mix::DcartC | Mix::DcartD | Mix::DcartE => {
+                Distribution::Uniform
+            }
+        }
+    }
+
+    /// How many of `keys` may be held out of the load, to be inserted: all when nothing but
+    /// inserting happens, else half, so that there is an index to work on.
+    #[must_use]
+    pub fn inserts_max(self, keys: u64) -> u64 {
+        match self.shares().insert {
+            0 => 0,
+            100 => keys,
+            _ => keys / 2,
+        }
+    }
+}
+
+impl FromStr for Mix {
+    type Err = LabError;
+
+    fn from_str(text: &str) -> Result<Self, LabError> {
+        Mix::ALL
+            .into_iter()
+            .find(|mix| mix.name().eq_ignore_ascii_case(text))
+            .ok_or_else(|| LabError::UnknownName {
+                what: "mix",
+                given: shortened(text),
+                allowed: ALLOWED,
+            })
+    }
+}
+
+impl fmt::Display for Mix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up() {
+        for mix in Mix::ALL {
+            let Shares {
+                read,
+                update,
+                insert,
+                scan,
+                read_modify_write,
+            } = mix.shares();
+            assert_eq!(
+                read + update + insert + scan + read_modify_write,
+                100,
+                "{mix}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_given_back_and_listed() {
+        for mix in Mix::ALL {
+            assert_eq!(mix.to_string().parse::<Mix>().unwrap(), mix);
+            assert_eq!(mix.name().to_lowercase().parse::<Mix>().unwrap(), mix);
+            assert!(ALLOWED.contains(mix.name()));
+        }
+        for bad in ["", "G", "dcart-F", "ycsb"] {
+            let error = bad.parse::<Mix>().unwrap_err().to_string();
+            assert!(error.contains(ALLOWED), "{error}");
+        }
+    }
+}

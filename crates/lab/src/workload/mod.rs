@@ -1,0 +1,29 @@
+//! What an experiment runs: key sets, the distributions that choose among them, and the streams
+//! of operations made of both, all generated before the clock starts and all determined by one
+//! seed.
+
+mod distribution;
+mod keys;
+mod mix;
+mod permutation;
+mod stream;
+mod strings;
+
+pub use distribution::Distribution;
+pub use keys::{KeySet, KeySpec, Progress};
+pub use mix::{Mix, Shares};
+pub use permutation::Permutation;
+pub use stream::{Op, OpStream, StreamSpec, Streams};
+pub use strings::Strings;
+
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+
+/// The generator behind everything random in a workload. Named, not `StdRng`, because the same
+/// seed must give the same workload after an update of the library.
+type Random = Xoshiro256PlusPlus;
+
+/// A generator for one `purpose` of one `seed`, independent of those for other purposes.
+fn random(seed: u64, purpose: u64) -> Random {
+    Random::seed_from_u64(Permutation::of_words(seed).at(purpose))
+}
