@@ -1,0 +1,31 @@
+//! What a check reports.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A place in the tree and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// Relative to the root of the repository.
+    path: PathBuf,
+    /// Counted from 1.
+    line: usize,
+    reason: String,
+}
+
+impl Finding {
+    pub fn new(path: &Path, line: usize, reason: impl Into<String>) -> Self {
+        Finding {
+            path: path.to_owned(),
+            line,
+            reason: reason.into(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Finding { path, line, reason } = self;
+        write!(formatter, "{}:{line}: {reason}", path.display())
+    }
+}

@@ -1,0 +1,136 @@
+//! Arrows between crates point down, as ARCHITECTURE.md draws them.
+
+use super::packages::Package;
+use crate::finding::Finding;
+
+/// Which crates of the repository each crate may depend on. What is not here is refused, so that
+/// a new arrow is a decision and not an accident.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("nearfield-core", &[]),
+    ("nearfield-hotness", &["nearfield-core"]),
+    ("nearfield-radix", &["nearfield-core", "nearfield-hotness"]),
+    ("nearfield-testkit", &["nearfield-core"]),
+    ("nearfield", &["nearfield-core", "nearfield-radix"]),
+    ("nearfield-peers", &["nearfield-core"]),
+    (
+        "nearfield-lab",
+        &["nearfield", "nearfield-core", "nearfield-radix", PEERS],
+    ),
+    ("nearfield-cli", &["nearfield-lab"]),
+    (
+        "nearfield-fuzz",
+        &["nearfield-core", "nearfield-radix", TESTKIT],
+    ),
+    ("xtask", &[]),
+];
+
+/// Other people's programs, which nothing that is embedded may pull in.
+const PEERS: &str = "nearfield-peers";
+/// What the tests of any crate may use.
+const TESTKIT: &str = "nearfield-testkit";
+
+pub fn check(packages: &[Package]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in packages {
+        let row = ALLOWED.iter().find(|(name, _)| *name == package.name);
+        let Some((_, allowed)) = row else {
+            let reason = format!(
+                "{} is missing in the table of arrows of xtask",
+                package.name
+            );
+            findings.push(Finding::new(&package.manifest, 1, reason));
+            continue;
+        };
+        for dependency in &package.dependencies {
+            let name = dependency.name.as_str();
+            let ours = packages.iter().any(|other| other.name == name);
+            let for_tests = dependency.development && name == TESTKIT;
+            if ours && !for_tests && !allowed.contains(&name) {
+                let reason = format!("{} may not depend on {name}", package.name);
+                findings.push(Finding::new(&package.manifest, 1, reason));
+            }
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::packages::Dependency;
+    use super::*;
+    use std::path::Path;
+
+    fn package(name: &str, dependencies: &[(&str, bool)]) -> Package {
+        let dependencies = dependencies.iter().map(|&(name, development)| Dependency {
+            name: name.to_owned(),
+            development,
+        });
+        Package {
+            name: name.to_owned(),
+            manifest: Path::new(name).join("Cargo.toml"),
+            dependencies: dependencies.collect(),
+            targets: Vec::new(),
+        }
+    }
+
+    fn reasons(package: Package) -> Vec<String> {
+        let mut packages = vec![package];
+        for (name, _) in ALLOWED {
+            packages.push(self::package(name, &[]));
+        }
+        check(&packages).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn an_arrow_up_is_found() {
+        let radix = package("nearfield-radix", &[("nearfield", false)]);
+        assert_eq!(
+            reasons(radix),
+            ["nearfield-radix/Cargo.toml:1: nearfield-radix may not depend on nearfield"]
+        );
+    }
+
+    #[test]
+    fn peers_are_for_the_lab_only() {
+        assert_eq!(
+            reasons(package("nearfield-cli", &[(PEERS, false)])).len(),
+            1
+        );
+        assert_eq!(
+            reasons(package("nearfield-radix", &[(PEERS, true)])).len(),
+            1
+        );
+        assert_eq!(
+            reasons(package("nearfield-lab", &[(PEERS, false)])).len(),
+            0
+        );
+    }
+
+    #[test]
+    fn testkit_is_for_tests_only() {
+        assert_eq!(
+            reasons(package("nearfield-radix", &[(TESTKIT, true)])).len(),
+            0
+        );
+        assert_eq!(
+            reasons(package("nearfield-radix", &[(TESTKIT, false)])).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn a_package_without_a_row_is_found() {
+        assert_eq!(
+            reasons(package("nearfield-new", &[("serde", false)])).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn foreign_crates_are_not_ours_to_judge() {
+        assert_eq!(
+            reasons(package("nearfield-core", &[("thiserror", false)])).len(),
+            0
+        );
+    }
+}

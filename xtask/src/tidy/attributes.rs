@@ -1,0 +1,125 @@
+//! Attributes that must be there (`forbid(unsafe_code)`) or must not (`allow(dead_code)`).
+
+use super::packages::Package;
+use crate::finding::Finding;
+use crate::source::Source;
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
+/// The packages that may hold unsafe code, and why.
+const MAY_BE_UNSAFE: &[(&str, &str)] = &[
+    (
+        "nearfield-radix",
+        "nodes are raw memory with tagged pointers",
+    ),
+    (
+        "nearfield-lab",
+        "the probe of the machine's limits maps memory and prefetches",
+    ),
+    (
+        "nearfield-peers",
+        "some peers are foreign code or have an unsafe interface",
+    ),
+    (
+        "nearfield-fuzz",
+        "the entry point that libFuzzer calls is exported by a macro",
+    ),
+];
+
+/// Every library and program says `#![forbid(unsafe_code)]`, but for those of `MAY_BE_UNSAFE`.
+pub fn check_forbid_unsafe(packages: &[Package], sources: &[Source]) -> Vec<Finding> {
+    let strict = packages
+        .iter()
+        .filter(|package| MAY_BE_UNSAFE.iter().all(|(name, _)| *name != package.name));
+    let roots = strict.flat_map(|package| package.targets.iter().filter(|target| target.shipped));
+    roots
+        .filter_map(|root| sources.iter().find(|source| source.path == root.path))
+        .filter(|source| !contains_call(&source.tokens, "forbid", "unsafe_code"))
+        .map(|source| Finding::new(&source.path, 1, "does not say #![forbid(unsafe_code)]"))
+        .collect()
+}
+
+/// Code that nobody calls is removed, not silenced.
+pub fn check_dead_code(source: &Source) -> Vec<Finding> {
+    lines_of_calls(&source.tokens, "allow", "dead_code")
+        .into_iter()
+        .map(|line| {
+            Finding::new(
+                &source.path,
+                line,
+                "allow(dead_code): remove the code instead",
+            )
+        })
+        .collect()
+}
+
+fn contains_call(tokens: &TokenStream, name: &str, argument: &str) -> bool {
+    !lines_of_calls(tokens, name, argument).is_empty()
+}
+
+/// The lines of `name(.., argument, ..)`.
+fn lines_of_calls(tokens: &TokenStream, name: &str, argument: &str) -> Vec<usize> {
+    let mut lines = Vec::new();
+    let mut previous = None;
+    for token in tokens.clone() {
+        if let TokenTree::Group(group) = &token {
+            let is_call = group.delimiter() == Delimiter::Parenthesis
+                && previous.is_some_and(|previous: TokenTree| previous.to_string() == name);
+            let mut inner = group.stream().into_iter();
+            if is_call && inner.any(|token| token.to_string() == argument) {
+                lines.push(group.span().start().line);
+            }
+            lines.extend(lines_of_calls(&group.stream(), name, argument));
+        }
+        previous = Some(token);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::packages::Target;
+    use super::*;
+
+    fn package(name: &str) -> Package {
+        Package {
+            name: name.to_owned(),
+            manifest: "Cargo.toml".into(),
+            dependencies: Vec::new(),
+            targets: vec![Target {
+                path: "src/snippet.rs".into(),
+                shipped: true,
+            }],
+        }
+    }
+
+    #[test]
+    fn a_missing_forbid_is_found() {
+        let sources = [Source::of(
+            "//! Says `forbid(unsafe_code)` in its docs only.\n",
+        )];
+        assert_eq!(
+            check_forbid_unsafe(&[package("nearfield-core")], &sources).len(),
+            1
+        );
+        assert_eq!(
+            check_forbid_unsafe(&[package("nearfield-radix")], &sources).len(),
+            0
+        );
+        let sources = [Source::of("#![forbid(unsafe_code)]")];
+        assert_eq!(
+            check_forbid_unsafe(&[package("nearfield-core")], &sources).len(),
+            0
+        );
+    }
+
+    #[test]
+    fn silenced_dead_code_is_found() {
+        let found = |text| check_dead_code(&Source::of(text)).len();
+        assert_eq!(found("#[allow(dead_code)] fn f() {}"), 1);
+        assert_eq!(
+            found("#[cfg_attr(test, allow(unused, dead_code))] fn f() {}"),
+            1
+        );
+        assert_eq!(found("#[allow(unused_imports)] use std::fmt;"), 0);
+    }
+}
