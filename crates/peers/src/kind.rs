@@ -37,7 +37,7 @@ pub trait Visitor<S: Source> {
     type Output;
 
     /// Called with the map as a type.
-    fn visit<P: Peer<S>>(self) -> Self::Output;
+    fn visit<P: Peer<S> + 'static>(self) -> Self::Output;
 }
 
 impl PeerKind {

@@ -22,7 +22,7 @@ fn step(state: &mut u64) -> u64 {
 impl<S: Source> Visitor<S> for Compare<S> {
     type Output = ();
 
-    fn visit<P: Peer<S>>(self) {
+    fn visit<P: Peer<S> + 'static>(self) {
         let name = self.kind.name();
         let mut model = BTreeMap::new();
         let mut peer = P::new();
@@ -136,7 +136,7 @@ struct Share(PeerKind);
 impl Visitor<u64> for Share {
     type Output = ();
 
-    fn visit<P: Peer<u64>>(self) {
+    fn visit<P: Peer<u64> + 'static>(self) {
         const THREADS: u64 = 4;
         let mut peer = P::new();
         let key = |key: u64| P::key(key).expect("the peer takes the key");

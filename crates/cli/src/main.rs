@@ -1,0 +1,35 @@
+//! The `nearfield` command: one subcommand a file.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+// Every map of a benchmark allocates from it, Nearfield's own included.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// An in-memory ordered key-value engine that runs each operation where its data lives.
+#[derive(Debug, Parser)]
+#[command(name = "nearfield", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Bench(bench::Arguments),
+    /// A contestant's process of `bench`: orders on the standard input.
+    #[command(name = bench::CONTESTANT_COMMAND, hide = true)]
+    BenchContestant,
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::BenchContestant => bench::serve(),
+    }
+}

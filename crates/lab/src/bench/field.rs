@@ -1,0 +1,126 @@
+//! The contestants' processes of the moment, each with its map loaded.
+
+use super::contestant::Contestant;
+use super::interrupt::Interrupt;
+use super::process::Process;
+use super::wire::{Answer, Memory, Order, Slice, keys_order, write_keys};
+use crate::workload::KeySet;
+use nearfield_peers::PeerKind;
+use std::process::Command;
+
+/// A loaded map in a process.
+pub(super) struct Seat {
+    pub(super) contestant: Contestant,
+    pub(super) process: Process,
+    pub(super) memory: Memory,
+    pub(super) loaded: usize,
+}
+
+/// Starts processes that can become contestants.
+pub(super) struct Starter<'c> {
+    pub(super) command: &'c dyn Fn() -> Command,
+    pub(super) interrupt: &'c Interrupt,
+}
+
+impl Starter<'_> {
+    /// Starts a process for each contestant and lets all of them load the first `loaded` keys
+    /// at the same time; nothing is measured meanwhile but memory.
+    pub(super) fn seat_all(
+        &self,
+        contestants: &[Contestant],
+        keys: &KeySet,
+        loaded: usize,
+    ) -> Vec<(Contestant, Result<Seat, String>)> {
+        let order = Order::Load {
+            loaded,
+            threads: 1,
+            batch: LOAD_BATCH,
+        };
+        let loading: Vec<_> = contestants
+            .iter()
+            .map(|&contestant| {
+                let started = self.start(contestant, keys);
+                let process = started.and_then(|mut process| {
+                    process.tell(&order, |_| Ok(()))?;
+                    Ok(process)
+                });
+                (contestant, process)
+            })
+            .collect();
+        let finish = |(contestant, process): (Contestant, Result<Process, String>)| {
+            let seat = process.and_then(|mut process| {
+                let memory = loaded_answer(process.hear()?)?.1;
+                Ok(Seat {
+                    contestant,
+                    process,
+                    memory,
+                    loaded,
+                })
+            });
+            (contestant, seat)
+        };
+        loading.into_iter().map(finish).collect()
+    }
+
+    /// Measures a load of all keys in a fresh process.
+    pub(super) fn load(
+        &self,
+        contestant: Contestant,
+        keys: &KeySet,
+        threads: usize,
+        batch: usize,
+    ) -> Result<(Slice, Memory), String> {
+        let mut process = self.start(contestant, keys)?;
+        loaded_answer(process.ask(&Order::Load {
+            loaded: keys.len(),
+            threads,
+            batch,
+        })?)
+    }
+
+    fn start(&self, contestant: Contestant, keys: &KeySet) -> Result<Process, String> {
+        let mut process = Process::start((self.command)(), self.interrupt)
+            .map_err(|error| format!("cannot be started: {error}"))?;
+        let order = keys_order(contestant.name(), keys);
+        process.tell(&order, |target| write_keys(target, keys))?;
+        match process.hear()? {
+            Answer::Ready => Ok(process),
+            answer => Err(out_of_turn(&answer)),
+        }
+    }
+}
+
+/// Operations in a batch while loading for mixes other than `load`.
+const LOAD_BATCH: usize = 4096;
+
+fn loaded_answer(answer: Answer) -> Result<(Slice, Memory), String> {
+    match answer {
+        Answer::Loaded { slice, memory } => Ok((slice, memory)),
+        answer => Err(out_of_turn(&answer)),
+    }
+}
+
+/// An answer to another order than was given.
+pub(super) fn out_of_turn(answer: &Answer) -> String {
+    format!("answered out of turn: {answer:?}")
+}
+
+/// Memory that a contestant takes for `keys` keys of `key_bytes` bytes together and for
+/// `operations` operations, roughly and rather too much: as measured at 1M to 50M sparse keys.
+pub(super) fn memory_estimate(
+    contestant: Contestant,
+    keys: usize,
+    key_bytes: usize,
+    operations: usize,
+) -> u64 {
+    let per_key = match contestant {
+        Contestant::Peer(PeerKind::Congee) => 110,
+        Contestant::Peer(PeerKind::Masstree) => 145,
+        Contestant::Peer(PeerKind::Blart | PeerKind::Scc) => 80,
+        Contestant::Peer(PeerKind::Indexset) => 40,
+        _ => 65,
+    };
+    // The slices of string keys, and the tasks that operations are converted to.
+    let (slice, task) = (16, 48);
+    keys as u64 * (per_key + slice) + key_bytes as u64 + operations as u64 * task
+}

@@ -1,0 +1,119 @@
+//! A contestant's process: reads orders, answers them, ends with its input.
+
+use super::contestant::Contestant;
+use super::engine::PeerEngine;
+use super::keys::Keys;
+use super::resident::Resident;
+use super::runner::{EngineRunner, Runner};
+use super::task::Digest;
+use super::wire::{Answer, Memory, Order, read_line, read_words, unpack, write_line};
+use nearfield_peers::{Peer, Visitor};
+use std::io::{self, BufRead, Write};
+
+/// Serves orders until the input ends.
+///
+/// # Errors
+/// A broken pipe, or input that no conductor sends.
+pub fn serve(mut orders: impl BufRead, mut answers: impl Write) -> io::Result<()> {
+    let mut runner = None;
+    while let Some(order) = read_line(&mut orders)? {
+        let answer = obey(order, &mut orders, &mut runner)?;
+        write_line(&mut answers, &answer)?;
+        answers.flush()?;
+    }
+    Ok(())
+}
+
+fn obey(
+    order: Order,
+    source: &mut impl BufRead,
+    runner: &mut Option<Box<dyn Runner>>,
+) -> io::Result<Answer> {
+    let answer = match (order, runner) {
+        (
+            Order::Keys {
+                contestant,
+                form,
+                count,
+                bytes,
+            },
+            runner,
+        ) => {
+            let keys = Keys::read(source, form, count, bytes)?;
+            become_contestant(&contestant, keys).map(|chosen| {
+                *runner = Some(chosen);
+                Answer::Ready
+            })
+        }
+        (
+            Order::Load {
+                loaded,
+                threads,
+                batch,
+            },
+            Some(runner),
+        ) => {
+            let before = Resident::now();
+            runner.load(loaded, threads, batch).map(|slice| {
+                let after = Resident::now();
+                let memory = Memory {
+                    growth_bytes: after.bytes.saturating_sub(before.bytes),
+                    huge_growth_bytes: after.huge_bytes.saturating_sub(before.huge_bytes),
+                };
+                Answer::Loaded { slice, memory }
+            })
+        }
+        (Order::Streams { lengths, batch }, Some(runner)) => {
+            let mut streams = Vec::with_capacity(lengths.len());
+            for length in lengths {
+                streams.push(
+                    read_words(source, length)?
+                        .into_iter()
+                        .map(unpack)
+                        .collect(),
+                );
+            }
+            runner.prepare(&streams, batch).map(|()| Answer::Ready)
+        }
+        (
+            Order::Slice {
+                part,
+                parts,
+                version,
+            },
+            Some(runner),
+        ) => runner
+            .slice(part, parts, version)
+            .map(|slice| Answer::Sliced { slice }),
+        (order, None) => Err(format!("no keys yet for {order:?}")),
+    };
+    Ok(answer.unwrap_or_else(|reason| Answer::Refused { reason }))
+}
+
+fn become_contestant(name: &str, keys: Keys) -> Result<Box<dyn Runner>, String> {
+    let contestant: Contestant = name.parse().map_err(|error| format!("{error}"))?;
+    match (contestant, keys) {
+        (Contestant::Nearfield, keys) => nearfield(keys),
+        (Contestant::Peer(kind), Keys::Words(keys)) => Ok(kind.visit_words(Start { keys })),
+        (Contestant::Peer(kind), Keys::Text(keys)) => kind
+            .visit_text(Start { keys })
+            .ok_or_else(|| format!("{kind:?} takes no strings")),
+    }
+}
+
+/// Starts a peer with its keys.
+struct Start<S> {
+    keys: Vec<S>,
+}
+
+impl<S: Digest> Visitor<S> for Start<S> {
+    type Output = Box<dyn Runner>;
+
+    fn visit<P: Peer<S> + 'static>(self) -> Box<dyn Runner> {
+        Box::new(EngineRunner::new(PeerEngine::<S, P>::new(), self.keys))
+    }
+}
+
+fn nearfield(_: Keys) -> Result<Box<dyn Runner>, String> {
+    Err("nearfield is not built yet".to_owned())
+}

@@ -1,0 +1,73 @@
+//! How long single operations or batches take.
+
+use super::wire::Latency;
+use hdrhistogram::Histogram;
+use std::time::Duration;
+
+/// Longer than this counts as this: ten minutes.
+const NANOSECONDS_MAX: u64 = 600_000_000_000;
+/// Relative error below 1 %.
+const DIGITS: u8 = 2;
+
+/// Durations by logarithmic buckets.
+#[derive(Clone, Debug)]
+pub(super) struct Durations(Histogram<u64>);
+
+impl Durations {
+    pub(super) fn new() -> Self {
+        let histogram = Histogram::new_with_max(NANOSECONDS_MAX, DIGITS);
+        Durations(histogram.expect("the constants are within the library's bounds"))
+    }
+
+    #[inline]
+    pub(super) fn record(&mut self, duration: Duration) {
+        self.0.saturating_record(duration.as_nanos() as u64);
+    }
+
+    pub(super) fn merge(&mut self, other: &Durations) {
+        self.0
+            .add(&other.0)
+            .expect("both histograms have the same bounds");
+    }
+
+    /// The percentiles that reports show; `None` when nothing was recorded.
+    pub(super) fn percentiles(&self) -> Option<Latency> {
+        (!self.0.is_empty()).then(|| Latency {
+            p50: self.0.value_at_quantile(0.5),
+            p99: self.0.value_at_quantile(0.99),
+            p999: self.0.value_at_quantile(0.999),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_within_a_percent() {
+        let mut even = Durations::new();
+        let mut odd = Durations::new();
+        assert_eq!(even.percentiles(), None);
+        for n in 1..=10_000 {
+            let durations = if n % 2 == 0 { &mut even } else { &mut odd };
+            durations.record(Duration::from_nanos(n * 100));
+        }
+        even.merge(&odd);
+        let latency = even.percentiles().unwrap();
+        for (found, exact) in [
+            (latency.p50, 5e5),
+            (latency.p99, 9.9e5),
+            (latency.p999, 9.99e5),
+        ] {
+            assert!((found as f64 / exact - 1.0).abs() < 0.01, "{found} {exact}");
+        }
+    }
+
+    #[test]
+    fn extremes_are_kept_at_the_end() {
+        let mut durations = Durations::new();
+        durations.record(Duration::from_secs(100_000));
+        assert!(durations.percentiles().unwrap().p50 >= NANOSECONDS_MAX / 100 * 99);
+    }
+}

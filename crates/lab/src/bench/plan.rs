@@ -1,0 +1,351 @@
+//! What is to be measured: the combinations that a request asks for, checked before anything
+//! is measured.
+
+use super::contestant::Contestant;
+use super::team::cores;
+use crate::error::LabError;
+use crate::memory::{available_bytes, display_bytes};
+use crate::workload::{Distribution, KeySpec, Mix};
+use nearfield_peers::PeerKind;
+
+/// The most operations in a batch.
+pub const BATCH_MAX: u64 = 1 << 24;
+/// More threads than any machine has cores.
+const THREADS_MAX: u64 = 1024;
+/// What a key takes at least: its 8 bytes here and with a contestant, and an entry there.
+const BYTES_PER_KEY_MIN: u64 = 8 + 8 + 16;
+
+/// What a user asks for; each list is swept.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Key sets.
+    pub keys: Vec<KeySpec>,
+    /// Numbers of keys; empty for each set's default.
+    pub counts: Vec<u64>,
+    /// Mixes of operations.
+    pub mixes: Vec<Mix>,
+    /// Distributions; empty for each mix's own.
+    pub distributions: Vec<Distribution>,
+    /// Numbers of threads.
+    pub threads: Vec<u64>,
+    /// Operations in a batch; 1 for one operation at a time.
+    pub batches: Vec<u64>,
+    /// Who takes part.
+    pub contestants: Vec<Contestant>,
+}
+
+impl Default for Request {
+    /// Gets on 10 million sparse keys by one thread, Nearfield in batches of 4096 beside the
+    /// radix trees, the two B-trees that people know best and the fastest hash map.
+    fn default() -> Self {
+        let peers = [
+            PeerKind::Congee,
+            PeerKind::Blart,
+            PeerKind::BTreeMap,
+            PeerKind::Masstree,
+            PeerKind::Dashmap,
+        ];
+        let contestants = std::iter::once(Contestant::Nearfield);
+        Request {
+            keys: vec![KeySpec::Sparse],
+            counts: Vec::new(),
+            mixes: vec![Mix::YcsbC],
+            distributions: Vec::new(),
+            threads: vec![1],
+            batches: vec![4096],
+            contestants: contestants.chain(peers.map(Contestant::Peer)).collect(),
+        }
+    }
+}
+
+/// One combination, and who is measured in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// The key set.
+    pub keys: KeySpec,
+    /// The number of keys; `None` for all of a file.
+    pub count: Option<u64>,
+    /// The mix of operations.
+    pub mix: Mix,
+    /// How keys are chosen.
+    pub distribution: Distribution,
+    /// Threads that share the map.
+    pub threads: usize,
+    /// Operations in a batch.
+    pub batch: usize,
+    /// Who is measured.
+    pub contestants: Vec<Contestant>,
+    /// Who is not, and why.
+    pub skips: Vec<Skip>,
+}
+
+/// A contestant that a table leaves out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Skip {
+    /// Who.
+    pub contestant: Contestant,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// Tables in the order in which they are measured: those of one key set together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The tables.
+    pub tables: Vec<Table>,
+    /// What the user should know before it starts.
+    pub notes: Vec<String>,
+}
+
+impl Plan {
+    /// Checks a request and lists its tables.
+    ///
+    /// # Errors
+    /// `OutOfRange` naming the flag for a number that cannot be measured.
+    pub fn new(request: &Request) -> Result<Self, LabError> {
+        check(request)?;
+        let mut plan = Plan {
+            tables: Vec::new(),
+            notes: notes(request),
+        };
+        for keys in &request.keys {
+            let counts: Vec<Option<u64>> = match request.counts.as_slice() {
+                [] => vec![keys.count_default()],
+                counts => counts.iter().copied().map(Some).collect(),
+            };
+            for count in counts {
+                plan.add(request, keys, count);
+            }
+        }
+        Ok(plan)
+    }
+
+    fn add(&mut self, request: &Request, keys: &KeySpec, count: Option<u64>) {
+        for &mix in &request.mixes {
+            let distributions = match (mix, request.distributions.as_slice()) {
+                (Mix::Load, _) | (_, []) => &[mix.distribution_default()][..],
+                (_, distributions) => distributions,
+            };
+            for &distribution in distributions {
+                for &threads in &request.threads {
+                    for &batch in &request.batches {
+                        let (contestants, skips) = divide(request, keys, mix, threads);
+                        self.tables.push(Table {
+                            keys: keys.clone(),
+                            count,
+                            mix,
+                            distribution,
+                            threads: threads as usize,
+                            batch: batch as usize,
+                            contestants,
+                            skips,
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn check(request: &Request) -> Result<(), LabError> {
+    let within = |what, given: u64, max: u64| match given {
+        _ if (1..=max).contains(&given) => Ok(()),
+        _ => Err(out_of_range(what, given, format!("1 to {max}"))),
+    };
+    request
+        .threads
+        .iter()
+        .try_for_each(|&threads| within("--threads", threads, THREADS_MAX))?;
+    request
+        .batches
+        .iter()
+        .try_for_each(|&batch| within("--batch", batch, BATCH_MAX))?;
+    for &count in &request.counts {
+        for keys in request
+            .keys
+            .iter()
+            .filter(|keys| !matches!(keys, KeySpec::File(_)))
+        {
+            within("--count", count, keys.count_max())?;
+        }
+        let available = available_bytes().unwrap_or(u64::MAX);
+        if count > available / BYTES_PER_KEY_MIN {
+            let max = available / BYTES_PER_KEY_MIN;
+            let available = display_bytes(available);
+            let allowed = format!("1 to {max} in the {available} of memory available");
+            return Err(out_of_range("--count", count, allowed));
+        }
+    }
+    Ok(())
+}
+
+fn out_of_range(what: &'static str, given: u64, allowed: String) -> LabError {
+    LabError::OutOfRange {
+        what,
+        given: given.to_string(),
+        allowed,
+    }
+}
+
+fn notes(request: &Request) -> Vec<String> {
+    let cores = cores().len() as u64;
+    let threads = request.threads.iter().filter(|&&threads| threads > cores);
+    threads
+        .map(|threads| format!("{threads} threads share {cores} cores: rates are of CPU time"))
+        .collect()
+}
+
+/// Who can be measured, and who cannot.
+fn divide(
+    request: &Request,
+    keys: &KeySpec,
+    mix: Mix,
+    threads: u64,
+) -> (Vec<Contestant>, Vec<Skip>) {
+    let mut contestants = Vec::new();
+    let mut skips = Vec::new();
+    for &contestant in &request.contestants {
+        let reason = if threads > 1 && !contestant.is_shared() {
+            Some("for one thread only")
+        } else if mix.shares().scan > 0 && !contestant.is_ordered() {
+            Some("a hash map has no scans")
+        } else if matches!(keys, KeySpec::Words | KeySpec::Email) && !contestant.takes_text() {
+            Some("takes only keys of 8 bytes")
+        } else {
+            None
+        };
+        match reason {
+            Some(reason) => skips.push(Skip {
+                contestant,
+                reason: reason.to_owned(),
+            }),
+            None => contestants.push(contestant),
+        }
+    }
+    (contestants, skips)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> Request {
+        Request {
+            keys: vec![KeySpec::Sparse],
+            counts: vec![1000],
+            mixes: vec![Mix::YcsbC],
+            distributions: Vec::new(),
+            threads: vec![1],
+            batches: vec![1],
+            contestants: Contestant::all().collect(),
+        }
+    }
+
+    #[test]
+    fn lists_are_swept_with_key_sets_outermost() {
+        let plan = Plan::new(&Request {
+            keys: vec![KeySpec::Sparse, KeySpec::Words],
+            counts: vec![10, 20],
+            mixes: vec![Mix::YcsbC, Mix::YcsbA],
+            distributions: vec![Distribution::Uniform, Distribution::ZIPF],
+            threads: vec![1, 2],
+            batches: vec![1, 64, 4096],
+            ..request()
+        })
+        .unwrap();
+        assert_eq!(plan.tables.len(), 2 * 2 * 2 * 2 * 2 * 3);
+        assert!(
+            plan.tables[..plan.tables.len() / 2]
+                .iter()
+                .all(|t| t.keys == KeySpec::Sparse)
+        );
+        assert_eq!(plan.tables[1].batch, 64);
+    }
+
+    #[test]
+    fn mixes_bring_their_distribution() {
+        let mixes = vec![Mix::Load, Mix::YcsbC, Mix::YcsbD, Mix::DcartC];
+        let plan = Plan::new(&Request { mixes, ..request() }).unwrap();
+        let distributions: Vec<_> = plan.tables.iter().map(|table| table.distribution).collect();
+        let (uniform, zipf) = (Distribution::Uniform, Distribution::ZIPF);
+        assert_eq!(
+            distributions,
+            [uniform, zipf, Distribution::Latest, uniform]
+        );
+    }
+
+    #[test]
+    fn those_who_cannot_are_skipped_with_a_reason() {
+        let skipped = |request: &Request| -> Vec<&'static str> {
+            let table = Plan::new(request).unwrap().tables.remove(0);
+            assert_eq!(
+                table.contestants.len() + table.skips.len(),
+                PeerKind::ALL.len() + 1
+            );
+            table
+                .skips
+                .iter()
+                .map(|skip| skip.contestant.name())
+                .collect()
+        };
+        assert!(skipped(&request()).is_empty());
+        let threads = Request {
+            threads: vec![2],
+            ..request()
+        };
+        assert_eq!(skipped(&threads), ["btreemap", "blart", "indexset"]);
+        let scans = Request {
+            mixes: vec![Mix::YcsbE],
+            ..request()
+        };
+        assert_eq!(skipped(&scans), ["papaya", "dashmap"]);
+        let words = Request {
+            keys: vec![KeySpec::Words],
+            ..request()
+        };
+        assert_eq!(skipped(&words), ["congee"]);
+    }
+
+    #[test]
+    fn absurd_numbers_name_their_flag_and_what_is_allowed() {
+        let refused = |request: Request| Plan::new(&request).unwrap_err().to_string();
+        let batch = refused(Request {
+            batches: vec![100_000_000],
+            ..request()
+        });
+        assert_eq!(batch, "--batch is 100000000; allowed: 1 to 16777216");
+        let threads = refused(Request {
+            threads: vec![0],
+            ..request()
+        });
+        assert_eq!(threads, "--threads is 0; allowed: 1 to 1024");
+        let count = refused(Request {
+            counts: vec![1_000_000_000_000_000],
+            ..request()
+        });
+        assert!(
+            count.starts_with("--count is 1000000000000000; allowed: 1 to "),
+            "{count}"
+        );
+        let words = Request {
+            keys: vec![KeySpec::Words],
+            counts: vec![1 << 30],
+            ..request()
+        };
+        assert!(refused(words).starts_with("--count is "));
+    }
+
+    #[test]
+    fn more_threads_than_cores_is_a_note() {
+        let plan = Plan::new(&Request {
+            threads: vec![512],
+            ..request()
+        })
+        .unwrap();
+        assert!(
+            plan.notes[0].starts_with("512 threads share"),
+            "{:?}",
+            plan.notes
+        );
+    }
+}

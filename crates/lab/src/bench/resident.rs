@@ -1,0 +1,40 @@
+//! What memory this process occupies.
+
+use crate::memory::kibibytes_after;
+use std::fs;
+
+/// Memory of this process that is in RAM, and how much of it in huge pages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Resident {
+    pub(super) bytes: u64,
+    pub(super) huge_bytes: u64,
+}
+
+impl Resident {
+    /// Reads `/proc/self/smaps_rollup`; zeros where there is none.
+    pub(super) fn now() -> Self {
+        let text = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
+        let bytes = |name| kibibytes_after(&text, name).unwrap_or(0) * 1024;
+        Resident {
+            bytes: bytes("Rss:"),
+            huge_bytes: bytes("AnonHugePages:"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_with_memory_touched() {
+        let before = Resident::now();
+        let block = vec![1_u8; 32 << 20];
+        let after = Resident::now();
+        assert_eq!(block[block.len() / 2], 1);
+        assert!(
+            after.bytes - before.bytes > 30 << 20,
+            "{before:?} {after:?}"
+        );
+    }
+}

@@ -1,0 +1,160 @@
+//! Carries out the conductor's orders on one map.
+
+use super::engine::{Engine, Lane};
+use super::latency::Durations;
+use super::task::{Digest, Task, Verb, tasks};
+use super::team::together;
+use super::wire::Slice;
+use crate::clock::thread_cpu_time;
+use crate::workload::Op;
+use std::time::Duration;
+
+/// Keys that are converted at once while the clock stands, when loading.
+const LOAD_CHUNK: usize = 4096;
+
+/// A map with its keys and operations. Calls are rare: the loops inside are compiled for the map.
+pub(super) trait Runner {
+    /// Inserts the first `loaded` keys.
+    fn load(&mut self, loaded: usize, threads: usize, batch: usize) -> Result<Slice, String>;
+    /// Takes the streams of operations, one a thread.
+    fn prepare(&mut self, streams: &[Vec<Op>], batch: usize) -> Result<(), String>;
+    /// Runs part `part` of `parts` of the streams, where part 0 is to warm up.
+    fn slice(&mut self, part: usize, parts: usize, version: u16) -> Result<Slice, String>;
+}
+
+/// See [`Runner`].
+pub(super) struct EngineRunner<S, E: Engine<S>> {
+    engine: E,
+    keys: Vec<S>,
+    streams: Vec<Vec<Task<E::Key>>>,
+    batch: usize,
+    durations: Durations,
+}
+
+/// What one thread did.
+struct Tally {
+    operations: usize,
+    cpu: Duration,
+    durations: Durations,
+    wrong: u64,
+}
+
+impl<S: Digest, E: Engine<S>> EngineRunner<S, E> {
+    pub(super) fn new(engine: E, keys: Vec<S>) -> Self {
+        EngineRunner {
+            engine,
+            keys,
+            streams: Vec::new(),
+            batch: 1,
+            durations: Durations::new(),
+        }
+    }
+
+    /// Turns what the threads did into a slice, unless some answer was wrong.
+    fn sum(&mut self, tallies: Vec<Result<Tally, String>>) -> Result<f64, String> {
+        let mut rate_mops = 0.0;
+        let (mut wrong, mut operations) = (0, 0);
+        for tally in tallies {
+            let tally = tally?;
+            wrong += tally.wrong;
+            operations += tally.operations;
+            self.durations.merge(&tally.durations);
+            rate_mops += tally.operations as f64 / tally.cpu.as_secs_f64().max(1e-9) / 1e6;
+        }
+        match wrong {
+            0 => Ok(rate_mops),
+            _ => Err(format!(
+                "{wrong} of {operations} operations had a wrong answer"
+            )),
+        }
+    }
+}
+
+impl<S: Digest, E: Engine<S>> Runner for EngineRunner<S, E> {
+    fn load(&mut self, loaded: usize, threads: usize, batch: usize) -> Result<Slice, String> {
+        self.durations = Durations::new();
+        let keys = &self.keys[..loaded];
+        let share = loaded.div_ceil(threads).max(1);
+        let tallies = together(self.engine.lanes(threads, batch), |thread, mut lane| {
+            let start = (thread * share).min(loaded);
+            let keys = &keys[start..(start + share).min(loaded)];
+            load_share::<S, E>(&mut lane, keys, batch)
+        });
+        let rate_mops = self.sum(tallies)?;
+        Ok(Slice {
+            rate_mops,
+            latency: self.durations.percentiles(),
+        })
+    }
+
+    fn prepare(&mut self, streams: &[Vec<Op>], batch: usize) -> Result<(), String> {
+        self.streams = Vec::new();
+        for ops in streams {
+            self.streams.push(tasks(&self.keys, ops, E::key)?);
+        }
+        self.batch = batch;
+        self.durations = Durations::new();
+        Ok(())
+    }
+
+    fn slice(&mut self, part: usize, parts: usize, version: u16) -> Result<Slice, String> {
+        let streams = &self.streams;
+        let lanes = self.engine.lanes(streams.len(), self.batch);
+        let tallies = together(lanes, |thread, mut lane| {
+            let tasks = &streams[thread];
+            let bound = |part: usize| tasks.len() * part / parts;
+            run(&mut lane, &tasks[bound(part)..bound(part + 1)], version)
+        });
+        let rate_mops = self.sum(tallies)?;
+        if part == 0 {
+            self.durations = Durations::new();
+        }
+        Ok(Slice {
+            rate_mops,
+            latency: self.durations.percentiles(),
+        })
+    }
+}
+
+fn run<L: Lane>(lane: &mut L, tasks: &[Task<L::Key>], version: u16) -> Result<Tally, String> {
+    let mut durations = Durations::new();
+    let start = thread_cpu_time();
+    let wrong = lane.run(tasks, version, &mut durations)?;
+    let cpu = thread_cpu_time() - start;
+    Ok(Tally {
+        operations: tasks.len(),
+        cpu,
+        durations,
+        wrong,
+    })
+}
+
+/// Inserts `keys`, converting them in chunks of whole batches while the clock stands.
+fn load_share<S: Digest, E: Engine<S>>(
+    lane: &mut E::Lane<'_>,
+    keys: &[S],
+    batch: usize,
+) -> Result<Tally, String> {
+    let mut durations = Durations::new();
+    let mut cpu = Duration::ZERO;
+    let mut tasks = Vec::new();
+    for chunk in keys.chunks(LOAD_CHUNK.next_multiple_of(batch)) {
+        tasks.clear();
+        for &key in chunk {
+            tasks.push(Task {
+                key: E::key(key)?,
+                digest: key.digest(),
+                verb: Verb::Insert,
+            });
+        }
+        let start = thread_cpu_time();
+        lane.run(&tasks, 0, &mut durations)?;
+        cpu += thread_cpu_time() - start;
+    }
+    Ok(Tally {
+        operations: keys.len(),
+        cpu,
+        durations,
+        wrong: 0,
+    })
+}

@@ -1,0 +1,221 @@
+//! What the conductor and a contestant's process say to each other: lines of JSON, and after two
+//! of the orders a block of bytes for what is large.
+
+use crate::workload::{KeySet, Op};
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, Read, Write};
+
+/// What the conductor asks for. Each order is answered by one [`Answer`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "kebab-case")]
+pub(super) enum Order {
+    /// Become `contestant` and take the keys, in `bytes` bytes after this line.
+    Keys {
+        contestant: String,
+        form: KeyForm,
+        count: usize,
+        bytes: usize,
+    },
+    /// Insert the first `loaded` keys into an empty map.
+    Load {
+        loaded: usize,
+        threads: usize,
+        batch: usize,
+    },
+    /// Take streams of operations, one a thread, 8 bytes an operation after this line.
+    Streams { lengths: Vec<usize>, batch: usize },
+    /// Run part `part` of `parts` of the streams.
+    Slice {
+        part: usize,
+        parts: usize,
+        version: u16,
+    },
+}
+
+/// Kinds of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum KeyForm {
+    /// 8 bytes each, little-endian.
+    Words,
+    /// Byte strings with a NUL byte after each.
+    Text,
+}
+
+/// What a contestant's process answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub(super) enum Answer {
+    /// Done, nothing to tell.
+    Ready,
+    /// The map cannot do this, or did it wrongly.
+    Refused { reason: String },
+    /// The load is done.
+    Loaded { slice: Slice, memory: Memory },
+    /// The slice is done.
+    Sliced { slice: Slice },
+}
+
+/// How fast a slice was.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Slice {
+    /// Operations for each second of CPU time, in millions, summed over the threads.
+    pub(super) rate_mops: f64,
+    /// Latencies since the streams arrived, the first slice (which warms up) left out.
+    pub(super) latency: Option<Latency>,
+}
+
+/// Latencies in nanoseconds: of operations, or of batches where operations come in batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Latency {
+    /// The median.
+    pub p50: u64,
+    /// One in a hundred takes longer.
+    pub p99: u64,
+    /// One in a thousand takes longer.
+    pub p999: u64,
+}
+
+/// What the load did to the process's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Memory {
+    /// Growth of resident memory by the load.
+    pub(super) growth_bytes: u64,
+    /// Growth of memory in huge pages by the load.
+    pub(super) huge_growth_bytes: u64,
+}
+
+pub(super) fn write_line(target: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *target, message)?;
+    target.write_all(b"\n")
+}
+
+/// Reads one message; `None` at the end of input.
+pub(super) fn read_line<M: for<'de> Deserialize<'de>>(
+    source: &mut impl BufRead,
+) -> io::Result<Option<M>> {
+    let mut line = String::new();
+    if source.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    Ok(Some(serde_json::from_str(&line)?))
+}
+
+/// The order that announces `keys`.
+pub(super) fn keys_order(contestant: &str, keys: &KeySet) -> Order {
+    let (form, bytes) = match keys {
+        KeySet::Words(words) => (KeyForm::Words, words.len() * size_of::<u64>()),
+        KeySet::Bytes(strings) => (KeyForm::Text, strings.text_bytes() + strings.len()),
+    };
+    Order::Keys {
+        contestant: contestant.to_owned(),
+        form,
+        count: keys.len(),
+        bytes,
+    }
+}
+
+pub(super) fn write_keys(target: &mut impl Write, keys: &KeySet) -> io::Result<()> {
+    match keys {
+        KeySet::Words(words) => write_words(target, words.iter().copied()),
+        KeySet::Bytes(strings) => strings.iter().try_for_each(|string| {
+            target.write_all(string)?;
+            target.write_all(b"\0")
+        }),
+    }
+}
+
+pub(super) fn write_words(
+    target: &mut impl Write,
+    words: impl Iterator<Item = u64>,
+) -> io::Result<()> {
+    for word in words {
+        target.write_all(&word.to_le_bytes())?;
+    }
+    Ok(())
+}
+
+/// Reads `count` words into memory of exactly their size.
+pub(super) fn read_words(source: &mut impl Read, count: usize) -> io::Result<Vec<u64>> {
+    const CHUNK_WORDS: usize = 4096;
+    let mut words = Vec::with_capacity(count);
+    let mut chunk = [0; CHUNK_WORDS * size_of::<u64>()];
+    while words.len() < count {
+        let bytes = &mut chunk[..(count - words.len()).min(CHUNK_WORDS) * size_of::<u64>()];
+        source.read_exact(bytes)?;
+        words.extend(
+            bytes
+                .as_chunks()
+                .0
+                .iter()
+                .map(|&word| u64::from_le_bytes(word)),
+        );
+    }
+    Ok(words)
+}
+
+const POSITION_BITS: u32 = 48;
+
+/// An operation in 8 bytes: kind, length and position, from the top 8, 8 and 48 bits.
+pub(super) fn pack(op: Op) -> u64 {
+    let (kind, length, position) = match op {
+        Op::Read(position) => (0, 0, position),
+        Op::Update(position) => (1, 0, position),
+        Op::Insert(position) => (2, 0, position),
+        Op::Scan(position, length) => (3, length as u64, position),
+        Op::ReadModifyWrite(position) => (4, 0, position),
+    };
+    kind << 56 | length << POSITION_BITS | position as u64
+}
+
+pub(super) fn unpack(word: u64) -> Op {
+    let position = (word & ((1 << POSITION_BITS) - 1)) as usize;
+    match word >> 56 {
+        0 => Op::Read(position),
+        1 => Op::Update(position),
+        2 => Op::Insert(position),
+        3 => Op::Scan(position, (word >> POSITION_BITS & 0xff) as usize),
+        _ => Op::ReadModifyWrite(position),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_survive_packing() {
+        let ops = [
+            Op::Read(0),
+            Op::Update(1 << 40),
+            Op::Insert(7),
+            Op::Scan((1 << 48) - 1, 100),
+            Op::ReadModifyWrite(3),
+        ];
+        for op in ops {
+            assert_eq!(unpack(pack(op)), op);
+        }
+    }
+
+    #[test]
+    fn messages_survive_a_pipe() {
+        let mut pipe = Vec::new();
+        let order = Order::Slice {
+            part: 1,
+            parts: 6,
+            version: 9,
+        };
+        write_line(&mut pipe, &order).unwrap();
+        write_words(&mut pipe, [1, u64::MAX].into_iter()).unwrap();
+        let mut source = &pipe[..];
+        assert_eq!(read_line::<Order>(&mut source).unwrap(), Some(order));
+        assert_eq!(read_words(&mut source, 2).unwrap(), [1, u64::MAX]);
+        assert_eq!(read_line::<Order>(&mut source).unwrap(), None);
+    }
+
+    #[test]
+    fn garbage_is_an_error() {
+        assert!(read_line::<Order>(&mut &b"{\"order\":\"dance\"}\n"[..]).is_err());
+        assert!(read_words(&mut &b"1234567"[..], 1).is_err());
+    }
+}

@@ -1,0 +1,179 @@
+//! Plots as inline SVG.
+
+use super::row::{LIMIT, Row, Setting, rows};
+use super::table::rate;
+use crate::bench::TableResult;
+use plotters::prelude::*;
+use std::collections::BTreeMap;
+
+type DrawResult = Result<(), Box<dyn std::error::Error>>;
+
+const WIDTH: u32 = 760;
+const BAR_HEIGHT: u32 = 26;
+const LABEL_WIDTH: i32 = 150;
+const SWEEP_HEIGHT: u32 = 360;
+const NEARFIELD_COLOR: RGBColor = RGBColor(0xd1, 0x49, 0x1b);
+const PEER_COLOR: RGBColor = RGBColor(0x7a, 0x8c, 0x9e);
+/// Told apart by people who see few colors, too (Okabe and Ito).
+const PEER_COLORS: [RGBColor; 6] = [
+    RGBColor(0x00, 0x72, 0xb2),
+    RGBColor(0xe6, 0x9f, 0x00),
+    RGBColor(0x00, 0x9e, 0x73),
+    RGBColor(0xcc, 0x79, 0xa7),
+    RGBColor(0x56, 0xb4, 0xe9),
+    RGBColor(0x00, 0x00, 0x00),
+];
+const LIMIT_COLOR: RGBColor = RGBColor(0xc9, 0xd3, 0xdc);
+
+/// A bar for each rate of a table, the limit left out where it would flatten the others.
+pub(super) fn bars(result: &TableResult) -> String {
+    let mut rows = rows(result);
+    let most = rows
+        .iter()
+        .filter(|row| row.peer != LIMIT)
+        .map(|row| row.rate_mops);
+    let most = most.fold(0.0, f64::max);
+    rows.retain(|row| row.peer != LIMIT || row.rate_mops < most * 4.0);
+    svg((WIDTH, BAR_HEIGHT * rows.len() as u32 + 8), |area| {
+        draw_bars(area, &rows)
+    })
+}
+
+fn draw_bars(
+    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+    rows: &[Row],
+) -> DrawResult {
+    const VALUE_WIDTH: i32 = 70;
+    let most = rows
+        .iter()
+        .map(|row| row.rate_mops)
+        .fold(0.0, f64::max)
+        .max(f64::MIN_POSITIVE);
+    let room = WIDTH as i32 - LABEL_WIDTH - VALUE_WIDTH;
+    let font = ("sans-serif", 14).into_font();
+    for (number, row) in rows.iter().enumerate() {
+        let top = number as i32 * BAR_HEIGHT as i32 + 4;
+        let right = LABEL_WIDTH + (row.rate_mops / most * f64::from(room)) as i32;
+        let color = match row.peer.as_str() {
+            LIMIT => LIMIT_COLOR,
+            "nearfield" => NEARFIELD_COLOR,
+            _ => PEER_COLOR,
+        };
+        let corners = [(LABEL_WIDTH, top), (right, top + BAR_HEIGHT as i32 - 6)];
+        area.draw(&Rectangle::new(corners, color.filled()))?;
+        area.draw(&Text::new(row.peer.clone(), (0, top + 3), font.clone()))?;
+        area.draw(&Text::new(
+            rate(row.rate_mops),
+            (right + 6, top + 3),
+            font.clone(),
+        ))?;
+    }
+    Ok(())
+}
+
+/// A plot of rates over one number that varies between tables.
+pub(super) struct Sweep {
+    pub(super) title: String,
+    pub(super) svg: String,
+}
+
+/// One plot for each number (threads, batch, count) and each group of tables in which nothing
+/// else varies.
+pub(super) fn sweeps(results: &[TableResult]) -> Vec<Sweep> {
+    let rows: Vec<Row> = results.iter().flat_map(rows).collect();
+    let axes: [(&str, fn(&mut Setting) -> &mut usize); 3] = [
+        ("threads", |setting| &mut setting.threads),
+        ("operations in a batch", |setting| &mut setting.batch),
+        ("number of keys", |setting| &mut setting.count),
+    ];
+    let mut sweeps = Vec::new();
+    for (axis, number) in axes {
+        let mut groups: Vec<(Setting, Lines)> = Vec::new();
+        for row in &rows {
+            let mut rest = row.setting.clone();
+            let x = std::mem::take(number(&mut rest));
+            let position = groups.iter().position(|(setting, _)| *setting == rest);
+            let position = position.unwrap_or_else(|| {
+                groups.push((rest, Lines::new()));
+                groups.len() - 1
+            });
+            groups[position]
+                .1
+                .entry(row.peer.clone())
+                .or_default()
+                .push((x, row.rate_mops));
+        }
+        let varied = |lines: &Lines| lines.values().any(|line| line.len() > 1);
+        for (setting, lines) in groups.into_iter().filter(|(_, lines)| varied(lines)) {
+            sweeps.push(Sweep {
+                title: format!(
+                    "{} · mix {} · {}, by {axis}",
+                    setting.keys, setting.mix, setting.distribution
+                ),
+                svg: svg((WIDTH, SWEEP_HEIGHT), |area| draw_lines(area, axis, &lines)),
+            });
+        }
+    }
+    sweeps
+}
+
+/// Points of each peer.
+type Lines = BTreeMap<String, Vec<(usize, f64)>>;
+
+fn draw_lines(
+    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+    axis: &str,
+    lines: &Lines,
+) -> DrawResult {
+    let points = || {
+        lines
+            .iter()
+            .filter(|(peer, _)| *peer != LIMIT)
+            .flat_map(|(_, line)| line)
+    };
+    let least = points().map(|point| point.0).min().unwrap_or(1) as f64;
+    let greatest = points().map(|point| point.0).max().unwrap_or(2) as f64;
+    let highest = points().map(|point| point.1).fold(0.0, f64::max);
+    let mut chart = ChartBuilder::on(area)
+        .margin(10)
+        .x_label_area_size(40)
+        .y_label_area_size(50)
+        .build_cartesian_2d((least..greatest).log_scale(), 0.0..highest * 1.1)?;
+    chart
+        .configure_mesh()
+        .light_line_style(WHITE)
+        .x_desc(axis)
+        .y_desc("Mops")
+        .draw()?;
+    for (number, (peer, line)) in lines.iter().filter(|(peer, _)| *peer != LIMIT).enumerate() {
+        let color = match peer.as_str() {
+            "nearfield" => NEARFIELD_COLOR,
+            _ => PEER_COLORS[number % PEER_COLORS.len()],
+        };
+        let points = line.iter().map(|&(x, y)| (x as f64, y));
+        chart
+            .draw_series(LineSeries::new(points, color.stroke_width(2)).point_size(3))?
+            .label(peer)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color));
+    }
+    chart
+        .configure_series_labels()
+        .background_style(WHITE)
+        .border_style(PEER_COLOR)
+        .draw()?;
+    Ok(())
+}
+
+fn svg(
+    size: (u32, u32),
+    draw: impl FnOnce(&DrawingArea<SVGBackend<'_>, plotters::coord::Shift>) -> DrawResult,
+) -> String {
+    let mut text = String::new();
+    let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
+    let drawn = draw(&area).and_then(|()| Ok(area.present()?));
+    drop(area);
+    match drawn {
+        Ok(()) => text,
+        Err(error) => format!("<p>This could not be drawn: {error}</p>"),
+    }
+}

@@ -1,0 +1,62 @@
+//! How far it is, on the standard error output where that is a terminal.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::time::Duration;
+
+/// A bar over the slices of a table, under the number of the table.
+pub(super) struct Progress {
+    bar: ProgressBar,
+    done: usize,
+    total: usize,
+}
+
+impl Progress {
+    /// A bar for `total` tables; hidden where nobody would see it.
+    pub(super) fn new(total: usize) -> Self {
+        let bar = ProgressBar::new(1);
+        if let Ok(style) = ProgressStyle::with_template("{prefix} [{bar:24}] {msg} {elapsed}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.enable_steady_tick(Duration::from_millis(250));
+        let progress = Progress {
+            bar,
+            done: 0,
+            total,
+        };
+        progress.show_prefix();
+        progress
+    }
+
+    pub(super) fn step(&self, what: String) {
+        self.bar.set_message(what);
+    }
+
+    pub(super) fn slice(&self, done: usize, total: usize) {
+        self.bar.set_length(total as u64);
+        self.bar.set_position(done as u64);
+        self.bar.set_message("measuring");
+    }
+
+    pub(super) fn table(&mut self) {
+        self.done += 1;
+        self.bar.set_position(0);
+        self.show_prefix();
+    }
+
+    /// Calls `print` while the bar is off the screen.
+    pub(super) fn aside(&self, print: impl FnOnce()) {
+        self.bar.suspend(print);
+    }
+
+    fn show_prefix(&self) {
+        let current = (self.done + 1).min(self.total);
+        self.bar
+            .set_prefix(format!("table {current} of {}", self.total));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,108 @@
+//! One call of `nearfield bench`, from the plan to the last report.
+
+use super::html;
+use super::output::{Output, OutputError};
+use super::progress::Progress;
+use super::reading::reading;
+use super::row::Report;
+use super::table;
+use crate::bench::{Completion, Conductor, Event, Machine, Plan, TableResult, commit};
+use crate::error::LabError;
+use std::path::Path;
+
+/// Reports that are kept up to date, table by table.
+#[derive(Debug)]
+pub struct Session {
+    report: Report,
+    results: Vec<TableResult>,
+    json: Option<Output>,
+    html: Option<Output>,
+}
+
+/// Why a session ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// What was asked for cannot be measured.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// A report cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
+
+impl Session {
+    /// Makes sure that the reports can be written, before anything is measured.
+    ///
+    /// # Errors
+    /// `OutputError` for a path that cannot be written.
+    pub fn open(json: Option<&Path>, html: Option<&Path>) -> Result<Self, OutputError> {
+        Ok(Session {
+            report: Report::new(commit(), Machine::here()),
+            results: Vec::new(),
+            json: json.map(Output::open).transpose()?,
+            html: html.map(Output::open).transpose()?,
+        })
+    }
+
+    /// Measures a plan, prints each table as it is finished and brings the reports up to date.
+    ///
+    /// # Errors
+    /// As [`Conductor::run`], or a report that can no longer be written. The reports hold what
+    /// was measured until then.
+    pub fn run(
+        &mut self,
+        conductor: &Conductor<'_>,
+        plan: &Plan,
+    ) -> Result<Completion, SessionError> {
+        self.print_head(plan);
+        self.write()?;
+        let mut progress = Progress::new(plan.tables.len());
+        let mut written = Ok(());
+        let completion = conductor.run(plan, &mut |event| match event {
+            Event::Step(what) => progress.step(what),
+            Event::Slice(done, total) => progress.slice(done, total),
+            Event::Note(note) => progress.aside(|| println!("note: {note}")),
+            Event::Table(result) => {
+                progress.table();
+                progress.aside(|| println!("{}{}\n", table::render(result), reading(result)));
+                self.report.add(result);
+                self.results.push(result.clone());
+                if written.is_ok() {
+                    written = self.write();
+                }
+            }
+        })?;
+        drop(progress);
+        written?;
+        self.report.complete = completion == Completion::Finished;
+        self.write()?;
+        Ok(completion)
+    }
+
+    fn write(&self) -> Result<(), OutputError> {
+        if let Some(json) = &self.json {
+            let text = serde_json::to_string_pretty(&self.report);
+            json.write(&(text.expect("a report has only finite numbers and string keys") + "\n"))?;
+        }
+        if let Some(html) = &self.html {
+            html.write(&html::page(&self.report, &self.results))?;
+        }
+        Ok(())
+    }
+
+    fn print_head(&self, plan: &Plan) {
+        let machine = &self.report.machine;
+        println!(
+            "{}, {} cores, {}, {}, huge pages: {}",
+            machine.cpu,
+            machine.cores,
+            crate::memory::display_bytes(machine.memory_bytes),
+            machine.kernel,
+            machine.huge_pages
+        );
+        println!("commit {}", self.report.commit);
+        println!("Rates are millions of operations for each second of CPU time.");
+        plan.notes.iter().for_each(|note| println!("note: {note}"));
+        println!();
+    }
+}
