@@ -73,11 +73,11 @@ impl Recorder {
         Self::default()
     }
 
-    /// Starts a session with room for `capacity` events.
-    pub fn session(&self, capacity: usize) -> Session {
+    /// Starts a session.
+    pub fn session(&self) -> Session {
         Session {
             number: self.sessions.fetch_add(1, Ordering::Relaxed),
-            events: Vec::with_capacity(capacity),
+            events: Vec::new(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The tests that every index of Nearfield has to pass, and what they are made of.
 //!
 //! - [`model`]: an index, on its own, does what a `BTreeMap` does.
+//! - [`concurrent`]: under threads, its point operations are linearizable and its scans complete.
 //! - [`history`], [`linearizability`]: what threads have done, and whether it can be ordered.
 //! - [`keys`]: small key sets with difficult shapes.
 //!
@@ -17,6 +18,9 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod canary;
+pub mod concurrent;
 pub mod history;
 pub mod keys;
 pub mod linearizability;

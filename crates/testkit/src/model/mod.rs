@@ -10,7 +10,7 @@
 mod reference;
 pub(crate) mod request;
 mod run;
-mod scenario;
+pub(crate) mod scenario;
 mod show;
 mod shrink;
 
@@ -60,7 +60,7 @@ pub fn check_with<F: Sample, I: OrderedIndex<F>>(
 }
 
 /// The smallest case found that fails, if the scenario of the seed does.
-fn find<F: Sample, I: OrderedIndex<F>>(
+pub(crate) fn find<F: Sample, I: OrderedIndex<F>>(
     seed: u64,
     build: &mut dyn FnMut(u64) -> I,
     between: &mut dyn FnMut(&I, u64),

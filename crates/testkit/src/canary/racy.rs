@@ -1,0 +1,233 @@
+//! Faults that only several threads at once can see: each of these indexes passes the model test.
+
+use crate::concurrent::{self, Config, Violation};
+use crate::keys::Sample;
+use crate::model::request::{Answer, Request, State};
+use crate::model::{self, Reference, write};
+use nearfield_core::{Batch, Bytes, Error, Form, OrderedIndex, Words};
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::thread::{self, ThreadId};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Race {
+    /// A thread reads what it has met or written last.
+    GetIsCached,
+    /// Between comparison and write, others may write.
+    UpdateIsTwoSteps,
+    /// The rest of a scan is found by position.
+    ScanResumesByPosition,
+    /// A value is written in two halves.
+    WriteIsTorn,
+    /// A batch's operations on one key take effect in order, but each read that follows a
+    /// write is answered from the batch, and the write comes last.
+    WritesAreLate,
+}
+
+/// A way to put a value together from two.
+trait Torn: Sample {
+    fn tear(old: &Self::OwnedValue, new: &Self::OwnedValue) -> Self::OwnedValue;
+}
+
+impl Torn for Words {
+    fn tear(old: &u64, new: &u64) -> u64 {
+        old & 0xffff_ffff | new & !0xffff_ffff
+    }
+}
+
+impl Torn for Bytes {
+    fn tear(old: &Vec<u8>, new: &Vec<u8>) -> Vec<u8> {
+        [&new[..new.len() / 2], &old[old.len() / 2..]].concat()
+    }
+}
+
+type Cache<F> = HashMap<(ThreadId, Vec<u8>), Option<<F as Form>::OwnedValue>>;
+
+struct Racy<F: Torn> {
+    inner: Reference<F>,
+    race: Race,
+    cache: Mutex<Cache<F>>,
+}
+
+impl<F: Torn> Racy<F> {
+    fn new(race: Race) -> Self {
+        Racy {
+            inner: Reference::new(),
+            race,
+            cache: Mutex::default(),
+        }
+    }
+
+    fn apply(&self, request: &Request<F>) -> Answer<F> {
+        match (self.race, request) {
+            (Race::GetIsCached, Request::Get(key)) => Answer::Value(self.cached(key)),
+            (Race::UpdateIsTwoSteps, Request::Update(key, previous, value)) => {
+                let before = self.inner.state().get(key).cloned();
+                thread::yield_now();
+                let applies = before == *previous;
+                if applies {
+                    self.inner.state().insert(key.clone(), value.clone());
+                }
+                Answer::Updated(applies, before)
+            }
+            (Race::ScanResumesByPosition, Request::Scan(_)) => self.scan(request),
+            (Race::WriteIsTorn, Request::Insert(key, value)) => {
+                let before = self.inner.state().get(key).cloned();
+                if let Some(old) = &before {
+                    self.inner.state().insert(key.clone(), F::tear(old, value));
+                    thread::yield_now();
+                }
+                self.inner.state().insert(key.clone(), value.clone());
+                Answer::Value(before)
+            }
+            _ => {
+                let mut state = self.inner.state();
+                let answer = request.apply(&mut state);
+                self.remember(request, &state);
+                answer
+            }
+        }
+    }
+
+    fn cached(&self, key: &F::OwnedKey) -> Option<F::OwnedValue> {
+        let state = self.inner.state();
+        let mut cache = self.cache.lock().unwrap();
+        let slot = cache.entry(cache_key::<F>(key));
+        slot.or_insert_with(|| state.get(key).cloned()).clone()
+    }
+
+    fn remember(&self, request: &Request<F>, state: &State<F>) {
+        if self.race == Race::GetIsCached {
+            let mut cache = self.cache.lock().unwrap();
+            for key in request.keys() {
+                cache.insert(cache_key::<F>(key), state.get(key).cloned());
+            }
+        }
+    }
+
+    fn scan(&self, request: &Request<F>) -> Answer<F> {
+        let entries = || match request.apply(&mut self.inner.state()) {
+            Answer::Entries(entries) => entries,
+            answer => unreachable!("a scan has the answer {answer:?}"),
+        };
+        let mut first = entries();
+        first.truncate(first.len() / 2);
+        thread::yield_now();
+        first.extend(entries().into_iter().skip(first.len()));
+        Answer::Entries(first)
+    }
+
+    /// Executes a batch on a copy of the entries, and writes what has changed later.
+    fn execute_late(&self, requests: &[Option<Request<F>>]) -> Vec<Option<Answer<F>>> {
+        let mut copy = self.inner.state().clone();
+        thread::yield_now();
+        let apply = |request: &Option<Request<F>>| Some(request.as_ref()?.apply(&mut copy));
+        let answers = requests.iter().map(apply).collect();
+        let mut state = self.inner.state();
+        for request in requests.iter().flatten() {
+            request.apply(&mut state);
+        }
+        answers
+    }
+}
+
+fn cache_key<F: Form>(key: &F::OwnedKey) -> (ThreadId, Vec<u8>) {
+    (thread::current().id(), format!("{key:?}").into_bytes())
+}
+
+impl<F: Torn> OrderedIndex<F> for Racy<F> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+        let (input, mut output) = batch.begin()?;
+        let requests = input.operations().iter();
+        let requests: Vec<_> = requests
+            .map(|operation| Request::read(operation, &input))
+            .collect();
+        let answers = match self.race {
+            Race::WritesAreLate => self.execute_late(&requests),
+            _ => {
+                let apply = |request: &Option<_>| Some(self.apply(request.as_ref()?));
+                requests.iter().map(apply).collect()
+            }
+        };
+        for (position, (request, answer)) in requests.iter().zip(&answers).enumerate() {
+            if let (Some(request), Some(answer)) = (request, answer) {
+                write(&mut output, position, request, answer);
+            }
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> usize {
+        self.inner.len()
+    }
+}
+
+const CONFIG: Config = Config {
+    threads: 4,
+    operations: 2000,
+    keys_max: 50,
+    batch_size_max: 30,
+};
+
+fn violations<F: Torn>(race: Race) -> Vec<Violation> {
+    (0..20)
+        .filter_map(|seed| concurrent::run::<F, _>(&Racy::new(race), seed, &CONFIG).err())
+        .collect()
+}
+
+fn is_disorder(violation: &Violation) -> bool {
+    matches!(violation, Violation::NotLinearizable(..))
+}
+
+fn only_threads_find<F: Torn>(race: Race, is_expected: impl Fn(&Violation) -> bool) {
+    model::check::<F, _>(20, |_| Racy::new(race));
+    let violations = violations::<F>(race);
+    assert!(
+        violations.iter().any(is_expected),
+        "{race:?}: {violations:?}"
+    );
+}
+
+#[test]
+fn stale_reads_are_found() {
+    only_threads_find::<Words>(Race::GetIsCached, is_disorder);
+    only_threads_find::<Bytes>(Race::GetIsCached, is_disorder);
+}
+
+#[test]
+fn lost_updates_are_found() {
+    only_threads_find::<Words>(Race::UpdateIsTwoSteps, is_disorder);
+}
+
+#[test]
+fn late_writes_are_found() {
+    only_threads_find::<Words>(Race::WritesAreLate, is_disorder);
+}
+
+#[test]
+fn scans_that_miss_or_repeat_an_entry_are_found() {
+    only_threads_find::<Words>(Race::ScanResumesByPosition, |violation| {
+        matches!(violation, Violation::Wrong(what)
+            if what.contains("not in order") || what.contains("which nobody writes"))
+    });
+}
+
+#[test]
+fn torn_values_are_found() {
+    let is_torn = |violation: &Violation| matches!(violation, Violation::Wrong(what) if what.contains("torn"));
+    only_threads_find::<Words>(Race::WriteIsTorn, is_torn);
+    only_threads_find::<Bytes>(Race::WriteIsTorn, is_torn);
+}
+
+#[test]
+fn a_counterexample_is_short() {
+    let violation = violations::<Words>(Race::GetIsCached).pop().unwrap();
+    let text = violation.to_string();
+    assert!(text.lines().count() < 30, "{text}");
+}
+
+#[test]
+fn the_reference_passes() {
+    concurrent::check::<Words, _>(8, &CONFIG, |_| Reference::new());
+    concurrent::check::<Bytes, _>(8, &CONFIG, |_| Reference::new());
+}

@@ -1,0 +1,225 @@
+//! Faults that one thread can see.
+
+use crate::keys::Sample;
+use crate::model::request::{Answer, Request, State};
+use crate::model::scenario::Step;
+use crate::model::{self, Reference, write};
+use crate::panics;
+use nearfield_core::{Batch, Bytes, Error, MAX_KEY_BYTES, OrderedIndex, Words};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    UpdateIsLost,
+    UpdateIgnoresComparison,
+    GetIsStaleWithinBatch,
+    ScanMissesEntry,
+    ScanIgnoresLimit,
+    ScanIsAscending,
+    PredecessorIsStrict,
+    SuccessorIsStrict,
+    DuplicatesRunBackwards,
+    ScansRunLast,
+    LenCountsInserts,
+    RemoveOfManyPanics,
+    InvariantBreaks,
+    LongKeysPass,
+    BatchesAreRefused,
+    HookLosesEntry,
+}
+
+use Fault::*;
+
+const FAULTS: [Fault; 16] = [
+    UpdateIsLost,
+    UpdateIgnoresComparison,
+    GetIsStaleWithinBatch,
+    ScanMissesEntry,
+    ScanIgnoresLimit,
+    ScanIsAscending,
+    PredecessorIsStrict,
+    SuccessorIsStrict,
+    DuplicatesRunBackwards,
+    ScansRunLast,
+    LenCountsInserts,
+    RemoveOfManyPanics,
+    InvariantBreaks,
+    LongKeysPass,
+    BatchesAreRefused,
+    HookLosesEntry,
+];
+
+struct Faulty<F: Sample> {
+    inner: Reference<F>,
+    fault: Fault,
+}
+
+impl<F: Sample> Faulty<F> {
+    fn new(fault: Fault) -> Self {
+        Faulty {
+            inner: Reference::new(),
+            fault,
+        }
+    }
+
+    fn between(&self, _number: u64) {
+        if self.fault == HookLosesEntry {
+            self.inner.state().pop_first();
+        }
+    }
+
+    /// The order in which a batch is executed.
+    fn order(&self, requests: &BTreeMap<usize, Request<F>>) -> Vec<usize> {
+        let mut order: Vec<_> = requests.keys().copied().collect();
+        let key = |position: &usize| requests[position].keys().next().cloned();
+        match self.fault {
+            DuplicatesRunBackwards if requests.values().all(is_point) => {
+                order.reverse();
+                order.sort_by_key(key);
+            }
+            ScansRunLast => order.sort_by_key(|position| !is_point(&requests[position])),
+            _ => {}
+        }
+        order
+    }
+
+    fn answer(&self, request: &Request<F>, state: &mut State<F>, begin: &State<F>) -> Answer<F> {
+        match (self.fault, request) {
+            (UpdateIsLost, Request::Update(..)) => request.apply(&mut state.clone()),
+            (UpdateIgnoresComparison, Request::Update(key, _, value)) => {
+                let answer = request.apply(state);
+                state.insert(key.clone(), value.clone());
+                answer
+            }
+            (GetIsStaleWithinBatch, Request::Get(_)) => request.apply(&mut begin.clone()),
+            (ScanMissesEntry, Request::Scan(_)) => match request.apply(state) {
+                Answer::Entries(mut entries) if entries.len() > 2 => {
+                    entries.remove(1);
+                    Answer::Entries(entries)
+                }
+                answer => answer,
+            },
+            (ScanIgnoresLimit, Request::Scan(scan)) => {
+                let mut scan = scan.clone();
+                scan.limit = scan.limit.saturating_add(1);
+                Request::Scan(scan).apply(state)
+            }
+            (ScanIsAscending, Request::Scan(scan)) => {
+                let mut scan = scan.clone();
+                scan.direction = nearfield_core::Direction::Ascending;
+                Request::Scan(scan).apply(state)
+            }
+            (PredecessorIsStrict, Request::Predecessor(key))
+            | (SuccessorIsStrict, Request::Successor(key)) => {
+                let mut others = state.clone();
+                others.remove(key);
+                request.apply(&mut others)
+            }
+            (RemoveOfManyPanics, Request::Remove(_)) if state.len() > 2 => {
+                panic!("removed from {} entries", state.len())
+            }
+            _ => request.apply(state),
+        }
+    }
+}
+
+fn is_point<F: Sample>(request: &Request<F>) -> bool {
+    !matches!(
+        request,
+        Request::Predecessor(_) | Request::Successor(_) | Request::Scan(_)
+    )
+}
+
+impl<F: Sample> OrderedIndex<F> for Faulty<F> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+        if self.fault == BatchesAreRefused && batch.len() > 2 {
+            return Err(Error::OutOfMemory {
+                what: "canary".to_owned(),
+            });
+        }
+        let (input, mut output) = batch.begin()?;
+        let mut state = self.inner.state();
+        let begin = match self.fault {
+            GetIsStaleWithinBatch => state.clone(),
+            _ => State::<F>::new(),
+        };
+        let requests = input.operations().iter().enumerate();
+        let requests: BTreeMap<_, _> = requests
+            .filter_map(|(position, operation)| Some((position, Request::read(operation, &input)?)))
+            .collect();
+        for position in self.order(&requests) {
+            let request = &requests[&position];
+            let answer = self.answer(request, &mut state, &begin);
+            write(&mut output, position, request, &answer);
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> usize {
+        let len = self.inner.len();
+        if self.fault == LenCountsInserts && len > 3 {
+            len + 1
+        } else {
+            len
+        }
+    }
+
+    fn check_invariants(&self) {
+        let is_broken = self.fault == InvariantBreaks && self.inner.len() == 3;
+        assert!(!is_broken, "three entries");
+    }
+
+    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        if self.fault == LongKeysPass && F::key_bytes(key) > MAX_KEY_BYTES {
+            return Ok(None);
+        }
+        self.inner.insert(key, value)
+    }
+}
+
+/// The number of requests of the smallest case of the first seed that finds the fault.
+fn smallest_case<F: Sample>(fault: Fault, seeds: u64) -> Option<usize> {
+    let build = &mut |_| Faulty::<F>::new(fault);
+    let failing = (0..seeds).find_map(|seed| model::find(seed, build, &mut Faulty::between))?;
+    let sizes = failing.steps.iter().map(|step| match step {
+        Step::Batch(requests) => requests.len(),
+        Step::Single(_) => 1,
+        Step::Between(_) | Step::Inspect => 0,
+    });
+    Some(sizes.sum())
+}
+
+#[test]
+fn the_model_test_finds_each_fault_and_shrinks_it() {
+    for fault in FAULTS {
+        if fault != LongKeysPass {
+            let size = smallest_case::<Words>(fault, 50).expect("words show all faults but one");
+            assert!(size <= 4, "{fault:?}: {size} operations of words");
+        }
+        let seeds = if fault == LongKeysPass { 1000 } else { 50 };
+        let size = smallest_case::<Bytes>(fault, seeds).expect("bytes show all faults");
+        assert!(size <= 4, "{fault:?}: {size} operations of bytes");
+    }
+}
+
+#[test]
+fn a_failure_says_how_to_replay_it_and_what_went_wrong() {
+    let message = panics::catch(|| {
+        model::check::<Bytes, _>(50, |_| Faulty::new(GetIsStaleWithinBatch));
+    })
+    .unwrap_err();
+    for expected in [
+        "NEARFIELD_SEED=",
+        "cargo test -p nearfield-testkit canary::sequential::a_failure_says_how",
+        "Batch::<Bytes>::new();\nbatch.insert(b\"\", b\"\");\nbatch.get(b\"\");\nindex.execute",
+        "position 1, batch.get(b\"\"): None, expected Some(b\"\")",
+    ] {
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
+fn the_reference_passes() {
+    model::check::<Words, _>(100, |_| Reference::new());
+    model::check::<Bytes, _>(100, |_| Reference::new());
+}

@@ -1,0 +1,151 @@
+//! The concurrent test: threads read and write the same few keys of one index, and what they met
+//! can be ordered.
+//!
+//! Every point operation goes into a [history](crate::history) that must be
+//! [linearizable](crate::linearizability). Between the contended keys lie stable ones that no
+//! thread writes: every scan, predecessor and successor must meet each of them exactly once and
+//! in order. What a scan says about a contended key, present or absent, must have been true at
+//! some instant of the scan, so it goes into the history as a get of its own. All written values
+//! are different and sealed, so that a torn one shows.
+
+mod ordered;
+mod plan;
+mod worker;
+
+use crate::history::{Event, Recorder};
+use crate::keys::{Random, Sample};
+use crate::linearizability::{self, Counterexample};
+use crate::{panics, seeds};
+use nearfield_core::OrderedIndex;
+use plan::Plan;
+use rand::{Rng, RngExt, SeedableRng};
+use std::fmt::{self, Display, Formatter};
+use std::sync::Barrier;
+use std::thread;
+use worker::Worker;
+
+/// The size of a concurrent test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The number of threads, at most 200.
+    pub threads: usize,
+    /// The number of operations of each thread, below 65,536.
+    pub operations: usize,
+    /// The greatest number of keys that are written, below 16,384; a seed draws fewer.
+    pub keys_max: usize,
+    /// The greatest number of operations in a batch; a seed draws fewer.
+    pub batch_size_max: usize,
+}
+
+impl Default for Config {
+    /// Four threads that write up to 200 keys, 10,000 operations each, in batches of up to 64.
+    fn default() -> Self {
+        Config {
+            threads: 4,
+            operations: 10_000,
+            keys_max: 200,
+            batch_size_max: 64,
+        }
+    }
+}
+
+/// What an index has done wrong under concurrency.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// The operations on one key cannot be ordered. The text is the key.
+    NotLinearizable(String, Box<Counterexample>),
+    /// An answer that cannot be right whatever other threads do.
+    Wrong(String),
+    /// A thread panicked, with this message.
+    Panicked(String),
+}
+
+/// Runs the concurrent test with `seeds` seeds on indexes from `build`, which is given the seed.
+/// The environment is as for [`model::check`](crate::model::check).
+///
+/// # Panics
+/// If an index fails; the message has the command that replays the seed. The threads run
+/// differently each time, so that a replay may need several attempts.
+pub fn check<F: Sample, I: OrderedIndex<F>>(
+    seeds: u64,
+    config: &Config,
+    mut build: impl FnMut(u64) -> I,
+) {
+    seeds::for_each(seeds, |seed| {
+        if let Err(violation) = run::<F, I>(&build(seed), seed, config) {
+            panic!("{}\n{violation}", seeds::replay_command(seed));
+        }
+    });
+}
+
+/// Runs the concurrent test once on an empty index: fills it, lets the threads work, and checks
+/// what they met and what is left.
+///
+/// # Errors
+/// What the index has done wrong.
+pub fn run<F: Sample, I: OrderedIndex<F>>(
+    index: &I,
+    seed: u64,
+    config: &Config,
+) -> Result<(), Violation> {
+    assert!(config.threads <= 200 && config.operations < 1 << 16 && config.keys_max < 1 << 14);
+    let mut random = Random::seed_from_u64(seed);
+    let plan = Plan::<F>::draw(config, &mut random);
+    let recorder = Recorder::new();
+    let worker = |number, random| Worker::new(index, &plan, &recorder, number, random);
+
+    let mut owner = worker(config.threads, random.clone());
+    guard(|| owner.fill())?;
+    let barrier = Barrier::new(config.threads);
+    let results: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..config.threads)
+            .map(|number| {
+                let mut worker = worker(number, Random::seed_from_u64(random.next_u64()));
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    barrier.wait();
+                    guard(|| worker.work(config.operations))?;
+                    Ok(worker.into_events())
+                })
+            })
+            .collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| {
+            thread.join().expect("a worker catches its panics")
+        };
+        threads.into_iter().map(join).collect()
+    });
+    guard(|| owner.read_all())?;
+
+    let mut history = owner.into_events();
+    for events in results {
+        history.extend::<Vec<Event>>(events?);
+    }
+    linearizability::check(history).map_err(|counterexample| {
+        let key = F::show_key(F::key(&plan.keys[counterexample.key as usize]));
+        Violation::NotLinearizable(key, counterexample)
+    })
+}
+
+fn guard(body: impl FnOnce() -> Result<(), Violation>) -> Result<(), Violation> {
+    panics::catch(body).unwrap_or_else(|message| Err(Violation::Panicked(message)))
+}
+
+/// A number from 1 to `max`, each order of magnitude as likely as the others.
+fn draw_size(max: usize, random: &mut Random) -> usize {
+    let power = random.random_range(0.0..=1.0);
+    (max.max(1) as f64).powf(power).round() as usize
+}
+
+impl Display for Violation {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Violation::NotLinearizable(key, counterexample) => {
+                write!(f, "key {} is {key}; {counterexample}", counterexample.key)
+            }
+            Violation::Wrong(what) => f.write_str(what),
+            Violation::Panicked(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for Violation {}

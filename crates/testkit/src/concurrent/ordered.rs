@@ -1,0 +1,138 @@
+//! What a scan, predecessor or successor says about the keys of a concurrent test.
+
+use nearfield_core::{Batch, Direction, Form};
+use std::ops::{Bound, Range};
+
+use super::plan::Plan;
+use crate::keys::{Random, Sample, choose};
+use rand::RngExt;
+
+/// An ordered read, in numbers of keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ordered {
+    /// The keys between the bounds.
+    range: Range<usize>,
+    limit: usize,
+    direction: Direction,
+}
+
+impl Ordered {
+    /// Draws an ordered read and adds it to a batch.
+    pub(crate) fn add<F: Sample>(
+        plan: &Plan<F>,
+        batch: &mut Batch<F>,
+        random: &mut Random,
+    ) -> (usize, Self) {
+        let number = plan.any_key(random);
+        match random.random_range(0..6) {
+            0 => {
+                let position = batch.predecessor(plan.key(number));
+                let ordered = Ordered {
+                    range: 0..number + 1,
+                    limit: 1,
+                    direction: Direction::Descending,
+                };
+                (position, ordered)
+            }
+            1 => {
+                let position = batch.successor(plan.key(number));
+                let ordered = Ordered {
+                    range: number..plan.keys.len(),
+                    limit: 1,
+                    direction: Direction::Ascending,
+                };
+                (position, ordered)
+            }
+            _ => Self::add_scan(plan, batch, number, random),
+        }
+    }
+
+    fn add_scan<F: Sample>(
+        plan: &Plan<F>,
+        batch: &mut Batch<F>,
+        low: usize,
+        random: &mut Random,
+    ) -> (usize, Self) {
+        let high = (low + random.random_range(0..40)).min(plan.keys.len() - 1);
+        let (low, start) = match random.random_range(0..8) {
+            0 => (Bound::Unbounded, 0),
+            1..5 => (Bound::Included(plan.key(low)), low),
+            _ => (Bound::Excluded(plan.key(low)), low + 1),
+        };
+        let (high, end) = match random.random_range(0..8) {
+            0 => (Bound::Unbounded, plan.keys.len()),
+            1..5 => (Bound::Included(plan.key(high)), high + 1),
+            _ => (Bound::Excluded(plan.key(high)), high),
+        };
+        let limit = *choose(&[0, 1, 5, 20, u32::MAX, u32::MAX], random);
+        let direction = *choose(&[Direction::Ascending, Direction::Descending], random);
+        let ordered = Ordered {
+            range: start..end.max(start),
+            limit: limit as usize,
+            direction,
+        };
+        (batch.scan(low, high, limit, direction), ordered)
+    }
+
+    /// A scan of everything.
+    pub(crate) fn everything<F: Form>(plan: &Plan<F>, batch: &mut Batch<F>) -> (usize, Self) {
+        let direction = Direction::Ascending;
+        let ordered = Ordered {
+            range: 0..plan.keys.len(),
+            limit: usize::MAX,
+            direction,
+        };
+        let position = batch.scan(Bound::Unbounded, Bound::Unbounded, u32::MAX, direction);
+        (position, ordered)
+    }
+
+    /// The keys that an answer with these keys speaks about: all between the bounds, or those up
+    /// to the last one where the limit has ended the answer.
+    ///
+    /// # Errors
+    /// If the keys are out of order, out of bounds or more than the limit.
+    pub(crate) fn covered(&self, found: &[usize]) -> Result<Range<usize>, String> {
+        let is_after = |pair: &[usize]| match self.direction {
+            Direction::Ascending => pair[0] < pair[1],
+            Direction::Descending => pair[0] > pair[1],
+        };
+        let complain = |what| Err(format!("{self:?} met the keys {found:?}, {what}"));
+        if found.len() > self.limit {
+            return complain("more than its limit");
+        }
+        if !found.windows(2).all(is_after) {
+            return complain("which are not in order");
+        }
+        if !found.iter().all(|number| self.range.contains(number)) {
+            return complain("not all of them within its bounds");
+        }
+        Ok(match (found.last(), self.direction) {
+            _ if found.len() < self.limit => self.range.clone(),
+            (None, _) => 0..0,
+            (Some(&last), Direction::Ascending) => self.range.start..last + 1,
+            (Some(&last), Direction::Descending) => last..self.range.end,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_covers_what_lies_between_its_bounds_or_up_to_its_limit() {
+        let scan = |limit, direction| Ordered {
+            range: 2..9,
+            limit,
+            direction,
+        };
+        let up = Direction::Ascending;
+        assert_eq!(scan(3, up).covered(&[3, 5]), Ok(2..9));
+        assert_eq!(scan(2, up).covered(&[3, 5]), Ok(2..6));
+        assert_eq!(scan(2, Direction::Descending).covered(&[5, 3]), Ok(3..9));
+        assert_eq!(scan(0, up).covered(&[]), Ok(0..0));
+        for wrong in [&[5, 3][..], &[3, 3], &[1], &[9], &[2, 3, 4, 5]] {
+            assert!(scan(3, up).covered(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What the threads of a concurrent test agree on.
+
+use super::{Config, draw_size};
+use crate::keys::{Random, Sample, choose};
+use nearfield_core::Form;
+use rand::RngExt;
+
+/// The keys of a concurrent test, and how the threads use them. A key is known by its number,
+/// its position in the order of keys.
+#[derive(Debug)]
+pub(crate) struct Plan<F: Form> {
+    /// All keys in order. Keys with odd numbers are stable.
+    pub(crate) keys: Vec<F::OwnedKey>,
+    pub(crate) batch_size_max: usize,
+    /// How often an operation is not in a batch.
+    pub(crate) singles: f64,
+    /// How often a batch has a scan, predecessor or successor.
+    pub(crate) ordered: f64,
+    /// How often a thread lets others run.
+    pub(crate) yields: f64,
+    /// Relative frequencies of get, insert, update and remove.
+    pub(crate) mix: [u32; 4],
+}
+
+/// The writer of the values that are there before the threads begin.
+const NO_WRITER: u64 = 255;
+
+impl<F: Sample> Plan<F> {
+    pub(crate) fn draw(config: &Config, random: &mut Random) -> Self {
+        let kind = *choose(F::KINDS, random);
+        let key_count = 2 * draw_size(config.keys_max, random);
+        let mut keys = F::keys(kind, key_count, random);
+        keys.sort();
+        let mut mix = [(); 4].map(|()| random.random_range(0..6));
+        mix[1] += 1;
+        Plan {
+            keys,
+            batch_size_max: draw_size(config.batch_size_max, random),
+            singles: *choose(&[0.0, 0.5, 0.95], random),
+            ordered: *choose(&[0.0, 0.1, 0.5], random),
+            yields: *choose(&[0.0, 0.01, 0.2], random),
+            mix,
+        }
+    }
+
+    /// A key that the threads write.
+    pub(crate) fn contended_key(&self, random: &mut Random) -> usize {
+        2 * random.random_range(0..self.keys.len().div_ceil(2))
+    }
+
+    /// Any key.
+    pub(crate) fn any_key(&self, random: &mut Random) -> usize {
+        random.random_range(0..self.keys.len())
+    }
+
+    pub(crate) fn key(&self, number: usize) -> F::Key<'_> {
+        F::key(&self.keys[number])
+    }
+
+    /// The value that a key has from the beginning, if it is there: the contended keys are not.
+    pub(crate) fn stable_value(&self, number: usize) -> Option<u64> {
+        (number % 2 == 1).then(|| value_number(number, NO_WRITER, 0))
+    }
+}
+
+/// The number of the value that `writer` has written to a key in its operation `sequence`.
+pub(crate) fn value_number(key: usize, writer: u64, sequence: u64) -> u64 {
+    debug_assert!(writer < 1 << 8 && sequence < 1 << 16);
+    (key as u64) << 24 | writer << 16 | sequence
+}
+
+/// The key of a value's number.
+pub(crate) fn value_key(number: u64) -> usize {
+    (number >> 24) as usize
+}
