@@ -9,7 +9,6 @@ use nearfield_lab::bench::{
 use nearfield_lab::error::LabError;
 use nearfield_lab::report::{Session, SessionError};
 use nearfield_lab::workload::{Distribution, KeySpec, Mix};
-use std::io::{stdin, stdout};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
@@ -173,7 +172,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 
 /// Serves a conductor.
 pub(crate) fn serve() -> ExitCode {
-    match serve_contestant(stdin().lock(), stdout().lock()) {
+    match serve_contestant() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }

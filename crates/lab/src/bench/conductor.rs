@@ -245,14 +245,13 @@ impl<'c> Conductor<'c> {
                 Err(error) => tally_of(&mut tallies, contestant).failure = Some(error),
             }
         }
-        let total = (SLICES + 1) * tallies.len();
-        for (done, tally) in tallies.iter_mut().enumerate() {
-            observe(Event::Slice(done * SLICES / total.max(1), total));
+        for tally in &mut tallies {
             tally.on_seat(stage, |seat, tally| {
                 tally.memory = Some((seat.memory, seat.loaded));
                 give_streams(seat, streams, result.table.batch)
             });
         }
+        let total = (SLICES + 1) * tallies.len();
         for part in 0..=SLICES {
             for (done, tally) in (part * tallies.len()..).zip(&mut tallies) {
                 observe(Event::Slice(done, total));

@@ -8,13 +8,20 @@ use super::runner::{EngineRunner, Runner};
 use super::task::Digest;
 use super::wire::{Answer, Memory, Order, read_line, read_words, unpack, write_line};
 use nearfield_peers::{Peer, Visitor};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use std::io::{self, BufRead, Write};
 
-/// Serves orders until the input ends.
+/// Serves the conductor that has started this process, until it closes the pipe or ends.
 ///
 /// # Errors
 /// A broken pipe, or input that no conductor sends.
-pub fn serve(mut orders: impl BufRead, mut answers: impl Write) -> io::Result<()> {
+pub fn serve() -> io::Result<()> {
+    // A load takes long; nobody would see its end without the conductor.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    obey_all(io::stdin().lock(), io::stdout().lock())
+}
+
+fn obey_all(mut orders: impl BufRead, mut answers: impl Write) -> io::Result<()> {
     let mut runner = None;
     while let Some(order) = read_line(&mut orders)? {
         let answer = obey(order, &mut orders, &mut runner)?;

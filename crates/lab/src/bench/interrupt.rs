@@ -31,9 +31,12 @@ impl Interrupt {
         self.0.raised.load(Ordering::SeqCst)
     }
 
-    /// Registers a process. One that enters after the wish is ended at its first order.
+    /// Registers a process, or ends it at once if it comes too late.
     pub(super) fn enter(&self, process: Pid) {
         self.processes().push(process);
+        if self.is_raised() {
+            self.raise();
+        }
     }
 
     /// Forgets a process. To be called before it is waited for, while its number is still its

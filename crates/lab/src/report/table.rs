@@ -5,8 +5,7 @@ use crate::bench::TableResult;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 
 /// A line under the header and nothing else.
-const STYLE: TableStyle =
-    TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
 
 /// The table of a result, with a title above and what was left out below.
 pub(super) fn render(result: &TableResult) -> String {
