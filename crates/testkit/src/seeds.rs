@@ -13,20 +13,25 @@ use std::time::{Duration, Instant};
 /// How often a long run says where it is.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Calls `test` with each seed: with those from 0 up to `count`, or to `NEARFIELD_SEEDS`, or
-/// only with `NEARFIELD_SEED`, if the environment sets them. A long run tells its progress, and
-/// the seed at work, on stderr.
-pub(crate) fn for_each(count: u64, mut test: impl FnMut(u64)) {
-    let seeds = range(count);
+/// Calls `test` with each seed until one fails, and answers how to replay it and what `test`
+/// has said. The seeds are those from 0 up to `count`, or to `NEARFIELD_SEEDS`, or only
+/// `NEARFIELD_SEED`, if the environment sets them. A long run tells its progress, and the seed
+/// at work, on stderr.
+pub(crate) fn first_failure<E: Display>(
+    count: u64,
+    mut test: impl FnMut(u64) -> Result<(), E>,
+) -> Option<String> {
+    let mut seeds = range(count);
     let progress = Progress::start(seeds.clone());
-    for seed in seeds {
+    seeds.find_map(|seed| {
         progress.current.store(seed, Ordering::Relaxed);
-        test(seed);
-    }
+        let failure = test(seed).err()?;
+        Some(format!("{}\n{failure}", replay_command(seed)))
+    })
 }
 
 /// The command that runs the current test with one seed.
-pub(crate) fn replay_command(seed: u64) -> String {
+fn replay_command(seed: u64) -> String {
     let package = env::var("CARGO_PKG_NAME").map(|name| format!(" -p {name}"));
     let thread = thread::current();
     let test = thread.name().filter(|&name| name != "main");
@@ -87,5 +92,17 @@ impl Drop for Progress {
     fn drop(&mut self) {
         self.current = Arc::default();
         self.reporter.thread().unpark();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_failure_is_replayed_with_its_seed_and_test() {
+        let command = super::replay_command(7);
+        assert!(
+            command.starts_with("NEARFIELD_SEED=7 cargo test"),
+            "{command}"
+        );
     }
 }

@@ -13,12 +13,12 @@ mod plan;
 mod worker;
 
 use crate::history::{Event, Recorder};
-use crate::keys::{Random, Sample};
+use crate::keys::{self, Random, Sample};
 use crate::linearizability::{self, Counterexample};
 use crate::{panics, seeds};
 use nearfield_core::OrderedIndex;
 use plan::Plan;
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{Rng, RngExt};
 use std::fmt::{self, Display, Formatter};
 use std::sync::Barrier;
 use std::thread;
@@ -66,16 +66,16 @@ pub enum Violation {
 /// # Panics
 /// If an index fails; the message has the command that replays the seed. The threads run
 /// differently each time, so that a replay may need several attempts.
+#[track_caller]
 pub fn check<F: Sample, I: OrderedIndex<F>>(
     seeds: u64,
     config: &Config,
     mut build: impl FnMut(u64) -> I,
 ) {
-    seeds::for_each(seeds, |seed| {
-        if let Err(violation) = run::<F, I>(&build(seed), seed, config) {
-            panic!("{}\n{violation}", seeds::replay_command(seed));
-        }
-    });
+    let failure = seeds::first_failure(seeds, |seed| run::<F, I>(&build(seed), seed, config));
+    if let Some(failure) = failure {
+        panic!("{failure}");
+    }
 }
 
 /// Runs the concurrent test once on an empty index: fills it, lets the threads work, and checks
@@ -89,7 +89,7 @@ pub fn run<F: Sample, I: OrderedIndex<F>>(
     config: &Config,
 ) -> Result<(), Violation> {
     assert!(config.threads <= 200 && config.operations < 1 << 16 && config.keys_max < 1 << 14);
-    let mut random = Random::seed_from_u64(seed);
+    let mut random = keys::random(seed);
     let plan = Plan::<F>::draw(config, &mut random);
     let recorder = Recorder::new();
     let worker = |number, random| Worker::new(index, &plan, &recorder, number, random);
@@ -100,7 +100,7 @@ pub fn run<F: Sample, I: OrderedIndex<F>>(
     let results: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = (0..config.threads)
             .map(|number| {
-                let mut worker = worker(number, Random::seed_from_u64(random.next_u64()));
+                let mut worker = worker(number, keys::random(random.next_u64()));
                 let barrier = &barrier;
                 scope.spawn(move || {
                     barrier.wait();

@@ -3,6 +3,14 @@
 //! Each kind of keys is chosen for a shape that an index can get wrong: keys that are prefixes of
 //! each other, the ends of the key space, prefixes that end just before or after a multiple of
 //! eight bytes.
+//!
+//! ```
+//! use nearfield_core::Bytes;
+//! use nearfield_testkit::keys::{self, ByteKeys, Sample};
+//!
+//! let keys = Bytes::keys(ByteKeys::Prefixes, 100, &mut keys::random(7));
+//! assert_eq!(keys.len(), 100);
+//! ```
 
 mod bytes;
 mod words;
@@ -11,12 +19,18 @@ pub use bytes::ByteKeys;
 pub use words::WordKeys;
 
 use nearfield_core::Form;
+use rand::SeedableRng;
 use rand::seq::IndexedRandom;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 /// The generator behind everything random in this crate: small, fast, and the same everywhere.
 pub type Random = rand::rngs::Xoshiro256PlusPlus;
+
+/// A generator that begins with `seed`.
+pub fn random(seed: u64) -> Random {
+    Random::seed_from_u64(seed)
+}
 
 /// A form of entries that tests can make up, simplify and print.
 ///
@@ -107,12 +121,11 @@ fn scramble(number: u64) -> u64 {
 mod tests {
     use super::*;
     use nearfield_core::{Bytes, Words};
-    use rand::SeedableRng;
 
     fn keys_are_distinct_and_repeatable<F: Sample>() {
         for &kind in F::KINDS {
-            let keys = F::keys(kind, 100, &mut Random::seed_from_u64(7));
-            assert_eq!(keys, F::keys(kind, 100, &mut Random::seed_from_u64(7)));
+            let keys = F::keys(kind, 100, &mut random(7));
+            assert_eq!(keys, F::keys(kind, 100, &mut random(7)));
             assert!(!keys.is_empty(), "{kind:?} has no keys");
             assert_eq!(keys.len(), keys.iter().collect::<BTreeSet<_>>().len());
             for key in &keys {

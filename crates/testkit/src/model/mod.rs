@@ -12,7 +12,7 @@ pub(crate) mod request;
 mod run;
 pub(crate) mod scenario;
 mod show;
-mod shrink;
+pub(crate) mod shrink;
 
 pub use reference::Reference;
 #[cfg(test)]
@@ -33,6 +33,7 @@ use shrink::{Failing, shrink};
 /// # Panics
 /// If an index differs from sequential execution or panics. The message has the command that
 /// replays the seed, and the smallest steps found that fail.
+#[track_caller]
 pub fn check<F: Sample, I: OrderedIndex<F>>(seeds: u64, build: impl FnMut(u64) -> I) {
     check_with(seeds, build, |_, _| {});
 }
@@ -42,21 +43,18 @@ pub fn check<F: Sample, I: OrderedIndex<F>>(seeds: u64, build: impl FnMut(u64) -
 ///
 /// # Panics
 /// As [`check`].
+#[track_caller]
 pub fn check_with<F: Sample, I: OrderedIndex<F>>(
     seeds: u64,
     mut build: impl FnMut(u64) -> I,
     mut between: impl FnMut(&I, u64),
 ) {
-    seeds::for_each(seeds, |seed| {
-        if let Some(failing) = find::<F, I>(seed, &mut build, &mut between) {
-            panic!(
-                "{}\n{}{}\n",
-                seeds::replay_command(seed),
-                show::steps(&failing.steps),
-                failing.failure.what
-            );
-        }
+    let failure = seeds::first_failure(seeds, |seed| {
+        find::<F, I>(seed, &mut build, &mut between).map_or(Ok(()), Err)
     });
+    if let Some(failure) = failure {
+        panic!("{failure}");
+    }
 }
 
 /// The smallest case found that fails, if the scenario of the seed does.

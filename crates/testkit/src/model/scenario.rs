@@ -1,10 +1,10 @@
 //! What a model test does to an index, drawn from one seed.
 
 use super::request::{Request, Scan, State};
-use crate::keys::{Random, Sample, choose};
+use crate::keys::{self, Random, Sample, choose};
 use nearfield_core::{Direction, Form};
 use rand::seq::{IndexedRandom, SliceRandom};
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{Rng, RngExt};
 use std::ops::Bound;
 
 /// One step of a scenario.
@@ -28,7 +28,7 @@ const UNLIMITED_SCANS_MAX: usize = 40;
 
 /// Draws the steps of a scenario.
 pub(crate) fn draw<F: Sample>(seed: u64) -> Vec<Step<F>> {
-    let mut random = Random::seed_from_u64(seed);
+    let mut random = keys::random(seed);
     let operations: usize = match random.random_range(0..100) {
         0..70 => random.random_range(1..400),
         70..95 => random.random_range(400..4000),

@@ -3,8 +3,10 @@
 use super::request::{Request, Scan};
 use super::run::Failure;
 use super::scenario::Step;
+use super::show;
 use crate::keys::Sample;
 use std::collections::BTreeSet;
+use std::fmt::{self, Display, Formatter};
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
@@ -16,6 +18,13 @@ const TIME_MAX: Duration = Duration::from_secs(20);
 pub(crate) struct Failing<F: Sample> {
     pub(crate) steps: Vec<Step<F>>,
     pub(crate) failure: Failure,
+}
+
+/// The steps as Rust source, and what is wrong then.
+impl<F: Sample> Display for Failing<F> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", show::steps(&self.steps), self.failure.what)
+    }
 }
 
 /// Drops steps, drops operations within batches, and simplifies keys, values and scans, until
@@ -125,9 +134,9 @@ impl<F: Sample, R: FnMut(&[Step<F>]) -> Result<(), Failure>> Shrinker<F, R> {
                 let mut steps = self.best.steps.clone();
                 let request = requests_mut(&mut steps).nth(position);
                 if let Some(Request::Scan(scan)) = request {
-                    let before = show_size(scan);
+                    let before = restrictions(scan);
                     widen(scan);
-                    if show_size(scan) < before {
+                    if restrictions(scan) < before {
                         self.accept(steps);
                     }
                 }
@@ -186,7 +195,7 @@ fn requests_mut<F: Sample>(steps: &mut [Step<F>]) -> impl Iterator<Item = &mut R
 }
 
 /// The number of restrictions of a scan.
-fn show_size<F: Sample>(scan: &Scan<F>) -> usize {
+fn restrictions<F: Sample>(scan: &Scan<F>) -> usize {
     let bounds = [&scan.low, &scan.high];
     let bounded = bounds
         .iter()
