@@ -1,0 +1,170 @@
+//! A radix tree answers batches as a `BTreeMap` does that executes them one operation at a time,
+//! whatever techniques are switched on.
+//!
+//! With `NEARFIELD_FUZZ_CANARY` in the environment the tree forgets to remove, which a working
+//! fuzzer finds within seconds: a proof that faults are noticed.
+
+#![no_main]
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+use libfuzzer_sys::fuzz_target;
+use nearfield_core::{Batch, Bytes, Direction, Form, OrderedIndex, Words};
+use nearfield_radix::{Combine, EngineOptions, Radix, RadixForm};
+use nearfield_testkit::model::Reference;
+use std::env;
+use std::ops::Bound;
+use std::sync::LazyLock;
+
+/// More than any input needs, and little to reserve for each.
+const MEMORY_BYTES: usize = 64 << 20;
+
+static CANARY: LazyLock<bool> = LazyLock::new(|| env::var_os("NEARFIELD_FUZZ_CANARY").is_some());
+
+/// What an input stands for. It is read a byte at a time, because derived reading takes four for
+/// each choice, which are three for the fuzzer to mutate in vain.
+#[derive(Debug)]
+struct Plan<T> {
+    /// The keys and values of all steps, which name them by position, so that each is met often.
+    pool: Vec<T>,
+    batches: Vec<(EngineOptions, Vec<Step>)>,
+}
+
+/// An operation; numbers are positions in the pool, taken modulo its length.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Get(u8),
+    Insert(u8, u8),
+    /// `None` in place of the value before asks for an absent key.
+    Update(u8, Option<u8>, u8),
+    Remove(u8),
+    Predecessor(u8),
+    Successor(u8),
+    Scan(Bound<u8>, Bound<u8>, u32, Direction),
+}
+
+fuzz_target!(|input: &[u8]| {
+    let mut input = Unstructured::new(input);
+    // An input that ends early is none; there is nothing to learn from it.
+    let _ = match input.arbitrary() {
+        Ok(false) => plan(&mut input).map(|plan| check::<Words>(&plan)),
+        _ => plan(&mut input).map(|plan| check::<Bytes>(&plan)),
+    };
+});
+
+fn plan<'a, T: Arbitrary<'a>>(input: &mut Unstructured<'a>) -> Result<Plan<T>> {
+    let count = input.int_in_range(1_u8..=24)?;
+    let pool = (0..count).map(|_| input.arbitrary());
+    let pool = pool.collect::<Result<_>>()?;
+    let mut batches = Vec::new();
+    while !input.is_empty() {
+        let options = options(input.arbitrary()?, input.arbitrary()?);
+        let mut steps = Vec::new();
+        while let Some(step) = step(input)? {
+            steps.push(step);
+        }
+        batches.push((options, steps));
+    }
+    Ok(Plan { pool, batches })
+}
+
+fn options(bits: u8, shortcut_bytes: u8) -> EngineOptions {
+    EngineOptions {
+        combine: match bits & 3 {
+            0 => Combine::Adaptive,
+            1 => Combine::Never,
+            _ => Combine::Always,
+        },
+        interleave: bits & 4 != 0,
+        share_paths: bits & 8 != 0,
+        trigger_together: bits & 16 != 0,
+        shortcut_bytes: usize::from(shortcut_bytes) * 16,
+        keep_hot_close: bits & 32 != 0,
+    }
+}
+
+/// The next step of a batch, or `None` at its end.
+fn step(input: &mut Unstructured<'_>) -> Result<Option<Step>> {
+    if input.is_empty() {
+        return Ok(None);
+    }
+    let kind: u8 = input.arbitrary()?;
+    let at: u8 = input.arbitrary()?;
+    Ok(Some(match kind % 16 {
+        0..=3 => Step::Insert(at, input.arbitrary()?),
+        4 | 5 => Step::Get(at),
+        6 | 7 => Step::Remove(at),
+        8 => Step::Update(at, None, input.arbitrary()?),
+        9 => Step::Update(at, Some(input.arbitrary()?), input.arbitrary()?),
+        10 => Step::Predecessor(at),
+        11 => Step::Successor(at),
+        12 | 13 => {
+            let direction = match kind % 16 {
+                12 => Direction::Ascending,
+                _ => Direction::Descending,
+            };
+            let other = input.arbitrary()?;
+            let shape: u8 = input.arbitrary()?;
+            let limit = u32::from(shape >> 4);
+            Step::Scan(bound(at, shape), bound(other, shape >> 2), limit, direction)
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn bound(position: u8, shape: u8) -> Bound<u8> {
+    match shape & 3 {
+        0 => Bound::Unbounded,
+        1 => Bound::Excluded(position),
+        _ => Bound::Included(position),
+    }
+}
+
+fn check<F>(plan: &Plan<F::OwnedKey>)
+where
+    F: RadixForm<OwnedValue = <F as Form>::OwnedKey> + PartialEq,
+{
+    let radix = Radix::<F>::with_memory_limit(MEMORY_BYTES).expect("64 MiB can be had");
+    let reference = Reference::<F>::new();
+    for (options, steps) in &plan.batches {
+        radix.set_options(*options);
+        let mut actual = fill::<F>(&plan.pool, steps, *CANARY);
+        let mut expected = fill::<F>(&plan.pool, steps, false);
+        radix.execute(&mut actual).expect("the batch is small");
+        let result = reference.execute(&mut expected);
+        result.expect("the batch is small");
+        for (position, step) in steps.iter().enumerate() {
+            let (actual, expected) = (actual.outcome(position), expected.outcome(position));
+            assert_eq!(actual, expected, "{step:?} at position {position}");
+        }
+        assert_eq!(radix.len(), reference.len());
+        radix.check_invariants();
+    }
+}
+
+/// Makes a batch; a `forgetful` one has gets in place of removes.
+fn fill<F>(pool: &[F::OwnedKey], steps: &[Step], forgetful: bool) -> Batch<F>
+where
+    F: Form<OwnedValue = <F as Form>::OwnedKey>,
+{
+    let owned = |position: u8| &pool[usize::from(position) % pool.len()];
+    let key = |position: u8| F::key(owned(position));
+    let value = |position: u8| F::value(owned(position));
+    let mut batch = Batch::with_capacity(steps.len());
+    for &step in steps {
+        match step {
+            Step::Get(at) => batch.get(key(at)),
+            Step::Insert(at, new) => batch.insert(key(at), value(new)),
+            Step::Update(at, previous, new) => {
+                batch.update(key(at), previous.map(value), value(new))
+            }
+            Step::Remove(at) if forgetful => batch.get(key(at)),
+            Step::Remove(at) => batch.remove(key(at)),
+            Step::Predecessor(at) => batch.predecessor(key(at)),
+            Step::Successor(at) => batch.successor(key(at)),
+            Step::Scan(low, high, limit, direction) => {
+                batch.scan(low.map(key), high.map(key), limit, direction)
+            }
+        };
+    }
+    batch
+}
