@@ -1,0 +1,437 @@
+//! An ordered list of operations that are executed together, and their outcomes.
+
+use crate::{Direction, Error, Form, Operation, Outcome, StoredOutcome};
+use std::ops::Bound;
+
+/// The greatest number of operations in a batch.
+const MAX_OPERATIONS: usize = 1 << 24;
+
+/// An ordered list of operations that an index executes together, and, after that, their
+/// outcomes in the same order.
+///
+/// The methods that add an operation answer its position, which [`outcome`](Batch::outcome)
+/// takes. An operation that cannot be added as it is (a key too long, say) keeps its position
+/// and fails alone, with an [`Outcome::Failed`]. A batch can be cleared and filled again, which
+/// keeps its memory.
+///
+/// ```
+/// use nearfield_core::{Batch, Bytes, Outcome};
+///
+/// let mut batch = Batch::<Bytes>::new();
+/// let position = batch.get(b"key");
+/// assert_eq!(batch.len(), 1);
+/// assert_eq!(batch.outcome(position), Outcome::Pending);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Batch<F: Form> {
+    operations: Vec<Operation<F>>,
+    /// Why operations were refused as they were added, by position.
+    refusals: Vec<(usize, Error)>,
+    input: F::Arena,
+    outcomes: Vec<StoredOutcome<F>>,
+    entries: Vec<(F::StoredKey, F::StoredValue)>,
+    output: F::Arena,
+}
+
+impl<F: Form> Default for Batch<F> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<F: Form> Batch<F> {
+    /// Creates an empty batch.
+    pub fn new() -> Self {
+        Self::with_capacity(0)
+    }
+
+    /// Creates an empty batch with room for `operations` operations.
+    pub fn with_capacity(operations: usize) -> Self {
+        Batch {
+            operations: Vec::with_capacity(operations),
+            refusals: Vec::new(),
+            input: F::Arena::default(),
+            outcomes: Vec::with_capacity(operations),
+            entries: Vec::new(),
+            output: F::Arena::default(),
+        }
+    }
+
+    /// The number of operations.
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// True if there is no operation.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// Removes all operations and outcomes and keeps the memory.
+    pub fn clear(&mut self) {
+        self.operations.clear();
+        self.refusals.clear();
+        F::clear(&mut self.input);
+        self.outcomes.clear();
+        self.entries.clear();
+        F::clear(&mut self.output);
+    }
+
+    /// Adds a get.
+    #[inline]
+    pub fn get(&mut self, key: F::Key<'_>) -> usize {
+        let operation = F::store_key(&mut self.input, key).map(|key| Operation::Get { key });
+        self.push(operation)
+    }
+
+    /// Adds an insert: sets the value whether or not the key is present; answers the old value.
+    #[inline]
+    pub fn insert(&mut self, key: F::Key<'_>, value: F::Value<'_>) -> usize {
+        let operation = self
+            .store_entry(key, value)
+            .map(|(key, value)| Operation::Insert { key, value });
+        self.push(operation)
+    }
+
+    /// Adds an update: sets the value only if the value before equals `previous`, where `None`
+    /// stands for an absent key.
+    pub fn update(
+        &mut self,
+        key: F::Key<'_>,
+        previous: Option<F::Value<'_>>,
+        value: F::Value<'_>,
+    ) -> usize {
+        let operation = self.store_entry(key, value).and_then(|(stored, value)| {
+            let previous = previous
+                .map(|previous| F::store_value(&mut self.input, key, previous))
+                .transpose()?;
+            Ok(Operation::Update {
+                key: stored,
+                previous,
+                value,
+            })
+        });
+        self.push(operation)
+    }
+
+    /// Adds a remove; answers the old value.
+    pub fn remove(&mut self, key: F::Key<'_>) -> usize {
+        let operation = F::store_key(&mut self.input, key).map(|key| Operation::Remove { key });
+        self.push(operation)
+    }
+
+    /// Adds a search for the greatest key at or below `key`.
+    pub fn predecessor(&mut self, key: F::Key<'_>) -> usize {
+        let operation =
+            F::store_key(&mut self.input, key).map(|key| Operation::Predecessor { key });
+        self.push(operation)
+    }
+
+    /// Adds a search for the least key at or above `key`.
+    pub fn successor(&mut self, key: F::Key<'_>) -> usize {
+        let operation = F::store_key(&mut self.input, key).map(|key| Operation::Successor { key });
+        self.push(operation)
+    }
+
+    /// Adds a scan of the entries between two bounds, at most `limit` of them, counted and
+    /// listed from the end where `direction` begins.
+    pub fn scan(
+        &mut self,
+        low: Bound<F::Key<'_>>,
+        high: Bound<F::Key<'_>>,
+        limit: u32,
+        direction: Direction,
+    ) -> usize {
+        let operation = self.store_bound(low).and_then(|low| {
+            Ok(Operation::Scan {
+                low,
+                high: self.store_bound(high)?,
+                limit,
+                direction,
+            })
+        });
+        self.push(operation)
+    }
+
+    /// The outcome of the operation at `position`.
+    ///
+    /// # Panics
+    /// If there is no operation at `position`.
+    pub fn outcome(&self, position: usize) -> Outcome<'_, F> {
+        assert!(
+            position < self.operations.len(),
+            "no operation at {position}"
+        );
+        let value = |stored: &F::StoredValue| F::load_value(&self.output, *stored);
+        let entry = |&(key, value): &(F::StoredKey, F::StoredValue)| {
+            (
+                F::load_key(&self.output, key),
+                F::load_value(&self.output, value),
+            )
+        };
+        match self.outcomes.get(position) {
+            None => match self.refusals.iter().find(|refusal| refusal.0 == position) {
+                Some((_, error)) => Outcome::Failed(error.clone()),
+                None => Outcome::Pending,
+            },
+            Some(StoredOutcome::Pending) => Outcome::Pending,
+            Some(StoredOutcome::Value(stored)) => Outcome::Value(stored.as_ref().map(value)),
+            Some(StoredOutcome::Updated(applied, before)) => Outcome::Updated {
+                applied: *applied,
+                before: before.as_ref().map(value),
+            },
+            Some(StoredOutcome::Entry(stored)) => Outcome::Entry(stored.as_ref().map(entry)),
+            Some(&StoredOutcome::Entries(start, count)) => Outcome::Entries(
+                self.entries[start as usize..][..count as usize]
+                    .iter()
+                    .map(entry)
+                    .collect(),
+            ),
+            Some(StoredOutcome::Failed(error)) => Outcome::Failed((**error).clone()),
+        }
+    }
+
+    /// The value that a get, insert, update or remove at `position` has met; `None` for an
+    /// absent key, for other operations and for operations that failed. Cheaper than
+    /// [`outcome`](Batch::outcome).
+    #[inline]
+    pub fn value(&self, position: usize) -> Option<F::Value<'_>> {
+        match self.outcomes.get(position)? {
+            StoredOutcome::Value(stored) | StoredOutcome::Updated(_, stored) => {
+                stored.map(|stored| F::load_value(&self.output, stored))
+            }
+            _ => None,
+        }
+    }
+
+    /// The entries that a scan at `position` has met, without collecting them; empty for other
+    /// operations.
+    pub fn entries(
+        &self,
+        position: usize,
+    ) -> impl ExactSizeIterator<Item = (F::Key<'_>, F::Value<'_>)> {
+        let range = match self.outcomes.get(position) {
+            Some(&StoredOutcome::Entries(start, count)) => {
+                start as usize..start as usize + count as usize
+            }
+            _ => 0..0,
+        };
+        self.entries[range].iter().map(|&(key, value)| {
+            (
+                F::load_key(&self.output, key),
+                F::load_value(&self.output, value),
+            )
+        })
+    }
+
+    /// Gives an index the two halves of the batch: the operations to read and the outcomes to
+    /// write, all of them pending again except those of refused operations.
+    ///
+    /// # Errors
+    /// `BatchTooLarge`, and no outcome is changed.
+    pub fn begin(&mut self) -> Result<(Input<'_, F>, Output<'_, F>), Error> {
+        if self.operations.len() > MAX_OPERATIONS {
+            return Err(Error::BatchTooLarge {
+                size: self.operations.len(),
+                unit: "operations",
+                limit: MAX_OPERATIONS,
+            });
+        }
+        self.entries.clear();
+        F::clear(&mut self.output);
+        self.outcomes.clear();
+        self.outcomes
+            .resize_with(self.operations.len(), || StoredOutcome::Pending);
+        for (position, error) in &self.refusals {
+            self.outcomes[*position] = StoredOutcome::Failed(Box::new(error.clone()));
+        }
+        Ok((
+            Input {
+                operations: &self.operations,
+                arena: &self.input,
+            },
+            Output {
+                outcomes: &mut self.outcomes,
+                entries: &mut self.entries,
+                arena: &mut self.output,
+            },
+        ))
+    }
+
+    fn push(&mut self, operation: Result<Operation<F>, Error>) -> usize {
+        let position = self.operations.len();
+        self.operations.push(match operation {
+            Ok(operation) => operation,
+            Err(error) => {
+                self.refusals.push((position, error));
+                Operation::Refused
+            }
+        });
+        position
+    }
+
+    fn store_entry(
+        &mut self,
+        key: F::Key<'_>,
+        value: F::Value<'_>,
+    ) -> Result<(F::StoredKey, F::StoredValue), Error> {
+        Ok((
+            F::store_key(&mut self.input, key)?,
+            F::store_value(&mut self.input, key, value)?,
+        ))
+    }
+
+    fn store_bound(&mut self, bound: Bound<F::Key<'_>>) -> Result<Bound<F::StoredKey>, Error> {
+        Ok(match bound {
+            Bound::Included(key) => Bound::Included(F::store_key(&mut self.input, key)?),
+            Bound::Excluded(key) => Bound::Excluded(F::store_key(&mut self.input, key)?),
+            Bound::Unbounded => Bound::Unbounded,
+        })
+    }
+}
+
+/// The operations of a batch that is being executed.
+#[derive(Debug)]
+pub struct Input<'b, F: Form> {
+    operations: &'b [Operation<F>],
+    arena: &'b F::Arena,
+}
+
+// Derived, these would ask for an arena that can be copied.
+impl<F: Form> Clone for Input<'_, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F: Form> Copy for Input<'_, F> {}
+
+impl<'b, F: Form> Input<'b, F> {
+    /// All operations, in order.
+    #[inline]
+    pub fn operations(&self) -> &'b [Operation<F>] {
+        self.operations
+    }
+
+    /// Reads a key of one of the operations.
+    #[inline]
+    pub fn key(&self, stored: F::StoredKey) -> F::Key<'b> {
+        F::load_key(self.arena, stored)
+    }
+
+    /// Reads a value of one of the operations.
+    #[inline]
+    pub fn value(&self, stored: F::StoredValue) -> F::Value<'b> {
+        F::load_value(self.arena, stored)
+    }
+
+    /// Reads a bound of a scan.
+    pub fn bound(&self, stored: Bound<F::StoredKey>) -> Bound<F::Key<'b>> {
+        stored.map(|key| self.key(key))
+    }
+}
+
+/// The outcomes of a batch that is being executed, written in any order.
+///
+/// What an outcome refers to is copied into the batch, so that it stays valid when the index
+/// changes; a batch whose outcomes outgrow 4 GiB fails the operation at hand with
+/// `BatchTooLarge`.
+#[derive(Debug)]
+pub struct Output<'b, F: Form> {
+    outcomes: &'b mut Vec<StoredOutcome<F>>,
+    entries: &'b mut Vec<(F::StoredKey, F::StoredValue)>,
+    arena: &'b mut F::Arena,
+}
+
+impl<F: Form> Output<'_, F> {
+    /// Writes the outcome of a get, insert or remove. `key` serves messages.
+    #[inline]
+    pub fn value(&mut self, position: usize, key: F::Key<'_>, value: Option<F::Value<'_>>) {
+        let stored = value
+            .map(|value| F::store_value(self.arena, key, value))
+            .transpose();
+        self.outcomes[position] = match stored {
+            Ok(stored) => StoredOutcome::Value(stored),
+            Err(error) => StoredOutcome::Failed(Box::new(error)),
+        };
+    }
+
+    /// Writes the outcome of an update.
+    pub fn updated(
+        &mut self,
+        position: usize,
+        key: F::Key<'_>,
+        applied: bool,
+        before: Option<F::Value<'_>>,
+    ) {
+        let stored = before
+            .map(|before| F::store_value(self.arena, key, before))
+            .transpose();
+        self.outcomes[position] = match stored {
+            Ok(stored) => StoredOutcome::Updated(applied, stored),
+            Err(error) => StoredOutcome::Failed(Box::new(error)),
+        };
+    }
+
+    /// Writes the outcome of a predecessor or successor.
+    pub fn entry(&mut self, position: usize, entry: Option<(F::Key<'_>, F::Value<'_>)>) {
+        let stored = entry
+            .map(|(key, value)| self.store_entry(key, value))
+            .transpose();
+        self.outcomes[position] = match stored {
+            Ok(stored) => StoredOutcome::Entry(stored),
+            Err(error) => StoredOutcome::Failed(Box::new(error)),
+        };
+    }
+
+    /// Writes the outcome of a scan: the entries in the order of the scan.
+    pub fn entries<'e>(
+        &mut self,
+        position: usize,
+        entries: impl IntoIterator<Item = (F::Key<'e>, F::Value<'e>)>,
+    ) {
+        let start = self.entries.len();
+        for (key, value) in entries {
+            match self.store_entry(key, value) {
+                Ok(stored) => self.entries.push(stored),
+                Err(error) => {
+                    self.entries.truncate(start);
+                    return self.fail(position, error);
+                }
+            }
+        }
+        let count = self.entries.len() - start;
+        match (u32::try_from(start), u32::try_from(count)) {
+            (Ok(start), Ok(count)) => {
+                self.outcomes[position] = StoredOutcome::Entries(start, count);
+            }
+            _ => {
+                self.entries.truncate(start);
+                self.fail(
+                    position,
+                    Error::BatchTooLarge {
+                        size: start + count,
+                        unit: "entries",
+                        limit: u32::MAX as usize,
+                    },
+                );
+            }
+        }
+    }
+
+    /// Marks an operation as failed.
+    pub fn fail(&mut self, position: usize, error: Error) {
+        self.outcomes[position] = StoredOutcome::Failed(Box::new(error));
+    }
+
+    fn store_entry(
+        &mut self,
+        key: F::Key<'_>,
+        value: F::Value<'_>,
+    ) -> Result<(F::StoredKey, F::StoredValue), Error> {
+        Ok((
+            F::store_key(self.arena, key)?,
+            F::store_value(self.arena, key, value)?,
+        ))
+    }
+}

@@ -1,0 +1,66 @@
+//! The errors that an index can report.
+
+/// Why an operation or a batch was refused. Nothing has been changed by what is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A key is longer than [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES).
+    #[error("key starting with {start:?} has {length} bytes, the limit is {limit}")]
+    KeyTooLong {
+        /// The first bytes of the key, for people.
+        start: String,
+        /// Length of the key in bytes.
+        length: usize,
+        /// The greatest length in bytes.
+        limit: usize,
+    },
+    /// A value is longer than [`MAX_VALUE_BYTES`](crate::MAX_VALUE_BYTES).
+    #[error("value of key {key:?} has {length} bytes, the limit is {limit}")]
+    ValueTooLong {
+        /// The first bytes of the key, for people.
+        key: String,
+        /// Length of the value in bytes.
+        length: usize,
+        /// The greatest length in bytes.
+        limit: usize,
+    },
+    /// A batch holds more operations, or more bytes, than one call can take.
+    #[error("batch of {size} {unit} is too large, the limit is {limit}; split it")]
+    BatchTooLarge {
+        /// What was asked for.
+        size: usize,
+        /// `operations` or `bytes`.
+        unit: &'static str,
+        /// The greatest size.
+        limit: usize,
+    },
+    /// Input that must be in strictly ascending order of keys is not.
+    #[error("sorted input is out of order at position {position}: key {key:?}")]
+    NotSorted {
+        /// Position of the first key that is not greater than the one before it, from 0.
+        position: usize,
+        /// The first bytes of the key, for people.
+        key: String,
+    },
+    /// The memory for an entry could not be had.
+    #[error("out of memory: {what}")]
+    OutOfMemory {
+        /// What was to be stored, and which limit was met.
+        what: String,
+    },
+}
+
+impl Error {
+    /// Writes the first bytes of `key` as text, for messages.
+    ///
+    /// ```
+    /// assert_eq!(nearfield_core::Error::shorten(b"caf\xff"), "caf\\xff");
+    /// assert_eq!(nearfield_core::Error::shorten(&[b'a'; 100]), format!("{}…", "a".repeat(32)));
+    /// ```
+    pub fn shorten(key: &[u8]) -> String {
+        const SHOWN_BYTES: usize = 32;
+        let shown = &key[..key.len().min(SHOWN_BYTES)];
+        let ellipsis = if shown.len() < key.len() { "…" } else { "" };
+        format!("{}{ellipsis}", shown.escape_ascii())
+    }
+}

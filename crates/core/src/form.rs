@@ -1,0 +1,228 @@
+//! The two forms of an entry: byte strings, and words of 8 bytes that pay nothing for generality.
+
+use crate::Error;
+use std::fmt::Debug;
+
+/// The longest key, in bytes: 64 KiB.
+pub const MAX_KEY_BYTES: usize = 64 * 1024;
+
+/// The longest value, in bytes: 512 MiB.
+pub const MAX_VALUE_BYTES: usize = 512 * 1024 * 1024;
+
+/// What the keys and values of an index are. The set is closed: [`Bytes`] and [`Words`].
+///
+/// A batch stores keys and values in its own form: words inline, byte strings as a [`Span`] of
+/// the batch's arena.
+pub trait Form: Copy + Debug + Default + Send + Sync + 'static {
+    /// A key as it is given and returned.
+    type Key<'a>: Copy + Ord + Debug + Send + Sync;
+    /// A value as it is given and returned.
+    type Value<'a>: Copy + Ord + Debug + Send + Sync;
+    /// A key that owns its bytes.
+    type OwnedKey: Clone + Ord + Debug + Send + Sync + 'static;
+    /// A value that owns its bytes.
+    type OwnedValue: Clone + Ord + Debug + Send + Sync + 'static;
+    /// A key as a batch stores it.
+    type StoredKey: Copy + Debug + Send + Sync + 'static;
+    /// A value as a batch stores it.
+    type StoredValue: Copy + Debug + Send + Sync + 'static;
+    /// Where a batch keeps the bytes that do not fit inline.
+    type Arena: Default + Debug + Clone + Send + Sync + 'static;
+
+    /// Borrows an owned key.
+    fn key(owned: &Self::OwnedKey) -> Self::Key<'_>;
+    /// Borrows an owned value.
+    fn value(owned: &Self::OwnedValue) -> Self::Value<'_>;
+    /// The same key for a shorter time.
+    fn shorten_key<'s, 'l: 's>(key: Self::Key<'l>) -> Self::Key<'s>;
+    /// The same value for a shorter time.
+    fn shorten_value<'s, 'l: 's>(value: Self::Value<'l>) -> Self::Value<'s>;
+    /// Copies a key.
+    fn own_key(key: Self::Key<'_>) -> Self::OwnedKey;
+    /// Copies a value.
+    fn own_value(value: Self::Value<'_>) -> Self::OwnedValue;
+
+    /// Checks the lengths of a key and, if given, its value.
+    ///
+    /// # Errors
+    /// `KeyTooLong`, `ValueTooLong`.
+    fn check(key: Self::Key<'_>, value: Option<Self::Value<'_>>) -> Result<(), Error>;
+
+    /// Stores a key in a batch's arena.
+    ///
+    /// # Errors
+    /// `KeyTooLong`; `BatchTooLarge` when the arena is full.
+    fn store_key(arena: &mut Self::Arena, key: Self::Key<'_>) -> Result<Self::StoredKey, Error>;
+    /// Stores a value in a batch's arena; `key` serves the message.
+    ///
+    /// # Errors
+    /// `ValueTooLong`; `BatchTooLarge` when the arena is full.
+    fn store_value(
+        arena: &mut Self::Arena,
+        key: Self::Key<'_>,
+        value: Self::Value<'_>,
+    ) -> Result<Self::StoredValue, Error>;
+    /// Reads a key that `store_key` has put into `arena`.
+    fn load_key(arena: &Self::Arena, stored: Self::StoredKey) -> Self::Key<'_>;
+    /// Reads a value that `store_value` has put into `arena`.
+    fn load_value(arena: &Self::Arena, stored: Self::StoredValue) -> Self::Value<'_>;
+    /// Forgets all that an arena holds and keeps its memory.
+    fn clear(arena: &mut Self::Arena);
+}
+
+/// Keys and values of 8 bytes: `u64`, ordered as numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Words;
+
+/// Keys and values that are byte strings; keys are ordered as bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bytes;
+
+/// A byte string within a batch's arena.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    start: u32,
+    length: u32,
+}
+
+impl Span {
+    fn store(arena: &mut Vec<u8>, bytes: &[u8]) -> Result<Span, Error> {
+        let end = arena.len() + bytes.len();
+        if end > u32::MAX as usize {
+            return Err(Error::BatchTooLarge {
+                size: end,
+                unit: "bytes",
+                limit: u32::MAX as usize,
+            });
+        }
+        let start = arena.len() as u32;
+        arena.extend_from_slice(bytes);
+        Ok(Span {
+            start,
+            length: bytes.len() as u32,
+        })
+    }
+
+    fn load(self, arena: &[u8]) -> &[u8] {
+        &arena[self.start as usize..][..self.length as usize]
+    }
+}
+
+impl Form for Words {
+    type Key<'a> = u64;
+    type Value<'a> = u64;
+    type OwnedKey = u64;
+    type OwnedValue = u64;
+    type StoredKey = u64;
+    type StoredValue = u64;
+    type Arena = ();
+
+    fn key(owned: &u64) -> u64 {
+        *owned
+    }
+    fn value(owned: &u64) -> u64 {
+        *owned
+    }
+    #[inline]
+    fn shorten_key<'s, 'l: 's>(key: Self::Key<'l>) -> Self::Key<'s> {
+        key
+    }
+    #[inline]
+    fn shorten_value<'s, 'l: 's>(value: Self::Value<'l>) -> Self::Value<'s> {
+        value
+    }
+    fn own_key(key: u64) -> u64 {
+        key
+    }
+    fn own_value(value: u64) -> u64 {
+        value
+    }
+    #[inline]
+    fn check(_key: u64, _value: Option<u64>) -> Result<(), Error> {
+        Ok(())
+    }
+    #[inline]
+    fn store_key((): &mut (), key: u64) -> Result<u64, Error> {
+        Ok(key)
+    }
+    #[inline]
+    fn store_value((): &mut (), _key: u64, value: u64) -> Result<u64, Error> {
+        Ok(value)
+    }
+    #[inline]
+    fn load_key((): &(), stored: u64) -> u64 {
+        stored
+    }
+    #[inline]
+    fn load_value((): &(), stored: u64) -> u64 {
+        stored
+    }
+    fn clear((): &mut ()) {}
+}
+
+impl Form for Bytes {
+    type Key<'a> = &'a [u8];
+    type Value<'a> = &'a [u8];
+    type OwnedKey = Vec<u8>;
+    type OwnedValue = Vec<u8>;
+    type StoredKey = Span;
+    type StoredValue = Span;
+    type Arena = Vec<u8>;
+
+    fn key(owned: &Vec<u8>) -> &[u8] {
+        owned
+    }
+    fn value(owned: &Vec<u8>) -> &[u8] {
+        owned
+    }
+    #[inline]
+    fn shorten_key<'s, 'l: 's>(key: Self::Key<'l>) -> Self::Key<'s> {
+        key
+    }
+    #[inline]
+    fn shorten_value<'s, 'l: 's>(value: Self::Value<'l>) -> Self::Value<'s> {
+        value
+    }
+    fn own_key(key: &[u8]) -> Vec<u8> {
+        key.to_vec()
+    }
+    fn own_value(value: &[u8]) -> Vec<u8> {
+        value.to_vec()
+    }
+    fn check(key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
+        if key.len() > MAX_KEY_BYTES {
+            return Err(Error::KeyTooLong {
+                start: Error::shorten(key),
+                length: key.len(),
+                limit: MAX_KEY_BYTES,
+            });
+        }
+        match value {
+            Some(value) if value.len() > MAX_VALUE_BYTES => Err(Error::ValueTooLong {
+                key: Error::shorten(key),
+                length: value.len(),
+                limit: MAX_VALUE_BYTES,
+            }),
+            _ => Ok(()),
+        }
+    }
+    fn store_key(arena: &mut Vec<u8>, key: &[u8]) -> Result<Span, Error> {
+        Self::check(key, None)?;
+        Span::store(arena, key)
+    }
+    fn store_value(arena: &mut Vec<u8>, key: &[u8], value: &[u8]) -> Result<Span, Error> {
+        Self::check(key, Some(value))?;
+        Span::store(arena, value)
+    }
+    #[inline]
+    fn load_key(arena: &Vec<u8>, stored: Span) -> &[u8] {
+        stored.load(arena)
+    }
+    #[inline]
+    fn load_value(arena: &Vec<u8>, stored: Span) -> &[u8] {
+        stored.load(arena)
+    }
+    fn clear(arena: &mut Vec<u8>) {
+        arena.clear();
+    }
+}

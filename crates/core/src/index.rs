@@ -1,0 +1,94 @@
+//! What a placement implements.
+
+use crate::{Batch, Error, Form, Outcome};
+
+/// An ordered index: a map from keys to values that executes batches.
+///
+/// A placement implements [`execute`](OrderedIndex::execute), and overrides the single
+/// operations where it has a shorter path than a batch of one. All methods may be called from
+/// any number of threads at once; the crate's documentation says what they then promise.
+pub trait OrderedIndex<F: Form>: Send + Sync {
+    /// Executes a batch and writes an outcome for each of its operations. The batch is serially
+    /// equivalent to its operations in order (see the crate's documentation).
+    ///
+    /// # Errors
+    /// An error means that nothing has been executed. Operations that fail alone have an
+    /// [`Outcome::Failed`].
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error>;
+
+    /// The number of entries; exact when no writer is at work.
+    fn len(&self) -> usize;
+
+    /// True if there is no entry.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Checks every invariant of the structure, for tests and simulators.
+    ///
+    /// # Panics
+    /// If an invariant is broken. Only to be called while no writer is at work.
+    fn check_invariants(&self) {}
+
+    /// Reads the value of a key.
+    ///
+    /// # Errors
+    /// Those of the operation.
+    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        let mut batch = Batch::new();
+        batch.get(key);
+        self.execute(&mut batch)?;
+        only_value(&batch)
+    }
+
+    /// Sets the value of a key and answers the old one.
+    ///
+    /// # Errors
+    /// Those of the operation.
+    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        let mut batch = Batch::new();
+        batch.insert(key, value);
+        self.execute(&mut batch)?;
+        only_value(&batch)
+    }
+
+    /// Sets the value of a key if the one before equals `previous` (`None`: absent). Answers
+    /// whether it did, and the value before.
+    ///
+    /// # Errors
+    /// Those of the operation.
+    fn update(
+        &self,
+        key: F::Key<'_>,
+        previous: Option<F::Value<'_>>,
+        value: F::Value<'_>,
+    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+        let mut batch = Batch::new();
+        batch.update(key, previous, value);
+        self.execute(&mut batch)?;
+        match batch.outcome(0) {
+            Outcome::Updated { applied, before } => Ok((applied, before.map(F::own_value))),
+            Outcome::Failed(error) => Err(error),
+            outcome => unreachable!("an update had the outcome {outcome:?}"),
+        }
+    }
+
+    /// Removes a key and answers its value.
+    ///
+    /// # Errors
+    /// Those of the operation.
+    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        let mut batch = Batch::new();
+        batch.remove(key);
+        self.execute(&mut batch)?;
+        only_value(&batch)
+    }
+}
+
+fn only_value<F: Form>(batch: &Batch<F>) -> Result<Option<F::OwnedValue>, Error> {
+    match batch.outcome(0) {
+        Outcome::Value(value) => Ok(value.map(F::own_value)),
+        Outcome::Failed(error) => Err(error),
+        outcome => unreachable!("a point operation had the outcome {outcome:?}"),
+    }
+}

@@ -1,0 +1,98 @@
+//! One request to an index, as a batch stores it.
+
+use crate::Form;
+use std::ops::Bound;
+
+/// Which way a scan walks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// From the lower bound upwards.
+    #[default]
+    Ascending,
+    /// From the upper bound downwards.
+    Descending,
+}
+
+/// One request. Keys and values are in the stored form of `F`; [`Input`](crate::Input) reads them.
+#[derive(Clone, Copy, Debug)]
+pub enum Operation<F: Form> {
+    /// Reads the value of a key.
+    Get {
+        /// The key.
+        key: F::StoredKey,
+    },
+    /// Sets the value of a key, present or not, and answers the old one.
+    Insert {
+        /// The key.
+        key: F::StoredKey,
+        /// The value from now on.
+        value: F::StoredValue,
+    },
+    /// Sets the value of a key if its value now is `previous`, and answers the value now.
+    /// `previous` of `None` asks for an absent key.
+    Update {
+        /// The key.
+        key: F::StoredKey,
+        /// The value to compare with; `None` asks that the key be absent.
+        previous: Option<F::StoredValue>,
+        /// The value from then on.
+        value: F::StoredValue,
+    },
+    /// Removes a key and answers its value.
+    Remove {
+        /// The key.
+        key: F::StoredKey,
+    },
+    /// Finds the entry with the greatest key at or below `key`.
+    Predecessor {
+        /// The key.
+        key: F::StoredKey,
+    },
+    /// Finds the entry with the least key at or above `key`.
+    Successor {
+        /// The key.
+        key: F::StoredKey,
+    },
+    /// Reads the entries between two bounds, at most `limit` of them, in `direction`.
+    Scan {
+        /// The lower bound.
+        low: Bound<F::StoredKey>,
+        /// The upper bound. A range that ends before it begins is empty.
+        high: Bound<F::StoredKey>,
+        /// The greatest number of entries.
+        limit: u32,
+        /// Which end the entries are counted and listed from.
+        direction: Direction,
+    },
+    /// An operation that was refused as it was added to the batch; its outcome says why.
+    Refused,
+}
+
+impl<F: Form> Operation<F> {
+    /// The key, if this is an operation on one key: a get, insert, update or remove.
+    pub fn point_key(&self) -> Option<F::StoredKey> {
+        match *self {
+            Operation::Get { key }
+            | Operation::Insert { key, .. }
+            | Operation::Update { key, .. }
+            | Operation::Remove { key } => Some(key),
+            _ => None,
+        }
+    }
+
+    /// True for operations that can change the index.
+    pub fn is_write(&self) -> bool {
+        matches!(
+            self,
+            Operation::Insert { .. } | Operation::Update { .. } | Operation::Remove { .. }
+        )
+    }
+
+    /// True for scan, predecessor and successor.
+    pub fn is_ordered(&self) -> bool {
+        matches!(
+            self,
+            Operation::Scan { .. } | Operation::Predecessor { .. } | Operation::Successor { .. }
+        )
+    }
+}

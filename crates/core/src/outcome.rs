@@ -1,0 +1,43 @@
+//! The result of one operation.
+
+use crate::{Error, Form};
+
+/// The result of one operation, borrowed from its batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome<'a, F: Form> {
+    /// The batch has not been executed.
+    Pending,
+    /// Of a get: the value; of an insert or remove: the value before; `None` if the key was
+    /// absent.
+    Value(Option<F::Value<'a>>),
+    /// Of an update.
+    Updated {
+        /// Whether the comparison held and the value was set.
+        applied: bool,
+        /// The value before the operation, `None` if the key was absent.
+        before: Option<F::Value<'a>>,
+    },
+    /// Of a predecessor or successor: the entry found.
+    Entry(Option<(F::Key<'a>, F::Value<'a>)>),
+    /// Of a scan: the entries in the scan's direction.
+    Entries(Vec<(F::Key<'a>, F::Value<'a>)>),
+    /// The operation was refused and has changed nothing.
+    Failed(Error),
+}
+
+/// An [`Outcome`] as a batch stores it, written by an index through [`Output`](crate::Output).
+#[derive(Clone, Debug)]
+pub enum StoredOutcome<F: Form> {
+    /// Not executed yet.
+    Pending,
+    /// See [`Outcome::Value`].
+    Value(Option<F::StoredValue>),
+    /// See [`Outcome::Updated`].
+    Updated(bool, Option<F::StoredValue>),
+    /// See [`Outcome::Entry`].
+    Entry(Option<(F::StoredKey, F::StoredValue)>),
+    /// See [`Outcome::Entries`]: start and count within the batch's entries.
+    Entries(u32, u32),
+    /// See [`Outcome::Failed`].
+    Failed(Box<Error>),
+}

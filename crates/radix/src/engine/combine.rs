@@ -1,0 +1,228 @@
+//! *Combine*: the point operations of a batch become visits, one for each key.
+//!
+//! Sorting is by bucket first: 11 bits of the key behind the bytes that all keys of the tree
+//! share, which the tree itself tells, then by comparison within the bucket. A bucket that is
+//! crowded, because the tree is crowded there, is thereby split more deeply than others; equal
+//! keys end up together, in the batch's order.
+
+use crate::leaf::LeafForm;
+use crate::tree::Tree;
+use nearfield_core::{Input, Operation};
+
+/// The operations of one key: a range of [`Plan::order`].
+#[derive(Clone, Copy, Debug)]
+pub struct Visit {
+    pub first: u32,
+    pub count: u32,
+    /// True if one of the operations may change the index.
+    pub writes: bool,
+}
+
+/// What is to be visited, and in which order.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Positions in the batch, those of a visit side by side and in the batch's order.
+    pub order: Vec<u32>,
+    /// The visits, of different keys.
+    pub visits: Vec<Visit>,
+    /// True if visits are sorted by key, so that neighbours share paths.
+    pub sorted: bool,
+    entries: Vec<Entry>,
+    buckets: Vec<Entry>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    slice: u64,
+    position: u32,
+}
+
+const BUCKET_BITS: u32 = 11;
+
+/// Operations of a sample that tells whether a batch repeats its keys.
+const SAMPLE: usize = 256;
+
+/// Of a hundred sampled operations, how many must repeat a key for sorting reads to pay.
+const REPEATED_PERCENT: usize = 50;
+
+impl Plan {
+    /// Plans to visit the operations in the batch's order, each on its own. Only for operations
+    /// that commute: reads.
+    pub fn take_in_order<F: LeafForm>(&mut self, input: &Input<'_, F>) {
+        self.order.clear();
+        self.visits.clear();
+        self.sorted = false;
+        for (position, operation) in input.operations().iter().enumerate() {
+            if operation.point_key().is_some() {
+                self.visits.push(Visit {
+                    first: self.order.len() as u32,
+                    count: 1,
+                    writes: operation.is_write(),
+                });
+                self.order.push(position as u32);
+            }
+        }
+    }
+
+    /// Plans to visit one point operation.
+    pub fn take_one<F: LeafForm>(&mut self, input: &Input<'_, F>, position: usize) {
+        self.order.clear();
+        self.visits.clear();
+        self.sorted = false;
+        self.order.push(position as u32);
+        self.visits.push(Visit {
+            first: 0,
+            count: 1,
+            writes: input.operations()[position].is_write(),
+        });
+    }
+
+    /// The key of a visit.
+    #[inline]
+    pub fn key<'b, F: LeafForm>(&self, input: &Input<'b, F>, visit: &Visit) -> F::Key<'b> {
+        let position = self.order[visit.first as usize] as usize;
+        point_key(input, &input.operations()[position])
+    }
+
+    /// Plans to visit the point operations at `positions` key by key.
+    pub fn combine<F: LeafForm>(
+        &mut self,
+        tree: &Tree<F>,
+        input: &Input<'_, F>,
+        positions: std::ops::Range<usize>,
+    ) {
+        let depth = tree.shared_depth();
+        self.entries.clear();
+        for position in positions {
+            if let Some(key) = input.operations()[position].point_key() {
+                self.entries.push(Entry {
+                    slice: F::slice(input.key(key), depth),
+                    position: position as u32,
+                });
+            }
+        }
+        self.sort(input);
+        self.group(input);
+        self.sorted = true;
+    }
+
+    fn sort<F: LeafForm>(&mut self, input: &Input<'_, F>) {
+        let bucket = |entry: &Entry| (entry.slice >> (64 - BUCKET_BITS)) as usize;
+        let mut ends = [0u32; 1 << BUCKET_BITS];
+        for entry in &self.entries {
+            ends[bucket(entry)] += 1;
+        }
+        let mut start = 0;
+        for end in &mut ends {
+            (start, *end) = (start + *end, start);
+        }
+        self.buckets.clear();
+        self.buckets.resize(self.entries.len(), Entry::default());
+        for entry in &self.entries {
+            let end = &mut ends[bucket(entry)];
+            self.buckets[*end as usize] = *entry;
+            *end += 1;
+        }
+        let key = |entry: &Entry| {
+            point_key(input, &input.operations()[entry.position as usize])
+        };
+        let mut start = 0;
+        for end in ends {
+            let end = end as usize;
+            if end - start > 1 {
+                self.buckets[start..end].sort_unstable_by(|a, b| {
+                    (a.slice.cmp(&b.slice))
+                        .then_with(|| key(a).cmp(&key(b)))
+                        .then(a.position.cmp(&b.position))
+                });
+            }
+            start = end;
+        }
+    }
+
+    fn group<F: LeafForm>(&mut self, input: &Input<'_, F>) {
+        self.order.clear();
+        self.visits.clear();
+        let mut last: Option<(u64, F::Key<'_>)> = None;
+        for (i, entry) in self.buckets.iter().enumerate() {
+            let operation = &input.operations()[entry.position as usize];
+            let key = point_key(input, operation);
+            self.order.push(entry.position);
+            match (&last, self.visits.last_mut()) {
+                (Some((slice, last)), Some(visit)) if *slice == entry.slice && *last == key => {
+                    visit.count += 1;
+                    visit.writes |= operation.is_write();
+                }
+                _ => self.visits.push(Visit {
+                    first: i as u32,
+                    count: 1,
+                    writes: operation.is_write(),
+                }),
+            }
+            last = Some((entry.slice, key));
+        }
+    }
+}
+
+#[inline]
+fn point_key<'b, F: LeafForm>(input: &Input<'b, F>, operation: &Operation<F>) -> F::Key<'b> {
+    match operation.point_key() {
+        Some(key) => input.key(key),
+        None => unreachable!("only point operations are combined"),
+    }
+}
+
+/// True if a sample of the batch repeats so many keys that sorting its reads pays.
+pub fn repeats_keys<F: LeafForm>(input: &Input<'_, F>) -> bool {
+    let mut seen = [0u32; 4 * SAMPLE];
+    let (mut sampled, mut repeated) = (0, 0);
+    for operation in input.operations().iter().take(SAMPLE) {
+        if let Some(key) = operation.point_key() {
+            let hash = F::hash(input.key(key));
+            let place = &mut seen[hash as usize % (4 * SAMPLE)];
+            let print = (hash >> 32) as u32 | 1;
+            repeated += usize::from(*place == print);
+            sampled += 1;
+            *place = print;
+        }
+    }
+    repeated * 100 > sampled * REPEATED_PERCENT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_core::{Batch, Bytes};
+
+    #[test]
+    fn groups_equal_keys_in_order() {
+        let tree = Tree::<Bytes>::new(usize::MAX).unwrap();
+        let mut batch = Batch::<Bytes>::new();
+        for key in ["b", "a", "b", "longer than a slice 1", "a", "longer than a slice 2", "b"] {
+            batch.get(key.as_bytes());
+        }
+        let (input, _) = batch.begin().unwrap();
+        let mut plan = Plan::default();
+        plan.combine(&tree, &input, 0..7);
+        let groups: Vec<&[u32]> = plan
+            .visits
+            .iter()
+            .map(|visit| &plan.order[visit.first as usize..][..visit.count as usize])
+            .collect();
+        assert_eq!(groups, [&[1, 4][..], &[0, 2, 6], &[3], &[5]]);
+    }
+
+    #[test]
+    fn notices_repeated_keys() {
+        let mut batch = Batch::<nearfield_core::Words>::new();
+        for i in 0..1000 {
+            batch.get(i);
+        }
+        assert!(!repeats_keys(&batch.begin().unwrap().0));
+        batch.clear();
+        for i in 0..1000 {
+            batch.get(i % 10);
+        }
+        assert!(repeats_keys(&batch.begin().unwrap().0));
+    }
+}

@@ -1,0 +1,166 @@
+//! The engine: executes batches by *combine*, *traverse* and *trigger*, the model of the DCART
+//! paper (§III), in software.
+
+mod combine;
+mod options;
+pub(crate) mod ordered;
+mod traverse;
+mod trigger;
+
+pub use options::{Combine, EngineOptions};
+
+use crate::counters::Probe;
+use crate::cursor::Scratch;
+use crate::leaf::LeafForm;
+use crate::tree::Tree;
+use combine::Plan;
+use crossbeam_epoch::Guard;
+use nearfield_core::{Batch, Error, Input, Output};
+use std::ops::Range;
+use traverse::{Manner, Traversal};
+use trigger::Trigger;
+
+/// Memory that one call of [`execute`] needs, for use again and again.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    plan: Plan,
+    traversal: Traversal,
+    scratch: Scratch,
+}
+
+/// Executes a batch.
+pub fn execute<F: LeafForm>(
+    tree: &Tree<F>,
+    options: &EngineOptions,
+    batch: &mut Batch<F>,
+    workspace: &mut Workspace,
+    probe: &mut impl Probe,
+) -> Result<(), Error> {
+    let (input, mut output) = batch.begin()?;
+    let guard = crossbeam_epoch::pin();
+    let mut kinds = Kinds::default();
+    for operation in input.operations() {
+        kinds.writes |= operation.is_write();
+        kinds.ordered |= operation.is_ordered();
+        kinds.points |= operation.point_key().is_some();
+    }
+    let mut engine = Engine {
+        tree,
+        options,
+        input,
+        output: &mut output,
+        guard: &guard,
+        probe,
+    };
+    if options.combine == Combine::Never && (kinds.writes || !options.interleave) {
+        engine.one_by_one(workspace);
+        return Ok(());
+    }
+    let barriers = match kinds.ordered {
+        true => engine.execute_ordered(&mut workspace.scratch, kinds.writes),
+        false => Vec::new(),
+    };
+    let mut start = 0;
+    for barrier in barriers {
+        engine.execute_points(workspace, start..barrier, kinds);
+        engine.execute_barrier(&mut workspace.scratch, barrier);
+        start = barrier + 1;
+    }
+    if kinds.points {
+        engine.execute_points(workspace, start..input.operations().len(), kinds);
+    }
+    Ok(())
+}
+
+/// Which kinds of operations a batch has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kinds {
+    points: bool,
+    writes: bool,
+    ordered: bool,
+}
+
+/// One execution of a batch.
+struct Engine<'e, 'b, 'o, F: LeafForm, P> {
+    tree: &'e Tree<F>,
+    options: &'e EngineOptions,
+    input: Input<'b, F>,
+    output: &'e mut Output<'o, F>,
+    guard: &'e Guard,
+    probe: &'e mut P,
+}
+
+impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
+    /// Executes the point operations of a part of the batch.
+    fn execute_points(&mut self, workspace: &mut Workspace, positions: Range<usize>, kinds: Kinds) {
+        let combine = kinds.writes
+            || match self.options.combine {
+                Combine::Always => true,
+                Combine::Adaptive => combine::repeats_keys(&self.input),
+                Combine::Never => false,
+            };
+        if combine {
+            workspace.plan.combine(self.tree, &self.input, positions);
+        } else {
+            workspace.plan.take_in_order(&self.input);
+        }
+        self.visit_all(workspace);
+    }
+
+    /// Makes the visits of the plan.
+    fn visit_all(&mut self, workspace: &mut Workspace) {
+        let Workspace {
+            plan, traversal, ..
+        } = workspace;
+        let keys: Vec<F::Key<'_>> = plan
+            .visits
+            .iter()
+            .map(|visit| plan.key(&self.input, visit))
+            .collect();
+        let manner = Manner {
+            share_paths: plan.sorted && self.options.share_paths,
+            trigger_together: self.options.trigger_together,
+            keep_hot_close: self.options.keep_hot_close,
+        };
+        let mut trigger = Trigger {
+            tree: self.tree,
+            keys: &keys,
+            plan,
+            input: self.input,
+            output: self.output,
+            guard: self.guard,
+            probe: self.probe,
+            postponed: Vec::new(),
+        };
+        if self.options.interleave {
+            traversal.run(self.tree, &keys, &plan.visits, manner, &mut trigger);
+        } else {
+            trigger.visit_all_from_root();
+        }
+    }
+
+    /// Executes all operations, one after the other.
+    fn one_by_one(&mut self, workspace: &mut Workspace) {
+        for position in 0..self.input.operations().len() {
+            let operation = &self.input.operations()[position];
+            if operation.is_ordered() {
+                self.execute_barrier(&mut workspace.scratch, position);
+            } else if operation.point_key().is_some() {
+                workspace.plan.take_one(&self.input, position);
+                let plan = &workspace.plan;
+                let keys = [plan.key(&self.input, &plan.visits[0])];
+                Trigger {
+                    tree: self.tree,
+                    keys: &keys,
+                    plan,
+                    input: self.input,
+                    output: self.output,
+                    guard: self.guard,
+                    probe: self.probe,
+                    postponed: Vec::new(),
+                }
+                .visit_all_from_root();
+            }
+        }
+    }
+}

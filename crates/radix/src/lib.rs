@@ -1,0 +1,34 @@
+//! The local placement of Nearfield: an adaptive radix tree in this machine's memory, whose
+//! batches are combined, traverse the tree together and are triggered together.
+
+#[cfg(not(loom))]
+mod counters;
+#[cfg(not(loom))]
+mod cursor;
+#[cfg(not(loom))]
+mod engine;
+#[cfg(not(loom))]
+mod invariants;
+#[cfg(not(loom))]
+mod leaf;
+pub mod lock;
+#[cfg(not(loom))]
+mod memory;
+#[cfg(not(loom))]
+mod node;
+#[cfg(not(loom))]
+mod prefetch;
+mod primitive;
+#[cfg(not(loom))]
+mod radix;
+#[cfg(not(loom))]
+mod tree;
+
+#[cfg(not(loom))]
+pub use counters::Counters;
+#[cfg(not(loom))]
+pub use engine::{Combine, EngineOptions};
+#[cfg(not(loom))]
+pub use memory::MemoryUse;
+#[cfg(not(loom))]
+pub use radix::{Entry, Radix, RadixForm};

@@ -1,0 +1,233 @@
+//! The version lock of a node: optimistic lock coupling.
+//!
+//! ```text
+//!   31                              2          1         0
+//!   ┌───────────────────────────────┬──────────┬─────────┐
+//!   │ version                       │ obsolete │ locked  │
+//!   └───────────────────────────────┴──────────┴─────────┘
+//! ```
+//!
+//! *Readers* take a [version](VersionLock::read), read what they need with relaxed loads, and
+//! [validate](VersionLock::validate) that the version has not changed. They never write.
+//!
+//! *Writers* lock, change the node and unlock with the next version. A writer that changes
+//! nothing that readers combine (a payload, say, which is one atomic word) unlocks with the
+//! version as it was.
+//!
+//! *Obsolete* nodes are unlinked and never change again. A reader that meets one reads the
+//! node's last state, which was the tree's state at an instant after the reader began; it need
+//! not restart. A writer must.
+//!
+//! A version wraps after 2^30 changes. A reader would have to sleep during exactly that many
+//! changes of one node to be deceived.
+
+use crate::primitive::{AtomicU32, Ordering, fence, spin_loop, yield_now};
+
+const LOCKED: u32 = 1;
+const OBSOLETE: u32 = 2;
+const ONE_VERSION: u32 = 4;
+
+/// Spins before a waiting thread gives its core to others; the holder may have been preempted.
+const SPINS_MAX: u32 = 64;
+
+/// See the [module](self).
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct VersionLock(AtomicU32);
+
+/// What a reader has to validate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version(u32);
+
+/// The node was unlinked: a writer must find its way anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Obsolete;
+
+/// The outcome of [`VersionLock::try_lock`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryLock {
+    /// The caller holds the lock.
+    Locked,
+    /// Somebody else holds it.
+    Busy,
+    /// The node was unlinked.
+    Obsolete,
+}
+
+impl Default for VersionLock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl VersionLock {
+    /// An unlocked lock of a node that is in use.
+    pub fn new() -> Self {
+        VersionLock(AtomicU32::new(0))
+    }
+
+    /// Makes the lock of a node that is about to be used again fit for it: unlocked, not
+    /// obsolete, with a version that has not been used before.
+    ///
+    /// Only for nodes that no thread can reach through the tree.
+    pub fn revive(&self) {
+        let word = self.0.load(Ordering::Relaxed);
+        let next = (word & !(LOCKED | OBSOLETE)).wrapping_add(ONE_VERSION);
+        self.0.store(next, Ordering::Release);
+    }
+
+    /// Takes the version, after waiting for a writer at work.
+    #[inline]
+    pub fn read(&self) -> Version {
+        let word = self.0.load(Ordering::Acquire);
+        if word & LOCKED == 0 {
+            return Version(word);
+        }
+        self.read_when_unlocked()
+    }
+
+    #[cold]
+    fn read_when_unlocked(&self) -> Version {
+        let mut spins = 0;
+        loop {
+            let word = self.0.load(Ordering::Acquire);
+            if word & LOCKED == 0 {
+                return Version(word);
+            }
+            pause(&mut spins);
+        }
+    }
+
+    /// True if nothing has changed since `version` was taken: what was read in between belongs
+    /// together.
+    #[inline]
+    pub fn validate(&self, version: Version) -> bool {
+        fence(Ordering::Acquire);
+        self.0.load(Ordering::Relaxed) == version.0
+    }
+
+    /// Locks, after waiting for other writers; answers how often it had to wait.
+    ///
+    /// # Errors
+    /// `Obsolete` if the node was unlinked; the lock is not held then.
+    #[inline]
+    pub fn lock(&self) -> Result<u32, Obsolete> {
+        let mut waits = 0;
+        loop {
+            match self.try_lock() {
+                TryLock::Locked => return Ok(waits),
+                TryLock::Obsolete => return Err(Obsolete),
+                TryLock::Busy => pause(&mut waits),
+            }
+        }
+    }
+
+    /// Locks if that is possible at once.
+    #[inline]
+    pub fn try_lock(&self) -> TryLock {
+        let word = self.0.load(Ordering::Relaxed);
+        if word & LOCKED != 0 {
+            return TryLock::Busy;
+        }
+        if word & OBSOLETE != 0 {
+            return TryLock::Obsolete;
+        }
+        if self
+            .0
+            .compare_exchange_weak(word, word | LOCKED, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            return TryLock::Busy;
+        }
+        // Readers that see one of the writes to come must also see the lock, or the version
+        // after it, when they validate.
+        fence(Ordering::Release);
+        TryLock::Locked
+    }
+
+    /// Unlocks a node of which nothing has changed that readers combine.
+    #[inline]
+    pub fn unlock_unchanged(&self) {
+        let word = self.0.load(Ordering::Relaxed);
+        debug_assert!(word & LOCKED != 0, "unlocked twice");
+        self.0.store(word & !LOCKED, Ordering::Release);
+    }
+
+    /// Unlocks with the next version.
+    #[inline]
+    pub fn unlock_changed(&self) {
+        let word = self.0.load(Ordering::Relaxed);
+        debug_assert!(word & LOCKED != 0, "unlocked twice");
+        self.0
+            .store((word & !LOCKED).wrapping_add(ONE_VERSION), Ordering::Release);
+    }
+
+    /// Unlocks a node that has been unlinked and will never change again.
+    #[inline]
+    pub fn unlock_obsolete(&self) {
+        let word = self.0.load(Ordering::Relaxed);
+        debug_assert!(word & LOCKED != 0, "unlocked twice");
+        self.0.store(
+            (word & !LOCKED).wrapping_add(ONE_VERSION) | OBSOLETE,
+            Ordering::Release,
+        );
+    }
+
+    /// True while a writer holds the lock or after the node was unlinked.
+    pub fn is_locked_or_obsolete(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & (LOCKED | OBSOLETE) != 0
+    }
+}
+
+/// A lock that is held. Dropped without a word, as by a panic, it counts as a change.
+#[derive(Debug)]
+pub struct Held<'l>(&'l VersionLock);
+
+impl<'l> Held<'l> {
+    /// Locks after waiting for others; answers how often it had to wait as well.
+    ///
+    /// # Errors
+    /// `Obsolete` if the node was unlinked.
+    #[inline]
+    pub fn lock(lock: &'l VersionLock) -> Result<(Held<'l>, u32), Obsolete> {
+        lock.lock().map(|waits| (Held(lock), waits))
+    }
+
+    /// Locks if that is possible at once.
+    #[inline]
+    pub fn try_lock(lock: &'l VersionLock) -> Option<Held<'l>> {
+        (lock.try_lock() == TryLock::Locked).then_some(Held(lock))
+    }
+
+    /// See [`VersionLock::unlock_unchanged`].
+    #[inline]
+    pub fn unlock_unchanged(self) {
+        self.0.unlock_unchanged();
+        std::mem::forget(self);
+    }
+
+    /// See [`VersionLock::unlock_obsolete`].
+    #[inline]
+    pub fn unlock_obsolete(self) {
+        self.0.unlock_obsolete();
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.unlock_changed();
+    }
+}
+
+/// Waits a moment for a holder of a lock; `waits` counts the calls.
+#[cold]
+pub(crate) fn pause(waits: &mut u32) {
+    *waits += 1;
+    if cfg!(loom) || (*waits).is_multiple_of(SPINS_MAX) {
+        yield_now();
+    } else {
+        spin_loop();
+    }
+}

@@ -1,0 +1,177 @@
+//! Free lists over the regions.
+//!
+//! Threads share 16 stripes, each with its own free items behind a lock of its own that is
+//! hardly ever contended. A stripe that collects many free items, because its threads free what
+//! others allocate, spills half of them to a list for all.
+//!
+//! Memory is type-stable: an item that is freed is used again for the same kind, and its lock
+//! word stays a lock word.
+
+use super::region::Region;
+use crossbeam_utils::CachePadded;
+use nearfield_core::Error;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+const STRIPES: usize = 16;
+
+/// Free items of one class that a stripe keeps before it spills.
+const FREE_MAX: usize = 8192;
+
+/// Bytes that a stripe takes from a region at once.
+const CHUNK_BYTES: usize = 16 << 10;
+
+/// Allocates items of classes 1 to `classes` from one region; an item of class n is n
+/// consecutive units.
+#[derive(Debug)]
+pub struct Allocator {
+    region: Region,
+    stripes: Box<[CachePadded<Mutex<Stripe>>]>,
+    spilled: Mutex<Vec<Vec<u32>>>,
+    has_spilled: AtomicBool,
+    chunk: u32,
+}
+
+#[derive(Debug)]
+struct Stripe {
+    /// Units taken from the region and not used yet.
+    fresh: (u32, u32),
+    /// Free items by class.
+    free: Vec<Vec<u32>>,
+    /// Items in use by class; may be negative where others' items are freed here.
+    live: Vec<i64>,
+}
+
+impl Allocator {
+    /// Creates an allocator of items of up to `classes` units of `stride` bytes.
+    pub fn new(stride: usize, capacity: u64, classes: usize) -> Result<Allocator, Error> {
+        let stripe = || Stripe {
+            fresh: (0, 0),
+            free: vec![Vec::new(); classes + 1],
+            live: vec![0; classes + 1],
+        };
+        Ok(Allocator {
+            region: Region::reserve(stride, capacity)?,
+            stripes: (0..STRIPES).map(|_| CachePadded::new(Mutex::new(stripe()))).collect(),
+            spilled: Mutex::new(vec![Vec::new(); classes + 1]),
+            has_spilled: AtomicBool::new(false),
+            chunk: (CHUNK_BYTES / stride).max(classes).max(1) as u32,
+        })
+    }
+
+    /// The address of an item.
+    #[inline]
+    pub fn address(&self, index: u32) -> *mut u8 {
+        self.region.address(index)
+    }
+
+    /// Allocates an item of a class. Its content is what its last user has left, or zeros.
+    /// `grow` is asked for leave to take that many bytes from the region.
+    pub fn allocate(
+        &self,
+        class: usize,
+        grow: impl FnOnce(usize) -> Result<(), Error>,
+    ) -> Result<u32, Error> {
+        let mut stripe = self.stripe();
+        let index = match stripe.free[class].pop() {
+            Some(index) => index,
+            None => self.allocate_fresh(&mut stripe, class, grow)?,
+        };
+        stripe.live[class] += 1;
+        Ok(index)
+    }
+
+    fn allocate_fresh(
+        &self,
+        stripe: &mut Stripe,
+        class: usize,
+        grow: impl FnOnce(usize) -> Result<(), Error>,
+    ) -> Result<u32, Error> {
+        if self.has_spilled.load(Ordering::Relaxed) {
+            let mut spilled = self.spilled.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(index) = spilled[class].pop() {
+                let keep = spilled[class].len().saturating_sub(FREE_MAX / 2);
+                stripe.free[class].extend(spilled[class].drain(keep..));
+                return Ok(index);
+            }
+        }
+        if (stripe.fresh.1 as usize) < class {
+            let (rest, units) = stripe.fresh;
+            if units > 0 {
+                stripe.free[units as usize].push(rest);
+                stripe.fresh = (0, 0);
+            }
+            grow(self.chunk as usize * self.stride())?;
+            stripe.fresh = match self.region.take(self.chunk) {
+                Some(fresh) if fresh.1 as usize >= class => fresh,
+                _ => {
+                    return Err(Error::OutOfMemory {
+                        what: format!(
+                            "all {} bytes of a region of the index are in use",
+                            self.region.bytes_taken()
+                        ),
+                    });
+                }
+            };
+        }
+        let (first, units) = stripe.fresh;
+        stripe.fresh = (first + class as u32, units - class as u32);
+        Ok(first)
+    }
+
+    /// Frees an item.
+    pub fn free(&self, index: u32, class: usize) {
+        let mut stripe = self.stripe();
+        stripe.live[class] -= 1;
+        stripe.free[class].push(index);
+        if stripe.free[class].len() > FREE_MAX {
+            let half = stripe.free[class].split_off(FREE_MAX / 2);
+            drop(stripe);
+            let mut spilled = self.spilled.lock().unwrap_or_else(PoisonError::into_inner);
+            spilled[class].extend(half);
+            self.has_spilled.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The units in use.
+    pub fn live_units(&self) -> usize {
+        let mut units = 0;
+        for stripe in &self.stripes {
+            let stripe = stripe.lock().unwrap_or_else(PoisonError::into_inner);
+            units += stripe
+                .live
+                .iter()
+                .zip(0i64..)
+                .map(|(count, class)| count * class)
+                .sum::<i64>();
+        }
+        units.max(0) as usize
+    }
+
+    /// The bytes of a unit.
+    pub fn stride(&self) -> usize {
+        self.region.stride()
+    }
+
+    /// The bytes taken from the system, in use or free.
+    pub fn bytes_taken(&self) -> usize {
+        self.region.bytes_taken()
+    }
+
+    fn stripe(&self) -> std::sync::MutexGuard<'_, Stripe> {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
+        }
+        let stripe = STRIPE.with(|stripe| {
+            if stripe.get() == usize::MAX {
+                stripe.set(THREADS.fetch_add(1, Ordering::Relaxed) % STRIPES);
+            }
+            stripe.get()
+        });
+        // A panic while the lock is held can only come from a failed allocation of a Vec, which
+        // leaves the lists valid.
+        self.stripes[stripe].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,257 @@
+//! The memory of one tree: a region and an allocator for each kind of node, and one for leaves.
+
+mod allocator;
+mod region;
+
+use crate::node::{Dense, Inner, Kind, Node4, Node16, Node48, Node256, Ref};
+use allocator::Allocator;
+use nearfield_core::Error;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The unit of leaf memory.
+pub const GRANULE_BYTES: usize = 16;
+
+/// The longest leaf record in granules; longer ones are kept outside the region.
+pub const GRANULES_MAX: usize = 64;
+
+/// Address space a region reserves at most. It costs nothing until it is used.
+const REGION_BYTES_MAX: u64 = 64 << 30;
+
+/// All memory of a tree.
+#[derive(Debug)]
+pub struct Memory {
+    leaves: Allocator,
+    node4: Allocator,
+    node16: Allocator,
+    node48: Allocator,
+    node256: Allocator,
+    dense: Allocator,
+    /// Bytes of records outside the leaf region.
+    outside_bytes: AtomicUsize,
+    /// Bytes taken from the system and the greatest number allowed.
+    taken_bytes: AtomicUsize,
+    limit_bytes: usize,
+}
+
+/// Bytes by kind: what nodes and leaves of a tree take, and what has been taken from the system
+/// for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Node4s in use.
+    pub node4_bytes: usize,
+    /// Node16s in use.
+    pub node16_bytes: usize,
+    /// Node48s in use.
+    pub node48_bytes: usize,
+    /// Node256s in use.
+    pub node256_bytes: usize,
+    /// Dense nodes in use: payloads of 8-byte keys that differ in their last byte only.
+    pub dense_bytes: usize,
+    /// Leaves in use, keys and values included.
+    pub leaf_bytes: usize,
+    /// The shortcut table.
+    pub shortcut_bytes: usize,
+    /// Everything taken from the system: in use, free for use again, or not used yet.
+    pub taken_bytes: usize,
+}
+
+impl MemoryUse {
+    /// Bytes in use.
+    pub fn total_bytes(&self) -> usize {
+        self.node4_bytes
+            + self.node16_bytes
+            + self.node48_bytes
+            + self.node256_bytes
+            + self.dense_bytes
+            + self.leaf_bytes
+            + self.shortcut_bytes
+    }
+}
+
+impl Memory {
+    /// Reserves address space for a tree that may take `limit_bytes` of memory.
+    pub fn new(limit_bytes: usize) -> Result<Memory, Error> {
+        let nodes = |kind, stride: usize| {
+            let capacity = u64::from(Ref::indices(kind)).min(REGION_BYTES_MAX / stride as u64);
+            Allocator::new(stride, capacity, 1)
+        };
+        Ok(Memory {
+            leaves: Allocator::new(
+                GRANULE_BYTES,
+                u64::from(Ref::indices(Kind::Leaf)),
+                GRANULES_MAX,
+            )?,
+            node4: nodes(Kind::Node4, size_of::<Node4>())?,
+            node16: nodes(Kind::Node16, size_of::<Node16>())?,
+            node48: nodes(Kind::Node48, size_of::<Node48>())?,
+            node256: nodes(Kind::Node256, size_of::<Node256>())?,
+            dense: nodes(Kind::Dense, size_of::<Dense>())?,
+            outside_bytes: AtomicUsize::new(0),
+            taken_bytes: AtomicUsize::new(0),
+            limit_bytes,
+        })
+    }
+
+    fn of(&self, kind: Kind) -> &Allocator {
+        match kind {
+            Kind::Leaf => &self.leaves,
+            Kind::Node4 => &self.node4,
+            Kind::Node16 => &self.node16,
+            Kind::Node48 => &self.node48,
+            Kind::Node256 | Kind::Skipping256 => &self.node256,
+            Kind::Dense => &self.dense,
+            Kind::Nothing => unreachable!("no memory belongs to the null reference"),
+        }
+    }
+
+    /// Asks for leave to take more memory.
+    fn grow(&self, bytes: usize) -> Result<(), Error> {
+        let taken = self.taken_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if taken <= self.limit_bytes {
+            return Ok(());
+        }
+        self.taken_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        Err(Error::OutOfMemory {
+            what: format!(
+                "the index would take {taken} bytes, its limit is {}",
+                self.limit_bytes
+            ),
+        })
+    }
+
+    /// Allocates an empty inner node of a depth.
+    pub fn allocate_inner(&self, kind: Kind, depth: usize) -> Result<Ref, Error> {
+        let index = self.of(kind).allocate(1, |bytes| self.grow(bytes))?;
+        let node = Ref::new(kind, index);
+        self.inner(node).reset(depth);
+        Ok(node)
+    }
+
+    /// Allocates an empty dense node for keys that begin with the seven bytes of `base`.
+    pub fn allocate_dense(&self, base: u64) -> Result<Ref, Error> {
+        let index = self.dense.allocate(1, |bytes| self.grow(bytes))?;
+        let node = Ref::new(Kind::Dense, index);
+        self.dense(node).reset(base);
+        Ok(node)
+    }
+
+    /// Frees a node that no thread can reach.
+    pub fn free_node(&self, node: Ref) {
+        self.of(node.kind()).free(node.index(), 1);
+    }
+
+    /// Allocates a leaf record of a number of granules.
+    pub fn allocate_leaf(&self, granules: usize) -> Result<Ref, Error> {
+        let index = self.leaves.allocate(granules, |bytes| self.grow(bytes))?;
+        Ok(Ref::new(Kind::Leaf, index))
+    }
+
+    /// Frees a leaf record that no thread can reach.
+    pub fn free_leaf(&self, leaf: Ref, granules: usize) {
+        self.leaves.free(leaf.index(), granules);
+    }
+
+    /// Accounts for a record outside the leaf region.
+    pub fn take_outside(&self, bytes: usize) -> Result<(), Error> {
+        self.grow(bytes)?;
+        self.outside_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Accounts for a record outside the leaf region that has been freed.
+    pub fn free_outside(&self, bytes: usize) {
+        self.outside_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.taken_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// True if there are records outside the leaf region.
+    pub fn has_outside(&self) -> bool {
+        self.outside_bytes.load(Ordering::Relaxed) > 0
+    }
+
+    /// The address of a leaf record.
+    #[inline]
+    pub fn leaf_address(&self, leaf: Ref) -> *mut u8 {
+        debug_assert_eq!(leaf.kind(), Kind::Leaf);
+        self.leaves.address(leaf.index())
+    }
+
+    /// The address of a node.
+    #[inline]
+    pub fn node_address(&self, node: Ref) -> *const u8 {
+        self.of(node.kind()).address(node.index())
+    }
+
+    /// Borrows an inner node.
+    #[inline]
+    pub fn inner(&self, node: Ref) -> Inner<'_> {
+        let index = node.index();
+        // SAFETY (all four): references are made by `allocate_inner` only, so that the index
+        // lies within the region of its kind, which stays mapped as long as `self`. Items are
+        // aligned because the region begins on a page and the stride is a multiple of the
+        // alignment. The nodes consist of atomics and padding, for which any content is valid,
+        // zeros too; they are never accessed other than through shared references.
+        match node.kind() {
+            // SAFETY: see above.
+            Kind::Node4 => Inner::Node4(unsafe { &*self.node4.address(index).cast() }),
+            // SAFETY: see above.
+            Kind::Node16 => Inner::Node16(unsafe { &*self.node16.address(index).cast() }),
+            // SAFETY: see above.
+            Kind::Node48 => Inner::Node48(unsafe { &*self.node48.address(index).cast() }),
+            Kind::Node256 | Kind::Skipping256 => Inner::Node256(self.node256(node)),
+            kind => unreachable!("{kind:?} is no inner node"),
+        }
+    }
+
+    /// Borrows a node256.
+    #[inline]
+    pub fn node256(&self, node: Ref) -> &Node256 {
+        debug_assert!(matches!(node.kind(), Kind::Node256 | Kind::Skipping256));
+        // SAFETY: as in `inner`.
+        unsafe { &*self.node256.address(node.index()).cast() }
+    }
+
+    /// Borrows a dense node.
+    #[inline]
+    pub fn dense(&self, node: Ref) -> &Dense {
+        debug_assert_eq!(node.kind(), Kind::Dense);
+        // SAFETY: as in `inner`.
+        unsafe { &*self.dense.address(node.index()).cast() }
+    }
+
+    /// The reference to put into a slot of a node of `parent_depth`.
+    pub fn edge(&self, parent_depth: usize, child: Ref) -> Ref {
+        match child.kind() {
+            Kind::Node256 | Kind::Skipping256 => {
+                let near = self.node256(child).header().depth() == parent_depth + 1;
+                let kind = if near { Kind::Node256 } else { Kind::Skipping256 };
+                Ref::new(kind, child.index())
+            }
+            _ => child,
+        }
+    }
+
+    /// Bytes in use and taken, by kind.
+    pub fn bytes(&self) -> MemoryUse {
+        let used = |allocator: &Allocator| allocator.live_units() * allocator.stride();
+        let outside = self.outside_bytes.load(Ordering::Relaxed);
+        let regions = [
+            &self.leaves,
+            &self.node4,
+            &self.node16,
+            &self.node48,
+            &self.node256,
+            &self.dense,
+        ];
+        MemoryUse {
+            node4_bytes: used(&self.node4),
+            node16_bytes: used(&self.node16),
+            node48_bytes: used(&self.node48),
+            node256_bytes: used(&self.node256),
+            dense_bytes: used(&self.dense),
+            leaf_bytes: used(&self.leaves) + outside,
+            shortcut_bytes: 0,
+            taken_bytes: regions.iter().map(|region| region.bytes_taken()).sum::<usize>() + outside,
+        }
+    }
+}

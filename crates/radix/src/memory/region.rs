@@ -1,0 +1,86 @@
+//! Address space for all items of one size, reserved once, so that an index finds its item by
+//! one multiplication and items never move.
+
+use memmap2::{Advice, MmapOptions, MmapRaw};
+use nearfield_core::Error;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Regions are backed by huge pages from here on; a small map stays small.
+const SMALL_BYTES: usize = 2 << 20;
+
+/// The least address space worth having.
+const RESERVED_BYTES_MIN: usize = 1 << 20;
+
+/// Zeroed memory for `capacity` items of `stride` bytes each. Only pages that have been touched
+/// take memory.
+#[derive(Debug)]
+pub struct Region {
+    map: MmapRaw,
+    stride: usize,
+    capacity: u64,
+    next: AtomicU64,
+}
+
+impl Region {
+    /// Reserves address space for `capacity` items, or, where the system grants less, for as
+    /// many as it does.
+    pub fn reserve(stride: usize, capacity: u64) -> Result<Region, Error> {
+        let mut bytes = stride * capacity as usize;
+        loop {
+            match MmapOptions::new().len(bytes).no_reserve_swap().map_anon() {
+                Ok(map) => {
+                    #[cfg(target_os = "linux")]
+                    {
+                        // Refused where the system has no huge pages; the map works without.
+                        let _ = map.advise_range(
+                            Advice::HugePage,
+                            SMALL_BYTES,
+                            bytes.saturating_sub(SMALL_BYTES),
+                        );
+                    }
+                    return Ok(Region {
+                        map: MmapRaw::from(map),
+                        stride,
+                        capacity: (bytes / stride) as u64,
+                        next: AtomicU64::new(0),
+                    });
+                }
+                Err(_) if bytes / 2 >= RESERVED_BYTES_MIN => bytes /= 2,
+                Err(error) => {
+                    return Err(Error::OutOfMemory {
+                        what: format!("{bytes} bytes of address space for an index: {error}"),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Takes `count` items that nobody has used, or fewer at the end of the region; answers the
+    /// first and how many.
+    pub fn take(&self, count: u32) -> Option<(u32, u32)> {
+        let first = self.next.fetch_add(u64::from(count), Ordering::Relaxed);
+        if first >= self.capacity {
+            // Keeps the counter from running away; what is lost by a race is past the end.
+            self.next.store(self.capacity, Ordering::Relaxed);
+            return None;
+        }
+        let count = u64::from(count).min(self.capacity - first);
+        Some((first as u32, count as u32))
+    }
+
+    /// The bytes of an item.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// The bytes of all items that have been taken.
+    pub fn bytes_taken(&self) -> usize {
+        self.next.load(Ordering::Relaxed).min(self.capacity) as usize * self.stride
+    }
+
+    /// The address of an item, within the region whenever the item has been taken.
+    #[inline]
+    pub fn address(&self, index: u32) -> *mut u8 {
+        self.map.as_mut_ptr().wrapping_add(index as usize * self.stride)
+    }
+}

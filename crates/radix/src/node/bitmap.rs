@@ -1,0 +1,107 @@
+//! Which of 256 places are in use, for ordered steps.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One bit a place.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Bitmap([AtomicU64; 4]);
+
+impl Bitmap {
+    /// True if the place is in use.
+    #[inline]
+    pub fn contains(&self, byte: u8) -> bool {
+        self.0[byte as usize / 64].load(Ordering::Acquire) >> (byte % 64) & 1 != 0
+    }
+
+    /// Marks a place. Only under the node's lock.
+    #[inline]
+    pub fn set(&self, byte: u8, used: bool) {
+        let word = &self.0[byte as usize / 64];
+        let bit = 1 << (byte % 64);
+        let old = word.load(Ordering::Relaxed);
+        word.store(if used { old | bit } else { old & !bit }, Ordering::Release);
+    }
+
+    /// Frees all places of a node that no other thread can reach.
+    pub fn clear(&self) {
+        for word in &self.0 {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The places in use, as they are now.
+    #[inline]
+    pub fn load(&self) -> [u64; 4] {
+        std::array::from_fn(|i| self.0[i].load(Ordering::Acquire))
+    }
+}
+
+/// Calls `visit` for each bit that is set, ascending from `first`, until it answers false.
+#[inline]
+pub fn for_each_from(bits: [u64; 4], first: u16, mut visit: impl FnMut(u8) -> bool) {
+    for i in usize::from(first / 64)..4 {
+        let mut word = bits[i];
+        if i == usize::from(first / 64) {
+            word &= u64::MAX << (first % 64);
+        }
+        while word != 0 {
+            if !visit((i * 64) as u8 + word.trailing_zeros() as u8) {
+                return;
+            }
+            word &= word - 1;
+        }
+    }
+}
+
+/// Calls `visit` for each bit below `behind` that is set, descending, until it answers false;
+/// answers whether it never did.
+#[inline]
+pub fn for_each_below(bits: [u64; 4], behind: u16, mut visit: impl FnMut(u8) -> bool) -> bool {
+    for i in (0..4).rev() {
+        let mut word = bits[i];
+        let start = (i * 64) as u16;
+        if behind < start + 64 {
+            word &= (1u64 << behind.saturating_sub(start)) - 1;
+        }
+        while word != 0 {
+            let bit = 63 - word.leading_zeros();
+            if !visit((i * 64) as u8 + bit as u8) {
+                return false;
+            }
+            word &= !(1 << bit);
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn walks_agree_with_a_filter() {
+        let bits = [0x8000_0000_0000_0001, 0, u64::MAX, 0x00f0_0000_0000_0000];
+        let all: Vec<u8> = (0..=255)
+            .filter(|&b| bits[b as usize / 64] >> (b % 64) & 1 != 0)
+            .collect();
+        for bound in 0..=256u16 {
+            let mut up = Vec::new();
+            for_each_from(bits, bound, |byte| {
+                up.push(byte);
+                true
+            });
+            let expected: Vec<u8> = all.iter().copied().filter(|&b| u16::from(b) >= bound).collect();
+            assert_eq!(up, expected);
+            let mut down = Vec::new();
+            assert!(for_each_below(bits, bound, |byte| {
+                down.push(byte);
+                true
+            }));
+            let mut expected: Vec<u8> =
+                all.iter().copied().filter(|&b| u16::from(b) < bound).collect();
+            expected.reverse();
+            assert_eq!(down, expected);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What every node begins with.
+
+use super::reference::Ref;
+use crate::lock::VersionLock;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+
+/// The first 12 bytes of every node.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Header {
+    /// The node's version and lock.
+    pub lock: VersionLock,
+    /// How many bytes of the key precede the byte that this node decides on. All keys below the
+    /// node agree in these bytes. It never changes while the node is in the tree: a path that
+    /// splits above a node gets a new node, and the bytes skipped are found in any leaf below.
+    depth: AtomicU16,
+    /// How many slots are in use.
+    count: AtomicU16,
+    /// The leaf whose key ends at this node's depth, if any.
+    end: AtomicU32,
+}
+
+impl Header {
+    /// Prepares the header of a node that no other thread can reach.
+    pub fn reset(&self, depth: usize) {
+        self.lock.revive();
+        self.depth.store(depth as u16, Ordering::Relaxed);
+        self.count.store(0, Ordering::Relaxed);
+        self.end.store(0, Ordering::Relaxed);
+    }
+
+    /// See the field.
+    #[inline]
+    pub fn depth(&self) -> usize {
+        self.depth.load(Ordering::Relaxed) as usize
+    }
+
+    /// See the field.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed) as usize
+    }
+
+    /// Only under the lock.
+    #[inline]
+    pub fn set_count(&self, count: usize) {
+        self.count.store(count as u16, Ordering::Relaxed);
+    }
+
+    /// See the field.
+    #[inline]
+    pub fn end(&self) -> Ref {
+        Ref::from_bits(self.end.load(Ordering::Acquire))
+    }
+
+    /// Only under the lock.
+    #[inline]
+    pub fn set_end(&self, leaf: Ref) {
+        self.end.store(leaf.bits(), Ordering::Release);
+    }
+}

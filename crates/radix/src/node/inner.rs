@@ -1,0 +1,199 @@
+//! The four inner node kinds behind one enum.
+
+use super::{Header, Node4, Node16, Node48, Node256, Ref, Sorted, bitmap};
+use nearfield_core::Direction;
+
+/// What a node decides on: a byte of the key, or [`END`].
+pub type Symbol = u16;
+
+/// The symbol of a key that ends at a node's depth; it sorts before every byte.
+pub const END: Symbol = 256;
+
+/// A borrowed inner node.
+#[derive(Clone, Copy, Debug)]
+pub enum Inner<'m> {
+    /// Up to four children.
+    Node4(&'m Node4),
+    /// Up to 16 children.
+    Node16(&'m Node16),
+    /// Up to 48 children.
+    Node48(&'m Node48),
+    /// Up to 256 children.
+    Node256(&'m Node256),
+}
+
+/// Runs one expression for whichever small node it is, and another for a node256.
+macro_rules! by_kind {
+    ($self:expr, $node:ident => $sorted:expr, $wide:ident => $other:expr) => {
+        match $self {
+            Inner::Node4($node) => $sorted,
+            Inner::Node16($node) => $sorted,
+            Inner::Node48($node) => $sorted,
+            Inner::Node256($wide) => $other,
+        }
+    };
+}
+
+impl<'m> Inner<'m> {
+    /// The header.
+    #[inline]
+    pub fn header(self) -> &'m Header {
+        by_kind!(self, node => node.header(), node => node.header())
+    }
+
+    /// The child for a symbol. To be validated by the version unless under the lock or of a
+    /// node256.
+    #[inline]
+    pub fn find(self, symbol: Symbol) -> Ref {
+        if symbol == END {
+            return self.header().end();
+        }
+        let byte = symbol as u8;
+        by_kind!(self, node => node.find(byte), node => node.find(byte))
+    }
+
+    /// True if no other byte fits in. The end slot always does.
+    pub fn is_full(self) -> bool {
+        match self {
+            Inner::Node4(_) => self.header().count() == Node4::CAPACITY,
+            Inner::Node16(_) => self.header().count() == Node16::CAPACITY,
+            Inner::Node48(_) => self.header().count() == Node48::CAPACITY,
+            Inner::Node256(_) => false,
+        }
+    }
+
+    /// The number of children, a leaf at the end slot included.
+    pub fn children(self) -> usize {
+        self.header().count() + usize::from(!self.header().end().is_null())
+    }
+
+    /// True if so few children are left that the node ought to be of a smaller kind, or not be
+    /// at all. The gap to the kind's least count at growth avoids flapping.
+    pub fn is_underfull(self) -> bool {
+        match self {
+            Inner::Node4(_) => self.children() <= 1,
+            Inner::Node16(_) => self.header().count() <= 3,
+            Inner::Node48(_) => self.header().count() <= 12,
+            Inner::Node256(_) => self.header().count() <= 37,
+        }
+    }
+
+    /// Adds a child for a symbol that has none. Only under the lock; there must be room.
+    pub fn insert(self, symbol: Symbol, child: Ref) {
+        if symbol == END {
+            return self.header().set_end(child);
+        }
+        let byte = symbol as u8;
+        by_kind!(self, node => node.insert(byte, child), node => node.set(byte, child));
+    }
+
+    /// Exchanges the child for a symbol that has one. Only under the lock.
+    pub fn replace(self, symbol: Symbol, child: Ref) {
+        if symbol == END {
+            return self.header().set_end(child);
+        }
+        let byte = symbol as u8;
+        by_kind!(self, node => node.replace(byte, child), node => node.set(byte, child));
+    }
+
+    /// Removes the child for a symbol that has one. Only under the lock.
+    pub fn remove(self, symbol: Symbol) {
+        if symbol == END {
+            return self.header().set_end(Ref::NULL);
+        }
+        let byte = symbol as u8;
+        by_kind!(self, node => node.remove(byte), node => node.set(byte, Ref::NULL));
+    }
+
+    /// Empties a node that no other thread can reach.
+    pub fn reset(self, depth: usize) {
+        by_kind!(self, node => node.reset(depth), node => node.reset(depth));
+    }
+
+    /// The first child, null if there is none. To be validated as `for_each` is.
+    pub fn first(self) -> Ref {
+        let mut first = Ref::NULL;
+        self.walk(None, Direction::Ascending, |child| {
+            first = child;
+            false
+        });
+        first
+    }
+
+    /// Calls `visit` for each child in ascending order of symbols, [`END`] first. To be
+    /// validated by the version unless under the lock or of a node256.
+    #[inline]
+    pub fn for_each(self, mut visit: impl FnMut(Symbol, Ref)) {
+        let end = self.header().end();
+        if !end.is_null() {
+            visit(END, end);
+        }
+        by_kind!(self, node => node.for_each(|byte, child| visit(Symbol::from(byte), child)), node => {
+            bitmap::for_each_from(node.bitmap().load(), 0, |byte| {
+                let child = node.find(byte);
+                if !child.is_null() {
+                    visit(Symbol::from(byte), child);
+                }
+                true
+            })
+        });
+    }
+
+    /// Calls `visit` for each child in `direction`, beginning behind the symbol `from` if there
+    /// is one, until it answers false. To be validated as `for_each` is.
+    #[inline]
+    pub fn walk(
+        self,
+        from: Option<Symbol>,
+        direction: Direction,
+        mut visit: impl FnMut(Ref) -> bool,
+    ) {
+        match direction {
+            Direction::Ascending => {
+                let end = self.header().end();
+                if from.is_none() && !end.is_null() && !visit(end) {
+                    return;
+                }
+                let first = match from {
+                    None | Some(END) => 0,
+                    Some(byte) => byte + 1,
+                };
+                by_kind!(self, node => {
+                    let count = node.header().count().min(node.slots().len());
+                    for position in 0..count {
+                        if Symbol::from(node.key(position)) >= first && !visit(node.slot(position)) {
+                            return;
+                        }
+                    }
+                }, node => {
+                    bitmap::for_each_from(node.bitmap().load(), first, |byte| {
+                        let child = node.find(byte);
+                        child.is_null() || visit(child)
+                    });
+                });
+            }
+            Direction::Descending => {
+                let behind = match from {
+                    None => 256,
+                    Some(END) => return,
+                    Some(byte) => byte,
+                };
+                let more = by_kind!(self, node => {
+                    let count = node.header().count().min(node.slots().len());
+                    (0..count).rev().all(|position| {
+                        Symbol::from(node.key(position)) >= behind || visit(node.slot(position))
+                    })
+                }, node => {
+                    bitmap::for_each_below(node.bitmap().load(), behind, |byte| {
+                        let child = node.find(byte);
+                        child.is_null() || visit(child)
+                    })
+                });
+                let end = self.header().end();
+                if more && !end.is_null() {
+                    visit(end);
+                }
+            }
+        }
+    }
+}

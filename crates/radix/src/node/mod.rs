@@ -1,0 +1,16 @@
+//! The nodes of the tree. Every field of a node is atomic, so that a reference to one is sound
+//! whatever other threads do; what a reader may conclude is the business of the [lock](crate::lock).
+
+pub mod bitmap;
+mod header;
+mod inner;
+mod reference;
+mod search;
+mod sorted;
+mod wide;
+
+pub use header::Header;
+pub use inner::{END, Inner, Symbol};
+pub use reference::{KINDS, Kind, Ref};
+pub use sorted::{Node4, Node16, Node48, Sorted};
+pub use wide::{Dense, Node256};

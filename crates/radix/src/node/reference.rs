@@ -1,0 +1,156 @@
+//! The 32-bit reference that a slot holds: kind and place of a node or leaf.
+//!
+//! The number of leading zero bits is the kind, the rest an index into that kind's region, so
+//! that the kinds of which there are most have most indices:
+//!
+//! ```text
+//!   1iii iiii …  leaf      2^31 granules of 16 B
+//!   01ii iiii …  node4     2^30
+//!   001i iiii …  node16    2^29
+//!   0001 iiii …  node48    2^28
+//!   0000 1iii …  dense     2^27 (256 payloads under one 7-byte prefix)
+//!   0000 01ii …  node256   2^25, one byte deeper than its parent: its header need not be read
+//!   0000 001i …  node256   the same region, deeper than that
+//!   0            nothing
+//! ```
+//!
+//! Half the size of a pointer, which is what makes a node4 half a cache line, and a node256 of
+//! 1 KiB; and the kind is known before the node's line has arrived.
+
+/// What a reference refers to. The discriminant is the number of leading zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    Leaf = 0,
+    Node4 = 1,
+    Node16 = 2,
+    Node48 = 3,
+    Dense = 4,
+    /// A node256 whose depth is its parent's plus one.
+    Node256 = 5,
+    /// A node256 that is deeper than that; its header says how deep.
+    Skipping256 = 6,
+    Nothing = 7,
+}
+
+/// The number of kinds, `Nothing` included.
+pub const KINDS: usize = 8;
+
+/// See the [module](self).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Ref(u32);
+
+impl Ref {
+    pub const NULL: Ref = Ref(0);
+
+    #[inline]
+    pub fn new(kind: Kind, index: u32) -> Ref {
+        debug_assert!(index < Self::indices(kind), "index out of the kind's range");
+        Ref((0x8000_0000 >> kind as u32) | index)
+    }
+
+    /// How many indices a kind has.
+    pub fn indices(kind: Kind) -> u32 {
+        match kind {
+            Kind::Node256 | Kind::Skipping256 => 1 << 25,
+            kind => 1 << (31 - kind as u32),
+        }
+    }
+
+    #[inline]
+    pub fn from_bits(bits: u32) -> Ref {
+        Ref(bits)
+    }
+
+    #[inline]
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+
+    #[inline]
+    pub fn is_null(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The kind as a number below [`KINDS`], without a branch.
+    #[inline]
+    pub fn tag(self) -> usize {
+        // The lowest tag bit in use is bit 25; setting bit 24 makes 0 a kind of its own.
+        (self.0 | 1 << 24).leading_zeros() as usize & 7
+    }
+
+    #[inline]
+    pub fn kind(self) -> Kind {
+        match self.tag() {
+            0 => Kind::Leaf,
+            1 => Kind::Node4,
+            2 => Kind::Node16,
+            3 => Kind::Node48,
+            4 => Kind::Dense,
+            5 => Kind::Node256,
+            6 => Kind::Skipping256,
+            _ => Kind::Nothing,
+        }
+    }
+
+    #[inline]
+    pub fn index(self) -> u32 {
+        self.0 & (0x7fff_ffff >> self.tag())
+    }
+
+    /// True for node4, node16, node48 and node256.
+    #[inline]
+    pub fn is_inner(self) -> bool {
+        matches!(
+            self.kind(),
+            Kind::Node4 | Kind::Node16 | Kind::Node48 | Kind::Node256 | Kind::Skipping256
+        )
+    }
+
+    /// True if both refer to the same node or leaf.
+    #[inline]
+    pub fn same(self, other: Ref) -> bool {
+        self == other || (self.canonical() == other.canonical())
+    }
+
+    fn canonical(self) -> Ref {
+        match self.kind() {
+            Kind::Skipping256 => Ref::new(Kind::Node256, self.index()),
+            _ => self,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kind_and_index_survive() {
+        for kind in [
+            Kind::Leaf,
+            Kind::Node4,
+            Kind::Node16,
+            Kind::Node48,
+            Kind::Dense,
+            Kind::Node256,
+            Kind::Skipping256,
+        ] {
+            for index in [0, 1, 12345, Ref::indices(kind) - 1] {
+                let reference = Ref::new(kind, index);
+                assert_eq!((reference.kind(), reference.index()), (kind, index));
+                assert!(!reference.is_null());
+            }
+        }
+        assert_eq!(Ref::NULL.kind(), Kind::Nothing);
+    }
+
+    #[test]
+    fn both_references_to_a_node256_are_the_same() {
+        let near = Ref::new(Kind::Node256, 7);
+        let far = Ref::new(Kind::Skipping256, 7);
+        assert!(near.same(far) && near != far);
+        assert!(!near.same(Ref::new(Kind::Node256, 8)));
+    }
+}

@@ -1,0 +1,202 @@
+//! The three small node kinds: key bytes in ascending order beside as many slots.
+//!
+//! ```text
+//!             0        12      16            32              64           96          256
+//!   node4     │ header │ keys  │ 4 slots     │
+//!   node16    │ header │       │ 16 keys     │ 16 slots …                │
+//!   node48    │ header │       │ 48 keys …                    │ 48 slots …            │
+//! ```
+//!
+//! A node4 is half a cache line. A node48 keeps its keys in its first line and finds one with
+//! three vector comparisons, where the textbook's 256-byte index would cost three lines more.
+
+use super::header::Header;
+use super::reference::Ref;
+use super::search;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// A node of up to four children.
+#[derive(Debug)]
+#[repr(C, align(32))]
+pub struct Node4 {
+    header: Header,
+    keys: AtomicU32,
+    slots: [AtomicU32; 4],
+}
+
+/// A node of up to 16 children.
+#[derive(Debug)]
+#[repr(C, align(32))]
+pub struct Node16 {
+    header: Header,
+    keys: [AtomicU64; 2],
+    slots: [AtomicU32; 16],
+}
+
+/// A node of up to 48 children.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Node48 {
+    header: Header,
+    keys: [AtomicU64; 6],
+    slots: [AtomicU32; 48],
+}
+
+const _: () = assert!(size_of::<Node4>() == 32);
+const _: () = assert!(size_of::<Node16>() == 96);
+const _: () = assert!(size_of::<Node48>() == 256);
+
+/// What the three kinds share. Methods that change the node are only to be called by the holder
+/// of its lock, or before the node is linked.
+pub trait Sorted {
+    /// The greatest number of children.
+    const CAPACITY: usize;
+    /// The header.
+    fn header(&self) -> &Header;
+    /// The slots; those past the count are null.
+    fn slots(&self) -> &[AtomicU32];
+    /// The key byte at a position; zero past the count.
+    fn key(&self, position: usize) -> u8;
+    /// Sets the key byte at a position.
+    fn set_key(&self, position: usize, byte: u8);
+    /// The position of a key byte, or of an unused zero, see [`search`].
+    fn position(&self, byte: u8) -> Option<usize>;
+
+    /// The child for a byte.
+    #[inline]
+    fn find(&self, byte: u8) -> Ref {
+        match self.position(byte) {
+            Some(position) => self.slot(position),
+            None => Ref::NULL,
+        }
+    }
+
+    /// The child at a position.
+    #[inline]
+    fn slot(&self, position: usize) -> Ref {
+        Ref::from_bits(self.slots()[position].load(Ordering::Acquire))
+    }
+
+    /// Sets the child at a position.
+    #[inline]
+    fn set_slot(&self, position: usize, child: Ref) {
+        self.slots()[position].store(child.bits(), Ordering::Release);
+    }
+
+    /// How many keys are less than `byte`.
+    fn rank(&self, byte: u8) -> usize {
+        (0..self.header().count())
+            .take_while(|&position| self.key(position) < byte)
+            .count()
+    }
+
+    /// Adds a child for a byte that has none. There must be room.
+    fn insert(&self, byte: u8, child: Ref) {
+        let count = self.header().count();
+        debug_assert!(count < Self::CAPACITY, "no room");
+        let position = self.rank(byte);
+        for i in (position..count).rev() {
+            self.set_key(i + 1, self.key(i));
+            self.set_slot(i + 1, self.slot(i));
+        }
+        self.set_key(position, byte);
+        self.set_slot(position, child);
+        self.header().set_count(count + 1);
+    }
+
+    /// Removes the child of a byte that has one.
+    fn remove(&self, byte: u8) {
+        let count = self.header().count();
+        for i in self.rank(byte)..count - 1 {
+            self.set_key(i, self.key(i + 1));
+            self.set_slot(i, self.slot(i + 1));
+        }
+        self.set_key(count - 1, 0);
+        self.set_slot(count - 1, Ref::NULL);
+        self.header().set_count(count - 1);
+    }
+
+    /// Exchanges the child of a byte that has one.
+    fn replace(&self, byte: u8, child: Ref) {
+        self.set_slot(self.rank(byte), child);
+    }
+
+    /// Empties a node that no other thread can reach.
+    fn reset(&self, depth: usize) {
+        self.header().reset(depth);
+        for position in 0..Self::CAPACITY {
+            self.set_key(position, 0);
+            self.set_slot(position, Ref::NULL);
+        }
+    }
+
+    /// Calls `visit` for each child in ascending order.
+    #[inline]
+    fn for_each(&self, mut visit: impl FnMut(u8, Ref)) {
+        let count = self.header().count().min(Self::CAPACITY);
+        for position in 0..count {
+            visit(self.key(position), self.slot(position));
+        }
+    }
+}
+
+impl Sorted for Node4 {
+    const CAPACITY: usize = 4;
+    #[inline]
+    fn header(&self) -> &Header {
+        &self.header
+    }
+    #[inline]
+    fn slots(&self) -> &[AtomicU32] {
+        &self.slots
+    }
+    #[inline]
+    fn key(&self, position: usize) -> u8 {
+        (self.keys.load(Ordering::Relaxed) >> (8 * position)) as u8
+    }
+    fn set_key(&self, position: usize, byte: u8) {
+        let others = self.keys.load(Ordering::Relaxed) & !(0xff << (8 * position));
+        self.keys
+            .store(others | u32::from(byte) << (8 * position), Ordering::Relaxed);
+    }
+    #[inline]
+    fn position(&self, byte: u8) -> Option<usize> {
+        search::in_4(self.keys.load(Ordering::Relaxed), byte)
+    }
+}
+
+/// Implements [`Sorted`] for a node whose keys are words of eight.
+macro_rules! sorted_by_words {
+    ($node:ty, $capacity:literal, $search:path) => {
+        impl Sorted for $node {
+            const CAPACITY: usize = $capacity;
+            #[inline]
+            fn header(&self) -> &Header {
+                &self.header
+            }
+            #[inline]
+            fn slots(&self) -> &[AtomicU32] {
+                &self.slots
+            }
+            #[inline]
+            fn key(&self, position: usize) -> u8 {
+                (self.keys[position / 8].load(Ordering::Relaxed) >> (8 * (position % 8))) as u8
+            }
+            fn set_key(&self, position: usize, byte: u8) {
+                let (word, shift) = (&self.keys[position / 8], 8 * (position % 8));
+                let others = word.load(Ordering::Relaxed) & !(0xff << shift);
+                word.store(others | u64::from(byte) << shift, Ordering::Relaxed);
+            }
+            #[inline]
+            fn position(&self, byte: u8) -> Option<usize> {
+                $search(
+                    std::array::from_fn(|i| self.keys[i].load(Ordering::Relaxed)),
+                    byte,
+                )
+            }
+        }
+    };
+}
+
+sorted_by_words!(Node16, 16, search::in_16);
+sorted_by_words!(Node48, 48, search::in_48);

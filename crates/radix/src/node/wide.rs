@@ -1,0 +1,132 @@
+//! The two nodes with a place for each byte.
+//!
+//! ```text
+//!              0        12   16          48      64
+//!   node256    │ header │    │ bitmap    │       │ 256 slots of 4 B …                 │ 1088
+//!              0        12   16     24   32      64
+//!   dense      │ header │    │ base │    │ bitmap│ 256 payloads of 8 B …              │ 2112
+//! ```
+//!
+//! A *dense* node replaces a full node48 at the last byte of 8-byte keys. Its slots are the
+//! payloads themselves, so that dense keys cost 8 B and a bit each and no leaf; `base` holds the
+//! other seven bytes, which a look-up must compare because paths skip bytes.
+
+use super::bitmap::Bitmap;
+use super::header::Header;
+use super::reference::Ref;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// A node of up to 256 children.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Node256 {
+    header: Header,
+    bitmap: Bitmap,
+    _unused: [u64; 2],
+    slots: [AtomicU32; 256],
+}
+
+/// Up to 256 payloads whose keys agree in all bytes but the last.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Dense {
+    header: Header,
+    base: AtomicU64,
+    _unused: u64,
+    bitmap: Bitmap,
+    payloads: [AtomicU64; 256],
+}
+
+const _: () = assert!(size_of::<Node256>() == 1088);
+const _: () = assert!(size_of::<Dense>() == 2112);
+
+impl Node256 {
+    /// The header.
+    #[inline]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The bytes that have a child.
+    #[inline]
+    pub fn bitmap(&self) -> &Bitmap {
+        &self.bitmap
+    }
+
+    /// The child for a byte: one atomic load, which needs no validation.
+    #[inline]
+    pub fn find(&self, byte: u8) -> Ref {
+        Ref::from_bits(self.slots[byte as usize].load(Ordering::Acquire))
+    }
+
+    /// Sets the child for a byte, or removes it. Only under the lock.
+    pub fn set(&self, byte: u8, child: Ref) {
+        let count = self.header.count() - usize::from(self.bitmap.contains(byte));
+        self.header.set_count(count + usize::from(!child.is_null()));
+        self.slots[byte as usize].store(child.bits(), Ordering::Release);
+        self.bitmap.set(byte, !child.is_null());
+    }
+
+    /// Empties a node that no other thread can reach.
+    pub fn reset(&self, depth: usize) {
+        self.header.reset(depth);
+        self.bitmap.clear();
+        for slot in &self.slots {
+            slot.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Dense {
+    /// The header.
+    #[inline]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The last bytes of the keys that are present.
+    #[inline]
+    pub fn bitmap(&self) -> &Bitmap {
+        &self.bitmap
+    }
+
+    /// The first seven bytes of the keys, as a number below 2^56.
+    #[inline]
+    pub fn base(&self) -> u64 {
+        self.base.load(Ordering::Relaxed)
+    }
+
+    /// The payload of a last byte; to be validated by the version unless under the lock.
+    #[inline]
+    pub fn find(&self, byte: u8) -> Option<u64> {
+        self.bitmap
+            .contains(byte)
+            .then(|| self.payload(byte))
+    }
+
+    /// The payload at a place, whether or not it is in use.
+    #[inline]
+    pub fn payload(&self, byte: u8) -> u64 {
+        self.payloads[byte as usize].load(Ordering::Acquire)
+    }
+
+    /// Sets a payload. Only under the lock.
+    #[inline]
+    pub fn set_payload(&self, byte: u8, payload: u64) {
+        self.payloads[byte as usize].store(payload, Ordering::Release);
+    }
+
+    /// Marks a place as used or free. Only under the lock.
+    pub fn set_used(&self, byte: u8, used: bool) {
+        let count = self.header.count() - usize::from(self.bitmap.contains(byte));
+        self.header.set_count(count + usize::from(used));
+        self.bitmap.set(byte, used);
+    }
+
+    /// Empties a node that no other thread can reach.
+    pub fn reset(&self, base: u64) {
+        self.header.reset(7);
+        self.base.store(base, Ordering::Relaxed);
+        self.bitmap.clear();
+    }
+}

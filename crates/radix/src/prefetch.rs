@@ -1,0 +1,29 @@
+//! Asking for a cache line before it is needed.
+
+/// Asks for the line at an address, into all levels of the cache. Any address will do: a
+/// prefetch never faults.
+#[inline]
+pub fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: prefetching has no effect that a program could observe, at any address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch(address.cast(), _MM_HINT_T0);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// As [`prefetch`], for a line that will be used once: it does not displace others from the
+/// outer caches.
+#[inline]
+pub fn prefetch_once(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as in `prefetch`.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_NTA, _mm_prefetch};
+        _mm_prefetch(address.cast(), _MM_HINT_NTA);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}

@@ -1,0 +1,209 @@
+//! The local placement: an adaptive radix tree and its engine behind one type.
+
+use crate::counters::{Counters, Off, Probe};
+use crate::cursor::Scratch;
+use crate::engine::{self, EngineOptions, Workspace};
+use crate::leaf::LeafForm;
+use crate::memory::MemoryUse;
+use crate::tree::{Change, Tree};
+use nearfield_core::{Batch, Direction, Error, Form, OrderedIndex};
+use std::cell::RefCell;
+use std::ops::{Bound, ControlFlow};
+use std::sync::{PoisonError, RwLock};
+
+/// A form that a [`Radix`] can hold: [`Words`](nearfield_core::Words) or
+/// [`Bytes`](nearfield_core::Bytes).
+pub trait RadixForm: LeafForm {}
+
+impl<F: LeafForm> RadixForm for F {}
+
+/// An entry that owns its key and value.
+pub type Entry<F> = (<F as Form>::OwnedKey, <F as Form>::OwnedValue);
+
+/// An ordered index in this machine's memory, shared by reference among threads.
+///
+/// ```
+/// use nearfield_core::{Batch, OrderedIndex, Words};
+/// use nearfield_radix::Radix;
+///
+/// let index = Radix::<Words>::new()?;
+/// index.insert(1, 100)?;
+/// let mut batch = Batch::new();
+/// let one = batch.get(1);
+/// let two = batch.get(2);
+/// index.execute(&mut batch)?;
+/// assert_eq!((batch.value(one), batch.value(two)), (Some(100), None));
+/// # Ok::<(), nearfield_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Radix<F: RadixForm> {
+    tree: Tree<F>,
+    options: RwLock<EngineOptions>,
+}
+
+thread_local! {
+    static WORKSPACE: RefCell<Workspace> = RefCell::default();
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+impl<F: RadixForm> Radix<F> {
+    /// Creates an empty index that may take all memory there is.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if the system grants no address space.
+    pub fn new() -> Result<Self, Error> {
+        Self::with_memory_limit(usize::MAX)
+    }
+
+    /// Creates an empty index that takes no more than `limit_bytes` of memory for its nodes and
+    /// leaves. An operation that would need more fails with `OutOfMemory` and changes nothing.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if the limit, or the address space granted, is too small for an empty index.
+    pub fn with_memory_limit(limit_bytes: usize) -> Result<Self, Error> {
+        Ok(Radix {
+            tree: Tree::new(limit_bytes)?,
+            options: RwLock::default(),
+        })
+    }
+
+    /// The techniques that [`execute`](OrderedIndex::execute) uses.
+    pub fn options(&self) -> EngineOptions {
+        *self.options.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Chooses the techniques for batches to come.
+    pub fn set_options(&self, options: EngineOptions) {
+        *self.options.write().unwrap_or_else(PoisonError::into_inner) = options;
+    }
+
+    /// Executes a batch as [`execute`](OrderedIndex::execute) does, and counts what it takes.
+    ///
+    /// # Errors
+    /// As `execute`.
+    pub fn execute_counted(
+        &self,
+        batch: &mut Batch<F>,
+        counters: &mut Counters,
+    ) -> Result<(), Error> {
+        self.execute_probed(batch, counters)
+    }
+
+    fn execute_probed(&self, batch: &mut Batch<F>, probe: &mut impl Probe) -> Result<(), Error> {
+        let options = self.options();
+        // Taken out, so that a panic cannot leave it borrowed.
+        let mut workspace = WORKSPACE.take();
+        let result = engine::execute(&self.tree, &options, batch, &mut workspace, probe);
+        WORKSPACE.set(workspace);
+        result
+    }
+
+    /// Reads the value of a key where it lies: gives it to `read` and answers what that answers,
+    /// or `None` if the key is absent.
+    #[inline]
+    pub fn read<R>(&self, key: F::Key<'_>, read: impl FnOnce(F::Value<'_>) -> R) -> Option<R> {
+        let guard = crossbeam_epoch::pin();
+        self.tree.find(key, &guard, &mut Off, read)
+    }
+
+    /// Calls `visit` for the entries from a bound on, in `direction`, until it breaks. `expected`
+    /// is how many entries the caller is going to take, if it knows.
+    pub fn scan(
+        &self,
+        from: Bound<F::Key<'_>>,
+        direction: Direction,
+        expected: usize,
+        visit: impl FnMut(F::Key<'_>, F::Value<'_>) -> ControlFlow<()>,
+    ) {
+        let guard = crossbeam_epoch::pin();
+        let mut scratch = SCRATCH.take();
+        let mut visit = visit;
+        self.tree.scan(
+            from.map(F::shorten_key),
+            direction,
+            expected,
+            &mut scratch,
+            &guard,
+            |key, value| visit(key, value),
+        );
+        SCRATCH.set(scratch);
+    }
+
+    /// Bytes by kind of node.
+    pub fn memory(&self) -> MemoryUse {
+        self.tree.memory.bytes()
+    }
+
+    /// Makes one visit to a key.
+    fn visit<'v>(
+        &self,
+        key: F::Key<'_>,
+        mut decide: impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) -> Result<(), Error> {
+        let guard = crossbeam_epoch::pin();
+        self.tree.visit(key, &guard, &mut Off, &mut decide)
+    }
+}
+
+impl<F: RadixForm> OrderedIndex<F> for Radix<F> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+        self.execute_probed(batch, &mut Off)
+    }
+
+    fn len(&self) -> usize {
+        self.tree.len()
+    }
+
+    fn check_invariants(&self) {
+        self.tree.check_invariants();
+    }
+
+    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        F::check(key, None)?;
+        Ok(self.read(key, F::own_value))
+    }
+
+    fn insert(
+        &self,
+        key: F::Key<'_>,
+        value: F::Value<'_>,
+    ) -> Result<Option<F::OwnedValue>, Error> {
+        F::check(key, Some(value))?;
+        let mut before = None;
+        self.visit(key, |current| {
+            before = current.map(F::own_value);
+            Change::Set(value)
+        })?;
+        Ok(before)
+    }
+
+    fn update(
+        &self,
+        key: F::Key<'_>,
+        previous: Option<F::Value<'_>>,
+        value: F::Value<'_>,
+    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+        F::check(key, previous)?;
+        F::check(key, Some(value))?;
+        let mut outcome = (false, None);
+        self.visit(key, |current| {
+            let applied = current.map(F::shorten_value) == previous.map(F::shorten_value);
+            outcome = (applied, current.map(F::own_value));
+            match applied {
+                true => Change::Set(value),
+                false => Change::Keep,
+            }
+        })?;
+        Ok(outcome)
+    }
+
+    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        F::check(key, None)?;
+        let mut before = None;
+        self.visit(key, |current| {
+            before = current.map(F::own_value);
+            Change::Remove
+        })?;
+        Ok(before)
+    }
+}

@@ -1,0 +1,50 @@
+//! Threads at work on one tree: what they meet can be ordered, scans are complete, and, under
+//! AddressSanitizer, nothing is used after it was freed.
+
+use nearfield_core::{Bytes, OrderedIndex, Words};
+use nearfield_radix::{EngineOptions, Radix, RadixForm};
+use nearfield_testkit::concurrent::{self, Config};
+
+fn new<F: RadixForm>(seed: u64) -> Radix<F> {
+    let index = Radix::new().expect("address space");
+    index.set_options(match seed % 3 {
+        0 => EngineOptions::default(),
+        1 => EngineOptions::data_centric(1 << 12),
+        _ => EngineOptions::operation_centric(),
+    });
+    index
+}
+
+#[test]
+fn words_are_linearizable() {
+    concurrent::check::<Words, _>(30, &Config::default(), new);
+}
+
+#[test]
+fn bytes_are_linearizable() {
+    concurrent::check::<Bytes, _>(30, &Config::default(), new);
+}
+
+/// Threads insert and remove the same dense runs, so that nodes of all kinds grow and shrink
+/// under each other's feet; what is left must be a valid tree.
+#[test]
+fn nodes_grow_and_shrink_under_each_other() {
+    let index = Radix::<Words>::new().expect("address space");
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let index = &index;
+            scope.spawn(move || {
+                for round in 0..60 {
+                    let start = (round + thread) % 3 * 100;
+                    for key in start..start + 200 {
+                        index.insert(key * 7 % 400, key).expect("insert");
+                    }
+                    for key in start..start + 200 {
+                        index.remove(key * 11 % 400).expect("remove");
+                    }
+                }
+            });
+        }
+    });
+    index.check_invariants();
+}
