@@ -60,11 +60,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = batch)]
     batch: Vec<u64>,
 
-    /// Who takes part: nearfield, btreemap, congee, blart, ferntree, indexset, masstree, scc,
+    /// Who takes part: nearfield, nearfield-operation-centric, btreemap, congee, blart, ferntree, indexset, masstree, scc,
     /// crossbeam-skiplist, papaya, dashmap [default: nearfield,congee,blart,btreemap,masstree,
     /// dashmap]
     #[arg(long, value_name = "PEER,…", value_delimiter = ',')]
     peers: Vec<Contestant>,
+
+    /// Also count what Nearfield's operations take, beside one operation after the other
+    #[arg(long)]
+    counters: bool,
 
     /// Write the measurements to this file, after every table
     #[arg(long, value_name = "FILE")]
@@ -112,11 +116,16 @@ impl Arguments {
             self.threads.is_empty(),
             self.batch.is_empty(),
             self.peers.is_empty(),
+            !self.counters,
         ];
         if lists.into_iter().all(|is_empty| is_empty) {
             return default_suite();
         }
         let default = Request::default();
+        let mut contestants = default.contestants;
+        if self.counters {
+            contestants.insert(1, Contestant::OperationCentric);
+        }
         Plan::new(&Request {
             keys: or_default(&self.keys, default.keys),
             counts: self.count.clone(),
@@ -124,7 +133,8 @@ impl Arguments {
             distributions: self.distribution.clone(),
             threads: or_default(&self.threads, default.threads),
             batches: or_default(&self.batch, default.batches),
-            contestants: or_default(&self.peers, default.contestants),
+            contestants: or_default(&self.peers, contestants),
+            counters: self.counters,
         })
     }
 }

@@ -5,7 +5,7 @@ use super::field::{Seat, Starter, memory_estimate, out_of_turn};
 use super::interrupt::Interrupt;
 use super::plan::{Plan, Table};
 use super::team::together;
-use super::wire::{Answer, Latency, Memory, Order, pack, write_words};
+use super::wire::{Answer, Counts, Latency, Memory, Order, pack, write_words};
 use crate::error::LabError;
 use crate::limit::MachineLimit;
 use crate::memory::{available_bytes, display_bytes};
@@ -15,8 +15,10 @@ use std::process::Command;
 
 /// Determines all keys and operations.
 const SEED: u64 = 1;
-/// Slices that count; one more before them warms up.
+/// Slices that count.
 const SLICES: usize = 5;
+/// What the operations are cut into: one part to warm up, the slices, and one to count.
+const PARTS: usize = SLICES + 2;
 /// Loads that count, each in a process of its own.
 const LOADS: usize = 3;
 const LINE_BYTES: u64 = 64;
@@ -36,6 +38,8 @@ pub struct Measurement {
     pub bytes_per_key: Option<f64>,
     /// The share of that growth that lies in huge pages.
     pub huge_page_share: Option<f64>,
+    /// What a slice of the operations took, where that was asked for and can be told.
+    pub counts: Option<Counts>,
 }
 
 /// A contestant that did not get through.
@@ -261,6 +265,14 @@ impl<'c> Conductor<'c> {
                 tally.on_seat(stage, |seat, tally| run_slice(seat, part, tally));
             }
         }
+        if result.table.counters {
+            for tally in tallies
+                .iter_mut()
+                .filter(|tally| tally.contestant.is_ours())
+            {
+                tally.on_seat(stage, count_slice);
+            }
+        }
         tallies.into_iter().for_each(|tally| tally.close(result));
     }
 
@@ -313,6 +325,7 @@ struct Tally {
     latency: Option<Latency>,
     /// With the number of keys that it is for.
     memory: Option<(Memory, usize)>,
+    counts: Option<Counts>,
     failure: Option<String>,
 }
 
@@ -323,6 +336,7 @@ impl Tally {
             rates: Vec::new(),
             latency: None,
             memory: None,
+            counts: None,
             failure: None,
         }
     }
@@ -361,6 +375,7 @@ impl Tally {
                     latency: self.latency,
                     bytes_per_key: self.memory.map(per_key),
                     huge_page_share: self.memory.map(huge),
+                    counts: self.counts,
                 };
                 result.measured.push((contestant, measurement));
             }
@@ -431,9 +446,25 @@ fn limit_of(stage: &mut Stage, threads: usize) -> Result<Measurement, LabError> 
         latency: None,
         bytes_per_key: None,
         huge_page_share: Some(huge),
+        counts: None,
     };
     stage.limit = Some((threads, limit.clone()));
     Ok(limit)
+}
+
+fn count_slice(seat: &mut Seat, tally: &mut Tally) -> Result<(), String> {
+    let part = PARTS - 1;
+    match seat.process.ask(&Order::Count {
+        part,
+        parts: PARTS,
+        version: part as u16,
+    })? {
+        Answer::Counted { counts } => {
+            tally.counts = Some(counts);
+            Ok(())
+        }
+        answer => Err(out_of_turn(&answer)),
+    }
 }
 
 /// How many operations to make for a table of `keys` keys: enough for a slice of some tenths of
@@ -445,7 +476,7 @@ fn stream_spec(table: &Table, keys: usize) -> StreamSpec {
         (false, true) => 500_000,
         (false, false) => 1_000_000,
     };
-    let operations = slice.max(table.batch) * (SLICES + 1) * table.threads;
+    let operations = slice.max(table.batch) * PARTS * table.threads;
     // At one insertion in twenty operations this holds out less than half of the keys.
     let insertable = if shares.insert > 0 {
         keys.saturating_mul(8)

@@ -10,12 +10,14 @@ use std::str::FromStr;
 pub enum Contestant {
     /// Nearfield's radix tree, in batches or one operation at a time.
     Nearfield,
+    /// The same tree with one operation after the other inside a batch, each from the root.
+    OperationCentric,
     /// Somebody else's map, one operation at a time.
     Peer(PeerKind),
 }
 
 /// What `Contestant` reads.
-const ALLOWED: &str = "nearfield, btreemap, congee, blart, ferntree, indexset, masstree, scc, \
+const ALLOWED: &str = "nearfield, nearfield-operation-centric, btreemap, congee, blart, ferntree, indexset, masstree, scc, \
                        crossbeam-skiplist, papaya, dashmap";
 
 impl Contestant {
@@ -24,19 +26,27 @@ impl Contestant {
     pub fn name(self) -> &'static str {
         match self {
             Contestant::Nearfield => "nearfield",
+            Contestant::OperationCentric => "nearfield-operation-centric",
             Contestant::Peer(kind) => kind.name(),
         }
     }
 
     /// All contestants.
     pub fn all() -> impl Iterator<Item = Contestant> {
-        std::iter::once(Contestant::Nearfield).chain(PeerKind::ALL.map(Contestant::Peer))
+        let ours = [Contestant::Nearfield, Contestant::OperationCentric];
+        ours.into_iter().chain(PeerKind::ALL.map(Contestant::Peer))
+    }
+
+    /// Whether the map is Nearfield's, in whatever mode, and so counts what it does.
+    #[must_use]
+    pub fn is_ours(self) -> bool {
+        !matches!(self, Contestant::Peer(_))
     }
 
     /// Whether threads may share the map.
     pub(super) fn is_shared(self) -> bool {
         match self {
-            Contestant::Nearfield => true,
+            Contestant::Nearfield | Contestant::OperationCentric => true,
             Contestant::Peer(kind) => kind.is_shared(),
         }
     }
@@ -45,7 +55,7 @@ impl Contestant {
     #[must_use]
     pub fn is_ordered(self) -> bool {
         match self {
-            Contestant::Nearfield => true,
+            Contestant::Nearfield | Contestant::OperationCentric => true,
             Contestant::Peer(kind) => kind.is_ordered(),
         }
     }
@@ -53,7 +63,7 @@ impl Contestant {
     /// Whether the map takes strings as keys.
     pub(super) fn takes_text(self) -> bool {
         match self {
-            Contestant::Nearfield => true,
+            Contestant::Nearfield | Contestant::OperationCentric => true,
             Contestant::Peer(kind) => kind.takes_text(),
         }
     }

@@ -1,13 +1,15 @@
 //! A contestant's process: reads orders, answers them, ends with its input.
 
 use super::contestant::Contestant;
-use super::engine::PeerEngine;
+use super::engine::{Engine, NearfieldEngine, PeerEngine};
 use super::keys::Keys;
 use super::resident::Resident;
 use super::runner::{EngineRunner, Runner};
 use super::task::Digest;
 use super::wire::{Answer, Memory, Order, read_line, read_words, unpack, write_line};
+use nearfield_core::{Bytes, Error, Words};
 use nearfield_peers::{Peer, Visitor};
+use nearfield_radix::EngineOptions;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::io::{self, BufRead, Write};
 
@@ -92,6 +94,16 @@ fn obey(
         ) => runner
             .slice(part, parts, version)
             .map(|slice| Answer::Sliced { slice }),
+        (
+            Order::Count {
+                part,
+                parts,
+                version,
+            },
+            Some(runner),
+        ) => runner
+            .count(part, parts, version)
+            .map(|counts| Answer::Counted { counts }),
         (order, None) => Err(format!("no keys yet for {order:?}")),
     };
     Ok(answer.unwrap_or_else(|reason| Answer::Refused { reason }))
@@ -100,12 +112,28 @@ fn obey(
 fn become_contestant(name: &str, keys: Keys) -> Result<Box<dyn Runner>, String> {
     let contestant: Contestant = name.parse().map_err(|error| format!("{error}"))?;
     match (contestant, keys) {
-        (Contestant::Nearfield, keys) => nearfield(keys),
+        (Contestant::Nearfield, keys) => nearfield(EngineOptions::default(), keys),
+        (Contestant::OperationCentric, keys) => nearfield(EngineOptions::operation_centric(), keys),
         (Contestant::Peer(kind), Keys::Words(keys)) => Ok(kind.visit_words(Start { keys })),
         (Contestant::Peer(kind), Keys::Text(keys)) => kind
             .visit_text(Start { keys })
-            .ok_or_else(|| format!("{kind:?} takes no strings")),
+            .ok_or_else(|| format!("{} takes no strings", kind.name())),
     }
+}
+
+fn nearfield(options: EngineOptions, keys: Keys) -> Result<Box<dyn Runner>, String> {
+    match keys {
+        Keys::Words(keys) => run_on(NearfieldEngine::<Words>::new(options), keys),
+        Keys::Text(keys) => run_on(NearfieldEngine::<Bytes>::new(options), keys),
+    }
+}
+
+fn run_on<S: Digest, E: Engine<S> + 'static>(
+    engine: Result<E, Error>,
+    keys: Vec<S>,
+) -> Result<Box<dyn Runner>, String> {
+    let engine = engine.map_err(|error| error.to_string())?;
+    Ok(Box::new(EngineRunner::new(engine, keys)))
 }
 
 /// Starts a peer with its keys.
@@ -119,8 +147,4 @@ impl<S: Digest> Visitor<S> for Start<S> {
     fn visit<P: Peer<S> + 'static>(self) -> Box<dyn Runner> {
         Box::new(EngineRunner::new(PeerEngine::<S, P>::new(), self.keys))
     }
-}
-
-fn nearfield(_: Keys) -> Result<Box<dyn Runner>, String> {
-    Err("nearfield is not built yet".to_owned())
 }

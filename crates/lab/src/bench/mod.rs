@@ -39,4 +39,4 @@ pub use machine::{Machine, commit};
 pub use plan::{BATCH_MAX, Plan, Request, Skip, Table};
 pub use quantity::parse_quantity;
 pub use suite::default_suite;
-pub use wire::Latency;
+pub use wire::{Counts, Latency};

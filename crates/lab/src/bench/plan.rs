@@ -32,6 +32,8 @@ pub struct Request {
     pub batches: Vec<u64>,
     /// Who takes part.
     pub contestants: Vec<Contestant>,
+    /// Whether Nearfield also counts what its operations take.
+    pub counters: bool,
 }
 
 impl Default for Request {
@@ -54,6 +56,7 @@ impl Default for Request {
             threads: vec![1],
             batches: vec![4096],
             contestants: contestants.chain(peers.map(Contestant::Peer)).collect(),
+            counters: false,
         }
     }
 }
@@ -75,6 +78,8 @@ pub struct Table {
     pub batch: usize,
     /// Who is measured.
     pub contestants: Vec<Contestant>,
+    /// Whether those of them that can also count what their operations take.
+    pub counters: bool,
     /// Who is not, and why.
     pub skips: Vec<Skip>,
 }
@@ -138,6 +143,7 @@ impl Plan {
                             threads: threads as usize,
                             batch: batch as usize,
                             contestants,
+                            counters: request.counters,
                             skips,
                         });
                     }
@@ -238,6 +244,7 @@ mod tests {
             threads: vec![1],
             batches: vec![1],
             contestants: Contestant::all().collect(),
+            counters: false,
         }
     }
 

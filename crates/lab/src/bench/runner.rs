@@ -4,7 +4,7 @@ use super::engine::{Engine, Lane};
 use super::latency::Durations;
 use super::task::{Digest, Task, Verb, tasks};
 use super::team::together;
-use super::wire::Slice;
+use super::wire::{Counts, Slice};
 use crate::clock::thread_cpu_time;
 use crate::workload::Op;
 use std::time::Duration;
@@ -20,6 +20,8 @@ pub(super) trait Runner {
     fn prepare(&mut self, streams: &[Vec<Op>], batch: usize) -> Result<(), String>;
     /// Runs part `part` of `parts` of the streams, where part 0 is to warm up.
     fn slice(&mut self, part: usize, parts: usize, version: u16) -> Result<Slice, String>;
+    /// Runs a part and counts what it takes.
+    fn count(&mut self, part: usize, parts: usize, version: u16) -> Result<Counts, String>;
 }
 
 /// See [`Runner`].
@@ -74,10 +76,10 @@ impl<S: Digest, E: Engine<S>> Runner for EngineRunner<S, E> {
     fn load(&mut self, loaded: usize, threads: usize, batch: usize) -> Result<Slice, String> {
         self.durations = Durations::new();
         let keys = &self.keys[..loaded];
-        let share = loaded.div_ceil(threads).max(1);
+        let stretch = loaded.div_ceil(threads).max(1);
         let tallies = together(self.engine.lanes(threads, batch), |thread, mut lane| {
-            let start = (thread * share).min(loaded);
-            let keys = &keys[start..(start + share).min(loaded)];
+            let start = (thread * stretch).min(loaded);
+            let keys = &keys[start..(start + stretch).min(loaded)];
             load_share::<S, E>(&mut lane, keys, batch)
         });
         let rate_mops = self.sum(tallies)?;
@@ -101,9 +103,7 @@ impl<S: Digest, E: Engine<S>> Runner for EngineRunner<S, E> {
         let streams = &self.streams;
         let lanes = self.engine.lanes(streams.len(), self.batch);
         let tallies = together(lanes, |thread, mut lane| {
-            let tasks = &streams[thread];
-            let bound = |part: usize| tasks.len() * part / parts;
-            run(&mut lane, &tasks[bound(part)..bound(part + 1)], version)
+            run(&mut lane, share(&streams[thread], part, parts), version)
         });
         let rate_mops = self.sum(tallies)?;
         if part == 0 {
@@ -114,6 +114,22 @@ impl<S: Digest, E: Engine<S>> Runner for EngineRunner<S, E> {
             latency: self.durations.percentiles(),
         })
     }
+
+    fn count(&mut self, part: usize, parts: usize, version: u16) -> Result<Counts, String> {
+        let streams = &self.streams;
+        let lanes = self.engine.lanes(streams.len(), self.batch);
+        let counts = together(lanes, |thread, mut lane| {
+            lane.count(share(&streams[thread], part, parts), version)
+        });
+        let sum = counts.into_iter().try_fold(Counts::default(), |sum, counts| Some(sum + counts?));
+        sum.ok_or_else(|| "does not count".to_owned())
+    }
+}
+
+/// Part `part` of `parts`, as equal as can be.
+fn share<T>(tasks: &[T], part: usize, parts: usize) -> &[T] {
+    let bound = |part: usize| tasks.len() * part / parts;
+    &tasks[bound(part)..bound(part + 1)]
 }
 
 fn run<L: Lane>(lane: &mut L, tasks: &[Task<L::Key>], version: u16) -> Result<Tally, String> {

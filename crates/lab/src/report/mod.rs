@@ -1,5 +1,5 @@
-//! What people and programs are told about measurements: [rows](row) in JSON, tables with a
-//! [reading](reading) under each, and a page with plots.
+//! What people and programs are told about measurements: [rows](Row) in JSON, tables with a
+//! reading under each, and a page with plots.
 
 mod html;
 mod output;
@@ -12,5 +12,5 @@ pub mod statistics;
 mod table;
 
 pub use output::{Output, OutputError};
-pub use row::{Failed, Report, Row, Skipped};
+pub use row::{Failed, Kind, Report, Row, Setting, Skipped};
 pub use session::{Session, SessionError};

@@ -1,11 +1,13 @@
 //! Plots as inline SVG.
 
-use super::row::{LIMIT, Row, Setting, rows};
+use super::row::{Bar, Setting, bars};
 use super::table::rate;
 use crate::bench::TableResult;
+use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::collections::BTreeMap;
 
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type DrawResult = Result<(), Box<dyn std::error::Error>>;
 
 const WIDTH: u32 = 760;
@@ -26,44 +28,37 @@ const PEER_COLORS: [RGBColor; 6] = [
 const LIMIT_COLOR: RGBColor = RGBColor(0xc9, 0xd3, 0xdc);
 
 /// A bar for each rate of a table, the limit left out where it would flatten the others.
-pub(super) fn bars(result: &TableResult) -> String {
-    let mut rows = rows(result);
-    let most = rows
-        .iter()
-        .filter(|row| row.peer != LIMIT)
-        .map(|row| row.rate_mops);
-    let most = most.fold(0.0, f64::max);
-    rows.retain(|row| row.peer != LIMIT || row.rate_mops < most * 4.0);
-    svg((WIDTH, BAR_HEIGHT * rows.len() as u32 + 8), |area| {
-        draw_bars(area, &rows)
+pub(super) fn chart(result: &TableResult) -> String {
+    let mut bars = bars(result);
+    let maps = bars.iter().filter(|bar| !bar.is_limit());
+    let most = maps.map(Bar::rate_mops).fold(0.0, f64::max);
+    bars.retain(|bar| !bar.is_limit() || bar.rate_mops() < most * 4.0);
+    svg((WIDTH, BAR_HEIGHT * bars.len() as u32 + 8), |area| {
+        draw_bars(area, &bars)
     })
 }
 
-fn draw_bars(
-    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
-    rows: &[Row],
-) -> DrawResult {
+fn draw_bars(area: &Area<'_>, bars: &[Bar<'_>]) -> DrawResult {
     const VALUE_WIDTH: i32 = 70;
-    let most = rows
+    let most = bars
         .iter()
-        .map(|row| row.rate_mops)
-        .fold(0.0, f64::max)
-        .max(f64::MIN_POSITIVE);
+        .map(Bar::rate_mops)
+        .fold(f64::MIN_POSITIVE, f64::max);
     let room = WIDTH as i32 - LABEL_WIDTH - VALUE_WIDTH;
     let font = ("sans-serif", 14).into_font();
-    for (number, row) in rows.iter().enumerate() {
+    for (number, bar) in bars.iter().enumerate() {
         let top = number as i32 * BAR_HEIGHT as i32 + 4;
-        let right = LABEL_WIDTH + (row.rate_mops / most * f64::from(room)) as i32;
-        let color = match row.peer.as_str() {
-            LIMIT => LIMIT_COLOR,
+        let right = LABEL_WIDTH + (bar.rate_mops() / most * f64::from(room)) as i32;
+        let color = match bar.name {
             "nearfield" => NEARFIELD_COLOR,
+            _ if bar.is_limit() => LIMIT_COLOR,
             _ => PEER_COLOR,
         };
         let corners = [(LABEL_WIDTH, top), (right, top + BAR_HEIGHT as i32 - 6)];
         area.draw(&Rectangle::new(corners, color.filled()))?;
-        area.draw(&Text::new(row.peer.clone(), (0, top + 3), font.clone()))?;
+        area.draw(&Text::new(bar.name, (0, top + 3), font.clone()))?;
         area.draw(&Text::new(
-            rate(row.rate_mops),
+            rate(bar.rate_mops()),
             (right + 6, top + 3),
             font.clone(),
         ))?;
@@ -80,7 +75,6 @@ pub(super) struct Sweep {
 /// One plot for each number (threads, batch, count) and each group of tables in which nothing
 /// else varies.
 pub(super) fn sweeps(results: &[TableResult]) -> Vec<Sweep> {
-    let rows: Vec<Row> = results.iter().flat_map(rows).collect();
     let axes: [(&str, fn(&mut Setting) -> &mut usize); 3] = [
         ("threads", |setting| &mut setting.threads),
         ("operations in a batch", |setting| &mut setting.batch),
@@ -89,19 +83,18 @@ pub(super) fn sweeps(results: &[TableResult]) -> Vec<Sweep> {
     let mut sweeps = Vec::new();
     for (axis, number) in axes {
         let mut groups: Vec<(Setting, Lines)> = Vec::new();
-        for row in &rows {
-            let mut rest = row.setting.clone();
+        for result in results {
+            let mut rest = Setting::of(&result.table, result.keys);
             let x = std::mem::take(number(&mut rest));
             let position = groups.iter().position(|(setting, _)| *setting == rest);
             let position = position.unwrap_or_else(|| {
                 groups.push((rest, Lines::new()));
                 groups.len() - 1
             });
-            groups[position]
-                .1
-                .entry(row.peer.clone())
-                .or_default()
-                .push((x, row.rate_mops));
+            for bar in bars(result).iter().filter(|bar| !bar.is_limit()) {
+                let line = groups[position].1.entry(bar.name).or_default();
+                line.push((x, bar.rate_mops()));
+            }
         }
         let varied = |lines: &Lines| lines.values().any(|line| line.len() > 1);
         for (setting, lines) in groups.into_iter().filter(|(_, lines)| varied(lines)) {
@@ -118,19 +111,10 @@ pub(super) fn sweeps(results: &[TableResult]) -> Vec<Sweep> {
 }
 
 /// Points of each peer.
-type Lines = BTreeMap<String, Vec<(usize, f64)>>;
+type Lines = BTreeMap<&'static str, Vec<(usize, f64)>>;
 
-fn draw_lines(
-    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
-    axis: &str,
-    lines: &Lines,
-) -> DrawResult {
-    let points = || {
-        lines
-            .iter()
-            .filter(|(peer, _)| *peer != LIMIT)
-            .flat_map(|(_, line)| line)
-    };
+fn draw_lines(area: &Area<'_>, axis: &str, lines: &Lines) -> DrawResult {
+    let points = || lines.values().flatten();
     let least = points().map(|point| point.0).min().unwrap_or(1) as f64;
     let greatest = points().map(|point| point.0).max().unwrap_or(2) as f64;
     let highest = points().map(|point| point.1).fold(0.0, f64::max);
@@ -145,8 +129,8 @@ fn draw_lines(
         .x_desc(axis)
         .y_desc("Mops")
         .draw()?;
-    for (number, (peer, line)) in lines.iter().filter(|(peer, _)| *peer != LIMIT).enumerate() {
-        let color = match peer.as_str() {
+    for (number, (&peer, line)) in lines.iter().enumerate() {
+        let color = match peer {
             "nearfield" => NEARFIELD_COLOR,
             _ => PEER_COLORS[number % PEER_COLORS.len()],
         };
@@ -164,10 +148,7 @@ fn draw_lines(
     Ok(())
 }
 
-fn svg(
-    size: (u32, u32),
-    draw: impl FnOnce(&DrawingArea<SVGBackend<'_>, plotters::coord::Shift>) -> DrawResult,
-) -> String {
+fn svg(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> DrawResult) -> String {
     let mut text = String::new();
     let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
     let drawn = draw(&area).and_then(|()| Ok(area.present()?));

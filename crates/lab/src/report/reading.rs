@@ -1,6 +1,6 @@
 //! One line under a table that says what it says.
 
-use super::row::{LIMIT, Row, rows};
+use super::row::{Bar, bars};
 use super::table::ratio;
 use crate::bench::{Contestant, TableResult};
 use crate::workload::Mix;
@@ -12,43 +12,24 @@ const SPREAD_MAX: f64 = 0.5;
 
 /// The reading of a table; empty when there is nothing to compare.
 pub(super) fn reading(result: &TableResult) -> String {
-    let rows = rows(result);
-    let is_peer = |row: &&Row| row.peer != LIMIT && row.peer != "nearfield";
-    let mut peers: Vec<&Row> = rows.iter().filter(is_peer).collect();
-    peers.sort_by(|a, b| b.rate_mops.total_cmp(&a.rate_mops));
+    let bars = bars(result);
+    let is_peer = |bar: &&Bar<'_>| !bar.is_limit() && !is_ours(bar);
+    let mut peers: Vec<&Bar<'_>> = bars.iter().filter(is_peer).collect();
+    peers.sort_by(|a, b| b.rate_mops().total_cmp(&a.rate_mops()));
     let what = what(result.table.mix);
-    let Some(ours) = rows.iter().find(|row| row.peer == "nearfield") else {
-        return match peers.as_slice() {
-            [first, .., last] => {
-                let ratio = ratio(first.rate_mops / last.rate_mops);
-                format!("{} does {ratio} the {what} of {}.", first.peer, last.peer)
-            }
-            _ => String::new(),
-        };
-    };
-    let mut parts = Vec::new();
-    let ordered = peers.iter().find(|row| is_ordered(row));
-    let congee = peers.iter().find(|row| row.peer == "congee");
-    if let Some(first) = congee.or(ordered) {
-        parts.push(compared(ours, first, what));
-        if let Some(best) = ordered.filter(|best| best.peer != first.peer) {
-            let ratio = ratio(ours.rate_mops / best.rate_mops);
-            parts.push(format!(
-                "{ratio} those of {}, the fastest ordered peer",
-                best.peer
-            ));
+    let mut line = match bars.iter().find(|bar| bar.name == "nearfield") {
+        Some(ours) => {
+            let limit = bars.iter().find(|bar| bar.is_limit());
+            about_nearfield(ours, &peers, limit, what)
         }
-    }
-    if let Some(limit) = rows.iter().find(|row| row.peer == LIMIT) {
-        let share = ours.rate_mops / limit.rate_mops * 100.0;
-        parts.push(format!("{share:.0} % of the machine's limit"));
-    }
-    let mut line = match parts.is_empty() {
-        true => String::new(),
-        false => format!("Nearfield {}.", parts.join(", ")),
+        None => about_peers(&peers, what),
     };
-    let restless = rows.iter().filter(|row| row.rate_spread > SPREAD_MAX);
-    let restless: Vec<&str> = restless.map(|row| row.peer.as_str()).collect();
+    let is_restless = |bar: &&Bar<'_>| bar.measurement.rates_mops.spread() > SPREAD_MAX;
+    let restless: Vec<&str> = bars
+        .iter()
+        .filter(is_restless)
+        .map(|bar| bar.name)
+        .collect();
     if !restless.is_empty() {
         line.push_str(&format!(
             " Slices far apart: {}; measure again.",
@@ -58,16 +39,63 @@ pub(super) fn reading(result: &TableResult) -> String {
     line.trim().to_owned()
 }
 
-fn compared(ours: &Row, other: &Row, what: &str) -> String {
-    let factor = ours.rate_mops / other.rate_mops;
-    if (1.0 / EQUAL_WITHIN..EQUAL_WITHIN).contains(&factor) {
-        return format!("does about as many {what} as {}", other.peer);
+/// Nearfield beside congee, the fastest ordered peer and the limit. `peers` are sorted by rate.
+fn about_nearfield(
+    ours: &Bar<'_>,
+    peers: &[&Bar<'_>],
+    limit: Option<&Bar<'_>>,
+    what: &str,
+) -> String {
+    let mut parts = Vec::new();
+    let ordered = peers.iter().find(|bar| is_ordered(bar));
+    let congee = peers.iter().find(|bar| bar.name == "congee");
+    if let Some(first) = congee.or(ordered) {
+        parts.push(compared(ours, first, what));
+        if let Some(best) = ordered.filter(|best| best.name != first.name) {
+            let ratio = ratio(ours.rate_mops() / best.rate_mops());
+            parts.push(format!(
+                "{ratio} those of {}, the fastest ordered peer",
+                best.name
+            ));
+        }
     }
-    format!("does {} {}'s {what}", ratio(factor), other.peer)
+    if let Some(limit) = limit {
+        let share = ours.rate_mops() / limit.rate_mops() * 100.0;
+        let verb = if parts.is_empty() { "reaches " } else { "" };
+        parts.push(format!("{verb}{share:.0} % of the machine's limit"));
+    }
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!("Nearfield {}.", parts.join(", ")),
+    }
 }
 
-fn is_ordered(row: &Row) -> bool {
-    row.peer
+fn about_peers(peers: &[&Bar<'_>], what: &str) -> String {
+    match peers {
+        [first, .., last] => {
+            let ratio = ratio(first.rate_mops() / last.rate_mops());
+            format!("{} does {ratio} the {what} of {}.", first.name, last.name)
+        }
+        _ => String::new(),
+    }
+}
+
+fn compared(ours: &Bar<'_>, other: &Bar<'_>, what: &str) -> String {
+    let factor = ours.rate_mops() / other.rate_mops();
+    if (1.0 / EQUAL_WITHIN..EQUAL_WITHIN).contains(&factor) {
+        return format!("does about as many {what} as {}", other.name);
+    }
+    format!("does {} {}'s {what}", ratio(factor), other.name)
+}
+
+fn is_ours(bar: &Bar<'_>) -> bool {
+    bar.name
+        .parse::<Contestant>()
+        .is_ok_and(Contestant::is_ours)
+}
+
+fn is_ordered(bar: &Bar<'_>) -> bool {
+    bar.name
         .parse::<Contestant>()
         .is_ok_and(Contestant::is_ordered)
 }

@@ -1,6 +1,6 @@
 //! The report as programs read it. `docs/benchmarks.md` explains every field.
 
-use crate::bench::{Latency, Machine, Measurement, Table, TableResult};
+use crate::bench::{Counts, Latency, Machine, Measurement, Table, TableResult};
 use serde::{Deserialize, Serialize};
 
 /// A report: everything measured so far by one call of `nearfield bench`.
@@ -58,15 +58,19 @@ pub struct Row {
     /// The contestant's name, or `limit` for the machine's.
     pub peer: String,
     /// Median rate of the slices, in millions of operations for each second of CPU time.
-    pub rate_mops: f64,
+    /// Null where nothing was timed.
+    pub rate_mops: Option<f64>,
     /// Greatest less least rate, as a share of the median.
-    pub rate_spread: f64,
+    pub rate_spread: Option<f64>,
     /// Latencies; of batches where operations come in batches.
     pub latency_ns: Option<Latency>,
     /// Growth of memory by the load, for each key.
     pub bytes_per_key: Option<f64>,
     /// The share of that growth in huge pages.
     pub huge_page_share: Option<f64>,
+    /// What a slice of the operations took, where it was counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counters: Option<Counts>,
     /// How the numbers came to be.
     pub kind: Kind,
 }
@@ -96,7 +100,7 @@ pub struct Skipped {
 }
 
 /// The name under which the machine's limit is reported.
-pub(super) const LIMIT: &str = "limit";
+const LIMIT: &str = "limit";
 
 impl Report {
     /// A report of nothing yet.
@@ -132,7 +136,7 @@ impl Report {
 }
 
 impl Setting {
-    fn of(table: &Table, count: usize) -> Self {
+    pub(super) fn of(table: &Table, count: usize) -> Self {
         Setting {
             keys: table.keys.to_string(),
             count,
@@ -144,26 +148,70 @@ impl Setting {
     }
 }
 
-/// The rows of a table, the limit last.
-pub(super) fn rows(result: &TableResult) -> Vec<Row> {
+/// The rows of a table: measured ones, the limit last, then counted ones.
+fn rows(result: &TableResult) -> Vec<Row> {
     let setting = Setting::of(&result.table, result.keys);
-    let row = |peer: &str, measurement: &Measurement| Row {
+    let row = |bar: &Bar<'_>| Row {
         setting: setting.clone(),
-        peer: peer.to_owned(),
-        rate_mops: measurement.rates_mops.median(),
-        rate_spread: measurement.rates_mops.spread(),
-        latency_ns: measurement.latency,
-        bytes_per_key: measurement.bytes_per_key,
-        huge_page_share: measurement.huge_page_share,
+        peer: bar.name.to_owned(),
+        rate_mops: Some(bar.rate_mops()),
+        rate_spread: Some(bar.measurement.rates_mops.spread()),
+        latency_ns: bar.measurement.latency,
+        bytes_per_key: bar.measurement.bytes_per_key,
+        huge_page_share: bar.measurement.huge_page_share,
+        counters: None,
         kind: Kind::Measured,
     };
-    let measured = result
-        .measured
-        .iter()
-        .map(|(contestant, m)| row(contestant.name(), m));
-    measured
-        .chain(result.limit.iter().map(|limit| row(LIMIT, limit)))
+    let counted = |bar: &Bar<'_>| {
+        bar.measurement.counts.map(|counts| Row {
+            setting: setting.clone(),
+            peer: bar.name.to_owned(),
+            rate_mops: None,
+            rate_spread: None,
+            latency_ns: None,
+            bytes_per_key: None,
+            huge_page_share: None,
+            counters: Some(counts),
+            kind: Kind::Counted,
+        })
+    };
+    let bars = bars(result);
+    bars.iter()
+        .map(row)
+        .chain(bars.iter().filter_map(counted))
         .collect()
+}
+
+/// One measurement of a table with the name it is shown under.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bar<'r> {
+    pub(super) name: &'static str,
+    pub(super) measurement: &'r Measurement,
+}
+
+impl Bar<'_> {
+    pub(super) fn rate_mops(&self) -> f64 {
+        self.measurement.rates_mops.median()
+    }
+
+    /// Whether it is the machine's limit and not a map.
+    pub(super) fn is_limit(&self) -> bool {
+        self.name == LIMIT
+    }
+}
+
+/// The measurements of a table, the limit last.
+pub(super) fn bars(result: &TableResult) -> Vec<Bar<'_>> {
+    let measured = result.measured.iter();
+    let measured = measured.map(|(who, measurement)| Bar {
+        name: who.name(),
+        measurement,
+    });
+    let limit = result.limit.iter().map(|measurement| Bar {
+        name: LIMIT,
+        measurement,
+    });
+    measured.chain(limit).collect()
 }
 
 #[cfg(test)]
@@ -185,6 +233,7 @@ pub(super) mod tests {
             }),
             bytes_per_key: Some(24.0),
             huge_page_share: Some(0.97),
+            counts: None,
         };
         let names = ["nearfield", "congee", "dashmap"];
         let measured: Vec<_> = names
@@ -201,6 +250,7 @@ pub(super) mod tests {
                 threads: 1,
                 batch: 4096,
                 contestants: names.map(contestant).to_vec(),
+                counters: false,
                 skips: vec![Skip {
                     contestant: contestant("papaya"),
                     reason: "no scans".to_owned(),

@@ -1,7 +1,7 @@
 //! Tables for people.
 
-use super::row::{LIMIT, Row, rows};
-use crate::bench::TableResult;
+use super::row::{Bar, bars};
+use crate::bench::{Latency, TableResult};
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 
 /// A line under the header and nothing else.
@@ -9,11 +9,11 @@ const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::new('─
 
 /// The table of a result, with a title above and what was left out below.
 pub(super) fn render(result: &TableResult) -> String {
-    let rows = rows(result);
-    let reference = rows
+    let bars = bars(result);
+    let reference = bars
         .iter()
-        .find(|row| row.peer == "nearfield")
-        .map(|row| row.rate_mops);
+        .find(|bar| bar.name == "nearfield")
+        .map(Bar::rate_mops);
     let mut table = Table::new();
     table.load_style(STYLE);
     let mut header = vec![
@@ -28,9 +28,9 @@ pub(super) fn render(result: &TableResult) -> String {
     ];
     header.extend(reference.map(|_| "nearfield/peer"));
     table.set_header(&header);
-    for row in &rows {
-        let mut cells = cells(row);
-        cells.extend(reference.map(|reference| ratio(reference / row.rate_mops)));
+    for bar in &bars {
+        let mut cells = cells(bar);
+        cells.extend(reference.map(|reference| ratio(reference / bar.rate_mops())));
         table.add_row(cells);
     }
     for failure in &result.failures {
@@ -40,6 +40,7 @@ pub(super) fn render(result: &TableResult) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     let mut text = format!("{}\n{table}\n", title(result));
+    bars.iter().for_each(|bar| text.push_str(&counted(bar)));
     for failure in &result.failures {
         text.push_str(&format!(
             "failed: {}: {}\n",
@@ -74,33 +75,45 @@ pub(super) fn title(result: &TableResult) -> String {
     )
 }
 
-fn cells(row: &Row) -> Vec<String> {
+fn cells(bar: &Bar<'_>) -> Vec<String> {
+    let measurement = bar.measurement;
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
-    let latency = |pick: fn(&crate::bench::Latency) -> u64| {
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let latency = |pick: fn(&Latency) -> u64| {
         or_dash(
-            row.latency_ns
+            measurement
+                .latency
                 .as_ref()
                 .map(|latency| duration(pick(latency))),
         )
     };
-    let is_limit = row.peer == LIMIT;
+    let spread = (!bar.is_limit()).then(|| percent(measurement.rates_mops.spread()));
     vec![
-        row.peer.clone(),
-        rate(row.rate_mops),
-        if is_limit {
-            "–".to_owned()
-        } else {
-            format!("{:.0} %", row.rate_spread * 100.0)
-        },
+        bar.name.to_owned(),
+        rate(bar.rate_mops()),
+        or_dash(spread),
         latency(|latency| latency.p50),
         latency(|latency| latency.p99),
         latency(|latency| latency.p999),
-        or_dash(row.bytes_per_key.map(|bytes| format!("{bytes:.0}"))),
-        or_dash(
-            row.huge_page_share
-                .map(|share| format!("{:.0} %", share * 100.0)),
-        ),
+        or_dash(measurement.bytes_per_key.map(|bytes| format!("{bytes:.0}"))),
+        or_dash(measurement.huge_page_share.map(percent)),
     ]
+}
+
+/// What an operation took on average, where it was counted.
+fn counted(bar: &Bar<'_>) -> String {
+    let Some(counts) = bar.measurement.counts else {
+        return String::new();
+    };
+    let average = |(name, count): (&str, u64)| {
+        format!(
+            "{} {:.3}",
+            name.replace('_', " "),
+            count as f64 / counts.operations.max(1) as f64
+        )
+    };
+    let averages = counts.named().map(average).join(", ");
+    format!("counted for each operation: {}: {averages}\n", bar.name)
 }
 
 /// Three digits that matter.

@@ -8,6 +8,7 @@ pub(super) use peer::PeerEngine;
 
 use super::latency::Durations;
 use super::task::Task;
+use super::wire::Counts;
 
 /// A map and the way its operations are carried out.
 pub(super) trait Engine<S>: Sized {
@@ -43,4 +44,9 @@ pub(super) trait Lane {
         version: u16,
         durations: &mut Durations,
     ) -> Result<u64, String>;
+
+    /// Carries out `tasks` and counts what that takes; `None` for maps that do not count.
+    fn count(&mut self, _tasks: &[Task<Self::Key>], _version: u16) -> Option<Counts> {
+        None
+    }
 }

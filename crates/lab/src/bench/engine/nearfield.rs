@@ -3,23 +3,24 @@
 use super::{Engine, Lane};
 use crate::bench::latency::Durations;
 use crate::bench::task::{Task, Verb};
-use nearfield_core::{Batch, Bytes, Direction, Error, Form, OrderedIndex, Words};
+use crate::bench::wire::Counts;
+use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Words};
 use nearfield_peers::Text;
+use nearfield_radix::{Counters, EngineOptions, Radix, RadixForm};
 use std::hint::black_box;
-use std::marker::PhantomData;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::time::Instant;
 
 /// One single operation of so many is timed, as for the peers.
 const STRIDE: usize = 64;
 
 /// A form of entries for the lab's keys and values.
-pub(in crate::bench) trait LabForm: Form {
+pub(in crate::bench) trait LabForm: RadixForm {
     /// The key as the lab has it.
     type Source;
 
     /// Converts a key.
-    fn key_of(source: Self::Source) -> Self::Key<'static>;
+    fn lab_key(source: Self::Source) -> Self::Key<'static>;
     /// Reads a value.
     fn read(value: Self::Value<'_>) -> u64;
     /// Calls `with` with a value.
@@ -29,7 +30,7 @@ pub(in crate::bench) trait LabForm: Form {
 impl LabForm for Words {
     type Source = u64;
 
-    fn key_of(source: u64) -> u64 {
+    fn lab_key(source: u64) -> u64 {
         source
     }
 
@@ -47,7 +48,7 @@ impl LabForm for Words {
 impl LabForm for Bytes {
     type Source = Text;
 
-    fn key_of(source: Text) -> &'static [u8] {
+    fn lab_key(source: Text) -> &'static [u8] {
         source.bytes()
     }
 
@@ -63,34 +64,27 @@ impl LabForm for Bytes {
 }
 
 /// See the module.
-pub(in crate::bench) struct NearfieldEngine<F, I> {
-    index: I,
-    form: PhantomData<F>,
-}
+pub(in crate::bench) struct NearfieldEngine<F: LabForm>(Radix<F>);
 
-impl<F, I> NearfieldEngine<F, I> {
-    pub(in crate::bench) fn new(index: I) -> Self {
-        NearfieldEngine {
-            index,
-            form: PhantomData,
-        }
+impl<F: LabForm> NearfieldEngine<F> {
+    pub(in crate::bench) fn new(options: EngineOptions) -> Result<Self, Error> {
+        let index = Radix::new()?;
+        index.set_options(options);
+        Ok(NearfieldEngine(index))
     }
 }
 
-impl<F: LabForm, I: OrderedIndex<F>> Engine<F::Source> for NearfieldEngine<F, I> {
+impl<F: LabForm> Engine<F::Source> for NearfieldEngine<F> {
     type Key = F::Key<'static>;
-    type Lane<'e>
-        = NearfieldLane<'e, F, I>
-    where
-        I: 'e;
+    type Lane<'e> = NearfieldLane<'e, F>;
 
     fn key(source: F::Source) -> Result<F::Key<'static>, &'static str> {
-        Ok(F::key_of(source))
+        Ok(F::lab_key(source))
     }
 
-    fn lanes(&mut self, threads: usize, batch: usize) -> Vec<NearfieldLane<'_, F, I>> {
+    fn lanes(&mut self, threads: usize, batch: usize) -> Vec<NearfieldLane<'_, F>> {
         let lane = || NearfieldLane {
-            index: &self.index,
+            index: &self.0,
             batch: Batch::new(),
             size: batch,
         };
@@ -99,13 +93,13 @@ impl<F: LabForm, I: OrderedIndex<F>> Engine<F::Source> for NearfieldEngine<F, I>
 }
 
 /// One thread's batch, used again and again.
-pub(in crate::bench) struct NearfieldLane<'e, F: Form, I> {
-    index: &'e I,
+pub(in crate::bench) struct NearfieldLane<'e, F: LabForm> {
+    index: &'e Radix<F>,
     batch: Batch<F>,
     size: usize,
 }
 
-impl<F: LabForm, I: OrderedIndex<F>> Lane for NearfieldLane<'_, F, I> {
+impl<F: LabForm> Lane for NearfieldLane<'_, F> {
     type Key = F::Key<'static>;
 
     fn run(
@@ -120,9 +114,31 @@ impl<F: LabForm, I: OrderedIndex<F>> Lane for NearfieldLane<'_, F, I> {
         };
         ran.map_err(|error| error.to_string())
     }
+
+    fn count(&mut self, tasks: &[Task<F::Key<'static>>], version: u16) -> Option<Counts> {
+        let mut counters = Counters::default();
+        for chunk in tasks.chunks(self.size) {
+            self.fill(chunk, version);
+            self.index
+                .execute_counted(&mut self.batch, &mut counters)
+                .ok()?;
+        }
+        Some(Counts {
+            operations: tasks.len() as u64,
+            partial_key_matches: counters.partial_key_matches,
+            cache_lines: counters.cache_lines,
+            leaves: counters.leaves,
+            lock_acquisitions: counters.lock_acquisitions,
+            lock_waits: counters.lock_waits,
+            restarts: counters.restarts,
+            duplicates_merged: counters.duplicates_merged,
+            shortcut_hits: counters.shortcut_hits,
+            shortcut_misses: counters.shortcut_misses,
+        })
+    }
 }
 
-impl<F: LabForm, I: OrderedIndex<F>> NearfieldLane<'_, F, I> {
+impl<F: LabForm> NearfieldLane<'_, F> {
     fn run_batches(
         &mut self,
         tasks: &[Task<F::Key<'static>>],
@@ -131,16 +147,20 @@ impl<F: LabForm, I: OrderedIndex<F>> NearfieldLane<'_, F, I> {
     ) -> Result<u64, Error> {
         let mut wrong = 0;
         for chunk in tasks.chunks(self.size) {
-            self.batch.clear();
-            chunk
-                .iter()
-                .for_each(|task| push(&mut self.batch, task, version));
+            self.fill(chunk, version);
             let start = Instant::now();
             self.index.execute(&mut self.batch)?;
             durations.record(start.elapsed());
             wrong += wrong_answers(&self.batch, chunk);
         }
         Ok(wrong)
+    }
+
+    fn fill(&mut self, tasks: &[Task<F::Key<'static>>], version: u16) {
+        self.batch.clear();
+        tasks
+            .iter()
+            .for_each(|task| push(&mut self.batch, task, version));
     }
 
     fn run_single(
@@ -163,25 +183,19 @@ impl<F: LabForm, I: OrderedIndex<F>> NearfieldLane<'_, F, I> {
 
     /// Carries out one task by itself; answers whether the map did.
     #[inline]
-    fn perform(&mut self, task: &Task<F::Key<'static>>, version: u16) -> Result<bool, Error> {
+    fn perform(&self, task: &Task<F::Key<'static>>, version: u16) -> Result<bool, Error> {
         match task.verb {
-            Verb::Get => self.get(task),
+            Verb::Get => Ok(self.get(task)),
             Verb::Insert => self.insert(task, version).map(|_| true),
             Verb::Update => self.insert(task, version),
-            Verb::ReadModifyWrite => Ok(self.get(task)? && self.insert(task, version)?),
-            Verb::Scan(_) => {
-                self.batch.clear();
-                push(&mut self.batch, task, version);
-                self.index.execute(&mut self.batch)?;
-                Ok(wrong_answers(&self.batch, std::slice::from_ref(task)) == 0)
-            }
+            Verb::ReadModifyWrite => Ok(self.get(task) && self.insert(task, version)?),
+            Verb::Scan(limit) => Ok(self.scan(task, limit as usize)),
         }
     }
 
     #[inline]
-    fn get(&self, task: &Task<F::Key<'static>>) -> Result<bool, Error> {
-        let value = self.index.get(task.key)?;
-        Ok(task.is_answered_by(value.as_ref().map(|value| F::read(F::value(value)))))
+    fn get(&self, task: &Task<F::Key<'static>>) -> bool {
+        task.is_answered_by(self.index.read(task.key, F::read))
     }
 
     /// Sets a value; answers whether there was one for the key before.
@@ -191,6 +205,24 @@ impl<F: LabForm, I: OrderedIndex<F>> NearfieldLane<'_, F, I> {
             self.index.insert(task.key, value)
         })?;
         Ok(before.is_some())
+    }
+
+    #[inline]
+    fn scan(&self, task: &Task<F::Key<'static>>, limit: usize) -> bool {
+        let (mut sum, mut count) = (0_u64, 0);
+        let from = Bound::Included(task.key);
+        self.index
+            .scan(from, Direction::Ascending, limit, |_, value| {
+                sum = sum.wrapping_add(F::read(value));
+                count += 1;
+                if count < limit {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            });
+        black_box(sum);
+        count > 0
     }
 }
 
