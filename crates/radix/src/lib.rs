@@ -2,6 +2,8 @@
 //! batches are combined, traverse the tree together and are triggered together.
 
 #[cfg(not(loom))]
+mod bulk;
+#[cfg(not(loom))]
 mod counters;
 #[cfg(not(loom))]
 mod cursor;
@@ -23,7 +25,11 @@ mod primitive;
 mod radix;
 #[cfg(not(loom))]
 mod tree;
+#[cfg(not(loom))]
+mod value_ref;
 
+#[cfg(not(loom))]
+pub use bulk::Loader;
 #[cfg(not(loom))]
 pub use counters::Counters;
 #[cfg(not(loom))]
@@ -32,3 +38,5 @@ pub use engine::{Combine, EngineOptions};
 pub use memory::MemoryUse;
 #[cfg(not(loom))]
 pub use radix::{Entry, Radix, RadixForm};
+#[cfg(not(loom))]
+pub use value_ref::ValueRef;

@@ -37,7 +37,7 @@ pub type Entry<F> = (<F as Form>::OwnedKey, <F as Form>::OwnedValue);
 /// ```
 #[derive(Debug)]
 pub struct Radix<F: RadixForm> {
-    tree: Tree<F>,
+    pub(crate) tree: Tree<F>,
     options: RwLock<EngineOptions>,
 }
 
@@ -61,10 +61,14 @@ impl<F: RadixForm> Radix<F> {
     /// # Errors
     /// `OutOfMemory` if the limit, or the address space granted, is too small for an empty index.
     pub fn with_memory_limit(limit_bytes: usize) -> Result<Self, Error> {
-        Ok(Radix {
-            tree: Tree::new(limit_bytes)?,
+        Tree::new(limit_bytes).map(Self::from_tree)
+    }
+
+    pub(crate) fn from_tree(tree: Tree<F>) -> Self {
+        Radix {
+            tree,
             options: RwLock::default(),
-        })
+        }
     }
 
     /// The techniques that [`execute`](OrderedIndex::execute) uses.

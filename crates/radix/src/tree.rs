@@ -820,17 +820,25 @@ impl<F: LeafForm> Tree<F> {
 
 impl<F: LeafForm> Drop for Tree<F> {
     fn drop(&mut self) {
-        if !self.memory.has_outside() {
-            return;
-        }
-        let mut nodes = vec![self.root];
-        while let Some(node) = nodes.pop() {
-            match node.kind() {
-                // SAFETY: the tree is exclusively ours, and has one reference to each leaf.
-                Kind::Leaf => unsafe { F::free(&self.memory, node) },
-                Kind::Dense | Kind::Nothing => {}
-                _ => self.memory.inner(node).for_each(|_, child| nodes.push(child)),
-            }
+        // SAFETY: the tree is exclusively ours, and has one reference to each leaf.
+        unsafe { free_outside::<F>(&self.memory, vec![self.root]) };
+    }
+}
+
+/// Frees what leaves below some nodes keep outside the leaf region.
+///
+/// # Safety
+/// No thread may reach the nodes, then or later, and no leaf is below two of them.
+pub unsafe fn free_outside<F: LeafForm>(memory: &Memory, mut nodes: Vec<Ref>) {
+    if !memory.has_outside() {
+        return;
+    }
+    while let Some(node) = nodes.pop() {
+        match node.kind() {
+            // SAFETY: promised by the caller.
+            Kind::Leaf => unsafe { F::free(memory, node) },
+            Kind::Dense | Kind::Nothing => {}
+            _ => memory.inner(node).for_each(|_, child| nodes.push(child)),
         }
     }
 }
@@ -839,7 +847,7 @@ impl<F: LeafForm> Drop for Tree<F> {
 pub const DENSE_MIN: usize = 37;
 
 /// The smallest kind that has room for a number of children.
-fn kind_for(count: usize) -> Kind {
+pub fn kind_for(count: usize) -> Kind {
     match count {
         0..=4 => Kind::Node4,
         5..=16 => Kind::Node16,

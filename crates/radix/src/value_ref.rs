@@ -1,0 +1,66 @@
+//! Values of byte strings, read where they lie.
+
+use crate::counters::Off;
+use crate::radix::Radix;
+use crossbeam_epoch::Guard;
+use nearfield_core::{Bytes, Error, Form};
+use std::fmt::{self, Debug, Formatter};
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+/// The value of a key as it was when it was found: borrowed from the index, not copied.
+///
+/// It stays as it is when the key is overwritten or removed meanwhile. While a thread holds one,
+/// memory that any thread has retired since is not used again, so hold it for moments only. It
+/// cannot be sent to another thread.
+pub struct ValueRef<'m> {
+    value: *const [u8],
+    // Keeps the record behind `value` from being freed.
+    _guard: Guard,
+    // Keeps the index, and with it the memory, from being dropped.
+    _index: PhantomData<&'m Radix<Bytes>>,
+}
+
+impl Radix<Bytes> {
+    /// Finds the value of a key without copying it; `None` if the key is absent.
+    ///
+    /// # Errors
+    /// `KeyTooLong`.
+    #[inline]
+    pub fn get_ref(&self, key: &[u8]) -> Result<Option<ValueRef<'_>>, Error> {
+        Bytes::check(key, None)?;
+        let guard = crossbeam_epoch::pin();
+        let value = self.tree.find(key, &guard, &mut Off, std::ptr::from_ref);
+        Ok(value.map(|value| ValueRef {
+            value,
+            _guard: guard,
+            _index: PhantomData,
+        }))
+    }
+}
+
+impl Deref for ValueRef<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `get_ref` has taken the pointer from a reference into a record that it found in
+        // the tree under `_guard`. A record's key and value are never written after it is linked.
+        // It is freed by a function deferred after it was unlinked, which does not run while
+        // `_guard` lives, since that was pinned before; the region that it lies in is unmapped,
+        // and records outside are freed, when the index is dropped, which `_index` excludes.
+        unsafe { &*self.value }
+    }
+}
+
+impl AsRef<[u8]> for ValueRef<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Debug for ValueRef<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "b\"{}\"", self.escape_ascii())
+    }
+}

@@ -1,0 +1,176 @@
+//! Loading sorted entries gives the tree that inserts give.
+#![cfg(not(loom))]
+
+use nearfield_core::{Bytes, Direction, Error, OrderedIndex, Words};
+use nearfield_radix::{Entry, Loader, MemoryUse, Radix, RadixForm};
+use nearfield_testkit::keys::{self, Sample};
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+
+fn all<F: RadixForm>(index: &Radix<F>) -> Vec<Entry<F>> {
+    let mut entries = Vec::new();
+    index.scan(Bound::Unbounded, Direction::Ascending, 512, |key, value| {
+        entries.push((F::own_key(key), F::own_value(value)));
+        ControlFlow::Continue(())
+    });
+    entries
+}
+
+fn load<F: RadixForm>(entries: &BTreeMap<F::OwnedKey, F::OwnedValue>) -> Radix<F> {
+    let entries = entries.iter();
+    Radix::from_sorted(entries.map(|(key, value)| (F::key(key), F::value(value)))).expect("load")
+}
+
+fn insert<F: RadixForm>(entries: &BTreeMap<F::OwnedKey, F::OwnedValue>) -> Radix<F> {
+    let index = Radix::new().expect("address space");
+    for (key, value) in entries {
+        index.insert(F::key(key), F::value(value)).expect("insert");
+    }
+    index
+}
+
+/// Memory in use, without what was taken and waits for use.
+fn used(memory: MemoryUse) -> MemoryUse {
+    MemoryUse {
+        taken_bytes: 0,
+        ..memory
+    }
+}
+
+/// Inserts retire the nodes that they replace; what is in use shows only after that.
+fn settled<F: RadixForm>(index: &Radix<F>, expected: MemoryUse) -> MemoryUse {
+    for _ in 0..10_000 {
+        if used(index.memory()) == expected {
+            break;
+        }
+        crossbeam_epoch::pin().flush();
+        std::thread::yield_now();
+    }
+    used(index.memory())
+}
+
+fn equals_inserts<F: Sample + RadixForm>() {
+    for &kind in F::KINDS {
+        for (seed, count) in [0, 1, 2, 5, 17, 49, 60, 300, 5000].into_iter().enumerate() {
+            let mut random = keys::random(seed as u64);
+            let entries: BTreeMap<_, _> = F::keys(kind, count, &mut random)
+                .into_iter()
+                .map(|key| (key, F::any_value(&mut random)))
+                .collect();
+            let (loaded, inserted) = (load::<F>(&entries), insert::<F>(&entries));
+            loaded.check_invariants();
+            assert_eq!(loaded.len(), entries.len(), "{kind:?}, {count} keys");
+            assert!(
+                all(&loaded).into_iter().eq(entries.clone()),
+                "{kind:?}, {count} keys"
+            );
+
+            let memory = loaded.memory();
+            assert_eq!(
+                settled(&inserted, used(memory)),
+                used(memory),
+                "{kind:?}, {count} keys"
+            );
+            assert!(memory.taken_bytes <= inserted.memory().taken_bytes);
+
+            // The tree can be changed as any other.
+            for (at, key) in entries.keys().enumerate() {
+                match at % 3 {
+                    0 => assert!(loaded.remove(F::key(key)).expect("remove").is_some()),
+                    _ => {
+                        let near = F::near(F::key(key), &mut random);
+                        if F::check(F::key(&near), None).is_err() {
+                            continue;
+                        }
+                        let value = F::any_value(&mut random);
+                        loaded
+                            .insert(F::key(&near), F::value(&value))
+                            .expect("insert");
+                    }
+                }
+            }
+            loaded.check_invariants();
+        }
+    }
+}
+
+#[test]
+fn words_equal_inserts() {
+    equals_inserts::<Words>();
+}
+
+#[test]
+fn bytes_equal_inserts() {
+    equals_inserts::<Bytes>();
+}
+
+/// Each count of children up to all 256, at the last byte, where nodes may be dense, and above.
+#[test]
+fn nodes_of_every_size() {
+    for shift in [0, 8] {
+        for children in 1..=256 {
+            let entries = (0..children)
+                .map(|byte| (7 << 32 | byte << shift, byte))
+                .collect();
+            let loaded = load::<Words>(&entries);
+            loaded.check_invariants();
+            let memory = used(loaded.memory());
+            assert_eq!(settled(&insert::<Words>(&entries), memory), memory);
+            assert_eq!(memory.dense_bytes > 0, shift == 0 && children > 48);
+        }
+    }
+}
+
+#[test]
+fn unsorted_input_is_refused_with_its_position() {
+    let error = Radix::<Words>::from_sorted([(1, 0), (5, 0), (5, 0)]).expect_err("equal keys");
+    let (position, key) = (2, "5".to_owned());
+    assert_eq!(error, Error::NotSorted { position, key });
+    let entries: [(&[u8], &[u8]); 3] = [(b"b", b""), (b"bb", b""), (b"a\xff", b"")];
+    let error = Radix::<Bytes>::from_sorted(entries).expect_err("descending keys");
+    let (position, key) = (2, "a\\xff".to_owned());
+    assert_eq!(error, Error::NotSorted { position, key });
+    assert!(error.to_string().contains("at position 2"), "{error}");
+}
+
+/// A refused entry leaves the loader as it was.
+#[test]
+fn others_may_follow_a_refused_entry() {
+    let mut loader = Loader::<Bytes>::new(usize::MAX).expect("address space");
+    loader.push(b"b", b"1").expect("push");
+    assert!(matches!(
+        loader.push(b"a", b"2"),
+        Err(Error::NotSorted { position: 1, .. })
+    ));
+    assert!(matches!(
+        loader.push(b"b", b"2"),
+        Err(Error::NotSorted { position: 1, .. })
+    ));
+    let long = vec![b'c'; nearfield_core::MAX_KEY_BYTES + 1];
+    assert!(matches!(
+        loader.push(&long, b"2"),
+        Err(Error::KeyTooLong { .. })
+    ));
+    loader.push(b"c", b"3").expect("push");
+    let index = loader.finish().expect("finish");
+    index.check_invariants();
+    let entry = |key: &[u8], value: &[u8]| (key.to_vec(), value.to_vec());
+    assert_eq!(all(&index), [entry(b"b", b"1"), entry(b"c", b"3")]);
+}
+
+/// Under AddressSanitizer with leak detection, this shows records outside the region that a
+/// loader forgets; in any case it must end with the error.
+#[test]
+fn a_load_past_the_memory_limit_fails() {
+    let mut loader = Loader::<Bytes>::new(1 << 20).expect("address space");
+    let error = (0..10_000u32)
+        .find_map(|i| loader.push(&i.to_be_bytes(), &[7; 2000]).err())
+        .expect("10,000 values of 2,000 bytes do not fit into 1 MiB");
+    assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+    let mut loader = Loader::<Words>::new(1 << 20).expect("address space");
+    let error = (0..1_000_000).find_map(|i| loader.push(i << 20, i).err());
+    assert!(
+        matches!(error, Some(Error::OutOfMemory { .. })),
+        "{error:?}"
+    );
+}
