@@ -160,12 +160,9 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     if let Err(error) = ctrlc::set_handler(move || handler.raise()) {
         eprintln!("note: Ctrl-C will lose the table at hand: {error}");
     }
-    let program = match std::env::current_exe() {
-        Ok(program) => program,
-        Err(error) => return fail(&format!("cannot find this program's own file: {error}")),
-    };
     let command = || {
-        let mut command = Command::new(&program);
+        // Finds this very program, even after a new build has taken its name.
+        let mut command = Command::new("/proc/self/exe");
         command.arg(CONTESTANT_COMMAND);
         command
     };

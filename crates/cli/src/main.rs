@@ -21,7 +21,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Bench(bench::Arguments),
+    Bench(Box<bench::Arguments>),
     /// A contestant's process of `bench`: orders on the standard input.
     #[command(name = bench::CONTESTANT_COMMAND, hide = true)]
     BenchContestant,

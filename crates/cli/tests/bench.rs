@@ -67,13 +67,18 @@ fn bad_flags_are_refused_with_their_name_and_what_is_allowed() {
         (
             ["--peers", "redis"],
             "--peers",
-            "nearfield, btreemap, congee",
+            "nearfield-operation-centric, btreemap, congee",
         ),
         (["--count", "1000000000000000"], "--count", "1 to "),
         (["--count", "0"], "--count", "1 to "),
         (["--count", "many"], "--count", "k, M or G"),
         (["--keys", "spars"], "--keys", "sparse, dense"),
         (["--keys", ""], "--keys", "sparse, dense"),
+        (
+            ["--keys", "file:/no/such/file"],
+            "/no/such/file",
+            "No such file",
+        ),
         (["--mix", "Z"], "--mix", "dcart-A"),
         (["--distribution", "zipf:-1"], "--distribution", "0 to 100"),
         (
@@ -117,7 +122,7 @@ fn a_sweep_fills_the_reports() {
     let flags = [
         "--count", "2k", "--mix", "C,E,load", "--batch", "1,64", "--json", &report,
     ];
-    let all = "btreemap,congee,blart,ferntree,indexset,masstree,scc,crossbeam-skiplist,papaya,\
+    let all = "nearfield,nearfield-operation-centric,btreemap,congee,blart,ferntree,indexset,masstree,scc,crossbeam-skiplist,papaya,\
                dashmap";
     let mut command = nearfield(&flags);
     let done = command
@@ -134,8 +139,9 @@ fn a_sweep_fills_the_reports() {
     let report = json(&report);
     assert_eq!(report["complete"], true);
     assert_eq!(report["failed"], Value::Array(Vec::new()), "{text}");
-    // Ten peers; two have no scans; gets have a limit. Twice, for two sizes of a batch.
-    assert_eq!(peers(&report["rows"]).len(), 2 * (11 + 8 + 10), "{text}");
+    // Twelve contestants; two have no scans; gets have a limit. Twice, for two sizes of a batch.
+    assert_eq!(peers(&report["rows"]).len(), 2 * (13 + 10 + 12), "{text}");
+    assert!(text.contains("Nearfield answers "), "{text}");
     for row in report["rows"].as_array().expect("an array") {
         assert!(row["rate_mops"].as_f64().expect("a number") > 0.0);
         assert_eq!(row["count"], 2000);
@@ -202,6 +208,40 @@ fn a_file_of_keys_that_one_peer_refuses_costs_one_row() {
     assert_eq!(peers(&report["failed"]), ["masstree", "congee"]);
     let error = report["failed"][0]["error"].as_str().expect("text");
     assert!(error.contains("256 bytes"), "{error}");
+}
+
+#[test]
+fn counters_stand_in_rows_of_their_own() {
+    let folder = Folder::new("counters");
+    let report = folder.file("report.json");
+    let flags = [
+        "--count",
+        "5k",
+        "--counters",
+        "--batch",
+        "64",
+        "--json",
+        &report,
+    ];
+    let done = nearfield(&flags)
+        .args(["--peers", "nearfield,btreemap"])
+        .output();
+    let text = stdout(&done.expect("it starts"));
+    assert!(
+        text.contains("counted for each operation: nearfield: partial key matches "),
+        "{text}"
+    );
+    let report = json(&report);
+    assert_eq!(
+        peers(&report["rows"]),
+        ["nearfield", "btreemap", "limit", "nearfield"]
+    );
+    let counted = &report["rows"][3];
+    assert_eq!(counted["kind"], "counted");
+    assert!(counted["rate_mops"].is_null());
+    let counters = &counted["counters"];
+    assert!(counters["cache_lines"].as_u64() >= counters["leaves"].as_u64());
+    assert_eq!(counters["operations"], 500_000);
 }
 
 /// Waits until `is_so`, for at most half a minute.

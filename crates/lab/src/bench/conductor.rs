@@ -1,24 +1,20 @@
-//! Runs a plan: starts the contestants, has them take turns, and sums up.
+//! Runs a plan, table by table.
 
-use super::contestant::Contestant;
-use super::field::{Seat, Starter, memory_estimate, out_of_turn};
+use super::field::{Stage, Starter};
 use super::interrupt::Interrupt;
 use super::plan::{Plan, Table};
+use super::result::{Measurement, TableResult};
+use super::tally::Tally;
 use super::team::together;
-use super::wire::{Answer, Counts, Latency, Memory, Order, pack, write_words};
+use super::turns::{PARTS, Turns};
 use crate::error::LabError;
 use crate::limit::MachineLimit;
-use crate::memory::{available_bytes, display_bytes};
 use crate::report::statistics::Sample;
-use crate::workload::{KeySet, Mix, OpStream, StreamSpec, Streams};
+use crate::workload::{KeySet, Mix, StreamSpec};
 use std::process::Command;
 
 /// Determines all keys and operations.
 const SEED: u64 = 1;
-/// Slices that count.
-const SLICES: usize = 5;
-/// What the operations are cut into: one part to warm up, the slices, and one to count.
-const PARTS: usize = SLICES + 2;
 /// Loads that count, each in a process of its own.
 const LOADS: usize = 3;
 const LINE_BYTES: u64 = 64;
@@ -26,46 +22,6 @@ const LINE_BYTES: u64 = 64;
 const LIMIT_LINES_MIN: usize = 1 << 15;
 /// Keys up to which a slice has the smaller number of operations.
 const SMALL_KEYS: usize = 4_000_000;
-
-/// What a contestant achieved.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Measurement {
-    /// Rates of the slices, in millions of operations for each second of CPU time.
-    pub rates_mops: Sample,
-    /// Latency of an operation, or of a batch where operations come in batches.
-    pub latency: Option<Latency>,
-    /// Growth of memory by the load, for each key.
-    pub bytes_per_key: Option<f64>,
-    /// The share of that growth that lies in huge pages.
-    pub huge_page_share: Option<f64>,
-    /// What a slice of the operations took, where that was asked for and can be told.
-    pub counts: Option<Counts>,
-}
-
-/// A contestant that did not get through.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
-    /// Who.
-    pub contestant: Contestant,
-    /// How it ended, or why it refused.
-    pub error: String,
-}
-
-/// A finished table.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TableResult {
-    /// What was measured.
-    pub table: Table,
-    /// The number of keys in the set.
-    pub keys: usize,
-    /// Who got through, in the table's order.
-    pub measured: Vec<(Contestant, Measurement)>,
-    /// Who did not.
-    pub failures: Vec<Failure>,
-    /// The most operations that the machine allows, in millions a second of CPU time, where
-    /// each must read a cache line of its own.
-    pub limit: Option<Measurement>,
-}
 
 /// Something that a user who waits wants to know.
 #[derive(Debug)]
@@ -80,6 +36,9 @@ pub enum Event<'e> {
     Note(String),
 }
 
+/// Told about events as they happen.
+pub(super) type Observer<'o> = dyn FnMut(Event<'_>) + 'o;
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
@@ -92,14 +51,6 @@ pub enum Completion {
 /// Runs plans. `command` starts a process that calls [`serve`](super::serve).
 pub struct Conductor<'c> {
     starter: Starter<'c>,
-}
-
-/// The keys at hand and the maps that hold them.
-struct Stage {
-    keys: KeySet,
-    seats: Vec<Seat>,
-    /// With the number of threads that it is for.
-    limit: Option<(usize, Measurement)>,
 }
 
 impl<'c> Conductor<'c> {
@@ -121,29 +72,30 @@ impl<'c> Conductor<'c> {
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<Completion, LabError> {
         let mut stage: Option<(&Table, Stage)> = None;
+        let mut limit = None;
         for table in &plan.tables {
-            let same = |other: &Table| (&other.keys, other.count) == (&table.keys, table.count);
-            if stage.as_ref().is_none_or(|(other, _)| !same(other)) {
-                drop(stage.take());
-                observe(Event::Step(format!("making {} keys", table.keys)));
-                let keys = table.keys.generate(table.count, SEED)?;
-                stage = Some((
-                    table,
+            let is_same = |other: &Table| (&other.keys, other.count) == (&table.keys, table.count);
+            let mut current = match stage.take().filter(|(other, _)| is_same(other)) {
+                Some((_, stage)) => stage,
+                None => {
+                    observe(Event::Step(format!("making {} keys", table.keys)));
+                    limit = None;
                     Stage {
-                        keys,
+                        keys: table.keys.generate(table.count, SEED)?,
                         seats: Vec::new(),
-                        limit: None,
-                    },
-                ));
-            }
-            let Some((_, stage)) = &mut stage else {
-                unreachable!("just filled")
+                    }
+                }
             };
-            let result = self.table(table, stage, observe)?;
+            let mut result = self.table(table, &mut current, observe)?;
+            if table.mix != Mix::Load && table.mix.shares().scan == 0 {
+                observe(Event::Step("measuring the machine's limit".to_owned()));
+                result.limit = Some(limit_of(&mut limit, current.keys.len(), table.threads)?);
+            }
             if self.starter.interrupt.is_raised() {
                 return Ok(Completion::Interrupted);
             }
             observe(Event::Table(&result));
+            stage = Some((table, current));
         }
         Ok(Completion::Finished)
     }
@@ -152,319 +104,80 @@ impl<'c> Conductor<'c> {
         &self,
         table: &Table,
         stage: &mut Stage,
-        observe: &mut dyn FnMut(Event<'_>),
+        observe: &mut Observer<'_>,
     ) -> Result<TableResult, LabError> {
-        let mut result = TableResult {
-            table: table.clone(),
-            keys: stage.keys.len(),
-            measured: Vec::new(),
-            failures: Vec::new(),
-            limit: None,
-        };
+        let mut result = TableResult::of(table, stage.keys.len());
         if table.mix == Mix::Load {
             stage.seats.clear();
-            self.loads(table, &stage.keys, &mut result, observe);
+            self.loads(&stage.keys, &mut result, observe);
             return Ok(result);
         }
         let streams = stream_spec(table, stage.keys.len()).generate()?;
-        let (fitting, misfits) = self.fit(table, stage, &streams);
-        result.failures.extend(misfits);
-        if fitting.together {
-            self.take_turns(&fitting.contestants, stage, &streams, &mut result, observe);
-        } else {
-            observe(Event::Note(
-                "not all contestants fit in memory at once: measured one after the other"
-                    .to_owned(),
-            ));
-            for contestant in fitting.contestants {
-                stage.seats.clear();
-                self.take_turns(&[contestant], stage, &streams, &mut result, observe);
-            }
+        Turns {
+            starter: &self.starter,
+            streams: &streams,
         }
+        .measure(stage, &mut result, observe);
         if table.mix.shares().insert > 0 {
             stage.seats.clear();
-        }
-        if table.mix.shares().scan == 0 {
-            observe(Event::Step("measuring the machine's limit".to_owned()));
-            result.limit = Some(limit_of(stage, table.threads)?);
         }
         Ok(result)
     }
 
     /// Measures loads in turn, each in a process of its own.
-    fn loads(
-        &self,
-        table: &Table,
-        keys: &KeySet,
-        result: &mut TableResult,
-        observe: &mut dyn FnMut(Event<'_>),
-    ) {
-        let mut tallies: Vec<Tally> = table.contestants.iter().map(|&c| Tally::of(c)).collect();
+    fn loads(&self, keys: &KeySet, result: &mut TableResult, observe: &mut Observer<'_>) {
+        let (threads, batch) = (result.table.threads, result.table.batch);
+        let contestants = result.table.contestants.iter();
+        let mut tallies: Vec<Tally> = contestants.map(|&c| Tally::of(c)).collect();
         let total = LOADS * tallies.len();
         for round in 0..LOADS {
             for (done, tally) in (round * tallies.len()..).zip(&mut tallies) {
                 observe(Event::Slice(done, total));
-                if tally.failure.is_none() && !self.starter.interrupt.is_raised() {
-                    match self
-                        .starter
-                        .load(tally.contestant, keys, table.threads, table.batch)
-                    {
-                        Ok((slice, memory)) => {
-                            tally.rates.push(slice.rate_mops);
-                            tally.latency = slice.latency;
-                            tally.memory.get_or_insert((memory, keys.len()));
-                        }
-                        Err(error) => tally.failure = Some(error),
+                if tally.failure.is_some() || self.starter.interrupt.is_raised() {
+                    continue;
+                }
+                match self.starter.load(tally.contestant, keys, threads, batch) {
+                    Ok((slice, memory)) => {
+                        tally.rates.push(slice.rate_mops);
+                        tally.latency = slice.latency;
+                        tally.memory.get_or_insert((memory, keys.len()));
                     }
+                    Err(error) => tally.failure = Some(error),
                 }
             }
         }
         tallies.into_iter().for_each(|tally| tally.close(result));
     }
-
-    /// Seats the contestants that are not seated yet, and has all run slices in turn.
-    fn take_turns(
-        &self,
-        contestants: &[Contestant],
-        stage: &mut Stage,
-        streams: &Streams,
-        result: &mut TableResult,
-        observe: &mut dyn FnMut(Event<'_>),
-    ) {
-        let mut tallies: Vec<Tally> = contestants.iter().map(|&c| Tally::of(c)).collect();
-        stage.seats.retain(|seat| seat.loaded == streams.loaded());
-        let is_seated = |c: &Contestant| stage.seats.iter().any(|seat| seat.contestant == *c);
-        let missing: Vec<_> = contestants
-            .iter()
-            .copied()
-            .filter(|c| !is_seated(c))
-            .collect();
-        observe(Event::Step(format!("loading {} keys", streams.loaded())));
-        for (contestant, seat) in self
-            .starter
-            .seat_all(&missing, &stage.keys, streams.loaded())
-        {
-            match seat {
-                Ok(seat) => stage.seats.push(seat),
-                Err(error) => tally_of(&mut tallies, contestant).failure = Some(error),
-            }
-        }
-        for tally in &mut tallies {
-            tally.on_seat(stage, |seat, tally| {
-                tally.memory = Some((seat.memory, seat.loaded));
-                give_streams(seat, streams, result.table.batch)
-            });
-        }
-        let total = (SLICES + 1) * tallies.len();
-        for part in 0..=SLICES {
-            for (done, tally) in (part * tallies.len()..).zip(&mut tallies) {
-                observe(Event::Slice(done, total));
-                if self.starter.interrupt.is_raised() {
-                    return;
-                }
-                tally.on_seat(stage, |seat, tally| run_slice(seat, part, tally));
-            }
-        }
-        if result.table.counters {
-            for tally in tallies
-                .iter_mut()
-                .filter(|tally| tally.contestant.is_ours())
-            {
-                tally.on_seat(stage, count_slice);
-            }
-        }
-        tallies.into_iter().for_each(|tally| tally.close(result));
-    }
-
-    /// Who fits in memory alone, whether all do together, and who does not fit at all.
-    fn fit(&self, table: &Table, stage: &Stage, streams: &Streams) -> (Fitting, Vec<Failure>) {
-        let available = available_bytes().unwrap_or(u64::MAX) / 10 * 9;
-        let operations = streams.threads().iter().map(OpStream::len).sum();
-        let need = |contestant| {
-            let seated = stage
-                .seats
-                .iter()
-                .any(|seat| seat.contestant == contestant && seat.loaded == streams.loaded());
-            let keys = if seated { 0 } else { stage.keys.len() };
-            let key_bytes = if seated { 0 } else { stage.keys.key_bytes() };
-            memory_estimate(contestant, keys, key_bytes, operations)
-        };
-        let (contestants, misfits): (Vec<_>, Vec<_>) = table
-            .contestants
-            .iter()
-            .copied()
-            .partition(|&c| need(c) <= available);
-        let together = contestants.iter().map(|&c| need(c)).sum::<u64>() <= available;
-        let misfit = |contestant| Failure {
-            contestant,
-            error: format!(
-                "needs about {} of memory, {} are available",
-                display_bytes(need(contestant)),
-                display_bytes(available)
-            ),
-        };
-        (
-            Fitting {
-                contestants,
-                together,
-            },
-            misfits.into_iter().map(misfit).collect(),
-        )
-    }
 }
 
-struct Fitting {
-    contestants: Vec<Contestant>,
-    together: bool,
-}
-
-/// What is known of a contestant while its table is being measured.
-struct Tally {
-    contestant: Contestant,
-    rates: Vec<f64>,
-    latency: Option<Latency>,
-    /// With the number of keys that it is for.
-    memory: Option<(Memory, usize)>,
-    counts: Option<Counts>,
-    failure: Option<String>,
-}
-
-impl Tally {
-    fn of(contestant: Contestant) -> Self {
-        Tally {
-            contestant,
-            rates: Vec::new(),
-            latency: None,
-            memory: None,
-            counts: None,
-            failure: None,
-        }
-    }
-
-    /// Calls `act` with the contestant's seat; one that fails loses it.
-    fn on_seat(
-        &mut self,
-        stage: &mut Stage,
-        act: impl FnOnce(&mut Seat, &mut Tally) -> Result<(), String>,
-    ) {
-        let position = stage
-            .seats
-            .iter()
-            .position(|seat| seat.contestant == self.contestant);
-        let (Some(position), None) = (position, &self.failure) else {
-            return;
-        };
-        if let Err(error) = act(&mut stage.seats[position], self) {
-            self.failure = Some(error);
-            stage.seats.remove(position);
-        }
-    }
-
-    fn close(self, result: &mut TableResult) {
-        let contestant = self.contestant;
-        match (self.failure, Sample::new(self.rates)) {
-            (None, Some(rates_mops)) => {
-                let per_key = |(memory, keys): (Memory, usize)| {
-                    memory.growth_bytes as f64 / keys.max(1) as f64
-                };
-                let huge = |(memory, _): (Memory, usize)| {
-                    memory.huge_growth_bytes as f64 / memory.growth_bytes.max(1) as f64
-                };
-                let measurement = Measurement {
-                    rates_mops,
-                    latency: self.latency,
-                    bytes_per_key: self.memory.map(per_key),
-                    huge_page_share: self.memory.map(huge),
-                    counts: self.counts,
-                };
-                result.measured.push((contestant, measurement));
-            }
-            (failure, _) => {
-                let error = failure.unwrap_or_else(|| "was not measured".to_owned());
-                result.failures.push(Failure { contestant, error });
-            }
-        }
-    }
-}
-
-fn tally_of(tallies: &mut [Tally], contestant: Contestant) -> &mut Tally {
-    let found = tallies
-        .iter_mut()
-        .find(|tally| tally.contestant == contestant);
-    found.expect("every contestant of a table has a tally")
-}
-
-fn give_streams(seat: &mut Seat, streams: &Streams, batch: usize) -> Result<(), String> {
-    let lengths = streams.threads().iter().map(OpStream::len).collect();
-    seat.process
-        .tell(&Order::Streams { lengths, batch }, |target| {
-            let mut streams = streams.threads().iter();
-            streams.try_for_each(|stream| write_words(target, stream.iter().map(pack)))
-        })?;
-    match seat.process.hear()? {
-        Answer::Ready => Ok(()),
-        answer => Err(out_of_turn(&answer)),
-    }
-}
-
-fn run_slice(seat: &mut Seat, part: usize, tally: &mut Tally) -> Result<(), String> {
-    let order = Order::Slice {
-        part,
-        parts: SLICES + 1,
-        version: part as u16,
-    };
-    match seat.process.ask(&order)? {
-        Answer::Sliced { slice } if part > 0 => {
-            tally.rates.push(slice.rate_mops);
-            tally.latency = slice.latency;
-            Ok(())
-        }
-        Answer::Sliced { .. } => Ok(()),
-        answer => Err(out_of_turn(&answer)),
-    }
-}
-
-/// The limit for `threads` threads, each with a line for each of its share of the keys.
-fn limit_of(stage: &mut Stage, threads: usize) -> Result<Measurement, LabError> {
-    if let Some((for_threads, limit)) = &stage.limit
-        && *for_threads == threads
-    {
+/// The limit for `threads` threads, each with a line for each of its share of the keys; measured
+/// only if `known` is for another number of threads.
+fn limit_of(
+    known: &mut Option<(usize, Measurement)>,
+    keys: usize,
+    threads: usize,
+) -> Result<Measurement, LabError> {
+    if let Some((_, limit)) = known.as_ref().filter(|(other, _)| *other == threads) {
         return Ok(limit.clone());
     }
-    let lines = (stage.keys.len() / threads).max(LIMIT_LINES_MIN) as u64;
+    let lines = (keys / threads).max(LIMIT_LINES_MIN) as u64;
     let measure = |_, ()| MachineLimit::measure(Some(lines * LINE_BYTES), &mut |_, _| {});
     let mut lines_per_second = 0.0;
-    let mut huge = 0.0;
+    let mut huge_share = 0.0;
     for limit in together(vec![(); threads], measure) {
         let limit = limit?;
         lines_per_second += limit.lines_per_second;
-        huge += limit.huge_page_bytes as f64 / limit.buffer_bytes as f64 / threads as f64;
+        huge_share += limit.huge_page_bytes as f64 / limit.buffer_bytes as f64 / threads as f64;
     }
-    let rates_mops = Sample::new(vec![lines_per_second / 1e6]).expect("a rate is a number");
     let limit = Measurement {
-        rates_mops,
+        rates_mops: Sample::new(vec![lines_per_second / 1e6]).expect("a rate is a number"),
         latency: None,
         bytes_per_key: None,
-        huge_page_share: Some(huge),
+        huge_page_share: Some(huge_share),
         counts: None,
     };
-    stage.limit = Some((threads, limit.clone()));
+    *known = Some((threads, limit.clone()));
     Ok(limit)
-}
-
-fn count_slice(seat: &mut Seat, tally: &mut Tally) -> Result<(), String> {
-    let part = PARTS - 1;
-    match seat.process.ask(&Order::Count {
-        part,
-        parts: PARTS,
-        version: part as u16,
-    })? {
-        Answer::Counted { counts } => {
-            tally.counts = Some(counts);
-            Ok(())
-        }
-        answer => Err(out_of_turn(&answer)),
-    }
 }
 
 /// How many operations to make for a table of `keys` keys: enough for a slice of some tenths of
@@ -490,5 +203,100 @@ fn stream_spec(table: &Table, keys: usize) -> StreamSpec {
         threads: table.threads,
         operations: operations.min(insertable),
         seed: SEED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{Contestant, Request};
+    use crate::workload::{Distribution, KeySpec};
+
+    fn run(mixes: &[Mix], script: &str) -> (Completion, Vec<TableResult>) {
+        let request = Request {
+            keys: vec![KeySpec::Dense],
+            counts: vec![100],
+            mixes: mixes.to_vec(),
+            contestants: ["congee", "blart"]
+                .map(|name| name.parse().unwrap())
+                .to_vec(),
+            ..Request::default()
+        };
+        let plan = Plan::new(&request).unwrap();
+        let interrupt = Interrupt::default();
+        let command = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            command
+        };
+        let mut results = Vec::new();
+        let completion = Conductor::new(&command, &interrupt).run(&plan, &mut |event| {
+            if let Event::Table(result) = event {
+                results.push(result.clone());
+            }
+        });
+        (completion.unwrap(), results)
+    }
+
+    #[test]
+    fn a_crash_costs_each_contestant_its_row_and_nothing_else() {
+        // Takes the keys, then dies while it loads.
+        let script = r#"read l; head -c 800 >/dev/null; echo '{"answer":"ready"}'; read l;
+                        echo no room >&2; exit 9"#;
+        let (completion, results) = run(&[Mix::DcartA, Mix::Load], script);
+        assert_eq!(completion, Completion::Finished);
+        assert_eq!(results.len(), 2);
+        for result in results {
+            assert!(result.measured.is_empty());
+            let contestants: Vec<&str> = result
+                .failures
+                .iter()
+                .map(|failure| failure.contestant.name())
+                .collect();
+            assert_eq!(contestants, ["congee", "blart"]);
+            for failure in &result.failures {
+                assert_eq!(failure.error, "exit status: 9: no room");
+            }
+        }
+    }
+
+    #[test]
+    fn nonsense_is_a_failure_too() {
+        for script in [
+            "echo hello",
+            "echo '{\"answer\":\"sliced\"}'",
+            "true",
+            "exec false",
+        ] {
+            let (_, results) = run(&[Mix::YcsbC], script);
+            assert_eq!(results[0].failures.len(), 2, "{script}");
+        }
+    }
+
+    #[test]
+    fn streams_fit_their_keys() {
+        let table = |mix, batch| Table {
+            keys: KeySpec::Sparse,
+            count: None,
+            mix,
+            distribution: Distribution::Uniform,
+            threads: 2,
+            batch,
+            contestants: vec![Contestant::Nearfield],
+            counters: false,
+            skips: Vec::new(),
+        };
+        assert_eq!(
+            stream_spec(&table(Mix::YcsbC, 1), 1000).operations,
+            500_000 * PARTS * 2
+        );
+        assert_eq!(
+            stream_spec(&table(Mix::YcsbC, 1 << 20), 1000).operations,
+            (PARTS << 20) * 2
+        );
+        for keys in [100, 1000, 100_000] {
+            let spec = stream_spec(&table(Mix::YcsbE, 1), keys);
+            assert!(spec.generate().is_ok(), "{keys}");
+        }
     }
 }

@@ -16,6 +16,20 @@ pub(super) struct Seat {
     pub(super) loaded: usize,
 }
 
+/// The keys at hand and the maps that hold them.
+pub(super) struct Stage {
+    pub(super) keys: KeySet,
+    pub(super) seats: Vec<Seat>,
+}
+
+impl Stage {
+    /// The contestant's map with the first `loaded` keys, if there is one.
+    pub(super) fn seat(&self, contestant: Contestant, loaded: usize) -> Option<&Seat> {
+        let mut seats = self.seats.iter();
+        seats.find(|seat| (seat.contestant, seat.loaded) == (contestant, loaded))
+    }
+}
+
 /// Starts processes that can become contestants.
 pub(super) struct Starter<'c> {
     pub(super) command: &'c dyn Fn() -> Command,

@@ -148,3 +148,110 @@ impl<S: Digest> Visitor<S> for Start<S> {
         Box::new(EngineRunner::new(PeerEngine::<S, P>::new(), self.keys))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::{keys_order, pack, write_keys, write_words};
+    use super::*;
+    use crate::workload::{Distribution, KeySpec, Mix, StreamSpec};
+
+    /// Lets a contestant load and run two parts of a mix, and gives its answers.
+    fn answers(contestant: Contestant, keys: &KeySpec, mix: Mix, threads: usize) -> Vec<Answer> {
+        let set = keys.generate(Some(3000), 1).unwrap();
+        let spec = StreamSpec {
+            mix,
+            distribution: Some(Distribution::ZIPF),
+            keys: set.len(),
+            threads,
+            operations: 8000,
+            seed: 1,
+        };
+        let streams = spec.generate().unwrap();
+        let mut pipe = Vec::new();
+        write_line(&mut pipe, &keys_order(contestant.name(), &set)).unwrap();
+        write_keys(&mut pipe, &set).unwrap();
+        let loaded = streams.loaded();
+        write_line(
+            &mut pipe,
+            &Order::Load {
+                loaded,
+                threads,
+                batch: 100,
+            },
+        )
+        .unwrap();
+        let lengths = streams
+            .threads()
+            .iter()
+            .map(|stream| stream.len())
+            .collect();
+        write_line(
+            &mut pipe,
+            &Order::Streams {
+                lengths,
+                batch: 100,
+            },
+        )
+        .unwrap();
+        for stream in streams.threads() {
+            write_words(&mut pipe, stream.iter().map(pack)).unwrap();
+        }
+        for part in 0..2 {
+            let order = Order::Slice {
+                part,
+                parts: 2,
+                version: 7,
+            };
+            write_line(&mut pipe, &order).unwrap();
+        }
+        let mut said = Vec::new();
+        obey_all(&pipe[..], &mut said).unwrap();
+        let mut said = &said[..];
+        std::iter::from_fn(|| read_line(&mut said).unwrap()).collect()
+    }
+
+    #[test]
+    fn every_contestant_answers_every_mix_rightly() {
+        for contestant in Contestant::all() {
+            for keys in [KeySpec::Sparse, KeySpec::Words] {
+                if keys == KeySpec::Words && !contestant.takes_text() {
+                    continue;
+                }
+                for mix in [Mix::YcsbA, Mix::YcsbD, Mix::YcsbE, Mix::YcsbF] {
+                    if mix == Mix::YcsbE && !contestant.is_ordered() {
+                        continue;
+                    }
+                    let threads = if contestant.is_shared() { 2 } else { 1 };
+                    let answers = answers(contestant, &keys, mix, threads);
+                    assert_eq!(answers.len(), 5, "{contestant} {keys} {mix}: {answers:?}");
+                    assert!(matches!(answers[1], Answer::Loaded { .. }), "{answers:?}");
+                    for answer in &answers[3..] {
+                        let Answer::Sliced { slice } = answer else {
+                            panic!("{contestant} {keys} {mix}: {answer:?}");
+                        };
+                        assert!(slice.rate_mops > 0.0 && slice.rate_mops < 1000.0);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn orders_out_of_turn_are_refused() {
+        let mut said = Vec::new();
+        let mut pipe = Vec::new();
+        write_line(
+            &mut pipe,
+            &Order::Slice {
+                part: 0,
+                parts: 1,
+                version: 0,
+            },
+        )
+        .unwrap();
+        obey_all(&pipe[..], &mut said).unwrap();
+        let answer = read_line::<Answer>(&mut &said[..]).unwrap();
+        assert!(matches!(answer, Some(Answer::Refused { .. })), "{answer:?}");
+        assert!(obey_all(&b"hello\n"[..], Vec::new()).is_err());
+    }
+}

@@ -14,6 +14,7 @@
 
 mod conductor;
 mod contestant;
+mod counts;
 mod engine;
 mod field;
 mod host;
@@ -25,18 +26,23 @@ mod plan;
 mod process;
 mod quantity;
 mod resident;
+mod result;
 mod runner;
 mod suite;
+mod tally;
 mod task;
 mod team;
+mod turns;
 mod wire;
 
-pub use conductor::{Completion, Conductor, Event, Failure, Measurement, TableResult};
+pub use conductor::{Completion, Conductor, Event};
 pub use contestant::Contestant;
+pub use counts::Counts;
 pub use host::serve;
 pub use interrupt::Interrupt;
 pub use machine::{Machine, commit};
 pub use plan::{BATCH_MAX, Plan, Request, Skip, Table};
 pub use quantity::parse_quantity;
+pub use result::{Failure, Measurement, TableResult};
 pub use suite::default_suite;
-pub use wire::{Counts, Latency};
+pub use wire::Latency;

@@ -3,10 +3,11 @@
 
 use super::contestant::Contestant;
 use super::team::cores;
-use crate::error::LabError;
+use crate::error::{KeyFileFault, LabError};
 use crate::memory::{available_bytes, display_bytes};
 use crate::workload::{Distribution, KeySpec, Mix};
 use nearfield_peers::PeerKind;
+use std::fs::File;
 
 /// The most operations in a batch.
 pub const BATCH_MAX: u64 = 1 << 24;
@@ -166,6 +167,17 @@ fn check(request: &Request) -> Result<(), LabError> {
         .batches
         .iter()
         .try_for_each(|&batch| within("--batch", batch, BATCH_MAX))?;
+    for keys in &request.keys {
+        if let KeySpec::File(path) = keys
+            && let Err(error) = File::open(path)
+        {
+            let fault = KeyFileFault::Unreadable(error);
+            return Err(LabError::KeyFile {
+                path: path.clone(),
+                fault,
+            });
+        }
+    }
     for &count in &request.counts {
         for keys in request
             .keys
@@ -287,7 +299,7 @@ mod tests {
             let table = Plan::new(request).unwrap().tables.remove(0);
             assert_eq!(
                 table.contestants.len() + table.skips.len(),
-                PeerKind::ALL.len() + 1
+                PeerKind::ALL.len() + 2
             );
             table
                 .skips

@@ -2,6 +2,8 @@
 
 use super::interrupt::Interrupt;
 use super::wire::{Answer, Order, read_line, write_line};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::Pid;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -10,6 +12,12 @@ use std::thread::{self, JoinHandle};
 
 /// A pipe holds 64 KiB; larger writes than this gain nothing.
 const BUFFER_BYTES: usize = 1 << 16;
+
+/// The slowest slice takes seconds, the slowest load of 50 million keys some minutes.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 20 * 60,
+    tv_nsec: 0,
+};
 
 /// A process that is ended when this is dropped.
 pub(super) struct Process {
@@ -66,16 +74,36 @@ impl Process {
         sent.map_err(|error| self.obituary(&error))
     }
 
-    /// Waits for the answer to the last order.
+    /// Waits for the answer to the last order, for up to [`PATIENCE`].
     ///
     /// # Errors
     /// Says how the process ended, or why it refused.
     pub(super) fn hear(&mut self) -> Result<Answer, String> {
+        if let Err(error) = self.await_answer() {
+            // A process that hangs would never end by itself.
+            let _ = self.child.kill();
+            return Err(error.to_string());
+        }
         match read_line(&mut self.answers) {
             Ok(Some(Answer::Refused { reason })) => Err(reason),
             Ok(Some(answer)) => Ok(answer),
             Ok(None) => Err(self.obituary(&io::Error::other("no answer"))),
             Err(error) => Err(self.obituary(&error)),
+        }
+    }
+
+    /// Waits until there is something to read. Answers are read whole, so nothing is buffered.
+    fn await_answer(&self) -> io::Result<()> {
+        let pipe = self.answers.get_ref();
+        loop {
+            match poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&PATIENCE)) {
+                Ok(0) => {
+                    let message = format!("hangs: no answer for {} minutes", PATIENCE.tv_sec / 60);
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+                }
+                Err(Errno::INTR) => {}
+                answer => return answer.map(drop).map_err(io::Error::from),
+            }
         }
     }
 

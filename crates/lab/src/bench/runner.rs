@@ -1,10 +1,11 @@
 //! Carries out the conductor's orders on one map.
 
+use super::counts::Counts;
 use super::engine::{Engine, Lane};
 use super::latency::Durations;
 use super::task::{Digest, Task, Verb, tasks};
 use super::team::together;
-use super::wire::{Counts, Slice};
+use super::wire::Slice;
 use crate::clock::thread_cpu_time;
 use crate::workload::Op;
 use std::time::Duration;
@@ -121,7 +122,9 @@ impl<S: Digest, E: Engine<S>> Runner for EngineRunner<S, E> {
         let counts = together(lanes, |thread, mut lane| {
             lane.count(share(&streams[thread], part, parts), version)
         });
-        let sum = counts.into_iter().try_fold(Counts::default(), |sum, counts| Some(sum + counts?));
+        let sum = counts
+            .into_iter()
+            .try_fold(Counts::default(), |sum, counts| Some(sum + counts?));
         sum.ok_or_else(|| "does not count".to_owned())
     }
 }
@@ -173,4 +176,67 @@ fn load_share<S: Digest, E: Engine<S>>(
         durations,
         wrong: 0,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Forgets every tenth key.
+    struct Forgetful;
+
+    impl Engine<u64> for Forgetful {
+        type Key = u64;
+        type Lane<'e> = Forgetful;
+
+        fn key(source: u64) -> Result<u64, &'static str> {
+            Ok(source)
+        }
+
+        fn lanes(&mut self, threads: usize, _: usize) -> Vec<Forgetful> {
+            (0..threads).map(|_| Forgetful).collect()
+        }
+    }
+
+    impl Lane for Forgetful {
+        type Key = u64;
+
+        fn run(
+            &mut self,
+            tasks: &[Task<u64>],
+            version: u16,
+            _: &mut Durations,
+        ) -> Result<u64, String> {
+            let answer = |task: &Task<u64>| (task.key % 10 > 0).then(|| task.value(version));
+            Ok(tasks
+                .iter()
+                .filter(|task| !task.is_answered_by(answer(task)))
+                .count() as u64)
+        }
+    }
+
+    #[test]
+    fn wrong_answers_fail_the_slice() {
+        let mut runner = EngineRunner::new(Forgetful, (0..1000).collect());
+        runner.load(1000, 1, 1).unwrap();
+        let good: Vec<Op> = (0..1000).filter(|i| i % 10 > 0).map(Op::Read).collect();
+        runner.prepare(&[good.clone(), good], 1).unwrap();
+        assert!(runner.slice(0, 1, 1).unwrap().rate_mops > 0.0);
+        runner
+            .prepare(&[(0..100).map(Op::Read).collect()], 1)
+            .unwrap();
+        let error = runner.slice(1, 2, 1).unwrap_err();
+        assert_eq!(error, "5 of 50 operations had a wrong answer");
+        assert!(runner.count(0, 1, 1).is_err());
+    }
+
+    #[test]
+    fn parts_cover_everything_once() {
+        let tasks: Vec<u32> = (0..103).collect();
+        let parts: Vec<u32> = (0..7)
+            .flat_map(|part| share(&tasks, part, 7))
+            .copied()
+            .collect();
+        assert_eq!(parts, tasks);
+    }
 }

@@ -10,8 +10,8 @@ use crate::workload::{KeySpec, Mix};
 /// As [`Plan::new`], where memory is very short.
 pub fn default_suite() -> Result<Plan, LabError> {
     let sets = [
-        (KeySpec::Sparse, 1_000_000),
-        (KeySpec::Dense, 1_000_000),
+        (KeySpec::Sparse, 2_000_000),
+        (KeySpec::Dense, 2_000_000),
         (KeySpec::Words, 400_000),
         (KeySpec::Ipv4, 139_614),
     ];

@@ -75,7 +75,7 @@ pub(super) struct Sweep {
 /// One plot for each number (threads, batch, count) and each group of tables in which nothing
 /// else varies.
 pub(super) fn sweeps(results: &[TableResult]) -> Vec<Sweep> {
-    let axes: [(&str, fn(&mut Setting) -> &mut usize); 3] = [
+    let axes: [(&str, Axis); 3] = [
         ("threads", |setting| &mut setting.threads),
         ("operations in a batch", |setting| &mut setting.batch),
         ("number of keys", |setting| &mut setting.count),
@@ -109,6 +109,9 @@ pub(super) fn sweeps(results: &[TableResult]) -> Vec<Sweep> {
     }
     sweeps
 }
+
+/// Where a setting holds the number that varies.
+type Axis = fn(&mut Setting) -> &mut usize;
 
 /// Points of each peer.
 type Lines = BTreeMap<&'static str, Vec<(usize, f64)>>;

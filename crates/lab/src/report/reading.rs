@@ -74,7 +74,10 @@ fn about_peers(peers: &[&Bar<'_>], what: &str) -> String {
     match peers {
         [first, .., last] => {
             let ratio = ratio(first.rate_mops() / last.rate_mops());
-            format!("{} does {ratio} the {what} of {}.", first.name, last.name)
+            format!(
+                "{} answers {ratio} the {what} of {}.",
+                first.name, last.name
+            )
         }
         _ => String::new(),
     }
@@ -83,9 +86,9 @@ fn about_peers(peers: &[&Bar<'_>], what: &str) -> String {
 fn compared(ours: &Bar<'_>, other: &Bar<'_>, what: &str) -> String {
     let factor = ours.rate_mops() / other.rate_mops();
     if (1.0 / EQUAL_WITHIN..EQUAL_WITHIN).contains(&factor) {
-        return format!("does about as many {what} as {}", other.name);
+        return format!("answers about as many {what} as {}", other.name);
     }
-    format!("does {} {}'s {what}", ratio(factor), other.name)
+    format!("answers {} {}'s {what}", ratio(factor), other.name)
 }
 
 fn is_ours(bar: &Bar<'_>) -> bool {
@@ -120,15 +123,15 @@ mod tests {
     fn ratios_are_told_in_a_sentence() {
         assert_eq!(
             reading(&result(Mix::YcsbC, [18.2, 2.0, 6.0, 91.0])),
-            "Nearfield does 9.1x congee's gets, 20 % of the machine's limit."
+            "Nearfield answers 9.1x congee's gets, 20 % of the machine's limit."
         );
         assert!(
             reading(&result(Mix::YcsbE, [2.0, 2.0, 6.0, 91.0]))
-                .starts_with("Nearfield does about as many scans as congee,")
+                .starts_with("Nearfield answers about as many scans as congee,")
         );
         assert!(
             reading(&result(Mix::YcsbA, [1.0, 2.0, 6.0, 91.0]))
-                .starts_with("Nearfield does 0.50x congee's operations,")
+                .starts_with("Nearfield answers 0.50x congee's operations,")
         );
     }
 
@@ -136,7 +139,7 @@ mod tests {
     fn without_nearfield_the_extremes_are_compared() {
         let mut result = result(Mix::YcsbC, [1.0, 2.0, 6.0, 91.0]);
         result.measured.remove(0);
-        assert_eq!(reading(&result), "dashmap does 3.0x the gets of congee.");
+        assert_eq!(reading(&result), "dashmap answers 3.0x the gets of congee.");
         result.measured.clear();
         assert_eq!(reading(&result), "");
     }

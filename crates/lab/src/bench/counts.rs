@@ -1,0 +1,65 @@
+//! What operations take, counted by the map instead of timed.
+
+use serde::{Deserialize, Serialize};
+
+/// What a part of the operations took, counted by the map itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Operations that were carried out.
+    pub operations: u64,
+    /// Decisions for a child at an inner node.
+    pub partial_key_matches: u64,
+    /// Cache lines of nodes and leaves read, wherever they were.
+    pub cache_lines: u64,
+    /// Leaves compared with a key.
+    pub leaves: u64,
+    /// Locks acquired.
+    pub lock_acquisitions: u64,
+    /// Unsuccessful attempts to acquire a lock.
+    pub lock_waits: u64,
+    /// Walks begun anew because another thread had changed the tree.
+    pub restarts: u64,
+    /// Operations served by the visit of another operation on the same key.
+    pub duplicates_merged: u64,
+    /// Shortcuts found and valid.
+    pub shortcut_hits: u64,
+    /// Shortcuts not found, or no longer valid.
+    pub shortcut_misses: u64,
+}
+
+impl Counts {
+    /// The counts with the names that reports use, operations left out.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, u64); 9] {
+        [
+            ("partial_key_matches", self.partial_key_matches),
+            ("cache_lines", self.cache_lines),
+            ("leaves", self.leaves),
+            ("lock_acquisitions", self.lock_acquisitions),
+            ("lock_waits", self.lock_waits),
+            ("restarts", self.restarts),
+            ("duplicates_merged", self.duplicates_merged),
+            ("shortcut_hits", self.shortcut_hits),
+            ("shortcut_misses", self.shortcut_misses),
+        ]
+    }
+}
+
+impl std::ops::Add for Counts {
+    type Output = Counts;
+
+    fn add(self, other: Counts) -> Counts {
+        Counts {
+            operations: self.operations + other.operations,
+            partial_key_matches: self.partial_key_matches + other.partial_key_matches,
+            cache_lines: self.cache_lines + other.cache_lines,
+            leaves: self.leaves + other.leaves,
+            lock_acquisitions: self.lock_acquisitions + other.lock_acquisitions,
+            lock_waits: self.lock_waits + other.lock_waits,
+            restarts: self.restarts + other.restarts,
+            duplicates_merged: self.duplicates_merged + other.duplicates_merged,
+            shortcut_hits: self.shortcut_hits + other.shortcut_hits,
+            shortcut_misses: self.shortcut_misses + other.shortcut_misses,
+        }
+    }
+}

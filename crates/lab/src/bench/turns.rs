@@ -1,0 +1,180 @@
+//! Slices in turn: every contestant runs a part of the operations before any runs the next.
+
+use super::conductor::{Event, Observer};
+use super::contestant::Contestant;
+use super::field::{Seat, Stage, Starter, memory_estimate, out_of_turn};
+use super::result::{Failure, TableResult};
+use super::tally::Tally;
+use super::wire::{Answer, Order, pack, write_words};
+use crate::memory::{available_bytes, display_bytes};
+use crate::workload::{OpStream, Streams};
+
+/// Slices that count.
+const SLICES: usize = 5;
+/// What the operations are cut into: one part to warm up, the slices, and one to count.
+pub(super) const PARTS: usize = SLICES + 2;
+
+/// Measures contestants on the same operations.
+pub(super) struct Turns<'t> {
+    pub(super) starter: &'t Starter<'t>,
+    pub(super) streams: &'t Streams,
+}
+
+impl Turns<'_> {
+    /// Measures all contestants of a table: together where their maps fit in memory together,
+    /// else one after the other.
+    pub(super) fn measure(
+        &self,
+        stage: &mut Stage,
+        result: &mut TableResult,
+        observe: &mut Observer<'_>,
+    ) {
+        let available = available_bytes().unwrap_or(u64::MAX) / 10 * 9;
+        let contestants = result.table.contestants.clone();
+        let needs = contestants.iter().map(|&c| (c, self.need(c, stage)));
+        let (fitting, misfits): (Vec<_>, Vec<_>) = needs.partition(|need| need.1 <= available);
+        result
+            .failures
+            .extend(misfits.into_iter().map(|(contestant, need)| Failure {
+                contestant,
+                error: format!(
+                    "needs about {} of memory, {} are available",
+                    display_bytes(need),
+                    display_bytes(available)
+                ),
+            }));
+        let contestants: Vec<_> = fitting.iter().map(|need| need.0).collect();
+        if fitting.iter().map(|need| need.1).sum::<u64>() <= available {
+            return self.take_turns(&contestants, stage, result, observe);
+        }
+        let note = "not all contestants fit in memory at once: measured one after the other";
+        observe(Event::Note(note.to_owned()));
+        for contestant in contestants {
+            stage.seats.clear();
+            self.take_turns(&[contestant], stage, result, observe);
+        }
+    }
+
+    /// Memory that a contestant is going to take beyond what it has.
+    fn need(&self, contestant: Contestant, stage: &Stage) -> u64 {
+        let operations = self.streams.threads().iter().map(OpStream::len).sum();
+        match stage.seat(contestant, self.streams.loaded()) {
+            Some(_) => memory_estimate(contestant, 0, 0, operations),
+            None => {
+                let keys = &stage.keys;
+                memory_estimate(contestant, keys.len(), keys.key_bytes(), operations)
+            }
+        }
+    }
+
+    /// Seats the contestants that are not seated yet, and has all run slices in turn.
+    fn take_turns(
+        &self,
+        contestants: &[Contestant],
+        stage: &mut Stage,
+        result: &mut TableResult,
+        observe: &mut Observer<'_>,
+    ) {
+        observe(Event::Step(format!(
+            "loading {} keys",
+            self.streams.loaded()
+        )));
+        let mut tallies = self.seat(contestants, stage);
+        for tally in &mut tallies {
+            tally.on_seat(&mut stage.seats, |seat, tally| {
+                tally.memory = Some((seat.memory, seat.loaded));
+                self.give_streams(seat, result.table.batch)
+            });
+        }
+        let total = (SLICES + 1) * tallies.len();
+        for part in 0..=SLICES {
+            for (done, tally) in (part * tallies.len()..).zip(&mut tallies) {
+                observe(Event::Slice(done, total));
+                if self.starter.interrupt.is_raised() {
+                    return;
+                }
+                tally.on_seat(&mut stage.seats, |seat, tally| run_slice(seat, part, tally));
+            }
+        }
+        if result.table.counters {
+            for tally in tallies
+                .iter_mut()
+                .filter(|tally| tally.contestant.is_ours())
+            {
+                tally.on_seat(&mut stage.seats, count_slice);
+            }
+        }
+        tallies.into_iter().for_each(|tally| tally.close(result));
+    }
+
+    /// Starts and loads the contestants that are not seated yet.
+    fn seat(&self, contestants: &[Contestant], stage: &mut Stage) -> Vec<Tally> {
+        let loaded = self.streams.loaded();
+        stage.seats.retain(|seat| seat.loaded == loaded);
+        let missing = contestants
+            .iter()
+            .copied()
+            .filter(|&c| stage.seat(c, loaded).is_none());
+        let missing: Vec<_> = missing.collect();
+        let mut tallies: Vec<Tally> = contestants.iter().map(|&c| Tally::of(c)).collect();
+        for (contestant, seat) in self.starter.seat_all(&missing, &stage.keys, loaded) {
+            match seat {
+                Ok(seat) => stage.seats.push(seat),
+                Err(error) => {
+                    let mut tallies = tallies.iter_mut();
+                    if let Some(tally) = tallies.find(|tally| tally.contestant == contestant) {
+                        tally.failure = Some(error);
+                    }
+                }
+            }
+        }
+        tallies
+    }
+
+    fn give_streams(&self, seat: &mut Seat, batch: usize) -> Result<(), String> {
+        let streams = self.streams.threads();
+        let lengths = streams.iter().map(OpStream::len).collect();
+        seat.process
+            .tell(&Order::Streams { lengths, batch }, |target| {
+                streams
+                    .iter()
+                    .try_for_each(|stream| write_words(target, stream.iter().map(pack)))
+            })?;
+        match seat.process.hear()? {
+            Answer::Ready => Ok(()),
+            answer => Err(out_of_turn(&answer)),
+        }
+    }
+}
+
+fn run_slice(seat: &mut Seat, part: usize, tally: &mut Tally) -> Result<(), String> {
+    let order = Order::Slice {
+        part,
+        parts: PARTS,
+        version: part as u16,
+    };
+    match seat.process.ask(&order)? {
+        Answer::Sliced { slice } if part > 0 => {
+            tally.rates.push(slice.rate_mops);
+            tally.latency = slice.latency;
+            Ok(())
+        }
+        Answer::Sliced { .. } => Ok(()),
+        answer => Err(out_of_turn(&answer)),
+    }
+}
+
+fn count_slice(seat: &mut Seat, tally: &mut Tally) -> Result<(), String> {
+    let part = PARTS - 1;
+    match seat.process.ask(&Order::Count {
+        part,
+        parts: PARTS,
+        version: part as u16,
+    })? {
+        Answer::Counted { counts } => {
+            tally.counts = Some(counts);
+            Ok(())
+        }
+        answer => Err(out_of_turn(&answer)),
+    }
+}
