@@ -1,5 +1,6 @@
 //! Threads at work on one tree: what they meet can be ordered, scans are complete, and, under
 //! AddressSanitizer, nothing is used after it was freed.
+#![cfg(not(loom))]
 
 use nearfield_core::{Bytes, OrderedIndex, Words};
 use nearfield_radix::{EngineOptions, Radix, RadixForm};

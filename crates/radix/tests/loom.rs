@@ -1,0 +1,451 @@
+//! The version lock, and the protocol that the tree builds on it, in every interleaving that the
+//! memory model allows, as far as three preemptions reach.
+//!
+//! The first half checks the lock itself. The second half models the tree: a parent whose slot
+//! names a child, readers that walk from one to the other, a writer that replaces the child, and
+//! memory that is used again once no reader can hold it. Each model has a canary, the same with a
+//! step left out, that must be caught.
+//!
+//! ```console
+//! $ RUSTFLAGS="--cfg loom" cargo test -p nearfield-radix --release --test loom
+//! ```
+#![cfg(loom)]
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use loom::thread;
+use nearfield_radix::lock::{Held, Obsolete, TryLock, VersionLock};
+
+/// Runs a scenario in all interleavings with up to three preemptions, or as many as
+/// `LOOM_MAX_PREEMPTIONS` says. No more than one thread of a scenario may wait at a time: two
+/// would let each other go first for ever, which is an interleaving, too.
+fn check(scenario: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.check(scenario);
+}
+
+/// What a lock guards: two fields that a writer always sets to the same number.
+struct Node {
+    lock: VersionLock,
+    left: AtomicU32,
+    right: AtomicU32,
+}
+
+impl Node {
+    fn new(number: u32) -> Self {
+        Node {
+            lock: VersionLock::new(),
+            left: AtomicU32::new(number),
+            right: AtomicU32::new(number),
+        }
+    }
+
+    fn set(&self, number: u32) {
+        self.left.store(number, Ordering::Relaxed);
+        self.right.store(number, Ordering::Relaxed);
+    }
+
+    fn load(&self) -> (u32, u32) {
+        let left = self.left.load(Ordering::Relaxed);
+        (left, self.right.load(Ordering::Relaxed))
+    }
+
+    /// One attempt to read both fields; `None` if a writer was in the way.
+    fn try_read(&self) -> Option<(u32, u32)> {
+        let version = self.lock.read();
+        let fields = self.load();
+        self.lock.validate(version).then_some(fields)
+    }
+
+    fn read(&self) -> u32 {
+        loop {
+            if let Some((left, right)) = self.try_read() {
+                assert_eq!(left, right, "a torn pair was validated");
+                return left;
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+// The lock.
+
+#[test]
+fn readers_never_validate_a_torn_pair() {
+    check(|| {
+        let node = Arc::new(Node::new(0));
+        let writer = {
+            let node = Arc::clone(&node);
+            thread::spawn(move || {
+                for number in 1..=2 {
+                    let held = Held::lock(&node.lock).expect("nobody unlinks the node").0;
+                    node.set(number);
+                    drop(held);
+                }
+            })
+        };
+        for _ in 0..2 {
+            if let Some((left, right)) = node.try_read() {
+                assert_eq!(left, right, "a torn pair was validated");
+            }
+        }
+        writer.join().expect("writer");
+        assert_eq!(
+            node.read(),
+            2,
+            "a reader after the writer sees its last write"
+        );
+    });
+}
+
+#[test]
+fn a_later_read_is_never_older() {
+    check(|| {
+        let node = Arc::new(Node::new(0));
+        let writer = {
+            let node = Arc::clone(&node);
+            thread::spawn(move || {
+                let _held = Held::lock(&node.lock).expect("nobody unlinks the node");
+                node.set(1);
+            })
+        };
+        let first = node.read();
+        assert!(first <= node.read());
+        writer.join().expect("writer");
+    });
+}
+
+#[test]
+fn writers_exclude_each_other() {
+    check(|| {
+        let node = Arc::new(Node::new(0));
+        let add = |node: &Node| {
+            let (left, right) = node.load();
+            assert_eq!(left, right, "another writer is at work");
+            node.set(left + 1);
+        };
+        let waiting = {
+            let node = Arc::clone(&node);
+            thread::spawn(move || {
+                let _held = Held::lock(&node.lock).expect("nobody unlinks the node");
+                add(&node);
+            })
+        };
+        let trying = {
+            let node = Arc::clone(&node);
+            thread::spawn(move || {
+                let held = Held::try_lock(&node.lock);
+                held.map(|_held| add(&node)).is_some()
+            })
+        };
+        let held = Held::try_lock(&node.lock);
+        let added = held.map(|_held| add(&node)).is_some();
+        waiting.join().expect("writer");
+        let also_added = trying.join().expect("writer");
+        let expected = 1 + u32::from(added) + u32::from(also_added);
+        assert_eq!(node.load(), (expected, expected), "a write was lost");
+    });
+}
+
+#[test]
+fn an_obsolete_node_refuses_writers() {
+    check(|| {
+        let node = Arc::new(Node::new(0));
+        let writer = {
+            let node = Arc::clone(&node);
+            thread::spawn(move || match Held::lock(&node.lock) {
+                Ok(_held) => {
+                    assert_eq!(node.load(), (0, 0), "locked after it was unlinked");
+                    node.set(1);
+                }
+                Err(Obsolete) => assert_eq!(node.read(), 7),
+            })
+        };
+        let held = Held::lock(&node.lock).expect("only this thread unlinks").0;
+        node.set(7);
+        held.unlock_obsolete();
+        writer.join().expect("writer");
+        assert_eq!(node.lock.try_lock(), TryLock::Obsolete);
+        assert_eq!(node.read(), 7, "a writer was let in");
+        node.lock.revive();
+        assert_eq!(node.lock.try_lock(), TryLock::Locked);
+    });
+}
+
+#[test]
+fn an_obsolete_node_shows_its_last_state() {
+    check(|| {
+        let node = Arc::new(Node::new(0));
+        let unlinker = {
+            let node = Arc::clone(&node);
+            thread::spawn(move || {
+                let held = Held::lock(&node.lock).expect("only this thread unlinks").0;
+                node.set(7);
+                held.unlock_obsolete();
+            })
+        };
+        let first = node.read();
+        assert!(first == 0 || first == 7);
+        unlinker.join().expect("unlinker");
+        assert_eq!(node.try_read(), Some((7, 7)), "a reader need not restart");
+    });
+}
+
+/// An attempt to lock that fails once made a `Held` all the same, whose end unlocked the lock that
+/// somebody else held.
+#[test]
+fn an_attempt_that_fails_leaves_the_lock_alone() {
+    check(|| {
+        let lock = VersionLock::new();
+        let held = Held::try_lock(&lock).expect("free");
+        assert!(Held::try_lock(&lock).is_none());
+        assert_eq!(
+            lock.try_lock(),
+            TryLock::Busy,
+            "unlocked by whoever failed to lock it"
+        );
+        held.unlock_obsolete();
+        assert!(Held::try_lock(&lock).is_none());
+        assert_eq!(lock.try_lock(), TryLock::Obsolete);
+    });
+}
+
+#[test]
+fn a_held_lock_that_is_dropped_counts_as_a_change() {
+    check(|| {
+        let lock = VersionLock::new();
+        let before = lock.read();
+        drop(Held::try_lock(&lock).expect("free"));
+        assert!(!lock.validate(before));
+
+        let before = lock.read();
+        let held = Held::try_lock(&lock).expect("free");
+        assert!(!lock.validate(before), "a reader sees the lock");
+        assert!(Held::try_lock(&lock).is_none());
+        held.unlock_unchanged();
+        assert!(
+            lock.validate(before),
+            "nothing that readers combine has changed"
+        );
+
+        lock.revive();
+        assert!(
+            !lock.validate(before),
+            "a node used again has another version"
+        );
+    });
+}
+
+#[test]
+#[should_panic(expected = "a torn pair was validated")]
+fn canary_a_write_after_the_unlock_is_caught() {
+    check(|| {
+        let node = Arc::new(Node::new(0));
+        let writer = {
+            let node = Arc::clone(&node);
+            thread::spawn(move || {
+                drop(Held::lock(&node.lock));
+                node.set(1);
+            })
+        };
+        node.read();
+        writer.join().expect("writer");
+    });
+}
+
+#[test]
+#[should_panic(expected = "a torn pair was read")]
+fn canary_a_reader_that_does_not_validate_is_caught() {
+    check(|| {
+        let node = Arc::new(Node::new(0));
+        let writer = {
+            let node = Arc::clone(&node);
+            thread::spawn(move || {
+                let _held = Held::lock(&node.lock);
+                node.set(1);
+            })
+        };
+        let _ = node.lock.read();
+        let (left, right) = node.load();
+        assert_eq!(left, right, "a torn pair was read");
+        writer.join().expect("writer");
+    });
+}
+
+// The tree: a parent with one slot, and places for two children.
+
+struct Tree {
+    lock: VersionLock,
+    slot: AtomicUsize,
+    nodes: [Node; 2],
+    /// How many readers are pinned.
+    pins: AtomicUsize,
+}
+
+/// What a faulty tree leaves out.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    /// The writer of a child does not look whether the child was unlinked.
+    IgnoresObsolete,
+    /// Memory is used again while readers may hold it.
+    ReusesAtOnce,
+}
+
+impl Tree {
+    fn new() -> Self {
+        Tree {
+            lock: VersionLock::new(),
+            slot: AtomicUsize::new(0),
+            nodes: [Node::new(1), Node::new(0)],
+            pins: AtomicUsize::new(0),
+        }
+    }
+
+    fn child(&self) -> usize {
+        loop {
+            let version = self.lock.read();
+            let child = self.slot.load(Ordering::Acquire);
+            if self.lock.validate(version) {
+                return child;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// Walks to the child and reads it, as look-ups do: no way back to the parent.
+    fn read(&self) -> u32 {
+        self.nodes[self.child()].read()
+    }
+
+    /// Adds to the child in place, as inserts into a node do.
+    fn add(&self, number: u32, fault: Fault) {
+        loop {
+            let child = &self.nodes[self.child()];
+            match Held::lock(&child.lock) {
+                Ok(_held) => return child.set(child.load().0 + number),
+                Err(Obsolete) if fault == Fault::IgnoresObsolete => {
+                    return child.set(child.load().0 + number);
+                }
+                Err(Obsolete) => thread::yield_now(),
+            }
+        }
+    }
+
+    /// Replaces the child by a copy in the other place, as growing does: the child's lock first,
+    /// so that the parent's is only tried. Answers the place of the old child.
+    fn replace(&self) -> usize {
+        loop {
+            let place = self.child();
+            let old = &self.nodes[place];
+            let held = Held::lock(&old.lock).expect("only this thread replaces").0;
+            let Some(held_above) = Held::try_lock(&self.lock) else {
+                held.unlock_unchanged();
+                thread::yield_now();
+                continue;
+            };
+            let new = 1 - place;
+            self.nodes[new].lock.revive();
+            self.nodes[new].set(old.load().0);
+            self.slot.store(new, Ordering::Release);
+            drop(held_above);
+            held.unlock_obsolete();
+            return place;
+        }
+    }
+
+    /// Waits until no reader can hold what was unlinked before. This is what crossbeam-epoch
+    /// promises: a guard that was pinned before the call keeps it from returning, and one that is
+    /// pinned after it sees what was written before it.
+    fn wait_for_readers(&self) {
+        while self.pins.fetch_add(0, Ordering::AcqRel) > 0 {
+            thread::yield_now();
+        }
+    }
+
+    fn pinned<R>(&self, body: impl FnOnce(&Self) -> R) -> R {
+        self.pins.fetch_add(1, Ordering::AcqRel);
+        let result = body(self);
+        self.pins.fetch_sub(1, Ordering::Release);
+        result
+    }
+}
+
+#[test]
+fn a_walk_sees_the_child_before_or_after_it_is_replaced() {
+    check(|| {
+        let tree = Arc::new(Tree::new());
+        let writer = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                tree.replace();
+                tree.add(1, Fault::None);
+            })
+        };
+        let first = tree.read();
+        let second = tree.read();
+        assert!(first == 1 || first == 2, "{first} was never there");
+        assert!(first <= second && second <= 2, "{second} after {first}");
+        writer.join().expect("writer");
+        assert_eq!(tree.read(), 2);
+    });
+}
+
+fn writes_survive_a_replacement(fault: Fault) {
+    check(move || {
+        let tree = Arc::new(Tree::new());
+        let writer = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || tree.add(10, fault))
+        };
+        tree.replace();
+        writer.join().expect("writer");
+        assert_eq!(tree.read(), 11, "a write was lost");
+    });
+}
+
+#[test]
+fn no_write_is_lost_to_a_replacement() {
+    writes_survive_a_replacement(Fault::None);
+}
+
+#[test]
+#[should_panic(expected = "a write was lost")]
+fn canary_a_write_to_an_obsolete_node_is_caught() {
+    writes_survive_a_replacement(Fault::IgnoresObsolete);
+}
+
+/// The place of the old child serves another node afterwards, with other fields. A reader that
+/// came there by the old slot must be gone by then: the new version would not tell it.
+fn memory_is_used_again(fault: Fault) {
+    check(move || {
+        let tree = Arc::new(Tree::new());
+        let reader = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || {
+                let number = tree.pinned(Tree::read);
+                assert_eq!(number, 1, "a node was read that is not in the tree");
+            })
+        };
+        let retired = tree.replace();
+        if fault != Fault::ReusesAtOnce {
+            tree.wait_for_readers();
+        }
+        let elsewhere = &tree.nodes[retired];
+        elsewhere.lock.revive();
+        elsewhere.set(99);
+        reader.join().expect("reader");
+    });
+}
+
+#[test]
+fn memory_is_used_again_when_no_reader_is_left() {
+    memory_is_used_again(Fault::None);
+}
+
+#[test]
+#[should_panic(expected = "a node was read that is not in the tree")]
+fn canary_memory_that_is_used_again_at_once_is_caught() {
+    memory_is_used_again(Fault::ReusesAtOnce);
+}
