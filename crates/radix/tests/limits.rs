@@ -1,0 +1,401 @@
+//! Bad input and too little memory: what is refused is refused with its reason and changes
+//! nothing, and the index goes on.
+#![cfg(not(loom))]
+
+use nearfield_core::{Batch, Bytes, Error, Form, MAX_KEY_BYTES, OrderedIndex, Outcome, Words};
+use nearfield_radix::{EngineOptions, Radix, RadixForm};
+use std::collections::BTreeMap;
+
+const MIB: usize = 1 << 20;
+
+/// Lets epochs pass until `done` holds, so that retired memory can be used again. Other tests of
+/// the process may be pinned for a while.
+fn wait_until(mut done: impl FnMut() -> bool) -> bool {
+    for _ in 0..100_000 {
+        crossbeam_epoch::pin().flush();
+        if done() {
+            return true;
+        }
+        std::thread::yield_now();
+    }
+    false
+}
+
+fn limited<F: RadixForm>() -> Radix<F> {
+    Radix::with_memory_limit(2 * MIB).expect("an empty index fits into 2 MiB")
+}
+
+#[test]
+fn a_key_of_64_kib_is_taken_and_a_longer_one_refused() {
+    let index = Radix::<Bytes>::new().expect("address space");
+    let (fits, long) = (vec![b'k'; MAX_KEY_BYTES], vec![b'k'; MAX_KEY_BYTES + 1]);
+    // A key that ends where the longest has its last byte makes the deepest node that there can be.
+    let short = &fits[..MAX_KEY_BYTES - 1];
+    assert_eq!(index.insert(&fits, b"1"), Ok(None));
+    assert_eq!(index.insert(short, b"0"), Ok(None));
+    index.check_invariants();
+    assert_eq!(index.get(&fits), Ok(Some(b"1".to_vec())));
+    assert_eq!(index.get(short), Ok(Some(b"0".to_vec())));
+
+    let refused = Error::KeyTooLong {
+        start: Error::shorten(&long),
+        length: MAX_KEY_BYTES + 1,
+        limit: MAX_KEY_BYTES,
+    };
+    assert_eq!(index.get(&long), Err(refused.clone()));
+    assert_eq!(index.insert(&long, b"2"), Err(refused.clone()));
+    assert_eq!(index.update(&long, None, b"2"), Err(refused.clone()));
+    assert_eq!(index.remove(&long), Err(refused.clone()));
+    assert_eq!(index.get_ref(&long).map(|_| ()), Err(refused.clone()));
+
+    let mut batch = Batch::<Bytes>::new();
+    let before = batch.get(&fits);
+    let refusals = [
+        batch.insert(&long, b"2"),
+        batch.get(&long),
+        batch.update(&long, None, b"2"),
+        batch.remove(&long),
+        batch.successor(&long),
+    ];
+    let inserted = batch.insert(&fits, b"3");
+    let after = batch.get(&fits);
+    index
+        .execute(&mut batch)
+        .expect("the batch as such is good");
+    assert_eq!(batch.outcome(before), Outcome::Value(Some(&b"1"[..])));
+    for position in refusals {
+        assert_eq!(batch.outcome(position), Outcome::Failed(refused.clone()));
+    }
+    assert_eq!(batch.outcome(inserted), Outcome::Value(Some(&b"1"[..])));
+    assert_eq!(batch.outcome(after), Outcome::Value(Some(&b"3"[..])));
+    assert_eq!(index.len(), 2);
+    index.check_invariants();
+    assert_eq!(index.remove(&fits), Ok(Some(b"3".to_vec())));
+    assert_eq!(index.remove(short), Ok(Some(b"0".to_vec())));
+    index.check_invariants();
+}
+
+#[test]
+fn an_empty_batch_is_executed() {
+    let index = Radix::<Bytes>::new().expect("address space");
+    let mut batch = Batch::new();
+    assert_eq!(index.execute(&mut batch), Ok(()));
+    assert!(batch.is_empty() && index.is_empty());
+}
+
+#[test]
+fn a_batch_that_is_too_large_is_refused_as_a_whole() {
+    const LIMIT: usize = 1 << 24;
+    let index = Radix::<Words>::new().expect("address space");
+    let mut batch = Batch::with_capacity(LIMIT + 1);
+    for _ in 0..=LIMIT {
+        batch.insert(7, 7);
+    }
+    let error = Error::BatchTooLarge {
+        size: LIMIT + 1,
+        unit: "operations",
+        limit: LIMIT,
+    };
+    assert_eq!(index.execute(&mut batch), Err(error));
+    assert_eq!(batch.outcome(0), Outcome::Pending);
+    assert!(index.is_empty(), "a part of the batch was executed");
+}
+
+/// Form-specific entries: the i-th key, spread over the key space, and a value that tells i.
+trait Numbered: RadixForm {
+    fn numbered(i: u64) -> (Self::OwnedKey, Self::OwnedValue);
+}
+
+impl Numbered for Words {
+    fn numbered(i: u64) -> (u64, u64) {
+        // Runs of 100 keys under one prefix, so that nodes grow up to dense ones.
+        (
+            (i / 100).wrapping_mul(0x9e37_79b9_7f4a_7c15) << 8 | i % 100,
+            i,
+        )
+    }
+}
+
+impl Numbered for Bytes {
+    fn numbered(i: u64) -> (Vec<u8>, Vec<u8>) {
+        let key = i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        // Some values lie within the leaf region, some outside.
+        let length = if i.is_multiple_of(10) { 2000 } else { 20 };
+        (key.to_vec(), vec![i as u8; length])
+    }
+}
+
+type Model<F> = BTreeMap<<F as Form>::OwnedKey, <F as Form>::OwnedValue>;
+
+fn assert_holds<F: RadixForm>(index: &Radix<F>, model: &Model<F>) {
+    index.check_invariants();
+    assert_eq!(index.len(), model.len());
+    for (key, value) in model {
+        assert_eq!(index.get(F::key(key)).as_ref(), Ok(&Some(value.clone())));
+    }
+}
+
+/// Removes entries until half are left, and then inserts some that were refused.
+fn recovers<F: Numbered>(index: &Radix<F>, mut model: Model<F>, refused: u64) {
+    let keys: Vec<_> = model.keys().cloned().collect();
+    for key in keys.iter().step_by(2) {
+        assert_eq!(
+            index.remove(F::key(key)).expect("removes need no memory"),
+            model.remove(key)
+        );
+    }
+    assert_holds(index, &model);
+    for i in refused..refused + 20 {
+        let (key, value) = F::numbered(i);
+        let inserted = || index.insert(F::key(&key), F::value(&value)).is_ok();
+        assert!(wait_until(inserted), "no memory although half is free");
+        model.insert(key, value);
+    }
+    assert_holds(index, &model);
+    for key in model.keys() {
+        index.remove(F::key(key)).expect("removes need no memory");
+    }
+    assert_holds(index, &Model::<F>::new());
+}
+
+fn single_inserts_meet_the_limit<F: Numbered>() {
+    let index = limited::<F>();
+    let mut model = Model::<F>::new();
+    let mut failed = Vec::new();
+    for i in 0.. {
+        let (key, value) = F::numbered(i);
+        match index.insert(F::key(&key), F::value(&value)) {
+            Ok(before) => {
+                assert_eq!(before, None);
+                model.insert(key, value);
+            }
+            Err(Error::OutOfMemory { .. }) => failed.push(key),
+            Err(error) => panic!("{error}"),
+        }
+        if failed.len() == 50 {
+            break;
+        }
+    }
+    assert!(
+        model.len() > 1000,
+        "only {} entries fit into 2 MiB",
+        model.len()
+    );
+    assert!(index.memory().taken_bytes <= 2 * MIB);
+    assert_holds(&index, &model);
+    for key in &failed {
+        let held = model.get(key).cloned();
+        assert_eq!(index.get(F::key(key)), Ok(held));
+    }
+    recovers(&index, model, 1 << 30);
+}
+
+#[test]
+fn single_inserts_of_words_meet_the_limit() {
+    single_inserts_meet_the_limit::<Words>();
+}
+
+#[test]
+fn single_inserts_of_bytes_meet_the_limit() {
+    single_inserts_meet_the_limit::<Bytes>();
+}
+
+/// One operation on a key.
+#[derive(Clone, Debug)]
+enum Act<V> {
+    Get,
+    Insert(V),
+    Update(Option<V>, V),
+    Remove,
+}
+
+/// The operations on the i-th key: most of them depend on those before.
+fn acts<F: Numbered>(i: u64) -> Vec<Act<F::OwnedValue>> {
+    let (first, second) = (F::numbered(i).1, F::numbered(i + 7).1);
+    let mut acts = vec![
+        Act::Get,
+        Act::Insert(first.clone()),
+        Act::Get,
+        Act::Update(Some(first.clone()), second.clone()),
+        Act::Get,
+    ];
+    if i.is_multiple_of(3) {
+        acts.extend([Act::Remove, Act::Get, Act::Insert(second)]);
+    }
+    acts.push(Act::Update(None, first));
+    acts
+}
+
+fn add<F: Numbered>(batch: &mut Batch<F>, key: &F::OwnedKey, act: &Act<F::OwnedValue>) {
+    let key = F::key(key);
+    match act {
+        Act::Get => batch.get(key),
+        Act::Insert(value) => batch.insert(key, F::value(value)),
+        Act::Update(previous, value) => {
+            batch.update(key, previous.as_ref().map(F::value), F::value(value))
+        }
+        Act::Remove => batch.remove(key),
+    };
+}
+
+/// Does to the model what an operation that has not failed does; answers its outcome.
+fn apply<F: Numbered>(
+    model: &mut Model<F>,
+    key: F::OwnedKey,
+    act: Act<F::OwnedValue>,
+) -> (Option<bool>, Option<F::OwnedValue>) {
+    let before = model.get(&key).cloned();
+    let mut applied = None;
+    match act {
+        Act::Get => {}
+        Act::Insert(value) => drop(model.insert(key, value)),
+        Act::Remove => drop(model.remove(&key)),
+        Act::Update(previous, value) => {
+            applied = Some(before == previous);
+            if before == previous {
+                model.insert(key, value);
+            }
+        }
+    }
+    (applied, before)
+}
+
+/// Executes batches until memory has run out for many operations. Those that have not failed must
+/// have had the outcomes, and left the entries, that they have if the others are left out.
+fn batches_meet_the_limit<F: Numbered>(options: EngineOptions) {
+    let index = limited::<F>();
+    index.set_options(options);
+    let mut model = Model::<F>::new();
+    let mut batch = Batch::new();
+    let mut failed = 0;
+    let mut keys = 0..;
+    while failed < 2000 {
+        batch.clear();
+        let mut added = Vec::new();
+        for i in keys.by_ref().take(40) {
+            let key = F::numbered(i).0;
+            for act in acts::<F>(i) {
+                add(&mut batch, &key, &act);
+                added.push((key.clone(), act));
+            }
+        }
+        index
+            .execute(&mut batch)
+            .expect("the batch as such is good");
+        for (position, (key, act)) in added.into_iter().enumerate() {
+            let shown = format!("{key:?} {act:?}");
+            let outcome = match batch.outcome(position) {
+                Outcome::Failed(Error::OutOfMemory { .. }) => {
+                    failed += 1;
+                    continue;
+                }
+                Outcome::Updated { applied, before } => (Some(applied), before.map(F::own_value)),
+                Outcome::Value(before) => (None, before.map(F::own_value)),
+                outcome => panic!("{shown}: {outcome:?}"),
+            };
+            assert_eq!(outcome, apply::<F>(&mut model, key, act), "{shown}");
+        }
+        index.check_invariants();
+    }
+    assert!(
+        model.len() > 500,
+        "only {} entries fit into 2 MiB",
+        model.len()
+    );
+    assert_holds(&index, &model);
+    recovers(&index, model, 1 << 30);
+}
+
+#[test]
+fn batches_of_words_meet_the_limit() {
+    batches_meet_the_limit::<Words>(EngineOptions::default());
+    batches_meet_the_limit::<Words>(EngineOptions::operation_centric());
+    batches_meet_the_limit::<Words>(EngineOptions::data_centric(0));
+}
+
+#[test]
+fn batches_of_bytes_meet_the_limit() {
+    batches_meet_the_limit::<Bytes>(EngineOptions::default());
+    batches_meet_the_limit::<Bytes>(EngineOptions::operation_centric());
+    batches_meet_the_limit::<Bytes>(EngineOptions::data_centric(0));
+}
+
+/// Overwriting takes a new record before the old one is free: a failure must leave the old one.
+#[test]
+fn a_value_that_cannot_be_replaced_stays() {
+    let index = limited::<Bytes>();
+    index.insert(b"key", b"old").expect("insert");
+    let huge = vec![0; 4 * MIB];
+    for _ in 0..3 {
+        assert!(matches!(
+            index.insert(b"key", &huge),
+            Err(Error::OutOfMemory { .. })
+        ));
+        let update = index.update(b"key", Some(b"old"), &huge);
+        assert!(matches!(update, Err(Error::OutOfMemory { .. })));
+    }
+    assert_eq!(index.get(b"key"), Ok(Some(b"old".to_vec())));
+    assert_eq!(
+        index.update(b"key", Some(b"old"), b"new"),
+        Ok((true, Some(b"old".to_vec())))
+    );
+    index.check_invariants();
+}
+
+#[test]
+fn an_index_that_has_no_room_for_its_root_is_refused() {
+    assert!(matches!(
+        Radix::<Words>::with_memory_limit(0),
+        Err(Error::OutOfMemory { .. })
+    ));
+}
+
+/// Values about the greatest length within a record, and of several MiB.
+#[test]
+fn values_of_every_length_are_freed() {
+    let index = Radix::<Bytes>::new().expect("address space");
+    index.insert(b"neighbour", b"stays").expect("insert");
+    let former = index.memory().total_bytes();
+    let freed = || wait_until(|| index.memory().total_bytes() == former);
+    // A record is 8 bytes, 3 of the key and the value; 1 KiB of it lies inside.
+    let lengths = (1000..1030).chain([0, 1, 4096, 3 * MIB, 5 * MIB + 1]);
+    for length in lengths {
+        let value = |byte: u8| vec![byte; length];
+        assert_eq!(index.insert(b"key", &value(1)), Ok(None));
+        assert_eq!(index.insert(b"key", &value(2)), Ok(Some(value(1))));
+        assert_eq!(index.get(b"key"), Ok(Some(value(2))));
+        index.check_invariants();
+        let held = index.memory().total_bytes() - former;
+        assert!(held >= length, "{held} bytes for a value of {length}");
+        assert_eq!(index.remove(b"key"), Ok(Some(value(2))));
+        assert!(
+            freed(),
+            "a value of {length} bytes leaves {:?}",
+            index.memory()
+        );
+    }
+    let taken = index.memory().taken_bytes;
+    assert!(
+        taken < MIB,
+        "{taken} bytes are kept after all large values are gone"
+    );
+    index.check_invariants();
+}
+
+/// Memory outside the regions counts towards the limit, and a value that is gone makes room.
+#[test]
+fn large_values_make_room_for_others() {
+    let index = limited::<Bytes>();
+    for round in 0..20u8 {
+        let value = vec![round; MIB + MIB / 2];
+        let inserted = || index.insert(b"key", &value) == Ok(None);
+        assert!(wait_until(inserted), "no room in round {round}");
+        assert!(matches!(
+            index.insert(b"other", &value),
+            Err(Error::OutOfMemory { .. })
+        ));
+        assert_eq!(index.remove(b"key"), Ok(Some(value)));
+    }
+    assert!(index.is_empty());
+    index.check_invariants();
+}
