@@ -314,7 +314,7 @@ impl<F: LeafForm> Tree<F> {
             Kind::Nothing => {}
             Kind::Leaf => prefetch(self.memory.leaf_address(node)),
             _ => {
-                let address = self.memory.node_address(node);
+                let address = self.memory.line(node);
                 prefetch(address);
                 if node.kind() != Kind::Node4 {
                     prefetch(address.wrapping_add(64));

@@ -7,8 +7,8 @@ pub fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: prefetching has no effect that a program could observe, at any address.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch(address.cast(), _MM_HINT_T0);
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch(address.cast(), _MM_HINT_T1);
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;

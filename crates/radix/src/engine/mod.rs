@@ -3,6 +3,7 @@
 
 mod combine;
 mod options;
+mod reads;
 pub(crate) mod ordered;
 mod traverse;
 mod trigger;
@@ -15,10 +16,14 @@ use crate::leaf::LeafForm;
 use crate::tree::Tree;
 use combine::Plan;
 use crossbeam_epoch::Guard;
-use nearfield_core::{Batch, Error, Input, Output};
+use nearfield_core::{Batch, Error, Input, Operation, Output};
+use reads::Reads;
 use std::ops::Range;
 use traverse::{Manner, Traversal};
 use trigger::Trigger;
+
+/// Paths are shared when there are no more keys than this for each visit.
+const KEYS_PER_SHARED_VISIT: usize = 64;
 
 /// Memory that one call of [`execute`] needs, for use again and again.
 #[derive(Debug, Default)]
@@ -38,11 +43,15 @@ pub fn execute<F: LeafForm>(
 ) -> Result<(), Error> {
     let (input, mut output) = batch.begin()?;
     let guard = crossbeam_epoch::pin();
-    let mut kinds = Kinds::default();
+    let mut kinds = Kinds {
+        gets_only: true,
+        ..Kinds::default()
+    };
     for operation in input.operations() {
         kinds.writes |= operation.is_write();
         kinds.ordered |= operation.is_ordered();
         kinds.points |= operation.point_key().is_some();
+        kinds.gets_only &= matches!(operation, Operation::Get { .. });
     }
     let mut engine = Engine {
         tree,
@@ -78,6 +87,7 @@ struct Kinds {
     points: bool,
     writes: bool,
     ordered: bool,
+    gets_only: bool,
 }
 
 /// One execution of a batch.
@@ -99,12 +109,36 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
                 Combine::Adaptive => combine::repeats_keys(&self.input),
                 Combine::Never => false,
             };
+        if !combine && kinds.gets_only && self.options.interleave {
+            return self.read_all(workspace);
+        }
         if combine {
             workspace.plan.combine(self.tree, &self.input, positions);
         } else {
             workspace.plan.take_in_order(&self.input);
         }
         self.visit_all(workspace);
+    }
+
+    /// Answers a batch of nothing but gets.
+    fn read_all(&mut self, workspace: &mut Workspace) {
+        let operations = self.input.operations().iter();
+        let keys: Vec<F::Key<'_>> = operations
+            .filter_map(|operation| Some(self.input.key(operation.point_key()?)))
+            .collect();
+        let mut reads = Reads {
+            tree: self.tree,
+            keys: &keys,
+            output: self.output,
+            guard: self.guard,
+            probe: self.probe,
+        };
+        let manner = Manner {
+            share_paths: false,
+            trigger_together: false,
+            keep_hot_close: self.options.keep_hot_close,
+        };
+        workspace.traversal.run(self.tree, &keys, &[], manner, &mut reads);
     }
 
     /// Makes the visits of the plan.
@@ -118,7 +152,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             .map(|visit| plan.key(&self.input, visit))
             .collect();
         let manner = Manner {
-            share_paths: plan.sorted && self.options.share_paths,
+            share_paths: plan.sorted && self.options.share_paths && self.shares_pay(plan),
             trigger_together: self.options.trigger_together,
             keep_hot_close: self.options.keep_hot_close,
         };
@@ -137,6 +171,13 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
         } else {
             trigger.visit_all_from_root();
         }
+    }
+
+    /// True if a batch is so large, compared with the tree, that neighbouring visits have more
+    /// than the uppermost nodes in common.
+    fn shares_pay(&self, plan: &Plan) -> bool {
+        self.options.combine == Combine::Always
+            || plan.visits.len() * KEYS_PER_SHARED_VISIT > self.tree.len()
     }
 
     /// Executes all operations, one after the other.

@@ -5,28 +5,58 @@
 //! makes each loop short and its branches predictable: which kind comes next is an index, not a
 //! branch. Each round lets some new walks in, so that a steady number is in flight.
 //!
-//! When visits are sorted, a walk stands for a *run* of neighbouring visits until their symbols
-//! differ, so that a shared path is walked once.
+//! When visits are sorted and paths are to be shared, walks begin as [runs](Run) of neighbouring
+//! visits, which walk together until their symbols differ.
 
 use super::combine::Visit;
 use crate::counters::Probe;
 use crate::leaf::LeafForm;
-use crate::node::{Inner, KINDS, Kind, Ref, Symbol};
+use crate::node::{END, Inner, KINDS, Kind, Ref, Sorted, Symbol};
 use crate::prefetch::{prefetch, prefetch_once};
 use crate::tree::Tree;
 
 /// Visits that are let in a round.
-const ADMITTED: usize = 64;
+const ADMITTED: usize = 32;
 
-/// A walk of one visit, or of a run of them.
+/// Walks in flight at most; a power of two.
+const CAPACITY: usize = 1024;
+
+/// The walk of one visit.
 #[derive(Clone, Copy, Debug)]
 pub struct Walk {
     /// What the walk has come to.
     pub node: Ref,
+    /// The number of the visit.
+    pub visit: u32,
     /// The inner node that led there.
     pub parent: Ref,
-    /// The depth of `parent` plus one.
-    pub depth: u32,
+    /// The depth of `parent` plus one; the highest bit tells whether the path has skipped bytes.
+    depth: u32,
+}
+
+const SKIPPED: u32 = 1 << 31;
+
+impl Walk {
+    /// The depth of the parent plus one, which is the depth of `node` unless bytes are skipped.
+    #[inline]
+    pub fn depth(&self) -> usize {
+        (self.depth & !SKIPPED) as usize
+    }
+
+    /// True if the path has skipped bytes.
+    #[inline]
+    pub fn skipped(&self) -> bool {
+        self.depth & SKIPPED != 0
+    }
+}
+
+/// A walk of several visits that are neighbours.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// The inner or dense node that the walk has come to.
+    pub node: Ref,
+    /// The depth of the parent plus one.
+    depth: u32,
     /// True if the path has skipped bytes.
     pub skipped: bool,
     /// The first visit.
@@ -41,12 +71,11 @@ pub trait Arrivals {
     type Probe: Probe;
     /// The counters in use.
     fn probe(&mut self) -> &mut Self::Probe;
-    /// A single visit has come to a leaf, a dense node or nothing (`walk.node`), below
-    /// `walk.parent`.
+    /// A visit has come to a leaf, a dense node or nothing (`walk.node`), below `walk.parent`.
     fn single(&mut self, walk: &Walk);
-    /// A run of visits has come to the node `walk.node`. Those end there for which `ends`, indexed
+    /// A run of visits has come to the node `run.node`. Those end there for which `ends`, indexed
     /// by visit, names the node; the others of the run are on their way elsewhere.
-    fn run(&mut self, walk: &Walk, ends: &[Ref]);
+    fn run(&mut self, run: &Run, ends: &[Ref]);
 }
 
 /// How walks are to be made.
@@ -60,102 +89,152 @@ pub struct Manner {
     pub keep_hot_close: bool,
 }
 
-/// The index of the queue of runs that have arrived.
-const RUNS: usize = KINDS;
+/// Walks that have come to nodes of one kind.
+#[derive(Debug)]
+struct Queue {
+    length: usize,
+    walks: Box<[Walk; CAPACITY]>,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        let walk = Walk {
+            node: Ref::NULL,
+            visit: 0,
+            parent: Ref::NULL,
+            depth: 0,
+        };
+        Queue {
+            length: 0,
+            walks: Box::new([walk; CAPACITY]),
+        }
+    }
+}
+
+impl Queue {
+    /// Adds a walk. There is room, as no more than `CAPACITY` walks are in flight.
+    #[inline]
+    fn push(&mut self, walk: Walk) {
+        self.walks[self.length % CAPACITY] = walk;
+        self.length += 1;
+    }
+}
+
+type Queues = Box<[Queue; KINDS]>;
 
 /// The queues, for use again and again.
 #[derive(Debug, Default)]
 pub struct Traversal {
-    queues: [Vec<Walk>; KINDS + 1],
-    next: [Vec<Walk>; KINDS + 1],
+    /// The queues of this round and, growing, of the next.
+    now: Queues,
+    next: Queues,
+    /// Runs to be stepped, and runs to be triggered.
+    runs: Vec<Run>,
+    next_runs: Vec<Run>,
+    arrived_runs: Vec<Run>,
+    next_arrived_runs: Vec<Run>,
     /// The node at which a visit ends together with others of its run.
     ends: Vec<Ref>,
-    /// Walks in the queues.
-    in_flight: usize,
 }
 
 impl Traversal {
     /// Walks all visits to their ends.
-    pub fn run<'k, F: LeafForm>(
+    pub fn run<F: LeafForm>(
         &mut self,
         tree: &Tree<F>,
-        keys: &[F::Key<'k>],
+        keys: &[F::Key<'_>],
         visits: &[Visit],
         manner: Manner,
         arrivals: &mut impl Arrivals,
     ) {
         self.ends.clear();
-        self.ends.resize(if manner.share_paths { visits.len() } else { 0 }, Ref::NULL);
+        if manner.share_paths {
+            self.ends.resize(keys.len(), Ref::NULL);
+        }
         let stepper = Stepper {
             tree,
             keys,
             visits,
             manner,
         };
-        let mut admitted = 0;
-        while admitted < visits.len() || self.in_flight > 0 {
-            let more = ADMITTED.min(visits.len() - admitted);
-            if more > 0 {
-                stepper.admit(self, admitted as u32, more as u32);
-                admitted += more;
-            }
-            self.round(&stepper, arrivals);
+        let (mut admitted, mut finished) = (0, 0);
+        while finished < keys.len() {
+            let more = ADMITTED
+                .min(keys.len() - admitted)
+                .min(CAPACITY - (admitted - finished));
+            stepper.admit(self, admitted as u32, more as u32, arrivals.probe());
+            admitted += more;
+            finished += self.round(&stepper, arrivals);
         }
     }
 
+    /// Takes all walks one step further; answers how many visits have ended.
     fn round<F: LeafForm>(
         &mut self,
         stepper: &Stepper<'_, '_, F>,
         arrivals: &mut impl Arrivals,
-    ) {
-        std::mem::swap(&mut self.queues, &mut self.next);
-        self.in_flight = 0;
-        for kind in [Kind::Node256, Kind::Skipping256, Kind::Node4, Kind::Node16, Kind::Node48] {
-            let queue = std::mem::take(&mut self.queues[kind as usize]);
-            match kind {
-                Kind::Node256 => {
-                    for walk in &queue {
-                        stepper.step_256(self, walk, arrivals.probe());
-                    }
-                }
-                Kind::Skipping256 => {
-                    for walk in &queue {
-                        stepper.step_skipping(self, walk);
-                    }
-                }
-                _ => {
-                    for walk in &queue {
-                        stepper.step_sorted(self, walk, arrivals.probe());
-                    }
-                }
-            }
-            self.give_back(kind as usize, queue);
+    ) -> usize {
+        let mut finished = 0;
+        std::mem::swap(&mut self.now, &mut self.next);
+        let next = &mut self.next;
+        let probe = arrivals.probe();
+        for walk in drain(&mut self.now[Kind::Node256 as usize]) {
+            stepper.step_256(next, walk, probe);
+        }
+        for walk in drain(&mut self.now[Kind::Skipping256 as usize]) {
+            stepper.step_skipping(next, walk);
+        }
+        for walk in drain(&mut self.now[Kind::Node4 as usize]) {
+            stepper.step_sorted(next, stepper.tree.memory.node4(walk.node), walk, probe);
+        }
+        for walk in drain(&mut self.now[Kind::Node16 as usize]) {
+            stepper.step_sorted(next, stepper.tree.memory.node16(walk.node), walk, probe);
+        }
+        for walk in drain(&mut self.now[Kind::Node48 as usize]) {
+            stepper.step_sorted(next, stepper.tree.memory.node48(walk.node), walk, probe);
         }
         for kind in [Kind::Leaf, Kind::Dense, Kind::Nothing] {
-            let queue = std::mem::take(&mut self.queues[kind as usize]);
-            for walk in &queue {
+            let walks = drain(&mut self.now[kind as usize]);
+            finished += walks.len();
+            for walk in walks {
                 arrivals.single(walk);
             }
-            self.give_back(kind as usize, queue);
         }
-        let queue = std::mem::take(&mut self.queues[RUNS]);
-        for walk in &queue {
-            arrivals.run(walk, &self.ends);
+        if stepper.manner.share_paths {
+            finished += self.round_of_runs(stepper, arrivals);
         }
-        self.give_back(RUNS, queue);
+        finished
     }
 
-    /// Keeps the memory of a queue that has been worked off.
-    fn give_back(&mut self, queue: usize, mut walks: Vec<Walk>) {
-        walks.clear();
-        self.queues[queue] = walks;
+    fn round_of_runs<F: LeafForm>(
+        &mut self,
+        stepper: &Stepper<'_, '_, F>,
+        arrivals: &mut impl Arrivals,
+    ) -> usize {
+        std::mem::swap(&mut self.runs, &mut self.next_runs);
+        std::mem::swap(&mut self.arrived_runs, &mut self.next_arrived_runs);
+        let runs = std::mem::take(&mut self.runs);
+        for run in &runs {
+            stepper.step_run(self, run, arrivals.probe());
+        }
+        self.runs = runs;
+        self.runs.clear();
+        let mut finished = 0;
+        for run in &self.arrived_runs {
+            let visits = &self.ends[run.first as usize..][..run.count as usize];
+            finished += visits.iter().filter(|end| **end == run.node).count();
+            arrivals.run(run, &self.ends);
+        }
+        self.arrived_runs.clear();
+        finished
     }
+}
 
-    #[inline]
-    fn push(&mut self, queue: usize, walk: Walk) {
-        self.next[queue].push(walk);
-        self.in_flight += 1;
-    }
+/// Empties a queue whose walks are about to be stepped.
+#[inline]
+fn drain(queue: &mut Queue) -> &[Walk] {
+    let length = std::mem::take(&mut queue.length);
+    &queue.walks[..length]
 }
 
 /// What all steps of a traversal have in common.
@@ -168,24 +247,53 @@ struct Stepper<'t, 'k, F: LeafForm> {
 
 impl<F: LeafForm> Stepper<'_, '_, F> {
     /// Lets visits in at the root, which is always in the cache.
-    fn admit(&self, queues: &mut Traversal, first: u32, count: u32) {
-        let (runs, count) = match self.manner.share_paths {
-            true => (1, count),
-            false => (count, 1),
-        };
-        for run in 0..runs {
-            queues.push(
-                Kind::Node256 as usize,
-                Walk {
-                    node: self.tree.root,
-                    parent: Ref::NULL,
-                    depth: 0,
-                    skipped: false,
-                    first: first + run,
-                    count,
-                },
-            );
+    fn admit(
+        &self,
+        traversal: &mut Traversal,
+        first: u32,
+        count: u32,
+        probe: &mut impl Probe,
+    ) {
+        if self.manner.share_paths && count > 1 {
+            traversal.next_runs.push(Run {
+                node: self.tree.root,
+                depth: 0,
+                skipped: false,
+                first,
+                count,
+            });
+            return;
         }
+        for visit in first..first + count {
+            self.admit_single(&mut traversal.next, visit, probe);
+        }
+    }
+
+    /// Takes a walk through the root and, if that is a node256 too, the node below, at once:
+    /// these 257 nodes at most stay in the cache.
+    #[inline]
+    fn admit_single(&self, next: &mut Queues, visit: u32, probe: &mut impl Probe) {
+        let memory = &self.tree.memory;
+        let mut walk = Walk {
+            node: self.tree.root,
+            visit,
+            parent: Ref::NULL,
+            depth: 0,
+        };
+        let symbol = self.symbol(visit, 0).unwrap_or_default();
+        if symbol < 256 {
+            let child = memory.node256(walk.node).find(symbol as u8);
+            if child.tag() == Kind::Node256 as usize {
+                probe.partial_key_match(1);
+                walk = Walk {
+                    node: child,
+                    parent: walk.node,
+                    depth: 1,
+                    ..walk
+                };
+            }
+        }
+        self.step_256(next, &walk, probe);
     }
 
     #[inline]
@@ -195,193 +303,193 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
 
     /// A step through a node256 whose depth is known.
     #[inline]
-    fn step_256(&self, queues: &mut Traversal, walk: &Walk, probe: &mut impl Probe) {
+    fn step_256(&self, next: &mut Queues, walk: &Walk, probe: &mut impl Probe) {
+        probe.partial_key_match(1);
         let node = self.tree.memory.node256(walk.node);
-        if walk.count == 1 {
-            probe.partial_key_match(1);
-            let child = match self.symbol(walk.first, walk.depth as usize) {
-                Some(symbol) if symbol < 256 => node.find(symbol as u8),
-                Some(_) => node.header().end(),
-                None => return self.push_outside(queues, walk),
-            };
-            self.push_child(queues, walk, walk.depth, child);
-        } else {
-            self.step_run(queues, walk, walk.depth as usize, Inner::Node256(node), probe);
-        }
+        let child = match self.symbol(walk.visit, walk.depth()) {
+            Some(symbol) if symbol < 256 => node.find(symbol as u8),
+            Some(_) => node.header().end(),
+            None => return Self::push_outside(next, walk.visit),
+        };
+        self.push(next, child, walk.visit, walk.node, walk.depth + 1);
     }
 
     /// Reads the depth of a node256 that is deeper than its parent told, and asks for the slot.
     #[inline]
-    fn step_skipping(&self, queues: &mut Traversal, walk: &Walk) {
+    fn step_skipping(&self, next: &mut Queues, walk: &Walk) {
         let depth = self.tree.memory.node256(walk.node).header().depth();
-        let walk = Walk {
-            depth: depth as u32,
-            skipped: true,
-            ..*walk
-        };
-        let line = self.line(walk.node, &walk);
-        self.prefetch(line, walk.count);
-        queues.push(Kind::Node256 as usize, walk);
+        let node = Ref::new(Kind::Node256, walk.node.index());
+        self.push(next, node, walk.visit, walk.parent, depth as u32 | SKIPPED);
     }
 
     /// A step through a small node.
     #[inline]
-    fn step_sorted(&self, queues: &mut Traversal, walk: &Walk, probe: &mut impl Probe) {
-        let node = self.tree.memory.inner(walk.node);
-        let depth = node.header().depth();
-        let walk = Walk {
-            skipped: walk.skipped | (depth > walk.depth as usize),
-            ..*walk
+    fn step_sorted<N: Sorted>(
+        &self,
+        next: &mut Queues,
+        node: &N,
+        walk: &Walk,
+        probe: &mut impl Probe,
+    ) {
+        probe.partial_key_match(1);
+        let header = node.header();
+        let depth = header.depth();
+        let skipped = match walk.skipped() || depth > walk.depth() {
+            true => SKIPPED,
+            false => 0,
         };
-        if walk.count == 1 {
-            probe.partial_key_match(1);
-            match self.symbol(walk.first, depth) {
-                Some(symbol) => {
-                    let child = self.tree.child(node, symbol);
-                    self.push_child(queues, &walk, depth as u32, child);
-                }
-                None => self.push_outside(queues, &walk),
+        let Some(symbol) = self.symbol(walk.visit, depth) else {
+            return Self::push_outside(next, walk.visit);
+        };
+        let child = loop {
+            let version = header.lock.read();
+            let child = match symbol {
+                END => header.end(),
+                byte => node.find(byte as u8),
+            };
+            if header.lock.validate(version) {
+                break child;
             }
+        };
+        self.push(next, child, walk.visit, walk.node, (depth as u32 + 1) | skipped);
+    }
+
+    /// Takes a single walk on to a child.
+    #[inline]
+    fn push(&self, next: &mut Queues, child: Ref, visit: u32, parent: Ref, depth: u32) {
+        let tag = child.tag();
+        let walk = Walk {
+            node: child,
+            visit,
+            parent,
+            depth,
+        };
+        self.prefetch(child, &walk);
+        next[tag].push(walk);
+    }
+
+    /// Asks for what the next step of a single walk reads first.
+    #[inline]
+    fn prefetch(&self, child: Ref, walk: &Walk) {
+        let line = self.tree.memory.line(child);
+        let line = self.tree.memory.line(child);
+        let tag = child.tag();
+        let is = |kind: Kind| usize::from(tag == kind as usize);
+        // By arithmetic, as a branch on the kind would often be mispredicted. The second line is
+        // mostly the first again, which costs next to nothing.
+        let symbol = usize::from(self.symbol(walk.visit, walk.depth()).unwrap_or_default());
+        let first = is(Kind::Node256) * (64 + 4 * symbol);
+        let mut second = first + is(Kind::Node16) * 64;
+        if F::DENSE {
+            let byte = F::word(self.keys[walk.visit as usize]) & 0xff;
+            second += is(Kind::Dense) * (64 + 8 * byte as usize);
+        }
+        if self.manner.keep_hot_close {
+            prefetch_once(line.wrapping_add(first));
+            prefetch_once(line.wrapping_add(second));
         } else {
-            self.step_run(queues, &walk, depth, node, probe);
+            prefetch(line.wrapping_add(first));
+            prefetch(line.wrapping_add(second));
         }
     }
 
+    /// Ends the walk of a key that ends in bytes that the path has skipped.
+    #[cold]
+    fn push_outside(next: &mut Queues, visit: u32) {
+        next[Kind::Nothing as usize].push(Walk {
+            node: Ref::NULL,
+            visit,
+            parent: Ref::NULL,
+            depth: SKIPPED,
+        });
+    }
+
     /// A step of a run, which ends it where the symbols differ.
-    fn step_run(
-        &self,
-        queues: &mut Traversal,
-        walk: &Walk,
-        depth: usize,
-        node: Inner<'_>,
-        probe: &mut impl Probe,
-    ) {
-        let end = walk.first + walk.count;
-        let mut ending = 0;
-        let mut writes = false;
-        let mut first = walk.first;
+    fn step_run(&self, traversal: &mut Traversal, run: &Run, probe: &mut impl Probe) {
+        let node = self.tree.memory.inner(run.node);
+        let depth = node.header().depth();
+        let run = Run {
+            skipped: run.skipped || depth > run.depth as usize,
+            ..*run
+        };
+        let end = run.first + run.count;
+        let (mut ending, mut writes) = (0, false);
+        let mut first = run.first;
         while first < end {
             let symbol = self.symbol(first, depth);
             let mut behind = first + 1;
             while behind < end && self.symbol(behind, depth) == symbol {
                 behind += 1;
             }
-            let group = Walk {
+            let group = Run {
                 first,
                 count: behind - first,
-                ..*walk
+                ..run
             };
             first = behind;
             let Some(symbol) = symbol else {
-                for visit in group.first..behind {
-                    self.push_outside(queues, &Walk { first: visit, count: 1, ..group });
-                }
+                (group.first..behind)
+                    .for_each(|visit| Self::push_outside(&mut traversal.next, visit));
                 continue;
             };
             probe.partial_key_match(1);
             let child = self.tree.child(node, symbol);
-            let kind = child.kind();
-            if child.is_inner() {
-                self.push_child(queues, &group, depth as u32, child);
-            } else if kind == Kind::Dense && group.count > 1 && self.manner.trigger_together {
-                self.end_at(queues, &group, child);
-                self.prefetch(self.line(child, &group), 2);
-                queues.push(RUNS, Walk { node: child, parent: walk.node, depth: depth as u32 + 1, ..group });
-            } else if kind == Kind::Dense || !self.manner.trigger_together {
-                self.push_singles(queues, &group, depth as u32, child);
-            } else {
-                self.end_at(queues, &group, walk.node);
-                self.prefetch(self.line(child, &group), 1);
+            if self.group_ends(child, &group) {
+                traversal.ends[group.first as usize..][..group.count as usize].fill(run.node);
+                prefetch(self.tree.memory.line(child));
                 ending += group.count;
                 writes |= self.visits[group.first as usize..][..group.count as usize]
                     .iter()
                     .any(|visit| visit.writes);
+            } else {
+                self.push_group(traversal, &group, depth, child);
             }
-        }
-        if ending == 0 {
-            return;
         }
         if ending > 1 && writes {
-            queues.push(RUNS, Walk { parent: walk.node, depth: depth as u32 + 1, ..*walk });
-            return;
+            traversal.next_arrived_runs.push(run);
+        } else if ending > 0 {
+            self.push_ending(traversal, &run, depth, node);
         }
-        // Reads need no lock, and a single visit no company.
-        for visit in walk.first..end {
-            if queues.ends[visit as usize] == walk.node {
+    }
+
+    /// True if a group of visits ends below its node and may be triggered with others there.
+    fn group_ends(&self, child: Ref, _group: &Run) -> bool {
+        self.manner.trigger_together && matches!(child.kind(), Kind::Leaf | Kind::Nothing)
+    }
+
+    /// Takes a group of visits on to a child, together if they are several.
+    fn push_group(&self, traversal: &mut Traversal, group: &Run, depth: usize, child: Ref) {
+        let next = Run {
+            node: child,
+            depth: depth as u32 + 1,
+            ..*group
+        };
+        if group.count > 1 && child.is_inner() {
+            prefetch(self.tree.memory.line(child));
+            traversal.next_runs.push(next);
+        } else if group.count > 1 && child.kind() == Kind::Dense && self.manner.trigger_together {
+            prefetch(self.tree.memory.line(child));
+            traversal.ends[group.first as usize..][..group.count as usize].fill(child);
+            traversal.next_arrived_runs.push(next);
+        } else {
+            let depth = next.depth | if group.skipped { SKIPPED } else { 0 };
+            for visit in group.first..group.first + group.count {
+                self.push(&mut traversal.next, child, visit, group.node, depth);
+            }
+        }
+    }
+
+    /// Takes the visits that end below a node to their ends one by one: reads need no lock, and
+    /// a single visit no company.
+    fn push_ending(&self, traversal: &mut Traversal, run: &Run, depth: usize, node: Inner<'_>) {
+        let below = (depth as u32 + 1) | if run.skipped { SKIPPED } else { 0 };
+        for visit in run.first..run.first + run.count {
+            if traversal.ends[visit as usize] == run.node {
+                traversal.ends[visit as usize] = Ref::NULL;
                 let symbol = self.symbol(visit, depth).unwrap_or_default();
                 let child = self.tree.child(node, symbol);
-                self.push_child(queues, &Walk { first: visit, count: 1, ..*walk }, depth as u32, child);
+                self.push(&mut traversal.next, child, visit, run.node, below);
             }
-        }
-    }
-
-    fn end_at(&self, queues: &mut Traversal, group: &Walk, node: Ref) {
-        queues.ends[group.first as usize..][..group.count as usize].fill(node);
-    }
-
-    fn push_singles(&self, queues: &mut Traversal, group: &Walk, depth: u32, child: Ref) {
-        for first in group.first..group.first + group.count {
-            self.push_child(queues, &Walk { first, count: 1, ..*group }, depth, child);
-        }
-    }
-
-    /// Goes on to a child of the walk's node, whose depth is given.
-    #[inline]
-    fn push_child(&self, queues: &mut Traversal, walk: &Walk, depth: u32, child: Ref) {
-        let next = Walk {
-            node: child,
-            parent: walk.node,
-            depth: depth + 1,
-            ..*walk
-        };
-        self.prefetch(self.line(child, &next), next.count);
-        queues.push(child.tag(), next);
-    }
-
-    /// Ends the walk of a key that ends in bytes that the path has skipped.
-    fn push_outside(&self, queues: &mut Traversal, walk: &Walk) {
-        queues.push(
-            Kind::Nothing as usize,
-            Walk {
-                node: Ref::NULL,
-                parent: Ref::NULL,
-                skipped: true,
-                ..*walk
-            },
-        );
-    }
-
-    /// The line of a node that the next step reads first.
-    #[inline]
-    fn line(&self, node: Ref, walk: &Walk) -> *const u8 {
-        let memory = &self.tree.memory;
-        let key = self.keys[walk.first as usize];
-        match node.kind() {
-            Kind::Node256 => {
-                let symbol = F::symbol(key, walk.depth as usize).unwrap_or_default();
-                memory.node_address(node).wrapping_add(64 + 4 * symbol as usize)
-            }
-            Kind::Dense => {
-                let line = memory.node_address(node);
-                self.prefetch(line, 2);
-                line.wrapping_add(64 + 8 * (F::word(key) & 0xff) as usize)
-            }
-            Kind::Node16 => {
-                let line = memory.node_address(node);
-                self.prefetch(line.wrapping_add(95), 1);
-                line
-            }
-            Kind::Nothing => std::ptr::null(),
-            _ => memory.node_address(node),
-        }
-    }
-
-    #[inline]
-    fn prefetch(&self, line: *const u8, count: u32) {
-        if self.manner.keep_hot_close && count == 1 {
-            prefetch_once(line);
-        } else {
-            prefetch(line);
         }
     }
 }

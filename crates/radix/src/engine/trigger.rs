@@ -2,7 +2,7 @@
 //! walk has found, and what is left of them is one change at most.
 
 use super::combine::{Plan, Visit};
-use super::traverse::{Arrivals, Walk};
+use super::traverse::{Arrivals, Run, Walk};
 use crate::counters::Probe;
 use crate::leaf::{LeafForm, Match};
 use crate::lock::Held;
@@ -34,7 +34,7 @@ impl<F: LeafForm, P: Probe> Arrivals for Trigger<'_, '_, '_, F, P> {
 
     #[inline]
     fn single(&mut self, walk: &Walk) {
-        let visit = self.plan.visits[walk.first as usize];
+        let visit = self.plan.visits[walk.visit as usize];
         if visit.writes {
             self.write_single(walk, visit);
         } else {
@@ -42,13 +42,13 @@ impl<F: LeafForm, P: Probe> Arrivals for Trigger<'_, '_, '_, F, P> {
         }
     }
 
-    fn run(&mut self, walk: &Walk, ends: &[Ref]) {
-        let visits = (walk.first..walk.first + walk.count)
-            .filter(|&visit| ends[visit as usize] == walk.node);
-        if walk.node.kind() == Kind::Dense {
-            self.run_dense(walk, visits);
+    fn run(&mut self, run: &Run, ends: &[Ref]) {
+        let visits = (run.first..run.first + run.count)
+            .filter(|&visit| ends[visit as usize] == run.node);
+        if run.node.kind() == Kind::Dense {
+            self.run_dense(run, visits);
         } else {
-            self.run_inner(walk, visits);
+            self.run_inner(run, visits);
         }
         while let Some(visit) = self.postponed.pop() {
             self.visit_from_root(visit);
@@ -60,14 +60,14 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
     /// Answers a visit that only reads.
     #[inline]
     fn read_single(&mut self, walk: &Walk, visit: Visit) {
-        let key = self.keys[walk.first as usize];
+        let key = self.keys[walk.visit as usize];
         let found = match walk.node.kind() {
             Kind::Leaf => {
                 self.probe.leaf();
                 match F::compare(&self.tree.memory, walk.node, key, self.guard) {
                     Match::Equal => Some(F::value_of(&self.tree.memory, walk.node, self.guard)),
                     Match::Different => None,
-                    Match::Dead => return self.visit_from_root(walk.first),
+                    Match::Dead => return self.visit_from_root(walk.visit),
                 }
             }
             Kind::Dense => {
@@ -88,10 +88,10 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
 
     /// Executes a visit that may write, beginning at the place where its walk has ended.
     fn write_single(&mut self, walk: &Walk, visit: Visit) {
-        let key = self.keys[walk.first as usize];
-        let depth = (walk.depth as usize).saturating_sub(1);
+        let key = self.keys[walk.visit as usize];
+        let depth = walk.depth().saturating_sub(1);
         let Some(symbol) = F::symbol(key, depth).filter(|_| !walk.parent.is_null()) else {
-            return self.visit_from_root(walk.first);
+            return self.visit_from_root(walk.visit);
         };
         let place = Place {
             node: walk.parent,
@@ -99,9 +99,9 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             symbol,
             child: walk.node,
             parent: None,
-            skipped: walk.skipped,
+            skipped: walk.skipped(),
         };
-        self.execute(walk.first, visit, Some(place));
+        self.execute(walk.visit, visit, Some(place));
     }
 
     /// Executes all visits, one after the other.
@@ -165,8 +165,8 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
     }
 
     /// Executes visits of one dense node under its lock.
-    fn run_dense(&mut self, walk: &Walk, visits: impl Iterator<Item = u32>) {
-        let dense = self.tree.memory.dense(walk.node);
+    fn run_dense(&mut self, run: &Run, visits: impl Iterator<Item = u32>) {
+        let dense = self.tree.memory.dense(run.node);
         let Ok((held, waits)) = Held::lock(&dense.header().lock) else {
             self.postponed.extend(visits);
             return;
@@ -186,7 +186,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             let output = &mut *self.output;
             let mut decide =
                 |current: Option<F::Value<'_>>| fold(input, plan, visit, output, current);
-            changed |= self.tree.visit_dense_held(walk.node, key, &mut decide);
+            changed |= self.tree.visit_dense_held(run.node, key, &mut decide);
             last = Some(key);
         }
         let underfull = dense.header().count() <= DENSE_MIN;
@@ -201,8 +201,8 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
 
     /// Executes visits of one inner node under its lock. Those that change more than the node
     /// itself are postponed.
-    fn run_inner(&mut self, walk: &Walk, visits: impl Iterator<Item = u32>) {
-        let node = self.tree.memory.inner(walk.node);
+    fn run_inner(&mut self, run: &Run, visits: impl Iterator<Item = u32>) {
+        let node = self.tree.memory.inner(run.node);
         let Ok((held, waits)) = Held::lock(&node.header().lock) else {
             self.postponed.extend(visits);
             return;
@@ -210,7 +210,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         self.probe.lock(waits);
         let (mut changed, mut shrunk) = (false, None);
         for number in visits {
-            match self.visit_in_node(walk, node, number) {
+            match self.visit_in_node(run, node, number) {
                 InNode::Unchanged => {}
                 InNode::Changed => changed = true,
                 InNode::Removed => {
@@ -230,7 +230,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         }
     }
 
-    fn visit_in_node(&mut self, walk: &Walk, node: Inner<'_>, number: u32) -> InNode {
+    fn visit_in_node(&mut self, run: &Run, node: Inner<'_>, number: u32) -> InNode {
         let memory = &self.tree.memory;
         let key = self.keys[number as usize];
         let visit = self.plan.visits[number as usize];
@@ -239,7 +239,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         };
         let child = node.find(symbol);
         let current = match child.kind() {
-            Kind::Nothing if !walk.skipped && !(node.is_full() && symbol < 256) => None,
+            Kind::Nothing if !run.skipped && !(node.is_full() && symbol < 256) => None,
             Kind::Leaf => {
                 self.probe.leaf();
                 if F::compare(memory, child, key, self.guard) != Match::Equal {

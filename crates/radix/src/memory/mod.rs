@@ -3,7 +3,7 @@
 mod allocator;
 mod region;
 
-use crate::node::{Dense, Inner, Kind, Node4, Node16, Node48, Node256, Ref};
+use crate::node::{Dense, Inner, KINDS, Kind, Node4, Node16, Node48, Node256, Ref};
 use allocator::Allocator;
 use nearfield_core::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,6 +28,9 @@ pub struct Memory {
     dense: Allocator,
     /// Bytes of records outside the leaf region.
     outside_bytes: AtomicUsize,
+    /// Where each kind's region begins and how far apart its items are, by tag, for
+    /// [`line`](Memory::line).
+    places: [(usize, usize); KINDS],
     /// Bytes taken from the system and the greatest number allowed.
     taken_bytes: AtomicUsize,
     limit_bytes: usize,
@@ -75,7 +78,7 @@ impl Memory {
             let capacity = u64::from(Ref::indices(kind)).min(REGION_BYTES_MAX / stride as u64);
             Allocator::new(stride, capacity, 1)
         };
-        Ok(Memory {
+        let mut memory = Memory {
             leaves: Allocator::new(
                 GRANULE_BYTES,
                 u64::from(Ref::indices(Kind::Leaf)),
@@ -87,9 +90,15 @@ impl Memory {
             node256: nodes(Kind::Node256, size_of::<Node256>())?,
             dense: nodes(Kind::Dense, size_of::<Dense>())?,
             outside_bytes: AtomicUsize::new(0),
+            places: [(0, 0); KINDS],
             taken_bytes: AtomicUsize::new(0),
             limit_bytes,
-        })
+        };
+        for tag in 0..Kind::Nothing as usize {
+            let allocator = memory.of(Ref::kind_of(tag));
+            memory.places[tag] = (allocator.address(0).addr(), allocator.stride());
+        }
+        Ok(memory)
     }
 
     fn of(&self, kind: Kind) -> &Allocator {
@@ -176,38 +185,60 @@ impl Memory {
         self.leaves.address(leaf.index())
     }
 
-    /// The address of a node.
+    /// The first cache line of a node or leaf, for prefetching, without a branch.
     #[inline]
-    pub fn node_address(&self, node: Ref) -> *const u8 {
-        self.of(node.kind()).address(node.index())
+    pub fn line(&self, node: Ref) -> *const u8 {
+        let (start, stride) = self.places[node.tag()];
+        std::ptr::without_provenance(start.wrapping_add(node.index() as usize * stride))
     }
 
     /// Borrows an inner node.
     #[inline]
     pub fn inner(&self, node: Ref) -> Inner<'_> {
-        let index = node.index();
-        // SAFETY (all four): references are made by `allocate_inner` only, so that the index
-        // lies within the region of its kind, which stays mapped as long as `self`. Items are
-        // aligned because the region begins on a page and the stride is a multiple of the
-        // alignment. The nodes consist of atomics and padding, for which any content is valid,
-        // zeros too; they are never accessed other than through shared references.
         match node.kind() {
-            // SAFETY: see above.
-            Kind::Node4 => Inner::Node4(unsafe { &*self.node4.address(index).cast() }),
-            // SAFETY: see above.
-            Kind::Node16 => Inner::Node16(unsafe { &*self.node16.address(index).cast() }),
-            // SAFETY: see above.
-            Kind::Node48 => Inner::Node48(unsafe { &*self.node48.address(index).cast() }),
+            Kind::Node4 => Inner::Node4(self.node4(node)),
+            Kind::Node16 => Inner::Node16(self.node16(node)),
+            Kind::Node48 => Inner::Node48(self.node48(node)),
             Kind::Node256 | Kind::Skipping256 => Inner::Node256(self.node256(node)),
             kind => unreachable!("{kind:?} is no inner node"),
         }
+    }
+
+    // References are made by `allocate_inner` only, so that the index of one lies within the
+    // region of its kind, which stays mapped as long as `self`. Items are aligned because the
+    // region begins on a page and the stride is a multiple of the alignment. The nodes consist
+    // of atomics and padding, for which any content is valid, zeros too; they are never accessed
+    // other than through shared references.
+
+    /// Borrows a node4.
+    #[inline]
+    pub fn node4(&self, node: Ref) -> &Node4 {
+        debug_assert_eq!(node.kind(), Kind::Node4);
+        // SAFETY: see above.
+        unsafe { &*self.node4.address(node.index()).cast() }
+    }
+
+    /// Borrows a node16.
+    #[inline]
+    pub fn node16(&self, node: Ref) -> &Node16 {
+        debug_assert_eq!(node.kind(), Kind::Node16);
+        // SAFETY: see above.
+        unsafe { &*self.node16.address(node.index()).cast() }
+    }
+
+    /// Borrows a node48.
+    #[inline]
+    pub fn node48(&self, node: Ref) -> &Node48 {
+        debug_assert_eq!(node.kind(), Kind::Node48);
+        // SAFETY: see above.
+        unsafe { &*self.node48.address(node.index()).cast() }
     }
 
     /// Borrows a node256.
     #[inline]
     pub fn node256(&self, node: Ref) -> &Node256 {
         debug_assert!(matches!(node.kind(), Kind::Node256 | Kind::Skipping256));
-        // SAFETY: as in `inner`.
+        // SAFETY: see above.
         unsafe { &*self.node256.address(node.index()).cast() }
     }
 
@@ -215,7 +246,7 @@ impl Memory {
     #[inline]
     pub fn dense(&self, node: Ref) -> &Dense {
         debug_assert_eq!(node.kind(), Kind::Dense);
-        // SAFETY: as in `inner`.
+        // SAFETY: see above.
         unsafe { &*self.dense.address(node.index()).cast() }
     }
 

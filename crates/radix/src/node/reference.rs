@@ -82,7 +82,13 @@ impl Ref {
 
     #[inline]
     pub fn kind(self) -> Kind {
-        match self.tag() {
+        Self::kind_of(self.tag())
+    }
+
+    /// The kind with a tag.
+    #[inline]
+    pub fn kind_of(tag: usize) -> Kind {
+        match tag {
             0 => Kind::Leaf,
             1 => Kind::Node4,
             2 => Kind::Node16,
