@@ -72,14 +72,14 @@ impl<'c> Conductor<'c> {
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<Completion, LabError> {
         let mut stage: Option<(&Table, Stage)> = None;
-        let mut limit = None;
+        let mut limits = Vec::new();
         for table in &plan.tables {
             let is_same = |other: &Table| (&other.keys, other.count) == (&table.keys, table.count);
             let mut current = match stage.take().filter(|(other, _)| is_same(other)) {
                 Some((_, stage)) => stage,
                 None => {
                     observe(Event::Step(format!("making {} keys", table.keys)));
-                    limit = None;
+                    limits.clear();
                     Stage {
                         keys: table.keys.generate(table.count, SEED)?,
                         seats: Vec::new(),
@@ -87,12 +87,12 @@ impl<'c> Conductor<'c> {
                 }
             };
             let mut result = self.table(table, &mut current, observe)?;
-            if table.mix != Mix::Load && table.mix.shares().scan == 0 {
-                observe(Event::Step("measuring the machine's limit".to_owned()));
-                result.limit = Some(limit_of(&mut limit, current.keys.len(), table.threads)?);
-            }
             if self.starter.interrupt.is_raised() {
                 return Ok(Completion::Interrupted);
+            }
+            if table.mix != Mix::Load && table.mix.shares().scan == 0 {
+                observe(Event::Step("measuring the machine's limit".to_owned()));
+                result.limit = Some(limit_of(&mut limits, current.keys.len(), table.threads)?);
             }
             observe(Event::Table(&result));
             stage = Some((table, current));
@@ -151,13 +151,13 @@ impl<'c> Conductor<'c> {
 }
 
 /// The limit for `threads` threads, each with a line for each of its share of the keys; measured
-/// only if `known` is for another number of threads.
+/// unless it is among those `known`.
 fn limit_of(
-    known: &mut Option<(usize, Measurement)>,
+    known: &mut Vec<(usize, Measurement)>,
     keys: usize,
     threads: usize,
 ) -> Result<Measurement, LabError> {
-    if let Some((_, limit)) = known.as_ref().filter(|(other, _)| *other == threads) {
+    if let Some((_, limit)) = known.iter().find(|(other, _)| *other == threads) {
         return Ok(limit.clone());
     }
     let lines = (keys / threads).max(LIMIT_LINES_MIN) as u64;
@@ -176,7 +176,7 @@ fn limit_of(
         huge_page_share: Some(huge_share),
         counts: None,
     };
-    *known = Some((threads, limit.clone()));
+    known.push((threads, limit.clone()));
     Ok(limit)
 }
 

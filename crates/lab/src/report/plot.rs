@@ -1,7 +1,7 @@
 //! Plots as inline SVG.
 
 use super::row::{Bar, Setting, bars};
-use super::table::rate;
+use super::table::{grouped, rate};
 use crate::bench::TableResult;
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -12,7 +12,7 @@ type DrawResult = Result<(), Box<dyn std::error::Error>>;
 
 const WIDTH: u32 = 760;
 const BAR_HEIGHT: u32 = 26;
-const LABEL_WIDTH: i32 = 150;
+const LABEL_WIDTH: i32 = 200;
 const SWEEP_HEIGHT: u32 = 360;
 const NEARFIELD_COLOR: RGBColor = RGBColor(0xd1, 0x49, 0x1b);
 const PEER_COLOR: RGBColor = RGBColor(0x7a, 0x8c, 0x9e);
@@ -131,6 +131,7 @@ fn draw_lines(area: &Area<'_>, axis: &str, lines: &Lines) -> DrawResult {
         .light_line_style(WHITE)
         .x_desc(axis)
         .y_desc("Mops")
+        .x_label_formatter(&|x| grouped(*x as usize))
         .draw()?;
     for (number, (&peer, line)) in lines.iter().enumerate() {
         let color = match peer {
@@ -145,6 +146,7 @@ fn draw_lines(area: &Area<'_>, axis: &str, lines: &Lines) -> DrawResult {
     }
     chart
         .configure_series_labels()
+        .position(SeriesLabelPosition::UpperLeft)
         .background_style(WHITE)
         .border_style(PEER_COLOR)
         .draw()?;

@@ -8,6 +8,7 @@ use super::row::Report;
 use super::table;
 use crate::bench::{Completion, Conductor, Event, Machine, Plan, TableResult, commit};
 use crate::error::LabError;
+use std::io::{self, Write};
 use std::path::Path;
 
 /// Reports that are kept up to date, table by table.
@@ -61,10 +62,11 @@ impl Session {
         let completion = conductor.run(plan, &mut |event| match event {
             Event::Step(what) => progress.step(what),
             Event::Slice(done, total) => progress.slice(done, total),
-            Event::Note(note) => progress.aside(|| println!("note: {note}")),
+            Event::Note(note) => progress.aside(|| print(&format!("note: {note}"))),
             Event::Table(result) => {
                 progress.table();
-                progress.aside(|| println!("{}{}\n", table::render(result), reading(result)));
+                progress
+                    .aside(|| print(&format!("{}{}\n", table::render(result), reading(result))));
                 self.report.add(result);
                 self.results.push(result.clone());
                 if written.is_ok() {
@@ -92,17 +94,25 @@ impl Session {
 
     fn print_head(&self, plan: &Plan) {
         let machine = &self.report.machine;
-        println!(
-            "{}, {} cores, {}, {}, huge pages: {}",
+        print(&format!(
+            "{}, {} cores, {}, {}, huge pages: {}\ncommit {}",
             machine.cpu,
             machine.cores,
             crate::memory::display_bytes(machine.memory_bytes),
             machine.kernel,
-            machine.huge_pages
-        );
-        println!("commit {}", self.report.commit);
-        println!("Rates are millions of operations for each second of CPU time.");
-        plan.notes.iter().for_each(|note| println!("note: {note}"));
-        println!();
+            machine.huge_pages,
+            self.report.commit
+        ));
+        print("Rates are millions of operations for each second of CPU time.");
+        plan.notes
+            .iter()
+            .for_each(|note| print(&format!("note: {note}")));
+        print("");
     }
+}
+
+/// Prints a line. A reader that has gone away, such as `head`, is no reason to stop: the reports
+/// are still wanted.
+fn print(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}");
 }
