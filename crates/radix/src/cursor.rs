@@ -31,13 +31,17 @@ pub struct Item {
 /// Memory for gathering chunks, for use again and again.
 #[derive(Debug, Default)]
 pub struct Scratch {
+    /// The list of subtrees; how long it may become; whether nothing has been cut off.
     items: Vec<Item>,
+    target: usize,
+    complete: bool,
+    /// The list after the next pass.
     next: Vec<Item>,
     path: Vec<(Ref, Symbol)>,
 }
 
 /// How a chunk has ended.
-enum Chunk<K> {
+pub enum Chunk<K> {
     /// There are no more entries.
     Exhausted,
     /// More may follow behind this key.
@@ -51,7 +55,7 @@ enum Chunk<K> {
 /// Entries of the first chunk of a scan whose limit does not say how many there will be.
 const CHUNK_MIN: usize = 16;
 /// Entries of a chunk at most.
-const CHUNK_MAX: usize = 512;
+pub const CHUNK_MAX: usize = 512;
 
 impl<F: LeafForm> Tree<F> {
     /// Calls `visit` for the entries from a bound on, in `direction`, until it breaks or no
@@ -65,11 +69,27 @@ impl<F: LeafForm> Tree<F> {
         guard: &'g Guard,
         mut visit: impl FnMut(F::Key<'g>, F::Value<'g>) -> ControlFlow<()>,
     ) {
-        let mut from = from;
-        let mut chunk = expected.clamp(1, CHUNK_MAX);
+        let chunk = expected.clamp(1, CHUNK_MAX);
+        let first = self.scan_chunk(from, direction, chunk, scratch, guard, &mut visit);
+        self.scan_on(first, from, direction, chunk, scratch, guard, visit);
+    }
+
+    /// Goes on with a scan whose first chunk, from a bound on, has ended.
+    #[expect(clippy::too_many_arguments, reason = "the state of a scan")]
+    pub fn scan_on<'g>(
+        &'g self,
+        ended: Chunk<F::Key<'g>>,
+        from: Bound<F::Key<'g>>,
+        direction: Direction,
+        chunk: usize,
+        scratch: &mut Scratch,
+        guard: &'g Guard,
+        mut visit: impl FnMut(F::Key<'g>, F::Value<'g>) -> ControlFlow<()>,
+    ) {
+        let (mut ended, mut from, mut chunk) = (ended, from, chunk);
         let mut waits = 0;
         loop {
-            match self.scan_chunk(from, direction, chunk, scratch, guard, &mut visit) {
+            match ended {
                 Chunk::Exhausted | Chunk::Stopped => return,
                 Chunk::After(key) => {
                     from = Bound::Excluded(key);
@@ -82,6 +102,7 @@ impl<F: LeafForm> Tree<F> {
                     pause(&mut waits);
                 }
             }
+            ended = self.scan_chunk(from, direction, chunk, scratch, guard, &mut visit);
         }
     }
 
@@ -94,21 +115,38 @@ impl<F: LeafForm> Tree<F> {
         guard: &'g Guard,
         visit: &mut impl FnMut(F::Key<'g>, F::Value<'g>) -> ControlFlow<()>,
     ) -> Chunk<F::Key<'g>> {
+        if !self.begin_chunk(from, direction, chunk, scratch, guard) {
+            return Chunk::Disturbed(None);
+        }
+        while self.expand(direction, scratch) {}
+        self.finish_chunk(from, direction, scratch, guard, visit)
+    }
+
+    /// Gathers the subtrees that hold the first `chunk` entries from a bound on. Answers false
+    /// if another thread was in the way.
+    pub fn begin_chunk<'g>(
+        &'g self,
+        from: Bound<F::Key<'g>>,
+        direction: Direction,
+        chunk: usize,
+        scratch: &mut Scratch,
+        guard: &'g Guard,
+    ) -> bool {
         scratch.items.clear();
         scratch.path.clear();
         // One more than asked for: the first may turn out to lie before the bound altogether.
         let target = chunk + 1;
+        scratch.target = target;
         let complete = match from {
-            Bound::Unbounded => self.gather_siblings(self.root, None, None, direction, target, scratch),
+            Bound::Unbounded => {
+                Some(self.gather_siblings(self.root, None, None, direction, target, scratch))
+            }
             Bound::Included(key) | Bound::Excluded(key) => {
-                match self.gather_from(key, direction, target, scratch, guard) {
-                    Some(complete) => complete,
-                    None => return Chunk::Disturbed(None),
-                }
+                self.gather_from(key, direction, target, scratch, guard)
             }
         };
-        let complete = self.expand(direction, target, scratch) && complete;
-        self.visit_items(from, direction, complete, scratch, guard, visit)
+        scratch.complete = complete == Some(true);
+        complete.is_some()
     }
 
     /// Walks to a key and gathers the subtrees from it on, up to `target` of them. Answers
@@ -262,49 +300,48 @@ impl<F: LeafForm> Tree<F> {
         scratch.items.push(item);
     }
 
-    /// Replaces inner nodes by their children until leaves and dense nodes are left, and cuts
-    /// the list to `target` in each pass. Answers whether nothing was cut.
-    fn expand(&self, direction: Direction, target: usize, scratch: &mut Scratch) -> bool {
-        let mut complete = true;
-        loop {
-            let mut inner_left = false;
-            scratch.next.clear();
-            for &item in &scratch.items {
-                if scratch.next.len() >= target {
-                    complete = false;
+    /// One pass: replaces inner nodes by their children and cuts the list to its target. Answers
+    /// whether inner nodes are left.
+    pub fn expand(&self, direction: Direction, scratch: &mut Scratch) -> bool {
+        let mut inner_left = false;
+        let target = scratch.target;
+        let Scratch { items, next, complete, .. } = scratch;
+        next.clear();
+        for &item in &*items {
+            if next.len() >= target {
+                *complete = false;
+                break;
+            }
+            if !item.node.is_inner() {
+                next.push(item);
+                continue;
+            }
+            let node = self.memory.inner(item.node);
+            let lock = &node.header().lock;
+            let start = next.len();
+            loop {
+                let version = lock.read();
+                let mut fits = true;
+                let mut inner_here = false;
+                node.walk(None, direction, |child| {
+                    fits = next.len() < target;
+                    if fits {
+                        self.prefetch_item(child);
+                        inner_here |= child.is_inner();
+                        next.push(Item { node: child, ..item });
+                    }
+                    fits
+                });
+                if lock.validate(version) {
+                    *complete &= fits;
+                    inner_left |= inner_here;
                     break;
                 }
-                if !item.node.is_inner() {
-                    scratch.next.push(item);
-                    continue;
-                }
-                let node = self.memory.inner(item.node);
-                let lock = &node.header().lock;
-                let start = scratch.next.len();
-                loop {
-                    let version = lock.read();
-                    let mut fits = true;
-                    node.walk(None, direction, |child| {
-                        fits = scratch.next.len() < target;
-                        if fits {
-                            self.prefetch_item(child);
-                            inner_left |= child.is_inner();
-                            scratch.next.push(Item { node: child, ..item });
-                        }
-                        fits
-                    });
-                    if lock.validate(version) {
-                        complete &= fits;
-                        break;
-                    }
-                    scratch.next.truncate(start);
-                }
-            }
-            std::mem::swap(&mut scratch.items, &mut scratch.next);
-            if !inner_left {
-                return complete;
+                next.truncate(start);
             }
         }
+        std::mem::swap(items, next);
+        inner_left
     }
 
     /// Brings the lines of a subtree's top that the next pass reads into the cache.
@@ -323,12 +360,11 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Visits the entries of a list of leaves and dense nodes.
-    fn visit_items<'g>(
+    /// Visits the entries of a list that has been expanded to leaves and dense nodes.
+    pub fn finish_chunk<'g>(
         &'g self,
         from: Bound<F::Key<'g>>,
         direction: Direction,
-        complete: bool,
         scratch: &Scratch,
         guard: &'g Guard,
         visit: &mut impl FnMut(F::Key<'g>, F::Value<'g>) -> ControlFlow<()>,
@@ -368,7 +404,7 @@ impl<F: LeafForm> Tree<F> {
             last = Some(key);
         }
         match last {
-            _ if complete => Chunk::Exhausted,
+            _ if scratch.complete => Chunk::Exhausted,
             Some(key) => Chunk::After(key),
             // All that was gathered has been removed meanwhile.
             None => Chunk::Disturbed(None),

@@ -30,7 +30,7 @@ const KEYS_PER_SHARED_VISIT: usize = 64;
 pub struct Workspace {
     plan: Plan,
     traversal: Traversal,
-    scratch: Scratch,
+    scratches: Vec<Scratch>,
 }
 
 /// Executes a batch.
@@ -66,13 +66,13 @@ pub fn execute<F: LeafForm>(
         return Ok(());
     }
     let barriers = match kinds.ordered {
-        true => engine.execute_ordered(&mut workspace.scratch, kinds.writes),
+        true => engine.execute_ordered(workspace, kinds.writes),
         false => Vec::new(),
     };
     let mut start = 0;
     for barrier in barriers {
         engine.execute_points(workspace, start..barrier, kinds);
-        engine.execute_barrier(&mut workspace.scratch, barrier);
+        engine.execute_barrier(workspace, barrier);
         start = barrier + 1;
     }
     if kinds.points {
@@ -185,7 +185,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
         for position in 0..self.input.operations().len() {
             let operation = &self.input.operations()[position];
             if operation.is_ordered() {
-                self.execute_barrier(&mut workspace.scratch, position);
+                self.execute_barrier(workspace, position);
             } else if operation.point_key().is_some() {
                 workspace.plan.take_one(&self.input, position);
                 let plan = &workspace.plan;

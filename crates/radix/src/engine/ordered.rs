@@ -6,12 +6,20 @@
 //! there are few in a large index, become *barriers* and are executed again where they stand,
 //! between the point operations before and after them.
 
-use super::Engine;
+use super::traverse::{Arrivals, Manner, Run, Walk};
+use super::{Engine, Workspace};
 use crate::counters::Probe;
-use crate::cursor::Scratch;
+use crate::cursor::{CHUNK_MAX, Chunk};
 use crate::leaf::LeafForm;
+use crate::node::Ref;
 use nearfield_core::{Direction, Operation};
 use std::ops::{Bound, ControlFlow};
+
+/// Operations whose paths are walked together before they are read.
+const WARMED: usize = 256;
+
+/// Operations that are read pass by pass together.
+const GROUP: usize = 8;
 
 /// An ordered operation: what to read.
 #[derive(Clone, Copy)]
@@ -29,7 +37,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
     /// be executed again as barriers.
     pub(super) fn execute_ordered(
         &mut self,
-        scratch: &mut Scratch,
+        workspace: &mut Workspace,
         batch_writes: bool,
     ) -> Vec<usize> {
         let operations = self.input.operations();
@@ -41,25 +49,112 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             }));
             writes.sort_unstable();
         }
+        let positions: Vec<usize> = (0..operations.len())
+            .filter(|&position| operations[position].is_ordered())
+            .collect();
         let mut barriers = Vec::new();
         let mut found = Vec::new();
-        for (position, operation) in operations.iter().enumerate() {
-            if !operation.is_ordered() {
-                continue;
+        for positions in positions.chunks(WARMED) {
+            let requests: Vec<_> = positions
+                .iter()
+                .map(|&position| self.request(&operations[position]))
+                .collect();
+            if self.options.interleave {
+                self.warm(workspace, &requests);
             }
-            let request = self.request(operation);
-            let reached = self.read(scratch, position, &request, &mut found);
-            if precedes(&writes, position, &request, reached) {
-                barriers.push(position);
+            for (positions, requests) in positions.chunks(GROUP).zip(requests.chunks(GROUP)) {
+                self.read_group(workspace, positions, requests, &mut found, |position, i, reached| {
+                    if precedes(&writes, position, &requests[i], reached) {
+                        barriers.push(position);
+                    }
+                });
             }
         }
         barriers
     }
 
+    /// Walks to the bounds of all requests, so that their paths are in the cache.
+    fn warm(&mut self, workspace: &mut Workspace, requests: &[Request<F::Key<'e>>]) {
+        let keys: Vec<F::Key<'_>> = requests
+            .iter()
+            .filter_map(|request| match request.from {
+                Bound::Included(key) | Bound::Excluded(key) => Some(key),
+                Bound::Unbounded => None,
+            })
+            .collect();
+        let manner = Manner {
+            share_paths: false,
+            trigger_together: false,
+            keep_hot_close: false,
+        };
+        let mut warm = Warm { probe: self.probe };
+        workspace.traversal.run(self.tree, &keys, &[], manner, &mut warm);
+    }
+
+    /// Reads a group of requests pass by pass, so that while one waits for memory the others
+    /// proceed. Calls `done` with the position, the number within the group, and the last key
+    /// read if the limit was met there, so that nothing behind it matters.
+    fn read_group(
+        &mut self,
+        workspace: &mut Workspace,
+        positions: &[usize],
+        requests: &[Request<F::Key<'e>>],
+        found: &mut Vec<(F::Key<'e>, F::Value<'e>)>,
+        mut done: impl FnMut(usize, usize, Option<F::Key<'e>>),
+    ) {
+        let (tree, guard) = (self.tree, self.guard);
+        let scratches = &mut workspace.scratches;
+        scratches.resize_with(scratches.len().max(requests.len()), Default::default);
+        let mut begun = [false; GROUP];
+        for (i, request) in requests.iter().enumerate() {
+            let chunk = request.limit.min(CHUNK_MAX);
+            begun[i] = tree.begin_chunk(request.from, request.direction, chunk, &mut scratches[i], guard);
+        }
+        let mut expanding = begun;
+        while expanding[..requests.len()].contains(&true) {
+            for (i, request) in requests.iter().enumerate() {
+                expanding[i] = expanding[i] && tree.expand(request.direction, &mut scratches[i]);
+            }
+        }
+        for (i, (request, &position)) in requests.iter().zip(positions).enumerate() {
+            found.clear();
+            if request.limit > 0 {
+                let mut take = |key, value| request.take(found, key, value);
+                let ended = match begun[i] {
+                    true => tree.finish_chunk(
+                        request.from,
+                        request.direction,
+                        &scratches[i],
+                        guard,
+                        &mut take,
+                    ),
+                    false => Chunk::Disturbed(None),
+                };
+                let chunk = request.limit.min(CHUNK_MAX);
+                tree.scan_on(
+                    ended,
+                    request.from,
+                    request.direction,
+                    chunk,
+                    &mut scratches[i],
+                    guard,
+                    take,
+                );
+            }
+            if request.single {
+                self.output.entry(position, found.first().copied());
+            } else {
+                self.output.entries(position, found.iter().copied());
+            }
+            let full = found.len() == request.limit;
+            done(position, i, found.last().filter(|_| full).map(|entry| entry.0));
+        }
+    }
+
     /// Executes one ordered operation where it stands.
-    pub(super) fn execute_barrier(&mut self, scratch: &mut Scratch, position: usize) {
+    pub(super) fn execute_barrier(&mut self, workspace: &mut Workspace, position: usize) {
         let request = self.request(&self.input.operations()[position]);
-        self.read(scratch, position, &request, &mut Vec::new());
+        self.read_group(workspace, &[position], &[request], &mut Vec::new(), |_, _, _| {});
     }
 
     fn request(&self, operation: &Operation<F>) -> Request<F::Key<'e>> {
@@ -101,47 +196,35 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             _ => unreachable!("only ordered operations are read"),
         }
     }
+}
 
-    /// Reads what is asked for and writes the outcome. Answers the last key read if the limit
-    /// was met there, so that nothing behind it matters.
-    fn read(
-        &mut self,
-        scratch: &mut Scratch,
-        position: usize,
-        request: &Request<F::Key<'e>>,
-        found: &mut Vec<(F::Key<'e>, F::Value<'e>)>,
-    ) -> Option<F::Key<'e>> {
-        found.clear();
-        let (tree, guard) = (self.tree, self.guard);
-        if request.limit > 0 {
-            tree.scan(
-                request.from,
-                request.direction,
-                request.limit,
-                scratch,
-                guard,
-                |key, value| {
-                    if is_behind(key, request.to, request.direction) {
-                        return ControlFlow::Break(());
-                    }
-                    found.push((key, value));
-                    match found.len() < request.limit {
-                        true => ControlFlow::Continue(()),
-                        false => ControlFlow::Break(()),
-                    }
-                },
-            );
+impl<K: Ord + Copy> Request<K> {
+    /// Takes an entry into `found`, unless it lies behind the far bound or was the last.
+    #[inline]
+    fn take<V>(&self, found: &mut Vec<(K, V)>, key: K, value: V) -> ControlFlow<()> {
+        if is_behind(key, self.to, self.direction) {
+            return ControlFlow::Break(());
         }
-        if request.single {
-            self.output.entry(position, found.first().copied());
-        } else {
-            self.output.entries(position, found.iter().copied());
-        }
-        match found.last() {
-            Some(&(key, _)) if found.len() == request.limit => Some(key),
-            _ => None,
+        found.push((key, value));
+        match found.len() < self.limit {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
         }
     }
+}
+
+/// Receives walks that are made for the lines they bring.
+struct Warm<'w, P> {
+    probe: &'w mut P,
+}
+
+impl<P: Probe> Arrivals for Warm<'_, P> {
+    type Probe = P;
+    fn probe(&mut self) -> &mut P {
+        self.probe
+    }
+    fn single(&mut self, _walk: &Walk) {}
+    fn run(&mut self, _run: &Run, _ends: &[Ref]) {}
 }
 
 /// True if a key lies behind a scan's far bound.

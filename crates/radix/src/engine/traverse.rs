@@ -384,12 +384,19 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
             let byte = F::word(self.keys[walk.visit as usize]) & 0xff;
             second += is(Kind::Dense) * (64 + 8 * byte as usize);
         }
+        let mut second = line.wrapping_add(second);
+        // A write will lock the parent, whose header is not in the line that led here if the
+        // parent is a node256.
+        let writes = self.visits.get(walk.visit as usize).is_some_and(|visit| visit.writes);
+        if writes && tag == Kind::Leaf as usize {
+            second = self.tree.memory.line(walk.parent);
+        }
         if self.manner.keep_hot_close {
             prefetch_once(line.wrapping_add(first));
-            prefetch_once(line.wrapping_add(second));
+            prefetch_once(second);
         } else {
             prefetch(line.wrapping_add(first));
-            prefetch(line.wrapping_add(second));
+            prefetch(second);
         }
     }
 
