@@ -1,0 +1,103 @@
+//! Choices that a map is created with.
+
+use crate::{Map, MapForm};
+use nearfield_core::{Bytes, Error, Words};
+use nearfield_radix::{EngineOptions, Loader, Radix};
+use std::marker::PhantomData;
+
+/// What a [`Map`] is created with, where it is not the default.
+///
+/// ```
+/// use nearfield::{EngineOptions, WordMap};
+///
+/// let map = WordMap::builder()
+///     .memory_limit(64 << 20)
+///     .engine_options(EngineOptions::operation_centric())
+///     .build()?;
+/// assert!(map.is_empty());
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it builds"]
+pub struct Builder<F: MapForm> {
+    memory_limit: usize,
+    engine_options: EngineOptions,
+    form: PhantomData<F>,
+}
+
+impl<F: MapForm> Default for Builder<F> {
+    fn default() -> Self {
+        Builder {
+            memory_limit: usize::MAX,
+            engine_options: EngineOptions::default(),
+            form: PhantomData,
+        }
+    }
+}
+
+impl<F: MapForm> Builder<F> {
+    /// The greatest number of bytes that nodes, keys and values may take; by default all there
+    /// are. Writes that would need more fail with `OutOfMemory` and change nothing.
+    pub fn memory_limit(mut self, bytes: usize) -> Self {
+        self.memory_limit = bytes;
+        self
+    }
+
+    /// The techniques that batches are executed with, which can be changed later, too.
+    pub fn engine_options(mut self, options: EngineOptions) -> Self {
+        self.engine_options = options;
+        self
+    }
+
+    /// Creates an empty map.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if the system grants no address space, or the limit is too small for an
+    /// empty map.
+    pub fn build(self) -> Result<Map<F>, Error> {
+        Radix::with_memory_limit(self.memory_limit).map(|radix| self.place(radix))
+    }
+
+    fn load(self, fill: impl FnOnce(&mut Loader<F>) -> Result<(), Error>) -> Result<Map<F>, Error> {
+        let mut loader = Loader::new(self.memory_limit)?;
+        fill(&mut loader)?;
+        loader.finish().map(|radix| self.place(radix))
+    }
+
+    fn place(&self, radix: Radix<F>) -> Map<F> {
+        radix.set_options(self.engine_options);
+        Map::local(radix)
+    }
+}
+
+impl Builder<Bytes> {
+    /// Creates a map of entries in strictly ascending order; see [`Map::from_sorted`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_sorted<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        self,
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Map<Bytes>, Error> {
+        self.load(|loader| {
+            let mut entries = entries.into_iter();
+            entries.try_for_each(|(key, value)| loader.push(key.as_ref(), value.as_ref()))
+        })
+    }
+}
+
+impl Builder<Words> {
+    /// Creates a map of entries in strictly ascending order; see [`Map::from_sorted`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_sorted(
+        self,
+        entries: impl IntoIterator<Item = (u64, u64)>,
+    ) -> Result<Map<Words>, Error> {
+        self.load(|loader| {
+            let mut entries = entries.into_iter();
+            entries.try_for_each(|(key, value)| loader.push(key, value))
+        })
+    }
+}

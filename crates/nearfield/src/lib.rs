@@ -1,0 +1,58 @@
+//! An ordered map in memory, shared by threads, that executes operations in batches.
+//!
+//! [`Map`] maps byte strings to byte strings, [`WordMap`] 8-byte words to 8-byte words, and
+//! [`TypedMap`] numbers to numbers in the form of words. All methods take `&self`: a map is
+//! shared by reference, or in an `Arc`, and needs no lock around it.
+//!
+//! ```
+//! use nearfield::{Batch, Bytes, Map};
+//!
+//! let map = Map::<Bytes>::new()?;
+//! map.insert(b"ann", b"1")?;
+//! map.insert(b"bob", b"2")?;
+//! assert_eq!(map.get(b"ann")?.as_deref(), Some(&b"1"[..]));
+//!
+//! // Many operations at once take less time than one after the other, and answer the same.
+//! let mut batch = Batch::<Bytes>::new();
+//! let before = batch.insert(b"ann", b"3");
+//! let after = batch.get(b"ann");
+//! map.execute(&mut batch)?;
+//! assert_eq!(batch.value(before), Some(&b"1"[..]));
+//! assert_eq!(batch.value(after), Some(&b"3"[..]));
+//!
+//! let names: Vec<_> = map.range(..).rev().map(|(name, _)| name).collect();
+//! assert_eq!(names, [b"bob", b"ann"]);
+//! # Ok::<(), nearfield::Error>(())
+//! ```
+//!
+//! # Limits
+//!
+//! Keys have up to [`MAX_KEY_BYTES`] bytes, the empty key included, and values up to
+//! [`MAX_VALUE_BYTES`]. What is longer is refused with an [`Error`] and changes nothing.
+//!
+//! # Threads
+//!
+//! Every operation on one key is atomic and takes effect at one instant of the call. Operations
+//! of one batch on one key take effect in the batch's order; a batch is not a transaction, and
+//! others may see a part of it. The head of [`OrderedIndex`]'s crate says what a batch promises.
+//! Readers take no locks and write nothing that other threads read.
+
+#![forbid(unsafe_code)]
+
+mod builder;
+mod bytes;
+mod map;
+mod range;
+mod typed;
+mod words;
+
+pub use builder::Builder;
+pub use map::{Map, MapForm, Updated};
+pub use nearfield_core::{
+    Batch, Bytes, Direction, Error, Form, MAX_KEY_BYTES, MAX_VALUE_BYTES, OrderedIndex, Outcome,
+    Words, codec,
+};
+pub use nearfield_radix::{Combine, Counters, EngineOptions, Entry, MemoryUse, ValueRef};
+pub use range::Range;
+pub use typed::{TypedMap, TypedRange};
+pub use words::WordMap;

@@ -1,0 +1,235 @@
+//! A map of numbers in the form of words.
+
+use crate::{Range, Updated, WordMap};
+use nearfield_core::codec::WordCodec;
+use nearfield_core::{Error, Words};
+use std::iter::FusedIterator;
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+
+/// A [`WordMap`] whose keys and values are of types with a [`WordCodec`]: integers up to 64 bits
+/// and floats, ordered as such. The translation is a bit operation or nothing.
+///
+/// Batches take words: see [`words`](TypedMap::words).
+///
+/// # Panics
+/// Methods panic when they meet a word that is no value of its type. Only who has written such a
+/// word through [`words`](TypedMap::words), or converted a map that holds one, can meet it.
+///
+/// ```
+/// use nearfield::TypedMap;
+///
+/// let readings = TypedMap::<i64, f64>::new()?;
+/// readings.insert(-5, 1.5)?;
+/// readings.insert(3, -0.5)?;
+/// assert_eq!(readings.get(-5), Some(1.5));
+/// assert_eq!(readings.predecessor(2), Some((-5, 1.5)));
+/// assert_eq!(readings.range(..=3).next_back(), Some((3, -0.5)));
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct TypedMap<K, V> {
+    words: WordMap,
+    types: PhantomData<fn(K) -> V>,
+}
+
+impl<K: WordCodec, V: WordCodec> TypedMap<K, V> {
+    /// Creates an empty map that may take all memory there is.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if the system grants no address space.
+    pub fn new() -> Result<Self, Error> {
+        WordMap::new().map(Self::from)
+    }
+
+    /// Creates a map of entries in strictly ascending order of keys; see
+    /// [`Map::from_sorted`](crate::Map::from_sorted).
+    ///
+    /// # Errors
+    /// `NotSorted`, whose key is shown as its word; `OutOfMemory`.
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (0, 2)])?;
+    /// assert_eq!(map.first(), Some((-1, 1)));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn from_sorted(entries: impl IntoIterator<Item = (K, V)>) -> Result<Self, Error> {
+        let words = |(key, value): (K, V)| (key.to_word(), value.to_word());
+        WordMap::from_sorted(entries.into_iter().map(words)).map(Self::from)
+    }
+
+    /// The map of words below, for batches and for what memory it takes.
+    ///
+    /// ```
+    /// use nearfield::codec::WordCodec;
+    /// use nearfield::{Batch, TypedMap};
+    ///
+    /// let map = TypedMap::<i32, u64>::new()?;
+    /// let mut batch = Batch::new();
+    /// batch.insert((-7).to_word(), 49);
+    /// map.words().execute(&mut batch)?;
+    /// assert_eq!(map.get(-7), Some(49));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn words(&self) -> &WordMap {
+        &self.words
+    }
+
+    /// Reads the value of a key, `None` if it is absent.
+    #[inline]
+    pub fn get(&self, key: K) -> Option<V> {
+        self.words.get(key.to_word()).map(decode)
+    }
+
+    /// True if the key is present.
+    #[inline]
+    pub fn contains(&self, key: K) -> bool {
+        self.words.contains(key.to_word())
+    }
+
+    /// Sets the value of a key and answers the one before, `None` if the key was absent.
+    ///
+    /// # Errors
+    /// `OutOfMemory`; nothing has been changed then.
+    #[inline]
+    pub fn insert(&self, key: K, value: V) -> Result<Option<V>, Error> {
+        let before = self.words.insert(key.to_word(), value.to_word())?;
+        Ok(before.map(decode))
+    }
+
+    /// Sets the value of a key if it is `previous` now, where `None` stands for an absent key.
+    /// Values are compared as words: a NaN equals itself, and −0.0 differs from +0.0.
+    ///
+    /// # Errors
+    /// `OutOfMemory`; nothing has been changed then.
+    ///
+    /// ```
+    /// use nearfield::{TypedMap, Updated};
+    ///
+    /// let map = TypedMap::<u32, f32>::new()?;
+    /// assert!(map.update(1, None, 0.5)?.is_applied());
+    /// assert_eq!(map.update(1, None, 0.7)?, Updated::Differs { current: Some(0.5) });
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    #[inline]
+    pub fn update(&self, key: K, previous: Option<V>, value: V) -> Result<Updated<V>, Error> {
+        let previous = previous.map(V::to_word);
+        Ok(
+            match self
+                .words
+                .update(key.to_word(), previous, value.to_word())?
+            {
+                Updated::Applied => Updated::Applied,
+                Updated::Differs { current } => Updated::Differs {
+                    current: current.map(decode),
+                },
+            },
+        )
+    }
+
+    /// Removes a key and answers its value, `None` if it was absent.
+    ///
+    /// # Errors
+    /// None that a key of words can meet today; see [`Map::remove`](crate::Map::remove).
+    #[inline]
+    pub fn remove(&self, key: K) -> Result<Option<V>, Error> {
+        Ok(self.words.remove(key.to_word())?.map(decode))
+    }
+
+    /// The entry with the least key.
+    pub fn first(&self) -> Option<(K, V)> {
+        self.words.first().map(decode_entry)
+    }
+
+    /// The entry with the greatest key.
+    pub fn last(&self) -> Option<(K, V)> {
+        self.words.last().map(decode_entry)
+    }
+
+    /// The entry with the greatest key at or below the given one.
+    pub fn predecessor(&self, key: K) -> Option<(K, V)> {
+        self.words.predecessor(key.to_word()).map(decode_entry)
+    }
+
+    /// The entry with the least key at or above the given one.
+    pub fn successor(&self, key: K) -> Option<(K, V)> {
+        self.words.successor(key.to_word()).map(decode_entry)
+    }
+
+    /// The entries whose keys lie within a range; see [`Map::range`](crate::Map::range).
+    pub fn range(&self, bounds: impl RangeBounds<K>) -> TypedRange<'_, K, V> {
+        let word = |bound: Bound<&K>| bound.map(|&key| key.to_word());
+        let bounds = (word(bounds.start_bound()), word(bounds.end_bound()));
+        TypedRange {
+            words: self.words.range(bounds),
+            types: PhantomData,
+        }
+    }
+
+    /// The number of entries; exact when no writer is at work.
+    pub fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// True if there is no entry; exact when no writer is at work.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+}
+
+/// Takes over a map, for one with a limit of memory, say, whose words must all be of the types.
+///
+/// ```
+/// use nearfield::{TypedMap, WordMap};
+///
+/// let map: TypedMap<i16, i16> = WordMap::builder().memory_limit(1 << 20).build()?.into();
+/// map.insert(-1, 1)?;
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+impl<K: WordCodec, V: WordCodec> From<WordMap> for TypedMap<K, V> {
+    fn from(words: WordMap) -> Self {
+        TypedMap {
+            words,
+            types: PhantomData,
+        }
+    }
+}
+
+/// The entries of a [`TypedMap`] within a range, from both ends; see [`Range`].
+#[derive(Debug)]
+pub struct TypedRange<'m, K, V> {
+    words: Range<'m, Words>,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K: WordCodec, V: WordCodec> Iterator for TypedRange<'_, K, V> {
+    type Item = (K, V);
+
+    fn next(&mut self) -> Option<(K, V)> {
+        self.words.next().map(decode_entry)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.words.size_hint()
+    }
+}
+
+impl<K: WordCodec, V: WordCodec> DoubleEndedIterator for TypedRange<'_, K, V> {
+    fn next_back(&mut self) -> Option<(K, V)> {
+        self.words.next_back().map(decode_entry)
+    }
+}
+
+impl<K: WordCodec, V: WordCodec> FusedIterator for TypedRange<'_, K, V> {}
+
+fn decode_entry<K: WordCodec, V: WordCodec>((key, value): (u64, u64)) -> (K, V) {
+    (decode(key), decode(value))
+}
+
+#[inline]
+fn decode<T: WordCodec>(word: u64) -> T {
+    match T::from_word(word) {
+        Ok(value) => value,
+        Err(error) => panic!("a typed map holds a foreign word: {error}"),
+    }
+}

@@ -1,0 +1,224 @@
+//! What the facade adds: references to values, typed maps, many operations at once, and errors
+//! that come through as they are.
+
+use nearfield::{
+    Bytes, Combine, EngineOptions, Error, MAX_KEY_BYTES, Map, TypedMap, Updated, WordMap,
+};
+use nearfield_testkit::keys::{self, ByteKeys, Sample};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A value is overwritten and removed, and its memory is asked for by others, while a reader
+/// holds it.
+#[test]
+fn a_value_stays_while_it_is_held() {
+    for length in [0, 5, 1000, 3 << 20] {
+        let map = Map::<Bytes>::new().expect("address space");
+        let old = vec![7; length];
+        map.insert(b"key", &old).expect("insert");
+        let held = map.get(b"key").expect("short key").expect("present");
+        std::thread::scope(|scope| {
+            let map = &map;
+            scope.spawn(move || {
+                for round in 0..1000_u32 {
+                    let new = vec![round as u8; length % 4096];
+                    map.insert(b"key", &new).expect("insert");
+                    map.insert(&round.to_be_bytes(), &new).expect("insert");
+                    map.remove(&round.to_be_bytes()).expect("remove");
+                }
+                map.remove(b"key").expect("remove");
+            });
+        });
+        assert!(map.get(b"key").expect("short key").is_none());
+        assert_eq!(*held, old);
+        assert_eq!(held.as_ref(), &old[..]);
+    }
+}
+
+/// Readers check that a value is whole as long as they hold it, while it is overwritten.
+#[test]
+fn held_values_are_whole_beside_writers() {
+    let map = Map::<Bytes>::new().expect("address space");
+    let keys = Bytes::keys(ByteKeys::Words, 50, &mut keys::random(1));
+    let done = AtomicBool::new(false);
+    let (map, keys, done) = (&map, &keys, &done);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    let held = keys
+                        .iter()
+                        .filter_map(|key| map.get(key).expect("short key"));
+                    for value in held.collect::<Vec<_>>() {
+                        assert!(Bytes::open(&value).is_some(), "a torn value");
+                    }
+                }
+            });
+        }
+        for number in 0..20_000 {
+            let key = &keys[number as usize * 7 % keys.len()];
+            map.insert(key, &Bytes::seal(number)).expect("insert");
+            if number % 5 == 0 {
+                map.remove(key).expect("remove");
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_value_shows_as_bytes() {
+    let map = Map::<Bytes>::from_sorted([("key", "a\0b")]).expect("load");
+    let value = map.get(b"key").expect("short key");
+    assert_eq!(format!("{value:?}"), r#"Some(b"a\x00b")"#);
+}
+
+#[test]
+fn keys_that_are_too_long_are_refused_everywhere() {
+    let map = Map::<Bytes>::new().expect("address space");
+    let long = vec![b'k'; MAX_KEY_BYTES + 1];
+    let error = Error::KeyTooLong {
+        start: Error::shorten(&long),
+        length: MAX_KEY_BYTES + 1,
+        limit: MAX_KEY_BYTES,
+    };
+    assert_eq!(map.insert(&long, b"").unwrap_err(), error);
+    assert_eq!(map.update(&long, None, b"").unwrap_err(), error);
+    assert_eq!(map.remove(&long).unwrap_err(), error);
+    assert_eq!(map.get(&long).map(|_| ()).unwrap_err(), error);
+    assert_eq!(map.contains(&long).unwrap_err(), error);
+    assert_eq!(map.predecessor(&long).unwrap_err(), error);
+    assert_eq!(map.successor(&long).unwrap_err(), error);
+    assert_eq!(map.get_many(&[b"a", &long]).unwrap_err(), error);
+    assert_eq!(
+        map.insert_many(&[(b"a", b"1"), (&long, b"2"), (b"b", b"3")])
+            .unwrap_err(),
+        error
+    );
+    assert_eq!(
+        Map::<Bytes>::from_sorted([(&long, b"")])
+            .map(|_| ())
+            .unwrap_err(),
+        error
+    );
+    // As documented, others of the batch may have been inserted.
+    assert_eq!(map.len(), 2);
+}
+
+#[test]
+fn many_at_once_do_what_one_at_a_time_does() {
+    let mut random = keys::random(3);
+    let keys = Bytes::keys(ByteKeys::Random, 10_000, &mut random);
+    let values: Vec<_> = keys.iter().map(|_| Bytes::any_value(&mut random)).collect();
+    // Every third key twice, the second time with another value.
+    let twice = keys.iter().zip(values.iter().rev()).step_by(3);
+    let entries: Vec<(&[u8], &[u8])> = (keys.iter().zip(&values).chain(twice))
+        .map(|(key, value)| (&key[..], &value[..]))
+        .collect();
+    let map = Map::<Bytes>::new().expect("address space");
+    assert_eq!(map.insert_many(&entries), Ok(keys.len()));
+    assert_eq!(map.insert_many(&entries), Ok(0));
+    let model: BTreeMap<_, _> = entries.iter().copied().collect();
+    let asked: Vec<&[u8]> = keys
+        .iter()
+        .map(|key| &key[..])
+        .chain([&b"absent here"[..]])
+        .collect();
+    let expected: Vec<_> = asked
+        .iter()
+        .map(|key| model.get(key).map(|value| value.to_vec()))
+        .collect();
+    assert_eq!(map.get_many(&asked), Ok(expected));
+}
+
+#[test]
+fn an_update_says_what_it_has_met() {
+    let map = Map::<Bytes>::new().expect("address space");
+    let current = |value: &[u8]| Updated::Differs {
+        current: Some(value.to_vec()),
+    };
+    assert_eq!(
+        map.update(b"k", Some(b"1"), b"2"),
+        Ok(Updated::Differs { current: None })
+    );
+    assert!(map.is_empty());
+    assert_eq!(map.update(b"k", None, b"1"), Ok(Updated::Applied));
+    assert_eq!(map.update(b"k", None, b"2"), Ok(current(b"1")));
+    assert_eq!(map.update(b"k", Some(b"1"), b"2"), Ok(Updated::Applied));
+    assert_eq!(map.last(), Some((b"k".to_vec(), b"2".to_vec())));
+}
+
+#[test]
+fn a_builder_passes_on_what_it_was_given() {
+    let options = EngineOptions {
+        combine: Combine::Never,
+        ..EngineOptions::default()
+    };
+    let builder = WordMap::builder()
+        .memory_limit(1 << 20)
+        .engine_options(options);
+    let maps = [
+        builder.clone().build().expect("an empty map fits"),
+        builder
+            .clone()
+            .from_sorted([(1, 1)])
+            .expect("an entry fits"),
+    ];
+    for map in maps {
+        assert_eq!(map.engine_options(), options);
+        let full = (0..1 << 20).find_map(|key| map.insert(key << 20, key).err());
+        assert!(matches!(full, Some(Error::OutOfMemory { .. })), "{full:?}");
+        map.set_engine_options(EngineOptions::default());
+        assert_eq!(map.engine_options(), EngineOptions::default());
+    }
+    let full = builder.from_sorted((0..1 << 20).map(|key| (key << 20, key)));
+    assert!(matches!(full, Err(Error::OutOfMemory { .. })));
+}
+
+/// Floats and signed integers come in their own order, not in that of their words.
+#[test]
+fn a_typed_map_is_ordered_as_its_keys() {
+    let floats = [
+        f64::NEG_INFINITY,
+        -2.5,
+        -0.0,
+        0.0,
+        1e-300,
+        7.0,
+        f64::INFINITY,
+    ];
+    let map = TypedMap::<f64, i16>::new().expect("address space");
+    for (rank, float) in (-3..).zip(floats).collect::<Vec<_>>().into_iter().rev() {
+        assert_eq!(map.insert(float, rank), Ok(None));
+    }
+    let entries: Vec<_> = floats.into_iter().zip(-3_i16..).collect();
+    assert!(map.range(..).eq(entries.clone()));
+    assert!(map.range(-0.0..7.0).map(|(_, rank)| rank).eq(-1..2));
+    assert!(
+        map.range(..)
+            .rev()
+            .map(|(_, rank)| Reverse(rank))
+            .is_sorted()
+    );
+    assert_eq!(
+        (map.predecessor(-1.0), map.successor(7.5)),
+        (Some(entries[1]), Some(entries[6]))
+    );
+    assert_eq!(
+        (map.first(), map.last()),
+        (Some(entries[0]), Some(entries[6]))
+    );
+    assert_eq!(map.remove(-0.0), Ok(Some(-1)));
+    assert!(!map.contains(-0.0) && map.contains(0.0));
+    let loaded = TypedMap::from_sorted(map.range(..)).expect("load");
+    assert!(loaded.range(..).eq(map.range(..)) && loaded.len() == 6);
+}
+
+#[test]
+#[should_panic(expected = "a typed map holds a foreign word")]
+fn a_foreign_word_in_a_typed_map_is_noticed() {
+    let map = TypedMap::<u8, u8>::new().expect("address space");
+    map.words().insert(256, 0).expect("insert");
+    map.first();
+}

@@ -1,0 +1,219 @@
+//! Ranges agree with those of a `BTreeMap`, from both ends in turn, and beside writers meet every
+//! entry that stays exactly once.
+
+use nearfield::{Bytes, Form, Map, MapForm, WordMap, Words};
+use nearfield_testkit::keys::{self, Random, Sample};
+use rand::RngExt;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+type Model<F> = BTreeMap<<F as Form>::OwnedKey, <F as Form>::OwnedValue>;
+
+fn filled<F: MapForm + Sample>(
+    kind: F::Kind,
+    count: usize,
+    random: &mut Random,
+) -> (Map<F>, Model<F>) {
+    let map = Map::new().expect("address space");
+    let mut model = Model::<F>::new();
+    for key in F::keys(kind, count, random) {
+        let value = F::any_value(random);
+        map.insert(F::key(&key), F::value(&value)).expect("insert");
+        model.insert(key, value);
+    }
+    (map, model)
+}
+
+/// A bound at, near or far from a key of the model.
+fn bound<F: Sample>(model: &Model<F>, random: &mut Random) -> Bound<F::OwnedKey> {
+    let position = random.random_range(0..model.len());
+    let Some(key) = model.keys().nth(position).cloned() else {
+        return Bound::Unbounded;
+    };
+    let key = match random.random_bool(0.5) {
+        true => F::near(F::key(&key), random),
+        false => key,
+    };
+    match random.random_range(0..5) {
+        0 => Bound::Unbounded,
+        1..3 => Bound::Included(key),
+        _ => Bound::Excluded(key),
+    }
+}
+
+fn agrees_with_a_btree_map<F: MapForm + Sample>() {
+    for &kind in F::KINDS {
+        for (seed, count) in [1, 3, 15, 16, 17, 200, 3000].into_iter().enumerate() {
+            let mut random = keys::random(seed as u64);
+            let (map, model) = filled::<F>(kind, count, &mut random);
+            for round in 0..40 {
+                let (low, high) = match round {
+                    0 => (Bound::Unbounded, Bound::Unbounded),
+                    _ => (
+                        bound::<F>(&model, &mut random),
+                        bound::<F>(&model, &mut random),
+                    ),
+                };
+                let bounds = (low.as_ref().map(F::key), high.as_ref().map(F::key));
+                // `BTreeMap::range` panics where a range ends before it begins.
+                let within = |key: &F::OwnedKey| {
+                    use std::ops::RangeBounds;
+                    (low.clone(), high.clone()).contains(key)
+                };
+                let mut expected = model.iter().filter(|(key, _)| within(key));
+                let mut range = map.range(bounds);
+                let backwards = [0.0, 0.5, 1.0, 0.1][round % 4];
+                loop {
+                    let (met, expected) = match random.random_bool(backwards) {
+                        true => (range.next_back(), expected.next_back()),
+                        false => (range.next(), expected.next()),
+                    };
+                    let expected = expected.map(|(key, value)| (key.clone(), value.clone()));
+                    assert_eq!(met, expected, "{kind:?}, {count} keys, {bounds:?}");
+                    if met.is_none() {
+                        break;
+                    }
+                }
+                assert_eq!((range.next(), range.next_back()), (None, None));
+                assert_eq!(range.size_hint(), (0, Some(0)));
+            }
+        }
+    }
+}
+
+#[test]
+fn words_agree_with_a_btree_map() {
+    agrees_with_a_btree_map::<Words>();
+}
+
+#[test]
+fn bytes_agree_with_a_btree_map() {
+    agrees_with_a_btree_map::<Bytes>();
+}
+
+/// Values so large that a chunk holds but few of them.
+#[test]
+fn chunks_of_large_values() {
+    let map = Map::<Bytes>::new().expect("address space");
+    for key in 0..50_u8 {
+        map.insert(&[key], &vec![key; 20_000]).expect("insert");
+    }
+    let all: Vec<_> = map.range(..).collect();
+    assert_eq!(all.len(), 50);
+    let all_match = |(key, (found, value)): (u8, &(Vec<u8>, Vec<u8>))| {
+        *found == [key] && *value == [key; 20_000]
+    };
+    assert!((0..50).zip(&all).all(all_match));
+    assert!(map.range(..).rev().eq(all.into_iter().rev()));
+}
+
+#[test]
+fn bounds_longer_than_a_key_can_be() {
+    let map = Map::<Bytes>::from_sorted([("a", "1"), ("b", "2")]).expect("load");
+    let long = vec![b'a'; nearfield::MAX_KEY_BYTES + 1];
+    let keys =
+        |entries: nearfield::Range<'_, Bytes>| entries.map(|(key, _)| key).collect::<Vec<_>>();
+    assert_eq!(keys(map.range(&long[..]..)), [b"b"]);
+    assert_eq!(keys(map.range(..&long[..])), [b"a"]);
+    let backwards: Vec<_> = map.range(..&long[..]).rev().collect();
+    assert_eq!(backwards, [(b"a".to_vec(), b"1".to_vec())]);
+}
+
+/// What the caller changes behind an end is not met, what it changes far ahead is.
+#[test]
+fn the_map_may_change_during_an_iteration() {
+    let map = WordMap::from_sorted((0..10_000).map(|n| (n, n))).expect("load");
+    let mut range = map.range(..);
+    assert_eq!(range.next(), Some((0, 0)));
+    assert_eq!(range.next_back(), Some((9_999, 9_999)));
+    for key in 1_000..9_000 {
+        map.remove(key).expect("remove");
+    }
+    map.insert(5_000, 7).expect("insert");
+    let left: Vec<_> = range.collect();
+    assert_eq!(left.len(), 1_998 + 1);
+    assert!(left.contains(&(5_000, 7)) && left.is_sorted());
+}
+
+/// Writers insert and remove every key but the stable ones, while readers walk from both ends.
+fn meets_stable_keys_once<F: MapForm + Sample>(kind: F::Kind, count: usize) {
+    let mut random = keys::random(7);
+    let mut all = F::keys(kind, count, &mut random);
+    let stable: Model<F> = all
+        .split_off(all.len() / 2)
+        .into_iter()
+        .enumerate()
+        .map(|(number, key)| (key, F::seal(number as u64)))
+        .collect();
+    let map = Map::<F>::new().expect("address space");
+    for (key, value) in &stable {
+        map.insert(F::key(key), F::value(value)).expect("insert");
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for writer in 0..2 {
+            let (map, all, done) = (&map, &all, &done);
+            scope.spawn(move || {
+                let mut random = keys::random(writer);
+                while !done.load(Ordering::Relaxed) {
+                    // In runs, so that nodes grow and shrink.
+                    let start = random.random_range(0..all.len());
+                    for key in all[start..].iter().take(100) {
+                        let sealed = F::seal(random.random_range(0..1000));
+                        map.insert(F::key(key), F::value(&sealed)).expect("insert");
+                    }
+                    for key in all[start..].iter().take(100) {
+                        map.remove(F::key(key)).expect("remove");
+                    }
+                }
+            });
+        }
+        for round in 0..60 {
+            let (mut front, mut back) = (Vec::new(), Vec::new());
+            let mut range = map.range(..);
+            let backwards = [0.0, 1.0, 0.5][round % 3];
+            loop {
+                let is_back = random.random_bool(backwards);
+                let met = match is_back {
+                    true => range.next_back(),
+                    false => range.next(),
+                };
+                let Some(entry) = met else { break };
+                assert!(F::open(F::value(&entry.1)).is_some(), "a torn value");
+                if is_back {
+                    back.push(entry)
+                } else {
+                    front.push(entry)
+                }
+            }
+            back.reverse();
+            front.extend(back);
+            assert!(
+                front.is_sorted_by(|a, b| a.0 < b.0),
+                "keys out of order or met twice"
+            );
+            front.retain(|(key, _)| stable.contains_key(key));
+            let missed = stable.len() - front.len();
+            assert!(
+                front.into_iter().eq(stable.clone()),
+                "{missed} stable keys missed"
+            );
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn stable_words_are_met_once() {
+    for &kind in Words::KINDS {
+        meets_stable_keys_once::<Words>(kind, 3000);
+    }
+}
+
+#[test]
+fn stable_bytes_are_met_once() {
+    for &kind in Bytes::KINDS {
+        meets_stable_keys_once::<Bytes>(kind, 1000);
+    }
+}
