@@ -11,7 +11,7 @@ use crate::workload::{KeySpec, Mix};
 pub fn default_suite() -> Result<Plan, LabError> {
     let sets = [
         (KeySpec::Sparse, 2_000_000),
-        (KeySpec::Dense, 2_000_000),
+        (KeySpec::Dense, 1_000_000),
         (KeySpec::Words, 400_000),
         (KeySpec::Ipv4, 139_614),
     ];
