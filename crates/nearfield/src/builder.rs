@@ -75,6 +75,15 @@ impl Builder<Bytes> {
     ///
     /// # Errors
     /// As there.
+    ///
+    /// ```
+    /// use nearfield::{Bytes, Map};
+    ///
+    /// let builder = Map::<Bytes>::builder().memory_limit(1 << 20);
+    /// let map = builder.from_sorted([("ann", "1"), ("bob", "2")])?;
+    /// assert_eq!(map.len(), 2);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn from_sorted<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         self,
         entries: impl IntoIterator<Item = (K, V)>,
@@ -91,6 +100,14 @@ impl Builder<Words> {
     ///
     /// # Errors
     /// As there.
+    ///
+    /// ```
+    /// use nearfield::WordMap;
+    ///
+    /// let map = WordMap::builder().memory_limit(1 << 20).from_sorted([(1, 10)])?;
+    /// assert_eq!(map.get(1), Some(10));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn from_sorted(
         self,
         entries: impl IntoIterator<Item = (u64, u64)>,

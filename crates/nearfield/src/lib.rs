@@ -34,7 +34,7 @@
 //!
 //! Every operation on one key is atomic and takes effect at one instant of the call. Operations
 //! of one batch on one key take effect in the batch's order; a batch is not a transaction, and
-//! others may see a part of it. The head of [`OrderedIndex`]'s crate says what a batch promises.
+//! others may see a part of it. The head of the crate `nearfield-core` says what a batch promises.
 //! Readers take no locks and write nothing that other threads read.
 
 #![forbid(unsafe_code)]

@@ -62,6 +62,17 @@ enum Placement<F: MapForm> {
 }
 
 /// What an update has done.
+///
+/// ```
+/// use nearfield::{Updated, WordMap};
+///
+/// let map = WordMap::new()?;
+/// match map.update(1, Some(10), 11)? {
+///     Updated::Applied => unreachable!("the map is empty"),
+///     Updated::Differs { current } => assert_eq!(current, None),
+/// }
+/// # Ok::<(), nearfield::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an update may have met another value than expected"]
 pub enum Updated<V> {
@@ -372,6 +383,12 @@ impl<F: MapForm> Map<F> {
     }
 
     /// The number of entries; exact when no writer is at work. Takes one read of memory.
+    ///
+    /// ```
+    /// let map = nearfield::WordMap::from_sorted([(1, 10), (2, 20)])?;
+    /// assert!(map.len() == 2 && !map.is_empty());
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn len(&self) -> usize {
         match &self.placement {
             Placement::Local(radix) => radix.len(),

@@ -35,6 +35,17 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// had in between, and keys come in order. An entry that is inserted, changed or removed meanwhile
 /// may be met as it was when its chunk was read. Between chunks nothing is held: an iterator that
 /// is kept for long delays neither writers nor the reuse of memory.
+///
+/// ```
+/// let map = nearfield::WordMap::from_sorted((0..100).map(|n| (n, n)))?;
+/// let mut range = map.range(10..20);
+/// assert_eq!((range.next(), range.next_back()), (Some((10, 10)), Some((19, 19))));
+/// for (key, _) in range {
+///     map.remove(key)?;
+/// }
+/// assert_eq!(map.len(), 92);
+/// # Ok::<(), nearfield::Error>(())
+/// ```
 pub struct Range<'m, F: MapForm> {
     map: &'m Map<F>,
     low: Bound<F::OwnedKey>,

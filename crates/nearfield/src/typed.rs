@@ -38,6 +38,12 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V> {
     ///
     /// # Errors
     /// `OutOfMemory` if the system grants no address space.
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::<u16, i64>::new()?;
+    /// assert!(map.is_empty());
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn new() -> Result<Self, Error> {
         WordMap::new().map(Self::from)
     }
@@ -76,12 +82,24 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V> {
     }
 
     /// Reads the value of a key, `None` if it is absent.
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
+    /// assert_eq!((map.get(5), map.get(6)), (Some(2), None));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     #[inline]
     pub fn get(&self, key: K) -> Option<V> {
         self.words.get(key.to_word()).map(decode)
     }
 
     /// True if the key is present.
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
+    /// assert!(map.contains(-1) && !map.contains(1));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     #[inline]
     pub fn contains(&self, key: K) -> bool {
         self.words.contains(key.to_word())
@@ -91,6 +109,12 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V> {
     ///
     /// # Errors
     /// `OutOfMemory`; nothing has been changed then.
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
+    /// assert_eq!((map.insert(5, 3)?, map.insert(6, 4)?), (Some(2), None));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     #[inline]
     pub fn insert(&self, key: K, value: V) -> Result<Option<V>, Error> {
         let before = self.words.insert(key.to_word(), value.to_word())?;
@@ -131,32 +155,68 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V> {
     ///
     /// # Errors
     /// None that a key of words can meet today; see [`Map::remove`](crate::Map::remove).
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
+    /// assert_eq!((map.remove(5)?, map.remove(5)?), (Some(2), None));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     #[inline]
     pub fn remove(&self, key: K) -> Result<Option<V>, Error> {
         Ok(self.words.remove(key.to_word())?.map(decode))
     }
 
     /// The entry with the least key.
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
+    /// assert_eq!(map.first(), Some((-1, 1)));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn first(&self) -> Option<(K, V)> {
         self.words.first().map(decode_entry)
     }
 
     /// The entry with the greatest key.
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
+    /// assert_eq!(map.last(), Some((5, 2)));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn last(&self) -> Option<(K, V)> {
         self.words.last().map(decode_entry)
     }
 
     /// The entry with the greatest key at or below the given one.
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
+    /// assert_eq!(map.predecessor(4), Some((-1, 1)));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn predecessor(&self, key: K) -> Option<(K, V)> {
         self.words.predecessor(key.to_word()).map(decode_entry)
     }
 
     /// The entry with the least key at or above the given one.
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
+    /// assert_eq!(map.successor(-1), Some((-1, 1)));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn successor(&self, key: K) -> Option<(K, V)> {
         self.words.successor(key.to_word()).map(decode_entry)
     }
 
     /// The entries whose keys lie within a range; see [`Map::range`](crate::Map::range).
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
+    /// assert!(map.range(0..).eq([(5, 2)]));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn range(&self, bounds: impl RangeBounds<K>) -> TypedRange<'_, K, V> {
         let word = |bound: Bound<&K>| bound.map(|&key| key.to_word());
         let bounds = (word(bounds.start_bound()), word(bounds.end_bound()));
@@ -167,6 +227,12 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V> {
     }
 
     /// The number of entries; exact when no writer is at work.
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
+    /// assert!(map.len() == 2 && !map.is_empty());
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.words.len()
     }
@@ -196,6 +262,12 @@ impl<K: WordCodec, V: WordCodec> From<WordMap> for TypedMap<K, V> {
 }
 
 /// The entries of a [`TypedMap`] within a range, from both ends; see [`Range`].
+///
+/// ```
+/// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
+/// assert_eq!(map.range(..).rev().next(), Some((5, 2)));
+/// # Ok::<(), nearfield::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct TypedRange<'m, K, V> {
     words: Range<'m, Words>,

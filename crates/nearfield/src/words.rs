@@ -5,6 +5,13 @@ use nearfield_core::{Direction, Error, Words};
 use std::ops::Bound;
 
 /// A map from `u64` to `u64`, ordered as numbers. Runs of dense keys take 8 bytes and a bit each.
+///
+/// ```
+/// let map = nearfield::WordMap::new()?;
+/// map.insert(1, 10)?;
+/// assert_eq!(map.get(1), Some(10));
+/// # Ok::<(), nearfield::Error>(())
+/// ```
 pub type WordMap = Map<Words>;
 
 impl Map<Words> {

@@ -88,6 +88,15 @@ impl<F: RadixForm> Radix<F> {
     /// # Errors
     /// `NotSorted` with the position of the first key that is not greater than the one before;
     /// `KeyTooLong`, `ValueTooLong`, `OutOfMemory`.
+    ///
+    /// ```
+    /// use nearfield_core::{OrderedIndex, Words};
+    /// use nearfield_radix::Radix;
+    ///
+    /// let index = Radix::<Words>::from_sorted((0..1000).map(|n| (n, n * n)))?;
+    /// assert_eq!(index.get(30), Ok(Some(900)));
+    /// # Ok::<(), nearfield_core::Error>(())
+    /// ```
     pub fn from_sorted<'e>(
         entries: impl IntoIterator<Item = (F::Key<'e>, F::Value<'e>)>,
     ) -> Result<Self, Error> {

@@ -26,6 +26,18 @@ impl Radix<Bytes> {
     ///
     /// # Errors
     /// `KeyTooLong`.
+    ///
+    /// ```
+    /// use nearfield_core::{Bytes, OrderedIndex};
+    /// use nearfield_radix::Radix;
+    ///
+    /// let index = Radix::<Bytes>::new()?;
+    /// index.insert(b"ann", b"one")?;
+    /// let value = index.get_ref(b"ann")?.expect("inserted before");
+    /// index.insert(b"ann", b"two")?;
+    /// assert_eq!(&*value, b"one");
+    /// # Ok::<(), nearfield_core::Error>(())
+    /// ```
     #[inline]
     pub fn get_ref(&self, key: &[u8]) -> Result<Option<ValueRef<'_>>, Error> {
         Bytes::check(key, None)?;

@@ -110,7 +110,7 @@ impl Numbered for Words {
     fn numbered(i: u64) -> (u64, u64) {
         // Runs of 100 keys under one prefix, so that nodes grow up to dense ones.
         (
-            (i / 100).wrapping_mul(0x9e37_79b9_7f4a_7c15) << 8 | i % 100,
+            ((i / 100).wrapping_mul(0x9e37_79b9_7f4a_7c15) << 8) | (i % 100),
             i,
         )
     }
