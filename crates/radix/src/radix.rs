@@ -99,6 +99,7 @@ impl<F: RadixForm> Radix<F> {
         let mut workspace = WORKSPACE.take();
         let result = engine::execute(&self.tree, &options, batch, &mut workspace, probe);
         WORKSPACE.set(workspace);
+        self.tree.collect();
         result
     }
 

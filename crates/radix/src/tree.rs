@@ -26,7 +26,7 @@ use crossbeam_utils::CachePadded;
 use nearfield_core::Error;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 /// An adaptive radix tree.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub struct Tree<F: LeafForm> {
     pub memory: Arc<Memory>,
     pub root: Ref,
     entries: CachePadded<AtomicI64>,
+    /// Nodes and leaves retired since the last [`collect`](Tree::collect).
+    retired: CachePadded<AtomicUsize>,
     form: PhantomData<F>,
 }
 
@@ -83,6 +85,7 @@ impl<F: LeafForm> Tree<F> {
             memory: Arc::new(memory),
             root,
             entries: CachePadded::new(AtomicI64::new(0)),
+            retired: CachePadded::new(AtomicUsize::new(0)),
             form: PhantomData,
         })
     }
@@ -801,8 +804,24 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
+    /// Frees what has been retired by this thread or others and can be reached no more. To be
+    /// called after a batch, without a pin: a batch retires more between two pins than the epochs
+    /// free by themselves at a pin.
+    pub fn collect(&self) {
+        let retired = self.retired.load(Ordering::Relaxed);
+        if retired < COLLECTED_AT_ONCE {
+            return;
+        }
+        self.retired.store(0, Ordering::Relaxed);
+        // Two rounds more, as what is retired now is free two epochs later.
+        for _ in 0..retired / COLLECTED_AT_ONCE + 2 {
+            crossbeam_epoch::pin().flush();
+        }
+    }
+
     /// Frees an unlinked node when nobody can read it any more.
     fn retire_node(&self, node: Ref, guard: &Guard) {
+        self.retired.fetch_add(1, Ordering::Relaxed);
         let memory = Arc::clone(&self.memory);
         // SAFETY: the closure owns what it uses, and may run on any thread.
         unsafe { guard.defer_unchecked(move || memory.free_node(node)) };
@@ -810,6 +829,7 @@ impl<F: LeafForm> Tree<F> {
 
     /// Frees an unlinked leaf when nobody can read it any more.
     pub fn retire_leaf(&self, leaf: Ref, guard: &Guard) {
+        self.retired.fetch_add(1, Ordering::Relaxed);
         let memory = Arc::clone(&self.memory);
         // SAFETY: the closure owns what it uses, and may run on any thread. It runs after all
         // guards are gone under which the leaf could be reached, and once, because only the
@@ -842,6 +862,9 @@ pub unsafe fn free_outside<F: LeafForm>(memory: &Memory, mut nodes: Vec<Ref>) {
         }
     }
 }
+
+/// Retired objects that the epochs free at a flush: eight bags of 64.
+const COLLECTED_AT_ONCE: usize = 512;
 
 /// A dense node with no more entries becomes a node48 or less.
 pub const DENSE_MIN: usize = 37;

@@ -108,10 +108,18 @@ impl Ref {
     /// True for node4, node16, node48 and node256.
     #[inline]
     pub fn is_inner(self) -> bool {
-        matches!(
-            self.kind(),
-            Kind::Node4 | Kind::Node16 | Kind::Node48 | Kind::Node256 | Kind::Skipping256
-        )
+        const INNER: u32 = 1 << Kind::Node4 as u32
+            | 1 << Kind::Node16 as u32
+            | 1 << Kind::Node48 as u32
+            | 1 << Kind::Node256 as u32
+            | 1 << Kind::Skipping256 as u32;
+        INNER >> self.tag() & 1 != 0
+    }
+
+    /// True for all kinds of nodes but node4.
+    #[inline]
+    pub fn is_wider_than_a_line(self) -> bool {
+        (Kind::Node16 as usize..Kind::Nothing as usize).contains(&self.tag())
     }
 
     /// True if both refer to the same node or leaf.
