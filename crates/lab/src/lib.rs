@@ -1,4 +1,4 @@
-//! The lab of Nearfield: [workloads](workload), a [benchmark](bench) against other maps, the
+//! The lab of Nearfield: [workloads](workload), a [benchmark](mod@bench) against other maps, the
 //! machine's own [limit], and [reports](report).
 //!
 //! Measured, counted and modelled numbers never meet in one figure without their label.

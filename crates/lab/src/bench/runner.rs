@@ -207,7 +207,8 @@ mod tests {
             version: u16,
             _: &mut Durations,
         ) -> Result<u64, String> {
-            let answer = |task: &Task<u64>| (task.key % 10 > 0).then(|| task.value(version));
+            let answer =
+                |task: &Task<u64>| (!task.key.is_multiple_of(10)).then(|| task.value(version));
             Ok(tasks
                 .iter()
                 .filter(|task| !task.is_answered_by(answer(task)))
