@@ -196,7 +196,7 @@ impl<'l> Held<'l> {
     /// Locks if that is possible at once.
     #[inline]
     pub fn try_lock(lock: &'l VersionLock) -> Option<Held<'l>> {
-        (lock.try_lock() == TryLock::Locked).then_some(Held(lock))
+        (lock.try_lock() == TryLock::Locked).then(|| Held(lock))
     }
 
     /// See [`VersionLock::unlock_unchanged`].

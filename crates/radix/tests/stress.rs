@@ -49,3 +49,30 @@ fn nodes_grow_and_shrink_under_each_other() {
     });
     index.check_invariants();
 }
+
+/// A failed attempt to take a lock once released the lock of whoever held it, so that two threads
+/// that made neighbouring nodes grow lost entries. Threads insert disjoint keys, side by side in
+/// the same nodes; all keys must be there.
+#[test]
+fn neighbours_do_not_lose_each_others_inserts() {
+    for round in 0..20u64 {
+        let index = Radix::<Words>::new().expect("address space");
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let index = &index;
+                scope.spawn(move || {
+                    for key in (thread..20_000).step_by(4) {
+                        let key = if round % 2 == 0 { key } else { key << 40 | key };
+                        index.insert(key, key + round).expect("insert");
+                    }
+                });
+            }
+        });
+        index.check_invariants();
+        assert_eq!(index.len(), 20_000);
+        for key in 0..20_000 {
+            let key = if round % 2 == 0 { key } else { key << 40 | key };
+            assert_eq!(index.get(key), Ok(Some(key + round)));
+        }
+    }
+}
