@@ -1,4 +1,4 @@
-//! Building a tree from sorted entries in one pass.
+//! Building a tree from sorted entries in one pass, and freeing a tree as a whole.
 //!
 //! The nodes on the path of the last key are *open*: their children are still being gathered.
 //! The next key leaves that path at the first byte in which it differs from the last one. Open
@@ -16,9 +16,9 @@
 
 use crate::leaf::LeafForm;
 use crate::memory::Memory;
-use crate::node::{END, Ref, Symbol};
+use crate::node::{END, Kind, Ref, Symbol};
 use crate::radix::{Radix, RadixForm};
-use crate::tree::{Tree, free_outside, kind_for};
+use crate::tree::{Tree, kind_for};
 use nearfield_core::Error;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -285,6 +285,24 @@ impl<F: LeafForm> Drop for Spine<F> {
         // SAFETY: what is in the list, or stands for the last key, has not been linked to the
         // tree, and nothing else refers to it.
         unsafe { free_outside::<F>(&self.memory, built.collect()) };
+    }
+}
+
+/// Frees what leaves below some nodes keep outside the leaf region.
+///
+/// # Safety
+/// No thread may reach the nodes, then or later, and no leaf is below two of them.
+pub unsafe fn free_outside<F: LeafForm>(memory: &Memory, mut nodes: Vec<Ref>) {
+    if !memory.has_outside() {
+        return;
+    }
+    while let Some(node) = nodes.pop() {
+        match node.kind() {
+            // SAFETY: promised by the caller.
+            Kind::Leaf => unsafe { F::free(memory, node) },
+            Kind::Dense | Kind::Nothing => {}
+            _ => memory.inner(node).for_each(|_, child| nodes.push(child)),
+        }
     }
 }
 

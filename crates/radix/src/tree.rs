@@ -16,6 +16,7 @@
 //! walks downwards waits: no cycle. Leaves hang at their parent's lock, payloads of a dense node
 //! at its own.
 
+use crate::bulk::free_outside;
 use crate::counters::Probe;
 use crate::leaf::{LeafForm, Match};
 use crate::lock::{Held, pause};
@@ -842,24 +843,6 @@ impl<F: LeafForm> Drop for Tree<F> {
     fn drop(&mut self) {
         // SAFETY: the tree is exclusively ours, and has one reference to each leaf.
         unsafe { free_outside::<F>(&self.memory, vec![self.root]) };
-    }
-}
-
-/// Frees what leaves below some nodes keep outside the leaf region.
-///
-/// # Safety
-/// No thread may reach the nodes, then or later, and no leaf is below two of them.
-pub unsafe fn free_outside<F: LeafForm>(memory: &Memory, mut nodes: Vec<Ref>) {
-    if !memory.has_outside() {
-        return;
-    }
-    while let Some(node) = nodes.pop() {
-        match node.kind() {
-            // SAFETY: promised by the caller.
-            Kind::Leaf => unsafe { F::free(memory, node) },
-            Kind::Dense | Kind::Nothing => {}
-            _ => memory.inner(node).for_each(|_, child| nodes.push(child)),
-        }
     }
 }
 
