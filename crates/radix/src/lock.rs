@@ -231,3 +231,19 @@ pub(crate) fn pause(waits: &mut u32) {
         spin_loop();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_attempt_leaves_the_lock_to_its_holder() {
+        let lock = VersionLock::new();
+        let held = Held::try_lock(&lock);
+        assert!(held.is_some());
+        assert!(Held::try_lock(&lock).is_none());
+        assert!(Held::try_lock(&lock).is_none());
+        drop(held);
+        assert!(Held::try_lock(&lock).is_some());
+    }
+}

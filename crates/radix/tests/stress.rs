@@ -55,24 +55,30 @@ fn nodes_grow_and_shrink_under_each_other() {
 /// the same nodes; all keys must be there.
 #[test]
 fn neighbours_do_not_lose_each_others_inserts() {
-    for round in 0..20u64 {
+    const KEYS: u64 = 300_000;
+    const THREADS: u64 = 4;
+    for round in 0..6u64 {
         let index = Radix::<Words>::new().expect("address space");
+        let place = |number: u64| match round % 2 {
+            0 => number,
+            _ => number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        };
+        let start = std::sync::Barrier::new(THREADS as usize);
         std::thread::scope(|scope| {
-            for thread in 0..4u64 {
-                let index = &index;
+            for thread in 0..THREADS {
+                let (index, start) = (&index, &start);
                 scope.spawn(move || {
-                    for key in (thread..20_000).step_by(4) {
-                        let key = if round % 2 == 0 { key } else { key << 40 | key };
-                        index.insert(key, key + round).expect("insert");
+                    start.wait();
+                    for number in (thread..KEYS).step_by(THREADS as usize) {
+                        index.insert(place(number), number).expect("insert");
                     }
                 });
             }
         });
         index.check_invariants();
-        assert_eq!(index.len(), 20_000);
-        for key in 0..20_000 {
-            let key = if round % 2 == 0 { key } else { key << 40 | key };
-            assert_eq!(index.get(key), Ok(Some(key + round)));
+        assert_eq!(index.len() as u64, KEYS);
+        for number in 0..KEYS {
+            assert_eq!(index.get(place(number)), Ok(Some(number)));
         }
     }
 }
