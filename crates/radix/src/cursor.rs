@@ -15,7 +15,7 @@ use crate::leaf::LeafForm;
 use crate::lock::pause;
 use crate::node::{Kind, Ref, Symbol, bitmap};
 use crate::prefetch::prefetch;
-use crate::tree::Tree;
+use crate::tree::{DENSE_MIN, Tree};
 use crossbeam_epoch::Guard;
 use nearfield_core::Direction;
 use std::cmp::Ordering;
@@ -31,8 +31,12 @@ pub struct Item {
 /// Memory for gathering chunks, for use again and again.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// The list of subtrees; how long it may become; whether nothing has been cut off.
+    /// The list of subtrees, and how many of the first are leaves or dense nodes.
     items: Vec<Item>,
+    expanded: usize,
+    /// How many entries the list holds at least, how many are wanted, and whether nothing has
+    /// been cut off.
+    entries: usize,
     target: usize,
     complete: bool,
     /// The list after the next pass.
@@ -134,6 +138,7 @@ impl<F: LeafForm> Tree<F> {
     ) -> bool {
         scratch.items.clear();
         scratch.path.clear();
+        (scratch.expanded, scratch.entries) = (0, 0);
         // One more than asked for: the first may turn out to lie before the bound altogether.
         let target = chunk + 1;
         scratch.target = target;
@@ -204,6 +209,8 @@ impl<F: LeafForm> Tree<F> {
         }
         if let Some(node) = include {
             self.push(scratch, Item { node, first });
+            // Of the subtree at the bound itself, there may be no more than one beyond it.
+            scratch.entries = 1;
         }
         while let Some((node, symbol)) = scratch.path.pop() {
             let first = (!scratch.path.is_empty()).then_some(first);
@@ -237,14 +244,14 @@ impl<F: LeafForm> Tree<F> {
     ) -> bool {
         let inner = self.memory.inner(node);
         let lock = &inner.header().lock;
-        let start = scratch.items.len();
+        let (start, entries) = (scratch.items.len(), scratch.entries);
         loop {
             let version = lock.read();
             let complete = match first {
                 Some(first) => {
                     let mut complete = true;
                     inner.walk(behind, direction, |node| {
-                        complete = scratch.items.len() < target;
+                        complete = scratch.entries < target;
                         if complete {
                             self.push(scratch, Item { node, first });
                         }
@@ -258,6 +265,7 @@ impl<F: LeafForm> Tree<F> {
                 return complete;
             }
             scratch.items.truncate(start);
+            scratch.entries = entries;
         }
     }
 
@@ -280,7 +288,7 @@ impl<F: LeafForm> Tree<F> {
                 Direction::Ascending => rank(item.first) > rank(behind),
                 Direction::Descending => rank(item.first) < rank(behind),
             });
-            if past && scratch.items.len() >= target {
+            if past && scratch.entries >= target {
                 return false;
             }
             if past {
@@ -297,36 +305,45 @@ impl<F: LeafForm> Tree<F> {
     #[inline]
     fn push(&self, scratch: &mut Scratch, item: Item) {
         self.prefetch_item(item.node);
+        scratch.entries += entries_at_least(item.node);
         scratch.items.push(item);
     }
 
-    /// One pass: replaces inner nodes by their children and cuts the list to its target. Answers
-    /// whether inner nodes are left.
+    /// One pass: replaces inner nodes by their children and cuts the list when it holds enough
+    /// entries. Answers whether inner nodes are left.
     pub fn expand(&self, direction: Direction, scratch: &mut Scratch) -> bool {
-        let mut inner_left = false;
-        let target = scratch.target;
-        let Scratch { items, next, complete, .. } = scratch;
+        let Scratch { items, next, expanded, target, complete, .. } = scratch;
+        let is_final = |item: &&Item| !item.node.is_inner();
+        *expanded += items[*expanded..].iter().take_while(is_final).count();
+        let first_final = usize::from(*expanded > 0);
+        let mut entries: usize = first_final
+            + items[first_final..*expanded]
+                .iter()
+                .map(|item| entries_at_least(item.node))
+                .sum::<usize>();
         next.clear();
-        for &item in &*items {
-            if next.len() >= target {
+        let mut inner_left = false;
+        for &item in &items[*expanded..] {
+            if entries >= *target {
                 *complete = false;
                 break;
             }
             if !item.node.is_inner() {
+                entries += entries_at_least(item.node);
                 next.push(item);
                 continue;
             }
             let node = self.memory.inner(item.node);
             let lock = &node.header().lock;
-            let start = next.len();
+            let (start, before) = (next.len(), entries);
             loop {
                 let version = lock.read();
-                let mut fits = true;
-                let mut inner_here = false;
+                let (mut fits, mut inner_here) = (true, false);
                 node.walk(None, direction, |child| {
-                    fits = next.len() < target;
+                    fits = entries < *target;
                     if fits {
                         self.prefetch_item(child);
+                        entries += entries_at_least(child);
                         inner_here |= child.is_inner();
                         next.push(Item { node: child, ..item });
                     }
@@ -338,9 +355,11 @@ impl<F: LeafForm> Tree<F> {
                     break;
                 }
                 next.truncate(start);
+                entries = before;
             }
         }
-        std::mem::swap(items, next);
+        items.truncate(*expanded);
+        items.append(next);
         inner_left
     }
 
@@ -373,7 +392,7 @@ impl<F: LeafForm> Tree<F> {
         let mut last = None;
         for item in &scratch.items {
             if item.node.kind() == Kind::Dense {
-                for (key, payload) in self.dense_entries(item.node, direction) {
+                for (key, payload) in self.dense_entries(item.node, from, direction) {
                     let (key, value) = F::from_words(key, payload);
                     if !is_past(key) {
                         continue;
@@ -405,25 +424,43 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// The entries of a dense node at one instant.
-    fn dense_entries(&self, node: Ref, direction: Direction) -> Vec<(u64, u64)> {
+    /// The entries of a dense node at one instant, those before a bound left out.
+    fn dense_entries(
+        &self,
+        node: Ref,
+        from: Bound<F::Key<'_>>,
+        direction: Direction,
+    ) -> impl Iterator<Item = (u64, u64)> + use<F> {
         let dense = self.memory.dense(node);
         let lock = &dense.header().lock;
-        let mut entries = Vec::with_capacity(256);
-        loop {
+        let mut payloads = [0; 256];
+        let (base, bits) = loop {
             let version = lock.read();
-            entries.clear();
-            bitmap::for_each_from(dense.bitmap().load(), 0, |byte| {
-                entries.push((dense.base() << 8 | u64::from(byte), dense.payload(byte)));
+            let base = dense.base();
+            let mut bits = dense.bitmap().load();
+            if let Bound::Included(key) | Bound::Excluded(key) = from
+                && F::word(key) >> 8 == base
+            {
+                bitmap::keep(&mut bits, F::word(key) as u8, direction);
+            }
+            bitmap::for_each_from(bits, 0, |byte| {
+                payloads[byte as usize] = dense.payload(byte);
                 true
             });
             if lock.validate(version) {
-                break;
+                break (base, bits);
             }
-        }
-        if direction == Direction::Descending {
-            entries.reverse();
-        }
-        entries
+        };
+        bitmap::Bits::new(bits, direction)
+            .map(move |byte| (base << 8 | u64::from(byte), payloads[byte as usize]))
+    }
+}
+
+/// How many entries a subtree holds, unless other threads are just removing them.
+#[inline]
+fn entries_at_least(node: Ref) -> usize {
+    match node.tag() == Kind::Dense as usize {
+        true => DENSE_MIN + 1,
+        false => 1,
     }
 }

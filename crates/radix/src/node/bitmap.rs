@@ -1,5 +1,6 @@
 //! Which of 256 places are in use, for ordered steps.
 
+use nearfield_core::Direction;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One bit a place.
@@ -75,6 +76,54 @@ pub fn for_each_below(bits: [u64; 4], behind: u16, mut visit: impl FnMut(u8) -> 
     true
 }
 
+/// Leaves only the bits from `bit` on, in `direction`.
+pub fn keep(bits: &mut [u64; 4], bit: u8, direction: Direction) {
+    let (word, bit) = (bit as usize / 64, bit % 64);
+    match direction {
+        Direction::Ascending => {
+            bits[..word].fill(0);
+            bits[word] &= u64::MAX << bit;
+        }
+        Direction::Descending => {
+            bits[word + 1..].fill(0);
+            bits[word] &= u64::MAX >> (63 - bit);
+        }
+    }
+}
+
+/// Iterates over the bits that are set, in a direction.
+#[derive(Debug)]
+pub struct Bits {
+    bits: [u64; 4],
+    direction: Direction,
+}
+
+impl Bits {
+    /// Begins with the first bit of `direction`.
+    pub fn new(bits: [u64; 4], direction: Direction) -> Self {
+        Bits { bits, direction }
+    }
+}
+
+impl Iterator for Bits {
+    type Item = u8;
+
+    #[inline]
+    fn next(&mut self) -> Option<u8> {
+        let is_used = |word: &u64| *word != 0;
+        let word = match self.direction {
+            Direction::Ascending => self.bits.iter().position(is_used)?,
+            Direction::Descending => self.bits.iter().rposition(is_used)?,
+        };
+        let bit = match self.direction {
+            Direction::Ascending => self.bits[word].trailing_zeros(),
+            Direction::Descending => 63 - self.bits[word].leading_zeros(),
+        };
+        self.bits[word] &= !(1 << bit);
+        Some((word * 64) as u8 + bit as u8)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +151,14 @@ mod tests {
                 all.iter().copied().filter(|&b| u16::from(b) < bound).collect();
             expected.reverse();
             assert_eq!(down, expected);
+            let Ok(bit) = u8::try_from(bound) else { continue };
+            let mut kept = bits;
+            keep(&mut kept, bit, Direction::Ascending);
+            assert_eq!(Bits::new(kept, Direction::Ascending).collect::<Vec<_>>(), up);
+            let mut kept = bits;
+            keep(&mut kept, bit, Direction::Descending);
+            let expected: Vec<u8> = all.iter().copied().rev().filter(|&b| b <= bit).collect();
+            assert_eq!(Bits::new(kept, Direction::Descending).collect::<Vec<_>>(), expected);
         }
     }
 }
