@@ -28,9 +28,7 @@ pub struct Batch<F: Form> {
     /// Why operations were refused as they were added, by position.
     refusals: Vec<(usize, Error)>,
     input: F::Arena,
-    outcomes: Vec<StoredOutcome<F>>,
-    entries: Vec<(F::StoredKey, F::StoredValue)>,
-    output: F::Arena,
+    outcomes: Outcomes<F>,
 }
 
 impl<F: Form> Default for Batch<F> {
@@ -51,9 +49,10 @@ impl<F: Form> Batch<F> {
             operations: Vec::with_capacity(operations),
             refusals: Vec::new(),
             input: F::Arena::default(),
-            outcomes: Vec::with_capacity(operations),
-            entries: Vec::new(),
-            output: F::Arena::default(),
+            outcomes: Outcomes {
+                stored: Vec::with_capacity(operations),
+                ..Outcomes::default()
+            },
         }
     }
 
@@ -73,8 +72,6 @@ impl<F: Form> Batch<F> {
         self.refusals.clear();
         F::clear(&mut self.input);
         self.outcomes.clear();
-        self.entries.clear();
-        F::clear(&mut self.output);
     }
 
     /// Adds a get.
@@ -162,32 +159,12 @@ impl<F: Form> Batch<F> {
             position < self.operations.len(),
             "no operation at {position}"
         );
-        let value = |stored: &F::StoredValue| F::load_value(&self.output, *stored);
-        let entry = |&(key, value): &(F::StoredKey, F::StoredValue)| {
-            (
-                F::load_key(&self.output, key),
-                F::load_value(&self.output, value),
-            )
-        };
-        match self.outcomes.get(position) {
-            None => match self.refusals.iter().find(|refusal| refusal.0 == position) {
-                Some((_, error)) => Outcome::Failed(error.clone()),
-                None => Outcome::Pending,
-            },
-            Some(StoredOutcome::Pending) => Outcome::Pending,
-            Some(StoredOutcome::Value(stored)) => Outcome::Value(stored.as_ref().map(value)),
-            Some(StoredOutcome::Updated(applied, before)) => Outcome::Updated {
-                applied: *applied,
-                before: before.as_ref().map(value),
-            },
-            Some(StoredOutcome::Entry(stored)) => Outcome::Entry(stored.as_ref().map(entry)),
-            Some(&StoredOutcome::Entries(start, count)) => Outcome::Entries(
-                self.entries[start as usize..][..count as usize]
-                    .iter()
-                    .map(entry)
-                    .collect(),
-            ),
-            Some(StoredOutcome::Failed(error)) => Outcome::Failed((**error).clone()),
+        if let Some(outcome) = self.outcomes.read(position) {
+            return outcome;
+        }
+        match self.refusals.iter().find(|refusal| refusal.0 == position) {
+            Some((_, error)) => Outcome::Failed(error.clone()),
+            None => Outcome::Pending,
         }
     }
 
@@ -196,9 +173,9 @@ impl<F: Form> Batch<F> {
     /// [`outcome`](Batch::outcome).
     #[inline]
     pub fn value(&self, position: usize) -> Option<F::Value<'_>> {
-        match self.outcomes.get(position)? {
+        match self.outcomes.stored.get(position)? {
             StoredOutcome::Value(stored) | StoredOutcome::Updated(_, stored) => {
-                stored.map(|stored| F::load_value(&self.output, stored))
+                stored.map(|stored| F::load_value(&self.outcomes.arena, stored))
             }
             _ => None,
         }
@@ -210,18 +187,16 @@ impl<F: Form> Batch<F> {
         &self,
         position: usize,
     ) -> impl ExactSizeIterator<Item = (F::Key<'_>, F::Value<'_>)> {
-        let range = match self.outcomes.get(position) {
+        let range = match self.outcomes.stored.get(position) {
             Some(&StoredOutcome::Entries(start, count)) => {
                 start as usize..start as usize + count as usize
             }
             _ => 0..0,
         };
-        self.entries[range].iter().map(|&(key, value)| {
-            (
-                F::load_key(&self.output, key),
-                F::load_value(&self.output, value),
-            )
-        })
+        let outcomes = &self.outcomes;
+        outcomes.entries[range]
+            .iter()
+            .map(|entry| outcomes.load_entry(entry))
     }
 
     /// Gives an index the two halves of the batch: the operations to read and the outcomes to
@@ -230,6 +205,69 @@ impl<F: Form> Batch<F> {
     /// # Errors
     /// `BatchTooLarge`, and no outcome is changed.
     pub fn begin(&mut self) -> Result<(Input<'_, F>, Output<'_, F>), Error> {
+        self.check_size()?;
+        self.outcomes.reset(self.operations.len());
+        self.refuse();
+        Ok((
+            Input {
+                operations: &self.operations,
+                arena: &self.input,
+            },
+            self.outcomes.output(),
+        ))
+    }
+
+    /// The operations to read, for an index that plans ahead. Changes no outcome.
+    ///
+    /// # Errors
+    /// `BatchTooLarge`.
+    pub fn input(&self) -> Result<Input<'_, F>, Error> {
+        self.check_size()?;
+        Ok(Input {
+            operations: &self.operations,
+            arena: &self.input,
+        })
+    }
+
+    /// As [`begin`](Batch::begin), for one of several threads that execute some of the operations
+    /// each: what it writes goes to `outcomes`, where all is pending again, until
+    /// [`join`](Batch::join).
+    ///
+    /// # Errors
+    /// `BatchTooLarge`.
+    pub fn begin_apart<'b>(
+        &'b self,
+        outcomes: &'b mut Outcomes<F>,
+    ) -> Result<(Input<'b, F>, Output<'b, F>), Error> {
+        let input = self.input()?;
+        outcomes.reset(self.operations.len());
+        Ok((input, outcomes.output()))
+    }
+
+    /// Brings together the outcomes that several threads have written after
+    /// [`begin_apart`](Batch::begin_apart), each of them for other operations; they take the
+    /// place of those that the batch has had. Those of the first thread are taken as they are,
+    /// those of the others are copied.
+    ///
+    /// # Panics
+    /// If `parts` are of another batch, which has fewer operations.
+    pub fn join(&mut self, parts: &mut [Outcomes<F>]) {
+        let Some((first, others)) = parts.split_first_mut() else {
+            return;
+        };
+        std::mem::swap(&mut self.outcomes, first);
+        self.refuse();
+        let mut output = self.outcomes.output();
+        for part in others {
+            for (position, operation) in self.operations.iter().enumerate() {
+                let key = operation.point_key();
+                let key = key.map(|key| F::load_key(&self.input, key));
+                output.copy(position, key, part);
+            }
+        }
+    }
+
+    fn check_size(&self) -> Result<(), Error> {
         if self.operations.len() > MAX_OPERATIONS {
             return Err(Error::BatchTooLarge {
                 size: self.operations.len(),
@@ -237,25 +275,14 @@ impl<F: Form> Batch<F> {
                 limit: MAX_OPERATIONS,
             });
         }
-        self.entries.clear();
-        F::clear(&mut self.output);
-        self.outcomes.clear();
-        self.outcomes
-            .resize_with(self.operations.len(), || StoredOutcome::Pending);
+        Ok(())
+    }
+
+    /// Writes the outcomes of operations that were refused as they were added.
+    fn refuse(&mut self) {
         for (position, error) in &self.refusals {
-            self.outcomes[*position] = StoredOutcome::Failed(Box::new(error.clone()));
+            self.outcomes.stored[*position] = StoredOutcome::Failed(Box::new(error.clone()));
         }
-        Ok((
-            Input {
-                operations: &self.operations,
-                arena: &self.input,
-            },
-            Output {
-                outcomes: &mut self.outcomes,
-                entries: &mut self.entries,
-                arena: &mut self.output,
-            },
-        ))
     }
 
     fn push(&mut self, operation: Result<Operation<F>, Error>) -> usize {
@@ -286,6 +313,84 @@ impl<F: Form> Batch<F> {
             Bound::Included(key) => Bound::Included(F::store_key(&mut self.input, key)?),
             Bound::Excluded(key) => Bound::Excluded(F::store_key(&mut self.input, key)?),
             Bound::Unbounded => Bound::Unbounded,
+        })
+    }
+}
+
+/// Outcomes of a batch's operations, by position, and what they refer to.
+///
+/// Outside a batch they are what one of several threads has written; see [`Batch::begin_apart`].
+#[derive(Clone, Debug)]
+pub struct Outcomes<F: Form> {
+    stored: Vec<StoredOutcome<F>>,
+    entries: Vec<(F::StoredKey, F::StoredValue)>,
+    arena: F::Arena,
+}
+
+impl<F: Form> Default for Outcomes<F> {
+    fn default() -> Self {
+        Outcomes {
+            stored: Vec::new(),
+            entries: Vec::new(),
+            arena: F::Arena::default(),
+        }
+    }
+}
+
+impl<F: Form> Outcomes<F> {
+    /// Removes all outcomes and keeps the memory.
+    fn clear(&mut self) {
+        self.stored.clear();
+        self.entries.clear();
+        F::clear(&mut self.arena);
+    }
+
+    /// Makes all outcomes pending.
+    fn reset(&mut self, operations: usize) {
+        self.clear();
+        self.stored
+            .resize_with(operations, || StoredOutcome::Pending);
+    }
+
+    fn output(&mut self) -> Output<'_, F> {
+        Output {
+            outcomes: &mut self.stored,
+            entries: &mut self.entries,
+            arena: &mut self.arena,
+        }
+    }
+
+    fn load_value(&self, stored: F::StoredValue) -> F::Value<'_> {
+        F::load_value(&self.arena, stored)
+    }
+
+    fn load_entry(&self, stored: &(F::StoredKey, F::StoredValue)) -> (F::Key<'_>, F::Value<'_>) {
+        (
+            F::load_key(&self.arena, stored.0),
+            self.load_value(stored.1),
+        )
+    }
+
+    /// The outcome at a position, `None` if nothing has been begun there.
+    fn read(&self, position: usize) -> Option<Outcome<'_, F>> {
+        let value = |stored: &F::StoredValue| self.load_value(*stored);
+        Some(match self.stored.get(position)? {
+            StoredOutcome::Pending => Outcome::Pending,
+            StoredOutcome::Value(stored) => Outcome::Value(stored.as_ref().map(value)),
+            StoredOutcome::Updated(applied, before) => Outcome::Updated {
+                applied: *applied,
+                before: before.as_ref().map(value),
+            },
+            StoredOutcome::Entry(stored) => {
+                Outcome::Entry(stored.as_ref().map(|entry| self.load_entry(entry)))
+            }
+            &StoredOutcome::Entries(start, count) => Outcome::Entries(
+                self.entries[start as usize..][..count as usize]
+                    .iter()
+                    .map(|entry| self.load_entry(entry))
+                    .collect(),
+            ),
+            StoredOutcome::Failed(error) => Outcome::Failed((**error).clone()),
         })
     }
 }
@@ -422,6 +527,25 @@ impl<F: Form> Output<'_, F> {
     /// Marks an operation as failed.
     pub fn fail(&mut self, position: usize, error: Error) {
         self.outcomes[position] = StoredOutcome::Failed(Box::new(error));
+    }
+
+    /// Copies the outcome of an operation, unless it is pending. `key` is that of a point
+    /// operation.
+    fn copy(&mut self, position: usize, key: Option<F::Key<'_>>, from: &Outcomes<F>) {
+        let outcome = from.read(position);
+        match (outcome.unwrap_or(Outcome::Pending), key) {
+            (Outcome::Value(value), Some(key)) => self.value(position, key, value),
+            (Outcome::Updated { applied, before }, Some(key)) => {
+                self.updated(position, key, applied, before);
+            }
+            (Outcome::Value(_) | Outcome::Updated { .. }, None) => {
+                unreachable!("only point operations have such an outcome")
+            }
+            (Outcome::Entry(entry), _) => self.entry(position, entry),
+            (Outcome::Entries(entries), _) => self.entries(position, entries),
+            (Outcome::Failed(error), _) => self.fail(position, error),
+            (Outcome::Pending, _) => {}
+        }
     }
 
     fn store_entry(

@@ -2,7 +2,7 @@
 
 use crate::counters::{Counters, Off, Probe};
 use crate::cursor::Scratch;
-use crate::engine::{self, EngineOptions, Workspace};
+use crate::engine::{self, EngineOptions, Workspace, pipeline};
 use crate::leaf::LeafForm;
 use crate::memory::MemoryUse;
 use crate::tree::{Change, Tree};
@@ -91,6 +91,58 @@ impl<F: RadixForm> Radix<F> {
         counters: &mut Counters,
     ) -> Result<(), Error> {
         self.execute_probed(batch, counters)
+    }
+
+    /// Executes batches one after the other, and makes the plan of each while the one before it
+    /// is executed (DCART §III-D). Gives each batch to `done`, in their order, with what
+    /// [`execute`](OrderedIndex::execute) would have answered; a batch that is refused ends
+    /// nothing. Ends when `batches` do or when `done` breaks, after which no batch is executed,
+    /// though one more may have been taken from `batches`.
+    ///
+    /// All effects of a batch are complete before the next one begins, so that the stream is
+    /// serially equivalent to all its operations in order.
+    ///
+    /// `batches` is called by a thread that also plans. `workers` threads execute a batch, the
+    /// calling one and others that live as long as the call; each has a part of the batch's
+    /// keys. They pay when there is a core for each and one for the plans, and batches have
+    /// thousands of operations. With several, what an operation answers is copied once more. A
+    /// batch with scans, predecessors or successors is executed by the calling thread alone, as
+    /// is a batch of reads that are not combined, if there is one worker. `done` is called by
+    /// the calling thread, between two batches. The [options](Radix::options) are those at the
+    /// time of the call.
+    ///
+    /// # Panics
+    /// If `batches` or `done` panic or a thread cannot be started, when all threads have
+    /// stopped.
+    ///
+    /// ```
+    /// use nearfield_core::{Batch, Words};
+    /// use nearfield_radix::Radix;
+    /// use std::ops::ControlFlow;
+    ///
+    /// let index = Radix::<Words>::new()?;
+    /// let batches = (0..3).map(|value| {
+    ///     let mut batch = Batch::new();
+    ///     batch.insert(7, value);
+    ///     batch
+    /// });
+    /// let mut before = Vec::new();
+    /// index.execute_stream(2, batches, |batch, _| {
+    ///     before.push(batch.value(0));
+    ///     ControlFlow::Continue(())
+    /// });
+    /// assert_eq!(before, [None, Some(0), Some(1)]);
+    /// # Ok::<(), nearfield_core::Error>(())
+    /// ```
+    pub fn execute_stream(
+        &self,
+        workers: usize,
+        batches: impl IntoIterator<Item = Batch<F>, IntoIter: Send>,
+        done: impl FnMut(Batch<F>, Result<(), Error>) -> ControlFlow<()>,
+    ) {
+        let options = self.options();
+        let batches = batches.into_iter();
+        pipeline::execute(&self.tree, &options, workers, batches, done, &Off);
     }
 
     fn execute_probed(&self, batch: &mut Batch<F>, probe: &mut impl Probe) -> Result<(), Error> {

@@ -3,6 +3,7 @@
 
 mod combine;
 mod options;
+pub(crate) mod pipeline;
 mod reads;
 pub(crate) mod ordered;
 mod traverse;
@@ -43,16 +44,7 @@ pub fn execute<F: LeafForm>(
 ) -> Result<(), Error> {
     let (input, mut output) = batch.begin()?;
     let guard = crossbeam_epoch::pin();
-    let mut kinds = Kinds {
-        gets_only: true,
-        ..Kinds::default()
-    };
-    for operation in input.operations() {
-        kinds.writes |= operation.is_write();
-        kinds.ordered |= operation.is_ordered();
-        kinds.points |= operation.point_key().is_some();
-        kinds.gets_only &= matches!(operation, Operation::Get { .. });
-    }
+    let kinds = Kinds::of(&input);
     let mut engine = Engine {
         tree,
         options,
@@ -61,7 +53,7 @@ pub fn execute<F: LeafForm>(
         guard: &guard,
         probe,
     };
-    if options.combine == Combine::Never && (kinds.writes || !options.interleave) {
+    if kinds.one_by_one(options) {
         engine.one_by_one(workspace);
         return Ok(());
     }
@@ -81,6 +73,26 @@ pub fn execute<F: LeafForm>(
     Ok(())
 }
 
+/// Makes the visits that `workspace` has a plan for.
+fn visit_planned<F: LeafForm>(
+    tree: &Tree<F>,
+    options: &EngineOptions,
+    (input, mut output): (Input<'_, F>, Output<'_, F>),
+    workspace: &mut Workspace,
+    probe: &mut impl Probe,
+) {
+    let guard = crossbeam_epoch::pin();
+    Engine {
+        tree,
+        options,
+        input,
+        output: &mut output,
+        guard: &guard,
+        probe,
+    }
+    .visit_all(workspace);
+}
+
 /// Which kinds of operations a batch has.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kinds {
@@ -88,6 +100,37 @@ struct Kinds {
     writes: bool,
     ordered: bool,
     gets_only: bool,
+}
+
+impl Kinds {
+    fn of<F: LeafForm>(input: &Input<'_, F>) -> Self {
+        let mut kinds = Kinds {
+            gets_only: true,
+            ..Kinds::default()
+        };
+        for operation in input.operations() {
+            kinds.writes |= operation.is_write();
+            kinds.ordered |= operation.is_ordered();
+            kinds.points |= operation.point_key().is_some();
+            kinds.gets_only &= matches!(operation, Operation::Get { .. });
+        }
+        kinds
+    }
+
+    /// True if the operations are to be executed one after the other.
+    fn one_by_one(self, options: &EngineOptions) -> bool {
+        options.combine == Combine::Never && (self.writes || !options.interleave)
+    }
+
+    /// True if the point operations are to be combined.
+    fn combine<F: LeafForm>(self, options: &EngineOptions, input: &Input<'_, F>) -> bool {
+        self.writes
+            || match options.combine {
+                Combine::Always => true,
+                Combine::Adaptive => combine::repeats_keys(input),
+                Combine::Never => false,
+            }
+    }
 }
 
 /// One execution of a batch.
@@ -103,12 +146,7 @@ struct Engine<'e, 'b, 'o, F: LeafForm, P> {
 impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
     /// Executes the point operations of a part of the batch.
     fn execute_points(&mut self, workspace: &mut Workspace, positions: Range<usize>, kinds: Kinds) {
-        let combine = kinds.writes
-            || match self.options.combine {
-                Combine::Always => true,
-                Combine::Adaptive => combine::repeats_keys(&self.input),
-                Combine::Never => false,
-            };
+        let combine = kinds.combine(self.options, &self.input);
         if !combine && kinds.gets_only && self.options.interleave {
             return self.read_all(workspace);
         }

@@ -1,0 +1,484 @@
+//! *Overlap of combining and operating* (DCART §III-D): a stream of batches, each of which is
+//! planned while the one before it is executed.
+//!
+//! ```text
+//! combiner             plan 1 │ plan 2    │ plan 3    │ ...
+//! calling thread              │ operate 1 │ operate 2 │ operate 3 │ ...
+//! other workers               │ operate 1 │ operate 2 │ operate 3 │ ...
+//! ```
+//!
+//! A plan depends on the tree only in how well it sorts, so it may be made while the tree
+//! changes. A batch is executed when all of the batch before it has been: the calling thread
+//! has its own part done, and has the parts of the others in hand, before it takes the next
+//! plan. The visits of a plan are of different keys; several workers have a range of them each,
+//! and may therefore execute them in any order.
+//!
+//! # Ends and panics
+//!
+//! Threads wait for nothing but channels, whose other ends are held by one thread each. Whichever
+//! thread ends or panics drops its ends, by which those it has to do with notice, and end too.
+
+use super::combine::{Plan, Visit};
+use super::{EngineOptions, Kinds, Workspace};
+use crate::counters::Probe;
+use crate::leaf::LeafForm;
+use crate::tree::Tree;
+use nearfield_core::{Batch, Error, Input, Outcomes, Output};
+use std::mem;
+use std::ops::{ControlFlow, Range};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::thread::{self, Scope, ScopedJoinHandle};
+
+/// A worker is given no fewer operations, as to wake it takes as long as to execute some
+/// hundreds.
+const OPERATIONS_PER_WORKER: usize = 512;
+
+/// Executes batches one after the other; see [`Radix::execute_stream`](crate::Radix).
+pub fn execute<F: LeafForm, P: Probe + Clone + Send>(
+    tree: &Tree<F>,
+    options: &EngineOptions,
+    workers: usize,
+    batches: impl Iterator<Item = Batch<F>> + Send,
+    mut done: impl FnMut(Batch<F>, Result<(), Error>) -> ControlFlow<()>,
+    probe: &P,
+) {
+    let workers = workers.max(1);
+    thread::scope(|scope| {
+        // Without a buffer: the combiner is one batch ahead.
+        let (plans, arriving) = mpsc::sync_channel(0);
+        let (used, reused) = mpsc::channel();
+        let combiner = Combiner {
+            tree,
+            options,
+            workers,
+            plan: Plan::default(),
+            reused,
+        };
+        let combiner = scope.spawn(move || combiner.run(batches, &plans));
+        let mut crew = Crew {
+            lead: Operator::new(tree, options, probe.clone()),
+            outcomes: Outcomes::default(),
+            workers: (1..workers)
+                .map(|_| Worker::start(scope, Operator::new(tree, options, probe.clone())))
+                .collect(),
+            used,
+        };
+        for (mut batch, course) in &arriving {
+            let result = match course {
+                Course::Whole => crew.lead.execute(&mut batch),
+                Course::Parts(mut parts) if parts.len() == 1 => {
+                    crew.execute_alone(&mut batch, parts.remove(0))
+                }
+                Course::Parts(parts) => {
+                    batch = crew.execute(batch, parts);
+                    Ok(())
+                }
+            };
+            if done(batch, result).is_break() {
+                break;
+            }
+        }
+        drop(arriving);
+        join(combiner);
+    });
+}
+
+/// How a batch is to be executed.
+enum Course {
+    /// As if it were not one of a stream.
+    Whole,
+    /// Visits for one worker each.
+    Parts(Vec<Plan>),
+}
+
+/// Makes plans.
+struct Combiner<'t, F: LeafForm> {
+    tree: &'t Tree<F>,
+    options: &'t EngineOptions,
+    workers: usize,
+    plan: Plan,
+    /// Plans that have been executed.
+    reused: Receiver<Plan>,
+}
+
+impl<F: LeafForm> Combiner<'_, F> {
+    fn run(
+        mut self,
+        batches: impl Iterator<Item = Batch<F>>,
+        plans: &SyncSender<(Batch<F>, Course)>,
+    ) {
+        for batch in batches {
+            let course = self.plan(&batch);
+            if plans.send((batch, course)).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn plan(&mut self, batch: &Batch<F>) -> Course {
+        let Ok(input) = batch.input() else {
+            return Course::Whole;
+        };
+        let kinds = Kinds::of(&input);
+        if kinds.ordered || !kinds.points || kinds.one_by_one(self.options) {
+            return Course::Whole;
+        }
+        if kinds.combine(self.options, &input) {
+            let _guard = crossbeam_epoch::pin();
+            self.plan
+                .combine(self.tree, &input, 0..input.operations().len());
+        } else if self.workers > 1 {
+            self.plan.take_in_order(&input);
+        } else {
+            return Course::Whole;
+        }
+        Course::Parts(self.split())
+    }
+
+    /// Cuts the plan into parts with about the same number of operations.
+    fn split(&mut self) -> Vec<Plan> {
+        let operations = self.plan.order.len();
+        let parts = (operations / OPERATIONS_PER_WORKER).clamp(1, self.workers);
+        if parts == 1 {
+            let next = self.empty_plan();
+            return vec![mem::replace(&mut self.plan, next)];
+        }
+        let mut start = 0;
+        (1..=parts)
+            .map(|part| {
+                let operation = operations * part / parts;
+                let end =
+                    (self.plan.visits).partition_point(|visit| (visit.first as usize) < operation);
+                let mut plan = self.empty_plan();
+                plan.take_part(&self.plan, start..end);
+                start = end;
+                plan
+            })
+            .collect()
+    }
+
+    fn empty_plan(&self) -> Plan {
+        self.reused.try_recv().unwrap_or_default()
+    }
+}
+
+impl Plan {
+    /// Plans to make some of the visits of another plan.
+    fn take_part(&mut self, whole: &Plan, visits: Range<usize>) {
+        let visits = &whole.visits[visits];
+        let start = visits.first().map_or(0, |visit| visit.first);
+        let end = visits.last().map_or(0, |visit| visit.first + visit.count);
+        self.order.clear();
+        self.order
+            .extend_from_slice(&whole.order[start as usize..end as usize]);
+        self.visits.clear();
+        self.visits.extend(visits.iter().map(|visit| Visit {
+            first: visit.first - start,
+            ..*visit
+        }));
+        self.sorted = whole.sorted;
+    }
+}
+
+/// What a thread needs to execute batches and parts of them.
+struct Operator<'t, F: LeafForm, P> {
+    tree: &'t Tree<F>,
+    options: &'t EngineOptions,
+    workspace: Workspace,
+    probe: P,
+}
+
+impl<'t, F: LeafForm, P: Probe> Operator<'t, F, P> {
+    fn new(tree: &'t Tree<F>, options: &'t EngineOptions, probe: P) -> Self {
+        Operator {
+            tree,
+            options,
+            workspace: Workspace::default(),
+            probe,
+        }
+    }
+
+    fn execute(&mut self, batch: &mut Batch<F>) -> Result<(), Error> {
+        super::execute(
+            self.tree,
+            self.options,
+            batch,
+            &mut self.workspace,
+            &mut self.probe,
+        )
+    }
+
+    /// Makes the visits of a plan; answers the plan.
+    fn visit_all(&mut self, plan: Plan, halves: (Input<'_, F>, Output<'_, F>)) -> Plan {
+        self.workspace.plan = plan;
+        super::visit_planned(
+            self.tree,
+            self.options,
+            halves,
+            &mut self.workspace,
+            &mut self.probe,
+        );
+        mem::take(&mut self.workspace.plan)
+    }
+
+    /// Makes the visits of a part of a batch whose outcomes are joined later.
+    fn visit_part(&mut self, batch: &Batch<F>, part: &mut Part<F>) {
+        let halves = batch.begin_apart(&mut part.outcomes);
+        let halves = halves.expect("a batch that has a plan can be begun");
+        part.plan = self.visit_all(mem::take(&mut part.plan), halves);
+    }
+}
+
+/// A part of a batch.
+struct Part<F: LeafForm> {
+    plan: Plan,
+    outcomes: Outcomes<F>,
+}
+
+/// The calling thread and the other workers.
+struct Crew<'scope, 't, F: LeafForm, P> {
+    lead: Operator<'t, F, P>,
+    /// Where the calling thread writes when it is not alone.
+    outcomes: Outcomes<F>,
+    workers: Vec<Worker<'scope, F>>,
+    /// Takes plans that have been executed.
+    used: Sender<Plan>,
+}
+
+impl<F: LeafForm, P: Probe> Crew<'_, '_, F, P> {
+    /// Executes a batch on the calling thread, which writes to the batch directly.
+    fn execute_alone(&mut self, batch: &mut Batch<F>, plan: Plan) -> Result<(), Error> {
+        let plan = self.lead.visit_all(plan, batch.begin()?);
+        self.reuse(plan);
+        Ok(())
+    }
+
+    /// Executes a batch, the first part on the calling thread; answers the batch.
+    fn execute(&mut self, batch: Batch<F>, parts: Vec<Plan>) -> Batch<F> {
+        let count = parts.len();
+        let batch = Arc::new(batch);
+        let mut parts = parts.into_iter();
+        let own = parts.next().unwrap_or_default();
+        for (worker, plan) in self.workers.iter_mut().zip(parts) {
+            worker.begin(&batch, plan);
+        }
+        let mut own = Part {
+            plan: own,
+            outcomes: mem::take(&mut self.outcomes),
+        };
+        self.lead.visit_part(&batch, &mut own);
+        let mut outcomes = vec![own.outcomes];
+        self.reuse(own.plan);
+        for number in 0..count - 1 {
+            let part = self.workers[number].finish();
+            outcomes.push(part.outcomes);
+            self.reuse(part.plan);
+        }
+        let mut batch =
+            Arc::into_inner(batch).expect("workers drop a batch before they send its outcomes");
+        batch.join(&mut outcomes);
+        let mut outcomes = outcomes.into_iter();
+        self.outcomes = outcomes.next().unwrap_or_default();
+        for (worker, outcomes) in self.workers.iter_mut().zip(outcomes) {
+            worker.outcomes = outcomes;
+        }
+        batch
+    }
+
+    fn reuse(&self, plan: Plan) {
+        // The combiner may have ended, and then needs none.
+        let _ = self.used.send(plan);
+    }
+}
+
+/// A worker other than the calling thread.
+struct Worker<'scope, F: LeafForm> {
+    tasks: SyncSender<(Arc<Batch<F>>, Part<F>)>,
+    results: Receiver<Part<F>>,
+    /// Memory for outcomes, between two batches.
+    outcomes: Outcomes<F>,
+    /// `None` once it has been joined.
+    thread: Option<ScopedJoinHandle<'scope, ()>>,
+}
+
+impl<'scope, F: LeafForm> Worker<'scope, F> {
+    fn start<'env, P: Probe + Send + 'scope>(
+        scope: &'scope Scope<'scope, 'env>,
+        mut operator: Operator<'scope, F, P>,
+    ) -> Self {
+        let (tasks, begun) = mpsc::sync_channel::<(Arc<Batch<F>>, Part<F>)>(1);
+        let (finished, results) = mpsc::sync_channel(1);
+        let thread = scope.spawn(move || {
+            for (batch, mut part) in begun {
+                operator.visit_part(&batch, &mut part);
+                drop(batch);
+                if finished.send(part).is_err() {
+                    return;
+                }
+            }
+        });
+        Worker {
+            tasks,
+            results,
+            outcomes: Outcomes::default(),
+            thread: Some(thread),
+        }
+    }
+
+    /// Gives the worker a part of a batch.
+    fn begin(&mut self, batch: &Arc<Batch<F>>, plan: Plan) {
+        let outcomes = mem::take(&mut self.outcomes);
+        let task = (Arc::clone(batch), Part { plan, outcomes });
+        if self.tasks.send(task).is_err() {
+            self.panic();
+        }
+    }
+
+    /// Waits for the part to be executed.
+    fn finish(&mut self) -> Part<F> {
+        match self.results.recv() {
+            Ok(part) => part,
+            Err(_) => self.panic(),
+        }
+    }
+
+    /// Panics as the worker has.
+    fn panic(&mut self) -> ! {
+        if let Some(thread) = self.thread.take() {
+            join(thread);
+        }
+        unreachable!("a worker that has work ends only by a panic")
+    }
+}
+
+/// Waits for a thread, and panics if it has.
+fn join(thread: ScopedJoinHandle<'_, ()>) {
+    if let Err(panic) = thread.join() {
+        resume_unwind(panic);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_core::Words;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    const OPERATIONS: u64 = 4 * OPERATIONS_PER_WORKER as u64;
+
+    fn batch(value: u64) -> Batch<Words> {
+        let mut batch = Batch::new();
+        for key in 0..OPERATIONS {
+            batch.insert(key << 20, value);
+        }
+        batch
+    }
+
+    /// Panics at a lock, if that is allowed here.
+    #[derive(Clone)]
+    struct Faulty<'a> {
+        is_at_fault: fn() -> bool,
+        locks_left: &'a AtomicUsize,
+    }
+
+    impl Probe for Faulty<'_> {
+        fn lock(&mut self, _waits: u32) {
+            if (self.is_at_fault)() && self.locks_left.fetch_sub(1, Ordering::Relaxed) == 1 {
+                panic!("a fault");
+            }
+        }
+    }
+
+    fn panics_as_a_worker(workers: usize, locks: usize, is_at_fault: fn() -> bool) {
+        let tree = Tree::<Words>::new(usize::MAX).unwrap();
+        let options = EngineOptions::default();
+        let locks_left = AtomicUsize::new(locks);
+        let probe = Faulty {
+            is_at_fault,
+            locks_left: &locks_left,
+        };
+        let mut batches_done = 0;
+        let run = AssertUnwindSafe(|| {
+            let done = |_, _| {
+                batches_done += 1;
+                ControlFlow::Continue(())
+            };
+            execute(&tree, &options, workers, (0..).map(batch), done, &probe);
+        });
+        let panic = catch_unwind(run).unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"a fault"));
+        // What the panic has not touched is as good as before, and no lock is held.
+        let mut after = batch(7);
+        super::super::execute(
+            &tree,
+            &options,
+            &mut after,
+            &mut Workspace::default(),
+            &mut crate::counters::Off,
+        )
+        .unwrap();
+        tree.check_invariants();
+        if batches_done > 0 {
+            assert!((0..OPERATIONS as usize).all(|position| after.value(position).is_some()));
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_calling_thread_ends_the_stream() {
+        for workers in [1, 2, 4] {
+            for locks in [1, 1000, 5000] {
+                // Threads of the test harness have the name of the test, others have none.
+                panics_as_a_worker(workers, locks, || thread::current().name().is_some());
+            }
+        }
+    }
+
+    #[test]
+    fn a_panic_of_another_worker_ends_the_stream() {
+        for workers in [2, 4] {
+            for locks in [1, 1000, 5000] {
+                panics_as_a_worker(workers, locks, || thread::current().name().is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn parts_have_each_visit_once_and_end_between_keys() {
+        let tree = Tree::<Words>::new(usize::MAX).unwrap();
+        let mut batch = Batch::<Words>::new();
+        for i in 0..OPERATIONS {
+            // Half of the operations are on one key.
+            batch.insert(if i % 2 == 0 { 1 << 40 } else { i << 20 }, i);
+        }
+        let mut combiner = Combiner {
+            tree: &tree,
+            options: &EngineOptions::default(),
+            workers: 3,
+            plan: Plan::default(),
+            reused: mpsc::channel().1,
+        };
+        let Course::Parts(parts) = combiner.plan(&batch) else {
+            panic!("writes are combined");
+        };
+        assert_eq!(parts.len(), 3);
+        let input = batch.input().unwrap();
+        let keys = parts
+            .iter()
+            .flat_map(|part| part.visits.iter().map(|visit| part.key(&input, visit)));
+        assert!(keys.is_sorted_by(|a, b| a < b), "a key has two visits");
+        let mut positions: Vec<u32> = parts
+            .iter()
+            .flat_map(|part| {
+                let positions =
+                    |visit: &Visit| &part.order[visit.first as usize..][..visit.count as usize];
+                part.visits.iter().flat_map(positions)
+            })
+            .copied()
+            .collect();
+        positions.sort_unstable();
+        assert!(positions.iter().copied().eq(0..OPERATIONS as u32));
+    }
+}
