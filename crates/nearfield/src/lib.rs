@@ -52,7 +52,12 @@ pub use nearfield_core::{
     Batch, Bytes, Direction, Error, Form, MAX_KEY_BYTES, MAX_VALUE_BYTES, OrderedIndex, Outcome,
     Words, codec,
 };
-pub use nearfield_radix::{Combine, Counters, EngineOptions, Entry, MemoryUse, ValueRef};
+pub use nearfield_radix::{Combine, Counters, EngineOptions, Entry, MemoryUse, Pinned, ValueRef};
 pub use range::Range;
 pub use typed::{TypedMap, TypedRange};
 pub use words::WordMap;
+
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -2,7 +2,7 @@
 
 use crate::{Builder, Range};
 use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Outcome, Words};
-use nearfield_radix::{Counters, EngineOptions, Entry, MemoryUse, Radix, RadixForm};
+use nearfield_radix::{Counters, EngineOptions, Entry, MemoryUse, Pinned, Radix, RadixForm};
 use std::ops::{Bound, ControlFlow, RangeBounds};
 
 /// The greatest number of operations that [`Map::get_many`] and [`Map::insert_many`] put into one
@@ -412,6 +412,24 @@ impl<F: MapForm> Map<F> {
     pub fn memory(&self) -> MemoryUse {
         match &self.placement {
             Placement::Local(radix) => radix.memory(),
+        }
+    }
+
+    /// Pins this thread for a number of single operations, which are cheaper meanwhile: each pins
+    /// by itself otherwise. What is removed while the pin lives is not freed before it is dropped.
+    ///
+    /// ```
+    /// let map = nearfield::WordMap::new()?;
+    /// let pinned = map.pin();
+    /// for key in 0..64 {
+    ///     map.insert(key, key)?;
+    /// }
+    /// drop(pinned);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn pin(&self) -> Pinned {
+        match &self.placement {
+            Placement::Local(radix) => radix.pin(),
         }
     }
 

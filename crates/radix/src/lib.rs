@@ -19,6 +19,8 @@ mod memory;
 #[cfg(not(loom))]
 mod node;
 #[cfg(not(loom))]
+mod pinned;
+#[cfg(not(loom))]
 mod prefetch;
 mod primitive;
 #[cfg(not(loom))]
@@ -36,6 +38,8 @@ pub use counters::Counters;
 pub use engine::{Combine, EngineOptions};
 #[cfg(not(loom))]
 pub use memory::MemoryUse;
+#[cfg(not(loom))]
+pub use pinned::Pinned;
 #[cfg(not(loom))]
 pub use radix::{Entry, Radix, RadixForm};
 #[cfg(not(loom))]

@@ -269,31 +269,47 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
         }
     }
 
-    /// Takes a walk through the root and, if that is a node256 too, the node below, at once:
-    /// these 257 nodes at most stay in the cache.
+    /// Takes a walk through the uppermost nodes at once, as far as they are so few that they
+    /// stay in the cache: the root and the node256s below it, or, if all keys share their first
+    /// bytes, the node256 that is the root's only child and those below that.
     #[inline]
     fn admit_single(&self, next: &mut Queues, visit: u32, probe: &mut impl Probe) {
-        let memory = &self.tree.memory;
         let mut walk = Walk {
             node: self.tree.root,
             visit,
             parent: Ref::NULL,
             depth: 0,
         };
-        let symbol = self.symbol(visit, 0).unwrap_or_default();
-        if symbol < 256 {
-            let child = memory.node256(walk.node).find(symbol as u8);
-            if child.tag() == Kind::Node256 as usize {
-                probe.partial_key_match(1);
-                walk = Walk {
-                    node: child,
-                    parent: walk.node,
-                    depth: 1,
-                    ..walk
-                };
-            }
+        if let Some(below) = self.step_through_top(&walk, Kind::Skipping256, probe) {
+            let depth = self.tree.memory.node256(below.node).header().depth();
+            walk = Walk {
+                depth: depth as u32 | SKIPPED,
+                ..below
+            };
+        }
+        if let Some(below) = self.step_through_top(&walk, Kind::Node256, probe) {
+            walk = below;
         }
         self.step_256(next, &walk, probe);
+    }
+
+    /// A step through a node256 at the top, if it leads to a child of a kind.
+    #[inline]
+    fn step_through_top(&self, walk: &Walk, kind: Kind, probe: &mut impl Probe) -> Option<Walk> {
+        let symbol = self.symbol(walk.visit, walk.depth())?;
+        if symbol >= 256 {
+            return None;
+        }
+        let child = self.tree.memory.node256(walk.node).find(symbol as u8);
+        (child.tag() == kind as usize).then(|| {
+            probe.partial_key_match(1);
+            Walk {
+                node: child,
+                parent: walk.node,
+                depth: walk.depth + 1,
+                ..*walk
+            }
+        })
     }
 
     #[inline]
@@ -372,7 +388,6 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
     #[inline]
     fn prefetch(&self, child: Ref, walk: &Walk) {
         let line = self.tree.memory.line(child);
-        let line = self.tree.memory.line(child);
         let tag = child.tag();
         let is = |kind: Kind| usize::from(tag == kind as usize);
         // By arithmetic, as a branch on the kind would often be mispredicted. The second line is
@@ -388,7 +403,7 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
         // A write will lock the parent, whose header is not in the line that led here if the
         // parent is a node256.
         let writes = self.visits.get(walk.visit as usize).is_some_and(|visit| visit.writes);
-        if writes && tag == Kind::Leaf as usize {
+        if writes && (tag == Kind::Leaf as usize || tag == Kind::Nothing as usize) {
             second = self.tree.memory.line(walk.parent);
         }
         if self.manner.keep_hot_close {

@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::ops::{Bound, ControlFlow};
 use std::time::Instant;
 
-/// One single operation of so many is timed, as for the peers.
+/// One single operation of so many is timed, and a pin is taken for so many, as for the peers.
 const STRIDE: usize = 64;
 
 /// A form of entries for the lab's keys and values.
@@ -171,6 +171,7 @@ impl<F: LabForm> NearfieldLane<'_, F> {
     ) -> Result<u64, Error> {
         let mut wrong = 0;
         for stride in tasks.chunks(STRIDE) {
+            let _pinned = self.index.pin();
             let start = Instant::now();
             wrong += u64::from(!self.perform(&stride[0], version)?);
             durations.record(start.elapsed());
