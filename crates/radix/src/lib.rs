@@ -26,6 +26,8 @@ mod primitive;
 #[cfg(not(loom))]
 mod radix;
 #[cfg(not(loom))]
+mod shortcut;
+#[cfg(not(loom))]
 mod tree;
 #[cfg(not(loom))]
 mod value_ref;

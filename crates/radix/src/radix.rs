@@ -78,7 +78,11 @@ impl<F: RadixForm> Radix<F> {
 
     /// Chooses the techniques for batches to come.
     pub fn set_options(&self, options: EngineOptions) {
-        *self.options.write().unwrap_or_else(PoisonError::into_inner) = options;
+        let mut current = self.options.write().unwrap_or_else(PoisonError::into_inner);
+        if current.shortcut_bytes != options.shortcut_bytes {
+            self.tree.resize_shortcuts(options.shortcut_bytes);
+        }
+        *current = options;
     }
 
     /// Executes a batch as [`execute`](OrderedIndex::execute) does, and counts what it takes.
@@ -188,7 +192,10 @@ impl<F: RadixForm> Radix<F> {
 
     /// Bytes by kind of node.
     pub fn memory(&self) -> MemoryUse {
-        self.tree.memory.bytes()
+        MemoryUse {
+            shortcut_bytes: self.tree.shortcuts.bytes(),
+            ..self.tree.memory.bytes()
+        }
     }
 
     /// Makes one visit to a key.

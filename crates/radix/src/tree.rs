@@ -22,6 +22,7 @@ use crate::leaf::{LeafForm, Match};
 use crate::lock::{Held, pause};
 use crate::memory::Memory;
 use crate::node::{Inner, Kind, Ref, Symbol};
+use crate::shortcut::{Shortcuts, Tables};
 use crossbeam_epoch::Guard;
 use crossbeam_utils::CachePadded;
 use nearfield_core::Error;
@@ -33,6 +34,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 #[derive(Debug)]
 pub struct Tree<F: LeafForm> {
     pub memory: Arc<Memory>,
+    pub shortcuts: Arc<Tables>,
     pub root: Ref,
     entries: CachePadded<AtomicI64>,
     /// Nodes and leaves retired since the last [`collect`](Tree::collect).
@@ -84,6 +86,7 @@ impl<F: LeafForm> Tree<F> {
         let root = memory.allocate_inner(Kind::Node256, 0)?;
         Ok(Tree {
             memory: Arc::new(memory),
+            shortcuts: Arc::default(),
             root,
             entries: CachePadded::new(AtomicI64::new(0)),
             retired: CachePadded::new(AtomicUsize::new(0)),
@@ -498,6 +501,7 @@ impl<F: LeafForm> Tree<F> {
         for (symbol, child) in [a, b] {
             node.insert(symbol, self.memory.edge(depth, child));
         }
+        node.header().publish();
         Ok(fork)
     }
 
@@ -574,6 +578,7 @@ impl<F: LeafForm> Tree<F> {
         let copy = self.memory.inner(larger);
         node.for_each(|symbol, child| copy.insert(symbol, child));
         copy.insert(place.symbol, leaf);
+        copy.header().publish();
         Ok(larger)
     }
 
@@ -601,6 +606,7 @@ impl<F: LeafForm> Tree<F> {
             F::mark_dead(&self.memory, leaf, guard);
             self.retire_leaf(leaf, guard);
         });
+        dense.header().publish();
         Ok(dense_ref)
     }
 
@@ -760,6 +766,7 @@ impl<F: LeafForm> Tree<F> {
         let smaller = self.memory.allocate_inner(kind, node.header().depth())?;
         let copy = self.memory.inner(smaller);
         node.for_each(|symbol, child| copy.insert(symbol, child));
+        copy.header().publish();
         Ok(Some(smaller))
     }
 
@@ -790,9 +797,11 @@ impl<F: LeafForm> Tree<F> {
         };
         match node {
             Ok(smaller) => {
+                let node = self.memory.inner(smaller);
                 for (symbol, leaf) in leaves {
-                    self.memory.inner(smaller).insert(symbol, leaf);
+                    node.insert(symbol, leaf);
                 }
+                node.header().publish();
                 Ok(Some(smaller))
             }
             Err(error) => {
@@ -815,7 +824,12 @@ impl<F: LeafForm> Tree<F> {
         }
         self.retired.store(0, Ordering::Relaxed);
         // Two rounds more, as what is retired now is free two epochs later.
-        for _ in 0..retired / COLLECTED_AT_ONCE + 2 {
+        let mut rounds = retired / COLLECTED_AT_ONCE + 2;
+        if !self.shortcuts.is_empty() {
+            // Leaves are retired a second time.
+            rounds *= 2;
+        }
+        for _ in 0..rounds {
             crossbeam_epoch::pin().flush();
         }
     }
@@ -832,10 +846,22 @@ impl<F: LeafForm> Tree<F> {
     pub fn retire_leaf(&self, leaf: Ref, guard: &Guard) {
         self.retired.fetch_add(1, Ordering::Relaxed);
         let memory = Arc::clone(&self.memory);
+        let shortcuts = Arc::clone(&self.shortcuts);
         // SAFETY: the closure owns what it uses, and may run on any thread. It runs after all
-        // guards are gone under which the leaf could be reached, and once, because only the
-        // thread that has unlinked the leaf retires it.
-        unsafe { guard.defer_unchecked(move || F::free(&memory, leaf)) };
+        // guards are gone under which the leaf could be reached through the tree, and once,
+        // because only the thread that has unlinked the leaf retires it.
+        unsafe { guard.defer_unchecked(move || free_leaf::<F>(memory, &shortcuts, leaf)) };
+    }
+
+    /// Installs a shortcut table of another size; 0 for none.
+    pub fn resize_shortcuts(&self, bytes: usize) {
+        let table = (bytes > 0).then(|| Shortcuts::with_bytes(bytes));
+        if let Some(replaced) = self.shortcuts.replace(table) {
+            let tables = Arc::clone(&self.shortcuts);
+            let guard = crossbeam_epoch::pin();
+            guard.defer(move || tables.drop_replaced(&replaced));
+            guard.flush();
+        }
     }
 }
 
@@ -843,6 +869,23 @@ impl<F: LeafForm> Drop for Tree<F> {
     fn drop(&mut self) {
         // SAFETY: the tree is exclusively ours, and has one reference to each leaf.
         unsafe { free_outside::<F>(&self.memory, vec![self.root]) };
+    }
+}
+
+/// Frees a leaf that nobody can reach through the tree, now or, if shortcuts may lead there,
+/// after another grace period.
+///
+/// # Safety
+/// The leaf died a grace period ago, and is freed only once.
+unsafe fn free_leaf<F: LeafForm>(memory: Arc<Memory>, shortcuts: &Tables, leaf: Ref) {
+    let guard = crossbeam_epoch::pin();
+    if shortcuts.purge(leaf, || F::hash_of_dead(&memory, leaf, &guard)) {
+        // SAFETY: the closure owns what it uses, and may run on any thread. It runs after all
+        // guards are gone under which the leaf could be found in a shortcut table.
+        unsafe { guard.defer_unchecked(move || F::free(&memory, leaf)) };
+    } else {
+        // SAFETY: as promised by the caller, and there is no table that could lead to the leaf.
+        unsafe { F::free(&memory, leaf) };
     }
 }
 

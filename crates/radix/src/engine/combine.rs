@@ -84,6 +84,14 @@ impl Plan {
         point_key(input, &input.operations()[position])
     }
 
+    /// The keys of all visits.
+    pub fn keys<'b, F: LeafForm>(&self, input: &Input<'b, F>) -> Vec<F::Key<'b>> {
+        self.visits
+            .iter()
+            .map(|visit| self.key(input, visit))
+            .collect()
+    }
+
     /// Plans to visit the point operations at `positions` key by key.
     pub fn combine<F: LeafForm>(
         &mut self,

@@ -5,6 +5,7 @@ mod combine;
 mod options;
 pub(crate) mod pipeline;
 mod reads;
+mod shortcut;
 pub(crate) mod ordered;
 mod traverse;
 mod trigger;
@@ -14,12 +15,14 @@ pub use options::{Combine, EngineOptions};
 use crate::counters::Probe;
 use crate::cursor::Scratch;
 use crate::leaf::LeafForm;
+use crate::shortcut::Shortcuts;
 use crate::tree::Tree;
 use combine::Plan;
 use crossbeam_epoch::Guard;
 use nearfield_core::{Batch, Error, Input, Operation, Output};
 use reads::Reads;
 use std::ops::Range;
+use std::sync::Arc;
 use traverse::{Manner, Traversal};
 use trigger::Trigger;
 
@@ -147,7 +150,11 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
     /// Executes the point operations of a part of the batch.
     fn execute_points(&mut self, workspace: &mut Workspace, positions: Range<usize>, kinds: Kinds) {
         let combine = kinds.combine(self.options, &self.input);
-        if !combine && kinds.gets_only && self.options.interleave {
+        if !combine
+            && kinds.gets_only
+            && self.options.interleave
+            && self.shortcuts(positions.len()).is_none()
+        {
             return self.read_all(workspace);
         }
         if combine {
@@ -179,16 +186,52 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
         workspace.traversal.run(self.tree, &keys, &[], manner, &mut reads);
     }
 
+    /// The shortcut table, if it is to be used for a number of visits.
+    fn shortcuts(&self, visits: usize) -> Option<Arc<Shortcuts>> {
+        if self.options.shortcut_bytes == 0 || !self.options.interleave {
+            return None;
+        }
+        // The guard was there before: see `crate::shortcut`.
+        let table = self.tree.shortcuts.current()?;
+        if self.options.combine != Combine::Always && !table.is_useful() {
+            table.rest(visits);
+            return None;
+        }
+        Some(table)
+    }
+
+    /// Makes those visits of the plan that the shortcut table knows the leaves for, and takes
+    /// them off the plan.
+    fn take_shortcuts(&mut self, table: &Shortcuts, plan: &mut Plan) {
+        let keys: Vec<F::Key<'_>> = plan.keys(&self.input);
+        let rest = Trigger {
+            tree: self.tree,
+            keys: &keys,
+            plan,
+            input: self.input,
+            output: self.output,
+            guard: self.guard,
+            probe: self.probe,
+            shortcuts: Some(table),
+            postponed: Vec::new(),
+        }
+        .take_shortcuts(table, self.options.trigger_together);
+        plan.visits = rest
+            .iter()
+            .map(|&number| plan.visits[number as usize])
+            .collect();
+    }
+
     /// Makes the visits of the plan.
     fn visit_all(&mut self, workspace: &mut Workspace) {
         let Workspace {
             plan, traversal, ..
         } = workspace;
-        let keys: Vec<F::Key<'_>> = plan
-            .visits
-            .iter()
-            .map(|visit| plan.key(&self.input, visit))
-            .collect();
+        let shortcuts = self.shortcuts(plan.visits.len());
+        if let Some(table) = &shortcuts {
+            self.take_shortcuts(table, plan);
+        }
+        let keys: Vec<F::Key<'_>> = plan.keys(&self.input);
         let manner = Manner {
             share_paths: plan.sorted && self.options.share_paths && self.shares_pay(plan),
             trigger_together: self.options.trigger_together,
@@ -202,6 +245,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             output: self.output,
             guard: self.guard,
             probe: self.probe,
+            shortcuts: shortcuts.as_deref(),
             postponed: Vec::new(),
         };
         if self.options.interleave {
@@ -236,6 +280,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
                     output: self.output,
                     guard: self.guard,
                     probe: self.probe,
+                    shortcuts: None,
                     postponed: Vec::new(),
                 }
                 .visit_all_from_root();

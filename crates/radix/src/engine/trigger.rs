@@ -7,6 +7,7 @@ use crate::counters::Probe;
 use crate::leaf::{LeafForm, Match};
 use crate::lock::Held;
 use crate::node::{Inner, Kind, Ref};
+use crate::shortcut::Shortcuts;
 use crate::tree::{Change, DENSE_MIN, Place, Tree};
 use crossbeam_epoch::Guard;
 use nearfield_core::{Error, Input, Operation, Output};
@@ -20,6 +21,8 @@ pub struct Trigger<'t, 'b, 'o, F: LeafForm, P> {
     pub output: &'t mut Output<'o, F>,
     pub guard: &'t Guard,
     pub probe: &'t mut P,
+    /// Where hot keys are offered, if anywhere.
+    pub shortcuts: Option<&'t Shortcuts>,
     /// Visits that have to be made by a walk of their own; empty between rounds.
     pub postponed: Vec<u32>,
 }
@@ -48,7 +51,7 @@ impl<F: LeafForm, P: Probe> Arrivals for Trigger<'_, '_, '_, F, P> {
         if run.node.kind() == Kind::Dense {
             self.run_dense(run, visits);
         } else {
-            self.run_inner(run, visits);
+            self.run_inner(run.node, run.skipped, visits);
         }
         while let Some(visit) = self.postponed.pop() {
             self.visit_from_root(visit);
@@ -65,7 +68,10 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             Kind::Leaf => {
                 self.probe.leaf();
                 match F::compare(&self.tree.memory, walk.node, key, self.guard) {
-                    Match::Equal => Some(F::value_of(&self.tree.memory, walk.node, self.guard)),
+                    Match::Equal => {
+                        self.offer(walk.visit, walk.node, walk.parent);
+                        Some(F::value_of(&self.tree.memory, walk.node, self.guard))
+                    }
                     Match::Different => None,
                     Match::Dead => return self.visit_from_root(walk.visit),
                 }
@@ -77,9 +83,15 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             }
             _ => None,
         };
+        self.answer(walk.visit as usize, visit, found);
+    }
+
+    /// Answers a visit that only reads with the value of its key.
+    #[inline]
+    pub fn answer(&mut self, number: usize, visit: Visit, found: Option<F::Value<'_>>) {
         if visit.count == 1 {
             let position = self.plan.order[visit.first as usize] as usize;
-            self.output.value(position, F::shorten_key(key), found);
+            self.output.value(position, F::shorten_key(self.keys[number]), found);
         } else {
             self.probe.duplicates(u64::from(visit.count) - 1);
             fold(&self.input, self.plan, visit, self.output, found);
@@ -102,6 +114,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             skipped: walk.skipped(),
         };
         self.execute(walk.visit, visit, Some(place));
+        self.offer_below(walk.visit, walk.parent, symbol);
     }
 
     /// Executes all visits, one after the other.
@@ -201,8 +214,8 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
 
     /// Executes visits of one inner node under its lock. Those that change more than the node
     /// itself are postponed.
-    fn run_inner(&mut self, run: &Run, visits: impl Iterator<Item = u32>) {
-        let node = self.tree.memory.inner(run.node);
+    pub fn run_inner(&mut self, parent: Ref, skipped: bool, visits: impl Iterator<Item = u32>) {
+        let node = self.tree.memory.inner(parent);
         let Ok((held, waits)) = Held::lock(&node.header().lock) else {
             self.postponed.extend(visits);
             return;
@@ -210,7 +223,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         self.probe.lock(waits);
         let (mut changed, mut shrunk) = (false, None);
         for number in visits {
-            match self.visit_in_node(run, node, number) {
+            match self.visit_in_node((parent, node), skipped, number) {
                 InNode::Unchanged => {}
                 InNode::Changed => changed = true,
                 InNode::Removed => {
@@ -230,7 +243,12 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         }
     }
 
-    fn visit_in_node(&mut self, run: &Run, node: Inner<'_>, number: u32) -> InNode {
+    fn visit_in_node(
+        &mut self,
+        (parent, node): (Ref, Inner<'_>),
+        skipped: bool,
+        number: u32,
+    ) -> InNode {
         let memory = &self.tree.memory;
         let key = self.keys[number as usize];
         let visit = self.plan.visits[number as usize];
@@ -239,7 +257,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         };
         let child = node.find(symbol);
         let current = match child.kind() {
-            Kind::Nothing if !run.skipped && !(node.is_full() && symbol < 256) => None,
+            Kind::Nothing if !(skipped || node.is_full() && symbol < 256) => None,
             Kind::Leaf => {
                 self.probe.leaf();
                 if F::compare(memory, child, key, self.guard) != Match::Equal {
@@ -252,13 +270,22 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         let present = current.is_some();
         let change = fold(&self.input, self.plan, visit, self.output, current);
         let done = match change {
-            Change::Keep => InNode::Unchanged,
+            Change::Keep => {
+                if present {
+                    self.offer(number, child, parent);
+                }
+                InNode::Unchanged
+            }
             Change::Set(value) if present => {
                 match F::change(memory, child, key, value, self.guard) {
-                    Ok(None) => InNode::Unchanged,
+                    Ok(None) => {
+                        self.offer(number, child, parent);
+                        InNode::Unchanged
+                    }
                     Ok(Some(new)) => {
                         F::mark_dead(memory, child, self.guard);
                         node.replace(symbol, new);
+                        self.offer(number, new, parent);
                         self.tree.retire_leaf(child, self.guard);
                         InNode::Changed
                     }

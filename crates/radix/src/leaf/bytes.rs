@@ -185,6 +185,11 @@ impl LeafForm for Bytes {
         record(memory, leaf).head.fetch_or(DEAD, Ordering::AcqRel);
     }
 
+    fn hash_of_dead(memory: &Memory, leaf: Ref, guard: &Guard) -> u64 {
+        let (bytes, key_length) = content(memory, leaf, guard);
+        Self::hash(&bytes[..key_length])
+    }
+
     unsafe fn free(memory: &Memory, leaf: Ref) {
         let record = record(memory, leaf);
         let head = record.head.load(Ordering::Acquire);

@@ -80,6 +80,8 @@ pub trait LeafForm: Form {
     fn value_of<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard) -> Self::Value<'g>;
     /// Marks a leaf as dead, under its parent's lock and before it is unlinked.
     fn mark_dead(memory: &Memory, leaf: Ref, guard: &Guard);
+    /// The hash of the key of a leaf that is dead.
+    fn hash_of_dead(memory: &Memory, leaf: Ref, guard: &Guard) -> u64;
     /// Frees a leaf that no thread can reach.
     ///
     /// # Safety

@@ -123,6 +123,10 @@ impl LeafForm for Words {
         key.store(!key.load(Ordering::Relaxed), Ordering::Release);
     }
 
+    fn hash_of_dead(memory: &Memory, found: Ref, _guard: &Guard) -> u64 {
+        Self::hash(!leaf(memory, found).key.load(Ordering::Relaxed))
+    }
+
     unsafe fn free(memory: &Memory, found: Ref) {
         memory.free_leaf(found, 1);
     }

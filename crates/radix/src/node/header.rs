@@ -21,12 +21,19 @@ pub struct Header {
 }
 
 impl Header {
-    /// Prepares the header of a node that no other thread can reach.
+    /// Prepares the header of a node that no other thread can reach through the tree. A node
+    /// that is used again stays obsolete until it is [published](Header::publish).
     pub fn reset(&self, depth: usize) {
-        self.lock.revive();
         self.depth.store(depth as u16, Ordering::Relaxed);
         self.count.store(0, Ordering::Relaxed);
         self.end.store(0, Ordering::Relaxed);
+    }
+
+    /// Lets writers in, once the node has all it begins with and before it is linked. A writer
+    /// may have a stale shortcut to the node, and find a leaf there that it is about to have
+    /// anyway. From now on, the node must be linked.
+    pub fn publish(&self) {
+        self.lock.revive();
     }
 
     /// See the field.

@@ -1,0 +1,139 @@
+//! *Shortcuts* in a batch: before the traversal, visits of keys that the table knows are made at
+//! the leaf at once. The others are left to be walked.
+
+use super::combine::Visit;
+use super::trigger::Trigger;
+use crate::counters::Probe;
+use crate::leaf::{LeafForm, Match};
+use crate::node::{Kind, Ref, Symbol};
+use crate::prefetch::prefetch;
+use crate::shortcut::{Shortcut, Shortcuts};
+
+/// Visits whose lines are in flight at once.
+const WINDOW: usize = 128;
+
+/// Writes of keys below one parent, to be made under its lock.
+#[derive(Debug)]
+struct Group {
+    parent: Ref,
+    visits: Vec<u32>,
+}
+
+impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
+    /// Makes the visits of keys with a valid shortcut, writes below the same parent together if
+    /// they are neighbours and `together` is true. Answers the numbers of the other visits.
+    pub fn take_shortcuts(&mut self, table: &Shortcuts, together: bool) -> Vec<u32> {
+        let visits = self.plan.visits.len();
+        let mut rest = Vec::new();
+        let mut group = Group {
+            parent: Ref::NULL,
+            visits: Vec::new(),
+        };
+        for start in (0..visits).step_by(WINDOW) {
+            let window = start..visits.min(start + WINDOW);
+            let found = self.look_up(table, window.clone());
+            for (number, found) in window.zip(found) {
+                let visit = self.plan.visits[number];
+                match found {
+                    Some(found) if visit.writes => {
+                        if !together || found.parent != group.parent {
+                            self.write_group(&mut group, &mut rest);
+                            group.parent = found.parent;
+                        }
+                        group.visits.push(number as u32);
+                    }
+                    Some(found) if self.read_leaf(number, visit, found.leaf) => {}
+                    _ => rest.push(number as u32),
+                }
+            }
+        }
+        self.write_group(&mut group, &mut rest);
+        self.count(table, visits, visits - rest.len());
+        rest.sort_unstable();
+        rest
+    }
+
+    /// Looks a window of visits up and asks for what the shortcuts lead to.
+    fn look_up(
+        &self,
+        table: &Shortcuts,
+        window: std::ops::Range<usize>,
+    ) -> [Option<Shortcut>; WINDOW] {
+        let mut hashes = [0; WINDOW];
+        for (hash, key) in hashes.iter_mut().zip(&self.keys[window.clone()]) {
+            *hash = F::hash(*key);
+            prefetch(table.address(*hash));
+        }
+        let mut found = [None; WINDOW];
+        for (i, visit) in self.plan.visits[window].iter().enumerate() {
+            found[i] = table.find(hashes[i]);
+            if let Some(shortcut) = found[i] {
+                prefetch(self.tree.memory.line(shortcut.leaf));
+                if visit.writes {
+                    prefetch(self.tree.memory.line(shortcut.parent));
+                }
+            }
+        }
+        found
+    }
+
+    /// Answers a visit that only reads at a leaf; false if the leaf is not the key's.
+    fn read_leaf(&mut self, number: usize, visit: Visit, leaf: Ref) -> bool {
+        self.probe.leaf();
+        let (memory, guard) = (&self.tree.memory, self.guard);
+        let equal = F::compare(memory, leaf, self.keys[number], guard) == Match::Equal;
+        if equal {
+            self.answer(number, visit, Some(F::value_of(memory, leaf, guard)));
+        }
+        equal
+    }
+
+    /// Makes the writes of a group. Those whose keys are not below the parent join the rest.
+    fn write_group(&mut self, group: &mut Group, rest: &mut Vec<u32>) {
+        if group.visits.is_empty() {
+            return;
+        }
+        // That bytes may have been skipped keeps the visits of absent keys from being made here:
+        // the parent may be that of quite other keys by now.
+        self.run_inner(group.parent, true, group.visits.iter().copied());
+        group.visits.clear();
+        rest.append(&mut self.postponed);
+    }
+
+    fn count(&mut self, table: &Shortcuts, probes: usize, hits: usize) {
+        table.judge(probes, hits);
+        for i in 0..probes {
+            self.probe.shortcut(i < hits);
+        }
+    }
+
+    /// Offers the table what a visit has found.
+    #[inline]
+    pub fn offer(&self, number: u32, leaf: Ref, parent: Ref) {
+        let Some(table) = self.shortcuts else {
+            return;
+        };
+        let hash = F::hash(self.keys[number as usize]);
+        let shortcut = Shortcut { leaf, parent };
+        let wanted = match table.find(hash) {
+            Some(known) => known != shortcut,
+            None => table.grows_hot(hash),
+        };
+        if wanted && parent.is_inner() {
+            table.insert(hash, shortcut);
+        }
+    }
+
+    /// Offers the table the leaf of a visit below a node, if it is there.
+    pub fn offer_below(&self, number: u32, parent: Ref, symbol: Symbol) {
+        if self.shortcuts.is_none() {
+            return;
+        }
+        let memory = &self.tree.memory;
+        let leaf = self.tree.child(memory.inner(parent), symbol);
+        let key = self.keys[number as usize];
+        if leaf.kind() == Kind::Leaf && F::compare(memory, leaf, key, self.guard) == Match::Equal {
+            self.offer(number, leaf, parent);
+        }
+    }
+}

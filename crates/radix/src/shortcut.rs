@@ -1,0 +1,385 @@
+//! The shortcut table: from hot keys to their leaves and the leaves' parents, past the nodes
+//! between.
+//!
+//! ```text
+//!   line   entry 0 | entry 1 | … | entry 4 | unused        64 bytes, chosen by the key's hash
+//!   entry  fingerprint | leaf | parent                     4 bytes each
+//! ```
+//!
+//! The three words of an entry are written one by one, and may belong to different keys when
+//! they are read. That is harmless, since an entry is only a hint:
+//!
+//! * A leaf that is found alive with the key *is* the key's leaf (see [`leaf`](crate::leaf)).
+//! * A parent is locked, and its child for the key's symbol must be a leaf alive with the key.
+//!   Node memory never becomes anything else, and a node that is not in the tree is obsolete: a
+//!   freed one stays so until, used again, it has all its children.
+//!
+//! # Leaves that are freed
+//!
+//! Leaf memory is used again for other records, so that no entry may outlast its leaf. A leaf
+//! dies, and after one grace period the entries for it are [purged](Tables::purge), and after
+//! another its memory is freed:
+//!
+//! ```text
+//!   dead, unlinked ──── grace ────▶ purged ──── grace ────▶ freed
+//!   inserters that found it alive    readers that found it
+//!   are gone                         in the table are gone
+//! ```
+//!
+//! An entry is inserted only by a thread that has found the leaf alive while it was pinned, and
+//! is still pinned. So after the first period nobody inserts the leaf any more. A reader uses an
+//! entry only while it is pinned, and one pinned after the purge does not find it: after the
+//! second period nobody uses the leaf any more. One period would not do, because a thread that
+//! is pinned after the leaf's death does not keep it from being freed, but may still find it in
+//! the table.
+//!
+//! A table that is replaced stays in the list of those to be purged for a grace period: until
+//! then, threads that were pinned may use it.
+
+use crate::node::Ref;
+use nearfield_hotness::FrequencySketch;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock};
+
+const ENTRIES_PER_LINE: usize = 5;
+const LINE_BYTES: usize = size_of::<Line>();
+const _: () = assert!(LINE_BYTES == 64);
+
+/// The part of the budget that tells hot keys from others.
+const SKETCH_SHARE: usize = 4;
+
+/// A key is worth an entry when it has been met this often of late.
+const HOT: u8 = 2;
+
+/// Look-ups after which the table's use is judged.
+const JUDGED_PROBES: i64 = 1 << 16;
+
+/// Look-ups of a trial before the first judgement, even if they cannot fill the table.
+const TRIAL_PROBES_MAX: i64 = 1 << 22;
+
+/// Of a hundred look-ups, how many must hit for the table to be of use: a miss costs a line that
+/// the walk does not need, a hit saves about as many as the walk is long.
+const USEFUL_PERCENT: i64 = 40;
+
+/// How many times the length of a trial a table rests that was of no use.
+const REST: i64 = 16;
+
+/// What the table knows of a key. Either may be stale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortcut {
+    pub leaf: Ref,
+    /// The inner node above.
+    pub parent: Ref,
+}
+
+/// A table of shortcuts.
+#[derive(Debug)]
+pub struct Shortcuts {
+    lines: Box<[Line]>,
+    sketch: FrequencySketch,
+    usefulness: Usefulness,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Line {
+    entries: [Entry; ENTRIES_PER_LINE],
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    fingerprint: AtomicU32,
+    leaf: AtomicU32,
+    parent: AtomicU32,
+}
+
+impl Entry {
+    fn holds(&self, hash: u64) -> bool {
+        self.fingerprint.load(Relaxed) == fingerprint(hash) && self.leaf.load(Relaxed) != 0
+    }
+
+    fn store(&self, hash: u64, shortcut: Shortcut) {
+        self.fingerprint.store(fingerprint(hash), Relaxed);
+        self.leaf.store(shortcut.leaf.bits(), Relaxed);
+        self.parent.store(shortcut.parent.bits(), Relaxed);
+    }
+}
+
+/// The bits of the hash that do not choose the line.
+fn fingerprint(hash: u64) -> u32 {
+    hash as u32
+}
+
+impl Shortcuts {
+    /// A table of at most `budget` bytes, but at least a line and a line of sketch.
+    pub fn with_bytes(budget: usize) -> Self {
+        let sketch = FrequencySketch::with_bytes(budget / SKETCH_SHARE);
+        let count = (budget.saturating_sub(sketch.bytes()) / LINE_BYTES).max(1);
+        let entries = (count * ENTRIES_PER_LINE) as i64;
+        let trial = (4 * entries).clamp(JUDGED_PROBES, TRIAL_PROBES_MAX);
+        Shortcuts {
+            lines: (0..count).map(|_| Line::default()).collect(),
+            sketch,
+            usefulness: Usefulness::new(trial),
+        }
+    }
+
+    /// The memory that table and sketch take.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.lines) + self.sketch.bytes()
+    }
+
+    #[inline]
+    fn line(&self, hash: u64) -> &Line {
+        let index = (u128::from(hash) * self.lines.len() as u128) >> 64;
+        &self.lines[index as usize]
+    }
+
+    /// The address of the line that a key's entry would be in, for prefetching.
+    #[inline]
+    pub fn address(&self, hash: u64) -> *const u8 {
+        std::ptr::from_ref(self.line(hash)).cast()
+    }
+
+    /// What the table says of a key.
+    #[inline]
+    pub fn find(&self, hash: u64) -> Option<Shortcut> {
+        let entry = self
+            .line(hash)
+            .entries
+            .iter()
+            .find(|entry| entry.holds(hash))?;
+        let leaf = Ref::from_bits(entry.leaf.load(Relaxed));
+        // It may have been purged in between.
+        (!leaf.is_null()).then(|| Shortcut {
+            leaf,
+            parent: Ref::from_bits(entry.parent.load(Relaxed)),
+        })
+    }
+
+    /// Counts a visit of a key that the table does not know; true if it has become hot.
+    #[inline]
+    pub fn grows_hot(&self, hash: u64) -> bool {
+        self.sketch.record(hash) >= HOT
+    }
+
+    /// Inserts what is known of a key, in place of what the table says of it, or in a free slot,
+    /// or else in place of another key. The caller has found the leaf alive since it was pinned,
+    /// and is still pinned.
+    pub fn insert(&self, hash: u64, shortcut: Shortcut) {
+        let entries = &self.line(hash).entries;
+        let free = |entry: &&Entry| entry.leaf.load(Relaxed) == 0;
+        entries
+            .iter()
+            .find(|entry| entry.holds(hash))
+            .or_else(|| entries.iter().find(free))
+            .unwrap_or(&entries[(hash >> 32) as usize % ENTRIES_PER_LINE])
+            .store(hash, shortcut);
+    }
+
+    /// Forgets a leaf of which nobody inserts an entry any more.
+    fn purge(&self, hash: u64, leaf: Ref) {
+        for entry in &self.line(hash).entries {
+            // Another leaf may take the slot just now, and is not to be forgotten.
+            let _ = entry
+                .leaf
+                .compare_exchange(leaf.bits(), 0, Relaxed, Relaxed);
+        }
+    }
+
+    /// True if looking up keys is worth while at present.
+    pub fn is_useful(&self) -> bool {
+        self.usefulness.resting.load(Relaxed) <= 0
+    }
+
+    /// Counts look-ups, and how many of them hit.
+    pub fn judge(&self, probes: usize, hits: usize) {
+        self.usefulness.judge(probes as i64, hits as i64);
+    }
+
+    /// Counts visits that were made without the table.
+    pub fn rest(&self, visits: usize) {
+        self.usefulness.resting.fetch_sub(visits as i64, Relaxed);
+    }
+}
+
+/// Whether the table helps. Counts are of all threads, and may be a little wrong when they meet.
+#[derive(Debug)]
+struct Usefulness {
+    /// Look-ups that fill the table before it is judged for the first time.
+    trial: i64,
+    /// Look-ups of this trial that are still not judged.
+    warming: AtomicI64,
+    probes: AtomicI64,
+    hits: AtomicI64,
+    /// Visits to make before the next trial.
+    resting: AtomicI64,
+}
+
+impl Usefulness {
+    fn new(trial: i64) -> Self {
+        Usefulness {
+            trial,
+            warming: AtomicI64::new(trial),
+            probes: AtomicI64::new(0),
+            hits: AtomicI64::new(0),
+            resting: AtomicI64::new(0),
+        }
+    }
+
+    fn judge(&self, probes: i64, hits: i64) {
+        if self.warming.load(Relaxed) > 0 {
+            self.warming.fetch_sub(probes, Relaxed);
+            return;
+        }
+        let probes = self.probes.fetch_add(probes, Relaxed) + probes;
+        let hits = self.hits.fetch_add(hits, Relaxed) + hits;
+        if probes < JUDGED_PROBES {
+            return;
+        }
+        self.probes.store(0, Relaxed);
+        self.hits.store(0, Relaxed);
+        if hits * 100 < probes * USEFUL_PERCENT {
+            self.warming.store(self.trial, Relaxed);
+            self.resting.store(self.trial * REST, Relaxed);
+        }
+    }
+}
+
+/// The shortcut tables of a tree: the one in use, and before it those replaced that may still
+/// be in use by threads that were pinned at that time.
+#[derive(Debug, Default)]
+pub struct Tables {
+    tables: RwLock<Vec<Option<Arc<Shortcuts>>>>,
+    /// How many tables there are, so that a tree without any pays nothing.
+    count: AtomicUsize,
+}
+
+impl Tables {
+    /// The table in use. To be called, and what it answers to be used, while pinned.
+    pub fn current(&self) -> Option<Arc<Shortcuts>> {
+        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        tables.last().cloned().flatten()
+    }
+
+    /// Installs another table, or none. Answers the one that was in use until now, to be
+    /// [dropped](Tables::drop_replaced) after a grace period.
+    pub fn replace(&self, table: Option<Shortcuts>) -> Option<Arc<Shortcuts>> {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let replaced = tables.last().cloned().flatten();
+        tables.retain(Option::is_some);
+        tables.push(table.map(Arc::new));
+        self.count.store(tables.iter().flatten().count(), Relaxed);
+        replaced
+    }
+
+    /// Drops a table that was replaced and that nobody uses any more.
+    pub fn drop_replaced(&self, replaced: &Arc<Shortcuts>) {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        tables.retain(|table| {
+            !table
+                .as_ref()
+                .is_some_and(|table| Arc::ptr_eq(table, replaced))
+        });
+        self.count.store(tables.iter().flatten().count(), Relaxed);
+    }
+
+    /// Forgets a leaf, `hash` being that of its key, in all tables; false if there are none. A
+    /// grace period after its death, nobody inserts it any more; see the [module](self).
+    pub fn purge(&self, leaf: Ref, hash: impl FnOnce() -> u64) -> bool {
+        // Who may have inserted the leaf has seen a table, and was pinned until before the grace
+        // period ended: the count is at least as recent.
+        if self.is_empty() {
+            return false;
+        }
+        let hash = hash();
+        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        for table in tables.iter().flatten() {
+            table.purge(hash, leaf);
+        }
+        true
+    }
+
+    /// True if there is no table, not even a replaced one.
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Relaxed) == 0
+    }
+
+    /// The memory of all tables.
+    pub fn bytes(&self) -> usize {
+        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        tables.iter().flatten().map(|table| table.bytes()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Kind;
+
+    fn shortcut(index: u32) -> Shortcut {
+        Shortcut {
+            leaf: Ref::new(Kind::Leaf, index),
+            parent: Ref::new(Kind::Node4, index),
+        }
+    }
+
+    #[test]
+    fn finds_what_was_inserted_last() {
+        let table = Shortcuts::with_bytes(1 << 12);
+        assert_eq!(table.find(7), None);
+        table.insert(7, shortcut(1));
+        table.insert(7, shortcut(2));
+        assert_eq!(table.find(7), Some(shortcut(2)));
+        assert_eq!(table.find(8), None);
+    }
+
+    #[test]
+    fn a_full_line_replaces_one_entry() {
+        let table = Shortcuts::with_bytes(0);
+        for hash in 1..=6 {
+            table.insert(hash, shortcut(hash as u32));
+        }
+        let kept = (1..=6).filter(|&hash| table.find(hash) == Some(shortcut(hash as u32)));
+        assert_eq!(kept.count(), ENTRIES_PER_LINE);
+        assert_eq!(table.find(6), Some(shortcut(6)));
+    }
+
+    #[test]
+    fn purging_forgets_only_that_leaf() {
+        let tables = Tables::default();
+        assert!(!tables.purge(shortcut(1).leaf, || 7));
+        tables.replace(Some(Shortcuts::with_bytes(0)));
+        let table = tables.current().unwrap();
+        table.insert(7, shortcut(1));
+        table.insert(8, shortcut(2));
+        assert!(tables.purge(shortcut(1).leaf, || 7));
+        assert_eq!((table.find(7), table.find(8)), (None, Some(shortcut(2))));
+    }
+
+    #[test]
+    fn a_replaced_table_is_purged_until_it_is_dropped() {
+        let tables = Tables::default();
+        tables.replace(Some(Shortcuts::with_bytes(0)));
+        let old = tables.current().unwrap();
+        old.insert(7, shortcut(1));
+        let replaced = tables.replace(None).unwrap();
+        assert!(tables.current().is_none());
+        assert!(tables.purge(shortcut(1).leaf, || 7));
+        assert_eq!(old.find(7), None);
+        tables.drop_replaced(&replaced);
+        assert!(!tables.purge(shortcut(1).leaf, || 7));
+        assert_eq!(tables.bytes(), 0);
+    }
+
+    #[test]
+    fn a_table_that_never_hits_rests_and_is_tried_again() {
+        let table = Shortcuts::with_bytes(0);
+        table.judge(JUDGED_PROBES as usize, 0);
+        assert!(table.is_useful(), "the first look-ups fill the table");
+        table.judge(JUDGED_PROBES as usize, 0);
+        assert!(!table.is_useful());
+        table.rest((REST * JUDGED_PROBES) as usize);
+        assert!(table.is_useful());
+    }
+}

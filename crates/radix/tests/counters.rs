@@ -1,0 +1,182 @@
+//! How much of a walk the techniques save, in the terms of the DCART paper (Fig. 7 and 8): the
+//! counts of one thread are the same in every run.
+#![cfg(not(loom))]
+
+use nearfield_core::{Batch, Bytes, OrderedIndex, Words};
+use nearfield_radix::{Counters, EngineOptions, Radix, RadixForm};
+
+const KEYS: usize = 140_000;
+const OPERATIONS: usize = 65_536;
+const SHORTCUT_BYTES: usize = 4 << 20;
+const WARM_UP: usize = 8;
+const COUNTED: usize = 2;
+
+/// Of a hundred of the baseline's.
+const PARTIAL_KEY_MATCHES_PERCENT_MAX: u64 = 16;
+const LOCK_ACQUISITIONS_PERCENT_MAX: u64 = 20;
+
+/// A sequence of numbers without visible order: splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ x >> 31
+    }
+
+    /// From 0 to 1.
+    fn fraction(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// Starts of address ranges, in a tree of about 7,000 inner nodes as that of the public lists: a
+/// few first bytes have most of them, some /16 have most of their /24 and others few, and some
+/// /24 are divided further.
+fn addresses() -> Vec<u32> {
+    let mut random = Random(1);
+    let mut addresses = std::collections::BTreeSet::new();
+    while addresses.len() < KEYS {
+        let first = (256.0 * random.fraction().powi(3)) as u32 * 167 % 256;
+        let second = random.next() as u32 % 256;
+        let filled = 0.55 * random.fraction().powi(3);
+        for third in 0..256 {
+            if random.fraction() > filled {
+                continue;
+            }
+            let start = first << 24 | second << 16 | third << 8;
+            addresses.insert(start);
+            if random.next() % 60 == 0 {
+                addresses.insert(start | 128);
+            }
+        }
+    }
+    addresses.into_iter().take(KEYS).collect()
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Choice {
+    Uniform,
+    /// Half of the operations are on 374 keys, the root of all: about Zipf's law.
+    Skewed,
+}
+
+impl Choice {
+    fn choose(self, random: &mut Random) -> usize {
+        let fraction = random.fraction();
+        match self {
+            Choice::Uniform => (fraction * KEYS as f64) as usize,
+            // The rank is log-uniform; which key has it is scattered.
+            Choice::Skewed => (KEYS as f64).powf(fraction) as usize * 7919 % KEYS,
+        }
+    }
+}
+
+/// The keys and values of a form.
+trait Sample: RadixForm {
+    fn with<R>(address: u32, use_it: impl FnOnce(Self::Key<'_>) -> R) -> R;
+    fn sample_value(number: &u64) -> Self::Value<'_>;
+}
+
+impl Sample for Words {
+    fn with<R>(address: u32, use_it: impl FnOnce(u64) -> R) -> R {
+        use_it(u64::from(address) << 32)
+    }
+    fn sample_value(number: &u64) -> u64 {
+        *number
+    }
+}
+
+impl Sample for Bytes {
+    fn with<R>(address: u32, use_it: impl FnOnce(&[u8]) -> R) -> R {
+        use_it(&address.to_be_bytes())
+    }
+    fn sample_value(number: &u64) -> &[u8] {
+        // Long enough to tell writes apart, by their lowest bit.
+        if number % 2 == 0 {
+            b"even    "
+        } else {
+            b"odd     "
+        }
+    }
+}
+
+/// What batches take after a warm-up, under some options.
+fn count<F: Sample>(addresses: &[u32], choice: Choice, options: EngineOptions) -> Counters {
+    let index = Radix::<F>::new().expect("address space");
+    for address in addresses {
+        F::with(*address, |key| index.insert(key, F::sample_value(&0))).expect("insert");
+    }
+    index.set_options(options);
+    let mut random = Random(2);
+    let mut counters = Counters::default();
+    for round in 0..WARM_UP + COUNTED {
+        let mut batch = Batch::<F>::new();
+        for _ in 0..OPERATIONS {
+            let address = addresses[choice.choose(&mut random)];
+            let number = random.next() >> 32;
+            F::with(address, |key| match number % 2 {
+                0 => batch.get(key),
+                _ => batch.insert(key, F::sample_value(&(number / 2))),
+            });
+        }
+        let mut counted = Counters::default();
+        index
+            .execute_counted(&mut batch, &mut counted)
+            .expect("batch");
+        if round == WARM_UP - 1 {
+            counters = Counters::default();
+        } else {
+            counters = sum(counters, counted);
+        }
+    }
+    assert_eq!(index.len(), KEYS);
+    index.check_invariants();
+    counters
+}
+
+/// Those counters that the test compares.
+fn sum(a: Counters, b: Counters) -> Counters {
+    Counters {
+        partial_key_matches: a.partial_key_matches + b.partial_key_matches,
+        lock_acquisitions: a.lock_acquisitions + b.lock_acquisitions,
+        shortcut_hits: a.shortcut_hits + b.shortcut_hits,
+        shortcut_misses: a.shortcut_misses + b.shortcut_misses,
+        ..Counters::default()
+    }
+}
+
+fn data_centric_saves<F: Sample>(form: &str) {
+    let addresses = addresses();
+    for choice in [Choice::Uniform, Choice::Skewed] {
+        let baseline = count::<F>(&addresses, choice, EngineOptions::operation_centric());
+        let counters = count::<F>(
+            &addresses,
+            choice,
+            EngineOptions::data_centric(SHORTCUT_BYTES),
+        );
+        let matches = counters.partial_key_matches * 100 / baseline.partial_key_matches;
+        let locks = counters.lock_acquisitions * 100 / baseline.lock_acquisitions;
+        let probes = counters.shortcut_hits + counters.shortcut_misses;
+        println!(
+            "{form}, {choice:?}: {matches} % of the partial key matches, {locks} % of the lock \
+             acquisitions, {} % of the look-ups hit",
+            counters.shortcut_hits * 100 / probes
+        );
+        println!("  {baseline:?}\n  {counters:?}");
+        assert!(matches <= PARTIAL_KEY_MATCHES_PERCENT_MAX, "{matches} %");
+        assert!(locks <= LOCK_ACQUISITIONS_PERCENT_MAX, "{locks} %");
+    }
+}
+
+#[test]
+fn data_centric_saves_walks_and_locks_of_words() {
+    data_centric_saves::<Words>("words");
+}
+
+#[test]
+fn data_centric_saves_walks_and_locks_of_bytes() {
+    data_centric_saves::<Bytes>("bytes");
+}
