@@ -48,7 +48,7 @@ fn addresses() -> Vec<u32> {
             }
             let start = first << 24 | second << 16 | third << 8;
             addresses.insert(start);
-            if random.next() % 60 == 0 {
+            if random.next().is_multiple_of(60) {
                 addresses.insert(start | 128);
             }
         }
@@ -95,7 +95,7 @@ impl Sample for Bytes {
     }
     fn sample_value(number: &u64) -> &[u8] {
         // Long enough to tell writes apart, by their lowest bit.
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             b"even    "
         } else {
             b"odd     "

@@ -37,7 +37,9 @@ fn check_hot(
         expected.push((batch.get(key), model.get(&key).copied()));
     }
     let mut counters = Counters::default();
-    index.execute_counted(&mut batch, &mut counters).unwrap();
+    index
+        .execute_counted(&mut batch, &mut counters)
+        .expect("batch");
     for (handle, value) in expected {
         assert_eq!(batch.value(handle), value, "round {round}");
     }
@@ -54,7 +56,7 @@ fn hot_keys_are_found_while_their_nodes_change() {
         },
     ] {
         for dense in [false, true] {
-            let index = Radix::<Words>::new().unwrap();
+            let index = Radix::<Words>::new().expect("address space");
             index.set_options(options);
             let mut model = BTreeMap::new();
             let mut hits = 0;
@@ -76,7 +78,7 @@ fn hot_keys_are_found_while_their_nodes_change() {
                         model.remove(&key);
                     }
                 }
-                index.execute(&mut batch).unwrap();
+                index.execute(&mut batch).expect("batch");
                 for step in 0..6 {
                     hits += check_hot(&index, &mut model, round + step, dense).shortcut_hits;
                 }
@@ -93,7 +95,7 @@ fn hot_keys_are_found_while_their_nodes_change() {
 #[test]
 fn threads_find_their_hot_keys() {
     for dense in [false, true] {
-        let index = &Radix::<Words>::new().unwrap();
+        let index = &Radix::<Words>::new().expect("address space");
         index.set_options(EngineOptions::data_centric(1 << 12));
         std::thread::scope(|scope| {
             for thread in 0..4 {
@@ -130,7 +132,7 @@ fn own_keys_stay_right(index: &Radix<Words>, thread: u64, dense: bool) {
                 _ => {}
             }
         }
-        index.execute(&mut batch).unwrap();
+        index.execute(&mut batch).expect("batch");
         for (handle, value) in expected {
             assert_eq!(batch.value(handle), value, "thread {thread}, round {round}");
         }
@@ -139,11 +141,11 @@ fn own_keys_stay_right(index: &Radix<Words>, thread: u64, dense: bool) {
 
 #[test]
 fn a_hot_set_is_found_by_shortcuts() {
-    let index = Radix::<Words>::new().unwrap();
+    let index = Radix::<Words>::new().expect("address space");
     for number in 0..10_000u64 {
         index
             .insert(number.wrapping_mul(0x9e37_79b9_7f4a_7c15), number)
-            .unwrap();
+            .expect("insert");
     }
     index.set_options(EngineOptions::data_centric(1 << 16));
     assert!(index.memory().shortcut_bytes > 0);
@@ -154,7 +156,7 @@ fn a_hot_set_is_found_by_shortcuts() {
             batch.get(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         }
         last = Counters::default();
-        index.execute_counted(&mut batch, &mut last).unwrap();
+        index.execute_counted(&mut batch, &mut last).expect("batch");
     }
     assert!(last.shortcut_hits > 950, "{last:?}");
     assert_eq!(last.shortcut_hits + last.shortcut_misses, 1000);
@@ -168,7 +170,7 @@ fn wait_for_the_table_to_go(index: &Radix<Words>) {
         if index.memory().shortcut_bytes == 0 {
             return;
         }
-        index.get(0).unwrap();
+        index.get(0).expect("get");
         std::thread::yield_now();
     }
     panic!("the table is still there");
