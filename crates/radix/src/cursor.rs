@@ -278,9 +278,12 @@ impl<F: LeafForm> Tree<F> {
         scratch: &mut Scratch,
     ) -> bool {
         let mut children = Vec::new();
-        self.memory
-            .inner(self.root)
-            .for_each(|symbol, node| children.push(Item { node, first: symbol }));
+        self.memory.inner(self.root).for_each(|symbol, node| {
+            children.push(Item {
+                node,
+                first: symbol,
+            })
+        });
         // END sorts before every byte.
         let rank = |symbol: Symbol| (symbol + 1) % 257;
         let mut add = |item: Item| {
@@ -312,7 +315,14 @@ impl<F: LeafForm> Tree<F> {
     /// One pass: replaces inner nodes by their children and cuts the list when it holds enough
     /// entries. Answers whether inner nodes are left.
     pub fn expand(&self, direction: Direction, scratch: &mut Scratch) -> bool {
-        let Scratch { items, next, expanded, target, complete, .. } = scratch;
+        let Scratch {
+            items,
+            next,
+            expanded,
+            target,
+            complete,
+            ..
+        } = scratch;
         let is_final = |item: &&Item| !item.node.is_inner();
         *expanded += items[*expanded..].iter().take_while(is_final).count();
         let first_final = usize::from(*expanded > 0);
@@ -345,7 +355,10 @@ impl<F: LeafForm> Tree<F> {
                         self.prefetch_item(child);
                         entries += entries_at_least(child);
                         inner_here |= child.is_inner();
-                        next.push(Item { node: child, ..item });
+                        next.push(Item {
+                            node: child,
+                            ..item
+                        });
                     }
                     fits
                 });

@@ -22,7 +22,10 @@ impl<F: LeafForm> Tree<F> {
             &guard,
             |key, _| {
                 if let Some(last) = &last {
-                    assert!(F::key(last) < F::shorten_key(key), "{last:?} before {key:?}");
+                    assert!(
+                        F::key(last) < F::shorten_key(key),
+                        "{last:?} before {key:?}"
+                    );
                 }
                 last = Some(F::own_key(key));
                 entries += 1;
@@ -45,16 +48,34 @@ impl<F: LeafForm> Tree<F> {
         child: Ref,
         guard: &'g Guard,
     ) -> usize {
-        let some = self.any_key(child, first, guard).expect("subtree without an entry");
-        assert_eq!(F::symbol(some, depth), Some(symbol), "{some:?} below the wrong symbol");
+        let some = self
+            .any_key(child, first, guard)
+            .expect("subtree without an entry");
+        assert_eq!(
+            F::symbol(some, depth),
+            Some(symbol),
+            "{some:?} below the wrong symbol"
+        );
         match child.kind() {
             Kind::Leaf => 1,
             Kind::Dense => {
                 let dense = self.memory.dense(child);
-                let bits: u32 = dense.bitmap().load().iter().map(|word| word.count_ones()).sum();
-                assert_eq!(dense.header().count(), bits as usize, "count of a dense node");
+                let bits: u32 = dense
+                    .bitmap()
+                    .load()
+                    .iter()
+                    .map(|word| word.count_ones())
+                    .sum();
+                assert_eq!(
+                    dense.header().count(),
+                    bits as usize,
+                    "count of a dense node"
+                );
                 assert!(bits as usize > DENSE_MIN, "underfull dense node");
-                assert!(!dense.header().lock.is_locked_or_obsolete(), "lock of a dense node");
+                assert!(
+                    !dense.header().lock.is_locked_or_obsolete(),
+                    "lock of a dense node"
+                );
                 bits as usize
             }
             _ => {
@@ -63,17 +84,30 @@ impl<F: LeafForm> Tree<F> {
                 let below = node.header().depth();
                 assert!(below > depth, "depth {below} under {depth}");
                 assert_eq!(self.memory.edge(depth, child), child, "kind in the slot");
-                assert!(!node.header().lock.is_locked_or_obsolete(), "lock of a node");
-                assert!(!node.is_underfull(), "underfull node of {} children", node.children());
+                assert!(
+                    !node.header().lock.is_locked_or_obsolete(),
+                    "lock of a node"
+                );
+                assert!(
+                    !node.is_underfull(),
+                    "underfull node of {} children",
+                    node.children()
+                );
                 let (mut entries, mut children) = (0, 0);
                 let mut last = None;
                 node.for_each(|symbol, child| {
-                    assert!(last == Some(END) || last < Some(symbol), "order of children");
+                    assert!(
+                        last == Some(END) || last < Some(symbol),
+                        "order of children"
+                    );
                     last = Some(symbol);
                     children += 1;
                     let other = self.any_key(child, first, guard).expect("empty subtree");
                     let common = F::difference(some, other).unwrap_or(below);
-                    assert!(common >= below, "keys of a node differ at byte {common} < {below}");
+                    assert!(
+                        common >= below,
+                        "keys of a node differ at byte {common} < {below}"
+                    );
                     entries += self.check(below, symbol, first, child, guard);
                 });
                 assert_eq!(children, node.children(), "count of a node");

@@ -158,8 +158,10 @@ impl VersionLock {
     pub fn unlock_changed(&self) {
         let word = self.0.load(Ordering::Relaxed);
         debug_assert!(word & LOCKED != 0, "unlocked twice");
-        self.0
-            .store((word & !LOCKED).wrapping_add(ONE_VERSION), Ordering::Release);
+        self.0.store(
+            (word & !LOCKED).wrapping_add(ONE_VERSION),
+            Ordering::Release,
+        );
     }
 
     /// Unlocks a node that has been unlinked and will never change again.

@@ -178,14 +178,13 @@ impl<F: RadixForm> Radix<F> {
     ) {
         let guard = crossbeam_epoch::pin();
         let mut scratch = SCRATCH.take();
-        let mut visit = visit;
         self.tree.scan(
             from.map(F::shorten_key),
             direction,
             expected,
             &mut scratch,
             &guard,
-            |key, value| visit(key, value),
+            visit,
         );
         SCRATCH.set(scratch);
     }
@@ -227,11 +226,7 @@ impl<F: RadixForm> OrderedIndex<F> for Radix<F> {
         Ok(self.read(key, F::own_value))
     }
 
-    fn insert(
-        &self,
-        key: F::Key<'_>,
-        value: F::Value<'_>,
-    ) -> Result<Option<F::OwnedValue>, Error> {
+    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<Option<F::OwnedValue>, Error> {
         F::check(key, Some(value))?;
         let mut before = None;
         self.visit(key, |current| {

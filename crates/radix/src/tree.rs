@@ -176,9 +176,9 @@ impl<F: LeafForm> Tree<F> {
                     }
                     Kind::Dense => {
                         probe.partial_key_match(2);
-                        return self.find_dense(child, key).map(|payload| {
-                            read(F::from_words(F::word(key), payload).1)
-                        });
+                        return self
+                            .find_dense(child, key)
+                            .map(|payload| read(F::from_words(F::word(key), payload).1));
                     }
                     Kind::Node256 => {
                         node = Inner::Node256(self.memory.node256(child));

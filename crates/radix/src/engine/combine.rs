@@ -131,9 +131,7 @@ impl Plan {
             self.buckets[*end as usize] = *entry;
             *end += 1;
         }
-        let key = |entry: &Entry| {
-            point_key(input, &input.operations()[entry.position as usize])
-        };
+        let key = |entry: &Entry| point_key(input, &input.operations()[entry.position as usize]);
         let mut start = 0;
         for end in ends {
             let end = end as usize;
@@ -206,7 +204,15 @@ mod tests {
     fn groups_equal_keys_in_order() {
         let tree = Tree::<Bytes>::new(usize::MAX).unwrap();
         let mut batch = Batch::<Bytes>::new();
-        for key in ["b", "a", "b", "longer than a slice 1", "a", "longer than a slice 2", "b"] {
+        for key in [
+            "b",
+            "a",
+            "b",
+            "longer than a slice 1",
+            "a",
+            "longer than a slice 2",
+            "b",
+        ] {
             batch.get(key.as_bytes());
         }
         let (input, _) = batch.begin().unwrap();

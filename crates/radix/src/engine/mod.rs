@@ -3,10 +3,10 @@
 
 mod combine;
 mod options;
+pub(crate) mod ordered;
 pub(crate) mod pipeline;
 mod reads;
 mod shortcut;
-pub(crate) mod ordered;
 mod traverse;
 mod trigger;
 
@@ -183,7 +183,9 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             trigger_together: false,
             keep_hot_close: self.options.keep_hot_close,
         };
-        workspace.traversal.run(self.tree, &keys, &[], manner, &mut reads);
+        workspace
+            .traversal
+            .run(self.tree, &keys, &[], manner, &mut reads);
     }
 
     /// The shortcut table, if it is to be used for a number of visits.

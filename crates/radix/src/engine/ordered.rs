@@ -43,10 +43,15 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
         let operations = self.input.operations();
         let mut writes: Vec<(F::Key<'e>, usize)> = Vec::new();
         if batch_writes {
-            writes.extend(operations.iter().enumerate().filter_map(|(position, operation)| {
-                let key = operation.point_key().filter(|_| operation.is_write())?;
-                Some((F::shorten_key(self.input.key(key)), position))
-            }));
+            writes.extend(
+                operations
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(position, operation)| {
+                        let key = operation.point_key().filter(|_| operation.is_write())?;
+                        Some((F::shorten_key(self.input.key(key)), position))
+                    }),
+            );
             writes.sort_unstable();
         }
         let positions: Vec<usize> = (0..operations.len())
@@ -63,11 +68,17 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
                 self.warm(workspace, &requests);
             }
             for (positions, requests) in positions.chunks(GROUP).zip(requests.chunks(GROUP)) {
-                self.read_group(workspace, positions, requests, &mut found, |position, i, reached| {
-                    if precedes(&writes, position, &requests[i], reached) {
-                        barriers.push(position);
-                    }
-                });
+                self.read_group(
+                    workspace,
+                    positions,
+                    requests,
+                    &mut found,
+                    |position, i, reached| {
+                        if precedes(&writes, position, &requests[i], reached) {
+                            barriers.push(position);
+                        }
+                    },
+                );
             }
         }
         barriers
@@ -88,7 +99,9 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             keep_hot_close: false,
         };
         let mut warm = Warm { probe: self.probe };
-        workspace.traversal.run(self.tree, &keys, &[], manner, &mut warm);
+        workspace
+            .traversal
+            .run(self.tree, &keys, &[], manner, &mut warm);
     }
 
     /// Reads a group of requests pass by pass, so that while one waits for memory the others
@@ -108,7 +121,13 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
         let mut begun = [false; GROUP];
         for (i, request) in requests.iter().enumerate() {
             let chunk = request.limit.min(CHUNK_MAX);
-            begun[i] = tree.begin_chunk(request.from, request.direction, chunk, &mut scratches[i], guard);
+            begun[i] = tree.begin_chunk(
+                request.from,
+                request.direction,
+                chunk,
+                &mut scratches[i],
+                guard,
+            );
         }
         let mut expanding = begun;
         while expanding[..requests.len()].contains(&true) {
@@ -147,14 +166,24 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
                 self.output.entries(position, found.iter().copied());
             }
             let full = found.len() == request.limit;
-            done(position, i, found.last().filter(|_| full).map(|entry| entry.0));
+            done(
+                position,
+                i,
+                found.last().filter(|_| full).map(|entry| entry.0),
+            );
         }
     }
 
     /// Executes one ordered operation where it stands.
     pub(super) fn execute_barrier(&mut self, workspace: &mut Workspace, position: usize) {
         let request = self.request(&self.input.operations()[position]);
-        self.read_group(workspace, &[position], &[request], &mut Vec::new(), |_, _, _| {});
+        self.read_group(
+            workspace,
+            &[position],
+            &[request],
+            &mut Vec::new(),
+            |_, _, _| {},
+        );
     }
 
     fn request(&self, operation: &Operation<F>) -> Request<F::Key<'e>> {

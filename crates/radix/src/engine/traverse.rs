@@ -247,13 +247,7 @@ struct Stepper<'t, 'k, F: LeafForm> {
 
 impl<F: LeafForm> Stepper<'_, '_, F> {
     /// Lets visits in at the root, which is always in the cache.
-    fn admit(
-        &self,
-        traversal: &mut Traversal,
-        first: u32,
-        count: u32,
-        probe: &mut impl Probe,
-    ) {
+    fn admit(&self, traversal: &mut Traversal, first: u32, count: u32, probe: &mut impl Probe) {
         if self.manner.share_paths && count > 1 {
             traversal.next_runs.push(Run {
                 node: self.tree.root,
@@ -367,7 +361,13 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
                 break child;
             }
         };
-        self.push(next, child, walk.visit, walk.node, (depth as u32 + 1) | skipped);
+        self.push(
+            next,
+            child,
+            walk.visit,
+            walk.node,
+            (depth as u32 + 1) | skipped,
+        );
     }
 
     /// Takes a single walk on to a child.
@@ -402,7 +402,10 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
         let mut second = line.wrapping_add(second);
         // A write will lock the parent, whose header is not in the line that led here if the
         // parent is a node256.
-        let writes = self.visits.get(walk.visit as usize).is_some_and(|visit| visit.writes);
+        let writes = self
+            .visits
+            .get(walk.visit as usize)
+            .is_some_and(|visit| visit.writes);
         if writes && (tag == Kind::Leaf as usize || tag == Kind::Nothing as usize) {
             second = self.tree.memory.line(walk.parent);
         }

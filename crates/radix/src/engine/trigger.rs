@@ -6,7 +6,7 @@ use super::traverse::{Arrivals, Run, Walk};
 use crate::counters::Probe;
 use crate::leaf::{LeafForm, Match};
 use crate::lock::Held;
-use crate::node::{Inner, Kind, Ref};
+use crate::node::{END, Inner, Kind, Ref};
 use crate::shortcut::Shortcuts;
 use crate::tree::{Change, DENSE_MIN, Place, Tree};
 use crossbeam_epoch::Guard;
@@ -46,8 +46,8 @@ impl<F: LeafForm, P: Probe> Arrivals for Trigger<'_, '_, '_, F, P> {
     }
 
     fn run(&mut self, run: &Run, ends: &[Ref]) {
-        let visits = (run.first..run.first + run.count)
-            .filter(|&visit| ends[visit as usize] == run.node);
+        let visits =
+            (run.first..run.first + run.count).filter(|&visit| ends[visit as usize] == run.node);
         if run.node.kind() == Kind::Dense {
             self.run_dense(run, visits);
         } else {
@@ -91,7 +91,8 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
     pub fn answer(&mut self, number: usize, visit: Visit, found: Option<F::Value<'_>>) {
         if visit.count == 1 {
             let position = self.plan.order[visit.first as usize] as usize;
-            self.output.value(position, F::shorten_key(self.keys[number]), found);
+            self.output
+                .value(position, F::shorten_key(self.keys[number]), found);
         } else {
             self.probe.duplicates(u64::from(visit.count) - 1);
             fold(&self.input, self.plan, visit, self.output, found);
@@ -150,12 +151,11 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         let key = self.keys[number as usize];
         let (input, plan) = (&self.input, self.plan);
         let output = &mut *self.output;
-        let mut decide =
-            |current: Option<F::Value<'_>>| fold(input, plan, visit, output, current);
+        let mut decide = |current: Option<F::Value<'_>>| fold(input, plan, visit, output, current);
         let result = match place {
-            Some(place) => {
-                self.tree.visit_from(place, key, self.guard, self.probe, &mut decide)
-            }
+            Some(place) => self
+                .tree
+                .visit_from(place, key, self.guard, self.probe, &mut decide),
             None => self.tree.visit(key, self.guard, self.probe, &mut decide),
         };
         self.probe.duplicates(u64::from(visit.count) - 1);
@@ -172,7 +172,11 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             return self.output.fail(position as usize, error);
         }
         for first in visit.first..visit.first + visit.count {
-            let single = Visit { first, count: 1, ..visit };
+            let single = Visit {
+                first,
+                count: 1,
+                ..visit
+            };
             self.execute(number, single, None);
         }
     }
@@ -239,7 +243,8 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         }
         drop(held);
         if let (true, Some(number)) = (underfull, shrunk) {
-            self.tree.tidy(self.keys[number as usize], self.guard, self.probe);
+            self.tree
+                .tidy(self.keys[number as usize], self.guard, self.probe);
         }
     }
 
@@ -360,7 +365,11 @@ pub fn fold<'b, F: LeafForm>(
             Operation::Remove { key } => {
                 output.value(position, input.key(key), current);
                 current = None;
-                change = if existed { Change::Remove } else { Change::Keep };
+                change = if existed {
+                    Change::Remove
+                } else {
+                    Change::Keep
+                };
             }
             _ => unreachable!("only point operations are visited"),
         }

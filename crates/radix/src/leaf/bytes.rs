@@ -136,7 +136,9 @@ impl LeafForm for Bytes {
             unsafe { behind.cast::<*mut u8>().write(outside) };
         }
         let record = record(memory, leaf);
-        record.value_length.store(value.len() as u32, Ordering::Relaxed);
+        record
+            .value_length
+            .store(value.len() as u32, Ordering::Relaxed);
         record.head.store(head, Ordering::Release);
         Ok(leaf)
     }
@@ -193,8 +195,8 @@ impl LeafForm for Bytes {
     unsafe fn free(memory: &Memory, leaf: Ref) {
         let record = record(memory, leaf);
         let head = record.head.load(Ordering::Acquire);
-        let length = (head & KEY_LENGTH) as usize
-            + record.value_length.load(Ordering::Relaxed) as usize;
+        let length =
+            (head & KEY_LENGTH) as usize + record.value_length.load(Ordering::Relaxed) as usize;
         if head & OUTSIDE != 0 {
             let behind = memory.leaf_address(leaf).wrapping_add(HEADER_BYTES);
             // SAFETY: `create_outside` has made the pointer from a boxed slice of this length,

@@ -53,11 +53,7 @@ pub trait LeafForm: Form {
     fn payload(value: Self::Value<'_>) -> u64;
 
     /// Creates a leaf that no other thread can reach yet.
-    fn create(
-        memory: &Memory,
-        key: Self::Key<'_>,
-        value: Self::Value<'_>,
-    ) -> Result<Ref, Error>;
+    fn create(memory: &Memory, key: Self::Key<'_>, value: Self::Value<'_>) -> Result<Ref, Error>;
     /// Gives a leaf another value, under its parent's lock: in place, or by a new leaf that is
     /// to take its slot after the old one has been marked dead.
     fn change(

@@ -103,12 +103,7 @@ impl LeafForm for Words {
     }
 
     #[inline]
-    fn key_of<'g>(
-        memory: &'g Memory,
-        found: Ref,
-        first: Symbol,
-        _guard: &'g Guard,
-    ) -> Option<u64> {
+    fn key_of<'g>(memory: &'g Memory, found: Ref, first: Symbol, _guard: &'g Guard) -> Option<u64> {
         let key = leaf(memory, found).key.load(Ordering::Acquire);
         (key >> 56 == u64::from(first)).then_some(key)
     }

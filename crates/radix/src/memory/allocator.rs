@@ -53,7 +53,9 @@ impl Allocator {
         };
         Ok(Allocator {
             region: Region::reserve(stride, capacity)?,
-            stripes: (0..STRIPES).map(|_| CachePadded::new(Mutex::new(stripe()))).collect(),
+            stripes: (0..STRIPES)
+                .map(|_| CachePadded::new(Mutex::new(stripe())))
+                .collect(),
             spilled: Mutex::new(vec![Vec::new(); classes + 1]),
             has_spilled: AtomicBool::new(false),
             chunk: (CHUNK_BYTES / stride).max(classes).max(1) as u32,
@@ -172,6 +174,8 @@ impl Allocator {
         });
         // A panic while the lock is held can only come from a failed allocation of a Vec, which
         // leaves the lists valid.
-        self.stripes[stripe].lock().unwrap_or_else(PoisonError::into_inner)
+        self.stripes[stripe]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -255,7 +255,11 @@ impl Memory {
         match child.kind() {
             Kind::Node256 | Kind::Skipping256 => {
                 let near = self.node256(child).header().depth() == parent_depth + 1;
-                let kind = if near { Kind::Node256 } else { Kind::Skipping256 };
+                let kind = if near {
+                    Kind::Node256
+                } else {
+                    Kind::Skipping256
+                };
                 Ref::new(kind, child.index())
             }
             _ => child,
@@ -282,7 +286,11 @@ impl Memory {
             dense_bytes: used(&self.dense),
             leaf_bytes: used(&self.leaves) + outside,
             shortcut_bytes: 0,
-            taken_bytes: regions.iter().map(|region| region.bytes_taken()).sum::<usize>() + outside,
+            taken_bytes: regions
+                .iter()
+                .map(|region| region.bytes_taken())
+                .sum::<usize>()
+                + outside,
         }
     }
 }

@@ -81,6 +81,8 @@ impl Region {
     /// The address of an item, within the region whenever the item has been taken.
     #[inline]
     pub fn address(&self, index: u32) -> *mut u8 {
-        self.map.as_mut_ptr().wrapping_add(index as usize * self.stride)
+        self.map
+            .as_mut_ptr()
+            .wrapping_add(index as usize * self.stride)
     }
 }

@@ -41,9 +41,9 @@ impl Bitmap {
 /// Calls `visit` for each bit that is set, ascending from `first`, until it answers false.
 #[inline]
 pub fn for_each_from(bits: [u64; 4], first: u16, mut visit: impl FnMut(u8) -> bool) {
-    for i in usize::from(first / 64)..4 {
-        let mut word = bits[i];
-        if i == usize::from(first / 64) {
+    let first_word = usize::from(first / 64);
+    for (i, mut word) in bits.into_iter().enumerate().skip(first_word) {
+        if i == first_word {
             word &= u64::MAX << (first % 64);
         }
         while word != 0 {
@@ -140,25 +140,40 @@ mod tests {
                 up.push(byte);
                 true
             });
-            let expected: Vec<u8> = all.iter().copied().filter(|&b| u16::from(b) >= bound).collect();
+            let expected: Vec<u8> = all
+                .iter()
+                .copied()
+                .filter(|&b| u16::from(b) >= bound)
+                .collect();
             assert_eq!(up, expected);
             let mut down = Vec::new();
             assert!(for_each_below(bits, bound, |byte| {
                 down.push(byte);
                 true
             }));
-            let mut expected: Vec<u8> =
-                all.iter().copied().filter(|&b| u16::from(b) < bound).collect();
+            let mut expected: Vec<u8> = all
+                .iter()
+                .copied()
+                .filter(|&b| u16::from(b) < bound)
+                .collect();
             expected.reverse();
             assert_eq!(down, expected);
-            let Ok(bit) = u8::try_from(bound) else { continue };
+            let Ok(bit) = u8::try_from(bound) else {
+                continue;
+            };
             let mut kept = bits;
             keep(&mut kept, bit, Direction::Ascending);
-            assert_eq!(Bits::new(kept, Direction::Ascending).collect::<Vec<_>>(), up);
+            assert_eq!(
+                Bits::new(kept, Direction::Ascending).collect::<Vec<_>>(),
+                up
+            );
             let mut kept = bits;
             keep(&mut kept, bit, Direction::Descending);
             let expected: Vec<u8> = all.iter().copied().rev().filter(|&b| b <= bit).collect();
-            assert_eq!(Bits::new(kept, Direction::Descending).collect::<Vec<_>>(), expected);
+            assert_eq!(
+                Bits::new(kept, Direction::Descending).collect::<Vec<_>>(),
+                expected
+            );
         }
     }
 }

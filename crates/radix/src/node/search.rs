@@ -6,16 +6,8 @@
 //!
 //! Key bytes come as words because a writer may change them during the search: each word is one
 //! relaxed atomic load, and the reader validates the node's version afterwards. The vector is
-//! built from the loaded words. [`scalar`] is the oracle, and the only version elsewhere than on
-//! x86-64.
-
-/// Byte by byte: the oracle of the other searches.
-pub fn scalar(words: &[u64], byte: u8) -> Option<usize> {
-    words
-        .iter()
-        .flat_map(|word| word.to_le_bytes())
-        .position(|key| key == byte)
-}
+//! built from the loaded words. Elsewhere than on x86-64 the same comparison is made byte by byte;
+//! everywhere, the tests compare with a scalar search.
 
 /// Finds `byte` among four key bytes: a word with a zero byte where it stands, and the classic
 /// test for the lowest zero byte.
@@ -67,8 +59,18 @@ fn equal_16(low: u64, high: u64, byte: u8) -> u32 {
 mod tests {
     use super::*;
 
+    /// Byte by byte: the oracle of the other searches.
+    fn scalar(words: &[u64], byte: u8) -> Option<usize> {
+        words
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .position(|key| key == byte)
+    }
+
     fn pseudo_random(state: &mut u64) -> u64 {
-        *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        *state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         *state ^ *state >> 29
     }
 

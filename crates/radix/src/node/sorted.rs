@@ -156,8 +156,10 @@ impl Sorted for Node4 {
     }
     fn set_key(&self, position: usize, byte: u8) {
         let others = self.keys.load(Ordering::Relaxed) & !(0xff << (8 * position));
-        self.keys
-            .store(others | u32::from(byte) << (8 * position), Ordering::Relaxed);
+        self.keys.store(
+            others | u32::from(byte) << (8 * position),
+            Ordering::Relaxed,
+        );
     }
     #[inline]
     fn position(&self, byte: u8) -> Option<usize> {

@@ -99,9 +99,7 @@ impl Dense {
     /// The payload of a last byte; to be validated by the version unless under the lock.
     #[inline]
     pub fn find(&self, byte: u8) -> Option<u64> {
-        self.bitmap
-            .contains(byte)
-            .then(|| self.payload(byte))
+        self.bitmap.contains(byte).then(|| self.payload(byte))
     }
 
     /// The payload at a place, whether or not it is in use.
