@@ -415,6 +415,46 @@ impl<F: MapForm> Map<F> {
         }
     }
 
+    /// Executes batches one after the other, and plans each while the one before it is executed
+    /// by `workers` threads; 1 is the calling thread alone. Gives each batch to `done` in their
+    /// order, with what [`execute`](Map::execute) would have answered, until that breaks.
+    ///
+    /// All effects of a batch are complete before the next begins. Pays for batches of thousands
+    /// of writes, with a core for each worker and one for the plans.
+    ///
+    /// # Panics
+    /// If `batches` or `done` panic or a thread cannot be started, when all threads have stopped.
+    ///
+    /// ```
+    /// use nearfield::{Batch, WordMap};
+    /// use std::ops::ControlFlow;
+    ///
+    /// let map = WordMap::new()?;
+    /// let batches = (0..10).map(|start| {
+    ///     let mut batch = Batch::new();
+    ///     (start..start + 1000).for_each(|key| {
+    ///         batch.insert(key, start);
+    ///     });
+    ///     batch
+    /// });
+    /// map.execute_stream(2, batches, |_, result| match result {
+    ///     Ok(()) => ControlFlow::Continue(()),
+    ///     Err(_) => ControlFlow::Break(()),
+    /// });
+    /// assert_eq!(map.len(), 1009);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn execute_stream(
+        &self,
+        workers: usize,
+        batches: impl IntoIterator<Item = Batch<F>, IntoIter: Send>,
+        done: impl FnMut(Batch<F>, Result<(), Error>) -> ControlFlow<()>,
+    ) {
+        match &self.placement {
+            Placement::Local(radix) => radix.execute_stream(workers, batches, done),
+        }
+    }
+
     /// Pins this thread for a number of single operations, which are cheaper meanwhile: each pins
     /// by itself otherwise. What is removed while the pin lives is not freed before it is dropped.
     ///

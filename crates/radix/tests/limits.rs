@@ -11,7 +11,9 @@ const MIB: usize = 1 << 20;
 /// Lets epochs pass until `done` holds, so that retired memory can be used again. Other tests of
 /// the process may be pinned for a while.
 fn wait_until(mut done: impl FnMut() -> bool) -> bool {
-    for _ in 0..100_000 {
+    // Far longer than it ever takes, so that a busy machine does not look like a leak.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while std::time::Instant::now() < deadline {
         crossbeam_epoch::pin().flush();
         if done() {
             return true;

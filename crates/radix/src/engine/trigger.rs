@@ -6,7 +6,7 @@ use super::traverse::{Arrivals, Run, Walk};
 use crate::counters::Probe;
 use crate::leaf::{LeafForm, Match};
 use crate::lock::Held;
-use crate::node::{END, Inner, Kind, Ref};
+use crate::node::{Inner, Kind, Ref};
 use crate::shortcut::Shortcuts;
 use crate::tree::{Change, DENSE_MIN, Place, Tree};
 use crossbeam_epoch::Guard;
