@@ -2,7 +2,8 @@
 
 use crate::leaf::LeafForm;
 use crate::node::{END, Kind, Ref, Symbol};
-use crate::tree::{DENSE_MIN, Tree};
+use crate::shrink::DENSE_MIN;
+use crate::tree::Tree;
 use crossbeam_epoch::Guard;
 
 impl<F: LeafForm> Tree<F> {

@@ -28,6 +28,8 @@ mod radix;
 #[cfg(not(loom))]
 mod shortcut;
 #[cfg(not(loom))]
+mod shrink;
+#[cfg(not(loom))]
 mod tree;
 #[cfg(not(loom))]
 mod value_ref;

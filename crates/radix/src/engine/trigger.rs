@@ -8,7 +8,8 @@ use crate::leaf::{LeafForm, Match};
 use crate::lock::Held;
 use crate::node::{Inner, Kind, Ref};
 use crate::shortcut::Shortcuts;
-use crate::tree::{Change, DENSE_MIN, Place, Tree};
+use crate::shrink::DENSE_MIN;
+use crate::tree::{Change, Place, Tree};
 use crossbeam_epoch::Guard;
 use nearfield_core::{Error, Input, Operation, Output};
 
