@@ -1,7 +1,8 @@
 //! Asking for a cache line before it is needed.
 
-/// Asks for the line at an address, into all levels of the cache. Any address will do: a
-/// prefetch never faults.
+/// Asks for the line at an address, into the second-level cache and those behind it: fewer line
+/// fill buffers stand in the way than to the first level (see `docs/local.md`). Any address will
+/// do: a prefetch never faults.
 #[inline]
 pub fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -77,7 +77,7 @@ impl<F: LeafForm> Tree<F> {
         probe.lock(waits);
         let smaller = match child.kind() {
             Kind::Dense => self.smaller_dense(child),
-            _ => self.smaller(self.memory.inner(child), guard),
+            _ => self.smaller(self.memory.inner(child)),
         };
         match smaller {
             Ok(Some(smaller)) => {
@@ -105,7 +105,7 @@ impl<F: LeafForm> Tree<F> {
     }
 
     /// What is to stand in place of an underfull node; `None` if it is not underfull any more.
-    fn smaller(&self, node: Inner<'_>, _guard: &Guard) -> Result<Option<Ref>, Error> {
+    fn smaller(&self, node: Inner<'_>) -> Result<Option<Ref>, Error> {
         if !node.is_underfull() {
             return Ok(None);
         }

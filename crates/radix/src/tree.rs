@@ -353,7 +353,7 @@ impl<F: LeafForm> Tree<F> {
             probe.leaf();
             return self.visit_leaf(place, node, held, key, guard, probe, decide);
         }
-        let attempt = self.visit_absent(place, node, &held, key, guard, probe, decide);
+        let attempt = self.visit_absent(place, node, key, guard, probe, decide);
         match attempt {
             Ok((attempt, Unlock::Unchanged)) => {
                 held.unlock_unchanged();
@@ -416,12 +416,10 @@ impl<F: LeafForm> Tree<F> {
     }
 
     /// Inserts a key that the place shows to be absent, if `decide` says so.
-    #[expect(clippy::too_many_arguments, reason = "one place, seen from all sides")]
     fn visit_absent<'v>(
         &self,
         place: &Place,
         node: Inner<'_>,
-        held: &Held<'_>,
         key: F::Key<'_>,
         guard: &Guard,
         probe: &mut impl Probe,
@@ -434,7 +432,7 @@ impl<F: LeafForm> Tree<F> {
             Fork::Unknown => return Ok((Attempt::Restart, Unlock::Unchanged)),
         };
         if fork.is_none() && place.symbol < 256 && node.is_full() {
-            return self.grow(place, node, held, key, probe, decide, guard);
+            return self.grow(place, node, key, probe, decide, guard);
         }
         let Change::Set(value) = decide(None) else {
             return Ok((Attempt::Done, Unlock::Unchanged));
@@ -507,12 +505,10 @@ impl<F: LeafForm> Tree<F> {
     }
 
     /// Replaces a full node by a larger one that has the new leaf already.
-    #[expect(clippy::too_many_arguments, reason = "one place, seen from all sides")]
     fn grow<'v>(
         &self,
         place: &Place,
         node: Inner<'_>,
-        _held: &Held<'_>,
         key: F::Key<'_>,
         probe: &mut impl Probe,
         decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,

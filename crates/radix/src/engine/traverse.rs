@@ -459,7 +459,7 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
             };
             probe.partial_key_match(1);
             let child = self.tree.child(node, symbol);
-            if self.group_ends(child, &group) {
+            if self.group_ends(child) {
                 traversal.ends[group.first as usize..][..group.count as usize].fill(run.node);
                 prefetch(self.tree.memory.line(child));
                 ending += group.count;
@@ -478,7 +478,7 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
     }
 
     /// True if a group of visits ends below its node and may be triggered with others there.
-    fn group_ends(&self, child: Ref, _group: &Run) -> bool {
+    fn group_ends(&self, child: Ref) -> bool {
         self.manner.trigger_together && matches!(child.kind(), Kind::Leaf | Kind::Nothing)
     }
 
