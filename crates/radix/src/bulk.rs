@@ -12,26 +12,23 @@
 //!      ○ d=5      ■   leaf       closed when a key came that differs from the last at byte 2
 //! ```
 //!
-//! Leaves are allocated in the order of their keys, so that a scan reads memory in order.
+//! Words wait, and become full blocks when it is known which of them share a node. Leaves are
+//! allocated in the order of their keys, so that a scan reads memory in order.
 
 use crate::leaf::LeafForm;
 use crate::memory::Memory;
-use crate::node::{END, Kind, Ref, Symbol};
+use crate::node::{Inner, Kind, Ref, Symbol};
 use crate::radix::{Radix, RadixForm};
-use crate::shrink::kind_for;
 use crate::tree::Tree;
 use nearfield_core::Error;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A node at the last byte of a word that has more children becomes a dense node.
-const SORTED_MAX: usize = 48;
-
 /// Builds a [`Radix`] from entries that come in strictly ascending order of their keys.
 ///
 /// Takes time proportional to the bytes of the entries, and writes each node once, in the kind
-/// that fits it. The index that results has the nodes that inserts would have made, and leaves in
-/// the order of their keys.
+/// that fits it. The leaves of the index that results lie in the order of their keys, and those of
+/// words are full.
 ///
 /// ```
 /// use nearfield_core::{Bytes, OrderedIndex};
@@ -60,10 +57,12 @@ struct Spine<F: LeafForm> {
     memory: Arc<Memory>,
     /// What stands for the last key: its own leaf, as yet without a parent.
     last: Option<Subtree>,
-    /// The open nodes below the root, each deeper than the one before.
+    /// The open nodes, each deeper than the one before. The root is the first.
     open: Vec<Open>,
     /// The children of the open nodes, one node's after the other's.
     children: Vec<(Symbol, Subtree)>,
+    /// The words of which there are [few](Subtree::Few), in order.
+    pending: Vec<(u64, u64)>,
     form: PhantomData<F>,
 }
 
@@ -75,11 +74,22 @@ struct Open {
     start: usize,
 }
 
+/// What stands below a symbol of an open node.
 #[derive(Clone, Copy, Debug)]
-enum Subtree {
+pub enum Subtree {
+    /// A node or leaf.
     Built(Ref),
-    /// The payload of a word that has no leaf yet, because a dense node may take it.
-    Payload(u64),
+    /// So many words that are pending, which may yet share a block with their neighbours.
+    Few(usize),
+}
+
+/// What becomes of an open node.
+#[derive(Clone, Debug)]
+pub enum Packed {
+    /// A node of this kind with these children.
+    Node(Kind, Vec<(Symbol, Ref)>),
+    /// Something that is no inner node.
+    InPlace(Subtree),
 }
 
 impl<F: RadixForm> Radix<F> {
@@ -119,8 +129,9 @@ impl<F: RadixForm> Loader<F> {
         let spine = Spine {
             memory: Arc::clone(&tree.memory),
             last: None,
-            open: Vec::new(),
+            open: vec![Open { depth: 0, start: 0 }],
             children: Vec::new(),
+            pending: Vec::new(),
             form: PhantomData,
         };
         Ok(Loader {
@@ -145,20 +156,18 @@ impl<F: RadixForm> Loader<F> {
             let difference = F::difference(F::shorten_key(last), F::shorten_key(key));
             match difference {
                 Some(depth) if F::shorten_key(last) < F::shorten_key(key) => {
-                    self.spine.branch(self.tree.root, last, depth)?;
+                    self.spine.branch(last, depth)?;
                 }
                 _ => {
                     return Err(Error::NotSorted {
                         position: self.count,
-                        key: show_key::<F>(key),
+                        key: F::show(key),
                     });
                 }
             }
         }
-        self.spine.last = Some(match F::DENSE {
-            true => Subtree::Payload(F::payload(value)),
-            false => Subtree::Built(F::create(&self.spine.memory, key, value)?),
-        });
+        let spine = &mut self.spine;
+        spine.last = Some(F::begin(&spine.memory, key, value, &mut spine.pending)?);
         F::clear(&mut self.arena);
         self.last = Some(F::store_key(&mut self.arena, key)?);
         self.count += 1;
@@ -172,7 +181,8 @@ impl<F: RadixForm> Loader<F> {
     pub fn finish(mut self) -> Result<Radix<F>, Error> {
         if let Some(last) = self.last {
             let last = F::load_key(&self.arena, last);
-            self.spine.branch(self.tree.root, last, 0)?;
+            self.spine.branch(last, 0)?;
+            self.spine.close_root(self.tree.memory.inner(self.tree.root))?;
         }
         self.tree.count_entries(self.count as i64);
         Ok(Radix::from_tree(self.tree))
@@ -182,97 +192,57 @@ impl<F: RadixForm> Loader<F> {
 impl<F: LeafForm> Spine<F> {
     /// Links the leaf of the last key where the next key leaves its path: closes the nodes that
     /// are deeper, and hangs what they have become at the node of that depth, opened if need be.
-    fn branch(&mut self, root: Ref, last: F::Key<'_>, depth: usize) -> Result<(), Error> {
+    fn branch(&mut self, last: F::Key<'_>, depth: usize) -> Result<(), Error> {
         let Some(mut subtree) = self.last.take() else {
             return Ok(());
         };
         while let Some(&node) = self.open.last()
             && node.depth > depth
         {
-            self.attach(last, node.depth, subtree)?;
+            self.attach(last, node.depth, subtree);
             self.open.pop();
-            subtree = Subtree::Built(self.close(last, node)?);
-        }
-        if depth == 0 {
-            let child = self.memory.edge(0, self.built(last, subtree)?);
-            let root = self.memory.inner(root);
-            root.insert(F::symbol(last, 0).unwrap_or_default(), child);
-            return Ok(());
+            subtree = self.close(node)?;
         }
         if self.open.last().is_none_or(|node| node.depth < depth) {
             let start = self.children.len();
             self.open.push(Open { depth, start });
         }
-        self.attach(last, depth, subtree)
-    }
-
-    /// Adds a child to the deepest open node.
-    fn attach(&mut self, last: F::Key<'_>, depth: usize, subtree: Subtree) -> Result<(), Error> {
-        let subtree = match depth {
-            7 => subtree,
-            _ => Subtree::Built(self.built(last, subtree)?),
-        };
-        let symbol = F::symbol(last, depth).unwrap_or_default();
-        self.children.push((symbol, subtree));
+        self.attach(last, depth, subtree);
         Ok(())
     }
 
-    fn built(&self, key: F::Key<'_>, subtree: Subtree) -> Result<Ref, Error> {
-        match subtree {
-            Subtree::Built(node) => Ok(node),
-            Subtree::Payload(payload) => {
-                let (key, value) = F::from_words(F::word(key), payload);
-                F::create(&self.memory, key, value)
-            }
-        }
+    /// Adds a child to the deepest open node.
+    fn attach(&mut self, last: F::Key<'_>, depth: usize, subtree: Subtree) {
+        let symbol = F::symbol(last, depth).unwrap_or_default();
+        self.children.push((symbol, subtree));
     }
 
-    /// Makes a node of gathered children, one of which is that of the key `last`. They stay in
-    /// the list if that fails.
-    fn close(&mut self, last: F::Key<'_>, node: Open) -> Result<Ref, Error> {
-        let count = self.children.len() - node.start;
-        let closed = if F::DENSE && node.depth == 7 && count > SORTED_MAX {
-            self.close_dense(F::word(last) >> 8, node)?
-        } else {
-            self.close_inner(last, node)?
+    /// Makes a node of gathered children. They stay in the list if that fails.
+    fn close(&mut self, node: Open) -> Result<Subtree, Error> {
+        let children = &self.children[node.start..];
+        let closed = match F::pack(&self.memory, node.depth, children, &mut self.pending)? {
+            Packed::InPlace(subtree) => subtree,
+            Packed::Node(kind, children) => {
+                let closed = self.memory.allocate_inner(kind, node.depth)?;
+                let inner = self.memory.inner(closed);
+                F::fill(inner, &children);
+                inner.header().publish();
+                Subtree::Built(closed)
+            }
         };
         self.children.truncate(node.start);
         Ok(closed)
     }
 
-    fn close_dense(&self, base: u64, node: Open) -> Result<Ref, Error> {
-        let closed = self.memory.allocate_dense(base)?;
-        let dense = self.memory.dense(closed);
-        for &(symbol, subtree) in &self.children[node.start..] {
-            let Subtree::Payload(payload) = subtree else {
-                unreachable!("a child at the last byte of a word is a payload");
-            };
-            dense.set_payload(symbol as u8, payload);
-            dense.set_used(symbol as u8, true);
+    /// Gives the root its children.
+    fn close_root(&mut self, root: Inner<'_>) -> Result<(), Error> {
+        if let Packed::Node(_, children) =
+            F::pack(&self.memory, 0, &self.children, &mut self.pending)?
+        {
+            F::fill(root, &children);
         }
-        Ok(closed)
-    }
-
-    fn close_inner(&mut self, last: F::Key<'_>, node: Open) -> Result<Ref, Error> {
-        for position in node.start..self.children.len() {
-            let (symbol, subtree) = self.children[position];
-            if let Subtree::Payload(payload) = subtree {
-                let word = F::word(last) >> 8 << 8 | u64::from(symbol);
-                let (key, value) = F::from_words(word, payload);
-                let leaf = F::create(&self.memory, key, value)?;
-                self.children[position].1 = Subtree::Built(leaf);
-            }
-        }
-        let children = &self.children[node.start..];
-        let bytes = children.iter().filter(|child| child.0 != END).count();
-        let closed = self.memory.allocate_inner(kind_for(bytes), node.depth)?;
-        let inner = self.memory.inner(closed);
-        for &(symbol, subtree) in children {
-            if let Subtree::Built(child) = subtree {
-                inner.insert(symbol, self.memory.edge(node.depth, child));
-            }
-        }
-        Ok(closed)
+        self.children.clear();
+        Ok(())
     }
 }
 
@@ -281,7 +251,7 @@ impl<F: LeafForm> Drop for Spine<F> {
         let subtrees = self.children.iter().map(|child| child.1).chain(self.last);
         let built = subtrees.filter_map(|subtree| match subtree {
             Subtree::Built(node) => Some(node),
-            Subtree::Payload(_) => None,
+            Subtree::Few(_) => None,
         });
         // SAFETY: what is in the list, or stands for the last key, has not been linked to the
         // tree, and nothing else refers to it.
@@ -300,20 +270,9 @@ pub unsafe fn free_outside<F: LeafForm>(memory: &Memory, mut nodes: Vec<Ref>) {
     while let Some(node) = nodes.pop() {
         match node.kind() {
             // SAFETY: promised by the caller.
-            Kind::Leaf => unsafe { F::free(memory, node) },
+            Kind::Leaf => unsafe { F::free_outside(memory, node) },
             Kind::Dense | Kind::Nothing => {}
             _ => memory.inner(node).for_each(|_, child| nodes.push(child)),
         }
     }
-}
-
-/// The first bytes of a key, for people.
-fn show_key<F: LeafForm>(key: F::Key<'_>) -> String {
-    if F::DENSE {
-        return F::word(key).to_string();
-    }
-    let byte = |depth| F::symbol(key, depth).filter(|&symbol| symbol != END);
-    let bytes = (0..).map_while(|depth| Some(byte(depth)? as u8));
-    // One byte more than is shown tells that there are more.
-    Error::shorten(&bytes.take(33).collect::<Vec<_>>())
 }

@@ -2,8 +2,8 @@
 //!
 //! A chunk is gathered level by level instead of depth first. The walk to the bound leaves a
 //! list of subtrees in order, those to the right of its path (or to the left, downwards). Each
-//! pass replaces the inner nodes of the list by their children and cuts it to the chunk's size,
-//! which loses nothing as each subtree holds at least one entry. All nodes of a pass are
+//! pass replaces the inner nodes of the list by their children and cuts it where it is expected to
+//! hold the chunk's entries; should it hold fewer, another chunk follows. All nodes of a pass are
 //! prefetched together, so that a chunk of 64 entries waits for memory about as often as a
 //! single look-up does.
 //!
@@ -12,28 +12,20 @@
 //! leaf that has died since makes the chunk begin anew, as its entry may have moved.
 
 use crate::leaf::LeafForm;
-use crate::lock::pause;
-use crate::node::{Kind, Ref, Symbol, bitmap};
+use crate::lock::{Version, pause};
+use crate::node::{Kind, Ref, Symbol};
 use crate::prefetch::prefetch;
-use crate::shrink::DENSE_MIN;
 use crate::tree::Tree;
 use crossbeam_epoch::Guard;
 use nearfield_core::Direction;
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
 
-/// A subtree, and the first symbol of its keys, by which a dead leaf can be told.
-#[derive(Clone, Copy, Debug)]
-pub struct Item {
-    node: Ref,
-    first: Symbol,
-}
-
 /// Memory for gathering chunks, for use again and again.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The list of subtrees, and how many of the first are leaves or dense nodes.
-    items: Vec<Item>,
+    items: Vec<Ref>,
     expanded: usize,
     /// How many entries the list holds at least, how many are wanted, and whether nothing has
     /// been cut off.
@@ -41,7 +33,7 @@ pub struct Scratch {
     target: usize,
     complete: bool,
     /// The list after the next pass.
-    next: Vec<Item>,
+    next: Vec<Ref>,
     path: Vec<(Ref, Symbol)>,
 }
 
@@ -53,6 +45,8 @@ pub enum Chunk<K> {
     After(K),
     /// The visitor has had enough.
     Stopped,
+    /// More may follow, and no entry lay beyond the bound.
+    TooShort,
     /// Another thread was in the way; the visitor has seen the entries up to this key.
     Disturbed(Option<K>),
 }
@@ -100,6 +94,7 @@ impl<F: LeafForm> Tree<F> {
                     from = Bound::Excluded(key);
                     chunk = (chunk * 2).clamp(CHUNK_MIN, CHUNK_MAX);
                 }
+                Chunk::TooShort => chunk *= 2,
                 Chunk::Disturbed(key) => {
                     if let Some(key) = key {
                         from = Bound::Excluded(key);
@@ -145,7 +140,7 @@ impl<F: LeafForm> Tree<F> {
         scratch.target = target;
         let complete = match from {
             Bound::Unbounded => {
-                Some(self.gather_siblings(self.root, None, None, direction, target, scratch))
+                self.gather_siblings(self.root, None, None, direction, target, scratch)
             }
             Bound::Included(key) | Bound::Excluded(key) => {
                 self.gather_from(key, direction, target, scratch, guard)
@@ -165,20 +160,27 @@ impl<F: LeafForm> Tree<F> {
         scratch: &mut Scratch,
         guard: &'g Guard,
     ) -> Option<bool> {
-        let first = Self::first_symbol(key);
-        let (mut node, mut symbol, mut skipped) = (self.root, first, false);
-        let mut depth = 0;
-        let last = loop {
-            scratch.path.push((node, symbol));
-            let child = self.child(self.memory.inner(node), symbol);
-            if !child.is_inner() {
-                break child;
+        let (mut node, mut symbol) = (self.root, Self::first_symbol(key));
+        let (mut depth, mut skipped) = (0, false);
+        let (last, version) = loop {
+            let inner = self.memory.inner(node);
+            let child = self.child(inner, symbol);
+            if child.is_inner() {
+                let below = self.memory.inner(child).header().depth();
+                if let Some(next) = F::symbol(key, below) {
+                    scratch.path.push((node, symbol));
+                    skipped |= below > depth + 1;
+                    (node, symbol, depth) = (child, next, below);
+                    continue;
+                }
+                skipped |= below > depth + 1;
             }
-            let below = self.memory.inner(child).header().depth();
-            skipped |= below > depth + 1;
-            match F::symbol(key, below) {
-                Some(next) => (node, symbol, depth) = (child, next, below),
-                None => break child,
+            // Where leaves cover ranges, what follows must be read at the same version.
+            let version = inner.header().lock.read();
+            let (again, start) = (F::child(inner, symbol), F::range_start(inner, symbol));
+            if again == child && inner.header().lock.validate(version) {
+                scratch.path.push((node, start));
+                break (child, version);
             }
         };
         // The first subtree: the one that the walk has ended at, or, if the key differs from all
@@ -186,9 +188,10 @@ impl<F: LeafForm> Tree<F> {
         let mut include = None;
         let other = match last.kind() {
             Kind::Nothing if !skipped => None,
-            Kind::Nothing => Some(self.any_key(node, first, guard)?),
-            _ => Some(self.any_key(last, first, guard)?),
+            Kind::Nothing => Some(self.any_key(node, guard)?),
+            _ => Some(self.any_key(last, guard)?),
         };
+        let mut version = Some(version);
         if let Some(other) = other {
             let difference = F::difference(key, other).unwrap_or(usize::MAX);
             let mut candidate = last;
@@ -197,120 +200,75 @@ impl<F: LeafForm> Tree<F> {
             {
                 candidate = node;
                 scratch.path.pop();
+                version = None;
             }
             let before = match direction {
                 Direction::Ascending => Ordering::Less,
                 Direction::Descending => Ordering::Greater,
             };
             // A subtree that contains the key's own place is kept and sifted at the end.
-            let covers = difference >= self.depth_below(candidate);
+            let covers = match candidate.is_inner() {
+                true => difference >= self.memory.inner(candidate).header().depth(),
+                false => version.is_some() && F::covers(candidate, depth, difference),
+            };
             if !candidate.is_null() && (covers || other.cmp(&key) != before) {
                 include = Some(candidate);
             }
         }
         if let Some(node) = include {
-            self.push(scratch, Item { node, first });
-            // Of the subtree at the bound itself, there may be no more than one beyond it.
-            scratch.entries = 1;
+            // Of the subtree at the bound itself, there may be none beyond it.
+            self.push(scratch, node);
+            scratch.entries = 0;
         }
         while let Some((node, symbol)) = scratch.path.pop() {
-            let first = (!scratch.path.is_empty()).then_some(first);
-            if !self.gather_siblings(node, first, Some(symbol), direction, target, scratch) {
+            let at = version.take();
+            if !self.gather_siblings(node, Some(symbol), at, direction, target, scratch)? {
                 return Some(false);
             }
         }
         Some(true)
     }
 
-    /// How many bytes all keys below a subtree agree in, at least, so that a key which agrees in
-    /// as many has its place there.
-    fn depth_below(&self, node: Ref) -> usize {
-        match node.kind() {
-            Kind::Leaf | Kind::Nothing => usize::MAX,
-            Kind::Dense => 7,
-            _ => self.memory.inner(node).header().depth(),
-        }
-    }
-
-    /// Adds the children of a node behind a symbol to the list, up to `target`. `first` is the
-    /// first symbol of their keys; `None` if the node is the root. Answers whether these are all.
+    /// Adds the children of a node behind a symbol to the list, up to `target` entries. Answers
+    /// whether these are all; `None` if the node is not at the version `at` any more.
     fn gather_siblings(
         &self,
         node: Ref,
-        first: Option<Symbol>,
         behind: Option<Symbol>,
+        at: Option<Version>,
         direction: Direction,
         target: usize,
         scratch: &mut Scratch,
-    ) -> bool {
+    ) -> Option<bool> {
         let inner = self.memory.inner(node);
         let lock = &inner.header().lock;
         let (start, entries) = (scratch.items.len(), scratch.entries);
         loop {
             let version = lock.read();
-            let complete = match first {
-                Some(first) => {
-                    let mut complete = true;
-                    inner.walk(behind, direction, |node| {
-                        complete = scratch.entries < target;
-                        if complete {
-                            self.push(scratch, Item { node, first });
-                        }
-                        complete
-                    });
-                    complete
+            if at.is_some_and(|at| at != version) {
+                return None;
+            }
+            let mut complete = true;
+            inner.walk(behind, direction, |node| {
+                complete = scratch.entries < target;
+                if complete {
+                    self.push(scratch, node);
                 }
-                None => self.gather_root(behind, direction, target, scratch),
-            };
+                complete
+            });
             if lock.validate(version) {
-                return complete;
+                return Some(complete);
             }
             scratch.items.truncate(start);
             scratch.entries = entries;
         }
     }
 
-    /// As `gather_siblings` for the root, whose children tell their first symbol.
-    fn gather_root(
-        &self,
-        behind: Option<Symbol>,
-        direction: Direction,
-        target: usize,
-        scratch: &mut Scratch,
-    ) -> bool {
-        let mut children = Vec::new();
-        self.memory.inner(self.root).for_each(|symbol, node| {
-            children.push(Item {
-                node,
-                first: symbol,
-            })
-        });
-        // END sorts before every byte.
-        let rank = |symbol: Symbol| (symbol + 1) % 257;
-        let mut add = |item: Item| {
-            let past = behind.is_none_or(|behind| match direction {
-                Direction::Ascending => rank(item.first) > rank(behind),
-                Direction::Descending => rank(item.first) < rank(behind),
-            });
-            if past && scratch.entries >= target {
-                return false;
-            }
-            if past {
-                self.push(scratch, item);
-            }
-            true
-        };
-        match direction {
-            Direction::Ascending => children.into_iter().all(&mut add),
-            Direction::Descending => children.into_iter().rev().all(&mut add),
-        }
-    }
-
     #[inline]
-    fn push(&self, scratch: &mut Scratch, item: Item) {
-        self.prefetch_item(item.node);
-        scratch.entries += entries_at_least(item.node);
-        scratch.items.push(item);
+    fn push(&self, scratch: &mut Scratch, node: Ref) {
+        self.prefetch_item(node);
+        scratch.entries += F::entries_expected(node.tag());
+        scratch.items.push(node);
     }
 
     /// One pass: replaces inner nodes by their children and cuts the list when it holds enough
@@ -324,27 +282,25 @@ impl<F: LeafForm> Tree<F> {
             complete,
             ..
         } = scratch;
-        let is_final = |item: &&Item| !item.node.is_inner();
+        let is_final = |node: &&Ref| !node.is_inner();
+        let expected = |node: &Ref| F::entries_expected(node.tag());
         *expanded += items[*expanded..].iter().take_while(is_final).count();
-        let first_final = usize::from(*expanded > 0);
-        let mut entries: usize = first_final
-            + items[first_final..*expanded]
-                .iter()
-                .map(|item| entries_at_least(item.node))
-                .sum::<usize>();
+        // Of the first, all may lie before the bound.
+        let certain = items[..*expanded].iter().skip(1);
+        let mut entries: usize = certain.map(expected).sum();
         next.clear();
         let mut inner_left = false;
-        for &item in &items[*expanded..] {
+        for &node in &items[*expanded..] {
             if entries >= *target {
                 *complete = false;
                 break;
             }
-            if !item.node.is_inner() {
-                entries += entries_at_least(item.node);
-                next.push(item);
+            if !node.is_inner() {
+                entries += expected(&node);
+                next.push(node);
                 continue;
             }
-            let node = self.memory.inner(item.node);
+            let node = self.memory.inner(node);
             let lock = &node.header().lock;
             let (start, before) = (next.len(), entries);
             loop {
@@ -354,12 +310,10 @@ impl<F: LeafForm> Tree<F> {
                     fits = entries < *target;
                     if fits {
                         self.prefetch_item(child);
-                        entries += entries_at_least(child);
+                        let is_first = *expanded == 0 && next.is_empty();
+                        entries += if is_first { 0 } else { expected(&child) };
                         inner_here |= child.is_inner();
-                        next.push(Item {
-                            node: child,
-                            ..item
-                        });
+                        next.push(child);
                     }
                     fits
                 });
@@ -384,7 +338,11 @@ impl<F: LeafForm> Tree<F> {
         // node4s the second line is the first again.
         let line = self.memory.line(node);
         prefetch(line);
-        prefetch(line.wrapping_add(64 * usize::from(node.is_wider_than_a_line())));
+        let second = match node.tag() == Kind::Leaf as usize {
+            true => F::LEAF_SECOND_LINE,
+            false => 64 * usize::from(node.is_wider_than_a_line()),
+        };
+        prefetch(line.wrapping_add(second));
     }
 
     /// Visits the entries of a list that has been expanded to leaves and dense nodes.
@@ -404,77 +362,24 @@ impl<F: LeafForm> Tree<F> {
             (Bound::Excluded(from), Direction::Descending) => key < from,
         };
         let mut last = None;
-        for item in &scratch.items {
-            if item.node.kind() == Kind::Dense {
-                for (key, payload) in self.dense_entries(item.node, from, direction) {
-                    let (key, value) = F::from_words(key, payload);
-                    if !is_past(key) {
-                        continue;
-                    }
-                    if visit(key, value).is_break() {
-                        return Chunk::Stopped;
-                    }
-                    last = Some(key);
+        for &node in &scratch.items {
+            let step = F::entries(&self.memory, node, from, direction, guard, |key, value| {
+                if !is_past(key) {
+                    return ControlFlow::Continue(());
                 }
-                continue;
+                last = Some(key);
+                visit(key, value)
+            });
+            match step {
+                None => return Chunk::Disturbed(last),
+                Some(ControlFlow::Break(())) => return Chunk::Stopped,
+                Some(ControlFlow::Continue(())) => {}
             }
-            let Some(key) = F::key_of(&self.memory, item.node, item.first, guard) else {
-                return Chunk::Disturbed(last);
-            };
-            let value = F::value_of(&self.memory, item.node, guard);
-            if !is_past(key) {
-                continue;
-            }
-            if visit(key, value).is_break() {
-                return Chunk::Stopped;
-            }
-            last = Some(key);
         }
         match last {
             _ if scratch.complete => Chunk::Exhausted,
             Some(key) => Chunk::After(key),
-            // All that was gathered has been removed meanwhile.
-            None => Chunk::Disturbed(None),
+            None => Chunk::TooShort,
         }
-    }
-
-    /// The entries of a dense node at one instant, those before a bound left out.
-    fn dense_entries(
-        &self,
-        node: Ref,
-        from: Bound<F::Key<'_>>,
-        direction: Direction,
-    ) -> impl Iterator<Item = (u64, u64)> + use<F> {
-        let dense = self.memory.dense(node);
-        let lock = &dense.header().lock;
-        let mut payloads = [0; 256];
-        let (base, bits) = loop {
-            let version = lock.read();
-            let base = dense.base();
-            let mut bits = dense.bitmap().load();
-            if let Bound::Included(key) | Bound::Excluded(key) = from
-                && F::word(key) >> 8 == base
-            {
-                bitmap::keep(&mut bits, F::word(key) as u8, direction);
-            }
-            bitmap::for_each_from(bits, 0, |byte| {
-                payloads[byte as usize] = dense.payload(byte);
-                true
-            });
-            if lock.validate(version) {
-                break (base, bits);
-            }
-        };
-        bitmap::Bits::new(bits, direction)
-            .map(move |byte| (base << 8 | u64::from(byte), payloads[byte as usize]))
-    }
-}
-
-/// How many entries a subtree holds, unless other threads are just removing them.
-#[inline]
-fn entries_at_least(node: Ref) -> usize {
-    match node.tag() == Kind::Dense as usize {
-        true => DENSE_MIN + 1,
-        false => 1,
     }
 }

@@ -1,10 +1,11 @@
 //! What holds of a tree whenever no writer is at work.
 
 use crate::leaf::LeafForm;
-use crate::node::{END, Kind, Ref, Symbol};
-use crate::shrink::DENSE_MIN;
+use crate::node::{END, Inner, Kind, Ref, Symbol};
 use crate::tree::Tree;
 use crossbeam_epoch::Guard;
+use nearfield_core::Direction;
+use std::ops::{Bound, ControlFlow};
 
 impl<F: LeafForm> Tree<F> {
     /// Checks every node of the tree.
@@ -16,8 +17,8 @@ impl<F: LeafForm> Tree<F> {
         let mut entries = 0;
         let mut last: Option<F::OwnedKey> = None;
         self.scan(
-            std::ops::Bound::Unbounded,
-            nearfield_core::Direction::Ascending,
+            Bound::Unbounded,
+            Direction::Ascending,
             usize::MAX,
             &mut Default::default(),
             &guard,
@@ -30,35 +31,38 @@ impl<F: LeafForm> Tree<F> {
                 }
                 last = Some(F::own_key(key));
                 entries += 1;
-                std::ops::ControlFlow::Continue(())
+                ControlFlow::Continue(())
             },
         );
         assert_eq!(entries, self.len(), "entries counted");
         let mut leaves = 0;
         let root = self.memory.inner(self.root);
-        root.for_each(|symbol, child| leaves += self.check(0, symbol, symbol, child, &guard));
+        root.for_each(|symbol, child| leaves += self.check(root, symbol, child, &guard));
         assert_eq!(leaves, entries, "leaves reached");
     }
 
-    /// Checks a subtree that hangs at `symbol` of a node of `depth`; answers its entries.
+    /// Checks a subtree that hangs at `symbol` of a node, which is where its range starts;
+    /// answers its entries.
     fn check<'g>(
         &'g self,
-        depth: usize,
+        above: Inner<'_>,
         symbol: Symbol,
-        first: Symbol,
         child: Ref,
         guard: &'g Guard,
     ) -> usize {
+        let depth = above.header().depth();
         let some = self
-            .any_key(child, first, guard)
+            .any_key(child, guard)
             .expect("subtree without an entry");
+        if child.kind() == Kind::Leaf {
+            return self.check_leaf(above, symbol, child, guard);
+        }
         assert_eq!(
             F::symbol(some, depth),
             Some(symbol),
             "{some:?} below the wrong symbol"
         );
         match child.kind() {
-            Kind::Leaf => 1,
             Kind::Dense => {
                 let dense = self.memory.dense(child);
                 let bits: u32 = dense
@@ -72,7 +76,10 @@ impl<F: LeafForm> Tree<F> {
                     bits as usize,
                     "count of a dense node"
                 );
-                assert!(bits as usize > DENSE_MIN, "underfull dense node");
+                assert!(
+                    !F::is_underfull(&self.memory, child),
+                    "underfull dense node"
+                );
                 assert!(
                     !dense.header().lock.is_locked_or_obsolete(),
                     "lock of a dense node"
@@ -90,11 +97,11 @@ impl<F: LeafForm> Tree<F> {
                     "lock of a node"
                 );
                 assert!(
-                    !node.is_underfull(),
+                    !F::is_underfull(&self.memory, child),
                     "underfull node of {} children",
                     node.children()
                 );
-                let (mut entries, mut children) = (0, 0);
+                let mut entries = 0;
                 let mut last = None;
                 node.for_each(|symbol, child| {
                     assert!(
@@ -102,18 +109,44 @@ impl<F: LeafForm> Tree<F> {
                         "order of children"
                     );
                     last = Some(symbol);
-                    children += 1;
-                    let other = self.any_key(child, first, guard).expect("empty subtree");
+                    let other = self.any_key(child, guard).expect("empty subtree");
                     let common = F::difference(some, other).unwrap_or(below);
                     assert!(
                         common >= below,
                         "keys of a node differ at byte {common} < {below}"
                     );
-                    entries += self.check(below, symbol, first, child, guard);
+                    entries += self.check(node, symbol, child, guard);
                 });
-                assert_eq!(children, node.children(), "count of a node");
+                let mut ranges = usize::from(!node.header().end().is_null());
+                node.for_each_range(|_, _| ranges += 1);
+                assert_eq!(ranges, node.children(), "count of a node");
                 entries
             }
         }
+    }
+    /// Checks that the entries of a leaf are below their symbols and in order; answers their
+    /// number.
+    fn check_leaf<'g>(
+        &'g self,
+        above: Inner<'_>,
+        start: Symbol,
+        leaf: Ref,
+        guard: &'g Guard,
+    ) -> usize {
+        let mut entries = 0;
+        let (from, direction) = (Bound::Unbounded, Direction::Ascending);
+        let mut last = None;
+        let _ = F::entries(&self.memory, leaf, from, direction, guard, |key, _| {
+            let symbol = F::symbol(key, above.header().depth());
+            let symbol = symbol.expect("a key that ends above its leaf");
+            assert_eq!(F::child(above, symbol), leaf, "{key:?} covered by another");
+            assert_eq!(F::range_start(above, symbol), start, "start of a range");
+            assert!(last < Some(key), "order within a leaf");
+            last = Some(key);
+            entries += 1;
+            ControlFlow::Continue(())
+        });
+        assert!(entries > 0, "empty leaf");
+        entries
     }
 }

@@ -2,6 +2,8 @@
 //! batches are combined, traverse the tree together and are triggered together.
 
 #[cfg(not(loom))]
+mod blocks;
+#[cfg(not(loom))]
 mod bulk;
 #[cfg(not(loom))]
 mod counters;
@@ -25,6 +27,8 @@ mod prefetch;
 mod primitive;
 #[cfg(not(loom))]
 mod radix;
+#[cfg(not(loom))]
+mod records;
 #[cfg(not(loom))]
 mod shortcut;
 #[cfg(not(loom))]

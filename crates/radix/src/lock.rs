@@ -39,6 +39,14 @@ pub struct VersionLock(AtomicU32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version(u32);
 
+impl Version {
+    /// True if it is that of a node that had been unlinked already.
+    #[inline]
+    pub fn is_obsolete(self) -> bool {
+        self.0 & OBSOLETE != 0
+    }
+}
+
 /// The node was unlinked: a writer must find its way anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Obsolete;
@@ -143,6 +151,24 @@ impl VersionLock {
         // after it, when they validate.
         fence(Ordering::Release);
         TryLock::Locked
+    }
+
+    /// Locks what no other writer can be at: another lock, which the caller holds, keeps them
+    /// away. Only readers are to be told.
+    #[inline]
+    pub fn lock_alone(&self) {
+        let word = self.0.load(Ordering::Relaxed);
+        debug_assert!(word & (LOCKED | OBSOLETE) == 0, "not alone, or unlinked");
+        self.0.store(word | LOCKED, Ordering::Relaxed);
+        // As in `try_lock`.
+        fence(Ordering::Release);
+    }
+
+    /// Marks as unlinked what no other writer can be at, see [`lock_alone`](Self::lock_alone).
+    #[inline]
+    pub fn retire_alone(&self) {
+        self.lock_alone();
+        self.unlock_obsolete();
     }
 
     /// Unlocks a node of which nothing has changed that readers combine.

@@ -3,8 +3,8 @@
 
 use super::traverse::{Arrivals, Run, Walk};
 use crate::counters::Probe;
-use crate::leaf::{LeafForm, Match};
-use crate::node::{Kind, Ref};
+use crate::leaf::{LeafForm, Lookup};
+use crate::node::Ref;
 use crate::tree::Tree;
 use crossbeam_epoch::Guard;
 use nearfield_core::Output;
@@ -30,21 +30,15 @@ impl<F: LeafForm, P: Probe> Arrivals for Reads<'_, '_, '_, F, P> {
     fn single(&mut self, walk: &Walk) {
         let key = self.keys[walk.visit as usize];
         let position = walk.visit as usize;
-        let found = match walk.node.kind() {
-            Kind::Leaf => {
-                self.probe.leaf();
-                match F::compare(&self.tree.memory, walk.node, key, self.guard) {
-                    Match::Equal => Some(F::value_of(&self.tree.memory, walk.node, self.guard)),
-                    Match::Different => None,
-                    Match::Dead => return self.walk_alone(position),
-                }
+        let found = if walk.node.is_null() {
+            None
+        } else {
+            self.probe.leaf();
+            match F::lookup(&self.tree.memory, walk.node, key, self.guard) {
+                Lookup::Found(value) => Some(value),
+                Lookup::Absent => None,
+                Lookup::Dead => return self.walk_alone(position),
             }
-            Kind::Dense => {
-                self.probe.partial_key_match(2);
-                let payload = self.tree.find_dense(walk.node, key);
-                payload.map(|payload| F::from_words(F::word(key), payload).1)
-            }
-            _ => None,
         };
         self.output.value(position, F::shorten_key(key), found);
     }

@@ -4,8 +4,8 @@
 use super::combine::Visit;
 use super::trigger::Trigger;
 use crate::counters::Probe;
-use crate::leaf::{LeafForm, Match};
-use crate::node::{Kind, Ref, Symbol};
+use crate::leaf::{LeafForm, Lookup};
+use crate::node::{Kind, Ref};
 use crate::prefetch::prefetch;
 use crate::shortcut::{Shortcut, Shortcuts};
 
@@ -81,11 +81,13 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
     fn read_leaf(&mut self, number: usize, visit: Visit, leaf: Ref) -> bool {
         self.probe.leaf();
         let (memory, guard) = (&self.tree.memory, self.guard);
-        let equal = F::compare(memory, leaf, self.keys[number], guard) == Match::Equal;
-        if equal {
-            self.answer(number, visit, Some(F::value_of(memory, leaf, guard)));
+        match F::lookup_again(memory, leaf, self.keys[number], guard) {
+            Lookup::Found(value) => {
+                self.answer(number, visit, Some(value));
+                true
+            }
+            _ => false,
         }
-        equal
     }
 
     /// Makes the writes of a group. Those whose keys are not below the parent join the rest.
@@ -119,20 +121,19 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             Some(known) => known != shortcut,
             None => table.grows_hot(hash),
         };
-        if wanted && parent.is_inner() {
+        if wanted && leaf.kind() == Kind::Leaf && parent.is_inner() {
             table.insert(hash, shortcut);
         }
     }
 
-    /// Offers the table the leaf of a visit below a node, if it is there.
-    pub fn offer_below(&self, number: u32, parent: Ref, symbol: Symbol) {
-        if self.shortcuts.is_none() {
+    /// Offers the table what stands below a parent for a visit, if it is the leaf of its key.
+    pub fn offer_if_found(&self, number: u32, leaf: Ref, parent: Ref) {
+        if self.shortcuts.is_none() || leaf.kind() != Kind::Leaf {
             return;
         }
-        let memory = &self.tree.memory;
-        let leaf = self.tree.child(memory.inner(parent), symbol);
         let key = self.keys[number as usize];
-        if leaf.kind() == Kind::Leaf && F::compare(memory, leaf, key, self.guard) == Match::Equal {
+        let found = F::lookup(&self.tree.memory, leaf, key, self.guard);
+        if matches!(found, Lookup::Found(_)) {
             self.offer(number, leaf, parent);
         }
     }

@@ -11,7 +11,7 @@
 use super::combine::Visit;
 use crate::counters::Probe;
 use crate::leaf::LeafForm;
-use crate::node::{END, Inner, KINDS, Kind, Ref, Sorted, Symbol};
+use crate::node::{Inner, KINDS, Kind, Ref, Sorted, Symbol};
 use crate::prefetch::{prefetch, prefetch_once};
 use crate::tree::Tree;
 
@@ -353,10 +353,7 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
         };
         let child = loop {
             let version = header.lock.read();
-            let child = match symbol {
-                END => header.end(),
-                byte => node.find(byte as u8),
-            };
+            let child = F::child_of_small(node, symbol);
             if header.lock.validate(version) {
                 break child;
             }
@@ -394,12 +391,12 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
         // mostly the first again, which costs next to nothing.
         let symbol = usize::from(self.symbol(walk.visit, walk.depth()).unwrap_or_default());
         let first = is(Kind::Node256) * (64 + 4 * symbol);
-        let mut second = first + is(Kind::Node16) * 64;
-        if F::DENSE {
-            let byte = F::word(self.keys[walk.visit as usize]) & 0xff;
-            second += is(Kind::Dense) * (64 + 8 * byte as usize);
-        }
-        let mut second = line.wrapping_add(second);
+        let last = F::last_byte(self.keys[walk.visit as usize]);
+        let second = first
+            + is(Kind::Node16) * 64
+            + is(Kind::Leaf) * F::LEAF_SECOND_LINE
+            + is(Kind::Dense) * (64 + 8 * last);
+        let second = line.wrapping_add(second);
         // A write will lock the parent, whose header is not in the line that led here if the
         // parent is a node256.
         let writes = self
@@ -407,7 +404,7 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
             .get(walk.visit as usize)
             .is_some_and(|visit| visit.writes);
         if writes && (tag == Kind::Leaf as usize || tag == Kind::Nothing as usize) {
-            second = self.tree.memory.line(walk.parent);
+            prefetch(self.tree.memory.line(walk.parent));
         }
         if self.manner.keep_hot_close {
             prefetch_once(line.wrapping_add(first));

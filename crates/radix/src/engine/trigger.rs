@@ -4,12 +4,11 @@
 use super::combine::{Plan, Visit};
 use super::traverse::{Arrivals, Run, Walk};
 use crate::counters::Probe;
-use crate::leaf::{LeafForm, Match};
-use crate::lock::Held;
-use crate::node::{Inner, Kind, Ref};
+use crate::leaf::{LeafForm, Lookup, Spot};
+use crate::lock::{Held, VersionLock};
+use crate::node::{Kind, Ref};
 use crate::shortcut::Shortcuts;
-use crate::shrink::DENSE_MIN;
-use crate::tree::{Change, Place, Tree};
+use crate::tree::{Change, InNode, Place, Tree};
 use crossbeam_epoch::Guard;
 use nearfield_core::{Error, Input, Operation, Output};
 
@@ -65,24 +64,18 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
     #[inline]
     fn read_single(&mut self, walk: &Walk, visit: Visit) {
         let key = self.keys[walk.visit as usize];
-        let found = match walk.node.kind() {
-            Kind::Leaf => {
-                self.probe.leaf();
-                match F::compare(&self.tree.memory, walk.node, key, self.guard) {
-                    Match::Equal => {
-                        self.offer(walk.visit, walk.node, walk.parent);
-                        Some(F::value_of(&self.tree.memory, walk.node, self.guard))
-                    }
-                    Match::Different => None,
-                    Match::Dead => return self.visit_from_root(walk.visit),
+        let found = if walk.node.is_null() {
+            None
+        } else {
+            self.probe.leaf();
+            match F::lookup(&self.tree.memory, walk.node, key, self.guard) {
+                Lookup::Found(value) => {
+                    self.offer(walk.visit, walk.node, walk.parent);
+                    Some(value)
                 }
+                Lookup::Absent => None,
+                Lookup::Dead => return self.visit_from_root(walk.visit),
             }
-            Kind::Dense => {
-                self.probe.partial_key_match(2);
-                let payload = self.tree.find_dense(walk.node, key);
-                payload.map(|payload| F::from_words(F::word(key), payload).1)
-            }
-            _ => None,
         };
         self.answer(walk.visit as usize, visit, found);
     }
@@ -116,7 +109,11 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             skipped: walk.skipped(),
         };
         self.execute(walk.visit, visit, Some(place));
-        self.offer_below(walk.visit, walk.parent, symbol);
+        if self.shortcuts.is_some() {
+            let parent = self.tree.memory.inner(walk.parent);
+            let leaf = self.tree.child(parent, symbol);
+            self.offer_if_found(walk.visit, leaf, walk.parent);
+        }
     }
 
     /// Executes all visits, one after the other.
@@ -184,149 +181,86 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
 
     /// Executes visits of one dense node under its lock.
     fn run_dense(&mut self, run: &Run, visits: impl Iterator<Item = u32>) {
-        let dense = self.tree.memory.dense(run.node);
-        let Ok((held, waits)) = Held::lock(&dense.header().lock) else {
-            self.postponed.extend(visits);
-            return;
-        };
-        self.probe.lock(waits);
-        let mut changed = false;
-        let mut last = None;
-        for number in visits {
-            let key = self.keys[number as usize];
-            if dense.base() != F::word(key) >> 8 {
-                self.postponed.push(number);
-                continue;
-            }
-            let visit = self.plan.visits[number as usize];
-            self.probe.duplicates(u64::from(visit.count) - 1);
-            let (input, plan) = (&self.input, self.plan);
-            let output = &mut *self.output;
+        let lock = &self.tree.memory.dense(run.node).header().lock;
+        self.run_under_lock(run.node, lock, visits, |trigger, number| {
+            let key = trigger.keys[number as usize];
+            let visit = trigger.plan.visits[number as usize];
+            let (input, plan) = (&trigger.input, trigger.plan);
+            let output = &mut *trigger.output;
             let mut decide =
                 |current: Option<F::Value<'_>>| fold(input, plan, visit, output, current);
-            changed |= self.tree.visit_dense_held(run.node, key, &mut decide);
-            last = Some(key);
-        }
-        let underfull = dense.header().count() <= DENSE_MIN;
-        if !changed {
-            return held.unlock_unchanged();
-        }
-        drop(held);
-        if let (true, Some(key)) = (underfull, last) {
-            self.tree.tidy(key, self.guard, self.probe);
-        }
+            F::visit_in_dense(trigger.tree, run.node, key, &mut decide)
+        });
     }
 
     /// Executes visits of one inner node under its lock. Those that change more than the node
     /// itself are postponed.
     pub fn run_inner(&mut self, parent: Ref, skipped: bool, visits: impl Iterator<Item = u32>) {
         let node = self.tree.memory.inner(parent);
-        let Ok((held, waits)) = Held::lock(&node.header().lock) else {
+        let lock = &node.header().lock;
+        self.run_under_lock(parent, lock, visits, |trigger, number| {
+            let key = trigger.keys[number as usize];
+            let visit = trigger.plan.visits[number as usize];
+            let Some(symbol) = F::symbol(key, node.header().depth()) else {
+                return InNode::Postponed;
+            };
+            let spot = Spot {
+                node,
+                symbol,
+                skipped,
+            };
+            let (input, plan) = (&trigger.input, trigger.plan);
+            let output = &mut *trigger.output;
+            let mut decide =
+                |current: Option<F::Value<'_>>| fold(input, plan, visit, output, current);
+            let done = F::visit_in_node(trigger.tree, spot, key, trigger.guard, &mut decide);
+            trigger.probe.leaf();
+            trigger.offer_if_found(number, F::child(node, symbol), parent);
+            done
+        });
+    }
+
+    /// Executes visits of one node under its lock, and postpones those that cannot be.
+    fn run_under_lock(
+        &mut self,
+        node: Ref,
+        lock: &VersionLock,
+        visits: impl Iterator<Item = u32>,
+        mut execute: impl FnMut(&mut Self, u32) -> InNode,
+    ) {
+        let Ok((held, waits)) = Held::lock(lock) else {
             self.postponed.extend(visits);
             return;
         };
         self.probe.lock(waits);
         let (mut changed, mut shrunk) = (false, None);
         for number in visits {
-            match self.visit_in_node((parent, node), skipped, number) {
+            let done = execute(self, number);
+            match done {
                 InNode::Unchanged => {}
                 InNode::Changed => changed = true,
                 InNode::Removed => {
                     changed = true;
                     shrunk = Some(number);
                 }
-                InNode::Postponed => self.postponed.push(number),
+                InNode::Postponed => {
+                    self.postponed.push(number);
+                    continue;
+                }
             }
+            let operations = self.plan.visits[number as usize].count;
+            self.probe.duplicates(u64::from(operations) - 1);
         }
-        let underfull = node.is_underfull();
+        let shrunk = shrunk.filter(|_| F::is_underfull(&self.tree.memory, node));
         if !changed {
             return held.unlock_unchanged();
         }
         drop(held);
-        if let (true, Some(number)) = (underfull, shrunk) {
-            self.tree
-                .tidy(self.keys[number as usize], self.guard, self.probe);
+        if let Some(number) = shrunk {
+            let key = self.keys[number as usize];
+            self.tree.tidy(key, self.guard, self.probe);
         }
     }
-
-    fn visit_in_node(
-        &mut self,
-        (parent, node): (Ref, Inner<'_>),
-        skipped: bool,
-        number: u32,
-    ) -> InNode {
-        let memory = &self.tree.memory;
-        let key = self.keys[number as usize];
-        let visit = self.plan.visits[number as usize];
-        let Some(symbol) = F::symbol(key, node.header().depth()) else {
-            return InNode::Postponed;
-        };
-        let child = node.find(symbol);
-        let current = match child.kind() {
-            Kind::Nothing if !(skipped || node.is_full() && symbol < 256) => None,
-            Kind::Leaf => {
-                self.probe.leaf();
-                if F::compare(memory, child, key, self.guard) != Match::Equal {
-                    return InNode::Postponed;
-                }
-                Some(F::value_of(memory, child, self.guard))
-            }
-            _ => return InNode::Postponed,
-        };
-        let present = current.is_some();
-        let change = fold(&self.input, self.plan, visit, self.output, current);
-        let done = match change {
-            Change::Keep => {
-                if present {
-                    self.offer(number, child, parent);
-                }
-                InNode::Unchanged
-            }
-            Change::Set(value) if present => {
-                match F::change(memory, child, key, value, self.guard) {
-                    Ok(None) => {
-                        self.offer(number, child, parent);
-                        InNode::Unchanged
-                    }
-                    Ok(Some(new)) => {
-                        F::mark_dead(memory, child, self.guard);
-                        node.replace(symbol, new);
-                        self.offer(number, new, parent);
-                        self.tree.retire_leaf(child, self.guard);
-                        InNode::Changed
-                    }
-                    Err(_) => return InNode::Postponed,
-                }
-            }
-            Change::Set(value) => match F::create(memory, key, value) {
-                Ok(leaf) => {
-                    node.insert(symbol, leaf);
-                    self.tree.count_entries(1);
-                    InNode::Changed
-                }
-                Err(_) => return InNode::Postponed,
-            },
-            Change::Remove if present => {
-                F::mark_dead(memory, child, self.guard);
-                node.remove(symbol);
-                self.tree.retire_leaf(child, self.guard);
-                self.tree.count_entries(-1);
-                InNode::Removed
-            }
-            Change::Remove => InNode::Unchanged,
-        };
-        self.probe.duplicates(u64::from(visit.count) - 1);
-        done
-    }
-}
-
-/// What a visit has done to a node under its lock.
-enum InNode {
-    Unchanged,
-    Changed,
-    Removed,
-    /// Nothing: the visit needs a walk of its own.
-    Postponed,
 }
 
 /// Executes the operations of a visit in order on a value, writes their outcomes, and answers

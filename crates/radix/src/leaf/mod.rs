@@ -1,39 +1,63 @@
-//! Leaves: a whole key and its value. A leaf hangs at the depth where its key is unique, so that
-//! a look-up ends by comparing the key, which also makes up for the bytes that paths skip.
+//! Leaves, and what the two forms of a map do differently with them.
 //!
-//! # Dead leaves
+//! *Bytes*: a leaf is a [record] of one key and its value. It hangs at the depth where
+//! its key is unique, at a child of its own; see [`records`](crate::records) for its changes.
 //!
-//! A leaf is marked *dead* before it is unlinked or replaced, by the holder of its parent's
-//! lock. A reader that finds the leaf of its key alive has found the key at that instant,
-//! however it came to the leaf, through the tree or by a shortcut. A reader that finds it dead
-//! looks again from the root.
+//! *Words*: a leaf is a [block] of up to seven keys and payloads, which covers the
+//! neighbouring symbols of a node whose keys it has room for; see [`blocks`](crate::blocks).
+//!
+//! Either way a look-up ends by comparing whole keys, which also makes up for the bytes that
+//! paths skip.
 
-mod bytes;
-mod word;
+pub mod block;
+pub mod record;
+pub mod word;
 
+use crate::bulk::{Packed, Subtree};
+use crate::counters::Probe;
 use crate::memory::Memory;
-use crate::node::{Ref, Symbol};
+use crate::node::{Inner, Ref, Sorted, Symbol};
+use crate::shortcut::Tables;
+use crate::tree::{Attempt, Change, InNode, Place, Tree};
 use crossbeam_epoch::Guard;
-use nearfield_core::{Error, Form};
+use nearfield_core::{Direction, Error, Form};
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 
-/// What a comparison of a leaf with a key has found.
+/// What a look-up in a leaf has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Match {
-    /// The leaf is the key's, and was alive.
-    Equal,
-    /// The leaf was the key's, and is dead.
+pub enum Lookup<V> {
+    /// The key, with this value.
+    Found(V),
+    /// Other keys than the key.
+    Absent,
+    /// A leaf that has been unlinked and does not tell: the walk has to begin anew.
     Dead,
-    /// The leaf is another key's.
-    Different,
+}
+
+/// Where a visit under a node's lock is to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Spot<'n> {
+    pub node: Inner<'n>,
+    /// The key's symbol at the node.
+    pub symbol: Symbol,
+    /// True if the path to the node has skipped bytes, in which the key may differ from those
+    /// below.
+    pub skipped: bool,
 }
 
 /// How a [`Form`] is stored in the tree.
 ///
-/// Where a method takes a leaf and a guard, the leaf must have been read from the tree, or from
-/// the shortcut table, under that guard, which keeps it from being freed.
+/// A *terminal* is a leaf or a dense node. Where a method takes one and a guard, it must have
+/// been read from the tree, or from the shortcut table, under that guard, which keeps it from
+/// being freed.
 pub trait LeafForm: Form {
-    /// True if keys have eight bytes, the last of which a dense node may hold.
-    const DENSE: bool;
+    /// Bytes of the unit in which leaves are allocated.
+    const LEAF_UNIT_BYTES: usize;
+    /// Units of the largest leaf.
+    const LEAF_UNITS_MAX: usize;
+    /// The distance from a leaf's first line of a second one that a look-up reads; 0 for none.
+    const LEAF_SECOND_LINE: usize;
 
     /// The symbol of a key at a depth, [`END`](crate::node::END) if it ends there. `None` if it
     /// ends before.
@@ -45,43 +69,111 @@ pub trait LeafForm: Form {
     fn slice(key: Self::Key<'_>, depth: usize) -> u64;
     /// A hash of the key.
     fn hash(key: Self::Key<'_>) -> u64;
-    /// A word key as a number, for dense nodes. Only where `DENSE`.
-    fn word(key: Self::Key<'_>) -> u64;
-    /// The inverse of `word`, for values and keys. Only where `DENSE`.
-    fn from_words<'a>(key: u64, payload: u64) -> (Self::Key<'a>, Self::Value<'a>);
-    /// A word value as a number. Only where `DENSE`.
-    fn payload(value: Self::Value<'_>) -> u64;
+    /// The first bytes of a key, for people.
+    fn show(key: Self::Key<'_>) -> String;
 
-    /// Creates a leaf that no other thread can reach yet.
-    fn create(memory: &Memory, key: Self::Key<'_>, value: Self::Value<'_>) -> Result<Ref, Error>;
-    /// Gives a leaf another value, under its parent's lock: in place, or by a new leaf that is
-    /// to take its slot after the old one has been marked dead.
-    fn change(
-        memory: &Memory,
-        leaf: Ref,
+    /// The child for a symbol. To be validated by the version unless under the lock or of a
+    /// node256.
+    fn child(node: Inner<'_>, symbol: Symbol) -> Ref;
+    /// As [`child`](LeafForm::child), where the kind is known.
+    fn child_of_small<N: Sorted>(node: &N, symbol: Symbol) -> Ref;
+    /// Where the range of the child for a symbol starts. Under the lock, or to be validated.
+    fn range_start(node: Inner<'_>, symbol: Symbol) -> Symbol;
+    /// Exchanges an inner or dense child for another child, or for nothing. Under the lock.
+    fn exchange(node: Inner<'_>, symbol: Symbol, child: Ref);
+    /// Entries that a subtree is expected to hold, by the tag of its top.
+    fn entries_expected(tag: usize) -> usize;
+
+    /// The byte that a dense node decides on.
+    fn last_byte(key: Self::Key<'_>) -> usize;
+    /// Finds a key in a terminal that was read from the tree.
+    fn lookup<'g>(
+        memory: &'g Memory,
+        terminal: Ref,
         key: Self::Key<'_>,
-        value: Self::Value<'_>,
-        guard: &Guard,
-    ) -> Result<Option<Ref>, Error>;
-    /// Compares a leaf with a key.
-    fn compare(memory: &Memory, leaf: Ref, key: Self::Key<'_>, guard: &Guard) -> Match;
-    /// The key of a leaf whose first symbol the root has decided on, `None` if it is dead.
-    fn key_of<'g>(
+        guard: &'g Guard,
+    ) -> Lookup<Self::Value<'g>>;
+    /// As [`lookup`](LeafForm::lookup) in a leaf that some earlier walk has come to.
+    /// `Absent` says nothing then.
+    fn lookup_again<'g>(
         memory: &'g Memory,
         leaf: Ref,
-        first: Symbol,
+        key: Self::Key<'_>,
         guard: &'g Guard,
-    ) -> Option<Self::Key<'g>>;
-    /// The value of a leaf.
-    fn value_of<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard) -> Self::Value<'g>;
-    /// Marks a leaf as dead, under its parent's lock and before it is unlinked.
-    fn mark_dead(memory: &Memory, leaf: Ref, guard: &Guard);
-    /// The hash of the key of a leaf that is dead.
-    fn hash_of_dead(memory: &Memory, leaf: Ref, guard: &Guard) -> u64;
-    /// Frees a leaf that no thread can reach.
+    ) -> Lookup<Self::Value<'g>>;
+    /// Some key of a terminal; `None` if it is dead or empty.
+    fn any_key<'g>(memory: &'g Memory, terminal: Ref, guard: &'g Guard) -> Option<Self::Key<'g>>;
+    /// True if a key that shares `shared` bytes with those of a terminal, which hangs at a node
+    /// of `depth`, has its own place in the terminal.
+    fn covers(terminal: Ref, depth: usize, shared: usize) -> bool;
+    /// Calls `visit` for the entries of a terminal in `direction` from the bound on, as they are
+    /// at one instant; `None` if it is dead.
+    fn entries<'g>(
+        memory: &'g Memory,
+        terminal: Ref,
+        from: Bound<Self::Key<'_>>,
+        direction: Direction,
+        guard: &'g Guard,
+        visit: impl FnMut(Self::Key<'g>, Self::Value<'g>) -> ControlFlow<()>,
+    ) -> Option<ControlFlow<()>>;
+
+    /// Makes a visit to a key whose walk has ended at a place: one attempt.
+    fn visit_at<'v>(
+        tree: &Tree<Self>,
+        place: &Place,
+        key: Self::Key<'_>,
+        guard: &Guard,
+        probe: &mut impl Probe,
+        decide: &mut impl FnMut(Option<Self::Value<'_>>) -> Change<Self::Value<'v>>,
+    ) -> Result<Attempt, Error>;
+    /// Makes a visit under the lock of a node, unless it changes more than that node.
+    fn visit_in_node<'v>(
+        tree: &Tree<Self>,
+        spot: Spot<'_>,
+        key: Self::Key<'_>,
+        guard: &Guard,
+        decide: &mut impl FnMut(Option<Self::Value<'_>>) -> Change<Self::Value<'v>>,
+    ) -> InNode;
+    /// Makes a visit under the lock of a dense node.
+    fn visit_in_dense<'v>(
+        tree: &Tree<Self>,
+        node: Ref,
+        key: Self::Key<'_>,
+        decide: &mut impl FnMut(Option<Self::Value<'_>>) -> Change<Self::Value<'v>>,
+    ) -> InNode;
+
+    /// True if an inner or dense node has so few entries that it ought to be of a smaller kind,
+    /// or not be at all.
+    fn is_underfull(memory: &Memory, node: Ref) -> bool;
+    /// What is to stand in place of an underfull node. Under the locks of it and its parent.
+    fn smaller(tree: &Tree<Self>, node: Ref) -> Result<Ref, Error>;
+
+    /// What stands for an entry of sorted input, the last so far.
+    fn begin(
+        memory: &Memory,
+        key: Self::Key<'_>,
+        value: Self::Value<'_>,
+        pending: &mut Vec<(u64, u64)>,
+    ) -> Result<Subtree, Error>;
+    /// What a node of a depth is to hold for its children in sorted input, or what is to stand
+    /// in its place.
+    fn pack(
+        memory: &Memory,
+        depth: usize,
+        children: &[(Symbol, Subtree)],
+        pending: &mut Vec<(u64, u64)>,
+    ) -> Result<Packed, Error>;
+    /// Fills a node, which nobody else can reach, with what `pack` has answered.
+    fn fill(node: Inner<'_>, children: &[(Symbol, Ref)]);
+
+    /// Frees a leaf that was unlinked a grace period ago.
     ///
     /// # Safety
-    /// No other thread may hold a reference to the leaf's key or value, and the leaf is freed
-    /// only once.
-    unsafe fn free(memory: &Memory, leaf: Ref);
+    /// No thread may reach the leaf through the tree, and it is freed only once.
+    unsafe fn free_unlinked(memory: Arc<Memory>, shortcuts: &Tables, leaf: Ref);
+    /// Frees what a leaf keeps outside the leaf region.
+    ///
+    /// # Safety
+    /// No thread may reach the leaf, then or later.
+    unsafe fn free_outside(memory: &Memory, leaf: Ref);
 }

@@ -8,14 +8,11 @@ use allocator::Allocator;
 use nearfield_core::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The unit of leaf memory.
-pub const GRANULE_BYTES: usize = 16;
-
-/// The longest leaf record in granules; longer ones are kept outside the region.
-pub const GRANULES_MAX: usize = 64;
-
 /// Address space a region reserves at most. It costs nothing until it is used.
 const REGION_BYTES_MAX: u64 = 64 << 30;
+
+/// The same for leaves.
+const LEAF_REGION_BYTES_MAX: u64 = 256 << 30;
 
 /// All memory of a tree.
 #[derive(Debug)]
@@ -72,17 +69,22 @@ impl MemoryUse {
 }
 
 impl Memory {
-    /// Reserves address space for a tree that may take `limit_bytes` of memory.
-    pub fn new(limit_bytes: usize) -> Result<Memory, Error> {
+    /// Reserves address space for a tree that may take `limit_bytes` of memory, and whose leaves
+    /// are one to `leaf_units_max` units of `leaf_unit_bytes` long.
+    pub fn new(
+        limit_bytes: usize,
+        leaf_unit_bytes: usize,
+        leaf_units_max: usize,
+    ) -> Result<Memory, Error> {
         let nodes = |kind, stride: usize| {
             let capacity = u64::from(Ref::indices(kind)).min(REGION_BYTES_MAX / stride as u64);
             Allocator::new(stride, capacity, 1)
         };
         let mut memory = Memory {
             leaves: Allocator::new(
-                GRANULE_BYTES,
-                u64::from(Ref::indices(Kind::Leaf)),
-                GRANULES_MAX,
+                leaf_unit_bytes,
+                u64::from(Ref::indices(Kind::Leaf)).min(LEAF_REGION_BYTES_MAX / leaf_unit_bytes as u64),
+                leaf_units_max,
             )?,
             node4: nodes(Kind::Node4, size_of::<Node4>())?,
             node16: nodes(Kind::Node16, size_of::<Node16>())?,
@@ -149,15 +151,15 @@ impl Memory {
         self.of(node.kind()).free(node.index(), 1);
     }
 
-    /// Allocates a leaf record of a number of granules.
-    pub fn allocate_leaf(&self, granules: usize) -> Result<Ref, Error> {
-        let index = self.leaves.allocate(granules, |bytes| self.grow(bytes))?;
+    /// Allocates a leaf of a number of units.
+    pub fn allocate_leaf(&self, units: usize) -> Result<Ref, Error> {
+        let index = self.leaves.allocate(units, |bytes| self.grow(bytes))?;
         Ok(Ref::new(Kind::Leaf, index))
     }
 
-    /// Frees a leaf record that no thread can reach.
-    pub fn free_leaf(&self, leaf: Ref, granules: usize) {
-        self.leaves.free(leaf.index(), granules);
+    /// Frees a leaf that no thread can reach.
+    pub fn free_leaf(&self, leaf: Ref, units: usize) {
+        self.leaves.free(leaf.index(), units);
     }
 
     /// Accounts for a record outside the leaf region.
@@ -178,7 +180,7 @@ impl Memory {
         self.outside_bytes.load(Ordering::Relaxed) > 0
     }
 
-    /// The address of a leaf record.
+    /// The address of a leaf.
     #[inline]
     pub fn leaf_address(&self, leaf: Ref) -> *mut u8 {
         debug_assert_eq!(leaf.kind(), Kind::Leaf);
@@ -237,9 +239,8 @@ impl Memory {
     /// Borrows a node256.
     #[inline]
     pub fn node256(&self, node: Ref) -> &Node256 {
-        debug_assert!(matches!(node.kind(), Kind::Node256 | Kind::Skipping256));
         // SAFETY: see above.
-        unsafe { &*self.node256.address(node.index()).cast() }
+        unsafe { &*self.node256.address(node.index_of_256()).cast() }
     }
 
     /// Borrows a dense node.

@@ -31,6 +31,13 @@ impl Bitmap {
         }
     }
 
+    /// Sets all places at once. Only under the node's lock.
+    pub fn store(&self, bits: [u64; 4]) {
+        for (word, bits) in self.0.iter().zip(bits) {
+            word.store(bits, Ordering::Release);
+        }
+    }
+
     /// The places in use, as they are now.
     #[inline]
     pub fn load(&self) -> [u64; 4] {

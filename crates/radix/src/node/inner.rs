@@ -1,6 +1,10 @@
 //! The four inner node kinds behind one enum.
+//!
+//! Children stand for single symbols ([`find`](Inner::find)) where leaves hold one key each, and
+//! for ranges of bytes ([`covering`](Inner::covering)) where they hold several: a leaf covers one
+//! or more neighbouring bytes, an inner or dense node one byte, and nothing the bytes between.
 
-use super::{Header, Node4, Node16, Node48, Node256, Ref, Sorted, bitmap};
+use super::{Header, Node4, Node16, Node48, Node256, Range, Ref, Sorted, bitmap};
 use nearfield_core::Direction;
 
 /// What a node decides on: a byte of the key, or [`END`].
@@ -68,7 +72,8 @@ impl<'m> Inner<'m> {
     }
 
     /// True if so few children are left that the node ought to be of a smaller kind, or not be
-    /// at all. The gap to the kind's least count at growth avoids flapping.
+    /// at all. The gap to the kind's least count at growth avoids flapping. Where children stand
+    /// for symbols.
     pub fn is_underfull(self) -> bool {
         match self {
             Inner::Node4(_) => self.children() <= 1,
@@ -120,6 +125,39 @@ impl<'m> Inner<'m> {
         first
     }
 
+    /// The child whose range a byte lies in. To be validated as [`find`](Inner::find) is.
+    #[inline]
+    pub fn covering(self, byte: u8) -> Ref {
+        by_kind!(self, node => node.covering(byte), node => node.find(byte))
+    }
+
+    /// The range that a byte lies in. Only under the lock.
+    pub fn range(self, byte: u8) -> Range {
+        by_kind!(self, node => node.range(byte), node => node.range(byte))
+    }
+
+    /// Puts ranges in the place of those that start from `start` to `end`, to cover these bytes.
+    /// Only under the lock; there must be room.
+    pub fn splice(self, start: u8, end: u8, pieces: &[(u8, Ref)]) {
+        by_kind!(self, node => node.splice(start, end, pieces), node => node.splice(start, end, pieces));
+    }
+
+    /// Exchanges the child of the one byte that it covers. Only under the lock.
+    pub fn set_covering(self, byte: u8, child: Ref) {
+        by_kind!(self, node => node.set_covering(byte, child), node => node.splice(byte, byte, &[(byte, child)]));
+    }
+
+    /// Calls `visit` for each range in ascending order. To be validated as
+    /// [`for_each`](Inner::for_each) is.
+    pub fn for_each_range(self, mut visit: impl FnMut(u8, Ref)) {
+        by_kind!(self, node => node.for_each(&mut visit), node => {
+            bitmap::for_each_from(node.bitmap().load(), 0, |byte| {
+                visit(byte, node.find(byte));
+                true
+            })
+        });
+    }
+
     /// Calls `visit` for each child in ascending order of symbols, [`END`] first. To be
     /// validated by the version unless under the lock or of a node256.
     #[inline]
@@ -128,14 +166,10 @@ impl<'m> Inner<'m> {
         if !end.is_null() {
             visit(END, end);
         }
-        by_kind!(self, node => node.for_each(|byte, child| visit(Symbol::from(byte), child)), node => {
-            bitmap::for_each_from(node.bitmap().load(), 0, |byte| {
-                let child = node.find(byte);
-                if !child.is_null() {
-                    visit(Symbol::from(byte), child);
-                }
-                true
-            })
+        self.for_each_range(|byte, child| {
+            if !child.is_null() {
+                visit(Symbol::from(byte), child);
+            }
         });
     }
 
@@ -161,7 +195,9 @@ impl<'m> Inner<'m> {
                 by_kind!(self, node => {
                     let count = node.header().count().min(node.slots().len());
                     for position in 0..count {
-                        if Symbol::from(node.key(position)) >= first && !visit(node.slot(position)) {
+                        let child = node.slot(position);
+                        let is_next = Symbol::from(node.key(position)) >= first;
+                        if is_next && !child.is_null() && !visit(child) {
                             return;
                         }
                     }
@@ -181,7 +217,9 @@ impl<'m> Inner<'m> {
                 let more = by_kind!(self, node => {
                     let count = node.header().count().min(node.slots().len());
                     (0..count).rev().all(|position| {
-                        Symbol::from(node.key(position)) >= behind || visit(node.slot(position))
+                        let child = node.slot(position);
+                        let is_next = Symbol::from(node.key(position)) < behind;
+                        !is_next || child.is_null() || visit(child)
                     })
                 }, node => {
                     bitmap::for_each_below(node.bitmap().load(), behind, |byte| {

@@ -13,4 +13,4 @@ pub use header::Header;
 pub use inner::{END, Inner, Symbol};
 pub use reference::{KINDS, Kind, Ref};
 pub use sorted::{Node4, Node16, Node48, Sorted};
-pub use wide::{Dense, Node256};
+pub use wide::{Dense, Node256, Range};

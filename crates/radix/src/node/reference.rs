@@ -4,7 +4,7 @@
 //! that the kinds of which there are most have most indices:
 //!
 //! ```text
-//!   1iii iiii …  leaf      2^31 granules of 16 B
+//!   1iii iiii …  leaf      2^31 units: blocks of words, 16 B of records
 //!   01ii iiii …  node4     2^30
 //!   001i iiii …  node16    2^29
 //!   0001 iiii …  node48    2^28
@@ -103,6 +103,25 @@ impl Ref {
     #[inline]
     pub fn index(self) -> u32 {
         self.0 & (0x7fff_ffff >> self.tag())
+    }
+
+    /// True for a leaf.
+    #[inline]
+    pub fn is_leaf(self) -> bool {
+        self.0 >> 31 != 0
+    }
+
+    /// True for a node256 whose depth is its parent's plus one.
+    #[inline]
+    pub fn is_next_256(self) -> bool {
+        self.0 >> (31 - Kind::Node256 as u32) == 1
+    }
+
+    /// The index of a node256.
+    #[inline]
+    pub fn index_of_256(self) -> u32 {
+        debug_assert!(matches!(self.kind(), Kind::Node256 | Kind::Skipping256));
+        self.0 & (Self::indices(Kind::Node256) - 1)
     }
 
     /// True for node4, node16, node48 and node256.

@@ -7,12 +7,15 @@
 //!   node48    │ header │       │ 48 keys …                    │ 48 slots …            │
 //! ```
 //!
+//! Where children cover ranges of bytes (see [`inner`](super::Inner)), a key is where one starts.
+//!
 //! A node4 is half a cache line. A node48 keeps its keys in its first line and finds one with
 //! three vector comparisons, where the textbook's 256-byte index would cost three lines more.
 
 use super::header::Header;
 use super::reference::Ref;
 use super::search;
+use super::wide::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A node of up to four children.
@@ -61,6 +64,60 @@ pub trait Sorted {
     fn set_key(&self, position: usize, byte: u8);
     /// The position of a key byte, or of an unused zero, see [`search`].
     fn position(&self, byte: u8) -> Option<usize>;
+    /// How many of the first `count` key bytes are at most `byte`.
+    fn at_most(&self, count: usize, byte: u8) -> usize;
+
+    /// The child whose range a byte lies in, in a node whose keys are where ranges start.
+    #[inline]
+    fn covering(&self, byte: u8) -> Ref {
+        let count = self.header().count().min(Self::CAPACITY);
+        match self.at_most(count, byte) {
+            0 => Ref::NULL,
+            below => self.slot(below - 1),
+        }
+    }
+
+    /// The range that a byte lies in.
+    fn range(&self, byte: u8) -> Range {
+        let count = self.header().count();
+        let below = self.at_most(count, byte);
+        Range {
+            start: if below == 0 { 0 } else { self.key(below - 1) },
+            end: if below == count { 255 } else { self.key(below) - 1 },
+            child: self.covering(byte),
+            stored: below > 0,
+        }
+    }
+
+    /// Puts ranges in the place of those that start from `start` to `end`. There must be room.
+    fn splice(&self, start: u8, end: u8, pieces: &[(u8, Ref)]) {
+        let count = self.header().count();
+        let first = (0..count).take_while(|&i| self.key(i) < start).count();
+        let behind = (0..count).take_while(|&i| self.key(i) <= end).count();
+        let mut rest = [(0, Ref::NULL); 48];
+        let moved = count - behind;
+        for i in 0..moved {
+            rest[i] = (self.key(behind + i), self.slot(behind + i));
+        }
+        let ranges = pieces.iter().chain(&rest[..moved]);
+        let mut position = first;
+        for &(byte, child) in ranges {
+            self.set_key(position, byte);
+            self.set_slot(position, child);
+            position += 1;
+        }
+        for unused in position..count {
+            self.set_key(unused, 0);
+            self.set_slot(unused, Ref::NULL);
+        }
+        self.header().set_count(position);
+    }
+
+    /// Exchanges the child whose range a byte lies in.
+    fn set_covering(&self, byte: u8, child: Ref) {
+        let below = self.at_most(self.header().count(), byte);
+        self.set_slot(below - 1, child);
+    }
 
     /// The child for a byte.
     #[inline]
@@ -165,11 +222,15 @@ impl Sorted for Node4 {
     fn position(&self, byte: u8) -> Option<usize> {
         search::in_4(self.keys.load(Ordering::Relaxed), byte)
     }
+    #[inline]
+    fn at_most(&self, count: usize, byte: u8) -> usize {
+        search::at_most_in_4(self.keys.load(Ordering::Relaxed), count, byte)
+    }
 }
 
 /// Implements [`Sorted`] for a node whose keys are words of eight.
 macro_rules! sorted_by_words {
-    ($node:ty, $capacity:literal, $search:path) => {
+    ($node:ty, $capacity:literal, $search:path, $rank:path) => {
         impl Sorted for $node {
             const CAPACITY: usize = $capacity;
             #[inline]
@@ -196,9 +257,14 @@ macro_rules! sorted_by_words {
                     byte,
                 )
             }
+            #[inline]
+            fn at_most(&self, count: usize, byte: u8) -> usize {
+                let words = std::array::from_fn(|i| self.keys[i].load(Ordering::Relaxed));
+                $rank(words, count, byte)
+            }
         }
     };
 }
 
-sorted_by_words!(Node16, 16, search::in_16);
-sorted_by_words!(Node48, 48, search::in_48);
+sorted_by_words!(Node16, 16, search::in_16, search::at_most_in_16);
+sorted_by_words!(Node48, 48, search::in_48, search::at_most_in_48);

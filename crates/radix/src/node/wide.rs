@@ -7,11 +7,14 @@
 //!   dense      │ header │    │ base │    │ bitmap│ 256 payloads of 8 B …              │ 2112
 //! ```
 //!
-//! A *dense* node replaces a full node48 at the last byte of 8-byte keys. Its slots are the
-//! payloads themselves, so that dense keys cost 8 B and a bit each and no leaf; `base` holds the
+//! The bitmap marks the bytes that have a child or, where children cover ranges of bytes, those
+//! at which ranges start.
+//!
+//! A *dense* node replaces a full node16 at the last byte of 8-byte keys. Its slots are the
+//! payloads themselves, so that dense keys cost 8 B and a bit each; `base` holds the
 //! other seven bytes, which a look-up must compare because paths skip bytes.
 
-use super::bitmap::Bitmap;
+use super::bitmap::{self, Bitmap};
 use super::header::Header;
 use super::reference::Ref;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -35,6 +38,19 @@ pub struct Dense {
     _unused: u64,
     bitmap: Bitmap,
     payloads: [AtomicU64; 256],
+}
+
+/// The bytes that one child covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The first byte.
+    pub start: u8,
+    /// The last byte.
+    pub end: u8,
+    /// The child, null if the range has no key.
+    pub child: Ref,
+    /// False for bytes before the first range, which have no place in the node.
+    pub stored: bool,
 }
 
 const _: () = assert!(size_of::<Node256>() == 1088);
@@ -65,6 +81,47 @@ impl Node256 {
         self.header.set_count(count + usize::from(!child.is_null()));
         self.slots[byte as usize].store(child.bits(), Ordering::Release);
         self.bitmap.set(byte, !child.is_null());
+    }
+
+    /// The range that a byte lies in. Only under the lock.
+    pub fn range(&self, byte: u8) -> Range {
+        let starts = self.bitmap.load();
+        let (mut start, mut end) = (None, 255);
+        bitmap::for_each_below(starts, u16::from(byte) + 1, |byte| {
+            start = Some(byte);
+            false
+        });
+        bitmap::for_each_from(starts, u16::from(byte) + 1, |byte| {
+            end = byte - 1;
+            false
+        });
+        Range {
+            start: start.unwrap_or(0),
+            end,
+            child: self.find(byte),
+            stored: start.is_some(),
+        }
+    }
+
+    /// Puts ranges in the place of those that start from `start` to `end`, to cover these bytes.
+    /// Only under the lock.
+    pub fn splice(&self, start: u8, end: u8, pieces: &[(u8, Ref)]) {
+        for (i, &(first, child)) in pieces.iter().enumerate() {
+            let last = pieces.get(i + 1).map_or(end, |next| next.0 - 1);
+            for slot in &self.slots[first as usize..=last as usize] {
+                slot.store(child.bits(), Ordering::Release);
+            }
+        }
+        let mut starts = self.bitmap.load();
+        for byte in start..=end {
+            starts[byte as usize / 64] &= !(1 << (byte % 64));
+        }
+        for &(byte, _) in pieces {
+            starts[byte as usize / 64] |= 1 << (byte % 64);
+        }
+        self.bitmap.store(starts);
+        let count: u32 = starts.iter().map(|word| word.count_ones()).sum();
+        self.header.set_count(count as usize);
     }
 
     /// Empties a node that no other thread can reach.

@@ -1,0 +1,282 @@
+//! Leaves of 8-byte keys and payloads: blocks of up to seven entries in ascending order.
+//!
+//! ```text
+//!   0         4       8                                      64
+//!   │ version │ count │ 7 keys …                             │ 7 payloads …     │ unused │ 128
+//! ```
+//!
+//! Two lines, of which the first tells whether a key is there, and at which place. Unused keys
+//! have all bits set, so that they sort behind those in use. The lock of
+//! the node above guards a block from other writers; its own version tells readers that entries
+//! have moved. A payload changes by one atomic store, which no reader need notice.
+//!
+//! A block that is replaced is *obsolete*, and stays as it was when it was replaced. A walk that
+//! began before may still read it; whoever comes by a shortcut must not.
+
+use crate::lock::{Version, VersionLock};
+use crate::prefetch::prefetch;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// The most entries of a block.
+pub const BLOCK_MAX: usize = 7;
+
+/// What stands where no key does.
+const UNUSED: u64 = u64::MAX;
+
+/// See the [module](self).
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Block {
+    lock: VersionLock,
+    count: AtomicU32,
+    keys: [AtomicU64; BLOCK_MAX],
+    payloads: [AtomicU64; BLOCK_MAX],
+    _unused: u64,
+}
+
+const _: () = assert!(size_of::<Block>() == 128);
+
+/// The entries of a block at one instant, and room for one more.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Entries {
+    entries: [(u64, u64); BLOCK_MAX + 1],
+    count: usize,
+}
+
+impl Entries {
+    /// The entries in ascending order.
+    #[inline]
+    pub fn as_slice(&self) -> &[(u64, u64)] {
+        &self.entries[..self.count]
+    }
+
+    /// Adds an entry, of a key that is absent.
+    pub fn insert(&mut self, key: u64, payload: u64) {
+        let position = self.as_slice().partition_point(|entry| entry.0 < key);
+        self.entries[position..=self.count].rotate_right(1);
+        self.entries[position] = (key, payload);
+        self.count += 1;
+    }
+}
+
+impl Block {
+    /// The number of entries.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed) as usize & BLOCK_MAX
+    }
+
+    /// True if no entry fits in.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.count() == BLOCK_MAX
+    }
+
+    /// Where a key stands. To be validated unless under the lock of the node above.
+    ///
+    /// A binary search in three steps without a branch, all within a line.
+    #[inline]
+    pub fn position(&self, key: u64) -> Option<usize> {
+        let stored = |position: usize| self.keys[position].load(Ordering::Relaxed);
+        let mut position = 4 * usize::from(stored(3) < key);
+        position += 2 * usize::from(stored(position + 1) < key);
+        position += usize::from(stored(position) < key);
+        // All seven may be less than the key. The seventh is not the key then.
+        let position = position.min(BLOCK_MAX - 1);
+        (stored(position) == key && position < self.count()).then_some(position)
+    }
+
+    /// The payload at a place.
+    #[inline]
+    pub fn payload(&self, position: usize) -> u64 {
+        self.payloads[position].load(Ordering::Acquire)
+    }
+
+    /// Gives the entry at a place another payload.
+    #[inline]
+    pub fn set_payload(&self, position: usize, payload: u64) {
+        self.payloads[position].store(payload, Ordering::Release);
+    }
+
+    /// The payload of a key, and the version at which it was read.
+    #[inline]
+    pub fn find(&self, key: u64) -> (Option<u64>, Version) {
+        // Not to wait for one line after the other.
+        prefetch(std::ptr::from_ref(&self.payloads).cast());
+        loop {
+            let version = self.lock.read();
+            let payload = self.position(key).map(|position| self.payload(position));
+            if self.lock.validate(version) {
+                return (payload, version);
+            }
+        }
+    }
+
+    /// All entries at one instant.
+    #[inline]
+    pub fn load(&self) -> Entries {
+        loop {
+            let version = self.lock.read();
+            let mut entries = Entries {
+                count: self.count(),
+                ..Entries::default()
+            };
+            for i in 0..BLOCK_MAX {
+                entries.entries[i] = (
+                    self.keys[i].load(Ordering::Relaxed),
+                    self.payloads[i].load(Ordering::Relaxed),
+                );
+            }
+            if self.lock.validate(version) {
+                return entries;
+            }
+        }
+    }
+
+    /// Some key, `None` if the block is empty.
+    pub fn any_key(&self) -> Option<u64> {
+        loop {
+            let version = self.lock.read();
+            let key = self.keys[0].load(Ordering::Relaxed);
+            let some = self.count() > 0;
+            if self.lock.validate(version) {
+                return some.then_some(key);
+            }
+        }
+    }
+
+    /// Adds an entry, of a key that is absent, to a block that is not full. Only under the lock
+    /// of the node above.
+    pub fn insert(&self, key: u64, payload: u64) {
+        let count = self.count();
+        debug_assert!(count < BLOCK_MAX, "no room");
+        self.lock.lock_alone();
+        let mut position = count;
+        while position > 0 && self.keys[position - 1].load(Ordering::Relaxed) > key {
+            self.move_entry(position - 1, position);
+            position -= 1;
+        }
+        self.keys[position].store(key, Ordering::Relaxed);
+        self.payloads[position].store(payload, Ordering::Relaxed);
+        self.count.store(count as u32 + 1, Ordering::Relaxed);
+        self.lock.unlock_changed();
+    }
+
+    /// Removes the entry at a place. Only under the lock of the node above.
+    pub fn remove(&self, position: usize) {
+        let count = self.count();
+        self.lock.lock_alone();
+        for i in position + 1..count {
+            self.move_entry(i, i - 1);
+        }
+        self.keys[count - 1].store(UNUSED, Ordering::Relaxed);
+        self.count.store(count as u32 - 1, Ordering::Relaxed);
+        self.lock.unlock_changed();
+    }
+
+    fn move_entry(&self, from: usize, to: usize) {
+        let (keys, payloads) = (&self.keys, &self.payloads);
+        keys[to].store(keys[from].load(Ordering::Relaxed), Ordering::Relaxed);
+        payloads[to].store(payloads[from].load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Gives a block, which no walk can reach, its first entries. It must be linked then, or
+    /// [retired](Block::retire).
+    pub fn fill(&self, entries: &[(u64, u64)]) {
+        for (i, &(key, payload)) in entries.iter().enumerate() {
+            self.keys[i].store(key, Ordering::Relaxed);
+            self.payloads[i].store(payload, Ordering::Relaxed);
+        }
+        for key in &self.keys[entries.len()..] {
+            key.store(UNUSED, Ordering::Relaxed);
+        }
+        self.count.store(entries.len() as u32, Ordering::Relaxed);
+        self.lock.revive();
+    }
+
+    /// Marks a block as replaced. Only under the lock of the node above.
+    pub fn retire(&self) {
+        self.lock.retire_alone();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(entries: &[(u64, u64)]) -> Block {
+        let block = Block {
+            lock: VersionLock::new(),
+            count: AtomicU32::new(0),
+            keys: Default::default(),
+            payloads: Default::default(),
+            _unused: 0,
+        };
+        block.fill(entries);
+        block
+    }
+
+    #[test]
+    fn entries_stay_in_order() {
+        let block = block(&[]);
+        for key in [5, 1, 7, 3, 6, 2, 4] {
+            assert_eq!(block.find(key).0, None);
+            block.insert(key, key * 10);
+        }
+        assert!(block.is_full());
+        let expected: Vec<_> = (1..=7).map(|key| (key, key * 10)).collect();
+        assert_eq!(block.load().as_slice(), expected);
+        for key in [4, 1, 7] {
+            assert_eq!(block.find(key).0, Some(key * 10));
+            block.remove(block.position(key).unwrap());
+            assert_eq!(block.find(key).0, None);
+        }
+        assert_eq!(block.load().as_slice(), [(2, 20), (3, 30), (5, 50), (6, 60)]);
+        assert_eq!(block.any_key(), Some(2));
+    }
+
+    #[test]
+    fn a_key_left_behind_the_count_is_absent() {
+        let block = block(&[(0, 1), (9, 2)]);
+        block.remove(1);
+        assert_eq!((block.find(9).0, block.find(0).0), (None, Some(1)));
+        block.remove(0);
+        assert_eq!((block.find(0).0, block.any_key()), (None, None));
+    }
+
+    #[test]
+    fn every_key_is_found_among_every_number_of_others() {
+        for count in 0..=BLOCK_MAX {
+            for greatest in [7 * 10, u64::MAX] {
+                let mut entries: Vec<_> = (1..=count as u64).map(|i| (i * 10, i)).collect();
+                if let Some(last) = entries.last_mut() {
+                    last.0 = greatest;
+                }
+                let block = block(&entries);
+                for &(key, payload) in &entries {
+                    assert_eq!(block.find(key).0, Some(payload));
+                    assert_eq!(block.find(key - 1).0, None);
+                }
+                let is_there = entries.iter().any(|entry| entry.0 == u64::MAX);
+                assert_eq!(block.find(u64::MAX).0.is_some(), is_there);
+            }
+        }
+    }
+
+    #[test]
+    fn an_obsolete_block_stays_as_it_was_and_says_so() {
+        let block = block(&[(1, 10)]);
+        assert!(!block.find(1).1.is_obsolete());
+        block.retire();
+        let (payload, version) = block.find(1);
+        assert!(payload == Some(10) && version.is_obsolete());
+    }
+
+    #[test]
+    fn room_for_one_more() {
+        let mut entries = block(&[(1, 0), (2, 0), (3, 0), (5, 0), (6, 0), (7, 0), (8, 0)]).load();
+        entries.insert(4, 40);
+        let keys: Vec<_> = entries.as_slice().iter().map(|entry| entry.0).collect();
+        assert_eq!(keys, [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+}
