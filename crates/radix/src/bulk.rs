@@ -182,7 +182,8 @@ impl<F: RadixForm> Loader<F> {
         if let Some(last) = self.last {
             let last = F::load_key(&self.arena, last);
             self.spine.branch(last, 0)?;
-            self.spine.close_root(self.tree.memory.inner(self.tree.root))?;
+            self.spine
+                .close_root(self.tree.memory.inner(self.tree.root))?;
         }
         self.tree.count_entries(self.count as i64);
         Ok(Radix::from_tree(self.tree))

@@ -378,4 +378,3 @@ impl<F: LeafForm> Drop for Tree<F> {
 
 /// Retired objects that the epochs free at a flush: eight bags of 64.
 const COLLECTED_AT_ONCE: usize = 512;
-

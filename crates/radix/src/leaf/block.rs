@@ -231,7 +231,10 @@ mod tests {
             block.remove(block.position(key).unwrap());
             assert_eq!(block.find(key).0, None);
         }
-        assert_eq!(block.load().as_slice(), [(2, 20), (3, 30), (5, 50), (6, 60)]);
+        assert_eq!(
+            block.load().as_slice(),
+            [(2, 20), (3, 30), (5, 50), (6, 60)]
+        );
         assert_eq!(block.any_key(), Some(2));
     }
 

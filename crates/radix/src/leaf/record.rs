@@ -260,12 +260,7 @@ impl LeafForm for Bytes {
     }
 
     #[inline]
-    fn lookup<'g>(
-        memory: &'g Memory,
-        leaf: Ref,
-        key: &[u8],
-        guard: &'g Guard,
-    ) -> Lookup<&'g [u8]> {
+    fn lookup<'g>(memory: &'g Memory, leaf: Ref, key: &[u8], guard: &'g Guard) -> Lookup<&'g [u8]> {
         match compare(memory, leaf, key, guard) {
             Match::Equal => Lookup::Found(value_of(memory, leaf, guard)),
             Match::Different => Lookup::Absent,

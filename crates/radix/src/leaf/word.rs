@@ -105,12 +105,7 @@ impl LeafForm for Words {
     }
 
     #[inline]
-    fn lookup_again<'g>(
-        memory: &'g Memory,
-        leaf: Ref,
-        key: u64,
-        _guard: &'g Guard,
-    ) -> Lookup<u64> {
+    fn lookup_again<'g>(memory: &'g Memory, leaf: Ref, key: u64, _guard: &'g Guard) -> Lookup<u64> {
         match block(memory, leaf).find(key) {
             (_, version) if version.is_obsolete() => Lookup::Dead,
             (Some(payload), _) => Lookup::Found(payload),
@@ -149,7 +144,12 @@ impl LeafForm for Words {
         mut visit: impl FnMut(Self::Key<'g>, Self::Value<'g>) -> ControlFlow<()>,
     ) -> Option<ControlFlow<()>> {
         if terminal.kind() == Kind::Dense {
-            return Some(dense_entries(memory.dense(terminal), from, direction, visit));
+            return Some(dense_entries(
+                memory.dense(terminal),
+                from,
+                direction,
+                visit,
+            ));
         }
         let entries = block(memory, terminal).load();
         let entries = entries.as_slice();
@@ -311,7 +311,6 @@ fn dense_entries(
             break (base, bits);
         }
     };
-    bitmap::Bits::new(bits, direction).try_for_each(|byte| {
-        visit(base << 8 | u64::from(byte), payloads[byte as usize])
-    })
+    bitmap::Bits::new(bits, direction)
+        .try_for_each(|byte| visit(base << 8 | u64::from(byte), payloads[byte as usize]))
 }

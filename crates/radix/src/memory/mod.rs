@@ -83,7 +83,8 @@ impl Memory {
         let mut memory = Memory {
             leaves: Allocator::new(
                 leaf_unit_bytes,
-                u64::from(Ref::indices(Kind::Leaf)).min(LEAF_REGION_BYTES_MAX / leaf_unit_bytes as u64),
+                u64::from(Ref::indices(Kind::Leaf))
+                    .min(LEAF_REGION_BYTES_MAX / leaf_unit_bytes as u64),
                 leaf_units_max,
             )?,
             node4: nodes(Kind::Node4, size_of::<Node4>())?,

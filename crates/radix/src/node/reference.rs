@@ -117,6 +117,12 @@ impl Ref {
         self.0 >> (31 - Kind::Node256 as u32) == 1
     }
 
+    /// True for a node256.
+    #[inline]
+    pub fn is_256(self) -> bool {
+        matches!(self.0 >> 25, 1..=3)
+    }
+
     /// The index of a node256.
     #[inline]
     pub fn index_of_256(self) -> u32 {

@@ -135,7 +135,10 @@ mod tests {
                 let rank = |count: usize| keys[..count].iter().filter(|&&k| k <= byte).count();
                 assert_eq!(at_most_in_48(words, keys.len(), byte), rank(keys.len()));
                 let count = keys.len().min(16);
-                assert_eq!(at_most_in_16([words[0], words[1]], count, byte), rank(count));
+                assert_eq!(
+                    at_most_in_16([words[0], words[1]], count, byte),
+                    rank(count)
+                );
                 let count = keys.len().min(4);
                 assert_eq!(at_most_in_4(words[0] as u32, count, byte), rank(count));
             }

@@ -83,7 +83,11 @@ pub trait Sorted {
         let below = self.at_most(count, byte);
         Range {
             start: if below == 0 { 0 } else { self.key(below - 1) },
-            end: if below == count { 255 } else { self.key(below) - 1 },
+            end: if below == count {
+                255
+            } else {
+                self.key(below) - 1
+            },
             child: self.covering(byte),
             stored: below > 0,
         }
