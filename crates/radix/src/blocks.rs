@@ -50,8 +50,8 @@ const JOINED_MAX: usize = 5;
 pub fn kind_for(ranges: usize) -> Kind {
     match ranges {
         0..=4 => Kind::Node4,
-        5..=14 => Kind::Node16,
-        15..=20 => Kind::Node48,
+        5..=16 => Kind::Node16,
+        17..=NODE48_RANGES => Kind::Node48,
         _ => Kind::Node256,
     }
 }

@@ -155,7 +155,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             && self.options.interleave
             && self.shortcuts(positions.len()).is_none()
         {
-            return self.read_all();
+            return self.read_all(workspace);
         }
         if combine {
             workspace.plan.combine(self.tree, &self.input, positions);
@@ -166,20 +166,26 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
     }
 
     /// Answers a batch of nothing but gets.
-    fn read_all(&mut self) {
+    fn read_all(&mut self, workspace: &mut Workspace) {
         let operations = self.input.operations().iter();
         let keys: Vec<F::Key<'_>> = operations
             .filter_map(|operation| Some(self.input.key(operation.point_key()?)))
             .collect();
-        Reads {
+        let mut reads = Reads {
             tree: self.tree,
             keys: &keys,
             output: self.output,
             guard: self.guard,
             probe: self.probe,
+        };
+        let manner = Manner {
+            share_paths: false,
+            trigger_together: false,
             keep_hot_close: self.options.keep_hot_close,
-        }
-        .run();
+        };
+        workspace
+            .traversal
+            .run(self.tree, &keys, &[], manner, &mut reads);
     }
 
     /// The shortcut table, if it is to be used for a number of visits.

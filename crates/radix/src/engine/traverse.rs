@@ -1,9 +1,8 @@
 //! *Traverse*: many walks at once, each a step at a time.
 //!
-//! A walk that has decided on a child asks for the child's line and goes into the queue of the
-//! child's kind; by the time the queue is worked off, the line has arrived. One queue a kind
-//! makes each loop short and its branches predictable: which kind comes next is an index, not a
-//! branch. Each round lets some new walks in, so that a steady number is in flight.
+//! Walks go in groups, a step a pass. A step asks for the lines that the walk's next step reads,
+//! and while they are on their way the other groups have their passes. A group whose walks have
+//! all ended is handed over and begins with the next visits.
 //!
 //! When visits are sorted and paths are to be shared, walks begin as [runs](Run) of neighbouring
 //! visits, which walk together until their symbols differ.
@@ -11,15 +10,19 @@
 use super::combine::Visit;
 use crate::counters::Probe;
 use crate::leaf::LeafForm;
-use crate::node::{Inner, KINDS, Kind, Ref, Sorted, Symbol};
+use crate::node::{Inner, Kind, Ref, Sorted, Symbol};
 use crate::prefetch::{prefetch, prefetch_once};
 use crate::tree::Tree;
+use std::collections::VecDeque;
 
-/// Visits that are let in a round.
-const ADMITTED: usize = 32;
+/// Walks of a group.
+const GROUP: usize = 32;
 
-/// Walks in flight at most; a power of two.
-const CAPACITY: usize = 1024;
+/// Groups in flight.
+const GROUPS: usize = 4;
+
+/// Visits that are let in together to share their paths.
+const SHARING: usize = 32;
 
 /// The walk of one visit.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +44,17 @@ impl Walk {
     #[inline]
     pub fn depth(&self) -> usize {
         (self.depth & !SKIPPED) as usize
+    }
+
+    /// The end of the walk of a key that ends in bytes that the path skips.
+    #[cold]
+    fn outside(self) -> Walk {
+        Walk {
+            node: Ref::NULL,
+            parent: Ref::NULL,
+            depth: SKIPPED,
+            ..self
+        }
     }
 
     /// True if the path has skipped bytes.
@@ -89,14 +103,14 @@ pub struct Manner {
     pub keep_hot_close: bool,
 }
 
-/// Walks that have come to nodes of one kind.
+/// Walks that take their steps together.
 #[derive(Debug)]
-struct Queue {
-    length: usize,
-    walks: Box<[Walk; CAPACITY]>,
+struct Group {
+    count: usize,
+    walks: [Walk; GROUP],
 }
 
-impl Default for Queue {
+impl Default for Group {
     fn default() -> Self {
         let walk = Walk {
             node: Ref::NULL,
@@ -104,30 +118,19 @@ impl Default for Queue {
             parent: Ref::NULL,
             depth: 0,
         };
-        Queue {
-            length: 0,
-            walks: Box::new([walk; CAPACITY]),
+        Group {
+            count: 0,
+            walks: [walk; GROUP],
         }
     }
 }
 
-impl Queue {
-    /// Adds a walk. There is room, as no more than `CAPACITY` walks are in flight.
-    #[inline]
-    fn push(&mut self, walk: Walk) {
-        self.walks[self.length % CAPACITY] = walk;
-        self.length += 1;
-    }
-}
-
-type Queues = Box<[Queue; KINDS]>;
-
-/// The queues, for use again and again.
+/// Memory for traversals, for use again and again.
 #[derive(Debug, Default)]
 pub struct Traversal {
-    /// The queues of this round and, growing, of the next.
-    now: Queues,
-    next: Queues,
+    groups: Box<[Group; GROUPS]>,
+    /// Walks that have left their runs and wait for a group.
+    singles: VecDeque<Walk>,
     /// Runs to be stepped, and runs to be triggered.
     runs: Vec<Run>,
     next_runs: Vec<Run>,
@@ -147,63 +150,76 @@ impl Traversal {
         manner: Manner,
         arrivals: &mut impl Arrivals,
     ) {
-        self.ends.clear();
-        if manner.share_paths {
-            self.ends.resize(keys.len(), Ref::NULL);
-        }
         let stepper = Stepper {
             tree,
             keys,
             visits,
             manner,
         };
-        let (mut admitted, mut finished) = (0, 0);
-        while finished < keys.len() {
-            let more = ADMITTED
-                .min(keys.len() - admitted)
-                .min(CAPACITY - (admitted - finished));
-            stepper.admit(self, admitted as u32, more as u32, arrivals.probe());
-            admitted += more;
-            finished += self.round(&stepper, arrivals);
+        if manner.share_paths {
+            self.run_sharing(&stepper, arrivals);
+        } else {
+            self.run_apart(&stepper, arrivals);
         }
     }
 
-    /// Takes all walks one step further; answers how many visits have ended.
-    fn round<F: LeafForm>(
+    /// Walks each visit from the root.
+    fn run_apart<F: LeafForm>(
         &mut self,
         stepper: &Stepper<'_, '_, F>,
         arrivals: &mut impl Arrivals,
-    ) -> usize {
-        let mut finished = 0;
-        std::mem::swap(&mut self.now, &mut self.next);
-        let next = &mut self.next;
-        let probe = arrivals.probe();
-        for walk in drain(&mut self.now[Kind::Node256 as usize]) {
-            stepper.step_256(next, walk, probe);
-        }
-        for walk in drain(&mut self.now[Kind::Skipping256 as usize]) {
-            stepper.step_skipping(next, walk);
-        }
-        for walk in drain(&mut self.now[Kind::Node4 as usize]) {
-            stepper.step_sorted(next, stepper.tree.memory.node4(walk.node), walk, probe);
-        }
-        for walk in drain(&mut self.now[Kind::Node16 as usize]) {
-            stepper.step_sorted(next, stepper.tree.memory.node16(walk.node), walk, probe);
-        }
-        for walk in drain(&mut self.now[Kind::Node48 as usize]) {
-            stepper.step_sorted(next, stepper.tree.memory.node48(walk.node), walk, probe);
-        }
-        for kind in [Kind::Leaf, Kind::Dense, Kind::Nothing] {
-            let walks = drain(&mut self.now[kind as usize]);
-            finished += walks.len();
-            for walk in walks {
-                arrivals.single(walk);
+    ) {
+        let (mut admitted, mut finished) = (0, 0);
+        while finished < stepper.keys.len() {
+            for group in self.groups.iter_mut() {
+                if stepper.pass(group, arrivals.probe()) {
+                    continue;
+                }
+                finished += hand_over(group, arrivals);
+                group.count = GROUP.min(stepper.keys.len() - admitted);
+                for walk in &mut group.walks[..group.count] {
+                    *walk = stepper.begin(admitted as u32, arrivals.probe());
+                    admitted += 1;
+                }
             }
         }
-        if stepper.manner.share_paths {
+    }
+
+    /// Walks neighbouring visits together as far as they can.
+    fn run_sharing<F: LeafForm>(
+        &mut self,
+        stepper: &Stepper<'_, '_, F>,
+        arrivals: &mut impl Arrivals,
+    ) {
+        let visits = stepper.keys.len();
+        self.ends.clear();
+        self.ends.resize(visits, Ref::NULL);
+        let (mut admitted, mut finished) = (0, 0);
+        while finished < visits {
+            if admitted < visits && self.singles.len() < GROUP * GROUPS {
+                let count = SHARING.min(visits - admitted);
+                self.next_runs.push(Run {
+                    node: stepper.tree.root,
+                    depth: 0,
+                    skipped: false,
+                    first: admitted as u32,
+                    count: count as u32,
+                });
+                admitted += count;
+            }
             finished += self.round_of_runs(stepper, arrivals);
+            for group in self.groups.iter_mut() {
+                if stepper.pass(group, arrivals.probe()) {
+                    continue;
+                }
+                finished += hand_over(group, arrivals);
+                group.count = GROUP.min(self.singles.len());
+                let singles = self.singles.drain(..group.count);
+                for (place, walk) in group.walks.iter_mut().zip(singles) {
+                    *place = walk;
+                }
+            }
         }
-        finished
     }
 
     fn round_of_runs<F: LeafForm>(
@@ -230,11 +246,13 @@ impl Traversal {
     }
 }
 
-/// Empties a queue whose walks are about to be stepped.
-#[inline]
-fn drain(queue: &mut Queue) -> &[Walk] {
-    let length = std::mem::take(&mut queue.length);
-    &queue.walks[..length]
+/// Hands the walks of a group over, which have all ended; answers how many they were.
+fn hand_over(group: &mut Group, arrivals: &mut impl Arrivals) -> usize {
+    let count = std::mem::take(&mut group.count);
+    for walk in &group.walks[..count] {
+        arrivals.single(walk);
+    }
+    count
 }
 
 /// What all steps of a traversal have in common.
@@ -246,64 +264,38 @@ struct Stepper<'t, 'k, F: LeafForm> {
 }
 
 impl<F: LeafForm> Stepper<'_, '_, F> {
-    /// Lets visits in at the root, which is always in the cache.
-    fn admit(&self, traversal: &mut Traversal, first: u32, count: u32, probe: &mut impl Probe) {
-        if self.manner.share_paths && count > 1 {
-            traversal.next_runs.push(Run {
-                node: self.tree.root,
-                depth: 0,
-                skipped: false,
-                first,
-                count,
-            });
-            return;
+    /// Takes all walks of a group that have not ended a step further; answers whether one is
+    /// left that has not.
+    #[inline]
+    fn pass(&self, group: &mut Group, probe: &mut impl Probe) -> bool {
+        let mut inner_left = false;
+        for walk in &mut group.walks[..group.count] {
+            if walk.node.is_inner() {
+                let next = self.step(*walk, probe);
+                self.ask_for(next);
+                inner_left |= next.node.is_inner();
+                *walk = next;
+            }
         }
-        for visit in first..first + count {
-            self.admit_single(&mut traversal.next, visit, probe);
-        }
+        inner_left
     }
 
-    /// Takes a walk through the uppermost nodes at once, as far as they are so few that they
-    /// stay in the cache: the root and the node256s below it, or, if all keys share their first
-    /// bytes, the node256 that is the root's only child and those below that.
+    /// Takes a visit through the uppermost nodes, which are so few that they stay in the cache:
+    /// the root and a node256 below it or, if all keys share their first bytes, the only one.
     #[inline]
-    fn admit_single(&self, next: &mut Queues, visit: u32, probe: &mut impl Probe) {
-        let mut walk = Walk {
+    fn begin(&self, visit: u32, probe: &mut impl Probe) -> Walk {
+        let root = Walk {
             node: self.tree.root,
             visit,
             parent: Ref::NULL,
             depth: 0,
         };
-        if let Some(below) = self.step_through_top(&walk, Kind::Skipping256, probe) {
-            let depth = self.tree.memory.node256(below.node).header().depth();
-            walk = Walk {
-                depth: depth as u32 | SKIPPED,
-                ..below
-            };
+        let mut walk = self.step(root, probe);
+        if walk.node.is_256() {
+            walk = self.step(walk, probe);
         }
-        if let Some(below) = self.step_through_top(&walk, Kind::Node256, probe) {
-            walk = below;
-        }
-        self.step_256(next, &walk, probe);
-    }
-
-    /// A step through a node256 at the top, if it leads to a child of a kind.
-    #[inline]
-    fn step_through_top(&self, walk: &Walk, kind: Kind, probe: &mut impl Probe) -> Option<Walk> {
-        let symbol = self.symbol(walk.visit, walk.depth())?;
-        if symbol >= 256 {
-            return None;
-        }
-        let child = self.tree.memory.node256(walk.node).find(symbol as u8);
-        (child.tag() == kind as usize).then(|| {
-            probe.partial_key_match(1);
-            Walk {
-                node: child,
-                parent: walk.node,
-                depth: walk.depth + 1,
-                ..*walk
-            }
-        })
+        self.ask_for(walk);
+        walk
     }
 
     #[inline]
@@ -311,36 +303,57 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
         F::symbol(self.keys[visit as usize], depth)
     }
 
-    /// A step through a node256 whose depth is known.
-    #[inline]
-    fn step_256(&self, next: &mut Queues, walk: &Walk, probe: &mut impl Probe) {
+    /// Takes a walk a step further.
+    ///
+    /// Walks go from hand to hand by value: fields that are written one by one and read together
+    /// right after cost more than the step.
+    // Called, it takes twice the time.
+    #[inline(always)]
+    fn step(&self, walk: Walk, probe: &mut impl Probe) -> Walk {
+        // By conditional branches, as a jump by a table of kinds is often mispredicted.
+        if !walk.node.is_next_256() {
+            return self.step_other(walk, probe);
+        }
         probe.partial_key_match(1);
         let node = self.tree.memory.node256(walk.node);
         let child = match self.symbol(walk.visit, walk.depth()) {
             Some(symbol) if symbol < 256 => node.find(symbol as u8),
             Some(_) => node.header().end(),
-            None => return Self::push_outside(next, walk.visit),
+            None => return walk.outside(),
         };
-        self.push(next, child, walk.visit, walk.node, walk.depth + 1);
+        Walk {
+            node: child,
+            parent: walk.node,
+            depth: walk.depth + 1,
+            ..walk
+        }
     }
 
-    /// Reads the depth of a node256 that is deeper than its parent told, and asks for the slot.
-    #[inline]
-    fn step_skipping(&self, next: &mut Queues, walk: &Walk) {
-        let depth = self.tree.memory.node256(walk.node).header().depth();
-        let node = Ref::new(Kind::Node256, walk.node.index());
-        self.push(next, node, walk.visit, walk.parent, depth as u32 | SKIPPED);
+    /// As `step`, from anything but a node256 whose depth is known.
+    #[inline(never)]
+    fn step_other(&self, walk: Walk, probe: &mut impl Probe) -> Walk {
+        let node = walk.node;
+        let memory = &self.tree.memory;
+        if node.is_256() {
+            // Its slot is in another line than its header.
+            let depth = memory.node256(node).header().depth();
+            Walk {
+                node: Ref::new(Kind::Node256, node.index_of_256()),
+                depth: depth as u32 | SKIPPED,
+                ..walk
+            }
+        } else if node.kind() == Kind::Node4 {
+            self.step_small(memory.node4(node), walk, probe)
+        } else if node.kind() == Kind::Node16 {
+            self.step_small(memory.node16(node), walk, probe)
+        } else {
+            self.step_small(memory.node48(node), walk, probe)
+        }
     }
 
     /// A step through a small node.
     #[inline]
-    fn step_sorted<N: Sorted>(
-        &self,
-        next: &mut Queues,
-        node: &N,
-        walk: &Walk,
-        probe: &mut impl Probe,
-    ) {
+    fn step_small<N: Sorted>(&self, node: &N, walk: Walk, probe: &mut impl Probe) -> Walk {
         probe.partial_key_match(1);
         let header = node.header();
         let depth = header.depth();
@@ -349,7 +362,7 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
             false => 0,
         };
         let Some(symbol) = self.symbol(walk.visit, depth) else {
-            return Self::push_outside(next, walk.visit);
+            return walk.outside();
         };
         let child = loop {
             let version = header.lock.read();
@@ -358,72 +371,52 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
                 break child;
             }
         };
-        self.push(
-            next,
-            child,
-            walk.visit,
-            walk.node,
-            (depth as u32 + 1) | skipped,
-        );
-    }
-
-    /// Takes a single walk on to a child.
-    #[inline]
-    fn push(&self, next: &mut Queues, child: Ref, visit: u32, parent: Ref, depth: u32) {
-        let tag = child.tag();
-        let walk = Walk {
+        Walk {
             node: child,
-            visit,
-            parent,
-            depth,
-        };
-        self.prefetch(child, &walk);
-        next[tag].push(walk);
+            parent: walk.node,
+            depth: (depth as u32 + 1) | skipped,
+            ..walk
+        }
     }
 
-    /// Asks for what the next step of a single walk reads first.
-    #[inline]
-    fn prefetch(&self, child: Ref, walk: &Walk) {
-        let line = self.tree.memory.line(child);
-        let tag = child.tag();
-        let is = |kind: Kind| usize::from(tag == kind as usize);
-        // By arithmetic, as a branch on the kind would often be mispredicted. The second line is
-        // mostly the first again, which costs next to nothing.
-        let symbol = usize::from(self.symbol(walk.visit, walk.depth()).unwrap_or_default());
-        let first = is(Kind::Node256) * (64 + 4 * symbol);
-        let last = F::last_byte(self.keys[walk.visit as usize]);
-        let second = first
-            + is(Kind::Node16) * 64
-            + is(Kind::Leaf) * F::LEAF_SECOND_LINE
-            + is(Kind::Dense) * (64 + 8 * last);
-        let second = line.wrapping_add(second);
+    /// Asks for what the next step of a walk reads.
+    #[inline(always)]
+    fn ask_for(&self, walk: Walk) {
+        let node = walk.node;
+        let line = self.tree.memory.line(node);
+        let ask = |address: *const u8| match self.manner.keep_hot_close {
+            true => prefetch_once(address),
+            false => prefetch(address),
+        };
+        if node.is_next_256() {
+            let symbol = self.symbol(walk.visit, walk.depth()).unwrap_or_default();
+            return ask(line.wrapping_add(64 + 4 * usize::from(symbol)));
+        }
+        ask(line);
+        let second = if node.is_leaf() {
+            F::LEAF_SECOND_LINE
+        } else if node.kind() == Kind::Node16 {
+            64
+        } else if node.kind() == Kind::Dense {
+            64 + 8 * F::last_byte(self.keys[walk.visit as usize])
+        } else {
+            0
+        };
+        if second > 0 {
+            ask(line.wrapping_add(second));
+        }
         // A write will lock the parent, whose header is not in the line that led here if the
         // parent is a node256.
-        let writes = self
-            .visits
-            .get(walk.visit as usize)
-            .is_some_and(|visit| visit.writes);
-        if writes && (tag == Kind::Leaf as usize || tag == Kind::Nothing as usize) {
-            prefetch(self.tree.memory.line(walk.parent));
-        }
-        if self.manner.keep_hot_close {
-            prefetch_once(line.wrapping_add(first));
-            prefetch_once(second);
-        } else {
-            prefetch(line.wrapping_add(first));
-            prefetch(second);
+        let visit = self.visits.get(walk.visit as usize);
+        if !node.is_inner() && visit.is_some_and(|visit| visit.writes) {
+            ask(self.tree.memory.line(walk.parent));
         }
     }
 
-    /// Ends the walk of a key that ends in bytes that the path has skipped.
-    #[cold]
-    fn push_outside(next: &mut Queues, visit: u32) {
-        next[Kind::Nothing as usize].push(Walk {
-            node: Ref::NULL,
-            visit,
-            parent: Ref::NULL,
-            depth: SKIPPED,
-        });
+    /// Sends a visit that has left its run on its own way.
+    fn push(&self, traversal: &mut Traversal, walk: Walk) {
+        self.ask_for(walk);
+        traversal.singles.push_back(walk);
     }
 
     /// A step of a run, which ends it where the symbols differ.
@@ -450,8 +443,14 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
             };
             first = behind;
             let Some(symbol) = symbol else {
-                (group.first..behind)
-                    .for_each(|visit| Self::push_outside(&mut traversal.next, visit));
+                traversal
+                    .singles
+                    .extend((group.first..behind).map(|visit| Walk {
+                        node: Ref::NULL,
+                        visit,
+                        parent: Ref::NULL,
+                        depth: SKIPPED,
+                    }));
                 continue;
             };
             probe.partial_key_match(1);
@@ -496,7 +495,13 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
         } else {
             let depth = next.depth | if group.skipped { SKIPPED } else { 0 };
             for visit in group.first..group.first + group.count {
-                self.push(&mut traversal.next, child, visit, group.node, depth);
+                let walk = Walk {
+                    node: child,
+                    visit,
+                    parent: group.node,
+                    depth,
+                };
+                self.push(traversal, walk);
             }
         }
     }
@@ -510,7 +515,13 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
                 traversal.ends[visit as usize] = Ref::NULL;
                 let symbol = self.symbol(visit, depth).unwrap_or_default();
                 let child = self.tree.child(node, symbol);
-                self.push(&mut traversal.next, child, visit, run.node, below);
+                let walk = Walk {
+                    node: child,
+                    visit,
+                    parent: run.node,
+                    depth: below,
+                };
+                self.push(traversal, walk);
             }
         }
     }
