@@ -1,7 +1,7 @@
 //! An ordered list of operations that are executed together, and their outcomes.
 
 use crate::{Direction, Error, Form, Operation, Outcome, StoredOutcome};
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
 /// The greatest number of operations in a batch.
 const MAX_OPERATIONS: usize = 1 << 24;
@@ -495,32 +495,24 @@ impl<F: Form> Output<'_, F> {
         position: usize,
         entries: impl IntoIterator<Item = (F::Key<'e>, F::Value<'e>)>,
     ) {
-        let start = self.entries.len();
+        let mut writer = self.begin_entries(position);
         for (key, value) in entries {
-            match self.store_entry(key, value) {
-                Ok(stored) => self.entries.push(stored),
-                Err(error) => {
-                    self.entries.truncate(start);
-                    return self.fail(position, error);
-                }
+            if writer.push(key, value).is_break() {
+                break;
             }
         }
-        let count = self.entries.len() - start;
-        match (u32::try_from(start), u32::try_from(count)) {
-            (Ok(start), Ok(count)) => {
-                self.outcomes[position] = StoredOutcome::Entries(start, count);
-            }
-            _ => {
-                self.entries.truncate(start);
-                self.fail(
-                    position,
-                    Error::BatchTooLarge {
-                        size: start + count,
-                        unit: "entries",
-                        limit: u32::MAX as usize,
-                    },
-                );
-            }
+        writer.finish();
+    }
+
+    /// Begins the outcome of a scan, to be written entry by entry in the order of the scan.
+    pub fn begin_entries(&mut self, position: usize) -> EntriesWriter<'_, F> {
+        EntriesWriter {
+            start: self.entries.len(),
+            position,
+            outcomes: self.outcomes,
+            entries: self.entries,
+            arena: self.arena,
+            failure: None,
         }
     }
 
@@ -553,9 +545,72 @@ impl<F: Form> Output<'_, F> {
         key: F::Key<'_>,
         value: F::Value<'_>,
     ) -> Result<(F::StoredKey, F::StoredValue), Error> {
-        Ok((
-            F::store_key(self.arena, key)?,
-            F::store_value(self.arena, key, value)?,
-        ))
+        store_entry::<F>(self.arena, key, value)
+    }
+}
+
+#[inline]
+fn store_entry<F: Form>(
+    arena: &mut F::Arena,
+    key: F::Key<'_>,
+    value: F::Value<'_>,
+) -> Result<(F::StoredKey, F::StoredValue), Error> {
+    Ok((
+        F::store_key(arena, key)?,
+        F::store_value(arena, key, value)?,
+    ))
+}
+
+/// Writes the entries that a scan meets. They count when they are [finished](Self::finish).
+#[derive(Debug)]
+pub struct EntriesWriter<'o, F: Form> {
+    start: usize,
+    position: usize,
+    outcomes: &'o mut Vec<StoredOutcome<F>>,
+    entries: &'o mut Vec<(F::StoredKey, F::StoredValue)>,
+    arena: &'o mut F::Arena,
+    failure: Option<Error>,
+}
+
+impl<F: Form> EntriesWriter<'_, F> {
+    /// Adds an entry. Breaks if there is no room for it, and then the scan has failed.
+    #[inline]
+    pub fn push(&mut self, key: F::Key<'_>, value: F::Value<'_>) -> ControlFlow<()> {
+        match store_entry::<F>(self.arena, key, value) {
+            Ok(stored) => {
+                self.entries.push(stored);
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                self.failure = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// The number of entries so far.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.entries.len() - self.start
+    }
+
+    /// Makes the entries the outcome of the scan.
+    pub fn finish(self) {
+        let count = self.count();
+        self.outcomes[self.position] = match (
+            self.failure,
+            u32::try_from(self.start),
+            u32::try_from(count),
+        ) {
+            (None, Ok(start), Ok(count)) => StoredOutcome::Entries(start, count),
+            (failure, _, _) => {
+                self.entries.truncate(self.start);
+                StoredOutcome::Failed(Box::new(failure.unwrap_or(Error::BatchTooLarge {
+                    size: self.start + count,
+                    unit: "entries",
+                    limit: u32::MAX as usize,
+                })))
+            }
+        };
     }
 }

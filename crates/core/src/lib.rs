@@ -39,7 +39,7 @@ mod index;
 mod operation;
 mod outcome;
 
-pub use batch::{Batch, Input, Outcomes, Output};
+pub use batch::{Batch, EntriesWriter, Input, Outcomes, Output};
 pub use error::Error;
 pub use form::{Bytes, Form, MAX_KEY_BYTES, MAX_VALUE_BYTES, Span, Words};
 pub use index::OrderedIndex;

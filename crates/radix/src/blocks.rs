@@ -32,9 +32,9 @@ use crossbeam_epoch::Guard;
 use nearfield_core::{Error, Words};
 use word::{block, byte_at};
 
-/// Entries at the last byte of sorted input that make a dense node: more than the blocks of a
-/// node16 hold.
-pub const DENSE_AT: usize = 16 * BLOCK_MAX + 1;
+/// Entries at the last byte of sorted input that make a dense node: 16 blocks and a node16 take
+/// more memory.
+pub const DENSE_AT: usize = 15 * BLOCK_MAX + 1;
 /// A dense node with no more entries becomes blocks again.
 pub const DENSE_MIN: usize = 37;
 

@@ -9,9 +9,12 @@
 use super::traverse::{Arrivals, Manner, Run, Walk};
 use super::{Engine, Workspace};
 use crate::counters::Probe;
-use crate::cursor::{CHUNK_MAX, Chunk};
+use crate::cursor::{CHUNK_MAX, Chunk, Scratch};
 use crate::leaf::LeafForm;
 use crate::node::Ref;
+use crate::prefetch::prefetch;
+use crate::tree::Tree;
+use crossbeam_epoch::Guard;
 use nearfield_core::{Direction, Operation};
 use std::ops::{Bound, ControlFlow};
 
@@ -58,7 +61,6 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             .filter(|&position| operations[position].is_ordered())
             .collect();
         let mut barriers = Vec::new();
-        let mut found = Vec::new();
         for positions in positions.chunks(WARMED) {
             let requests: Vec<_> = positions
                 .iter()
@@ -68,17 +70,11 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
                 self.warm(workspace, &requests);
             }
             for (positions, requests) in positions.chunks(GROUP).zip(requests.chunks(GROUP)) {
-                self.read_group(
-                    workspace,
-                    positions,
-                    requests,
-                    &mut found,
-                    |position, i, reached| {
-                        if precedes(&writes, position, &requests[i], reached) {
-                            barriers.push(position);
-                        }
-                    },
-                );
+                self.read_group(workspace, positions, requests, |position, i, reached| {
+                    if precedes(&writes, position, &requests[i], reached) {
+                        barriers.push(position);
+                    }
+                });
             }
         }
         barriers
@@ -98,7 +94,11 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             trigger_together: false,
             keep_hot_close: false,
         };
-        let mut warm = Warm { probe: self.probe };
+        let mut warm = Warm {
+            tree: self.tree,
+            keys: &keys,
+            probe: self.probe,
+        };
         workspace
             .traversal
             .run(self.tree, &keys, &[], manner, &mut warm);
@@ -112,7 +112,6 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
         workspace: &mut Workspace,
         positions: &[usize],
         requests: &[Request<F::Key<'e>>],
-        found: &mut Vec<(F::Key<'e>, F::Value<'e>)>,
         mut done: impl FnMut(usize, usize, Option<F::Key<'e>>),
     ) {
         let (tree, guard) = (self.tree, self.guard);
@@ -136,54 +135,44 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             }
         }
         for (i, (request, &position)) in requests.iter().zip(positions).enumerate() {
-            found.clear();
-            if request.limit > 0 {
-                let mut take = |key, value| request.take(found, key, value);
-                let ended = match begun[i] {
-                    true => tree.finish_chunk(
-                        request.from,
-                        request.direction,
-                        &scratches[i],
-                        guard,
-                        &mut take,
-                    ),
-                    false => Chunk::Disturbed(None),
-                };
-                let chunk = request.limit.min(CHUNK_MAX);
-                tree.scan_on(
-                    ended,
-                    request.from,
-                    request.direction,
-                    chunk,
-                    &mut scratches[i],
-                    guard,
-                    take,
-                );
-            }
+            let mut last = None;
             if request.single {
-                self.output.entry(position, found.first().copied());
+                let mut only = None;
+                let scratch = &mut scratches[i];
+                finish(tree, request, begun[i], scratch, guard, |key, value| {
+                    only = Some((key, value));
+                    ControlFlow::Break(())
+                });
+                last = only.map(|entry| entry.0);
+                self.output.entry(position, only);
             } else {
-                self.output.entries(position, found.iter().copied());
+                let mut writer = self.output.begin_entries(position);
+                let scratch = &mut scratches[i];
+                if request.limit > 0 {
+                    finish(tree, request, begun[i], scratch, guard, |key, value| {
+                        if is_behind(key, request.to, request.direction) {
+                            return ControlFlow::Break(());
+                        }
+                        writer.push(F::shorten_key(key), F::shorten_value(value))?;
+                        match writer.count() < request.limit {
+                            true => ControlFlow::Continue(()),
+                            false => {
+                                last = Some(key);
+                                ControlFlow::Break(())
+                            }
+                        }
+                    });
+                }
+                writer.finish();
             }
-            let full = found.len() == request.limit;
-            done(
-                position,
-                i,
-                found.last().filter(|_| full).map(|entry| entry.0),
-            );
+            done(position, i, last);
         }
     }
 
     /// Executes one ordered operation where it stands.
     pub(super) fn execute_barrier(&mut self, workspace: &mut Workspace, position: usize) {
         let request = self.request(&self.input.operations()[position]);
-        self.read_group(
-            workspace,
-            &[position],
-            &[request],
-            &mut Vec::new(),
-            |_, _, _| {},
-        );
+        self.read_group(workspace, &[position], &[request], |_, _, _| {});
     }
 
     fn request(&self, operation: &Operation<F>) -> Request<F::Key<'e>> {
@@ -227,32 +216,57 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
     }
 }
 
-impl<K: Ord + Copy> Request<K> {
-    /// Takes an entry into `found`, unless it lies behind the far bound or was the last.
-    #[inline]
-    fn take<V>(&self, found: &mut Vec<(K, V)>, key: K, value: V) -> ControlFlow<()> {
-        if is_behind(key, self.to, self.direction) {
-            return ControlFlow::Break(());
-        }
-        found.push((key, value));
-        match found.len() < self.limit {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
-        }
-    }
+/// Visits what has been gathered for a request, and gathers more while the visitor wants it.
+fn finish<'e, F: LeafForm>(
+    tree: &'e Tree<F>,
+    request: &Request<F::Key<'e>>,
+    begun: bool,
+    scratch: &mut Scratch,
+    guard: &'e Guard,
+    mut visit: impl FnMut(F::Key<'e>, F::Value<'e>) -> ControlFlow<()>,
+) {
+    let Request {
+        from, direction, ..
+    } = *request;
+    let ended = match begun {
+        true => tree.finish_chunk(from, direction, scratch, guard, &mut visit),
+        false => Chunk::Disturbed(None),
+    };
+    let chunk = request.limit.min(CHUNK_MAX);
+    // By a pointer, as it is seldom needed: the code above has the visitor for itself.
+    let visit: &mut dyn FnMut(F::Key<'e>, F::Value<'e>) -> ControlFlow<()> = &mut visit;
+    tree.scan_on(ended, from, direction, chunk, scratch, guard, visit);
 }
 
-/// Receives walks that are made for the lines they bring.
-struct Warm<'w, P> {
+/// Lines of slots behind a scan's bound that are asked for beforehand.
+const SLOT_LINES: usize = 4;
+
+/// Receives walks that are made for the lines they bring, and asks for those that gathering
+/// reads besides: of a node256 the header, and the slots behind the one on the path.
+struct Warm<'w, 'k, F: LeafForm, P> {
+    tree: &'w Tree<F>,
+    keys: &'w [F::Key<'k>],
     probe: &'w mut P,
 }
 
-impl<P: Probe> Arrivals for Warm<'_, P> {
+impl<F: LeafForm, P: Probe> Arrivals for Warm<'_, '_, F, P> {
     type Probe = P;
     fn probe(&mut self) -> &mut P {
         self.probe
     }
-    fn single(&mut self, _walk: &Walk) {}
+    fn single(&mut self, walk: &Walk) {
+        if !walk.parent.is_256() {
+            return;
+        }
+        let header = self.tree.memory.line(walk.parent);
+        prefetch(header);
+        let key = self.keys[walk.visit as usize];
+        let symbol = F::symbol(key, walk.depth().saturating_sub(1)).unwrap_or_default();
+        let slot = header.wrapping_add(64 + 4 * usize::from(symbol));
+        for line in 1..=SLOT_LINES {
+            prefetch(slot.wrapping_add(64 * line));
+        }
+    }
     fn run(&mut self, _run: &Run, _ends: &[Ref]) {}
 }
 

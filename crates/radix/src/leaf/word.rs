@@ -74,7 +74,7 @@ impl LeafForm for Words {
 
     #[inline]
     fn range_start(node: Inner<'_>, symbol: Symbol) -> Symbol {
-        Symbol::from(node.range(symbol as u8).start)
+        Symbol::from(node.range_start(symbol as u8))
     }
 
     fn exchange(node: Inner<'_>, symbol: Symbol, child: Ref) {

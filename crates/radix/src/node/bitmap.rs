@@ -45,6 +45,18 @@ impl Bitmap {
     }
 }
 
+/// The last bit that is set, up to `bit`.
+#[inline]
+pub fn last_at_most(bits: [u64; 4], bit: u8) -> Option<u8> {
+    let mut i = bit as usize / 64;
+    let mut word = bits[i] & u64::MAX >> (63 - bit % 64);
+    while word == 0 {
+        i = i.checked_sub(1)?;
+        word = bits[i];
+    }
+    Some((i * 64) as u8 + (63 - word.leading_zeros() as u8))
+}
+
 /// Calls `visit` for each bit that is set, ascending from `first`, until it answers false.
 #[inline]
 pub fn for_each_from(bits: [u64; 4], first: u16, mut visit: impl FnMut(u8) -> bool) {
@@ -168,6 +180,8 @@ mod tests {
             let Ok(bit) = u8::try_from(bound) else {
                 continue;
             };
+            let last = all.iter().copied().filter(|&b| b <= bit).max();
+            assert_eq!(last_at_most(bits, bit), last);
             let mut kept = bits;
             keep(&mut kept, bit, Direction::Ascending);
             assert_eq!(

@@ -136,6 +136,12 @@ impl<'m> Inner<'m> {
         by_kind!(self, node => node.range(byte), node => node.range(byte))
     }
 
+    /// Where the range that a byte lies in starts. To be validated as [`find`](Inner::find) is.
+    #[inline]
+    pub fn range_start(self, byte: u8) -> u8 {
+        by_kind!(self, node => node.range_start(byte), node => node.range_start(byte))
+    }
+
     /// Puts ranges in the place of those that start from `start` to `end`, to cover these bytes.
     /// Only under the lock; there must be room.
     pub fn splice(self, start: u8, end: u8, pieces: &[(u8, Ref)]) {

@@ -77,12 +77,22 @@ pub trait Sorted {
         }
     }
 
+    /// Where the range that a byte lies in starts.
+    #[inline]
+    fn range_start(&self, byte: u8) -> u8 {
+        let count = self.header().count().min(Self::CAPACITY);
+        match self.at_most(count, byte) {
+            0 => 0,
+            below => self.key(below - 1),
+        }
+    }
+
     /// The range that a byte lies in.
     fn range(&self, byte: u8) -> Range {
         let count = self.header().count();
         let below = self.at_most(count, byte);
         Range {
-            start: if below == 0 { 0 } else { self.key(below - 1) },
+            start: self.range_start(byte),
             end: if below == count {
                 255
             } else {
@@ -100,8 +110,8 @@ pub trait Sorted {
         let behind = (0..count).take_while(|&i| self.key(i) <= end).count();
         let mut rest = [(0, Ref::NULL); 48];
         let moved = count - behind;
-        for i in 0..moved {
-            rest[i] = (self.key(behind + i), self.slot(behind + i));
+        for (i, range) in rest[..moved].iter_mut().enumerate() {
+            *range = (self.key(behind + i), self.slot(behind + i));
         }
         let ranges = pieces.iter().chain(&rest[..moved]);
         let mut position = first;

@@ -83,14 +83,17 @@ impl Node256 {
         self.bitmap.set(byte, !child.is_null());
     }
 
+    /// Where the range that a byte lies in starts.
+    #[inline]
+    pub fn range_start(&self, byte: u8) -> u8 {
+        bitmap::last_at_most(self.bitmap.load(), byte).unwrap_or(0)
+    }
+
     /// The range that a byte lies in. Only under the lock.
     pub fn range(&self, byte: u8) -> Range {
         let starts = self.bitmap.load();
-        let (mut start, mut end) = (None, 255);
-        bitmap::for_each_below(starts, u16::from(byte) + 1, |byte| {
-            start = Some(byte);
-            false
-        });
+        let start = bitmap::last_at_most(starts, byte);
+        let mut end = 255;
         bitmap::for_each_from(starts, u16::from(byte) + 1, |byte| {
             end = byte - 1;
             false
