@@ -64,13 +64,20 @@ impl LabForm for Bytes {
 }
 
 /// See the module.
-pub(in crate::bench) struct NearfieldEngine<F: LabForm>(Radix<F>);
+pub(in crate::bench) struct NearfieldEngine<F: LabForm> {
+    index: Radix<F>,
+    /// One batch a thread, used again and again: its memory stays.
+    batches: Vec<Batch<F>>,
+}
 
 impl<F: LabForm> NearfieldEngine<F> {
     pub(in crate::bench) fn new(options: EngineOptions) -> Result<Self, Error> {
         let index = Radix::new()?;
         index.set_options(options);
-        Ok(NearfieldEngine(index))
+        Ok(NearfieldEngine {
+            index,
+            batches: Vec::new(),
+        })
     }
 }
 
@@ -83,19 +90,22 @@ impl<F: LabForm> Engine<F::Source> for NearfieldEngine<F> {
     }
 
     fn lanes(&mut self, threads: usize, batch: usize) -> Vec<NearfieldLane<'_, F>> {
-        let lane = || NearfieldLane {
-            index: &self.0,
-            batch: Batch::new(),
-            size: batch,
-        };
-        (0..threads).map(|_| lane()).collect()
+        self.batches.resize_with(threads, Batch::new);
+        let batches = self.batches.iter_mut();
+        batches
+            .map(|lent| NearfieldLane {
+                index: &self.index,
+                batch: lent,
+                size: batch,
+            })
+            .collect()
     }
 }
 
-/// One thread's batch, used again and again.
+/// What one thread works with.
 pub(in crate::bench) struct NearfieldLane<'e, F: LabForm> {
     index: &'e Radix<F>,
-    batch: Batch<F>,
+    batch: &'e mut Batch<F>,
     size: usize,
 }
 
@@ -120,7 +130,7 @@ impl<F: LabForm> Lane for NearfieldLane<'_, F> {
         for chunk in tasks.chunks(self.size) {
             self.fill(chunk, version);
             self.index
-                .execute_counted(&mut self.batch, &mut counters)
+                .execute_counted(self.batch, &mut counters)
                 .ok()?;
         }
         Some(Counts {
@@ -149,9 +159,9 @@ impl<F: LabForm> NearfieldLane<'_, F> {
         for chunk in tasks.chunks(self.size) {
             self.fill(chunk, version);
             let start = Instant::now();
-            self.index.execute(&mut self.batch)?;
+            self.index.execute(self.batch)?;
             durations.record(start.elapsed());
-            wrong += wrong_answers(&self.batch, chunk);
+            wrong += wrong_answers(self.batch, chunk);
         }
         Ok(wrong)
     }
@@ -160,7 +170,7 @@ impl<F: LabForm> NearfieldLane<'_, F> {
         self.batch.clear();
         tasks
             .iter()
-            .for_each(|task| push(&mut self.batch, task, version));
+            .for_each(|task| push(self.batch, task, version));
     }
 
     fn run_single(
