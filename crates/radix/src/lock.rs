@@ -201,6 +201,12 @@ impl VersionLock {
         );
     }
 
+    /// True after the node was unlinked.
+    #[inline]
+    pub fn is_obsolete(&self) -> bool {
+        self.0.load(Ordering::Acquire) & OBSOLETE != 0
+    }
+
     /// True while a writer holds the lock or after the node was unlinked.
     pub fn is_locked_or_obsolete(&self) -> bool {
         self.0.load(Ordering::Relaxed) & (LOCKED | OBSOLETE) != 0

@@ -8,6 +8,7 @@
 use crate::leaf::LeafForm;
 use crate::tree::Tree;
 use nearfield_core::{Input, Operation};
+use std::ops::Range;
 
 /// The operations of one key: a range of [`Plan::order`].
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,9 @@ pub struct Plan {
     pub visits: Vec<Visit>,
     /// True if visits are sorted by key, so that neighbours share paths.
     pub sorted: bool,
+    /// True if several visits may be of one key, and some of them write: each must see what those
+    /// before it have done.
+    pub in_order: bool,
     entries: Vec<Entry>,
     buckets: Vec<Entry>,
 }
@@ -42,24 +46,27 @@ const BUCKET_BITS: u32 = 11;
 /// Operations of a sample that tells whether a batch repeats its keys.
 const SAMPLE: usize = 256;
 
-/// Of a hundred sampled operations, how many must repeat a key for sorting reads to pay.
+/// Of a hundred sampled operations, how many must repeat a key for sorting to pay.
 const REPEATED_PERCENT: usize = 50;
 
 impl Plan {
-    /// Plans to visit the operations in the batch's order, each on its own. Only for operations
-    /// that commute: reads.
-    pub fn take_in_order<F: LeafForm>(&mut self, input: &Input<'_, F>) {
+    /// Plans to visit the point operations at `positions` in the batch's order, each on its own.
+    pub fn take_in_order<F: LeafForm>(&mut self, input: &Input<'_, F>, positions: Range<usize>) {
         self.order.clear();
         self.visits.clear();
         self.sorted = false;
-        for (position, operation) in input.operations().iter().enumerate() {
+        self.in_order = false;
+        for position in positions {
+            let operation = &input.operations()[position];
             if operation.point_key().is_some() {
+                let writes = operation.is_write();
                 self.visits.push(Visit {
                     first: self.order.len() as u32,
                     count: 1,
-                    writes: operation.is_write(),
+                    writes,
                 });
                 self.order.push(position as u32);
+                self.in_order |= writes;
             }
         }
     }
@@ -69,6 +76,7 @@ impl Plan {
         self.order.clear();
         self.visits.clear();
         self.sorted = false;
+        self.in_order = false;
         self.order.push(position as u32);
         self.visits.push(Visit {
             first: 0,
@@ -97,7 +105,7 @@ impl Plan {
         &mut self,
         tree: &Tree<F>,
         input: &Input<'_, F>,
-        positions: std::ops::Range<usize>,
+        positions: Range<usize>,
     ) {
         let depth = tree.shared_depth();
         self.entries.clear();
@@ -112,6 +120,7 @@ impl Plan {
         self.sort(input);
         self.group(input);
         self.sorted = true;
+        self.in_order = false;
     }
 
     fn sort<F: LeafForm>(&mut self, input: &Input<'_, F>) {
@@ -178,7 +187,7 @@ fn point_key<'b, F: LeafForm>(input: &Input<'b, F>, operation: &Operation<F>) ->
     }
 }
 
-/// True if a sample of the batch repeats so many keys that sorting its reads pays.
+/// True if a sample of the batch repeats so many keys that sorting it pays.
 pub fn repeats_keys<F: LeafForm>(input: &Input<'_, F>) -> bool {
     let mut seen = [0u32; 4 * SAMPLE];
     let (mut sampled, mut repeated) = (0, 0);

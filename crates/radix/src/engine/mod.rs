@@ -122,17 +122,16 @@ impl Kinds {
 
     /// True if the operations are to be executed one after the other.
     fn one_by_one(self, options: &EngineOptions) -> bool {
-        options.combine == Combine::Never && (self.writes || !options.interleave)
+        options.combine == Combine::Never && !options.interleave
     }
 
     /// True if the point operations are to be combined.
     fn combine<F: LeafForm>(self, options: &EngineOptions, input: &Input<'_, F>) -> bool {
-        self.writes
-            || match options.combine {
-                Combine::Always => true,
-                Combine::Adaptive => combine::repeats_keys(input),
-                Combine::Never => false,
-            }
+        match options.combine {
+            Combine::Always => true,
+            Combine::Adaptive => combine::repeats_keys(input),
+            Combine::Never => false,
+        }
     }
 }
 
@@ -149,18 +148,16 @@ struct Engine<'e, 'b, 'o, F: LeafForm, P> {
 impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
     /// Executes the point operations of a part of the batch.
     fn execute_points(&mut self, workspace: &mut Workspace, positions: Range<usize>, kinds: Kinds) {
-        let combine = kinds.combine(self.options, &self.input);
-        if !combine
-            && kinds.gets_only
-            && self.options.interleave
-            && self.shortcuts(positions.len()).is_none()
-        {
+        let shortcuts = self.shortcuts(positions.len()).is_some();
+        // Visits that take a shortcut overtake others, and must be of other keys then.
+        let combine = kinds.combine(self.options, &self.input) || kinds.writes && shortcuts;
+        if !combine && kinds.gets_only && self.options.interleave && !shortcuts {
             return self.read_all(workspace);
         }
         if combine {
             workspace.plan.combine(self.tree, &self.input, positions);
         } else {
-            workspace.plan.take_in_order(&self.input);
+            workspace.plan.take_in_order(&self.input, positions);
         }
         self.visit_all(workspace);
     }

@@ -3,14 +3,14 @@
 /// When the engine sorts the operations of a batch by key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Combine {
-    /// Whenever the batch writes, which needs it, and when enough of its reads are of the same
-    /// keys. Sorting a batch of reads of different keys costs more than it saves.
+    /// When enough operations of the batch are of the same keys. Sorting others costs more than
+    /// it saves.
     #[default]
     Adaptive,
     /// Always.
     Always,
     /// Never: operations are executed one after the other. With [`EngineOptions::interleave`],
-    /// batches that only read are still interleaved.
+    /// their walks are still interleaved.
     Never,
 }
 

@@ -125,12 +125,14 @@ impl<F: LeafForm> Combiner<'_, F> {
         if kinds.ordered || !kinds.points || kinds.one_by_one(self.options) {
             return Course::Whole;
         }
-        if kinds.combine(self.options, &input) {
+        // Workers that write have different keys.
+        let apart = kinds.writes && self.workers > 1;
+        if apart || kinds.combine(self.options, &input) {
             let _guard = crossbeam_epoch::pin();
             self.plan
                 .combine(self.tree, &input, 0..input.operations().len());
         } else if self.workers > 1 {
-            self.plan.take_in_order(&input);
+            self.plan.take_in_order(&input, 0..input.operations().len());
         } else {
             return Course::Whole;
         }

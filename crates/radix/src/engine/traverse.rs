@@ -163,18 +163,21 @@ impl Traversal {
         }
     }
 
-    /// Walks each visit from the root.
+    /// Walks each visit from the root. They are handed over in their order, so that visits of one
+    /// key are made one after the other.
     fn run_apart<F: LeafForm>(
         &mut self,
         stepper: &Stepper<'_, '_, F>,
         arrivals: &mut impl Arrivals,
     ) {
         let (mut admitted, mut finished) = (0, 0);
+        let mut oldest = 0;
         while finished < stepper.keys.len() {
-            for group in self.groups.iter_mut() {
-                if stepper.pass(group, arrivals.probe()) {
+            for (i, group) in self.groups.iter_mut().enumerate() {
+                if stepper.pass(group, arrivals.probe()) || i != oldest {
                     continue;
                 }
+                oldest = (oldest + 1) % GROUPS;
                 finished += hand_over(group, arrivals);
                 group.count = GROUP.min(stepper.keys.len() - admitted);
                 for walk in &mut group.walks[..group.count] {

@@ -64,20 +64,37 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
     #[inline]
     fn read_single(&mut self, walk: &Walk, visit: Visit) {
         let key = self.keys[walk.visit as usize];
+        let memory = &self.tree.memory;
         let found = if walk.node.is_null() {
-            None
+            Lookup::Absent
         } else {
             self.probe.leaf();
-            match F::lookup(&self.tree.memory, walk.node, key, self.guard) {
-                Lookup::Found(value) => {
-                    self.offer(walk.visit, walk.node, walk.parent);
-                    Some(value)
-                }
-                Lookup::Absent => None,
-                Lookup::Dead => return self.visit_from_root(walk.visit),
+            match self.plan.in_order {
+                true => F::lookup_again(memory, walk.node, key, self.guard),
+                false => F::lookup(memory, walk.node, key, self.guard),
             }
         };
+        let found = match found {
+            Lookup::Found(value) => {
+                self.offer(walk.visit, walk.node, walk.parent);
+                Some(value)
+            }
+            Lookup::Absent if !self.plan.in_order || self.is_current(walk, key) => None,
+            _ => return self.visit_from_root(walk.visit),
+        };
         self.answer(walk.visit as usize, visit, found);
+    }
+
+    /// True if a walk would certainly come to the same end now, after the writes of earlier
+    /// visits.
+    #[cold]
+    fn is_current(&self, walk: &Walk, key: F::Key<'_>) -> bool {
+        let symbol = F::symbol(key, walk.depth().saturating_sub(1));
+        let Some(symbol) = symbol.filter(|_| !walk.parent.is_null() && !walk.skipped()) else {
+            return false;
+        };
+        let parent = self.tree.memory.inner(walk.parent);
+        !parent.header().lock.is_obsolete() && self.tree.child(parent, symbol) == walk.node
     }
 
     /// Answers a visit that only reads with the value of its key.

@@ -93,11 +93,11 @@ pub trait LeafForm: Form {
         key: Self::Key<'_>,
         guard: &'g Guard,
     ) -> Lookup<Self::Value<'g>>;
-    /// As [`lookup`](LeafForm::lookup) in a leaf that some earlier walk has come to.
-    /// `Absent` says nothing then.
+    /// As [`lookup`](LeafForm::lookup) in a terminal that some earlier walk has come to, which
+    /// may have been unlinked since. `Absent` does not say that the key is absent now.
     fn lookup_again<'g>(
         memory: &'g Memory,
-        leaf: Ref,
+        terminal: Ref,
         key: Self::Key<'_>,
         guard: &'g Guard,
     ) -> Lookup<Self::Value<'g>>;

@@ -5,6 +5,7 @@ use super::{LeafForm, Lookup, Spot};
 use crate::blocks;
 use crate::bulk::{Packed, Subtree};
 use crate::counters::Probe;
+use crate::lock::Version;
 use crate::memory::Memory;
 use crate::node::{Dense, Inner, Kind, Ref, Sorted, Symbol, bitmap};
 use crate::shortcut::Tables;
@@ -95,21 +96,30 @@ impl LeafForm for Words {
     #[inline]
     fn lookup<'g>(memory: &'g Memory, terminal: Ref, key: u64, _guard: &'g Guard) -> Lookup<u64> {
         let found = match terminal.is_leaf() {
-            true => block(memory, terminal).find(key).0,
+            true => block(memory, terminal).find(key),
             false => find_dense(memory.dense(terminal), key),
         };
-        match found {
+        match found.0 {
             Some(payload) => Lookup::Found(payload),
             None => Lookup::Absent,
         }
     }
 
     #[inline]
-    fn lookup_again<'g>(memory: &'g Memory, leaf: Ref, key: u64, _guard: &'g Guard) -> Lookup<u64> {
-        match block(memory, leaf).find(key) {
-            (_, version) if version.is_obsolete() => Lookup::Dead,
-            (Some(payload), _) => Lookup::Found(payload),
-            (None, _) => Lookup::Absent,
+    fn lookup_again<'g>(
+        memory: &'g Memory,
+        terminal: Ref,
+        key: u64,
+        _guard: &'g Guard,
+    ) -> Lookup<u64> {
+        let (payload, version) = match terminal.is_leaf() {
+            true => block(memory, terminal).find(key),
+            false => find_dense(memory.dense(terminal), key),
+        };
+        match payload {
+            _ if version.is_obsolete() => Lookup::Dead,
+            Some(payload) => Lookup::Found(payload),
+            None => Lookup::Absent,
         }
     }
 
@@ -270,9 +280,9 @@ impl LeafForm for Words {
     unsafe fn free_outside(_memory: &Memory, _leaf: Ref) {}
 }
 
-/// The payload of a key in a dense node.
+/// The payload of a key in a dense node, and the version at which it was read.
 #[inline]
-fn find_dense(dense: &Dense, key: u64) -> Option<u64> {
+fn find_dense(dense: &Dense, key: u64) -> (Option<u64>, Version) {
     let lock = &dense.header().lock;
     loop {
         let version = lock.read();
@@ -280,7 +290,7 @@ fn find_dense(dense: &Dense, key: u64) -> Option<u64> {
             .then(|| dense.find(key as u8))
             .flatten();
         if lock.validate(version) {
-            return payload;
+            return (payload, version);
         }
     }
 }

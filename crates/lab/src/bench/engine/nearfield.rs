@@ -129,9 +129,7 @@ impl<F: LabForm> Lane for NearfieldLane<'_, F> {
         let mut counters = Counters::default();
         for chunk in tasks.chunks(self.size) {
             self.fill(chunk, version);
-            self.index
-                .execute_counted(self.batch, &mut counters)
-                .ok()?;
+            self.index.execute_counted(self.batch, &mut counters).ok()?;
         }
         Some(Counts {
             operations: tasks.len() as u64,
