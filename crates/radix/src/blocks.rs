@@ -28,7 +28,7 @@ use crate::lock::Held;
 use crate::memory::Memory;
 use crate::node::{Inner, Kind, Node4, Node16, Range, Ref, Sorted};
 use crate::tree::{Attempt, Change, InNode, Place, Tree};
-use crossbeam_epoch::Guard;
+use crate::writer::Writer;
 use nearfield_core::{Error, Words};
 use word::{block, byte_at};
 
@@ -88,7 +88,7 @@ impl Tree<Words> {
         &self,
         place: &Place,
         key: u64,
-        guard: &Guard,
+        guard: &Writer<'_, Words>,
         probe: &mut impl Probe,
         decide: &mut impl FnMut(Option<u64>) -> Change<u64>,
     ) -> Result<Attempt, Error> {
@@ -128,7 +128,7 @@ impl Tree<Words> {
             Ok(Step::Full) => match self.grow(place, node, key, guard, probe, decide) {
                 Ok(Attempt::Done) => {
                     held.unlock_obsolete();
-                    self.retire_node(place.node, guard);
+                    guard.retire(place.node);
                     return Ok(Attempt::Done);
                 }
                 attempt => attempt,
@@ -152,7 +152,7 @@ impl Tree<Words> {
         &self,
         spot: Spot<'_>,
         key: u64,
-        guard: &Guard,
+        guard: &Writer<'_, Words>,
         decide: &mut impl FnMut(Option<u64>) -> Change<u64>,
     ) -> InNode {
         match self.visit_word(spot, key, guard, decide) {
@@ -168,7 +168,7 @@ impl Tree<Words> {
         &self,
         spot: Spot<'_>,
         key: u64,
-        guard: &Guard,
+        guard: &Writer<'_, Words>,
         decide: &mut impl FnMut(Option<u64>) -> Change<u64>,
     ) -> Result<Step, Error> {
         let Spot { node, symbol, .. } = spot;
@@ -205,7 +205,7 @@ impl Tree<Words> {
             return self.overflow(node, byte, child, (key, payload), guard);
         }
         leaf.insert(key, payload);
-        self.count_entries(1);
+        guard.count_entries(1);
         Ok(Step::Done(InNode::Unchanged))
     }
 
@@ -215,7 +215,7 @@ impl Tree<Words> {
         &self,
         spot: Spot<'_>,
         key: u64,
-        guard: &Guard,
+        guard: &Writer<'_, Words>,
         decide: &mut Decide<'_>,
     ) -> Result<Step, Error> {
         let Spot {
@@ -255,7 +255,7 @@ impl Tree<Words> {
             let leaf = new_block(&self.memory, &[(key, payload)])?;
             node.splice(gap.start, gap.end, &[(gap.start, leaf)]);
         }
-        self.count_entries(1);
+        guard.count_entries(1);
         Ok(Step::Done(InNode::Changed))
     }
 
@@ -266,7 +266,7 @@ impl Tree<Words> {
         byte: u8,
         full: Ref,
         (key, payload): (u64, u64),
-        guard: &Guard,
+        guard: &Writer<'_, Words>,
     ) -> Result<Step, Error> {
         let old = block(&self.memory, full);
         let mut entries = old.load();
@@ -277,10 +277,10 @@ impl Tree<Words> {
             return Ok(Step::Full);
         };
         let range = node.range(byte);
-        node.splice(range.start, range.end, &pieces);
+        node.splice(range.start, range.end, pieces.as_slice());
         old.retire();
-        self.retire_leaf(full, guard);
-        self.count_entries(1);
+        guard.retire(full);
+        guard.count_entries(1);
         Ok(Step::Done(InNode::Changed))
     }
 
@@ -293,7 +293,7 @@ impl Tree<Words> {
         range: Range,
         entries: &[(u64, u64)],
         added: u64,
-    ) -> Result<Option<Vec<(u8, Ref)>>, Error> {
+    ) -> Result<Option<Pieces>, Error> {
         let at = |i: usize| byte_at(entries[i].0, depth);
         let last = entries.len() - 1;
         if at(0) == at(last) {
@@ -303,15 +303,14 @@ impl Tree<Words> {
                 return Ok(None);
             }
             let below = build(&self.memory, entries, entries.len().div_ceil(2))?;
-            let mut pieces = Vec::with_capacity(3);
-            if range.start < byte {
-                pieces.push((range.start, Ref::NULL));
-            }
-            pieces.push((byte, self.memory.edge(depth, below)));
-            if byte < range.end {
-                pieces.push((byte + 1, Ref::NULL));
-            }
-            return Ok(Some(pieces));
+            let below = self.memory.edge(depth, below);
+            return Ok(Some(Pieces::around(
+                range,
+                byte,
+                below,
+                Ref::NULL,
+                Ref::NULL,
+            )));
         }
         if room(node) == 0 {
             return Ok(None);
@@ -323,14 +322,13 @@ impl Tree<Words> {
             .filter(|&i| at(i - 1) != at(i))
             .min_by_key(|&i| i.abs_diff(wanted))
             .unwrap_or(wanted);
-        let left = new_block(&self.memory, &entries[..split])?;
-        match new_block(&self.memory, &entries[split..]) {
-            Ok(right) => Ok(Some(vec![(range.start, left), (at(split), right)])),
-            Err(error) => {
-                discard(&self.memory, left);
-                Err(error)
-            }
-        }
+        let [left, right] = self.memory.allocate_leaves()?;
+        block(&self.memory, left).fill(&entries[..split]);
+        block(&self.memory, right).fill(&entries[split..]);
+        Ok(Some(Pieces {
+            ranges: [(range.start, left), (at(split), right), (0, Ref::NULL)],
+            count: 2,
+        }))
     }
 
     /// Removes an entry of a block, and perhaps the block.
@@ -340,11 +338,11 @@ impl Tree<Words> {
         byte: u8,
         leaf: Ref,
         position: usize,
-        guard: &Guard,
+        guard: &Writer<'_, Words>,
     ) -> InNode {
         let old = block(&self.memory, leaf);
         old.remove(position);
-        self.count_entries(-1);
+        guard.count_entries(-1);
         let count = old.count();
         if count > JOINED_MAX / 2 {
             return InNode::Unchanged;
@@ -387,9 +385,9 @@ impl Tree<Words> {
     }
 
     /// Retires a block that has been unlinked.
-    fn retire_block(&self, leaf: Ref, guard: &Guard) {
+    fn retire_block(&self, leaf: Ref, guard: &Writer<'_, Words>) {
         block(&self.memory, leaf).retire();
-        self.retire_leaf(leaf, guard);
+        guard.retire(leaf);
     }
 
     /// Replaces a node without room by a larger one, in which the visit is made.
@@ -398,7 +396,7 @@ impl Tree<Words> {
         place: &Place,
         node: Inner<'_>,
         key: u64,
-        guard: &Guard,
+        guard: &Writer<'_, Words>,
         probe: &mut impl Probe,
         decide: &mut impl FnMut(Option<u64>) -> Change<u64>,
     ) -> Result<Attempt, Error> {
@@ -433,7 +431,7 @@ impl Tree<Words> {
         place: &Place,
         node: Inner<'_>,
         key: u64,
-        guard: &Guard,
+        guard: &Writer<'_, Words>,
         decide: &mut impl FnMut(Option<u64>) -> Change<u64>,
     ) -> Result<Option<Ref>, Error> {
         let kind = match node {
@@ -446,7 +444,7 @@ impl Tree<Words> {
                     leaves.push(leaf);
                 });
                 let dense = build_dense(&self.memory, &entries)?;
-                self.visit_word_in_dense(dense, key, decide);
+                self.visit_word_in_dense(dense, key, guard, decide);
                 for leaf in leaves {
                     self.retire_block(leaf, guard);
                 }
@@ -481,7 +479,7 @@ impl Tree<Words> {
         node: Inner<'_>,
         child: Ref,
         key: u64,
-        guard: &Guard,
+        guard: &Writer<'_, Words>,
         decide: &mut Decide<'_>,
     ) -> Result<Attempt, Error> {
         let Some(other) = self.any_key(child, guard) else {
@@ -510,19 +508,19 @@ impl Tree<Words> {
         };
         let (own, others) = (byte_at(key, depth), byte_at(other, depth));
         let beside = |is_own: bool| if is_own { leaf } else { Ref::NULL };
-        let mut pieces = Vec::with_capacity(3);
-        if others > 0 {
-            pieces.push((0, beside(own < others)));
-        }
-        pieces.push((others, self.memory.edge(depth, child)));
-        if others < 255 {
-            pieces.push((others + 1, beside(own > others)));
-        }
         let inner = self.memory.inner(fork);
-        inner.splice(0, 255, &pieces);
+        let child = self.memory.edge(depth, child);
+        let pieces = Pieces::around(
+            inner.range(0),
+            others,
+            child,
+            beside(own < others),
+            beside(own > others),
+        );
+        inner.splice(0, 255, pieces.as_slice());
         inner.header().publish();
         node.set_covering(place.symbol as u8, fork);
-        self.count_entries(1);
+        guard.count_entries(1);
         Ok(Attempt::Done)
     }
 
@@ -531,6 +529,7 @@ impl Tree<Words> {
         &self,
         node: Ref,
         key: u64,
+        guard: &Writer<'_, Words>,
         decide: &mut impl FnMut(Option<u64>) -> Change<u64>,
     ) -> InNode {
         let dense = self.memory.dense(node);
@@ -546,12 +545,12 @@ impl Tree<Words> {
                     return InNode::Unchanged;
                 }
                 dense.set_used(byte, true);
-                self.count_entries(1);
+                guard.count_entries(1);
                 InNode::Changed
             }
             Change::Remove if current.is_some() => {
                 dense.set_used(byte, false);
-                self.count_entries(-1);
+                guard.count_entries(-1);
                 InNode::Removed
             }
             _ => InNode::Unchanged,
@@ -562,7 +561,7 @@ impl Tree<Words> {
         &self,
         node: Ref,
         key: u64,
-        guard: &Guard,
+        guard: &Writer<'_, Words>,
         probe: &mut impl Probe,
         decide: &mut impl FnMut(Option<u64>) -> Change<u64>,
     ) -> Attempt {
@@ -570,7 +569,7 @@ impl Tree<Words> {
             return Attempt::Restart;
         };
         probe.lock(waits);
-        match self.visit_word_in_dense(node, key, decide) {
+        match self.visit_word_in_dense(node, key, guard, decide) {
             InNode::Unchanged => held.unlock_unchanged(),
             InNode::Changed => drop(held),
             InNode::Removed => {
@@ -586,6 +585,39 @@ impl Tree<Words> {
             }
         }
         Attempt::Done
+    }
+}
+
+/// What takes the place of one range: up to three.
+struct Pieces {
+    ranges: [(u8, Ref); 3],
+    count: usize,
+}
+
+impl Pieces {
+    /// A child of one byte, and what is to cover the range's bytes before and behind it.
+    fn around(range: Range, byte: u8, child: Ref, before: Ref, behind: Ref) -> Pieces {
+        let mut pieces = Pieces {
+            ranges: [(0, Ref::NULL); 3],
+            count: 0,
+        };
+        if range.start < byte {
+            pieces.push(range.start, before);
+        }
+        pieces.push(byte, child);
+        if byte < range.end {
+            pieces.push(byte + 1, behind);
+        }
+        pieces
+    }
+
+    fn push(&mut self, start: u8, child: Ref) {
+        self.ranges[self.count] = (start, child);
+        self.count += 1;
+    }
+
+    fn as_slice(&self) -> &[(u8, Ref)] {
+        &self.ranges[..self.count]
     }
 }
 

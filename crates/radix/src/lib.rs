@@ -37,6 +37,8 @@ mod shrink;
 mod tree;
 #[cfg(not(loom))]
 mod value_ref;
+#[cfg(not(loom))]
+mod writer;
 
 #[cfg(not(loom))]
 pub use bulk::Loader;

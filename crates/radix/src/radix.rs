@@ -203,7 +203,7 @@ impl<F: RadixForm> Radix<F> {
         key: F::Key<'_>,
         mut decide: impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
     ) -> Result<(), Error> {
-        let guard = crossbeam_epoch::pin();
+        let guard = self.tree.writer();
         self.tree.visit(key, &guard, &mut Off, &mut decide)
     }
 }

@@ -16,7 +16,7 @@ use crate::lock::Held;
 use crate::memory::Memory;
 use crate::node::{END, Inner, Kind, Ref, Symbol};
 use crate::tree::{Attempt, Change, InNode, Place, Tree};
-use crossbeam_epoch::Guard;
+use crate::writer::Writer;
 use nearfield_core::{Bytes, Error};
 
 impl Tree<Bytes> {
@@ -25,7 +25,7 @@ impl Tree<Bytes> {
         &self,
         place: &Place,
         key: &[u8],
-        guard: &Guard,
+        guard: &Writer<'_, Bytes>,
         probe: &mut impl Probe,
         decide: &mut impl FnMut(Option<&[u8]>) -> Change<&'v [u8]>,
     ) -> Result<Attempt, Error> {
@@ -71,7 +71,7 @@ impl Tree<Bytes> {
             Ok((attempt, Unlock::Changed)) => Ok(attempt),
             Ok((attempt, Unlock::Obsolete)) => {
                 held.unlock_obsolete();
-                self.retire_node(place.node, guard);
+                guard.retire(place.node);
                 Ok(attempt)
             }
             Err(error) => {
@@ -86,7 +86,7 @@ impl Tree<Bytes> {
         &self,
         spot: Spot<'_>,
         key: &[u8],
-        guard: &Guard,
+        guard: &Writer<'_, Bytes>,
         decide: &mut impl FnMut(Option<&[u8]>) -> Change<&'v [u8]>,
     ) -> InNode {
         match self.visit_record(spot, key, guard, decide) {
@@ -102,7 +102,7 @@ impl Tree<Bytes> {
         &self,
         spot: Spot<'_>,
         key: &[u8],
-        guard: &Guard,
+        guard: &Writer<'_, Bytes>,
         decide: &mut impl FnMut(Option<&[u8]>) -> Change<&'v [u8]>,
     ) -> Result<Option<InNode>, Error> {
         let Spot {
@@ -118,7 +118,7 @@ impl Tree<Bytes> {
                     return Ok(Some(InNode::Unchanged));
                 };
                 node.insert(symbol, record::create(memory, key, value)?);
-                self.count_entries(1);
+                guard.count_entries(1);
                 return Ok(Some(InNode::Changed));
             }
             Kind::Leaf if record::compare(memory, leaf, key, guard) == Match::Equal => {}
@@ -131,14 +131,14 @@ impl Tree<Bytes> {
                     let new = record::create(memory, key, value)?;
                     record::mark_dead(memory, leaf, guard);
                     node.replace(symbol, new);
-                    self.retire_leaf(leaf, guard);
+                    guard.retire(leaf);
                     InNode::Changed
                 }
                 Change::Remove => {
                     record::mark_dead(memory, leaf, guard);
                     node.remove(symbol);
-                    self.retire_leaf(leaf, guard);
-                    self.count_entries(-1);
+                    guard.retire(leaf);
+                    guard.count_entries(-1);
                     InNode::Removed
                 }
             },
@@ -151,7 +151,7 @@ impl Tree<Bytes> {
         place: &Place,
         node: Inner<'_>,
         key: &[u8],
-        guard: &Guard,
+        guard: &Writer<'_, Bytes>,
         probe: &mut impl Probe,
         decide: &mut impl FnMut(Option<&[u8]>) -> Change<&'v [u8]>,
     ) -> Result<(Attempt, Unlock), Error> {
@@ -162,7 +162,7 @@ impl Tree<Bytes> {
             Fork::Unknown => return Ok((Attempt::Restart, Unlock::Unchanged)),
         };
         if fork.is_none() && place.symbol < 256 && node.is_full() {
-            return self.grow(place, node, key, probe, decide);
+            return self.grow(place, node, key, guard, probe, decide);
         }
         let Change::Set(value) = decide(None) else {
             return Ok((Attempt::Done, Unlock::Unchanged));
@@ -183,12 +183,12 @@ impl Tree<Bytes> {
                 node.replace(place.symbol, fork);
             }
         }
-        self.count_entries(1);
+        guard.count_entries(1);
         Ok((Attempt::Done, Unlock::Changed))
     }
 
     /// Decides where an absent key leaves the tree, given a place under its lock.
-    fn fork_depth(&self, place: &Place, key: &[u8], guard: &Guard) -> Fork {
+    fn fork_depth(&self, place: &Place, key: &[u8], guard: &Writer<'_, Bytes>) -> Fork {
         let below = if place.child.is_null() {
             if !place.skipped {
                 return Fork::None;
@@ -238,6 +238,7 @@ impl Tree<Bytes> {
         place: &Place,
         node: Inner<'_>,
         key: &[u8],
+        guard: &Writer<'_, Bytes>,
         probe: &mut impl Probe,
         decide: &mut impl FnMut(Option<&[u8]>) -> Change<&'v [u8]>,
     ) -> Result<(Attempt, Unlock), Error> {
@@ -263,7 +264,7 @@ impl Tree<Bytes> {
                 let edge = self.memory.edge(above.header().depth(), larger);
                 above.replace(parent_symbol, edge);
                 drop(held_above);
-                self.count_entries(1);
+                guard.count_entries(1);
                 Ok((Attempt::Done, Unlock::Obsolete))
             }
             Err(error) => {

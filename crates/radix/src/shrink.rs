@@ -6,12 +6,12 @@ use crate::leaf::LeafForm;
 use crate::lock::{Held, pause};
 use crate::node::{Kind, Ref, Symbol};
 use crate::tree::Tree;
-use crossbeam_epoch::Guard;
+use crate::writer::Writer;
 
 impl<F: LeafForm> Tree<F> {
     /// Replaces nodes on the path of a key that have too few children left by smaller ones, or
     /// by their only child. Where memory for that is lacking, they stay.
-    pub fn tidy(&self, key: F::Key<'_>, guard: &Guard, probe: &mut impl Probe) {
+    pub fn tidy(&self, key: F::Key<'_>, guard: &Writer<'_, F>, probe: &mut impl Probe) {
         let mut waits = 0;
         loop {
             match self.tidy_once(key, guard, probe) {
@@ -22,7 +22,7 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    fn tidy_once(&self, key: F::Key<'_>, guard: &Guard, probe: &mut impl Probe) -> Tidy {
+    fn tidy_once(&self, key: F::Key<'_>, guard: &Writer<'_, F>, probe: &mut impl Probe) -> Tidy {
         let mut parent = self.root;
         let mut symbol = Self::first_symbol(key);
         loop {
@@ -48,7 +48,7 @@ impl<F: LeafForm> Tree<F> {
         parent: Ref,
         symbol: Symbol,
         child: Ref,
-        guard: &Guard,
+        guard: &Writer<'_, F>,
         probe: &mut impl Probe,
     ) -> Tidy {
         let above = self.memory.inner(parent);
@@ -83,7 +83,7 @@ impl<F: LeafForm> Tree<F> {
                 F::exchange(above, symbol, smaller);
                 held.unlock_obsolete();
                 drop(held_above);
-                self.retire_node(child, guard);
+                guard.retire(child);
                 Tidy::Changed
             }
             Err(_) => {

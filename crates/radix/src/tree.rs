@@ -23,6 +23,7 @@ use crate::lock::pause;
 use crate::memory::Memory;
 use crate::node::{Inner, Kind, Ref, Symbol};
 use crate::shortcut::{Shortcuts, Tables};
+use crate::writer::Writer;
 use crossbeam_epoch::Guard;
 use crossbeam_utils::CachePadded;
 use nearfield_core::Error;
@@ -284,77 +285,79 @@ impl<F: LeafForm> Tree<F> {
     pub fn visit<'v>(
         &self,
         key: F::Key<'_>,
-        guard: &Guard,
+        guard: &Writer<'_, F>,
         probe: &mut impl Probe,
         decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
     ) -> Result<(), Error> {
         let place = self.descend(key, usize::MAX, probe);
-        self.visit_from(place, key, guard, probe, decide)
+        self.visit_from(&place, key, guard, probe, decide)
     }
 
     /// As [`visit`](Tree::visit), for a key whose place has been found already.
+    #[inline]
     pub fn visit_from<'v>(
         &self,
-        mut place: Place,
+        place: &Place,
         key: F::Key<'_>,
-        guard: &Guard,
+        guard: &Writer<'_, F>,
+        probe: &mut impl Probe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) -> Result<(), Error> {
+        match F::visit_at(self, place, key, guard, probe, decide)? {
+            Attempt::Done => Ok(()),
+            attempt => self.visit_again(attempt, place.parent.is_some(), key, guard, probe, decide),
+        }
+    }
+
+    /// Goes on after an attempt that was not the last. `knew_parent` tells whether the place of
+    /// that attempt had all that a visit needs.
+    #[cold]
+    fn visit_again<'v>(
+        &self,
+        mut attempt: Attempt,
+        mut knew_parent: bool,
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
         probe: &mut impl Probe,
         decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
     ) -> Result<(), Error> {
         let mut waits = 0;
         loop {
-            let until = match F::visit_at(self, &place, key, guard, probe, decide)? {
+            let until = match attempt {
                 Attempt::Done => return Ok(()),
                 Attempt::Leaves(depth) => depth,
                 Attempt::Restart => {
                     probe.restart();
-                    if waits > 0 || place.parent.is_some() {
+                    if waits > 0 || knew_parent {
                         pause(&mut waits);
                     }
                     usize::MAX
                 }
             };
-            place = self.descend(key, until, probe);
+            let place = self.descend(key, until, probe);
+            knew_parent = place.parent.is_some();
+            attempt = F::visit_at(self, &place, key, guard, probe, decide)?;
         }
+    }
+
+    /// Counts nodes and leaves that have been retired.
+    pub fn count_retired(&self, count: usize) {
+        self.retired.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Frees what has been retired by this thread or others and can be reached no more. To be
     /// called after a batch, without a pin: a batch retires more between two pins than the epochs
     /// free by themselves at a pin.
     pub fn collect(&self) {
-        let retired = self.retired.load(Ordering::Relaxed);
-        if retired < COLLECTED_AT_ONCE {
+        if self.retired.load(Ordering::Relaxed) < COLLECTED_AT_ONCE {
             return;
         }
         self.retired.store(0, Ordering::Relaxed);
-        // Two rounds more, as what is retired now is free two epochs later.
-        let mut rounds = retired / COLLECTED_AT_ONCE + 2;
+        crossbeam_epoch::pin().flush();
         if !self.shortcuts.is_empty() {
             // Leaves are retired a second time.
-            rounds *= 2;
-        }
-        for _ in 0..rounds {
             crossbeam_epoch::pin().flush();
         }
-    }
-
-    /// Frees an unlinked node when nobody can read it any more.
-    pub fn retire_node(&self, node: Ref, guard: &Guard) {
-        self.retired.fetch_add(1, Ordering::Relaxed);
-        let memory = Arc::clone(&self.memory);
-        // SAFETY: the closure owns what it uses, and may run on any thread.
-        unsafe { guard.defer_unchecked(move || memory.free_node(node)) };
-    }
-
-    /// Frees an unlinked leaf when nobody can read it any more.
-    pub fn retire_leaf(&self, leaf: Ref, guard: &Guard) {
-        self.retired.fetch_add(1, Ordering::Relaxed);
-        let memory = Arc::clone(&self.memory);
-        let shortcuts = Arc::clone(&self.shortcuts);
-        // SAFETY: the closure owns what it uses, and may run on any thread. It runs after all
-        // guards are gone under which the leaf could be reached through the tree, and once,
-        // because only the thread that has unlinked the leaf retires it.
-        unsafe { guard.defer_unchecked(move || F::free_unlinked(memory, &shortcuts, leaf)) };
     }
 
     /// Installs a shortcut table of another size; 0 for none.
@@ -376,5 +379,5 @@ impl<F: LeafForm> Drop for Tree<F> {
     }
 }
 
-/// Retired objects that the epochs free at a flush: eight bags of 64.
-const COLLECTED_AT_ONCE: usize = 512;
+/// Retired nodes and leaves that are worth while to look for what can be freed.
+const COLLECTED_AT_ONCE: usize = 64;

@@ -17,8 +17,8 @@ use crate::cursor::Scratch;
 use crate::leaf::LeafForm;
 use crate::shortcut::Shortcuts;
 use crate::tree::Tree;
+use crate::writer::Writer;
 use combine::Plan;
-use crossbeam_epoch::Guard;
 use nearfield_core::{Batch, Error, Input, Operation, Output};
 use reads::Reads;
 use std::ops::Range;
@@ -46,7 +46,7 @@ pub fn execute<F: LeafForm>(
     probe: &mut impl Probe,
 ) -> Result<(), Error> {
     let (input, mut output) = batch.begin()?;
-    let guard = crossbeam_epoch::pin();
+    let guard = tree.writer();
     let kinds = Kinds::of(&input);
     let mut engine = Engine {
         tree,
@@ -84,7 +84,7 @@ fn visit_planned<F: LeafForm>(
     workspace: &mut Workspace,
     probe: &mut impl Probe,
 ) {
-    let guard = crossbeam_epoch::pin();
+    let guard = tree.writer();
     Engine {
         tree,
         options,
@@ -141,7 +141,7 @@ struct Engine<'e, 'b, 'o, F: LeafForm, P> {
     options: &'e EngineOptions,
     input: Input<'b, F>,
     output: &'e mut Output<'o, F>,
-    guard: &'e Guard,
+    guard: &'e Writer<'e, F>,
     probe: &'e mut P,
 }
 

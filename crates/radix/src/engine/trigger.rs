@@ -9,7 +9,7 @@ use crate::lock::{Held, VersionLock};
 use crate::node::{Kind, Ref};
 use crate::shortcut::Shortcuts;
 use crate::tree::{Change, InNode, Place, Tree};
-use crossbeam_epoch::Guard;
+use crate::writer::Writer;
 use nearfield_core::{Error, Input, Operation, Output};
 
 /// Executes visits at the places where their walks have ended.
@@ -19,7 +19,7 @@ pub struct Trigger<'t, 'b, 'o, F: LeafForm, P> {
     pub plan: &'t Plan,
     pub input: Input<'b, F>,
     pub output: &'t mut Output<'o, F>,
-    pub guard: &'t Guard,
+    pub guard: &'t Writer<'t, F>,
     pub probe: &'t mut P,
     /// Where hot keys are offered, if anywhere.
     pub shortcuts: Option<&'t Shortcuts>,
@@ -170,7 +170,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         let result = match place {
             Some(place) => self
                 .tree
-                .visit_from(place, key, self.guard, self.probe, &mut decide),
+                .visit_from(&place, key, self.guard, self.probe, &mut decide),
             None => self.tree.visit(key, self.guard, self.probe, &mut decide),
         };
         self.probe.duplicates(u64::from(visit.count) - 1);
@@ -206,7 +206,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             let output = &mut *trigger.output;
             let mut decide =
                 |current: Option<F::Value<'_>>| fold(input, plan, visit, output, current);
-            F::visit_in_dense(trigger.tree, run.node, key, &mut decide)
+            F::visit_in_dense(trigger.tree, run.node, key, trigger.guard, &mut decide)
         });
     }
 

@@ -19,6 +19,7 @@ use crate::memory::Memory;
 use crate::node::{Inner, Ref, Sorted, Symbol};
 use crate::shortcut::Tables;
 use crate::tree::{Attempt, Change, InNode, Place, Tree};
+use crate::writer::Writer;
 use crossbeam_epoch::Guard;
 use nearfield_core::{Direction, Error, Form};
 use std::ops::{Bound, ControlFlow};
@@ -122,7 +123,7 @@ pub trait LeafForm: Form {
         tree: &Tree<Self>,
         place: &Place,
         key: Self::Key<'_>,
-        guard: &Guard,
+        guard: &Writer<'_, Self>,
         probe: &mut impl Probe,
         decide: &mut impl FnMut(Option<Self::Value<'_>>) -> Change<Self::Value<'v>>,
     ) -> Result<Attempt, Error>;
@@ -131,7 +132,7 @@ pub trait LeafForm: Form {
         tree: &Tree<Self>,
         spot: Spot<'_>,
         key: Self::Key<'_>,
-        guard: &Guard,
+        guard: &Writer<'_, Self>,
         decide: &mut impl FnMut(Option<Self::Value<'_>>) -> Change<Self::Value<'v>>,
     ) -> InNode;
     /// Makes a visit under the lock of a dense node.
@@ -139,6 +140,7 @@ pub trait LeafForm: Form {
         tree: &Tree<Self>,
         node: Ref,
         key: Self::Key<'_>,
+        guard: &Writer<'_, Self>,
         decide: &mut impl FnMut(Option<Self::Value<'_>>) -> Change<Self::Value<'v>>,
     ) -> InNode;
 
@@ -166,11 +168,11 @@ pub trait LeafForm: Form {
     /// Fills a node, which nobody else can reach, with what `pack` has answered.
     fn fill(node: Inner<'_>, children: &[(Symbol, Ref)]);
 
-    /// Frees a leaf that was unlinked a grace period ago.
+    /// Frees nodes and leaves that were unlinked a grace period ago.
     ///
     /// # Safety
-    /// No thread may reach the leaf through the tree, and it is freed only once.
-    unsafe fn free_unlinked(memory: Arc<Memory>, shortcuts: &Tables, leaf: Ref);
+    /// No thread may reach them through the tree, and they are freed only once.
+    unsafe fn free_unlinked(memory: &Arc<Memory>, shortcuts: &Tables, unlinked: &[Ref]);
     /// Frees what a leaf keeps outside the leaf region.
     ///
     /// # Safety

@@ -24,6 +24,7 @@ use crate::node::{END, Inner, Ref, Sorted, Symbol};
 use crate::records;
 use crate::shortcut::Tables;
 use crate::tree::{Attempt, Change, InNode, Place, Tree};
+use crate::writer::Writer;
 use crossbeam_epoch::Guard;
 use nearfield_core::{Bytes, Direction, Error, MAX_KEY_BYTES};
 use std::hash::BuildHasher;
@@ -307,7 +308,7 @@ impl LeafForm for Bytes {
         tree: &Tree<Self>,
         place: &Place,
         key: &[u8],
-        guard: &Guard,
+        guard: &Writer<'_, Self>,
         probe: &mut impl Probe,
         decide: &mut impl FnMut(Option<&[u8]>) -> Change<&'v [u8]>,
     ) -> Result<Attempt, Error> {
@@ -319,7 +320,7 @@ impl LeafForm for Bytes {
         tree: &Tree<Self>,
         spot: Spot<'_>,
         key: &[u8],
-        guard: &Guard,
+        guard: &Writer<'_, Self>,
         decide: &mut impl FnMut(Option<&[u8]>) -> Change<&'v [u8]>,
     ) -> InNode {
         tree.visit_record_in_node(spot, key, guard, decide)
@@ -329,6 +330,7 @@ impl LeafForm for Bytes {
         _tree: &Tree<Self>,
         _node: Ref,
         _key: &[u8],
+        _guard: &Writer<'_, Self>,
         _decide: &mut impl FnMut(Option<&[u8]>) -> Change<&'v [u8]>,
     ) -> InNode {
         unreachable!("byte strings have no dense nodes")
@@ -371,16 +373,21 @@ impl LeafForm for Bytes {
         }
     }
 
-    unsafe fn free_unlinked(memory: Arc<Memory>, shortcuts: &Tables, leaf: Ref) {
+    unsafe fn free_unlinked(memory: &Arc<Memory>, shortcuts: &Tables, unlinked: &[Ref]) {
         let guard = crossbeam_epoch::pin();
-        if shortcuts.purge(leaf, || hash_of_dead(&memory, leaf, &guard)) {
-            // SAFETY: the closure owns what it uses, and may run on any thread. It runs after
-            // all guards are gone under which the leaf could be found in a shortcut table.
-            unsafe { guard.defer_unchecked(move || free(&memory, leaf)) };
-        } else {
-            // SAFETY: as promised by the caller, and there is no table that could lead to the
-            // leaf.
-            unsafe { free(&memory, leaf) };
+        for &node in unlinked {
+            if !node.is_leaf() {
+                memory.free_node(node);
+            } else if shortcuts.purge(node, || hash_of_dead(memory, node, &guard)) {
+                let memory = Arc::clone(memory);
+                // SAFETY: the closure owns what it uses, and may run on any thread. It runs after
+                // all guards are gone under which the leaf could be found in a shortcut table.
+                unsafe { guard.defer_unchecked(move || free(&memory, node)) };
+            } else {
+                // SAFETY: as promised by the caller, and there is no table that could lead to the
+                // leaf.
+                unsafe { free(memory, node) };
+            }
         }
     }
 

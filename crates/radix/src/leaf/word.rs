@@ -10,6 +10,7 @@ use crate::memory::Memory;
 use crate::node::{Dense, Inner, Kind, Ref, Sorted, Symbol, bitmap};
 use crate::shortcut::Tables;
 use crate::tree::{Attempt, Change, InNode, Place, Tree};
+use crate::writer::Writer;
 use crossbeam_epoch::Guard;
 use nearfield_core::{Direction, Error, Words};
 use std::ops::{Bound, ControlFlow};
@@ -174,7 +175,7 @@ impl LeafForm for Words {
         tree: &Tree<Self>,
         place: &Place,
         key: u64,
-        guard: &Guard,
+        guard: &Writer<'_, Self>,
         probe: &mut impl Probe,
         decide: &mut impl FnMut(Option<u64>) -> Change<Self::Value<'v>>,
     ) -> Result<Attempt, Error> {
@@ -186,7 +187,7 @@ impl LeafForm for Words {
         tree: &Tree<Self>,
         spot: Spot<'_>,
         key: u64,
-        guard: &Guard,
+        guard: &Writer<'_, Self>,
         decide: &mut impl FnMut(Option<u64>) -> Change<Self::Value<'v>>,
     ) -> InNode {
         tree.visit_word_in_node(spot, key, guard, decide)
@@ -196,9 +197,10 @@ impl LeafForm for Words {
         tree: &Tree<Self>,
         node: Ref,
         key: u64,
+        guard: &Writer<'_, Self>,
         decide: &mut impl FnMut(Option<u64>) -> Change<Self::Value<'v>>,
     ) -> InNode {
-        tree.visit_word_in_dense(node, key, decide)
+        tree.visit_word_in_dense(node, key, guard, decide)
     }
 
     fn is_underfull(memory: &Memory, node: Ref) -> bool {
@@ -271,10 +273,10 @@ impl LeafForm for Words {
         node.splice(0, 255, &pieces);
     }
 
-    unsafe fn free_unlinked(memory: Arc<Memory>, _shortcuts: &Tables, leaf: Ref) {
-        // A stale shortcut may lead to the block for ever. Its memory never becomes anything but
+    unsafe fn free_unlinked(memory: &Arc<Memory>, _shortcuts: &Tables, unlinked: &[Ref]) {
+        // A stale shortcut may lead to a block for ever. Its memory never becomes anything but
         // blocks, which are live with a key only if they are the key's.
-        memory.free_leaf(leaf, 1);
+        memory.free_all(unlinked);
     }
 
     unsafe fn free_outside(_memory: &Memory, _leaf: Ref) {}

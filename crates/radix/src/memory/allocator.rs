@@ -43,6 +43,13 @@ struct Stripe {
     live: Vec<i64>,
 }
 
+impl Stripe {
+    fn free_item(&mut self, index: u32, class: usize) {
+        self.live[class] -= 1;
+        self.free[class].push(index);
+    }
+}
+
 impl Allocator {
     /// Creates an allocator of items of up to `classes` units of `stride` bytes.
     pub fn new(stride: usize, capacity: u64, classes: usize) -> Result<Allocator, Error> {
@@ -75,10 +82,35 @@ impl Allocator {
         class: usize,
         grow: impl FnOnce(usize) -> Result<(), Error>,
     ) -> Result<u32, Error> {
+        self.allocate_from(&mut self.stripe(), class, grow)
+    }
+
+    /// Allocates two items, or none.
+    pub fn allocate_two(
+        &self,
+        class: usize,
+        grow: impl Fn(usize) -> Result<(), Error>,
+    ) -> Result<[u32; 2], Error> {
         let mut stripe = self.stripe();
+        let first = self.allocate_from(&mut stripe, class, &grow)?;
+        match self.allocate_from(&mut stripe, class, &grow) {
+            Ok(second) => Ok([first, second]),
+            Err(error) => {
+                stripe.free_item(first, class);
+                Err(error)
+            }
+        }
+    }
+
+    fn allocate_from(
+        &self,
+        stripe: &mut Stripe,
+        class: usize,
+        grow: impl FnOnce(usize) -> Result<(), Error>,
+    ) -> Result<u32, Error> {
         let index = match stripe.free[class].pop() {
             Some(index) => index,
-            None => self.allocate_fresh(&mut stripe, class, grow)?,
+            None => self.allocate_fresh(stripe, class, grow)?,
         };
         stripe.live[class] += 1;
         Ok(index)
@@ -124,9 +156,15 @@ impl Allocator {
 
     /// Frees an item.
     pub fn free(&self, index: u32, class: usize) {
+        self.free_all([index], class);
+    }
+
+    /// Frees items of one class.
+    pub fn free_all(&self, indices: impl IntoIterator<Item = u32>, class: usize) {
         let mut stripe = self.stripe();
-        stripe.live[class] -= 1;
-        stripe.free[class].push(index);
+        for index in indices {
+            stripe.free_item(index, class);
+        }
         if stripe.free[class].len() > FREE_MAX {
             let half = stripe.free[class].split_off(FREE_MAX / 2);
             drop(stripe);

@@ -152,6 +152,21 @@ impl Memory {
         self.of(node.kind()).free(node.index(), 1);
     }
 
+    /// Frees nodes, and leaves of one unit, that no thread can reach.
+    pub fn free_all(&self, nodes: &[Ref]) {
+        for node in nodes.iter().filter(|node| !node.is_leaf()) {
+            self.free_node(*node);
+        }
+        let leaves = nodes.iter().filter(|node| node.is_leaf());
+        self.leaves.free_all(leaves.map(|leaf| leaf.index()), 1);
+    }
+
+    /// Allocates two leaves of one unit.
+    pub fn allocate_leaves(&self) -> Result<[Ref; 2], Error> {
+        let indices = self.leaves.allocate_two(1, |bytes| self.grow(bytes))?;
+        Ok(indices.map(|index| Ref::new(Kind::Leaf, index)))
+    }
+
     /// Allocates a leaf of a number of units.
     pub fn allocate_leaf(&self, units: usize) -> Result<Ref, Error> {
         let index = self.leaves.allocate(units, |bytes| self.grow(bytes))?;

@@ -45,6 +45,18 @@ impl Bitmap {
     }
 }
 
+/// The bits from `first` to `last` that lie in one of the four words.
+#[inline]
+pub fn between(first: u8, last: u8, word: usize) -> u64 {
+    let start = word * 64;
+    let from = (first as usize).max(start);
+    let to = (last as usize).min(start + 63);
+    match from <= to {
+        true => u64::MAX << (from - start) & u64::MAX >> (start + 63 - to),
+        false => 0,
+    }
+}
+
 /// The last bit that is set, up to `bit`.
 #[inline]
 pub fn last_at_most(bits: [u64; 4], bit: u8) -> Option<u8> {
@@ -180,6 +192,11 @@ mod tests {
             let Ok(bit) = u8::try_from(bound) else {
                 continue;
             };
+            for first in [0, 1, 63, 64, 100, bit] {
+                let expected: Vec<u8> = (0..=255).filter(|&b| first <= b && b <= bit).collect();
+                let bits = std::array::from_fn(|word| between(first, bit, word));
+                assert!(Bits::new(bits, Direction::Ascending).eq(expected));
+            }
             let last = all.iter().copied().filter(|&b| b <= bit).max();
             assert_eq!(last_at_most(bits, bit), last);
             let mut kept = bits;

@@ -116,8 +116,8 @@ impl Node256 {
             }
         }
         let mut starts = self.bitmap.load();
-        for byte in start..=end {
-            starts[byte as usize / 64] &= !(1 << (byte % 64));
+        for (word, bits) in starts.iter_mut().enumerate() {
+            *bits &= !bitmap::between(start, end, word);
         }
         for &(byte, _) in pieces {
             starts[byte as usize / 64] |= 1 << (byte % 64);

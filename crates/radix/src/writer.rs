@@ -1,0 +1,87 @@
+//! A thread that writes while it is pinned: what it unlinks and counts is settled at once when it
+//! is done, as each atomic operation on what threads share costs as much as a step of a walk.
+
+use crate::leaf::LeafForm;
+use crate::node::Ref;
+use crate::tree::Tree;
+use crossbeam_epoch::Guard;
+use std::cell::{Cell, RefCell};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Nodes and leaves that are handed to the epochs together.
+const RETIRED_MAX: usize = 512;
+
+/// See the [module](self).
+pub struct Writer<'t, F: LeafForm> {
+    tree: &'t Tree<F>,
+    guard: Guard,
+    /// What has been unlinked under `guard`, each once.
+    retired: RefCell<Vec<Ref>>,
+    entries: Cell<i64>,
+}
+
+impl<F: LeafForm> Tree<F> {
+    /// Pins this thread to write.
+    pub fn writer(&self) -> Writer<'_, F> {
+        Writer {
+            tree: self,
+            guard: crossbeam_epoch::pin(),
+            retired: RefCell::default(),
+            entries: Cell::new(0),
+        }
+    }
+}
+
+impl<F: LeafForm> Writer<'_, F> {
+    /// Counts entries that were added or, if negative, removed.
+    #[inline]
+    pub fn count_entries(&self, change: i64) {
+        self.entries.set(self.entries.get() + change);
+    }
+
+    /// Frees a node or leaf that the caller has unlinked when nobody can read it any more.
+    #[inline]
+    pub fn retire(&self, unlinked: Ref) {
+        let mut retired = self.retired.borrow_mut();
+        retired.push(unlinked);
+        if retired.len() >= RETIRED_MAX {
+            let retired = std::mem::take(&mut *retired);
+            self.hand_over(retired);
+        }
+    }
+
+    fn hand_over(&self, retired: Vec<Ref>) {
+        self.tree.count_retired(retired.len());
+        let memory = Arc::clone(&self.tree.memory);
+        let shortcuts = Arc::clone(&self.tree.shortcuts);
+        // SAFETY: the closure owns what it uses, and may run on any thread. It runs after all
+        // guards are gone under which what it frees could be reached through the tree, and frees
+        // it once, because only the thread that has unlinked it retires it.
+        unsafe {
+            self.guard
+                .defer_unchecked(move || F::free_unlinked(&memory, &shortcuts, &retired));
+        }
+    }
+}
+
+impl<F: LeafForm> Deref for Writer<'_, F> {
+    type Target = Guard;
+
+    #[inline]
+    fn deref(&self) -> &Guard {
+        &self.guard
+    }
+}
+
+impl<F: LeafForm> Drop for Writer<'_, F> {
+    fn drop(&mut self) {
+        if self.entries.get() != 0 {
+            self.tree.count_entries(self.entries.get());
+        }
+        let retired = self.retired.take();
+        if !retired.is_empty() {
+            self.hand_over(retired);
+        }
+    }
+}
