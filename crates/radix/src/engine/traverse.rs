@@ -409,10 +409,13 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
             ask(line.wrapping_add(second));
         }
         // A write will lock the parent, whose header is not in the line that led here if the
-        // parent is a node256.
-        let visit = self.visits.get(walk.visit as usize);
-        if !node.is_inner() && visit.is_some_and(|visit| visit.writes) {
-            ask(self.tree.memory.line(walk.parent));
+        // parent is a node256. Which visits write cannot be predicted: for those that only read,
+        // this asks for the first line again.
+        if let Some(visit) = self.visits.get(walk.visit as usize)
+            && !node.is_inner()
+        {
+            let nodes = [node, walk.parent];
+            ask(self.tree.memory.line(nodes[usize::from(visit.writes)]));
         }
     }
 

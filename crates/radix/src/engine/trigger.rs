@@ -125,7 +125,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             parent: None,
             skipped: walk.skipped(),
         };
-        self.execute(walk.visit, visit, Some(place));
+        self.execute(walk.visit, visit, Some(&place));
         if self.shortcuts.is_some() {
             let parent = self.tree.memory.inner(walk.parent);
             let leaf = self.tree.child(parent, symbol);
@@ -162,7 +162,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         self.execute(visit, self.plan.visits[visit as usize], None);
     }
 
-    fn execute(&mut self, number: u32, visit: Visit, place: Option<Place>) {
+    fn execute(&mut self, number: u32, visit: Visit, place: Option<&Place>) {
         let key = self.keys[number as usize];
         let (input, plan) = (&self.input, self.plan);
         let output = &mut *self.output;
@@ -170,7 +170,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         let result = match place {
             Some(place) => self
                 .tree
-                .visit_from(&place, key, self.guard, self.probe, &mut decide),
+                .visit_from(place, key, self.guard, self.probe, &mut decide),
             None => self.tree.visit(key, self.guard, self.probe, &mut decide),
         };
         self.probe.duplicates(u64::from(visit.count) - 1);
