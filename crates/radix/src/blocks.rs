@@ -26,7 +26,7 @@ use crate::leaf::block::{BLOCK_MAX, Block};
 use crate::leaf::{LeafForm, Spot, word};
 use crate::lock::Held;
 use crate::memory::Memory;
-use crate::node::{Inner, Kind, Node4, Node16, Range, Ref, Sorted};
+use crate::node::{Inner, Kind, Node4, Node16, Node48, Range, Ref, Sorted};
 use crate::tree::{Attempt, Change, InNode, Place, Tree};
 use crate::writer::Writer;
 use nearfield_core::{Error, Words};
@@ -38,20 +38,16 @@ pub const DENSE_AT: usize = 15 * BLOCK_MAX + 1;
 /// A dense node with no more entries becomes blocks again.
 pub const DENSE_MIN: usize = 37;
 
-/// Ranges of a node48 at most. A full one takes a quarter of a node256's memory and a line more
-/// for each look-up; with 24 ranges of about five keys, a node256 takes no more than nine bytes a
-/// key.
-const NODE48_RANGES: usize = 24;
-
 /// Two neighbouring blocks become one when they have no more entries together.
 const JOINED_MAX: usize = 5;
 
-/// The kind of a node that begins with a number of ranges.
+/// The kind of a node that begins with a number of ranges. A full node48 would save three
+/// quarters of a node256, but each look-up would read a line more; with 17 ranges of about five
+/// keys, a node256 takes 13 bytes a key, with more it takes less.
 pub fn kind_for(ranges: usize) -> Kind {
     match ranges {
         0..=4 => Kind::Node4,
         5..=16 => Kind::Node16,
-        17..=NODE48_RANGES => Kind::Node48,
         _ => Kind::Node256,
     }
 }
@@ -61,7 +57,7 @@ fn room(node: Inner<'_>) -> usize {
     let capacity = match node {
         Inner::Node4(_) => Node4::CAPACITY,
         Inner::Node16(_) => Node16::CAPACITY,
-        Inner::Node48(_) => NODE48_RANGES,
+        Inner::Node48(_) => Node48::CAPACITY,
         Inner::Node256(_) => return usize::MAX,
     };
     capacity - node.header().count()
@@ -450,7 +446,6 @@ impl Tree<Words> {
                 }
                 return Ok(Some(dense));
             }
-            Inner::Node16(_) => Kind::Node48,
             _ => Kind::Node256,
         };
         let larger = copy(&self.memory, node, kind)?;
@@ -640,8 +635,7 @@ pub fn is_underfull(memory: &Memory, node: Ref) -> bool {
             children <= 1
         }
         Inner::Node16(_) => inner.header().count() <= 3,
-        Inner::Node48(_) => inner.header().count() <= 10,
-        Inner::Node256(_) => inner.header().count() <= 16,
+        Inner::Node48(_) | Inner::Node256(_) => inner.header().count() <= 10,
     }
 }
 
@@ -671,7 +665,7 @@ pub fn smaller(memory: &Memory, node: Ref) -> Result<Ref, Error> {
 /// Copies a node into one of another kind, which is to be published.
 fn copy(memory: &Memory, node: Inner<'_>, kind: Kind) -> Result<Ref, Error> {
     let copy = memory.allocate_inner(kind, node.header().depth())?;
-    let mut ranges = Vec::with_capacity(NODE48_RANGES);
+    let mut ranges = Vec::with_capacity(16);
     node.for_each_range(|byte, child| ranges.push((byte, child)));
     let first = ranges.first().map_or(0, |range| range.0);
     memory.inner(copy).splice(first, 255, &ranges);

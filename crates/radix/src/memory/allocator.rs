@@ -8,6 +8,7 @@
 //! word stays a lock word.
 
 use super::region::Region;
+use crate::prefetch::prefetch;
 use crossbeam_utils::CachePadded;
 use nearfield_core::Error;
 use std::cell::Cell;
@@ -18,6 +19,9 @@ const STRIPES: usize = 16;
 
 /// Free items of one class that a stripe keeps before it spills.
 const FREE_MAX: usize = 8192;
+
+/// How many allocations before its turn a free item is asked for.
+const AHEAD: usize = 4;
 
 /// Bytes that a stripe takes from a region at once.
 const CHUNK_BYTES: usize = 16 << 10;
@@ -112,6 +116,14 @@ impl Allocator {
             Some(index) => index,
             None => self.allocate_fresh(stripe, class, grow)?,
         };
+        // Items that were freed are out of the cache by now; the caller is going to write to the
+        // one it gets. Ask for the one that comes after the next few.
+        let free = &stripe.free[class];
+        if let Some(&coming) = free.len().checked_sub(AHEAD).and_then(|i| free.get(i)) {
+            let line = self.address(coming).cast_const();
+            prefetch(line);
+            prefetch(line.wrapping_add(64));
+        }
         stripe.live[class] += 1;
         Ok(index)
     }
