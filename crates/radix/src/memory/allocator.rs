@@ -55,15 +55,21 @@ impl Stripe {
 }
 
 impl Allocator {
-    /// Creates an allocator of items of up to `classes` units of `stride` bytes.
-    pub fn new(stride: usize, capacity: u64, classes: usize) -> Result<Allocator, Error> {
+    /// Creates an allocator of items of up to `classes` units of `stride` bytes, whose memory
+    /// consists of huge pages from `small_bytes` on.
+    pub fn new(
+        stride: usize,
+        capacity: u64,
+        classes: usize,
+        small_bytes: usize,
+    ) -> Result<Allocator, Error> {
         let stripe = || Stripe {
             fresh: (0, 0),
             free: vec![Vec::new(); classes + 1],
             live: vec![0; classes + 1],
         };
         Ok(Allocator {
-            region: Region::reserve(stride, capacity)?,
+            region: Region::reserve(stride, capacity, small_bytes)?,
             stripes: (0..STRIPES)
                 .map(|_| CachePadded::new(Mutex::new(stripe())))
                 .collect(),

@@ -14,6 +14,13 @@ const REGION_BYTES_MAX: u64 = 64 << 30;
 /// The same for leaves.
 const LEAF_REGION_BYTES_MAX: u64 = 256 << 30;
 
+/// Regions consist of huge pages from here on; a small map stays small.
+const SMALL_BYTES: usize = 2 << 20;
+
+/// The same for small nodes, which are few in large trees: half a huge page for each kind would
+/// show.
+const SMALL_NODE_BYTES: usize = 8 << 20;
+
 /// All memory of a tree.
 #[derive(Debug)]
 pub struct Memory {
@@ -76,9 +83,9 @@ impl Memory {
         leaf_unit_bytes: usize,
         leaf_units_max: usize,
     ) -> Result<Memory, Error> {
-        let nodes = |kind, stride: usize| {
+        let nodes = |kind, stride: usize, small_bytes| {
             let capacity = u64::from(Ref::indices(kind)).min(REGION_BYTES_MAX / stride as u64);
-            Allocator::new(stride, capacity, 1)
+            Allocator::new(stride, capacity, 1, small_bytes)
         };
         let mut memory = Memory {
             leaves: Allocator::new(
@@ -86,12 +93,13 @@ impl Memory {
                 u64::from(Ref::indices(Kind::Leaf))
                     .min(LEAF_REGION_BYTES_MAX / leaf_unit_bytes as u64),
                 leaf_units_max,
+                SMALL_BYTES,
             )?,
-            node4: nodes(Kind::Node4, size_of::<Node4>())?,
-            node16: nodes(Kind::Node16, size_of::<Node16>())?,
-            node48: nodes(Kind::Node48, size_of::<Node48>())?,
-            node256: nodes(Kind::Node256, size_of::<Node256>())?,
-            dense: nodes(Kind::Dense, size_of::<Dense>())?,
+            node4: nodes(Kind::Node4, size_of::<Node4>(), SMALL_NODE_BYTES)?,
+            node16: nodes(Kind::Node16, size_of::<Node16>(), SMALL_NODE_BYTES)?,
+            node48: nodes(Kind::Node48, size_of::<Node48>(), SMALL_NODE_BYTES)?,
+            node256: nodes(Kind::Node256, size_of::<Node256>(), SMALL_BYTES)?,
+            dense: nodes(Kind::Dense, size_of::<Dense>(), SMALL_BYTES)?,
             outside_bytes: AtomicUsize::new(0),
             places: [(0, 0); KINDS],
             taken_bytes: AtomicUsize::new(0),

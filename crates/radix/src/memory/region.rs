@@ -5,9 +5,6 @@ use memmap2::{Advice, MmapOptions, MmapRaw};
 use nearfield_core::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Regions are backed by huge pages from here on; a small map stays small.
-const SMALL_BYTES: usize = 2 << 20;
-
 /// The least address space worth having.
 const RESERVED_BYTES_MIN: usize = 1 << 20;
 
@@ -23,8 +20,8 @@ pub struct Region {
 
 impl Region {
     /// Reserves address space for `capacity` items, or, where the system grants less, for as
-    /// many as it does.
-    pub fn reserve(stride: usize, capacity: u64) -> Result<Region, Error> {
+    /// many as it does. It is backed by huge pages from `small_bytes` on.
+    pub fn reserve(stride: usize, capacity: u64, small_bytes: usize) -> Result<Region, Error> {
         let mut bytes = stride * capacity as usize;
         loop {
             match MmapOptions::new().len(bytes).no_reserve_swap().map_anon() {
@@ -34,8 +31,8 @@ impl Region {
                         // Refused where the system has no huge pages; the map works without.
                         let _ = map.advise_range(
                             Advice::HugePage,
-                            SMALL_BYTES,
-                            bytes.saturating_sub(SMALL_BYTES),
+                            small_bytes,
+                            bytes.saturating_sub(small_bytes),
                         );
                     }
                     return Ok(Region {

@@ -90,7 +90,8 @@ impl<F: LabForm> Engine<F::Source> for NearfieldEngine<F> {
     }
 
     fn lanes(&mut self, threads: usize, batch: usize) -> Vec<NearfieldLane<'_, F>> {
-        self.batches.resize_with(threads, Batch::new);
+        self.batches
+            .resize_with(threads, || Batch::with_capacity(batch));
         let batches = self.batches.iter_mut();
         batches
             .map(|lent| NearfieldLane {
