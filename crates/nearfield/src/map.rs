@@ -473,6 +473,28 @@ impl<F: MapForm> Map<F> {
         }
     }
 
+    /// Finds the value of a key and gives it to `read`, by a thread that is pinned already: the
+    /// cheapest look-up of a single key.
+    ///
+    /// ```
+    /// let map = nearfield::WordMap::new()?;
+    /// map.insert(1, 10)?;
+    /// let pinned = map.pin();
+    /// assert_eq!(map.read_pinned(&pinned, 1, |value| value), Some(10));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    #[inline]
+    pub fn read_pinned<R>(
+        &self,
+        pinned: &Pinned,
+        key: F::Key<'_>,
+        read: impl FnOnce(F::Value<'_>) -> R,
+    ) -> Option<R> {
+        match &self.placement {
+            Placement::Local(radix) => radix.read_pinned(pinned, key, read),
+        }
+    }
+
     /// The techniques that batches are executed with.
     pub fn engine_options(&self) -> EngineOptions {
         match &self.placement {

@@ -1,5 +1,6 @@
 //! One pin for many single operations.
 
+use crate::counters::Off;
 use crate::radix::{Radix, RadixForm};
 use crossbeam_epoch::Guard;
 
@@ -12,7 +13,7 @@ use crossbeam_epoch::Guard;
 #[derive(Debug)]
 #[must_use = "dropped at once, it has no effect"]
 pub struct Pinned {
-    _guard: Guard,
+    guard: Guard,
 }
 
 impl<F: RadixForm> Radix<F> {
@@ -32,7 +33,30 @@ impl<F: RadixForm> Radix<F> {
     /// ```
     pub fn pin(&self) -> Pinned {
         Pinned {
-            _guard: crossbeam_epoch::pin(),
+            guard: crossbeam_epoch::pin(),
         }
+    }
+
+    /// As [`read`](Radix::read), by a thread that is pinned already: the cheapest look-up of a
+    /// single key.
+    ///
+    /// ```
+    /// use nearfield_core::{OrderedIndex, Words};
+    /// use nearfield_radix::Radix;
+    ///
+    /// let index = Radix::<Words>::new()?;
+    /// index.insert(1, 10)?;
+    /// let pinned = index.pin();
+    /// assert_eq!(index.read_pinned(&pinned, 1, |value| value), Some(10));
+    /// # Ok::<(), nearfield_core::Error>(())
+    /// ```
+    #[inline]
+    pub fn read_pinned<R>(
+        &self,
+        pinned: &Pinned,
+        key: F::Key<'_>,
+        read: impl FnOnce(F::Value<'_>) -> R,
+    ) -> Option<R> {
+        self.tree.find(key, &pinned.guard, &mut Off, read)
     }
 }

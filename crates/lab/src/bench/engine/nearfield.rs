@@ -6,7 +6,7 @@ use crate::bench::latency::Durations;
 use crate::bench::task::{Task, Verb};
 use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Words};
 use nearfield_peers::Text;
-use nearfield_radix::{Counters, EngineOptions, Radix, RadixForm};
+use nearfield_radix::{Counters, EngineOptions, Pinned, Radix, RadixForm};
 use std::hint::black_box;
 use std::ops::{Bound, ControlFlow};
 use std::time::Instant;
@@ -180,12 +180,12 @@ impl<F: LabForm> NearfieldLane<'_, F> {
     ) -> Result<u64, Error> {
         let mut wrong = 0;
         for stride in tasks.chunks(STRIDE) {
-            let _pinned = self.index.pin();
+            let pinned = self.index.pin();
             let start = Instant::now();
-            wrong += u64::from(!self.perform(&stride[0], version)?);
+            wrong += u64::from(!self.perform(&pinned, &stride[0], version)?);
             durations.record(start.elapsed());
             for task in &stride[1..] {
-                wrong += u64::from(!self.perform(task, version)?);
+                wrong += u64::from(!self.perform(&pinned, task, version)?);
             }
         }
         Ok(wrong)
@@ -193,19 +193,24 @@ impl<F: LabForm> NearfieldLane<'_, F> {
 
     /// Carries out one task by itself; answers whether the map did.
     #[inline]
-    fn perform(&self, task: &Task<F::Key<'static>>, version: u16) -> Result<bool, Error> {
+    fn perform(
+        &self,
+        pinned: &Pinned,
+        task: &Task<F::Key<'static>>,
+        version: u16,
+    ) -> Result<bool, Error> {
         match task.verb {
-            Verb::Get => Ok(self.get(task)),
+            Verb::Get => Ok(self.get(pinned, task)),
             Verb::Insert => self.insert(task, version).map(|_| true),
             Verb::Update => self.insert(task, version),
-            Verb::ReadModifyWrite => Ok(self.get(task) && self.insert(task, version)?),
+            Verb::ReadModifyWrite => Ok(self.get(pinned, task) && self.insert(task, version)?),
             Verb::Scan(limit) => Ok(self.scan(task, limit as usize)),
         }
     }
 
     #[inline]
-    fn get(&self, task: &Task<F::Key<'static>>) -> bool {
-        task.is_answered_by(self.index.read(task.key, F::read))
+    fn get(&self, pinned: &Pinned, task: &Task<F::Key<'static>>) -> bool {
+        task.is_answered_by(self.index.read_pinned(pinned, task.key, F::read))
     }
 
     /// Sets a value; answers whether there was one for the key before.
