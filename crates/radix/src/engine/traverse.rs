@@ -10,7 +10,7 @@
 use super::combine::Visit;
 use crate::counters::Probe;
 use crate::leaf::LeafForm;
-use crate::node::{Inner, Kind, Ref, Sorted, Symbol};
+use crate::node::{Inner, KINDS, Kind, Ref, Sorted, Symbol};
 use crate::prefetch::{prefetch, prefetch_once};
 use crate::tree::Tree;
 use std::collections::VecDeque;
@@ -271,6 +271,9 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
     /// left that has not.
     #[inline]
     fn pass(&self, group: &mut Group, probe: &mut impl Probe) -> bool {
+        if F::MIXES_KINDS {
+            return self.pass_by_kind(group, probe);
+        }
         let mut inner_left = false;
         for walk in &mut group.walks[..group.count] {
             if walk.node.is_inner() {
@@ -280,6 +283,38 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
                 *walk = next;
             }
         }
+        inner_left
+    }
+
+    /// As `pass`, kind by kind: a loop for each has no branches that cannot be predicted.
+    #[inline]
+    fn pass_by_kind(&self, group: &mut Group, probe: &mut impl Probe) -> bool {
+        let mut places = [[0u8; GROUP]; KINDS];
+        let mut counts = [0usize; KINDS];
+        for (i, walk) in group.walks[..group.count].iter().enumerate() {
+            let tag = walk.node.tag();
+            places[tag][counts[tag] % GROUP] = i as u8;
+            counts[tag] += 1;
+        }
+        let memory = &self.tree.memory;
+        let mut inner_left = false;
+        // A macro, as each loop has a step of its own.
+        macro_rules! pass {
+            ($kind:ident, $walk:ident => $step:expr) => {
+                for &i in &places[Kind::$kind as usize][..counts[Kind::$kind as usize]] {
+                    let $walk = group.walks[i as usize % GROUP];
+                    let next = $step;
+                    self.ask_for(next);
+                    inner_left |= next.node.is_inner();
+                    group.walks[i as usize % GROUP] = next;
+                }
+            };
+        }
+        pass!(Node4, walk => self.step_small(memory.node4(walk.node), walk, probe));
+        pass!(Node16, walk => self.step_small(memory.node16(walk.node), walk, probe));
+        pass!(Node48, walk => self.step_small(memory.node48(walk.node), walk, probe));
+        pass!(Node256, walk => self.step(walk, probe));
+        pass!(Skipping256, walk => self.step_other(walk, probe));
         inner_left
     }
 
@@ -295,6 +330,10 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
         };
         let mut walk = self.step(root, probe);
         if walk.node.is_256() {
+            walk = self.step(walk, probe);
+        }
+        if walk.parent == self.tree.root && walk.skipped() && walk.node.is_next_256() {
+            // That told the depth only.
             walk = self.step(walk, probe);
         }
         self.ask_for(walk);
@@ -391,22 +430,31 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
             true => prefetch_once(address),
             false => prefetch(address),
         };
-        if node.is_next_256() {
+        if F::MIXES_KINDS {
+            // By arithmetic, as the kind cannot be predicted. The second line is mostly the first
+            // again, which costs next to nothing.
+            let symbol = self.symbol(walk.visit, walk.depth()).unwrap_or_default();
+            let first = usize::from(node.is_next_256()) * (64 + 4 * usize::from(symbol));
+            let second = first + usize::from(node.tag() == Kind::Node16 as usize) * 64;
+            ask(line.wrapping_add(first));
+            ask(line.wrapping_add(second));
+        } else if node.is_next_256() {
             let symbol = self.symbol(walk.visit, walk.depth()).unwrap_or_default();
             return ask(line.wrapping_add(64 + 4 * usize::from(symbol)));
-        }
-        ask(line);
-        let second = if node.is_leaf() {
-            F::LEAF_SECOND_LINE
-        } else if node.kind() == Kind::Node16 {
-            64
-        } else if node.kind() == Kind::Dense {
-            64 + 8 * F::last_byte(self.keys[walk.visit as usize])
         } else {
-            0
-        };
-        if second > 0 {
-            ask(line.wrapping_add(second));
+            ask(line);
+            let second = if node.is_leaf() {
+                F::LEAF_SECOND_LINE
+            } else if node.kind() == Kind::Node16 {
+                64
+            } else if node.kind() == Kind::Dense {
+                64 + 8 * F::last_byte(self.keys[walk.visit as usize])
+            } else {
+                0
+            };
+            if second > 0 {
+                ask(line.wrapping_add(second));
+            }
         }
         // A write will lock the parent, whose header is not in the line that led here if the
         // parent is a node256. Which visits write cannot be predicted: for those that only read,

@@ -60,6 +60,9 @@ pub trait LeafForm: Form {
     /// The distance from a leaf's first line of a second one that a look-up reads; 0 for none.
     const LEAF_SECOND_LINE: usize;
 
+    /// True if the nodes at one level are often of several kinds.
+    const MIXES_KINDS: bool;
+
     /// The symbol of a key at a depth, [`END`](crate::node::END) if it ends there. `None` if it
     /// ends before.
     fn symbol(key: Self::Key<'_>, depth: usize) -> Option<Symbol>;

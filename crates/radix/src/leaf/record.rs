@@ -188,6 +188,7 @@ impl LeafForm for Bytes {
     const LEAF_UNIT_BYTES: usize = GRANULE_BYTES;
     const LEAF_UNITS_MAX: usize = GRANULES_MAX;
     const LEAF_SECOND_LINE: usize = 0;
+    const MIXES_KINDS: bool = true;
 
     #[inline]
     fn symbol(key: &[u8], depth: usize) -> Option<Symbol> {

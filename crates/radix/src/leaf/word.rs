@@ -36,6 +36,7 @@ impl LeafForm for Words {
     const LEAF_UNIT_BYTES: usize = size_of::<Block>();
     const LEAF_UNITS_MAX: usize = 1;
     const LEAF_SECOND_LINE: usize = 64;
+    const MIXES_KINDS: bool = false;
 
     #[inline]
     fn symbol(key: u64, depth: usize) -> Option<Symbol> {

@@ -19,7 +19,7 @@ const SMALL_BYTES: usize = 2 << 20;
 
 /// The same for small nodes, which are few in large trees: half a huge page for each kind would
 /// show.
-const SMALL_NODE_BYTES: usize = 8 << 20;
+const SMALL_NODE_BYTES: usize = 2 << 20;
 
 /// All memory of a tree.
 #[derive(Debug)]
