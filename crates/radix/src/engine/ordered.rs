@@ -255,12 +255,12 @@ impl<F: LeafForm, P: Probe> Arrivals for Warm<'_, '_, F, P> {
         self.probe
     }
     fn single(&mut self, walk: &Walk) {
-        if !walk.parent.is_256() {
+        if !walk.parent().is_256() {
             return;
         }
-        let header = self.tree.memory.line(walk.parent);
+        let header = self.tree.memory.line(walk.parent());
         prefetch(header);
-        let key = self.keys[walk.visit as usize];
+        let key = self.keys[walk.visit() as usize];
         let symbol = F::symbol(key, walk.depth().saturating_sub(1)).unwrap_or_default();
         let slot = header.wrapping_add(64 + 4 * usize::from(symbol));
         for line in 1..=SLOT_LINES {

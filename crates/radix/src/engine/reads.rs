@@ -28,13 +28,13 @@ impl<F: LeafForm, P: Probe> Arrivals for Reads<'_, '_, '_, F, P> {
 
     #[inline]
     fn single(&mut self, walk: &Walk) {
-        let key = self.keys[walk.visit as usize];
-        let position = walk.visit as usize;
-        let found = if walk.node.is_null() {
+        let key = self.keys[walk.visit() as usize];
+        let position = walk.visit() as usize;
+        let found = if walk.node().is_null() {
             None
         } else {
             self.probe.leaf();
-            match F::lookup(&self.tree.memory, walk.node, key, self.guard) {
+            match F::lookup(&self.tree.memory, walk.node(), key, self.guard) {
                 Lookup::Found(value) => Some(value),
                 Lookup::Absent => None,
                 Lookup::Dead => return self.walk_alone(position),

@@ -24,43 +24,62 @@ const GROUPS: usize = 4;
 /// Visits that are let in together to share their paths.
 const SHARING: usize = 32;
 
-/// The walk of one visit.
+/// The walk of one visit: what it has come to, the number of the visit, the inner node that led
+/// there, and that node's depth plus one, whose highest bit tells whether the path has skipped
+/// bytes.
+// Two words, which are handed on in registers. Fields that are written one by one and read
+// together right after cost more than a step.
 #[derive(Clone, Copy, Debug)]
 pub struct Walk {
-    /// What the walk has come to.
-    pub node: Ref,
-    /// The number of the visit.
-    pub visit: u32,
-    /// The inner node that led there.
-    pub parent: Ref,
-    /// The depth of `parent` plus one; the highest bit tells whether the path has skipped bytes.
-    depth: u32,
+    node_and_visit: u64,
+    parent_and_depth: u64,
 }
 
 const SKIPPED: u32 = 1 << 31;
 
 impl Walk {
+    #[inline]
+    fn new(node: Ref, visit: u32, parent: Ref, depth: u32) -> Walk {
+        Walk {
+            node_and_visit: u64::from(node.bits()) << 32 | u64::from(visit),
+            parent_and_depth: u64::from(parent.bits()) << 32 | u64::from(depth),
+        }
+    }
+
+    /// What the walk has come to.
+    #[inline]
+    pub fn node(&self) -> Ref {
+        Ref::from_bits((self.node_and_visit >> 32) as u32)
+    }
+
+    /// The number of the visit.
+    #[inline]
+    pub fn visit(&self) -> u32 {
+        self.node_and_visit as u32
+    }
+
+    /// The inner node that led there.
+    #[inline]
+    pub fn parent(&self) -> Ref {
+        Ref::from_bits((self.parent_and_depth >> 32) as u32)
+    }
+
     /// The depth of the parent plus one, which is the depth of `node` unless bytes are skipped.
     #[inline]
     pub fn depth(&self) -> usize {
-        (self.depth & !SKIPPED) as usize
+        (self.parent_and_depth as u32 & !SKIPPED) as usize
     }
 
     /// The end of the walk of a key that ends in bytes that the path skips.
     #[cold]
     fn outside(self) -> Walk {
-        Walk {
-            node: Ref::NULL,
-            parent: Ref::NULL,
-            depth: SKIPPED,
-            ..self
-        }
+        Walk::new(Ref::NULL, self.visit(), Ref::NULL, SKIPPED)
     }
 
     /// True if the path has skipped bytes.
     #[inline]
     pub fn skipped(&self) -> bool {
-        self.depth & SKIPPED != 0
+        self.parent_and_depth as u32 & SKIPPED != 0
     }
 }
 
@@ -85,7 +104,7 @@ pub trait Arrivals {
     type Probe: Probe;
     /// The counters in use.
     fn probe(&mut self) -> &mut Self::Probe;
-    /// A visit has come to a leaf, a dense node or nothing (`walk.node`), below `walk.parent`.
+    /// A visit has come to a leaf, a dense node or nothing (`walk.node()`), below `walk.parent()`.
     fn single(&mut self, walk: &Walk);
     /// A run of visits has come to the node `run.node`. Those end there for which `ends`, indexed
     /// by visit, names the node; the others of the run are on their way elsewhere.
@@ -112,12 +131,7 @@ struct Group {
 
 impl Default for Group {
     fn default() -> Self {
-        let walk = Walk {
-            node: Ref::NULL,
-            visit: 0,
-            parent: Ref::NULL,
-            depth: 0,
-        };
+        let walk = Walk::new(Ref::NULL, 0, Ref::NULL, 0);
         Group {
             count: 0,
             walks: [walk; GROUP],
@@ -276,10 +290,10 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
         }
         let mut inner_left = false;
         for walk in &mut group.walks[..group.count] {
-            if walk.node.is_inner() {
+            if walk.node().is_inner() {
                 let next = self.step(*walk, probe);
                 self.ask_for(next);
-                inner_left |= next.node.is_inner();
+                inner_left |= next.node().is_inner();
                 *walk = next;
             }
         }
@@ -292,7 +306,7 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
         let mut places = [[0u8; GROUP]; KINDS];
         let mut counts = [0usize; KINDS];
         for (i, walk) in group.walks[..group.count].iter().enumerate() {
-            let tag = walk.node.tag();
+            let tag = walk.node().tag();
             places[tag][counts[tag] % GROUP] = i as u8;
             counts[tag] += 1;
         }
@@ -305,14 +319,14 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
                     let $walk = group.walks[i as usize % GROUP];
                     let next = $step;
                     self.ask_for(next);
-                    inner_left |= next.node.is_inner();
+                    inner_left |= next.node().is_inner();
                     group.walks[i as usize % GROUP] = next;
                 }
             };
         }
-        pass!(Node4, walk => self.step_small(memory.node4(walk.node), walk, probe));
-        pass!(Node16, walk => self.step_small(memory.node16(walk.node), walk, probe));
-        pass!(Node48, walk => self.step_small(memory.node48(walk.node), walk, probe));
+        pass!(Node4, walk => self.step_small(memory.node4(walk.node()), walk, probe));
+        pass!(Node16, walk => self.step_small(memory.node16(walk.node()), walk, probe));
+        pass!(Node48, walk => self.step_small(memory.node48(walk.node()), walk, probe));
         pass!(Node256, walk => self.step(walk, probe));
         pass!(Skipping256, walk => self.step_other(walk, probe));
         inner_left
@@ -322,17 +336,12 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
     /// the root and a node256 below it or, if all keys share their first bytes, the only one.
     #[inline]
     fn begin(&self, visit: u32, probe: &mut impl Probe) -> Walk {
-        let root = Walk {
-            node: self.tree.root,
-            visit,
-            parent: Ref::NULL,
-            depth: 0,
-        };
+        let root = Walk::new(self.tree.root, visit, Ref::NULL, 0);
         let mut walk = self.step(root, probe);
-        if walk.node.is_256() {
+        if walk.node().is_256() {
             walk = self.step(walk, probe);
         }
-        if walk.parent == self.tree.root && walk.skipped() && walk.node.is_next_256() {
+        if walk.parent() == self.tree.root && walk.skipped() && walk.node().is_next_256() {
             // That told the depth only.
             walk = self.step(walk, probe);
         }
@@ -346,44 +355,34 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
     }
 
     /// Takes a walk a step further.
-    ///
-    /// Walks go from hand to hand by value: fields that are written one by one and read together
-    /// right after cost more than the step.
     // Called, it takes twice the time.
     #[inline(always)]
     fn step(&self, walk: Walk, probe: &mut impl Probe) -> Walk {
         // By conditional branches, as a jump by a table of kinds is often mispredicted.
-        if !walk.node.is_next_256() {
+        if !walk.node().is_next_256() {
             return self.step_other(walk, probe);
         }
         probe.partial_key_match(1);
-        let node = self.tree.memory.node256(walk.node);
-        let child = match self.symbol(walk.visit, walk.depth()) {
+        let node = self.tree.memory.node256(walk.node());
+        let child = match self.symbol(walk.visit(), walk.depth()) {
             Some(symbol) if symbol < 256 => node.find(symbol as u8),
             Some(_) => node.header().end(),
             None => return walk.outside(),
         };
-        Walk {
-            node: child,
-            parent: walk.node,
-            depth: walk.depth + 1,
-            ..walk
-        }
+        let depth = walk.parent_and_depth as u32 + 1;
+        Walk::new(child, walk.visit(), walk.node(), depth)
     }
 
     /// As `step`, from anything but a node256 whose depth is known.
     #[inline(never)]
     fn step_other(&self, walk: Walk, probe: &mut impl Probe) -> Walk {
-        let node = walk.node;
+        let node = walk.node();
         let memory = &self.tree.memory;
         if node.is_256() {
             // Its slot is in another line than its header.
             let depth = memory.node256(node).header().depth();
-            Walk {
-                node: Ref::new(Kind::Node256, node.index_of_256()),
-                depth: depth as u32 | SKIPPED,
-                ..walk
-            }
+            let node = Ref::new(Kind::Node256, node.index_of_256());
+            Walk::new(node, walk.visit(), walk.parent(), depth as u32 | SKIPPED)
         } else if node.kind() == Kind::Node4 {
             self.step_small(memory.node4(node), walk, probe)
         } else if node.kind() == Kind::Node16 {
@@ -403,7 +402,7 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
             true => SKIPPED,
             false => 0,
         };
-        let Some(symbol) = self.symbol(walk.visit, depth) else {
+        let Some(symbol) = self.symbol(walk.visit(), depth) else {
             return walk.outside();
         };
         let child = loop {
@@ -413,18 +412,14 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
                 break child;
             }
         };
-        Walk {
-            node: child,
-            parent: walk.node,
-            depth: (depth as u32 + 1) | skipped,
-            ..walk
-        }
+        let depth = (depth as u32 + 1) | skipped;
+        Walk::new(child, walk.visit(), walk.node(), depth)
     }
 
     /// Asks for what the next step of a walk reads.
     #[inline(always)]
     fn ask_for(&self, walk: Walk) {
-        let node = walk.node;
+        let node = walk.node();
         let line = self.tree.memory.line(node);
         let ask = |address: *const u8| match self.manner.keep_hot_close {
             true => prefetch_once(address),
@@ -433,13 +428,13 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
         if F::MIXES_KINDS {
             // By arithmetic, as the kind cannot be predicted. The second line is mostly the first
             // again, which costs next to nothing.
-            let symbol = self.symbol(walk.visit, walk.depth()).unwrap_or_default();
+            let symbol = self.symbol(walk.visit(), walk.depth()).unwrap_or_default();
             let first = usize::from(node.is_next_256()) * (64 + 4 * usize::from(symbol));
             let second = first + usize::from(node.tag() == Kind::Node16 as usize) * 64;
             ask(line.wrapping_add(first));
             ask(line.wrapping_add(second));
         } else if node.is_next_256() {
-            let symbol = self.symbol(walk.visit, walk.depth()).unwrap_or_default();
+            let symbol = self.symbol(walk.visit(), walk.depth()).unwrap_or_default();
             return ask(line.wrapping_add(64 + 4 * usize::from(symbol)));
         } else {
             ask(line);
@@ -448,7 +443,7 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
             } else if node.kind() == Kind::Node16 {
                 64
             } else if node.kind() == Kind::Dense {
-                64 + 8 * F::last_byte(self.keys[walk.visit as usize])
+                64 + 8 * F::last_byte(self.keys[walk.visit() as usize])
             } else {
                 0
             };
@@ -459,10 +454,10 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
         // A write will lock the parent, whose header is not in the line that led here if the
         // parent is a node256. Which visits write cannot be predicted: for those that only read,
         // this asks for the first line again.
-        if let Some(visit) = self.visits.get(walk.visit as usize)
+        if let Some(visit) = self.visits.get(walk.visit() as usize)
             && !node.is_inner()
         {
-            let nodes = [node, walk.parent];
+            let nodes = [node, walk.parent()];
             ask(self.tree.memory.line(nodes[usize::from(visit.writes)]));
         }
     }
@@ -497,14 +492,10 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
             };
             first = behind;
             let Some(symbol) = symbol else {
-                traversal
-                    .singles
-                    .extend((group.first..behind).map(|visit| Walk {
-                        node: Ref::NULL,
-                        visit,
-                        parent: Ref::NULL,
-                        depth: SKIPPED,
-                    }));
+                traversal.singles.extend(
+                    (group.first..behind)
+                        .map(|visit| Walk::new(Ref::NULL, visit, Ref::NULL, SKIPPED)),
+                );
                 continue;
             };
             probe.partial_key_match(1);
@@ -549,12 +540,7 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
         } else {
             let depth = next.depth | if group.skipped { SKIPPED } else { 0 };
             for visit in group.first..group.first + group.count {
-                let walk = Walk {
-                    node: child,
-                    visit,
-                    parent: group.node,
-                    depth,
-                };
+                let walk = Walk::new(child, visit, group.node, depth);
                 self.push(traversal, walk);
             }
         }
@@ -569,12 +555,7 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
                 traversal.ends[visit as usize] = Ref::NULL;
                 let symbol = self.symbol(visit, depth).unwrap_or_default();
                 let child = self.tree.child(node, symbol);
-                let walk = Walk {
-                    node: child,
-                    visit,
-                    parent: run.node,
-                    depth: below,
-                };
+                let walk = Walk::new(child, visit, run.node, below);
                 self.push(traversal, walk);
             }
         }

@@ -37,7 +37,7 @@ impl<F: LeafForm, P: Probe> Arrivals for Trigger<'_, '_, '_, F, P> {
 
     #[inline]
     fn single(&mut self, walk: &Walk) {
-        let visit = self.plan.visits[walk.visit as usize];
+        let visit = self.plan.visits[walk.visit() as usize];
         if visit.writes {
             self.write_single(walk, visit);
         } else {
@@ -63,26 +63,26 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
     /// Answers a visit that only reads.
     #[inline]
     fn read_single(&mut self, walk: &Walk, visit: Visit) {
-        let key = self.keys[walk.visit as usize];
+        let key = self.keys[walk.visit() as usize];
         let memory = &self.tree.memory;
-        let found = if walk.node.is_null() {
+        let found = if walk.node().is_null() {
             Lookup::Absent
         } else {
             self.probe.leaf();
             match self.plan.in_order {
-                true => F::lookup_again(memory, walk.node, key, self.guard),
-                false => F::lookup(memory, walk.node, key, self.guard),
+                true => F::lookup_again(memory, walk.node(), key, self.guard),
+                false => F::lookup(memory, walk.node(), key, self.guard),
             }
         };
         let found = match found {
             Lookup::Found(value) => {
-                self.offer(walk.visit, walk.node, walk.parent);
+                self.offer(walk.visit(), walk.node(), walk.parent());
                 Some(value)
             }
             Lookup::Absent if !self.plan.in_order || self.is_current(walk, key) => None,
-            _ => return self.visit_from_root(walk.visit),
+            _ => return self.visit_from_root(walk.visit()),
         };
-        self.answer(walk.visit as usize, visit, found);
+        self.answer(walk.visit() as usize, visit, found);
     }
 
     /// True if a walk would certainly come to the same end now, after the writes of earlier
@@ -90,11 +90,11 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
     #[cold]
     fn is_current(&self, walk: &Walk, key: F::Key<'_>) -> bool {
         let symbol = F::symbol(key, walk.depth().saturating_sub(1));
-        let Some(symbol) = symbol.filter(|_| !walk.parent.is_null() && !walk.skipped()) else {
+        let Some(symbol) = symbol.filter(|_| !walk.parent().is_null() && !walk.skipped()) else {
             return false;
         };
-        let parent = self.tree.memory.inner(walk.parent);
-        !parent.header().lock.is_obsolete() && self.tree.child(parent, symbol) == walk.node
+        let parent = self.tree.memory.inner(walk.parent());
+        !parent.header().lock.is_obsolete() && self.tree.child(parent, symbol) == walk.node()
     }
 
     /// Answers a visit that only reads with the value of its key.
@@ -112,24 +112,24 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
 
     /// Executes a visit that may write, beginning at the place where its walk has ended.
     fn write_single(&mut self, walk: &Walk, visit: Visit) {
-        let key = self.keys[walk.visit as usize];
+        let key = self.keys[walk.visit() as usize];
         let depth = walk.depth().saturating_sub(1);
-        let Some(symbol) = F::symbol(key, depth).filter(|_| !walk.parent.is_null()) else {
-            return self.visit_from_root(walk.visit);
+        let Some(symbol) = F::symbol(key, depth).filter(|_| !walk.parent().is_null()) else {
+            return self.visit_from_root(walk.visit());
         };
         let place = Place {
-            node: walk.parent,
+            node: walk.parent(),
             depth,
             symbol,
-            child: walk.node,
+            child: walk.node(),
             parent: None,
             skipped: walk.skipped(),
         };
-        self.execute(walk.visit, visit, Some(&place));
+        self.execute(walk.visit(), visit, Some(&place));
         if self.shortcuts.is_some() {
-            let parent = self.tree.memory.inner(walk.parent);
+            let parent = self.tree.memory.inner(walk.parent());
             let leaf = self.tree.child(parent, symbol);
-            self.offer_if_found(walk.visit, leaf, walk.parent);
+            self.offer_if_found(walk.visit(), leaf, walk.parent());
         }
     }
 
