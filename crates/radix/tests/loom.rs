@@ -273,6 +273,77 @@ fn canary_a_reader_that_does_not_validate_is_caught() {
     });
 }
 
+// What another lock guards from other writers: a block below a node.
+
+/// Sets both fields of a block as a writer does that holds the lock of the node above.
+fn set_below(above: &VersionLock, block: &Node) {
+    let held = Held::lock(above).expect("nobody unlinks the node above").0;
+    let (left, right) = block.load();
+    assert_eq!(left, right, "another writer is at work");
+    block.lock.lock_alone();
+    block.set(left + 1);
+    block.lock.unlock_changed();
+    held.unlock_unchanged();
+}
+
+#[test]
+fn readers_of_a_block_never_validate_a_torn_pair() {
+    check(|| {
+        let above = Arc::new(VersionLock::new());
+        let block = Arc::new(Node::new(0));
+        let writer = {
+            let (above, block) = (Arc::clone(&above), Arc::clone(&block));
+            thread::spawn(move || set_below(&above, &block))
+        };
+        if let Some((left, right)) = block.try_read() {
+            assert_eq!(left, right, "a torn pair was validated");
+        }
+        set_below(&above, &block);
+        writer.join().expect("writer");
+        assert_eq!(block.read(), 2, "a write was lost");
+    });
+}
+
+#[test]
+fn who_validates_a_live_version_has_read_before_the_block_was_replaced() {
+    check(|| {
+        let block = Arc::new(Node::new(0));
+        let replaced = Arc::new(AtomicUsize::new(0));
+        let writer = {
+            let (block, replaced) = (Arc::clone(&block), Arc::clone(&replaced));
+            thread::spawn(move || {
+                block.lock.retire_alone();
+                replaced.store(1, Ordering::Release);
+            })
+        };
+        let late = replaced.load(Ordering::Acquire) == 1;
+        let version = block.lock.read();
+        let (left, right) = block.load();
+        if block.lock.validate(version) {
+            assert_eq!(left, right, "a torn pair was validated");
+            assert!(
+                !late || version.is_obsolete(),
+                "a replaced block seems live"
+            );
+        }
+        writer.join().expect("writer");
+    });
+}
+
+#[test]
+#[should_panic(expected = "a torn pair was validated")]
+fn canary_a_block_that_is_changed_without_a_word_to_readers_is_caught() {
+    check(|| {
+        let block = Arc::new(Node::new(0));
+        let writer = {
+            let block = Arc::clone(&block);
+            thread::spawn(move || block.set(1))
+        };
+        block.read();
+        writer.join().expect("writer");
+    });
+}
+
 // The tree: a parent with one slot, and places for two children.
 
 struct Tree {
