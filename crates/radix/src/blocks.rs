@@ -110,7 +110,7 @@ impl Tree<Words> {
                 drop(held);
                 return Ok(Attempt::Done);
             }
-            Ok(Step::Done(InNode::Removed)) => {
+            Ok(Step::Done(InNode::Shrunk)) => {
                 let underfull = is_underfull(&self.memory, place.node);
                 drop(held);
                 if underfull {
@@ -238,21 +238,24 @@ impl Tree<Words> {
         let has_room = |range: &Range| {
             range.child.kind() == Kind::Leaf && !block(&self.memory, range.child).is_full()
         };
-        if let Some(left) = left.filter(has_room) {
+        let done = if let Some(left) = left.filter(has_room) {
             node.splice(left.start, gap.end, &[(left.start, left.child)]);
             block(&self.memory, left.child).insert(key, payload);
+            InNode::Shrunk
         } else if let Some(right) = right.filter(has_room) {
             node.splice(gap.start, right.end, &[(gap.start, right.child)]);
             block(&self.memory, right.child).insert(key, payload);
+            InNode::Shrunk
         } else {
             if room(node) == 0 && !gap.stored {
                 return Ok(Step::Full);
             }
             let leaf = new_block(&self.memory, &[(key, payload)])?;
             node.splice(gap.start, gap.end, &[(gap.start, leaf)]);
-        }
+            InNode::Changed
+        };
         guard.count_entries(1);
-        Ok(Step::Done(InNode::Changed))
+        Ok(Step::Done(done))
     }
 
     /// Divides a full block to which an entry is to be added.
@@ -353,7 +356,7 @@ impl Tree<Words> {
             let end = right.filter(is_gap).map_or(range.end, |gap| gap.end);
             node.splice(start, end, &[(start, Ref::NULL)]);
             self.retire_block(leaf, guard);
-            return InNode::Removed;
+            return InNode::Shrunk;
         }
         let joins = |range: &Range| {
             range.child.kind() == Kind::Leaf
@@ -377,7 +380,7 @@ impl Tree<Words> {
         node.splice(low.start, high.end, &[(low.start, joined)]);
         self.retire_block(low.child, guard);
         self.retire_block(high.child, guard);
-        InNode::Removed
+        InNode::Shrunk
     }
 
     /// Retires a block that has been unlinked.
@@ -546,7 +549,7 @@ impl Tree<Words> {
             Change::Remove if current.is_some() => {
                 dense.set_used(byte, false);
                 guard.count_entries(-1);
-                InNode::Removed
+                InNode::Shrunk
             }
             _ => InNode::Unchanged,
         }
@@ -567,7 +570,7 @@ impl Tree<Words> {
         match self.visit_word_in_dense(node, key, guard, decide) {
             InNode::Unchanged => held.unlock_unchanged(),
             InNode::Changed => drop(held),
-            InNode::Removed => {
+            InNode::Shrunk => {
                 let underfull = is_underfull(&self.memory, node);
                 drop(held);
                 if underfull {

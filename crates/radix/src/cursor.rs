@@ -364,7 +364,8 @@ impl<F: LeafForm> Tree<F> {
         let mut last = None;
         for &node in &scratch.items {
             let step = F::entries(&self.memory, node, from, direction, guard, |key, value| {
-                if !is_past(key) {
+                // Entries come in order: none lies before the bound after one that does not.
+                if last.is_none() && !is_past(key) {
                     return ControlFlow::Continue(());
                 }
                 last = Some(key);

@@ -98,8 +98,8 @@ impl<F: LeafForm> Tree<F> {
                 );
                 assert!(
                     !F::is_underfull(&self.memory, child),
-                    "underfull node of {} children",
-                    node.children()
+                    "underfull node at depth {below}: {:?}",
+                    ranges(node)
                 );
                 let mut entries = 0;
                 let mut last = None;
@@ -149,4 +149,11 @@ impl<F: LeafForm> Tree<F> {
         assert!(entries > 0, "empty leaf");
         entries
     }
+}
+
+/// The ranges or symbols of a node with what is there, for people.
+fn ranges(node: Inner<'_>) -> Vec<(u8, Kind)> {
+    let mut ranges = Vec::new();
+    node.for_each_range(|byte, child| ranges.push((byte, child.kind())));
+    ranges
 }

@@ -44,7 +44,7 @@ impl Tree<Bytes> {
             skipped: place.skipped,
         };
         match self.visit_record(spot, key, guard, decide) {
-            Ok(Some(InNode::Removed)) => {
+            Ok(Some(InNode::Shrunk)) => {
                 let underfull = node.is_underfull();
                 drop(held);
                 if underfull {
@@ -139,7 +139,7 @@ impl Tree<Bytes> {
                     node.remove(symbol);
                     guard.retire(leaf);
                     guard.count_entries(-1);
-                    InNode::Removed
+                    InNode::Shrunk
                 }
             },
         ))

@@ -89,7 +89,7 @@ pub enum InNode {
     Unchanged,
     Changed,
     /// As `Changed`, and the node may be underfull now.
-    Removed,
+    Shrunk,
     /// Nothing: the visit needs a walk of its own.
     Postponed,
 }

@@ -256,7 +256,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             match done {
                 InNode::Unchanged => {}
                 InNode::Changed => changed = true,
-                InNode::Removed => {
+                InNode::Shrunk => {
                     changed = true;
                     shrunk = Some(number);
                 }

@@ -1,0 +1,102 @@
+//! How blocks of words are divided, joined and removed.
+
+use nearfield_core::{OrderedIndex, Words};
+use nearfield_radix::Radix;
+use std::collections::BTreeMap;
+
+/// An index and what it should hold, checked after every step.
+#[derive(Default)]
+struct Both {
+    index: Option<Radix<Words>>,
+    model: BTreeMap<u64, u64>,
+}
+
+impl Both {
+    fn index(&mut self) -> &Radix<Words> {
+        self.index
+            .get_or_insert_with(|| Radix::new().expect("address space"))
+    }
+
+    fn insert(&mut self, key: u64) {
+        let before = self.model.insert(key, !key);
+        assert_eq!(self.index().insert(key, !key), Ok(before));
+        self.check();
+    }
+
+    fn remove(&mut self, key: u64) {
+        let before = self.model.remove(&key);
+        assert_eq!(self.index().remove(key), Ok(before));
+        self.check();
+    }
+
+    fn check(&mut self) {
+        let len = self.model.len();
+        let index = self.index();
+        index.check_invariants();
+        assert_eq!(index.len(), len);
+    }
+}
+
+/// A gap that a neighbouring block takes over is a range less: a node16 may have too few then.
+#[test]
+fn a_node_may_shrink_by_an_insert() {
+    let mut both = Both::default();
+    for low in [
+        0x8580_0000,
+        0x8582_0000,
+        0,
+        0xd000_0000,
+        0x8580_c000,
+        0x85a0_0000,
+        0x8580_8000,
+        0x8580_e000,
+        0xc000_0000,
+        0x8500_0000,
+        0x8580_f000,
+    ] {
+        both.insert(0x3f84_9673 << 32 | low);
+    }
+    both.remove(0x3f84_9673 << 32 | 0xd000_0000);
+    both.insert(0x3f84_9673 << 32 | 0xd000_0000);
+    both.insert(0x3f84_9673 << 32 | 0xa000_0000);
+}
+
+/// Blocks on both sides of every byte of a node, filled up and emptied again from either end.
+#[test]
+fn ranges_grow_and_shrink_at_every_byte() {
+    for byte in [0, 1, 127, 254, 255_u64] {
+        let key = |i: u64| 5 << 40 | byte << 32 | (i * 0x0101_0101) & 0xffff_ffff;
+        let mut both = Both::default();
+        both.insert(5 << 40);
+        both.insert(6 << 40);
+        (0..60).for_each(|i| both.insert(key(i)));
+        (0..256)
+            .step_by(17)
+            .for_each(|byte| both.insert(5 << 40 | byte << 32 | 7));
+        (0..30).for_each(|i| both.remove(key(i)));
+        (30..60).rev().for_each(|i| both.remove(key(i)));
+        (0..256)
+            .step_by(17)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .rev()
+            .for_each(|byte| both.remove(5 << 40 | byte << 32 | 7));
+        assert!(both.model.len() <= 2);
+    }
+}
+
+/// Keys that come in ascending order leave full blocks behind.
+#[test]
+fn ascending_keys_fill_their_blocks() {
+    let index = Radix::<Words>::new().expect("address space");
+    let keys = 70_000;
+    for i in 0..keys {
+        index.insert(i << 16, i).expect("insert");
+    }
+    for _ in 0..64 {
+        crossbeam_epoch::pin().flush();
+    }
+    let per_key = index.memory().leaf_bytes as f64 / keys as f64;
+    assert!(per_key < 128.0 / 6.0, "{per_key} bytes of blocks a key");
+    index.check_invariants();
+}
