@@ -173,7 +173,7 @@ impl<F: Form> Batch<F> {
     /// [`outcome`](Batch::outcome).
     #[inline]
     pub fn value(&self, position: usize) -> Option<F::Value<'_>> {
-        match self.outcomes.stored.get(position)? {
+        match self.outcomes.at(position)? {
             StoredOutcome::Value(stored) | StoredOutcome::Updated(_, stored) => {
                 stored.map(|stored| F::load_value(&self.outcomes.arena, stored))
             }
@@ -187,7 +187,7 @@ impl<F: Form> Batch<F> {
         &self,
         position: usize,
     ) -> impl ExactSizeIterator<Item = (F::Key<'_>, F::Value<'_>)> {
-        let range = match self.outcomes.stored.get(position) {
+        let range = match self.outcomes.at(position) {
             Some(&StoredOutcome::Entries(start, count)) => {
                 start as usize..start as usize + count as usize
             }
@@ -322,7 +322,9 @@ impl<F: Form> Batch<F> {
 /// Outside a batch they are what one of several threads has written; see [`Batch::begin_apart`].
 #[derive(Clone, Debug)]
 pub struct Outcomes<F: Form> {
+    /// Those past `live` are left over, to be overwritten.
     stored: Vec<StoredOutcome<F>>,
+    live: usize,
     entries: Vec<(F::StoredKey, F::StoredValue)>,
     arena: F::Arena,
 }
@@ -331,6 +333,7 @@ impl<F: Form> Default for Outcomes<F> {
     fn default() -> Self {
         Outcomes {
             stored: Vec::new(),
+            live: 0,
             entries: Vec::new(),
             arena: F::Arena::default(),
         }
@@ -340,7 +343,7 @@ impl<F: Form> Default for Outcomes<F> {
 impl<F: Form> Outcomes<F> {
     /// Removes all outcomes and keeps the memory.
     fn clear(&mut self) {
-        self.stored.clear();
+        self.live = 0;
         self.entries.clear();
         F::clear(&mut self.arena);
     }
@@ -348,8 +351,17 @@ impl<F: Form> Outcomes<F> {
     /// Makes all outcomes pending.
     fn reset(&mut self, operations: usize) {
         self.clear();
+        self.stored.truncate(operations);
+        self.stored.fill_with(|| StoredOutcome::Pending);
         self.stored
             .resize_with(operations, || StoredOutcome::Pending);
+        self.live = operations;
+    }
+
+    /// What is stored for a position, `None` if nothing has been begun there.
+    #[inline]
+    fn at(&self, position: usize) -> Option<&StoredOutcome<F>> {
+        self.stored[..self.live].get(position)
     }
 
     fn output(&mut self) -> Output<'_, F> {
@@ -374,7 +386,7 @@ impl<F: Form> Outcomes<F> {
     /// The outcome at a position, `None` if nothing has been begun there.
     fn read(&self, position: usize) -> Option<Outcome<'_, F>> {
         let value = |stored: &F::StoredValue| self.load_value(*stored);
-        Some(match self.stored.get(position)? {
+        Some(match self.at(position)? {
             StoredOutcome::Pending => Outcome::Pending,
             StoredOutcome::Value(stored) => Outcome::Value(stored.as_ref().map(value)),
             StoredOutcome::Updated(applied, before) => Outcome::Updated {

@@ -405,7 +405,7 @@ impl<F: MapForm> Map<F> {
     /// ```
     /// let map = nearfield::WordMap::new()?;
     /// map.insert(1, 10)?;
-    /// assert_eq!(map.memory().leaf_bytes, 16);
+    /// assert_eq!(map.memory().leaf_bytes, 128);
     /// assert!(map.memory().total_bytes() <= map.memory().taken_bytes);
     /// # Ok::<(), nearfield::Error>(())
     /// ```

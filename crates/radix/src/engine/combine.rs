@@ -56,6 +56,8 @@ impl Plan {
         self.visits.clear();
         self.sorted = false;
         self.in_order = false;
+        self.order.reserve(positions.len());
+        self.visits.reserve(positions.len());
         for position in positions {
             let operation = &input.operations()[position];
             if operation.point_key().is_some() {

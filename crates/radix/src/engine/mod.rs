@@ -107,17 +107,30 @@ struct Kinds {
 
 impl Kinds {
     fn of<F: LeafForm>(input: &Input<'_, F>) -> Self {
-        let mut kinds = Kinds {
-            gets_only: true,
-            ..Kinds::default()
-        };
+        // One look at each operation: a bit for each kind that has been seen.
+        const GET: u8 = 1;
+        const WRITE: u8 = 2;
+        const ORDERED: u8 = 4;
+        const REFUSED: u8 = 8;
+        let mut seen = 0;
         for operation in input.operations() {
-            kinds.writes |= operation.is_write();
-            kinds.ordered |= operation.is_ordered();
-            kinds.points |= operation.point_key().is_some();
-            kinds.gets_only &= matches!(operation, Operation::Get { .. });
+            seen |= match operation {
+                Operation::Get { .. } => GET,
+                Operation::Insert { .. } | Operation::Update { .. } | Operation::Remove { .. } => {
+                    WRITE
+                }
+                Operation::Predecessor { .. }
+                | Operation::Successor { .. }
+                | Operation::Scan { .. } => ORDERED,
+                Operation::Refused => REFUSED,
+            };
         }
-        kinds
+        Kinds {
+            points: seen & (GET | WRITE) != 0,
+            writes: seen & WRITE != 0,
+            ordered: seen & ORDERED != 0,
+            gets_only: seen == GET,
+        }
     }
 
     /// True if the operations are to be executed one after the other.
@@ -164,10 +177,12 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
 
     /// Answers a batch of nothing but gets.
     fn read_all(&mut self, workspace: &mut Workspace) {
-        let operations = self.input.operations().iter();
-        let keys: Vec<F::Key<'_>> = operations
-            .filter_map(|operation| Some(self.input.key(operation.point_key()?)))
-            .collect();
+        let operations = self.input.operations();
+        let mut keys: Vec<F::Key<'_>> = Vec::with_capacity(operations.len());
+        keys.extend(operations.iter().map(|operation| match *operation {
+            Operation::Get { key } => self.input.key(key),
+            _ => unreachable!("a batch of nothing but gets"),
+        }));
         let mut reads = Reads {
             tree: self.tree,
             keys: &keys,
