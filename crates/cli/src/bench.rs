@@ -3,8 +3,8 @@
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
 use nearfield_lab::bench::{
-    Completion, Conductor, Contestant, Interrupt, Plan, Request, default_suite, parse_quantity,
-    serve as serve_contestant,
+    Completion, Conductor, Contestant, Interrupt, Plan, Request, Techniques, default_suite,
+    parse_quantity, serve as serve_contestant,
 };
 use nearfield_lab::error::LabError;
 use nearfield_lab::report::{Session, SessionError};
@@ -60,9 +60,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = batch)]
     batch: Vec<u64>,
 
-    /// Who takes part: nearfield, nearfield-operation-centric, btreemap, congee, blart, ferntree, indexset, masstree, scc,
-    /// crossbeam-skiplist, papaya, dashmap [default: nearfield,congee,blart,btreemap,masstree,
-    /// dashmap]
+    /// Who takes part: nearfield, btreemap, congee, blart, ferntree, indexset, masstree, scc,
+    /// crossbeam-skiplist, papaya, dashmap, and for the engine's techniques one by one
+    /// nearfield-operation-centric, -interleaved, -combined, -shared, -triggered, -data-centric
+    /// [default: nearfield,congee,blart,btreemap,masstree,dashmap]
     #[arg(long, value_name = "PEER,…", value_delimiter = ',')]
     peers: Vec<Contestant>,
 
@@ -124,7 +125,7 @@ impl Arguments {
         let default = Request::default();
         let mut contestants = default.contestants;
         if self.counters {
-            contestants.insert(1, Contestant::OperationCentric);
+            contestants.insert(1, Contestant::Chosen(Techniques::OperationCentric));
         }
         Plan::new(&Request {
             keys: or_default(&self.keys, default.keys),

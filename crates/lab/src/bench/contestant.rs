@@ -2,6 +2,7 @@
 
 use crate::error::{LabError, shortened};
 use nearfield_peers::PeerKind;
+use nearfield_radix::{Combine, EngineOptions};
 use std::fmt;
 use std::str::FromStr;
 
@@ -10,14 +11,86 @@ use std::str::FromStr;
 pub enum Contestant {
     /// Nearfield's radix tree, in batches or one operation at a time.
     Nearfield,
-    /// The same tree with one operation after the other inside a batch, each from the root.
-    OperationCentric,
+    /// The same tree with techniques of the engine chosen beforehand.
+    Chosen(Techniques),
     /// Somebody else's map, one operation at a time.
     Peer(PeerKind),
 }
 
+/// Techniques of the engine, each with those before it but for the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Techniques {
+    /// None: one operation after the other inside a batch, each from the root. The baseline.
+    OperationCentric,
+    /// Walks are interleaved, in the batch's order.
+    Interleaved,
+    /// Operations are sorted, and those of one key combined.
+    Combined,
+    /// Sorted operations walk shared paths together.
+    Shared,
+    /// Operations of one node are triggered under one lock.
+    Triggered,
+    /// Everything that the DCART paper describes, with 4 MiB of shortcuts.
+    DataCentric,
+}
+
+/// What the data-centric mode has for shortcuts.
+const SHORTCUT_BYTES: usize = 4 << 20;
+
+impl Techniques {
+    const ALL: [Techniques; 6] = [
+        Techniques::OperationCentric,
+        Techniques::Interleaved,
+        Techniques::Combined,
+        Techniques::Shared,
+        Techniques::Triggered,
+        Techniques::DataCentric,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Techniques::OperationCentric => "nearfield-operation-centric",
+            Techniques::Interleaved => "nearfield-interleaved",
+            Techniques::Combined => "nearfield-combined",
+            Techniques::Shared => "nearfield-shared",
+            Techniques::Triggered => "nearfield-triggered",
+            Techniques::DataCentric => "nearfield-data-centric",
+        }
+    }
+
+    /// The engine's options.
+    pub(super) fn options(self) -> EngineOptions {
+        let none = EngineOptions::operation_centric();
+        let interleaved = EngineOptions {
+            interleave: true,
+            ..none
+        };
+        let combined = EngineOptions {
+            combine: Combine::Always,
+            ..interleaved
+        };
+        let shared = EngineOptions {
+            share_paths: true,
+            ..combined
+        };
+        match self {
+            Techniques::OperationCentric => none,
+            Techniques::Interleaved => interleaved,
+            Techniques::Combined => combined,
+            Techniques::Shared => shared,
+            Techniques::Triggered => EngineOptions {
+                trigger_together: true,
+                ..shared
+            },
+            Techniques::DataCentric => EngineOptions::data_centric(SHORTCUT_BYTES),
+        }
+    }
+}
+
 /// What `Contestant` reads.
-const ALLOWED: &str = "nearfield, nearfield-operation-centric, btreemap, congee, blart, ferntree, indexset, masstree, scc, \
+const ALLOWED: &str = "nearfield, nearfield-interleaved, nearfield-combined, nearfield-shared, \
+                       nearfield-triggered, nearfield-data-centric, \
+                       nearfield-operation-centric, btreemap, congee, blart, ferntree, indexset, masstree, scc, \
                        crossbeam-skiplist, papaya, dashmap";
 
 impl Contestant {
@@ -26,15 +99,19 @@ impl Contestant {
     pub fn name(self) -> &'static str {
         match self {
             Contestant::Nearfield => "nearfield",
-            Contestant::OperationCentric => "nearfield-operation-centric",
+            Contestant::Chosen(techniques) => techniques.name(),
             Contestant::Peer(kind) => kind.name(),
         }
     }
 
     /// All contestants.
     pub fn all() -> impl Iterator<Item = Contestant> {
-        let ours = [Contestant::Nearfield, Contestant::OperationCentric];
-        ours.into_iter().chain(PeerKind::ALL.map(Contestant::Peer))
+        let chosen = Techniques::ALL.map(Contestant::Chosen);
+        let peers = PeerKind::ALL.map(Contestant::Peer);
+        [Contestant::Nearfield]
+            .into_iter()
+            .chain(chosen)
+            .chain(peers)
     }
 
     /// Whether the map is Nearfield's, in whatever mode, and so counts what it does.
@@ -46,7 +123,7 @@ impl Contestant {
     /// Whether threads may share the map.
     pub(super) fn is_shared(self) -> bool {
         match self {
-            Contestant::Nearfield | Contestant::OperationCentric => true,
+            Contestant::Nearfield | Contestant::Chosen(_) => true,
             Contestant::Peer(kind) => kind.is_shared(),
         }
     }
@@ -55,7 +132,7 @@ impl Contestant {
     #[must_use]
     pub fn is_ordered(self) -> bool {
         match self {
-            Contestant::Nearfield | Contestant::OperationCentric => true,
+            Contestant::Nearfield | Contestant::Chosen(_) => true,
             Contestant::Peer(kind) => kind.is_ordered(),
         }
     }
@@ -63,7 +140,7 @@ impl Contestant {
     /// Whether the map takes strings as keys.
     pub(super) fn takes_text(self) -> bool {
         match self {
-            Contestant::Nearfield | Contestant::OperationCentric => true,
+            Contestant::Nearfield | Contestant::Chosen(_) => true,
             Contestant::Peer(kind) => kind.takes_text(),
         }
     }

@@ -116,7 +116,7 @@ fn become_contestant(name: &str, keys: Keys) -> Result<Box<dyn Runner>, String> 
     let contestant: Contestant = name.parse().map_err(|error| format!("{error}"))?;
     match (contestant, keys) {
         (Contestant::Nearfield, keys) => nearfield(EngineOptions::default(), keys),
-        (Contestant::OperationCentric, keys) => nearfield(EngineOptions::operation_centric(), keys),
+        (Contestant::Chosen(techniques), keys) => nearfield(techniques.options(), keys),
         (Contestant::Peer(kind), Keys::Words(keys)) => Ok(kind.visit_words(Start { keys })),
         (Contestant::Peer(kind), Keys::Text(keys)) => kind
             .visit_text(Start { keys })

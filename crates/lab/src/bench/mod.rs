@@ -36,7 +36,7 @@ mod turns;
 mod wire;
 
 pub use conductor::{Completion, Conductor, Event};
-pub use contestant::Contestant;
+pub use contestant::{Contestant, Techniques};
 pub use counts::Counts;
 pub use host::serve;
 pub use interrupt::Interrupt;

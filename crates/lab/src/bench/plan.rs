@@ -299,7 +299,7 @@ mod tests {
             let table = Plan::new(request).unwrap().tables.remove(0);
             assert_eq!(
                 table.contestants.len() + table.skips.len(),
-                PeerKind::ALL.len() + 2
+                Contestant::all().count()
             );
             table
                 .skips
