@@ -36,7 +36,7 @@ use word::{block, byte_at};
 /// more memory.
 pub const DENSE_AT: usize = 15 * BLOCK_MAX + 1;
 /// A dense node with no more entries becomes blocks again.
-pub const DENSE_MIN: usize = 37;
+const DENSE_MIN: usize = 37;
 
 /// Two neighbouring blocks become one when they have no more entries together.
 const JOINED_MAX: usize = 5;
@@ -57,6 +57,7 @@ fn room(node: Inner<'_>) -> usize {
     let capacity = match node {
         Inner::Node4(_) => Node4::CAPACITY,
         Inner::Node16(_) => Node16::CAPACITY,
+        // There are none in trees of words.
         Inner::Node48(_) => Node48::CAPACITY,
         Inner::Node256(_) => return usize::MAX,
     };

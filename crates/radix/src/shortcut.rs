@@ -9,14 +9,19 @@
 //! The three words of an entry are written one by one, and may belong to different keys when
 //! they are read. That is harmless, since an entry is only a hint:
 //!
-//! * A leaf that is found alive with the key *is* the key's leaf (see [`leaf`](crate::leaf)).
-//! * A parent is locked, and its child for the key's symbol must be a leaf alive with the key.
+//! * A record that is found alive with the key *is* the key's leaf, and so is a block that is not
+//!   obsolete and has the key (see [`leaf`](crate::leaf)).
+//! * A parent is locked, and the key must be at or below its child for the key's symbol, or share
+//!   all bytes that paths skip with a key there.
 //!   Node memory never becomes anything else, and a node that is not in the tree is obsolete: a
 //!   freed one stays so until, used again, it has all its children.
 //!
 //! # Leaves that are freed
 //!
-//! Leaf memory is used again for other records, so that no entry may outlast its leaf. A leaf
+//! The memory of a block becomes nothing but other blocks, each obsolete until it has its entries
+//! and is about to be linked. So an entry may outlast a block, and is found to be stale.
+//!
+//! That of a record is used for records of other lengths, so that no entry may outlast it. A record
 //! dies, and after one grace period the entries for it are [purged](Tables::purge), and after
 //! another its memory is freed:
 //!
