@@ -187,13 +187,8 @@ impl Tree<Words> {
                 Change::Remove => self.remove(node, byte, child, position, guard),
             }));
         }
-        if spot.skipped {
-            let Some(other) = leaf.any_key() else {
-                return Ok(Step::Unknown);
-            };
-            if let Some(depth) = leaves_above(node, key, other) {
-                return Ok(Step::Above(depth));
-            }
+        if let Some(step) = leaves_path(spot, key, || leaf.any_key()) {
+            return Ok(step);
         }
         let Change::Set(payload) = decide(None) else {
             return Ok(Step::Done(InNode::Unchanged));
@@ -215,18 +210,9 @@ impl Tree<Words> {
         guard: &Writer<'_, Words>,
         decide: &mut Decide<'_>,
     ) -> Result<Step, Error> {
-        let Spot {
-            node,
-            symbol,
-            skipped,
-        } = spot;
-        if skipped {
-            let Some(other) = self.any_key(node.first(), guard) else {
-                return Ok(Step::Unknown);
-            };
-            if let Some(depth) = leaves_above(node, key, other) {
-                return Ok(Step::Above(depth));
-            }
+        let Spot { node, symbol, .. } = spot;
+        if let Some(step) = leaves_path(spot, key, || self.any_key(node.first(), guard)) {
+            return Ok(step);
         }
         let Change::Set(payload) = decide(None) else {
             return Ok(Step::Done(InNode::Unchanged));
@@ -620,10 +606,17 @@ impl Pieces {
     }
 }
 
-/// The byte that a path to a node skips and in which a key differs from another one below the
-/// node, if there is one.
-fn leaves_above(node: Inner<'_>, key: u64, other: u64) -> Option<usize> {
-    Words::difference(key, other).filter(|&depth| depth < node.header().depth())
+/// How a visit ends whose key is not below the node, as it differs from `other`, some key there,
+/// in bytes that the path skips.
+fn leaves_path(spot: Spot<'_>, key: u64, other: impl FnOnce() -> Option<u64>) -> Option<Step> {
+    if !spot.skipped {
+        return None;
+    }
+    let Some(other) = other() else {
+        return Some(Step::Unknown);
+    };
+    let depth = Words::difference(key, other)?;
+    (depth < spot.node.header().depth()).then_some(Step::Above(depth))
 }
 
 /// See [`LeafForm::is_underfull`].

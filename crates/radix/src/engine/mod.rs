@@ -158,7 +158,7 @@ struct Engine<'e, 'b, 'o, F: LeafForm, P> {
     probe: &'e mut P,
 }
 
-impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
+impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
     /// Executes the point operations of a part of the batch.
     fn execute_points(&mut self, workspace: &mut Workspace, positions: Range<usize>, kinds: Kinds) {
         let shortcuts = self.shortcuts(positions.len()).is_some();
@@ -200,6 +200,26 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             .run(self.tree, &keys, &[], manner, &mut reads);
     }
 
+    /// What executes the visits of a plan, whose keys are `keys`.
+    fn trigger<'t>(
+        &'t mut self,
+        keys: &'t [F::Key<'b>],
+        plan: &'t Plan,
+        shortcuts: Option<&'t Shortcuts>,
+    ) -> Trigger<'t, 'b, 'o, F, P> {
+        Trigger {
+            tree: self.tree,
+            keys,
+            plan,
+            input: self.input,
+            output: self.output,
+            guard: self.guard,
+            probe: self.probe,
+            shortcuts,
+            postponed: Vec::new(),
+        }
+    }
+
     /// The shortcut table, if it is to be used for a number of visits.
     fn shortcuts(&self, visits: usize) -> Option<Arc<Shortcuts>> {
         if self.options.shortcut_bytes == 0 || !self.options.interleave {
@@ -218,18 +238,10 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
     /// them off the plan.
     fn take_shortcuts(&mut self, table: &Shortcuts, plan: &mut Plan) {
         let keys: Vec<F::Key<'_>> = plan.keys(&self.input);
-        let rest = Trigger {
-            tree: self.tree,
-            keys: &keys,
-            plan,
-            input: self.input,
-            output: self.output,
-            guard: self.guard,
-            probe: self.probe,
-            shortcuts: Some(table),
-            postponed: Vec::new(),
-        }
-        .take_shortcuts(table, self.options.trigger_together);
+        let together = self.options.trigger_together;
+        let rest = self
+            .trigger(&keys, plan, Some(table))
+            .take_shortcuts(table, together);
         plan.visits = rest
             .iter()
             .map(|&number| plan.visits[number as usize])
@@ -251,19 +263,10 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             trigger_together: self.options.trigger_together,
             keep_hot_close: self.options.keep_hot_close,
         };
-        let mut trigger = Trigger {
-            tree: self.tree,
-            keys: &keys,
-            plan,
-            input: self.input,
-            output: self.output,
-            guard: self.guard,
-            probe: self.probe,
-            shortcuts: shortcuts.as_deref(),
-            postponed: Vec::new(),
-        };
-        if self.options.interleave {
-            traversal.run(self.tree, &keys, &plan.visits, manner, &mut trigger);
+        let (tree, options) = (self.tree, self.options);
+        let mut trigger = self.trigger(&keys, plan, shortcuts.as_deref());
+        if options.interleave {
+            traversal.run(tree, &keys, &plan.visits, manner, &mut trigger);
         } else {
             trigger.visit_all_from_root();
         }
@@ -286,18 +289,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
                 workspace.plan.take_one(&self.input, position);
                 let plan = &workspace.plan;
                 let keys = [plan.key(&self.input, &plan.visits[0])];
-                Trigger {
-                    tree: self.tree,
-                    keys: &keys,
-                    plan,
-                    input: self.input,
-                    output: self.output,
-                    guard: self.guard,
-                    probe: self.probe,
-                    shortcuts: None,
-                    postponed: Vec::new(),
-                }
-                .visit_all_from_root();
+                self.trigger(&keys, plan, None).visit_all_from_root();
             }
         }
     }
