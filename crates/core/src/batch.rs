@@ -1,6 +1,7 @@
 //! An ordered list of operations that are executed together, and their outcomes.
 
-use crate::{Direction, Error, Form, Operation, Outcome, StoredOutcome};
+use crate::entries::{EntryList, too_long};
+use crate::{Bytes, Direction, Error, Form, Operation, Outcome, StoredOutcome};
 use std::ops::{Bound, ControlFlow};
 
 /// The greatest number of operations in a batch.
@@ -187,16 +188,11 @@ impl<F: Form> Batch<F> {
         &self,
         position: usize,
     ) -> impl ExactSizeIterator<Item = (F::Key<'_>, F::Value<'_>)> {
-        let range = match self.outcomes.at(position) {
-            Some(&StoredOutcome::Entries(start, count)) => {
-                start as usize..start as usize + count as usize
-            }
-            _ => 0..0,
+        let (start, count) = match self.outcomes.at(position) {
+            Some(&StoredOutcome::Entries(start, count)) => (start, count),
+            _ => (0, 0),
         };
-        let outcomes = &self.outcomes;
-        outcomes.entries[range]
-            .iter()
-            .map(|entry| outcomes.load_entry(entry))
+        self.outcomes.entries.read(start as usize, count as usize)
     }
 
     /// Gives an index the two halves of the batch: the operations to read and the outcomes to
@@ -325,7 +321,7 @@ pub struct Outcomes<F: Form> {
     /// Those past `live` are left over, to be overwritten.
     stored: Vec<StoredOutcome<F>>,
     live: usize,
-    entries: Vec<(F::StoredKey, F::StoredValue)>,
+    entries: F::Entries,
     arena: F::Arena,
 }
 
@@ -334,7 +330,7 @@ impl<F: Form> Default for Outcomes<F> {
         Outcomes {
             stored: Vec::new(),
             live: 0,
-            entries: Vec::new(),
+            entries: F::Entries::default(),
             arena: F::Arena::default(),
         }
     }
@@ -344,7 +340,7 @@ impl<F: Form> Outcomes<F> {
     /// Removes all outcomes and keeps the memory.
     fn clear(&mut self) {
         self.live = 0;
-        self.entries.clear();
+        self.entries.truncate(0);
         F::clear(&mut self.arena);
     }
 
@@ -396,12 +392,9 @@ impl<F: Form> Outcomes<F> {
             StoredOutcome::Entry(stored) => {
                 Outcome::Entry(stored.as_ref().map(|entry| self.load_entry(entry)))
             }
-            &StoredOutcome::Entries(start, count) => Outcome::Entries(
-                self.entries[start as usize..][..count as usize]
-                    .iter()
-                    .map(|entry| self.load_entry(entry))
-                    .collect(),
-            ),
+            &StoredOutcome::Entries(start, count) => {
+                Outcome::Entries(self.entries.read(start as usize, count as usize).collect())
+            }
             StoredOutcome::Failed(error) => Outcome::Failed((**error).clone()),
         })
     }
@@ -456,7 +449,7 @@ impl<'b, F: Form> Input<'b, F> {
 #[derive(Debug)]
 pub struct Output<'b, F: Form> {
     outcomes: &'b mut Vec<StoredOutcome<F>>,
-    entries: &'b mut Vec<(F::StoredKey, F::StoredValue)>,
+    entries: &'b mut F::Entries,
     arena: &'b mut F::Arena,
 }
 
@@ -519,12 +512,11 @@ impl<F: Form> Output<'_, F> {
     /// Begins the outcome of a scan, to be written entry by entry in the order of the scan.
     pub fn begin_entries(&mut self, position: usize) -> EntriesWriter<'_, F> {
         EntriesWriter {
-            start: self.entries.len(),
+            start: self.entries.end(),
+            count: 0,
             position,
             outcomes: self.outcomes,
             entries: self.entries,
-            arena: self.arena,
-            failure: None,
         }
     }
 
@@ -557,72 +549,63 @@ impl<F: Form> Output<'_, F> {
         key: F::Key<'_>,
         value: F::Value<'_>,
     ) -> Result<(F::StoredKey, F::StoredValue), Error> {
-        store_entry::<F>(self.arena, key, value)
+        Ok((
+            F::store_key(self.arena, key)?,
+            F::store_value(self.arena, key, value)?,
+        ))
     }
-}
-
-#[inline]
-fn store_entry<F: Form>(
-    arena: &mut F::Arena,
-    key: F::Key<'_>,
-    value: F::Value<'_>,
-) -> Result<(F::StoredKey, F::StoredValue), Error> {
-    Ok((
-        F::store_key(arena, key)?,
-        F::store_value(arena, key, value)?,
-    ))
 }
 
 /// Writes the entries that a scan meets. They count when they are [finished](Self::finish).
 #[derive(Debug)]
 pub struct EntriesWriter<'o, F: Form> {
     start: usize,
+    count: usize,
     position: usize,
     outcomes: &'o mut Vec<StoredOutcome<F>>,
-    entries: &'o mut Vec<(F::StoredKey, F::StoredValue)>,
-    arena: &'o mut F::Arena,
-    failure: Option<Error>,
+    entries: &'o mut F::Entries,
 }
 
 impl<F: Form> EntriesWriter<'_, F> {
-    /// Adds an entry. Breaks if there is no room for it, and then the scan has failed.
+    /// Adds an entry. Breaks if there is no room for more, and then the scan has failed.
     #[inline]
     pub fn push(&mut self, key: F::Key<'_>, value: F::Value<'_>) -> ControlFlow<()> {
-        match store_entry::<F>(self.arena, key, value) {
-            Ok(stored) => {
-                self.entries.push(stored);
-                ControlFlow::Continue(())
-            }
-            Err(error) => {
-                self.failure = Some(error);
-                ControlFlow::Break(())
-            }
+        self.entries.push(key, value);
+        self.added(1)
+    }
+
+    fn added(&mut self, count: usize) -> ControlFlow<()> {
+        self.count += count;
+        match u32::try_from(self.entries.end()) {
+            Ok(_) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
         }
     }
 
     /// The number of entries so far.
     #[inline]
     pub fn count(&self) -> usize {
-        self.entries.len() - self.start
+        self.count
     }
 
     /// Makes the entries the outcome of the scan.
     pub fn finish(self) {
-        let count = self.count();
-        self.outcomes[self.position] = match (
-            self.failure,
-            u32::try_from(self.start),
-            u32::try_from(count),
-        ) {
-            (None, Ok(start), Ok(count)) => StoredOutcome::Entries(start, count),
-            (failure, _, _) => {
-                self.entries.truncate(self.start);
-                StoredOutcome::Failed(Box::new(failure.unwrap_or(Error::BatchTooLarge {
-                    size: self.start + count,
-                    unit: "entries",
-                    limit: u32::MAX as usize,
-                })))
-            }
+        let end = self.entries.end();
+        self.outcomes[self.position] = if u32::try_from(end).is_ok() {
+            StoredOutcome::Entries(self.start as u32, self.count as u32)
+        } else {
+            self.entries.truncate(self.start);
+            StoredOutcome::Failed(Box::new(too_long(end)))
         };
+    }
+}
+
+impl EntriesWriter<'_, Bytes> {
+    /// Adds `count` entries that are [packed](crate::packed) already, at once. Breaks as `push`
+    /// does.
+    #[inline]
+    pub fn push_packed(&mut self, packed: &[u8], count: usize) -> ControlFlow<()> {
+        self.entries.extend(packed);
+        self.added(count)
     }
 }

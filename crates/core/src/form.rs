@@ -1,6 +1,7 @@
 //! The two forms of an entry: byte strings, and words of 8 bytes that pay nothing for generality.
 
 use crate::Error;
+use crate::entries::{EntryList, PackedEntries, WordEntries};
 use std::fmt::Debug;
 
 /// The longest key, in bytes: 64 KiB.
@@ -28,6 +29,8 @@ pub trait Form: Copy + Debug + Default + Send + Sync + 'static {
     type StoredValue: Copy + Debug + Send + Sync + 'static;
     /// Where a batch keeps the bytes that do not fit inline.
     type Arena: Default + Debug + Clone + Send + Sync + 'static;
+    /// Where a batch keeps the entries that its scans have met.
+    type Entries: EntryList<Self>;
 
     /// Borrows an owned key.
     fn key(owned: &Self::OwnedKey) -> Self::Key<'_>;
@@ -116,6 +119,7 @@ impl Form for Words {
     type StoredKey = u64;
     type StoredValue = u64;
     type Arena = ();
+    type Entries = WordEntries;
 
     fn key(owned: &u64) -> u64 {
         *owned
@@ -168,6 +172,7 @@ impl Form for Bytes {
     type StoredKey = Span;
     type StoredValue = Span;
     type Arena = Vec<u8>;
+    type Entries = PackedEntries;
 
     fn key(owned: &Vec<u8>) -> &[u8] {
         owned

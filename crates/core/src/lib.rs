@@ -33,13 +33,16 @@
 
 mod batch;
 pub mod codec;
+mod entries;
 mod error;
 mod form;
 mod index;
 mod operation;
 mod outcome;
+pub mod packed;
 
 pub use batch::{Batch, EntriesWriter, Input, Outcomes, Output};
+pub use entries::{EntryList, PackedEntries, WordEntries};
 pub use error::Error;
 pub use form::{Bytes, Form, MAX_KEY_BYTES, MAX_VALUE_BYTES, Span, Words};
 pub use index::OrderedIndex;

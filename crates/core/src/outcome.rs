@@ -36,7 +36,7 @@ pub enum StoredOutcome<F: Form> {
     Updated(bool, Option<F::StoredValue>),
     /// See [`Outcome::Entry`].
     Entry(Option<(F::StoredKey, F::StoredValue)>),
-    /// See [`Outcome::Entries`]: start and count within the batch's entries.
+    /// See [`Outcome::Entries`]: where they stand in the batch's list, and how many they are.
     Entries(u32, u32),
     /// See [`Outcome::Failed`].
     Failed(Box<Error>),

@@ -12,23 +12,23 @@
 //!      ○ d=5      ■   leaf       closed when a key came that differs from the last at byte 2
 //! ```
 //!
-//! Words wait, and become full blocks when it is known which of them share a node. Leaves are
+//! Entries wait, and become full leaves when it is known which of them share a node. Leaves are
 //! allocated in the order of their keys, so that a scan reads memory in order.
 
+use crate::build::{Group, fill_node, kind_for, pack};
 use crate::leaf::LeafForm;
 use crate::memory::Memory;
-use crate::node::{Inner, Kind, Ref, Symbol};
+use crate::node::{END, Inner, Kind, Ref, Symbol};
 use crate::radix::{Radix, RadixForm};
 use crate::tree::Tree;
-use nearfield_core::Error;
-use std::marker::PhantomData;
+use nearfield_core::{Error, Form};
 use std::sync::Arc;
 
 /// Builds a [`Radix`] from entries that come in strictly ascending order of their keys.
 ///
 /// Takes time proportional to the bytes of the entries, and writes each node once, in the kind
-/// that fits it. The leaves of the index that results lie in the order of their keys, and those of
-/// words are full.
+/// that fits it. The leaves of the index that results lie in the order of their keys, and are as
+/// full as the nodes above them allow.
 ///
 /// ```
 /// use nearfield_core::{Bytes, OrderedIndex};
@@ -61,9 +61,8 @@ struct Spine<F: LeafForm> {
     open: Vec<Open>,
     /// The children of the open nodes, one node's after the other's.
     children: Vec<(Symbol, Subtree)>,
-    /// The words of which there are [few](Subtree::Few), in order.
-    pending: Vec<(u64, u64)>,
-    form: PhantomData<F>,
+    /// The entries of which there are [few](Subtree::Few), in order.
+    pending: Vec<Owned<F>>,
 }
 
 /// A node whose children are being gathered.
@@ -79,18 +78,12 @@ struct Open {
 pub enum Subtree {
     /// A node or leaf.
     Built(Ref),
-    /// So many words that are pending, which may yet share a block with their neighbours.
+    /// So many entries that are pending, which may yet share a leaf with their neighbours.
     Few(usize),
 }
 
-/// What becomes of an open node.
-#[derive(Clone, Debug)]
-pub enum Packed {
-    /// A node of this kind with these children.
-    Node(Kind, Vec<(Symbol, Ref)>),
-    /// Something that is no inner node.
-    InPlace(Subtree),
-}
+/// An entry that is pending.
+type Owned<F> = (<F as Form>::OwnedKey, <F as Form>::OwnedValue);
 
 impl<F: RadixForm> Radix<F> {
     /// Builds an index from entries in strictly ascending order of keys, in one pass; see
@@ -132,7 +125,6 @@ impl<F: RadixForm> Loader<F> {
             open: vec![Open { depth: 0, start: 0 }],
             children: Vec::new(),
             pending: Vec::new(),
-            form: PhantomData,
         };
         Ok(Loader {
             tree,
@@ -167,7 +159,8 @@ impl<F: RadixForm> Loader<F> {
             }
         }
         let spine = &mut self.spine;
-        spine.last = Some(F::begin(&spine.memory, key, value, &mut spine.pending)?);
+        spine.pending.push((F::own_key(key), F::own_value(value)));
+        spine.last = Some(Subtree::Few(1));
         F::clear(&mut self.arena);
         self.last = Some(F::store_key(&mut self.arena, key)?);
         self.count += 1;
@@ -218,33 +211,130 @@ impl<F: LeafForm> Spine<F> {
         self.children.push((symbol, subtree));
     }
 
-    /// Makes a node of gathered children. They stay in the list if that fails.
+    /// Makes a node of gathered children, or what is to stand in its place. They stay in the list
+    /// if that fails.
     fn close(&mut self, node: Open) -> Result<Subtree, Error> {
         let children = &self.children[node.start..];
-        let closed = match F::pack(&self.memory, node.depth, children, &mut self.pending)? {
-            Packed::InPlace(subtree) => subtree,
-            Packed::Node(kind, children) => {
-                let closed = self.memory.allocate_inner(kind, node.depth)?;
-                let inner = self.memory.inner(closed);
-                F::fill(inner, &children);
-                inner.header().publish();
-                Subtree::Built(closed)
-            }
+        let all_few = children.iter().all(|child| child.1.few().is_some());
+        let count: usize = children.iter().filter_map(|child| child.1.few()).sum();
+        let start = self.pending.len() - count;
+        let closed = if all_few && self.fit(start) {
+            Subtree::Few(count)
+        } else {
+            let dense = match all_few {
+                true => F::build_dense(&self.memory, node.depth, &self.pending[start..])?,
+                false => None,
+            };
+            let built = match dense {
+                Some(dense) => dense,
+                None => self.build_node(node, start)?,
+            };
+            self.pending.truncate(start);
+            Subtree::Built(built)
         };
         self.children.truncate(node.start);
         Ok(closed)
     }
 
+    /// True if a leaf has room for the pending entries from `start` on.
+    fn fit(&self, start: usize) -> bool {
+        let pending = &self.pending[start..];
+        pending.len() <= F::LEAF_ENTRIES_MAX && F::fits(&borrowed::<F>(pending))
+    }
+
+    fn build_node(&self, node: Open, start: usize) -> Result<Ref, Error> {
+        let memory = &self.memory;
+        let children = self.gather(node, start)?;
+        let ranges = children.iter().filter(|child| child.0 != END).count();
+        let built = memory
+            .allocate_inner(kind_for::<F>(ranges), node.depth)
+            .inspect_err(|_| self.discard(&children))?;
+        let inner = memory.inner(built);
+        fill_node(inner, &children);
+        inner.header().publish();
+        Ok(built)
+    }
+
+    /// The children of an open node, those that are pending in leaves.
+    fn gather(&self, node: Open, start: usize) -> Result<Vec<(Symbol, Ref)>, Error> {
+        let memory = &self.memory;
+        let entries = borrowed::<F>(&self.pending[start..]);
+        let mut rest = entries.as_slice();
+        let mut children = &self.children[node.start..];
+        let mut end = None;
+        if let Some((&(END, Subtree::Few(count)), others)) = children.split_first() {
+            let (first, behind) = rest.split_at(count);
+            end = Some(F::create(memory, first)?);
+            (rest, children) = (behind, others);
+        }
+        let groups = children.iter().map(|&(symbol, subtree)| {
+            let group = match subtree {
+                Subtree::Built(node) => Group::Node(node),
+                Subtree::Few(count) => {
+                    let (entries, behind) = rest.split_at(count);
+                    rest = behind;
+                    Group::Entries(entries)
+                }
+            };
+            Ok((symbol as u8, group))
+        });
+        let mut pieces = Vec::new();
+        let packed = pack::<F>(
+            memory,
+            node.depth,
+            0..256,
+            groups,
+            F::LEAF_ENTRIES_MAX,
+            &mut pieces,
+        );
+        let pieces = pieces
+            .iter()
+            .map(|&(byte, child)| (Symbol::from(byte), child));
+        let children: Vec<_> = end
+            .into_iter()
+            .map(|leaf| (END, leaf))
+            .chain(pieces)
+            .collect();
+        match packed {
+            Ok(()) => Ok(children),
+            Err(error) => {
+                self.discard(&children);
+                Err(error)
+            }
+        }
+    }
+
+    /// Frees leaves that have been made of pending entries; what was there before is still listed.
+    fn discard(&self, children: &[(Symbol, Ref)]) {
+        for (_, child) in children.iter().filter(|child| child.1.is_leaf()) {
+            F::discard_leaf(&self.memory, *child);
+        }
+    }
+
     /// Gives the root its children.
     fn close_root(&mut self, root: Inner<'_>) -> Result<(), Error> {
-        if let Packed::Node(_, children) =
-            F::pack(&self.memory, 0, &self.children, &mut self.pending)?
-        {
-            F::fill(root, &children);
-        }
+        let children = self.gather(Open { depth: 0, start: 0 }, 0)?;
+        fill_node(root, &children);
         self.children.clear();
+        self.pending.clear();
         Ok(())
     }
+}
+
+impl Subtree {
+    fn few(self) -> Option<usize> {
+        match self {
+            Subtree::Built(_) => None,
+            Subtree::Few(count) => Some(count),
+        }
+    }
+}
+
+fn borrowed<F: LeafForm>(entries: &[Owned<F>]) -> Vec<(F::Key<'_>, F::Value<'_>)> {
+    entries
+        .iter()
+        .map(|(key, value)| (F::key(key), F::value(value)))
+        .collect()
 }
 
 impl<F: LeafForm> Drop for Spine<F> {

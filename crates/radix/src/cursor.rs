@@ -11,13 +11,14 @@
 //! shows its state of an instant after the chunk began, so that no entry that stays is missed; a
 //! leaf that has died since makes the chunk begin anew, as its entry may have moved.
 
-use crate::leaf::LeafForm;
+use crate::leaf::{LeafForm, Scan};
 use crate::lock::{Version, pause};
-use crate::node::{Kind, Ref, Symbol};
+use crate::memory::Memory;
+use crate::node::{Inner, Kind, Ref, Symbol};
 use crate::prefetch::prefetch;
 use crate::tree::Tree;
 use crossbeam_epoch::Guard;
-use nearfield_core::Direction;
+use nearfield_core::{Direction, EntriesWriter};
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
 
@@ -47,8 +48,8 @@ pub enum Chunk<K> {
     Stopped,
     /// More may follow, and no entry lay beyond the bound.
     TooShort,
-    /// Another thread was in the way; the visitor has seen the entries up to this key.
-    Disturbed(Option<K>),
+    /// Another thread was in the way before any entry was read.
+    Disturbed,
 }
 
 /// Entries of the first chunk of a scan whose limit does not say how many there will be.
@@ -66,26 +67,35 @@ impl<F: LeafForm> Tree<F> {
         expected: usize,
         scratch: &mut Scratch,
         guard: &'g Guard,
-        mut visit: impl FnMut(F::Key<'g>, F::Value<'g>) -> ControlFlow<()>,
+        visit: impl FnMut(F::Key<'g>, F::Value<'g>) -> ControlFlow<()>,
     ) {
         let chunk = expected.clamp(1, CHUNK_MAX);
-        let first = self.scan_chunk(from, direction, chunk, scratch, guard, &mut visit);
-        self.scan_on(first, from, direction, chunk, scratch, guard, visit);
+        let scan = Scan {
+            from,
+            to: Bound::Unbounded,
+            direction,
+            limit: usize::MAX,
+        };
+        let mut reader = Visit::<F, _> {
+            scan,
+            last: None,
+            visit,
+        };
+        let first = self.scan_chunk(from, direction, chunk, scratch, guard, &mut reader);
+        self.scan_on(first, &scan, chunk, scratch, guard, &mut reader);
     }
 
-    /// Goes on with a scan whose first chunk, from a bound on, has ended.
-    #[expect(clippy::too_many_arguments, reason = "the state of a scan")]
+    /// Goes on with a scan whose first chunk has ended.
     pub fn scan_on<'g>(
         &'g self,
         ended: Chunk<F::Key<'g>>,
-        from: Bound<F::Key<'g>>,
-        direction: Direction,
+        scan: &Scan<F::Key<'g>>,
         chunk: usize,
         scratch: &mut Scratch,
         guard: &'g Guard,
-        mut visit: impl FnMut(F::Key<'g>, F::Value<'g>) -> ControlFlow<()>,
+        reader: &mut impl Reader<'g, F>,
     ) {
-        let (mut ended, mut from, mut chunk) = (ended, from, chunk);
+        let (mut ended, mut from, mut chunk) = (ended, scan.from, chunk);
         let mut waits = 0;
         loop {
             match ended {
@@ -95,17 +105,13 @@ impl<F: LeafForm> Tree<F> {
                     chunk = (chunk * 2).clamp(CHUNK_MIN, CHUNK_MAX);
                 }
                 Chunk::TooShort => chunk *= 2,
-                Chunk::Disturbed(key) => {
-                    if let Some(key) = key {
-                        from = Bound::Excluded(key);
-                    }
-                    pause(&mut waits);
-                }
+                Chunk::Disturbed => pause(&mut waits),
             }
-            ended = self.scan_chunk(from, direction, chunk, scratch, guard, &mut visit);
+            ended = self.scan_chunk(from, scan.direction, chunk, scratch, guard, reader);
         }
     }
 
+    #[cold]
     fn scan_chunk<'g>(
         &'g self,
         from: Bound<F::Key<'g>>,
@@ -113,13 +119,14 @@ impl<F: LeafForm> Tree<F> {
         chunk: usize,
         scratch: &mut Scratch,
         guard: &'g Guard,
-        visit: &mut impl FnMut(F::Key<'g>, F::Value<'g>) -> ControlFlow<()>,
+        reader: &mut impl Reader<'g, F>,
     ) -> Chunk<F::Key<'g>> {
         if !self.begin_chunk(from, direction, chunk, scratch, guard) {
-            return Chunk::Disturbed(None);
+            return Chunk::Disturbed;
         }
         while self.expand(direction, scratch) {}
-        self.finish_chunk(from, direction, scratch, guard, visit)
+        reader.begin(from);
+        self.finish_chunk(scratch, guard, reader)
     }
 
     /// Gathers the subtrees that hold the first `chunk` entries from a bound on. Answers false
@@ -177,7 +184,7 @@ impl<F: LeafForm> Tree<F> {
             }
             // Where leaves cover ranges, what follows must be read at the same version.
             let version = inner.header().lock.read();
-            let (again, start) = (F::child(inner, symbol), F::range_start(inner, symbol));
+            let (again, start) = (F::child(inner, symbol), inner.start_of(symbol));
             if again == child && inner.header().lock.validate(version) {
                 scratch.path.push((node, start));
                 break (child, version);
@@ -188,6 +195,11 @@ impl<F: LeafForm> Tree<F> {
         let mut include = None;
         let other = match last.kind() {
             Kind::Nothing if !skipped => None,
+            Kind::Leaf if !skipped => {
+                // It covers the key, whatever it has.
+                include = Some(last);
+                None
+            }
             Kind::Nothing => Some(self.any_key(node, guard)?),
             _ => Some(self.any_key(last, guard)?),
         };
@@ -230,7 +242,9 @@ impl<F: LeafForm> Tree<F> {
     }
 
     /// Adds the children of a node behind a symbol to the list, up to `target` entries. Answers
-    /// whether these are all; `None` if the node is not at the version `at` any more.
+    /// whether these are all; `None` if the node is not at the version `at` any more, or if no
+    /// version is given and a leaf covers the symbol and more behind it. The walk has found a node
+    /// there, which has given way to its last leaf since, and that leaf has joined others.
     fn gather_siblings(
         &self,
         node: Ref,
@@ -248,6 +262,8 @@ impl<F: LeafForm> Tree<F> {
             if at.is_some_and(|at| at != version) {
                 return None;
             }
+            let joined =
+                at.is_none() && behind.is_some_and(|at| reaches_behind(inner, at, direction));
             let mut complete = true;
             inner.walk(behind, direction, |node| {
                 complete = scratch.entries < target;
@@ -257,7 +273,7 @@ impl<F: LeafForm> Tree<F> {
                 complete
             });
             if lock.validate(version) {
-                return Some(complete);
+                return (!joined).then_some(complete);
             }
             scratch.items.truncate(start);
             scratch.entries = entries;
@@ -334,8 +350,8 @@ impl<F: LeafForm> Tree<F> {
     /// Brings the lines of a subtree's top that the next pass reads into the cache.
     #[inline]
     fn prefetch_item(&self, node: Ref) {
-        // By arithmetic, as a branch on the kind would often be mispredicted; for leaves and
-        // node4s the second line is the first again.
+        // By arithmetic, as a branch on the kind would often be mispredicted; for leaves of words
+        // and node4s the second line is the first again.
         let line = self.memory.line(node);
         prefetch(line);
         let second = match node.tag() == Kind::Leaf as usize {
@@ -343,44 +359,107 @@ impl<F: LeafForm> Tree<F> {
             false => 64 * usize::from(node.is_wider_than_a_line()),
         };
         prefetch(line.wrapping_add(second));
+        for further in 2..F::LEAF_LINES {
+            prefetch(line.wrapping_add(64 * further));
+        }
     }
 
-    /// Visits the entries of a list that has been expanded to leaves and dense nodes.
+    /// Reads the entries of a list that has been expanded to leaves and dense nodes.
+    #[inline]
     pub fn finish_chunk<'g>(
         &'g self,
-        from: Bound<F::Key<'g>>,
-        direction: Direction,
         scratch: &Scratch,
         guard: &'g Guard,
-        visit: &mut impl FnMut(F::Key<'g>, F::Value<'g>) -> ControlFlow<()>,
+        reader: &mut impl Reader<'g, F>,
     ) -> Chunk<F::Key<'g>> {
-        let is_past = |key: F::Key<'g>| match (from, direction) {
-            (Bound::Unbounded, _) => true,
-            (Bound::Included(from), Direction::Ascending) => key >= from,
-            (Bound::Excluded(from), Direction::Ascending) => key > from,
-            (Bound::Included(from), Direction::Descending) => key <= from,
-            (Bound::Excluded(from), Direction::Descending) => key < from,
-        };
-        let mut last = None;
         for &node in &scratch.items {
-            let step = F::entries(&self.memory, node, from, direction, guard, |key, value| {
-                // Entries come in order: none lies before the bound after one that does not.
-                if last.is_none() && !is_past(key) {
-                    return ControlFlow::Continue(());
-                }
-                last = Some(key);
-                visit(key, value)
-            });
-            match step {
-                None => return Chunk::Disturbed(last),
-                Some(ControlFlow::Break(())) => return Chunk::Stopped,
-                Some(ControlFlow::Continue(())) => {}
+            if reader.read(&self.memory, node, guard).is_break() {
+                return Chunk::Stopped;
             }
         }
-        match last {
+        match reader.last() {
             _ if scratch.complete => Chunk::Exhausted,
             Some(key) => Chunk::After(key),
             None => Chunk::TooShort,
         }
+    }
+}
+
+/// True if a leaf covers a symbol of a node and the next in a direction. To be validated.
+#[inline]
+fn reaches_behind(node: Inner<'_>, symbol: Symbol, direction: Direction) -> bool {
+    let next = match direction {
+        Direction::Ascending if symbol < 255 => symbol + 1,
+        Direction::Descending if symbol > 0 && symbol < 256 => symbol - 1,
+        _ => return false,
+    };
+    let child = node.covering(symbol as u8);
+    child.is_leaf() && node.covering(next as u8) == child
+}
+
+/// Reads the leaves and dense nodes of a chunk, from its bound on.
+pub trait Reader<'g, F: LeafForm> {
+    /// Begins a chunk at another bound than the first one's.
+    fn begin(&mut self, from: Bound<F::Key<'g>>);
+    /// Reads the entries of one. Breaks when it has had enough.
+    fn read(&mut self, memory: &'g Memory, node: Ref, guard: &'g Guard) -> ControlFlow<()>;
+    /// The last key of the chunk that has been read.
+    fn last(&self) -> Option<F::Key<'g>>;
+}
+
+/// Reads entry by entry.
+pub struct Visit<'g, F: LeafForm, V> {
+    pub scan: Scan<F::Key<'g>>,
+    pub last: Option<F::Key<'g>>,
+    pub visit: V,
+}
+
+impl<'g, F: LeafForm, V> Reader<'g, F> for Visit<'g, F, V>
+where
+    V: FnMut(F::Key<'g>, F::Value<'g>) -> ControlFlow<()>,
+{
+    fn begin(&mut self, from: Bound<F::Key<'g>>) {
+        self.scan.from = from;
+        self.last = None;
+    }
+
+    fn read(&mut self, memory: &'g Memory, node: Ref, guard: &'g Guard) -> ControlFlow<()> {
+        let Visit { scan, last, visit } = self;
+        let (from, direction) = (scan.from, scan.direction);
+        F::entries(memory, node, from, direction, guard, |key, value| {
+            // Entries come in order: none lies before the bound after one that does not.
+            if last.is_none() && !scan.is_past(key) {
+                return ControlFlow::Continue(());
+            }
+            *last = Some(key);
+            visit(key, value)
+        })
+    }
+
+    fn last(&self) -> Option<F::Key<'g>> {
+        self.last
+    }
+}
+
+/// Writes entries to the outcome of a scan.
+pub struct Write<'w, 'o, 'g, F: LeafForm> {
+    pub scan: Scan<F::Key<'g>>,
+    pub last: Option<F::Key<'g>>,
+    pub writer: &'w mut EntriesWriter<'o, F>,
+}
+
+impl<'g, F: LeafForm> Reader<'g, F> for Write<'_, '_, 'g, F> {
+    fn begin(&mut self, from: Bound<F::Key<'g>>) {
+        self.scan.from = from;
+        self.last = None;
+    }
+
+    #[inline]
+    fn read(&mut self, memory: &'g Memory, node: Ref, guard: &'g Guard) -> ControlFlow<()> {
+        F::write_entries(memory, node, &self.scan, &mut self.last, guard, self.writer)
+    }
+
+    fn last(&self) -> Option<F::Key<'g>> {
+        self.last
     }
 }

@@ -1,5 +1,6 @@
 //! What holds of a tree whenever no writer is at work.
 
+use crate::build::is_underfull;
 use crate::leaf::LeafForm;
 use crate::node::{END, Inner, Kind, Ref, Symbol};
 use crate::tree::Tree;
@@ -77,7 +78,7 @@ impl<F: LeafForm> Tree<F> {
                     "count of a dense node"
                 );
                 assert!(
-                    !F::is_underfull(&self.memory, child),
+                    !is_underfull::<F>(&self.memory, child),
                     "underfull dense node"
                 );
                 assert!(
@@ -97,7 +98,7 @@ impl<F: LeafForm> Tree<F> {
                     "lock of a node"
                 );
                 assert!(
-                    !F::is_underfull(&self.memory, child),
+                    !is_underfull::<F>(&self.memory, child),
                     "underfull node at depth {below}: {:?}",
                     ranges(node)
                 );
@@ -140,7 +141,7 @@ impl<F: LeafForm> Tree<F> {
             let symbol = F::symbol(key, above.header().depth());
             let symbol = symbol.expect("a key that ends above its leaf");
             assert_eq!(F::child(above, symbol), leaf, "{key:?} covered by another");
-            assert_eq!(F::range_start(above, symbol), start, "start of a range");
+            assert_eq!(above.start_of(symbol), start, "start of a range");
             assert!(last < Some(key), "order within a leaf");
             last = Some(key);
             entries += 1;

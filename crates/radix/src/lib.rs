@@ -2,13 +2,15 @@
 //! batches are combined, traverse the tree together and are triggered together.
 
 #[cfg(not(loom))]
-mod blocks;
+mod build;
 #[cfg(not(loom))]
 mod bulk;
 #[cfg(not(loom))]
 mod counters;
 #[cfg(not(loom))]
 mod cursor;
+#[cfg(not(loom))]
+mod dense;
 #[cfg(not(loom))]
 mod engine;
 #[cfg(not(loom))]
@@ -28,8 +30,6 @@ mod primitive;
 #[cfg(not(loom))]
 mod radix;
 #[cfg(not(loom))]
-mod records;
-#[cfg(not(loom))]
 mod shortcut;
 #[cfg(not(loom))]
 mod shrink;
@@ -37,6 +37,8 @@ mod shrink;
 mod tree;
 #[cfg(not(loom))]
 mod value_ref;
+#[cfg(not(loom))]
+mod visits;
 #[cfg(not(loom))]
 mod writer;
 

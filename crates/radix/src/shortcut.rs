@@ -9,8 +9,8 @@
 //! The three words of an entry are written one by one, and may belong to different keys when
 //! they are read. That is harmless, since an entry is only a hint:
 //!
-//! * A record that is found alive with the key *is* the key's leaf, and so is a block that is not
-//!   obsolete and has the key (see [`leaf`](crate::leaf)).
+//! * A block that has the key, and is neither dead nor obsolete, *is* the key's leaf (see
+//!   [`leaf`](crate::leaf)).
 //! * A parent is locked, and the key must be at or below its child for the key's symbol, or share
 //!   all bytes that paths skip with a key there.
 //!   Node memory never becomes anything else, and a node that is not in the tree is obsolete: a
@@ -18,12 +18,12 @@
 //!
 //! # Leaves that are freed
 //!
-//! The memory of a block becomes nothing but other blocks, each obsolete until it has its entries
-//! and is about to be linked. So an entry may outlast a block, and is found to be stale.
+//! The memory of a block of words becomes nothing but other blocks, each obsolete until it has its
+//! entries and is about to be linked. So an entry may outlast a block, and is found to be stale.
 //!
-//! That of a record is used for records of other lengths, so that no entry may outlast it. A record
-//! dies, and after one grace period the entries for it are [purged](Tables::purge), and after
-//! another its memory is freed:
+//! That of a block of strings is used for blocks of other lengths, so that no entry may outlast it.
+//! The block dies, and after one grace period the entries for its keys are
+//! [purged](Tables::purge), and after another its memory is freed:
 //!
 //! ```text
 //!   dead, unlinked ──── grace ────▶ purged ──── grace ────▶ freed
@@ -290,18 +290,23 @@ impl Tables {
         self.count.store(tables.iter().flatten().count(), Relaxed);
     }
 
-    /// Forgets a leaf, `hash` being that of its key, in all tables; false if there are none. A
+    /// Forgets a leaf, `hashes` being those of its keys, in all tables; false if there are none. A
     /// grace period after its death, nobody inserts it any more; see the [module](self).
-    pub fn purge(&self, leaf: Ref, hash: impl FnOnce() -> u64) -> bool {
+    pub fn purge<H: IntoIterator<Item = u64>>(
+        &self,
+        leaf: Ref,
+        hashes: impl FnOnce() -> H,
+    ) -> bool {
         // Who may have inserted the leaf has seen a table, and was pinned until before the grace
         // period ended: the count is at least as recent.
         if self.is_empty() {
             return false;
         }
-        let hash = hash();
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
-        for table in tables.iter().flatten() {
-            table.purge(hash, leaf);
+        for hash in hashes() {
+            for table in tables.iter().flatten() {
+                table.purge(hash, leaf);
+            }
         }
         true
     }
@@ -354,12 +359,12 @@ mod tests {
     #[test]
     fn purging_forgets_only_that_leaf() {
         let tables = Tables::default();
-        assert!(!tables.purge(shortcut(1).leaf, || 7));
+        assert!(!tables.purge(shortcut(1).leaf, || [7]));
         tables.replace(Some(Shortcuts::with_bytes(0)));
         let table = tables.current().unwrap();
         table.insert(7, shortcut(1));
         table.insert(8, shortcut(2));
-        assert!(tables.purge(shortcut(1).leaf, || 7));
+        assert!(tables.purge(shortcut(1).leaf, || [7]));
         assert_eq!((table.find(7), table.find(8)), (None, Some(shortcut(2))));
     }
 
@@ -371,10 +376,10 @@ mod tests {
         old.insert(7, shortcut(1));
         let replaced = tables.replace(None).unwrap();
         assert!(tables.current().is_none());
-        assert!(tables.purge(shortcut(1).leaf, || 7));
+        assert!(tables.purge(shortcut(1).leaf, || [7]));
         assert_eq!(old.find(7), None);
         tables.drop_replaced(&replaced);
-        assert!(!tables.purge(shortcut(1).leaf, || 7));
+        assert!(!tables.purge(shortcut(1).leaf, || [7]));
         assert_eq!(tables.bytes(), 0);
     }
 

@@ -1,6 +1,7 @@
 //! Nodes that removals have left with too few children become smaller ones, or give way to their
 //! only child.
 
+use crate::build::{is_underfull, smaller};
 use crate::counters::Probe;
 use crate::leaf::LeafForm;
 use crate::lock::{Held, pause};
@@ -30,7 +31,7 @@ impl<F: LeafForm> Tree<F> {
             if matches!(child.kind(), Kind::Nothing | Kind::Leaf) {
                 return Tidy::Clean;
             }
-            if F::is_underfull(&self.memory, child) {
+            if is_underfull::<F>(&self.memory, child) {
                 return self.shrink(parent, symbol, child, guard, probe);
             }
             if child.kind() == Kind::Dense {
@@ -69,18 +70,18 @@ impl<F: LeafForm> Tree<F> {
             return Tidy::Raced;
         };
         probe.lock(waits);
-        if !F::is_underfull(&self.memory, child) {
+        if !is_underfull::<F>(&self.memory, child) {
             held.unlock_unchanged();
             held_above.unlock_unchanged();
             return Tidy::Raced;
         }
-        match F::smaller(self, child) {
+        match smaller::<F>(&self.memory, child) {
             Ok(smaller) => {
                 let smaller = match smaller.is_null() {
                     true => smaller,
                     false => self.memory.edge(above.header().depth(), smaller),
                 };
-                F::exchange(above, symbol, smaller);
+                above.set_covering(symbol as u8, smaller);
                 held.unlock_obsolete();
                 drop(held_above);
                 guard.retire(child);

@@ -18,7 +18,7 @@
 
 use crate::bulk::free_outside;
 use crate::counters::Probe;
-use crate::leaf::{LeafForm, Lookup};
+use crate::leaf::LeafForm;
 use crate::lock::pause;
 use crate::memory::Memory;
 use crate::node::{Inner, Kind, Ref, Symbol};
@@ -164,22 +164,12 @@ impl<F: LeafForm> Tree<F> {
         probe: &mut impl Probe,
         read: impl FnOnce(F::Value<'_>) -> R,
     ) -> Option<R> {
-        let mut waits = 0;
-        loop {
-            let terminal = self.terminal(key, probe);
-            if terminal.is_null() {
-                return None;
-            }
-            probe.leaf();
-            match F::lookup(&self.memory, terminal, key, guard) {
-                Lookup::Found(value) => return Some(read(value)),
-                Lookup::Absent => return None,
-                Lookup::Dead => {
-                    probe.restart();
-                    pause(&mut waits);
-                }
-            }
+        let terminal = self.terminal(key, probe);
+        if terminal.is_null() {
+            return None;
         }
+        probe.leaf();
+        F::lookup(&self.memory, terminal, key, guard).map(read)
     }
 
     /// Walks to the leaf or dense node that has a key if any has.
@@ -303,7 +293,7 @@ impl<F: LeafForm> Tree<F> {
         probe: &mut impl Probe,
         decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
     ) -> Result<(), Error> {
-        match F::visit_at(self, place, key, guard, probe, decide)? {
+        match self.visit_at(place, key, guard, probe, decide)? {
             Attempt::Done => Ok(()),
             attempt => self.visit_again(attempt, place.parent.is_some(), key, guard, probe, decide),
         }
@@ -336,7 +326,7 @@ impl<F: LeafForm> Tree<F> {
             };
             let place = self.descend(key, until, probe);
             knew_parent = place.parent.is_some();
-            attempt = F::visit_at(self, &place, key, guard, probe, decide)?;
+            attempt = self.visit_at(&place, key, guard, probe, decide)?;
         }
     }
 

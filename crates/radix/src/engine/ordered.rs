@@ -9,8 +9,8 @@
 use super::traverse::{Arrivals, Manner, Run, Walk};
 use super::{Engine, Workspace};
 use crate::counters::Probe;
-use crate::cursor::{CHUNK_MAX, Chunk, Scratch};
-use crate::leaf::LeafForm;
+use crate::cursor::{CHUNK_MAX, Chunk, Reader, Scratch, Visit, Write};
+use crate::leaf::{LeafForm, Scan};
 use crate::node::Ref;
 use crate::prefetch::prefetch;
 use crate::tree::Tree;
@@ -27,10 +27,7 @@ const GROUP: usize = 8;
 /// An ordered operation: what to read.
 #[derive(Clone, Copy)]
 struct Request<K> {
-    from: Bound<K>,
-    to: Bound<K>,
-    direction: Direction,
-    limit: usize,
+    scan: Scan<K>,
     /// Whether the outcome is one entry or a list.
     single: bool,
 }
@@ -84,7 +81,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
     fn warm(&mut self, workspace: &mut Workspace, requests: &[Request<F::Key<'e>>]) {
         let keys: Vec<F::Key<'_>> = requests
             .iter()
-            .filter_map(|request| match request.from {
+            .filter_map(|request| match request.scan.from {
                 Bound::Included(key) | Bound::Excluded(key) => Some(key),
                 Bound::Unbounded => None,
             })
@@ -119,49 +116,47 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
         scratches.resize_with(scratches.len().max(requests.len()), Default::default);
         let mut begun = [false; GROUP];
         for (i, request) in requests.iter().enumerate() {
-            let chunk = request.limit.min(CHUNK_MAX);
-            begun[i] = tree.begin_chunk(
-                request.from,
-                request.direction,
-                chunk,
-                &mut scratches[i],
-                guard,
-            );
+            let scan = &request.scan;
+            let chunk = scan.limit.min(CHUNK_MAX);
+            let scratch = &mut scratches[i];
+            begun[i] = tree.begin_chunk(scan.from, scan.direction, chunk, scratch, guard);
         }
         let mut expanding = begun;
         while expanding[..requests.len()].contains(&true) {
             for (i, request) in requests.iter().enumerate() {
-                expanding[i] = expanding[i] && tree.expand(request.direction, &mut scratches[i]);
+                let direction = request.scan.direction;
+                expanding[i] = expanding[i] && tree.expand(direction, &mut scratches[i]);
             }
         }
-        for (i, (request, &position)) in requests.iter().zip(positions).enumerate() {
+        for (i, (&Request { scan, single }, &position)) in
+            requests.iter().zip(positions).enumerate()
+        {
+            let scratch = &mut scratches[i];
             let mut last = None;
-            if request.single {
+            if single {
                 let mut only = None;
-                let scratch = &mut scratches[i];
-                finish(tree, request, begun[i], scratch, guard, |key, value| {
-                    only = Some((key, value));
-                    ControlFlow::Break(())
-                });
-                last = only.map(|entry| entry.0);
+                let mut reader = Visit::<F, _> {
+                    scan,
+                    last: None,
+                    visit: |key, value| {
+                        only = Some((key, value));
+                        ControlFlow::Break(())
+                    },
+                };
+                finish(tree, &scan, begun[i], scratch, guard, &mut reader);
+                last = only.map(|entry: (F::Key<'e>, _)| entry.0);
                 self.output.entry(position, only);
             } else {
                 let mut writer = self.output.begin_entries(position);
-                let scratch = &mut scratches[i];
-                if request.limit > 0 {
-                    finish(tree, request, begun[i], scratch, guard, |key, value| {
-                        if is_behind(key, request.to, request.direction) {
-                            return ControlFlow::Break(());
-                        }
-                        writer.push(F::shorten_key(key), F::shorten_value(value))?;
-                        match writer.count() < request.limit {
-                            true => ControlFlow::Continue(()),
-                            false => {
-                                last = Some(key);
-                                ControlFlow::Break(())
-                            }
-                        }
-                    });
+                if scan.limit > 0 {
+                    let mut reader = Write::<F> {
+                        scan,
+                        last: None,
+                        writer: &mut writer,
+                    };
+                    finish(tree, &scan, begun[i], scratch, guard, &mut reader);
+                    let reached = reader.last;
+                    last = reached.filter(|_| writer.count() == scan.limit);
                 }
                 writer.finish();
             }
@@ -177,21 +172,18 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
 
     fn request(&self, operation: &Operation<F>) -> Request<F::Key<'e>> {
         let key = |key| F::shorten_key(self.input.key(key));
+        let single = |at, direction| Request {
+            scan: Scan {
+                from: Bound::Included(at),
+                to: Bound::Unbounded,
+                direction,
+                limit: 1,
+            },
+            single: true,
+        };
         match *operation {
-            Operation::Predecessor { key: at } => Request {
-                from: Bound::Included(key(at)),
-                to: Bound::Unbounded,
-                direction: Direction::Descending,
-                limit: 1,
-                single: true,
-            },
-            Operation::Successor { key: at } => Request {
-                from: Bound::Included(key(at)),
-                to: Bound::Unbounded,
-                direction: Direction::Ascending,
-                limit: 1,
-                single: true,
-            },
+            Operation::Predecessor { key: at } => single(key(at), Direction::Descending),
+            Operation::Successor { key: at } => single(key(at), Direction::Ascending),
             Operation::Scan {
                 low,
                 high,
@@ -204,10 +196,12 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
                     Direction::Descending => (high, low),
                 };
                 Request {
-                    from,
-                    to,
-                    direction,
-                    limit: limit as usize,
+                    scan: Scan {
+                        from,
+                        to,
+                        direction,
+                        limit: limit as usize,
+                    },
                     single: false,
                 }
             }
@@ -216,26 +210,22 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
     }
 }
 
-/// Visits what has been gathered for a request, and gathers more while the visitor wants it.
+/// Reads what has been gathered for a request, and gathers more while the reader wants it.
+#[inline]
 fn finish<'e, F: LeafForm>(
     tree: &'e Tree<F>,
-    request: &Request<F::Key<'e>>,
+    scan: &Scan<F::Key<'e>>,
     begun: bool,
     scratch: &mut Scratch,
     guard: &'e Guard,
-    mut visit: impl FnMut(F::Key<'e>, F::Value<'e>) -> ControlFlow<()>,
+    reader: &mut impl Reader<'e, F>,
 ) {
-    let Request {
-        from, direction, ..
-    } = *request;
     let ended = match begun {
-        true => tree.finish_chunk(from, direction, scratch, guard, &mut visit),
-        false => Chunk::Disturbed(None),
+        true => tree.finish_chunk(scratch, guard, reader),
+        false => Chunk::Disturbed,
     };
-    let chunk = request.limit.min(CHUNK_MAX);
-    // By a pointer, as it is seldom needed: the code above has the visitor for itself.
-    let visit: &mut dyn FnMut(F::Key<'e>, F::Value<'e>) -> ControlFlow<()> = &mut visit;
-    tree.scan_on(ended, from, direction, chunk, scratch, guard, visit);
+    let chunk = scan.limit.min(CHUNK_MAX);
+    tree.scan_on(ended, scan, chunk, scratch, guard, reader);
 }
 
 /// Lines of slots behind a scan's bound that are asked for beforehand.
@@ -270,17 +260,6 @@ impl<F: LeafForm, P: Probe> Arrivals for Warm<'_, '_, F, P> {
     fn run(&mut self, _run: &Run, _ends: &[Ref]) {}
 }
 
-/// True if a key lies behind a scan's far bound.
-pub(crate) fn is_behind<K: Ord>(key: K, to: Bound<K>, direction: Direction) -> bool {
-    match (to, direction) {
-        (Bound::Unbounded, _) => false,
-        (Bound::Included(to), Direction::Ascending) => key > to,
-        (Bound::Excluded(to), Direction::Ascending) => key >= to,
-        (Bound::Included(to), Direction::Descending) => key < to,
-        (Bound::Excluded(to), Direction::Descending) => key <= to,
-    }
-}
-
 /// True if one of the sorted writes stands before `position` in the batch and within what an
 /// ordered operation has read.
 fn precedes<K: Ord + Copy>(
@@ -289,18 +268,23 @@ fn precedes<K: Ord + Copy>(
     request: &Request<K>,
     reached: Option<K>,
 ) -> bool {
-    let to = reached.map_or(request.to, Bound::Included);
-    let (low, high) = match request.direction {
-        Direction::Ascending => (request.from, to),
-        Direction::Descending => (to, request.from),
+    let Scan {
+        from, direction, ..
+    } = request.scan;
+    let to = reached.map_or(request.scan.to, Bound::Included);
+    let (low, high) = match direction {
+        Direction::Ascending => (from, to),
+        Direction::Descending => (to, from),
     };
-    let start = writes.partition_point(|&(key, _)| match low {
-        Bound::Unbounded => false,
-        Bound::Included(low) => key < low,
-        Bound::Excluded(low) => key <= low,
-    });
+    let range = Scan {
+        from: low,
+        to: high,
+        direction: Direction::Ascending,
+        limit: usize::MAX,
+    };
+    let start = writes.partition_point(|&(key, _)| !range.is_past(key));
     writes[start..]
         .iter()
-        .take_while(|&&(key, _)| !is_behind(key, high, Direction::Ascending))
+        .take_while(|&&(key, _)| !range.is_behind(key))
         .any(|&(_, written)| written < position)
 }

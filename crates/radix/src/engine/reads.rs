@@ -3,7 +3,7 @@
 
 use super::traverse::{Arrivals, Run, Walk};
 use crate::counters::Probe;
-use crate::leaf::{LeafForm, Lookup};
+use crate::leaf::LeafForm;
 use crate::node::Ref;
 use crate::tree::Tree;
 use crossbeam_epoch::Guard;
@@ -27,6 +27,12 @@ impl<F: LeafForm, P: Probe> Arrivals for Reads<'_, '_, '_, F, P> {
     }
 
     #[inline]
+    fn coming(&mut self, walk: &Walk) {
+        let key = self.keys[walk.visit() as usize];
+        F::prepare(&self.tree.memory, walk.node(), key, self.guard);
+    }
+
+    #[inline]
     fn single(&mut self, walk: &Walk) {
         let key = self.keys[walk.visit() as usize];
         let position = walk.visit() as usize;
@@ -34,31 +40,12 @@ impl<F: LeafForm, P: Probe> Arrivals for Reads<'_, '_, '_, F, P> {
             None
         } else {
             self.probe.leaf();
-            match F::lookup(&self.tree.memory, walk.node(), key, self.guard) {
-                Lookup::Found(value) => Some(value),
-                Lookup::Absent => None,
-                Lookup::Dead => return self.walk_alone(position),
-            }
+            F::lookup(&self.tree.memory, walk.node(), key, self.guard)
         };
         self.output.value(position, F::shorten_key(key), found);
     }
 
     fn run(&mut self, _run: &Run, _ends: &[Ref]) {
         unreachable!("gets that are not sorted make no runs")
-    }
-}
-
-impl<F: LeafForm, P: Probe> Reads<'_, '_, '_, F, P> {
-    /// Answers a get whose leaf has died meanwhile.
-    #[cold]
-    fn walk_alone(&mut self, position: usize) {
-        let key = self.keys[position];
-        let output = &mut *self.output;
-        let found = self.tree.find(key, self.guard, self.probe, |value| {
-            output.value(position, F::shorten_key(key), Some(value));
-        });
-        if found.is_none() {
-            output.value(position, F::shorten_key(key), None);
-        }
     }
 }

@@ -133,7 +133,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         }
         let key = self.keys[number as usize];
         let found = F::lookup(&self.tree.memory, leaf, key, self.guard);
-        if matches!(found, Lookup::Found(_)) {
+        if found.is_some() {
             self.offer(number, leaf, parent);
         }
     }

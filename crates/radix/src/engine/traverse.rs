@@ -104,6 +104,8 @@ pub trait Arrivals {
     type Probe: Probe;
     /// The counters in use.
     fn probe(&mut self) -> &mut Self::Probe;
+    /// A visit will be handed over soon, together with others: its lines may be asked for.
+    fn coming(&mut self, _walk: &Walk) {}
     /// A visit has come to a leaf, a dense node or nothing (`walk.node()`), below `walk.parent()`.
     fn single(&mut self, walk: &Walk);
     /// A run of visits has come to the node `run.node`. Those end there for which `ends`, indexed
@@ -266,6 +268,9 @@ impl Traversal {
 /// Hands the walks of a group over, which have all ended; answers how many they were.
 fn hand_over(group: &mut Group, arrivals: &mut impl Arrivals) -> usize {
     let count = std::mem::take(&mut group.count);
+    for walk in &group.walks[..count] {
+        arrivals.coming(walk);
+    }
     for walk in &group.walks[..count] {
         arrivals.single(walk);
     }

@@ -3,6 +3,7 @@
 
 use super::combine::{Plan, Visit};
 use super::traverse::{Arrivals, Run, Walk};
+use crate::build::is_underfull;
 use crate::counters::Probe;
 use crate::leaf::{LeafForm, Lookup, Spot};
 use crate::lock::{Held, VersionLock};
@@ -33,6 +34,12 @@ impl<F: LeafForm, P: Probe> Arrivals for Trigger<'_, '_, '_, F, P> {
     #[inline]
     fn probe(&mut self) -> &mut P {
         self.probe
+    }
+
+    #[inline]
+    fn coming(&mut self, walk: &Walk) {
+        let key = self.keys[walk.visit() as usize];
+        F::prepare(&self.tree.memory, walk.node(), key, self.guard);
     }
 
     #[inline]
@@ -71,7 +78,8 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             self.probe.leaf();
             match self.plan.in_order {
                 true => F::lookup_again(memory, walk.node(), key, self.guard),
-                false => F::lookup(memory, walk.node(), key, self.guard),
+                false => F::lookup(memory, walk.node(), key, self.guard)
+                    .map_or(Lookup::Absent, Lookup::Found),
             }
         };
         let found = match found {
@@ -230,7 +238,9 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             let output = &mut *trigger.output;
             let mut decide =
                 |current: Option<F::Value<'_>>| fold(input, plan, visit, output, current);
-            let done = F::visit_in_node(trigger.tree, spot, key, trigger.guard, &mut decide);
+            let done = trigger
+                .tree
+                .visit_in_node(spot, key, trigger.guard, &mut decide);
             trigger.probe.leaf();
             trigger.offer_if_found(number, F::child(node, symbol), parent);
             done
@@ -268,7 +278,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             let operations = self.plan.visits[number as usize].count;
             self.probe.duplicates(u64::from(operations) - 1);
         }
-        let shrunk = shrunk.filter(|_| F::is_underfull(&self.tree.memory, node));
+        let shrunk = shrunk.filter(|_| is_underfull::<F>(&self.tree.memory, node));
         if !changed {
             return held.unlock_unchanged();
         }

@@ -36,10 +36,10 @@ pub struct Block {
 
 const _: () = assert!(size_of::<Block>() == 128);
 
-/// The entries of a block at one instant, and room for one more.
+/// The entries of a block at one instant.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entries {
-    entries: [(u64, u64); BLOCK_MAX + 1],
+    entries: [(u64, u64); BLOCK_MAX],
     count: usize,
 }
 
@@ -48,14 +48,6 @@ impl Entries {
     #[inline]
     pub fn as_slice(&self) -> &[(u64, u64)] {
         &self.entries[..self.count]
-    }
-
-    /// Adds an entry, of a key that is absent.
-    pub fn insert(&mut self, key: u64, payload: u64) {
-        let position = self.as_slice().partition_point(|entry| entry.0 < key);
-        self.entries[position..=self.count].rotate_right(1);
-        self.entries[position] = (key, payload);
-        self.count += 1;
     }
 }
 
@@ -273,13 +265,5 @@ mod tests {
         block.retire();
         let (payload, version) = block.find(1);
         assert!(payload == Some(10) && version.is_obsolete());
-    }
-
-    #[test]
-    fn room_for_one_more() {
-        let mut entries = block(&[(1, 0), (2, 0), (3, 0), (5, 0), (6, 0), (7, 0), (8, 0)]).load();
-        entries.insert(4, 40);
-        let keys: Vec<_> = entries.as_slice().iter().map(|entry| entry.0).collect();
-        assert_eq!(keys, [1, 2, 3, 4, 5, 6, 7, 8]);
     }
 }

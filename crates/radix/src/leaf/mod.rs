@@ -1,29 +1,31 @@
 //! Leaves, and what the two forms of a map do differently with them.
 //!
-//! *Bytes*: a leaf is a [record] of one key and its value. It hangs at the depth where
-//! its key is unique, at a child of its own; see [`records`](crate::records) for its changes.
+//! A leaf is a block of entries in ascending order, which covers the neighbouring bytes of a node
+//! whose keys it has room for; [`visits`](crate::visits) has its changes. Blocks of [words](block)
+//! are changed in place, blocks of [byte strings](strings) are replaced, so that values can be read
+//! where they lie.
 //!
-//! *Words*: a leaf is a [block] of up to seven keys and payloads, which covers the
-//! neighbouring symbols of a node whose keys it has room for; see [`blocks`](crate::blocks).
-//!
-//! Either way a look-up ends by comparing whole keys, which also makes up for the bytes that
-//! paths skip.
+//! A look-up ends by comparing whole keys, which also makes up for the bytes that paths skip.
 
 pub mod block;
-pub mod record;
-pub mod word;
+mod bytes;
+pub mod strings;
+mod word;
 
-use crate::bulk::{Packed, Subtree};
-use crate::counters::Probe;
 use crate::memory::Memory;
 use crate::node::{Inner, Ref, Sorted, Symbol};
 use crate::shortcut::Tables;
-use crate::tree::{Attempt, Change, InNode, Place, Tree};
+use crate::tree::{Change, InNode, Place, Tree};
 use crate::writer::Writer;
+use arrayvec::ArrayVec;
 use crossbeam_epoch::Guard;
-use nearfield_core::{Direction, Error, Form};
+use nearfield_core::{Direction, EntriesWriter, Error, Form};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+
+/// The entries of a leaf, in ascending order, and room for one more.
+pub type Entries<'g, F> =
+    ArrayVec<(<F as Form>::Key<'g>, <F as Form>::Value<'g>), { strings::STRINGS_MAX + 1 }>;
 
 /// What a look-up in a leaf has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +49,57 @@ pub struct Spot<'n> {
     pub skipped: bool,
 }
 
+/// Where a leaf has room for an entry.
+#[derive(Clone, Copy, Debug)]
+pub enum Room {
+    /// In itself.
+    InPlace,
+    /// In this leaf, which is the old one with the entry, and nobody else knows yet.
+    Copy(Ref),
+    /// Nowhere.
+    Full,
+}
+
+/// What a scan in a batch reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Scan<K> {
+    pub from: Bound<K>,
+    pub to: Bound<K>,
+    pub direction: Direction,
+    pub limit: usize,
+}
+
+impl<K: Ord + Copy> Scan<K> {
+    /// True if a key lies behind the far bound.
+    #[inline]
+    pub fn is_behind(&self, key: K) -> bool {
+        match (self.to, self.direction) {
+            (Bound::Unbounded, _) => false,
+            (Bound::Included(to), Direction::Ascending) => key > to,
+            (Bound::Excluded(to), Direction::Ascending) => key >= to,
+            (Bound::Included(to), Direction::Descending) => key < to,
+            (Bound::Excluded(to), Direction::Descending) => key <= to,
+        }
+    }
+
+    /// True if a key does not lie before the near bound.
+    #[inline]
+    pub fn is_past(&self, key: K) -> bool {
+        match (self.from, self.direction) {
+            (Bound::Unbounded, _) => true,
+            (Bound::Included(from), Direction::Ascending) => key >= from,
+            (Bound::Excluded(from), Direction::Ascending) => key > from,
+            (Bound::Included(from), Direction::Descending) => key <= from,
+            (Bound::Excluded(from), Direction::Descending) => key < from,
+        }
+    }
+}
+
 /// How a [`Form`] is stored in the tree.
 ///
 /// A *terminal* is a leaf or a dense node. Where a method takes one and a guard, it must have
 /// been read from the tree, or from the shortcut table, under that guard, which keeps it from
-/// being freed.
+/// being freed. A method that changes a leaf is to be called under the lock of the node above.
 pub trait LeafForm: Form {
     /// Bytes of the unit in which leaves are allocated.
     const LEAF_UNIT_BYTES: usize;
@@ -59,7 +107,15 @@ pub trait LeafForm: Form {
     const LEAF_UNITS_MAX: usize;
     /// The distance from a leaf's first line of a second one that a look-up reads; 0 for none.
     const LEAF_SECOND_LINE: usize;
+    /// Lines that a scan reads of a leaf, about.
+    const LEAF_LINES: usize;
+    /// The most entries of a leaf.
+    const LEAF_ENTRIES_MAX: usize;
+    /// Two neighbouring leaves become one when they have no more entries together.
+    const JOINED_MAX: usize;
 
+    /// True if trees have node48s.
+    const HAS_NODE48: bool;
     /// True if the nodes at one level are often of several kinds.
     const MIXES_KINDS: bool;
 
@@ -81,22 +137,16 @@ pub trait LeafForm: Form {
     fn child(node: Inner<'_>, symbol: Symbol) -> Ref;
     /// As [`child`](LeafForm::child), where the kind is known.
     fn child_of_small<N: Sorted>(node: &N, symbol: Symbol) -> Ref;
-    /// Where the range of the child for a symbol starts. Under the lock, or to be validated.
-    fn range_start(node: Inner<'_>, symbol: Symbol) -> Symbol;
-    /// Exchanges an inner or dense child for another child, or for nothing. Under the lock.
-    fn exchange(node: Inner<'_>, symbol: Symbol, child: Ref);
     /// Entries that a subtree is expected to hold, by the tag of its top.
     fn entries_expected(tag: usize) -> usize;
 
-    /// The byte that a dense node decides on.
-    fn last_byte(key: Self::Key<'_>) -> usize;
     /// Finds a key in a terminal that was read from the tree.
     fn lookup<'g>(
         memory: &'g Memory,
         terminal: Ref,
         key: Self::Key<'_>,
         guard: &'g Guard,
-    ) -> Lookup<Self::Value<'g>>;
+    ) -> Option<Self::Value<'g>>;
     /// As [`lookup`](LeafForm::lookup) in a terminal that some earlier walk has come to, which
     /// may have been unlinked since. `Absent` does not say that the key is absent now.
     fn lookup_again<'g>(
@@ -105,13 +155,16 @@ pub trait LeafForm: Form {
         key: Self::Key<'_>,
         guard: &'g Guard,
     ) -> Lookup<Self::Value<'g>>;
+    /// Asks for what a look-up reads of a terminal besides its first lines, which have been asked
+    /// for before.
+    fn prepare(memory: &Memory, terminal: Ref, key: Self::Key<'_>, guard: &Guard);
     /// Some key of a terminal; `None` if it is dead or empty.
     fn any_key<'g>(memory: &'g Memory, terminal: Ref, guard: &'g Guard) -> Option<Self::Key<'g>>;
     /// True if a key that shares `shared` bytes with those of a terminal, which hangs at a node
     /// of `depth`, has its own place in the terminal.
     fn covers(terminal: Ref, depth: usize, shared: usize) -> bool;
-    /// Calls `visit` for the entries of a terminal in `direction` from the bound on, as they are
-    /// at one instant; `None` if it is dead.
+    /// Calls `visit` for the entries of a terminal in `direction`, as they are at one instant.
+    /// Those before the bound may be left out.
     fn entries<'g>(
         memory: &'g Memory,
         terminal: Ref,
@@ -119,25 +172,77 @@ pub trait LeafForm: Form {
         direction: Direction,
         guard: &'g Guard,
         visit: impl FnMut(Self::Key<'g>, Self::Value<'g>) -> ControlFlow<()>,
-    ) -> Option<ControlFlow<()>>;
+    ) -> ControlFlow<()>;
+    /// Writes the entries of a terminal that a scan is to read, and sets `last` to the last.
+    /// Breaks when the scan is complete.
+    #[inline]
+    fn write_entries<'g>(
+        memory: &'g Memory,
+        terminal: Ref,
+        scan: &Scan<Self::Key<'g>>,
+        last: &mut Option<Self::Key<'g>>,
+        guard: &'g Guard,
+        writer: &mut EntriesWriter<'_, Self>,
+    ) -> ControlFlow<()> {
+        write_each(memory, terminal, scan, last, guard, writer)
+    }
 
-    /// Makes a visit to a key whose walk has ended at a place: one attempt.
-    fn visit_at<'v>(
-        tree: &Tree<Self>,
-        place: &Place,
+    /// True if a leaf has room for entries, which are at most one more than a leaf may have.
+    fn fits(entries: &[(Self::Key<'_>, Self::Value<'_>)]) -> bool;
+    /// True if two leaves of entries are better joined.
+    fn joins(entries: &[(Self::Key<'_>, Self::Value<'_>)]) -> bool;
+    /// Creates a leaf of entries, at least one, that fit, which nobody else knows yet. It must
+    /// be linked then, or [discarded](LeafForm::discard_leaf).
+    fn create(memory: &Memory, entries: &[(Self::Key<'_>, Self::Value<'_>)]) -> Result<Ref, Error>;
+    /// Creates two leaves, or none.
+    fn create_two(
+        memory: &Memory,
+        left: &[(Self::Key<'_>, Self::Value<'_>)],
+        right: &[(Self::Key<'_>, Self::Value<'_>)],
+    ) -> Result<[Ref; 2], Error>;
+    /// Frees a leaf that nobody else knows.
+    fn discard_leaf(memory: &Memory, leaf: Ref);
+    /// All entries of a leaf.
+    fn gather<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard) -> Entries<'g, Self>;
+    /// The number of entries of a leaf.
+    fn count(memory: &Memory, leaf: Ref, guard: &Guard) -> usize;
+    /// The place of a key in a leaf, and its value.
+    fn find<'g>(
+        memory: &'g Memory,
+        leaf: Ref,
         key: Self::Key<'_>,
-        guard: &Writer<'_, Self>,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<Self::Value<'_>>) -> Change<Self::Value<'v>>,
-    ) -> Result<Attempt, Error>;
-    /// Makes a visit under the lock of a node, unless it changes more than that node.
-    fn visit_in_node<'v>(
-        tree: &Tree<Self>,
-        spot: Spot<'_>,
+        guard: &'g Guard,
+    ) -> Option<(usize, Self::Value<'g>)>;
+    /// Gives the entry at a place another value, in place or in a copy.
+    fn set(
+        memory: &Memory,
+        leaf: Ref,
+        position: usize,
+        value: Self::Value<'_>,
+        guard: &Guard,
+    ) -> Result<Room, Error>;
+    /// Makes room for a key that is absent: `InPlace` is to be followed by
+    /// [`insert`](LeafForm::insert).
+    fn make_room(
+        memory: &Memory,
+        leaf: Ref,
         key: Self::Key<'_>,
-        guard: &Writer<'_, Self>,
-        decide: &mut impl FnMut(Option<Self::Value<'_>>) -> Change<Self::Value<'v>>,
-    ) -> InNode;
+        value: Self::Value<'_>,
+        guard: &Guard,
+    ) -> Result<Room, Error>;
+    /// Adds an entry where there is room in place.
+    fn insert(memory: &Memory, leaf: Ref, key: Self::Key<'_>, value: Self::Value<'_>);
+    /// Removes the entry at a place.
+    fn remove(memory: &Memory, leaf: Ref, position: usize);
+    /// A copy without the entries that have been removed, if they take much of the leaf.
+    fn compacted(memory: &Memory, leaf: Ref, guard: &Guard) -> Option<Result<Ref, Error>>;
+    /// Marks a leaf as replaced.
+    fn kill(memory: &Memory, leaf: Ref);
+
+    /// The byte that a dense node decides on.
+    fn last_byte(key: Self::Key<'_>) -> usize;
+    /// True if a dense node is the place of a key.
+    fn is_in_dense(memory: &Memory, node: Ref, key: Self::Key<'_>) -> bool;
     /// Makes a visit under the lock of a dense node.
     fn visit_in_dense<'v>(
         tree: &Tree<Self>,
@@ -146,30 +251,26 @@ pub trait LeafForm: Form {
         guard: &Writer<'_, Self>,
         decide: &mut impl FnMut(Option<Self::Value<'_>>) -> Change<Self::Value<'v>>,
     ) -> InNode;
-
-    /// True if an inner or dense node has so few entries that it ought to be of a smaller kind,
-    /// or not be at all.
-    fn is_underfull(memory: &Memory, node: Ref) -> bool;
-    /// What is to stand in place of an underfull node. Under the locks of it and its parent.
-    fn smaller(tree: &Tree<Self>, node: Ref) -> Result<Ref, Error>;
-
-    /// What stands for an entry of sorted input, the last so far.
-    fn begin(
-        memory: &Memory,
+    /// Makes a visit in a dense node that is to replace a full one, if one is; answers it.
+    fn grow_dense<'v>(
+        tree: &Tree<Self>,
+        place: &Place,
+        node: Inner<'_>,
         key: Self::Key<'_>,
-        value: Self::Value<'_>,
-        pending: &mut Vec<(u64, u64)>,
-    ) -> Result<Subtree, Error>;
-    /// What a node of a depth is to hold for its children in sorted input, or what is to stand
-    /// in its place.
-    fn pack(
+        guard: &Writer<'_, Self>,
+        decide: &mut impl FnMut(Option<Self::Value<'_>>) -> Change<Self::Value<'v>>,
+    ) -> Result<Option<Ref>, Error>;
+    /// A dense node of sorted entries that agree in all bytes before a depth, if they are better
+    /// kept in one.
+    fn build_dense(
         memory: &Memory,
         depth: usize,
-        children: &[(Symbol, Subtree)],
-        pending: &mut Vec<(u64, u64)>,
-    ) -> Result<Packed, Error>;
-    /// Fills a node, which nobody else can reach, with what `pack` has answered.
-    fn fill(node: Inner<'_>, children: &[(Symbol, Ref)]);
+        entries: &[(Self::OwnedKey, Self::OwnedValue)],
+    ) -> Result<Option<Ref>, Error>;
+    /// True if a dense node has so few entries that it ought not to be.
+    fn is_dense_underfull(memory: &Memory, node: Ref) -> bool;
+    /// What is to stand in place of an underfull dense node. Under the locks of it and its parent.
+    fn smaller_than_dense(memory: &Memory, node: Ref) -> Result<Ref, Error>;
 
     /// Frees nodes and leaves that were unlinked a grace period ago.
     ///
@@ -181,4 +282,46 @@ pub trait LeafForm: Form {
     /// # Safety
     /// No thread may reach the leaf, then or later.
     unsafe fn free_outside(memory: &Memory, leaf: Ref);
+}
+
+/// Writes the entries of a terminal that a scan is to read, one by one.
+#[inline]
+fn write_each<'g, F: LeafForm>(
+    memory: &'g Memory,
+    terminal: Ref,
+    scan: &Scan<F::Key<'g>>,
+    last: &mut Option<F::Key<'g>>,
+    guard: &'g Guard,
+    writer: &mut EntriesWriter<'_, F>,
+) -> ControlFlow<()> {
+    let (from, direction) = (scan.from, scan.direction);
+    F::entries(memory, terminal, from, direction, guard, |key, value| {
+        // Entries come in order: none lies before the bound after one that does not.
+        if last.is_none() && !scan.is_past(key) {
+            return ControlFlow::Continue(());
+        }
+        if scan.is_behind(key) {
+            return ControlFlow::Break(());
+        }
+        *last = Some(key);
+        writer.push(F::shorten_key(key), F::shorten_value(value))?;
+        match writer.count() < scan.limit {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    })
+}
+
+/// Entries of a leaf with one more, or another value for one.
+pub fn with_entry<'e, F: LeafForm>(
+    mut entries: Entries<'e, F>,
+    key: F::Key<'e>,
+    value: F::Value<'e>,
+) -> Entries<'e, F> {
+    let position = entries.partition_point(|entry| entry.0 < key);
+    match entries.get_mut(position) {
+        Some(entry) if entry.0 == key => entry.1 = value,
+        _ => entries.insert(position, (key, value)),
+    }
+    entries
 }

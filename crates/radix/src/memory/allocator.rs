@@ -154,22 +154,40 @@ impl Allocator {
                 stripe.free[units as usize].push(rest);
                 stripe.fresh = (0, 0);
             }
-            grow(self.chunk as usize * self.stride())?;
-            stripe.fresh = match self.region.take(self.chunk) {
-                Some(fresh) if fresh.1 as usize >= class => fresh,
-                _ => {
-                    return Err(Error::OutOfMemory {
-                        what: format!(
-                            "all {} bytes of a region of the index are in use",
-                            self.region.bytes_taken()
-                        ),
-                    });
-                }
-            };
+            match self.take_chunk(class, grow) {
+                Ok(fresh) => stripe.fresh = fresh,
+                Err(error) => return self.take_from_others(class).ok_or(error),
+            }
         }
         let (first, units) = stripe.fresh;
         stripe.fresh = (first + class as u32, units - class as u32);
         Ok(first)
+    }
+
+    fn take_chunk(
+        &self,
+        class: usize,
+        grow: impl FnOnce(usize) -> Result<(), Error>,
+    ) -> Result<(u32, u32), Error> {
+        grow(self.chunk as usize * self.stride())?;
+        match self.region.take(self.chunk) {
+            Some(fresh) if fresh.1 as usize >= class => Ok(fresh),
+            _ => Err(Error::OutOfMemory {
+                what: format!(
+                    "all {} bytes of a region of the index are in use",
+                    self.region.bytes_taken()
+                ),
+            }),
+        }
+    }
+
+    /// A free item of another stripe. Those whose lock is held are left out, as the caller has
+    /// its own.
+    fn take_from_others(&self, class: usize) -> Option<u32> {
+        self.stripes
+            .iter()
+            .filter_map(|stripe| stripe.try_lock().ok())
+            .find_map(|mut stripe| stripe.free[class].pop())
     }
 
     /// Frees an item.
@@ -233,5 +251,28 @@ impl Allocator {
         self.stripes[stripe]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Memory that is freed by another thread must not be lost to one that has none left.
+    #[test]
+    fn what_another_thread_has_freed_is_found() {
+        let allocator = Allocator::new(64, 1 << 20, 2, 0).expect("address space");
+        let full = |_| {
+            Err(Error::OutOfMemory {
+                what: "no more".to_owned(),
+            })
+        };
+        let item = allocator.allocate(2, |_| Ok(())).expect("a first item");
+        while allocator.allocate(2, full).is_ok() {}
+        std::thread::scope(|scope| {
+            scope.spawn(|| allocator.free(item, 2));
+        });
+        assert_eq!(allocator.allocate(2, full).ok(), Some(item));
+        assert!(allocator.allocate(2, full).is_err());
     }
 }

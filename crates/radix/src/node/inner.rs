@@ -1,8 +1,8 @@
 //! The four inner node kinds behind one enum.
 //!
-//! Children stand for single symbols ([`find`](Inner::find)) where leaves hold one key each, and
-//! for ranges of bytes ([`covering`](Inner::covering)) where they hold several: a leaf covers one
-//! or more neighbouring bytes, an inner or dense node one byte, and nothing the bytes between.
+//! Children stand for ranges of bytes: a leaf covers one or more neighbouring bytes, an inner or
+//! dense node one byte, and nothing the bytes between. A leaf at the end slot stands for the key
+//! that ends at the node.
 
 use super::{Header, Node4, Node16, Node48, Node256, Range, Ref, Sorted, bitmap};
 use nearfield_core::Direction;
@@ -45,69 +45,9 @@ impl<'m> Inner<'m> {
         by_kind!(self, node => node.header(), node => node.header())
     }
 
-    /// The child for a symbol. To be validated by the version unless under the lock or of a
-    /// node256.
-    #[inline]
-    pub fn find(self, symbol: Symbol) -> Ref {
-        if symbol == END {
-            return self.header().end();
-        }
-        let byte = symbol as u8;
-        by_kind!(self, node => node.find(byte), node => node.find(byte))
-    }
-
-    /// True if no other byte fits in. The end slot always does.
-    pub fn is_full(self) -> bool {
-        match self {
-            Inner::Node4(_) => self.header().count() == Node4::CAPACITY,
-            Inner::Node16(_) => self.header().count() == Node16::CAPACITY,
-            Inner::Node48(_) => self.header().count() == Node48::CAPACITY,
-            Inner::Node256(_) => false,
-        }
-    }
-
     /// The number of children, a leaf at the end slot included.
     pub fn children(self) -> usize {
         self.header().count() + usize::from(!self.header().end().is_null())
-    }
-
-    /// True if so few children are left that the node ought to be of a smaller kind, or not be
-    /// at all. The gap to the kind's least count at growth avoids flapping. Where children stand
-    /// for symbols.
-    pub fn is_underfull(self) -> bool {
-        match self {
-            Inner::Node4(_) => self.children() <= 1,
-            Inner::Node16(_) => self.header().count() <= 3,
-            Inner::Node48(_) => self.header().count() <= 12,
-            Inner::Node256(_) => self.header().count() <= 37,
-        }
-    }
-
-    /// Adds a child for a symbol that has none. Only under the lock; there must be room.
-    pub fn insert(self, symbol: Symbol, child: Ref) {
-        if symbol == END {
-            return self.header().set_end(child);
-        }
-        let byte = symbol as u8;
-        by_kind!(self, node => node.insert(byte, child), node => node.set(byte, child));
-    }
-
-    /// Exchanges the child for a symbol that has one. Only under the lock.
-    pub fn replace(self, symbol: Symbol, child: Ref) {
-        if symbol == END {
-            return self.header().set_end(child);
-        }
-        let byte = symbol as u8;
-        by_kind!(self, node => node.replace(byte, child), node => node.set(byte, child));
-    }
-
-    /// Removes the child for a symbol that has one. Only under the lock.
-    pub fn remove(self, symbol: Symbol) {
-        if symbol == END {
-            return self.header().set_end(Ref::NULL);
-        }
-        let byte = symbol as u8;
-        by_kind!(self, node => node.remove(byte), node => node.set(byte, Ref::NULL));
     }
 
     /// Empties a node that no other thread can reach.
@@ -125,7 +65,8 @@ impl<'m> Inner<'m> {
         first
     }
 
-    /// The child whose range a byte lies in. To be validated as [`find`](Inner::find) is.
+    /// The child whose range a byte lies in. To be validated by the version unless under the lock
+    /// or of a node256.
     #[inline]
     pub fn covering(self, byte: u8) -> Ref {
         by_kind!(self, node => node.covering(byte), node => node.find(byte))
@@ -136,10 +77,20 @@ impl<'m> Inner<'m> {
         by_kind!(self, node => node.range(byte), node => node.range(byte))
     }
 
-    /// Where the range that a byte lies in starts. To be validated as [`find`](Inner::find) is.
+    /// Where the range that a byte lies in starts. To be validated as [`covering`](Inner::covering)
+    /// is.
     #[inline]
     pub fn range_start(self, byte: u8) -> u8 {
         by_kind!(self, node => node.range_start(byte), node => node.range_start(byte))
+    }
+
+    /// The symbol at which the child for a symbol starts.
+    #[inline]
+    pub fn start_of(self, symbol: Symbol) -> Symbol {
+        match symbol {
+            END => END,
+            byte => Symbol::from(self.range_start(byte as u8)),
+        }
     }
 
     /// Puts ranges in the place of those that start from `start` to `end`, to cover these bytes.
@@ -148,9 +99,9 @@ impl<'m> Inner<'m> {
         by_kind!(self, node => node.splice(start, end, pieces), node => node.splice(start, end, pieces));
     }
 
-    /// Exchanges the child of the one byte that it covers. Only under the lock.
+    /// Exchanges the child whose range a byte lies in. Only under the lock.
     pub fn set_covering(self, byte: u8, child: Ref) {
-        by_kind!(self, node => node.set_covering(byte, child), node => node.splice(byte, byte, &[(byte, child)]));
+        by_kind!(self, node => node.set_covering(byte, child), node => node.set_covering(byte, child));
     }
 
     /// Calls `visit` for each range in ascending order. To be validated as

@@ -12,5 +12,6 @@ mod wide;
 pub use header::Header;
 pub use inner::{END, Inner, Symbol};
 pub use reference::{KINDS, Kind, Ref};
+pub use search::equal_16;
 pub use sorted::{Node4, Node16, Node48, Sorted};
 pub use wide::{Dense, Node256, Range};

@@ -7,7 +7,7 @@
 //!   node48    │ header │       │ 48 keys …                    │ 48 slots …            │
 //! ```
 //!
-//! Where children cover ranges of bytes (see [`inner`](super::Inner)), a key is where one starts.
+//! A key is where the range of a child starts, see [`inner`](super::Inner).
 //!
 //! A node4 is half a cache line. A node48 keeps its keys in its first line and finds one with
 //! three vector comparisons, where the textbook's 256-byte index would cost three lines more.
@@ -62,8 +62,6 @@ pub trait Sorted {
     fn key(&self, position: usize) -> u8;
     /// Sets the key byte at a position.
     fn set_key(&self, position: usize, byte: u8);
-    /// The position of a key byte, or of an unused zero, see [`search`].
-    fn position(&self, byte: u8) -> Option<usize>;
     /// How many of the first `count` key bytes are at most `byte`.
     fn at_most(&self, count: usize, byte: u8) -> usize;
 
@@ -133,15 +131,6 @@ pub trait Sorted {
         self.set_slot(below - 1, child);
     }
 
-    /// The child for a byte.
-    #[inline]
-    fn find(&self, byte: u8) -> Ref {
-        match self.position(byte) {
-            Some(position) => self.slot(position),
-            None => Ref::NULL,
-        }
-    }
-
     /// The child at a position.
     #[inline]
     fn slot(&self, position: usize) -> Ref {
@@ -152,44 +141,6 @@ pub trait Sorted {
     #[inline]
     fn set_slot(&self, position: usize, child: Ref) {
         self.slots()[position].store(child.bits(), Ordering::Release);
-    }
-
-    /// How many keys are less than `byte`.
-    fn rank(&self, byte: u8) -> usize {
-        (0..self.header().count())
-            .take_while(|&position| self.key(position) < byte)
-            .count()
-    }
-
-    /// Adds a child for a byte that has none. There must be room.
-    fn insert(&self, byte: u8, child: Ref) {
-        let count = self.header().count();
-        debug_assert!(count < Self::CAPACITY, "no room");
-        let position = self.rank(byte);
-        for i in (position..count).rev() {
-            self.set_key(i + 1, self.key(i));
-            self.set_slot(i + 1, self.slot(i));
-        }
-        self.set_key(position, byte);
-        self.set_slot(position, child);
-        self.header().set_count(count + 1);
-    }
-
-    /// Removes the child of a byte that has one.
-    fn remove(&self, byte: u8) {
-        let count = self.header().count();
-        for i in self.rank(byte)..count - 1 {
-            self.set_key(i, self.key(i + 1));
-            self.set_slot(i, self.slot(i + 1));
-        }
-        self.set_key(count - 1, 0);
-        self.set_slot(count - 1, Ref::NULL);
-        self.header().set_count(count - 1);
-    }
-
-    /// Exchanges the child of a byte that has one.
-    fn replace(&self, byte: u8, child: Ref) {
-        self.set_slot(self.rank(byte), child);
     }
 
     /// Empties a node that no other thread can reach.
@@ -233,10 +184,6 @@ impl Sorted for Node4 {
         );
     }
     #[inline]
-    fn position(&self, byte: u8) -> Option<usize> {
-        search::in_4(self.keys.load(Ordering::Relaxed), byte)
-    }
-    #[inline]
     fn at_most(&self, count: usize, byte: u8) -> usize {
         search::at_most_in_4(self.keys.load(Ordering::Relaxed), count, byte)
     }
@@ -244,7 +191,7 @@ impl Sorted for Node4 {
 
 /// Implements [`Sorted`] for a node whose keys are words of eight.
 macro_rules! sorted_by_words {
-    ($node:ty, $capacity:literal, $search:path, $rank:path) => {
+    ($node:ty, $capacity:literal, $rank:path) => {
         impl Sorted for $node {
             const CAPACITY: usize = $capacity;
             #[inline]
@@ -265,13 +212,6 @@ macro_rules! sorted_by_words {
                 word.store(others | u64::from(byte) << shift, Ordering::Relaxed);
             }
             #[inline]
-            fn position(&self, byte: u8) -> Option<usize> {
-                $search(
-                    std::array::from_fn(|i| self.keys[i].load(Ordering::Relaxed)),
-                    byte,
-                )
-            }
-            #[inline]
             fn at_most(&self, count: usize, byte: u8) -> usize {
                 let words = std::array::from_fn(|i| self.keys[i].load(Ordering::Relaxed));
                 $rank(words, count, byte)
@@ -280,5 +220,5 @@ macro_rules! sorted_by_words {
     };
 }
 
-sorted_by_words!(Node16, 16, search::in_16, search::at_most_in_16);
-sorted_by_words!(Node48, 48, search::in_48, search::at_most_in_48);
+sorted_by_words!(Node16, 16, search::at_most_in_16);
+sorted_by_words!(Node48, 48, search::at_most_in_48);

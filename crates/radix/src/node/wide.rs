@@ -7,8 +7,8 @@
 //!   dense      │ header │    │ base │    │ bitmap│ 256 payloads of 8 B …              │ 2112
 //! ```
 //!
-//! The bitmap marks the bytes that have a child or, where children cover ranges of bytes, those
-//! at which ranges start.
+//! The bitmap of a node256 marks the bytes at which ranges start, that of a dense node those in
+//! use.
 //!
 //! A *dense* node replaces a full node16 at the last byte of 8-byte keys. Its slots are the
 //! payloads themselves, so that dense keys cost 8 B and a bit each; `base` holds the
@@ -63,7 +63,7 @@ impl Node256 {
         &self.header
     }
 
-    /// The bytes that have a child.
+    /// The bytes at which ranges start.
     #[inline]
     pub fn bitmap(&self) -> &Bitmap {
         &self.bitmap
@@ -73,14 +73,6 @@ impl Node256 {
     #[inline]
     pub fn find(&self, byte: u8) -> Ref {
         Ref::from_bits(self.slots[byte as usize].load(Ordering::Acquire))
-    }
-
-    /// Sets the child for a byte, or removes it. Only under the lock.
-    pub fn set(&self, byte: u8, child: Ref) {
-        let count = self.header.count() - usize::from(self.bitmap.contains(byte));
-        self.header.set_count(count + usize::from(!child.is_null()));
-        self.slots[byte as usize].store(child.bits(), Ordering::Release);
-        self.bitmap.set(byte, !child.is_null());
     }
 
     /// Where the range that a byte lies in starts.
@@ -125,6 +117,14 @@ impl Node256 {
         self.bitmap.store(starts);
         let count: u32 = starts.iter().map(|word| word.count_ones()).sum();
         self.header.set_count(count as usize);
+    }
+
+    /// Exchanges the child whose range a byte lies in. Only under the lock.
+    pub fn set_covering(&self, byte: u8, child: Ref) {
+        let range = self.range(byte);
+        for slot in &self.slots[range.start as usize..=range.end as usize] {
+            slot.store(child.bits(), Ordering::Release);
+        }
     }
 
     /// Empties a node that no other thread can reach.

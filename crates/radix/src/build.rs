@@ -1,0 +1,232 @@
+//! Building nodes above sorted entries, and other copies of nodes.
+
+use crate::leaf::LeafForm;
+use crate::memory::Memory;
+use crate::node::{END, Inner, Kind, Node4, Node16, Node48, Ref, Sorted, Symbol};
+use nearfield_core::{Error, Form};
+use std::ops::Range;
+
+/// Entries in ascending order.
+pub type Slice<'e, 'k, F> = &'e [(<F as Form>::Key<'k>, <F as Form>::Value<'k>)];
+
+/// The kind of a node that begins with a number of ranges.
+pub fn kind_for<F: LeafForm>(ranges: usize) -> Kind {
+    match ranges {
+        0..=4 => Kind::Node4,
+        5..=16 => Kind::Node16,
+        17..=48 if F::HAS_NODE48 => Kind::Node48,
+        _ => Kind::Node256,
+    }
+}
+
+/// How many ranges more a node has room for.
+pub fn room(node: Inner<'_>) -> usize {
+    let capacity = match node {
+        Inner::Node4(_) => Node4::CAPACITY,
+        Inner::Node16(_) => Node16::CAPACITY,
+        Inner::Node48(_) => Node48::CAPACITY,
+        Inner::Node256(_) => return usize::MAX - 1,
+    };
+    capacity - node.header().count()
+}
+
+/// True if an inner or dense node has so few entries that it ought to be of a smaller kind,
+/// or not be at all. The gap to the kind's least count at growth avoids flapping.
+pub fn is_underfull<F: LeafForm>(memory: &Memory, node: Ref) -> bool {
+    if node.kind() == Kind::Dense {
+        return F::is_dense_underfull(memory, node);
+    }
+    let inner = memory.inner(node);
+    match inner {
+        Inner::Node4(_) => children(inner) <= 1,
+        Inner::Node16(_) => inner.header().count() <= 3,
+        Inner::Node256(_) if F::HAS_NODE48 => inner.header().count() <= 37,
+        Inner::Node48(_) | Inner::Node256(_) => inner.header().count() <= 10,
+    }
+}
+
+/// How many children there are, that of the end included and gaps not.
+fn children(node: Inner<'_>) -> usize {
+    let mut children = 0;
+    node.for_each(|_, _| children += 1);
+    children
+}
+
+/// What is to stand in place of an underfull node. Under the locks of it and its parent.
+pub fn smaller<F: LeafForm>(memory: &Memory, node: Ref) -> Result<Ref, Error> {
+    if node.kind() == Kind::Dense {
+        return F::smaller_than_dense(memory, node);
+    }
+    let inner = memory.inner(node);
+    // That needs no memory: a node of nothing must not stay where there is none.
+    if children(inner) <= 1 {
+        return Ok(inner.first());
+    }
+    let smaller = copy(memory, inner, kind_for::<F>(inner.header().count()))?;
+    memory.inner(smaller).header().publish();
+    Ok(smaller)
+}
+
+/// Copies a node into one of another kind, which is to be published.
+pub fn copy(memory: &Memory, node: Inner<'_>, kind: Kind) -> Result<Ref, Error> {
+    let copy = memory.allocate_inner(kind, node.header().depth())?;
+    let mut ranges = Vec::with_capacity(48);
+    node.for_each_range(|byte, child| ranges.push((byte, child)));
+    let first = ranges.first().map_or(0, |range| range.0);
+    let inner = memory.inner(copy);
+    inner.splice(first, 255, &ranges);
+    inner.header().set_end(node.header().end());
+    Ok(copy)
+}
+
+/// What stands below one byte of a node that is being built.
+#[derive(Clone, Copy, Debug)]
+pub enum Group<'e, 'k, F: LeafForm> {
+    /// A node.
+    Node(Ref),
+    /// Entries that a leaf has room for.
+    Entries(Slice<'e, 'k, F>),
+}
+
+impl<'e, 'k, F: LeafForm> Group<'e, 'k, F> {
+    /// What is to become of entries that share a byte.
+    pub fn of(memory: &Memory, entries: Slice<'e, 'k, F>) -> Result<Self, Error> {
+        match F::fits(entries) {
+            true => Ok(Group::Entries(entries)),
+            false => build::<F>(memory, entries, F::LEAF_ENTRIES_MAX).map(Group::Node),
+        }
+    }
+}
+
+/// Builds a leaf, or a node above leaves of about `fill` entries, of entries in ascending order,
+/// at least one.
+pub fn build<F: LeafForm>(
+    memory: &Memory,
+    entries: Slice<'_, '_, F>,
+    fill: usize,
+) -> Result<Ref, Error> {
+    if F::fits(entries) {
+        return F::create(memory, entries);
+    }
+    let last = entries[entries.len() - 1].0;
+    let depth = F::difference(entries[0].0, last).unwrap_or_default();
+    let (end, rest) = match F::symbol(entries[0].0, depth) {
+        Some(END) => entries.split_at(1),
+        _ => entries.split_at(0),
+    };
+    let symbol = |key| F::symbol(key, depth).unwrap_or_default();
+    let groups = rest
+        .chunk_by(|a, b| symbol(a.0) == symbol(b.0))
+        .map(|group| Ok((symbol(group[0].0) as u8, Group::of(memory, group)?)));
+    let mut pieces = Vec::new();
+    pack::<F>(memory, depth, 0..256, groups, fill, &mut pieces)
+        .inspect_err(|_| discard_all::<F>(memory, &pieces))?;
+    let mut children: Vec<_> = pieces
+        .iter()
+        .map(|&(byte, child)| (Symbol::from(byte), child))
+        .collect();
+    if !end.is_empty() {
+        let leaf = F::create(memory, end).inspect_err(|_| discard_all::<F>(memory, &pieces))?;
+        children.push((END, leaf));
+    }
+    let node = memory
+        .allocate_inner(kind_for::<F>(pieces.len()), depth)
+        .inspect_err(|_| {
+            children
+                .iter()
+                .for_each(|child| discard::<F>(memory, child.1))
+        })?;
+    let inner = memory.inner(node);
+    fill_node(inner, &children);
+    inner.header().publish();
+    Ok(node)
+}
+
+/// Gives a node, which nobody else can reach, its children: ranges in order, and perhaps one at the
+/// end.
+pub fn fill_node(node: Inner<'_>, children: &[(Symbol, Ref)]) {
+    let mut pieces = Vec::with_capacity(children.len());
+    for &(symbol, child) in children {
+        match symbol {
+            END => node.header().set_end(child),
+            byte => pieces.push((byte as u8, child)),
+        }
+    }
+    node.splice(0, 255, &pieces);
+}
+
+/// Covers some bytes of a node at a depth: neighbouring groups of entries become leaves of up to
+/// `fill` entries where the groups allow. What is in `pieces` if that fails, new leaves and the
+/// nodes of groups, is the caller's to free.
+pub fn pack<'e, 'k: 'e, F: LeafForm>(
+    memory: &Memory,
+    depth: usize,
+    bytes: Range<u16>,
+    groups: impl Iterator<Item = Result<(u8, Group<'e, 'k, F>), Error>>,
+    fill: usize,
+    pieces: &mut Vec<(u8, Ref)>,
+) -> Result<(), Error> {
+    let mut entries: Vec<(F::Key<'k>, F::Value<'k>)> = Vec::with_capacity(F::LEAF_ENTRIES_MAX);
+    // Where the next range starts; past the last byte there is none.
+    let mut start = bytes.start;
+    let flush = |pieces: &mut Vec<_>, start: u16, end: u16, entries: &mut Vec<_>| {
+        if !entries.is_empty() {
+            pieces.push((start as u8, F::create(memory, entries)?));
+            entries.clear();
+        } else if start < end {
+            pieces.push((start as u8, Ref::NULL));
+        }
+        Ok::<_, Error>(())
+    };
+    for group in groups {
+        let (byte, group) = group?;
+        let byte = u16::from(byte);
+        match group {
+            Group::Node(node) => {
+                let flushed = flush(pieces, start, byte, &mut entries);
+                pieces.push((byte as u8, memory.edge(depth, node)));
+                flushed?;
+                start = byte + 1;
+            }
+            Group::Entries(group) => {
+                let before = entries.len();
+                entries.extend_from_slice(group);
+                if before > 0 && (entries.len() > fill || !F::fits(&entries)) {
+                    entries.truncate(before);
+                    flush(pieces, start, byte, &mut entries)?;
+                    start = byte;
+                    entries.extend_from_slice(group);
+                }
+            }
+        }
+    }
+    flush(pieces, start, bytes.end, &mut entries)
+}
+
+/// Frees nodes and leaves that have been built and not been linked.
+pub fn discard_all<F: LeafForm>(memory: &Memory, pieces: &[(u8, Ref)]) {
+    for &(_, child) in pieces {
+        discard::<F>(memory, child);
+    }
+}
+
+/// Frees a subtree that has been built and not been linked.
+pub fn discard<F: LeafForm>(memory: &Memory, node: Ref) {
+    match node.kind() {
+        Kind::Nothing => {}
+        Kind::Leaf => F::discard_leaf(memory, node),
+        kind => {
+            let lock = match kind {
+                Kind::Dense => &memory.dense(node).header().lock,
+                _ => {
+                    memory
+                        .inner(node)
+                        .for_each(|_, child| discard::<F>(memory, child));
+                    &memory.inner(node).header().lock
+                }
+            };
+            lock.retire_alone();
+            memory.free_node(node);
+        }
+    }
+}

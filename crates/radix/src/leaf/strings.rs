@@ -1,0 +1,530 @@
+//! Leaves of byte strings: blocks of up to 24 entries in ascending order.
+//!
+//! ```text
+//!   0        4        8
+//!   │ marks  │ length │ content                     │                up to 1 KiB
+//!   │ marks  │ length │ pointer │ ──▶ │ content … │                  a longer entry, alone
+//!
+//!   content    │ 24 fingerprints │ offset of each entry: 2 … │ packed entries … │
+//! ```
+//!
+//! A fingerprint is a byte of a key's hash: one vector comparison tells which entry may be that of
+//! a key. Entries are [packed](nearfield_core::packed) as scans answer them, so that a scan
+//! copies those of a block at once.
+//!
+//! The content never changes after the block is linked: another value for a key, or another key,
+//! makes another block, so that readers hold on to a value as long as they are pinned, without a
+//! copy. Only the marks change, under the lock of the node above: an entry that is removed is no
+//! longer *live*, and a block that is replaced is marked *dead* before that.
+//!
+//! # Dead blocks
+//!
+//! A walk that has come to a block may find it dead. It shows the state before, which was the
+//! tree's after the walk began. Whoever comes to a block in another way, or for visits that
+//! follow others in a batch, must look whether it is dead: one that is not is what the tree has
+//! for its keys.
+
+use crate::memory::Memory;
+use crate::node::{Ref, equal_16};
+use arrayvec::ArrayVec;
+use crossbeam_epoch::Guard;
+use nearfield_core::packed::{PackedLengths, packed_length, unpack};
+use nearfield_core::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES};
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The most entries of a block.
+pub const STRINGS_MAX: usize = 24;
+
+/// The unit of leaf memory.
+pub const GRANULE_BYTES: usize = 16;
+
+/// The longest block in granules; a longer entry is kept outside the region.
+pub const GRANULES_MAX: usize = 64;
+
+const HEADER_BYTES: usize = 8;
+const CONTENT_MAX: usize = GRANULES_MAX * GRANULE_BYTES - HEADER_BYTES;
+
+const DEAD: u32 = 1 << 31;
+const OUTSIDE: u32 = 1 << 30;
+/// One bit for each entry, the first lowest.
+const LIVE: u32 = (1 << STRINGS_MAX) - 1;
+
+const PRINTS_BYTES: usize = STRINGS_MAX;
+
+const _: () = assert!(CONTENT_MAX <= u16::MAX as usize);
+const _: () = assert!(MAX_KEY_BYTES + MAX_VALUE_BYTES < u32::MAX as usize - 64);
+
+/// An entry as it is read from a block.
+pub type Entry<'g> = (&'g [u8], &'g [u8]);
+
+#[derive(Debug)]
+#[repr(C)]
+struct Header {
+    marks: AtomicU32,
+    length: u32,
+}
+
+/// A block at one instant.
+#[derive(Clone, Copy, Debug)]
+pub struct Strings<'g> {
+    marks: u32,
+    content: &'g [u8],
+}
+
+#[inline]
+fn header(memory: &Memory, leaf: Ref) -> &Header {
+    // SAFETY: leaf references are made by `create` only, within the leaf region, which is mapped
+    // as long as `memory`; granules are aligned to 16. A length is written before the leaf is
+    // linked, and the marks are atomic.
+    unsafe { &*memory.leaf_address(leaf).cast() }
+}
+
+/// A byte of a key's hash.
+#[inline]
+fn fingerprint(key: &[u8]) -> u8 {
+    let mut hasher = foldhash::fast::FixedState::default().build_hasher();
+    hasher.write(key);
+    (hasher.finish() >> 56) as u8
+}
+
+impl<'g> Strings<'g> {
+    /// Reads a block that was found under `guard`.
+    #[inline]
+    pub fn at(memory: &'g Memory, leaf: Ref, _guard: &'g Guard) -> Strings<'g> {
+        let header = header(memory, leaf);
+        let marks = header.marks.load(Ordering::Acquire);
+        // SAFETY: `create` has written `length` bytes behind the header, or behind the pointer that
+        // stands there, before the leaf was linked, and nothing writes them until the leaf is
+        // freed. That happens after all guards under which the leaf could be read are gone; the
+        // caller's lives for 'g.
+        let content = unsafe {
+            let behind = memory.leaf_address(leaf).add(HEADER_BYTES);
+            let start = if marks & OUTSIDE == 0 {
+                behind.cast_const()
+            } else {
+                behind.cast::<*const u8>().read()
+            };
+            std::slice::from_raw_parts(start, header.length as usize)
+        };
+        Strings { marks, content }
+    }
+
+    /// True if the block has been replaced.
+    #[inline]
+    pub fn is_dead(self) -> bool {
+        self.marks & DEAD != 0
+    }
+
+    /// The entries that have not been removed, a bit for each.
+    #[inline]
+    pub fn live(self) -> u32 {
+        self.marks & LIVE
+    }
+
+    /// The number of live entries.
+    pub fn count(self) -> usize {
+        self.live().count_ones() as usize
+    }
+
+    /// Where an entry starts in the content.
+    #[inline]
+    fn start(self, position: usize) -> usize {
+        let at = PRINTS_BYTES + 2 * position;
+        usize::from(u16::from_le_bytes([self.content[at], self.content[at + 1]]))
+    }
+
+    /// As `start`; past the last entry, where they end.
+    #[inline]
+    fn start_or_end(self, position: usize) -> usize {
+        match position < self.places() {
+            true => self.start(position),
+            false => self.content.len(),
+        }
+    }
+
+    /// True if no entry has been removed.
+    #[inline]
+    pub fn is_whole(self) -> bool {
+        self.count() == self.places()
+    }
+
+    /// The number of entries that the block was created with.
+    #[inline]
+    pub fn places(self) -> usize {
+        (self.start(0) - PRINTS_BYTES) / 2
+    }
+
+    /// An entry, live or not.
+    #[inline]
+    pub fn entry(self, position: usize) -> Entry<'g> {
+        let (key, value, _) = unpack(&self.content[self.start(position)..]);
+        (key, value)
+    }
+
+    /// The entries from one position to another, packed.
+    pub fn packed(self, first: usize, last: usize) -> &'g [u8] {
+        &self.content[self.start(first)..self.start_or_end(last + 1)]
+    }
+
+    /// The entries that may be a key's, a bit for each.
+    #[inline]
+    fn candidates(self, key: &[u8]) -> u32 {
+        let word = |at: usize| {
+            let bytes = self.content[at..].first_chunk::<8>();
+            bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        };
+        let print = fingerprint(key);
+        (equal_16(word(0), word(8), print) | equal_16(word(16), 0, print) << 16) & self.live()
+    }
+
+    /// The place of a key and its value.
+    #[inline]
+    pub fn find(self, key: &[u8]) -> Option<(usize, &'g [u8])> {
+        let mut candidates = self.candidates(key);
+        while candidates != 0 {
+            let position = candidates.trailing_zeros() as usize;
+            let (other, value) = self.entry(position);
+            if other == key {
+                return Some((position, value));
+            }
+            candidates &= candidates - 1;
+        }
+        None
+    }
+
+    /// The first entry that may be a key's, for prefetching.
+    #[inline]
+    pub fn likely(self, key: &[u8]) -> *const u8 {
+        let candidates = self.candidates(key);
+        let position = match candidates {
+            0 => 0,
+            _ => candidates.trailing_zeros(),
+        };
+        let start = self.start(position as usize);
+        self.content.as_ptr().wrapping_add(start)
+    }
+
+    /// The number of entries, live or not, that stand before a key.
+    pub fn rank(self, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.places());
+        while low < high {
+            let middle = (low + high) / 2;
+            match self.entry(middle).0 < key {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+
+    /// The live entries in ascending order.
+    #[inline]
+    pub fn entries(self) -> impl DoubleEndedIterator<Item = Entry<'g>> {
+        let live = self.live();
+        (0..STRINGS_MAX)
+            .filter(move |position| live >> position & 1 != 0)
+            .map(move |position| self.entry(position))
+    }
+
+    /// The entries that the block was created with, whether or not they have been removed.
+    pub fn all_entries(self) -> impl Iterator<Item = Entry<'g>> {
+        (0..self.places()).map(move |position| self.entry(position))
+    }
+
+    /// The live entries in ascending order, and room for one more.
+    pub fn gather(self) -> ArrayVec<Entry<'g>, { STRINGS_MAX + 1 }> {
+        self.entries().collect()
+    }
+}
+
+/// The bytes of a block's content.
+fn content_length(entries: &[Entry<'_>]) -> usize {
+    let packed = |entry: &Entry<'_>| 2 + packed_length(entry.0.len(), entry.1.len());
+    PRINTS_BYTES + entries.iter().map(packed).sum::<usize>()
+}
+
+/// True if a block has room for entries.
+pub fn fits(entries: &[Entry<'_>]) -> bool {
+    entries.len() <= 1 || entries.len() <= STRINGS_MAX && content_length(entries) <= CONTENT_MAX
+}
+
+/// True if entries take so little room that two blocks of them are better joined.
+pub fn joins(entries: &[Entry<'_>], count_max: usize) -> bool {
+    entries.len() <= count_max && content_length(entries) <= CONTENT_MAX / 4 * 3
+}
+
+/// Creates a block of entries that [fit](fits), which no other thread can reach yet.
+pub fn create(memory: &Memory, entries: &[Entry<'_>]) -> Result<Ref, Error> {
+    let length = content_length(entries);
+    if length <= CONTENT_MAX {
+        return create_inside(memory, length, entries.len(), |content| {
+            write(content, entries)
+        });
+    }
+    let leaf = memory.allocate_leaf(granules(false, length))?;
+    let outside = create_outside(memory, length, entries)
+        .inspect_err(|_| memory.free_leaf(leaf, granules(false, length)))?;
+    let behind = memory.leaf_address(leaf).wrapping_add(HEADER_BYTES);
+    // SAFETY: the leaf is one granule of 16 bytes, aligned, and nobody else knows it.
+    unsafe { behind.cast::<*mut u8>().write(outside) };
+    write_header(memory, leaf, 1 | OUTSIDE, length);
+    Ok(leaf)
+}
+
+/// Creates a block of a number of entries whose content `write` writes.
+#[inline]
+fn create_inside(
+    memory: &Memory,
+    length: usize,
+    count: usize,
+    write: impl FnOnce(&mut [u8]),
+) -> Result<Ref, Error> {
+    let leaf = memory.allocate_leaf(granules(true, length))?;
+    let behind = memory.leaf_address(leaf).wrapping_add(HEADER_BYTES);
+    // SAFETY: the leaf has room for header and content, nobody else knows it, and memory of
+    // the region is always initialized, by the system if nobody else.
+    write(unsafe { std::slice::from_raw_parts_mut(behind, length) });
+    write_header(memory, leaf, (1u32 << count) - 1, length);
+    Ok(leaf)
+}
+
+/// Writes the header of a new block.
+fn write_header(memory: &Memory, leaf: Ref, marks: u32, length: usize) {
+    let header = Header {
+        marks: AtomicU32::new(marks),
+        length: length as u32,
+    };
+    // SAFETY: leaves begin with room for a header, aligned, and nobody else knows this one.
+    unsafe { memory.leaf_address(leaf).cast::<Header>().write(header) };
+}
+
+/// Creates a block as another with an entry put in the place of those from position `at` to
+/// before `behind`. `None` if it has no room for them.
+pub fn create_edited(
+    memory: &Memory,
+    old: Strings<'_>,
+    at: usize,
+    behind: usize,
+    (key, value): Entry<'_>,
+) -> Option<Result<Ref, Error>> {
+    let places = old.places();
+    let count = places + 1 - (behind - at);
+    let lengths = PackedLengths::new(key.len(), value.len());
+    let (first, from, to) = (old.start(0), old.start_or_end(at), old.start_or_end(behind));
+    let added = packed_length(key.len(), value.len());
+    let new_first = PRINTS_BYTES + 2 * count;
+    let length = new_first + (from - first) + added + (old.content.len() - to);
+    if count > STRINGS_MAX || length > CONTENT_MAX {
+        return None;
+    }
+    Some(create_inside(memory, length, count, |content| {
+        let new_from = new_first + (from - first);
+        let new_to = new_from + added;
+        content[..at].copy_from_slice(&old.content[..at]);
+        content[at] = fingerprint(key);
+        content[at + 1..count].copy_from_slice(&old.content[behind..places]);
+        let offset = |position: usize| PRINTS_BYTES + 2 * position;
+        let moved = [
+            (0, 0..at, new_first.wrapping_sub(first)),
+            (at + 1, behind..places, new_to.wrapping_sub(to)),
+        ];
+        for (start, positions, by) in moved {
+            let old = &old.content[offset(positions.start)..offset(positions.end)];
+            let new = &mut content[offset(start)..][..old.len()];
+            for (new, old) in new.chunks_exact_mut(2).zip(old.chunks_exact(2)) {
+                let moved = u16::from_le_bytes([old[0], old[1]]).wrapping_add(by as u16);
+                new.copy_from_slice(&moved.to_le_bytes());
+            }
+        }
+        content[offset(at)..offset(at + 1)].copy_from_slice(&(new_from as u16).to_le_bytes());
+        content[new_first..new_from].copy_from_slice(&old.content[first..from]);
+        let (entry, rest) = content[new_from..].split_at_mut(added);
+        let (head, entry) = entry.split_at_mut(lengths.as_bytes().len());
+        head.copy_from_slice(lengths.as_bytes());
+        entry[..key.len()].copy_from_slice(key);
+        entry[key.len()..].copy_from_slice(value);
+        rest.copy_from_slice(&old.content[to..]);
+    }))
+}
+
+fn granules(inside: bool, length: usize) -> usize {
+    match inside {
+        true => (HEADER_BYTES + length).div_ceil(GRANULE_BYTES),
+        false => 1,
+    }
+}
+
+/// Writes a block's content.
+fn write(content: &mut [u8], entries: &[Entry<'_>]) {
+    let mut at = PRINTS_BYTES + 2 * entries.len();
+    for (i, (key, value)) in entries.iter().enumerate() {
+        content[i] = fingerprint(key);
+        let offset = PRINTS_BYTES + 2 * i;
+        content[offset..offset + 2].copy_from_slice(&(at as u16).to_le_bytes());
+        for part in [
+            PackedLengths::new(key.len(), value.len()).as_bytes(),
+            key,
+            value,
+        ] {
+            content[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+    }
+}
+
+/// Writes a block's content into memory of its own.
+fn create_outside(memory: &Memory, length: usize, entries: &[Entry<'_>]) -> Result<*mut u8, Error> {
+    memory.take_outside(length)?;
+    let mut bytes = Vec::new();
+    if let Err(error) = bytes.try_reserve_exact(length) {
+        memory.free_outside(length);
+        return Err(Error::OutOfMemory {
+            what: format!("a record of {length} bytes: {error}"),
+        });
+    }
+    bytes.resize(length, 0);
+    write(&mut bytes, entries);
+    Ok(Box::into_raw(bytes.into_boxed_slice()).cast())
+}
+
+/// Marks a block as replaced. Only under the lock of the node above, and before it is unlinked.
+pub fn mark_dead(memory: &Memory, leaf: Ref) {
+    header(memory, leaf).marks.fetch_or(DEAD, Ordering::AcqRel);
+}
+
+/// Removes the live entry at a place. Only under the lock of the node above.
+pub fn remove(memory: &Memory, leaf: Ref, position: usize) {
+    let marks = &header(memory, leaf).marks;
+    marks.fetch_and(!(1 << position), Ordering::AcqRel);
+}
+
+/// Frees a block.
+///
+/// # Safety
+/// No other thread may hold a reference to the block's keys or values, and the block is freed only
+/// once.
+pub unsafe fn free(memory: &Memory, leaf: Ref) {
+    let header = header(memory, leaf);
+    let length = header.length as usize;
+    let inside = header.marks.load(Ordering::Acquire) & OUTSIDE == 0;
+    if !inside {
+        let behind = memory.leaf_address(leaf).wrapping_add(HEADER_BYTES);
+        // SAFETY: `create_outside` has made the pointer from a boxed slice of this length,
+        // and the caller promises that this is its only and last use.
+        drop(unsafe {
+            Box::from_raw(std::ptr::slice_from_raw_parts_mut(
+                behind.cast::<*mut u8>().read(),
+                length,
+            ))
+        });
+        memory.free_outside(length);
+    }
+    memory.free_leaf(leaf, granules(inside, length));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory() -> Memory {
+        Memory::new(usize::MAX, GRANULE_BYTES, GRANULES_MAX).expect("address space")
+    }
+
+    #[test]
+    fn every_entry_is_found_and_no_other() {
+        let memory = memory();
+        let guard = crossbeam_epoch::pin();
+        let keys: Vec<String> = (0..STRINGS_MAX).map(|i| format!("key {i:02}")).collect();
+        let entries: Vec<Entry<'_>> = keys
+            .iter()
+            .map(|key| (key.as_bytes(), &key.as_bytes()[4..]))
+            .collect();
+        for count in 1..=STRINGS_MAX {
+            let leaf = create(&memory, &entries[..count]).expect("memory");
+            let block = Strings::at(&memory, leaf, &guard);
+            assert_eq!(block.count(), count);
+            for (i, (key, value)) in entries.iter().enumerate() {
+                assert_eq!(block.find(key), (i < count).then_some((i, *value)));
+                assert_eq!(block.rank(key), i.min(count));
+            }
+            assert!(block.entries().eq(entries[..count].iter().copied()));
+            assert!(block.find(b"").is_none() && block.find(b"key 00 ").is_none());
+            // SAFETY: nobody else knows the block.
+            unsafe { free(&memory, leaf) };
+        }
+        assert_eq!(memory.bytes().leaf_bytes, 0);
+    }
+
+    #[test]
+    fn a_removed_entry_is_not_found_and_its_neighbours_are() {
+        let memory = memory();
+        let guard = crossbeam_epoch::pin();
+        let entries: [Entry<'_>; 3] = [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")];
+        let leaf = create(&memory, &entries).expect("memory");
+        remove(&memory, leaf, 1);
+        let block = Strings::at(&memory, leaf, &guard);
+        assert_eq!((block.find(b"b"), block.count()), (None, 2));
+        assert!(block.entries().map(|entry| entry.0).eq([b"a", b"c"]));
+        assert!(!block.is_dead());
+        mark_dead(&memory, leaf);
+        let block = Strings::at(&memory, leaf, &guard);
+        assert!(block.is_dead() && block.find(b"c").is_some());
+    }
+
+    #[test]
+    fn an_edited_copy_equals_a_new_block() {
+        let memory = memory();
+        let guard = crossbeam_epoch::pin();
+        let keys: Vec<String> = (0..=STRINGS_MAX).map(|i| format!("{i:03}")).collect();
+        let values = ["", "1", &"long".repeat(100)];
+        for count in 1..=STRINGS_MAX {
+            for position in 0..=count {
+                for (i, value) in values.iter().enumerate() {
+                    let entry = |key: usize, value| (keys[key].as_bytes(), value);
+                    let mut all: Vec<_> = (0..=count).map(|key| entry(key, &b"old"[..])).collect();
+                    all[position].1 = value.as_bytes();
+                    let mut others = all.clone();
+                    let behind = match i == 1 && position < count {
+                        // In place of an entry.
+                        true => {
+                            others.pop();
+                            all.pop();
+                            others[position].1 = b"old";
+                            position + 1
+                        }
+                        false => {
+                            others.remove(position);
+                            position
+                        }
+                    };
+                    let old = create(&memory, &others).expect("memory");
+                    let block = Strings::at(&memory, old, &guard);
+                    let edited = create_edited(&memory, block, position, behind, all[position]);
+                    assert_eq!(edited.is_some(), fits(&all));
+                    let Some(Ok(edited)) = edited else { continue };
+                    let block = Strings::at(&memory, edited, &guard);
+                    assert!(block.is_whole() && block.entries().eq(all.iter().copied()));
+                    for (i, (key, value)) in all.iter().enumerate() {
+                        assert_eq!(block.find(key), Some((i, *value)));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_entry_is_kept_outside() {
+        let memory = memory();
+        let guard = crossbeam_epoch::pin();
+        let value = vec![7; 100_000];
+        let leaf = create(&memory, &[(b"long", &value)]).expect("memory");
+        assert!(memory.has_outside());
+        assert!(!fits(&[(b"long", &value), (b"other", b"")]));
+        let block = Strings::at(&memory, leaf, &guard);
+        assert_eq!(block.find(b"long"), Some((0, &value[..])));
+        // SAFETY: nobody else knows the block.
+        unsafe { free(&memory, leaf) };
+        assert!(!memory.has_outside());
+    }
+}

@@ -1,0 +1,663 @@
+//! Changes of trees, whose leaves are blocks of several entries.
+//!
+//! The children of a node cover ranges of bytes. A leaf may cover several, an inner or dense
+//! node covers one, and null covers those between. Beside them is a leaf of the one key that ends
+//! at the node, if any does:
+//!
+//! ```text
+//!   node, deciding on byte d
+//!   │ end │ 0 … 16 │ 17 … 80 │ 81 │ 82 … 255 │
+//!     leaf   leaf     leaf     │     nothing
+//!                              ▼
+//!                         node, deciding on a later byte
+//! ```
+//!
+//! A leaf that overflows is divided between two bytes of its range; if all of its keys have the
+//! same byte, a node takes its place that decides on the first byte in which they differ. A
+//! leaf that becomes small joins a small neighbour, and one that becomes empty is removed: no
+//! leaf of a tree is empty, so that any key below a node tells the bytes that paths skip.
+//!
+//! A leaf is never divided in place. Those that replace it are linked, and it is marked and stays
+//! as it was: a walk that has come to it sees the state before, which was the tree's after the
+//! walk began.
+//!
+//! A key that differs from all keys below a node in a byte that the path skips gets a node that
+//! decides on that byte, and nothing else changes:
+//!
+//! ```text
+//!   p ──▶ x          p ──▶ fork ──▶ x
+//!                            └────▶ leaf
+//! ```
+
+use crate::build::{Group, build, copy, discard, discard_all, is_underfull, pack, room};
+use crate::counters::Probe;
+use crate::leaf::{Entries, LeafForm, Room, Spot, with_entry};
+use crate::lock::Held;
+use crate::node::{END, Inner, Kind, Range, Ref, Symbol};
+use crate::tree::{Attempt, Change, InNode, Place, Tree};
+use crate::writer::Writer;
+use nearfield_core::{Error, Form};
+
+/// How an attempt under a node's lock has ended.
+enum Step {
+    Done(InNode),
+    /// The key differs from those below the node in this byte, which the path skips.
+    Above(usize),
+    /// The node has no room for another range.
+    Full,
+    /// The child is no leaf.
+    Below(Ref),
+    /// Another thread is at work where the answer lies.
+    Unknown,
+}
+
+/// Says what a visit does, given the value now.
+type Decide<'d, 'v, F> =
+    dyn FnMut(Option<<F as Form>::Value<'_>>) -> Change<<F as Form>::Value<'v>> + 'd;
+
+impl<F: LeafForm> Tree<F> {
+    /// Makes a visit to a key whose walk has ended at a place: one attempt.
+    pub fn visit_at<'v>(
+        &self,
+        place: &Place,
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+        probe: &mut impl Probe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) -> Result<Attempt, Error> {
+        if place.child.kind() == Kind::Dense && F::is_in_dense(&self.memory, place.child, key) {
+            return Ok(self.visit_dense(place.child, key, guard, probe, decide));
+        }
+        let node = self.memory.inner(place.node);
+        let Ok((held, waits)) = Held::lock(&node.header().lock) else {
+            return Ok(Attempt::Restart);
+        };
+        probe.lock(waits);
+        if F::child(node, place.symbol) != place.child {
+            held.unlock_unchanged();
+            return Ok(Attempt::Restart);
+        }
+        let spot = Spot {
+            node,
+            symbol: place.symbol,
+            skipped: place.skipped,
+        };
+        let attempt = match self.visit_spot(spot, key, guard, decide) {
+            Ok(Step::Done(InNode::Changed)) => {
+                drop(held);
+                return Ok(Attempt::Done);
+            }
+            Ok(Step::Done(InNode::Shrunk)) => {
+                let underfull = is_underfull::<F>(&self.memory, place.node);
+                drop(held);
+                if underfull {
+                    self.tidy(key, guard, probe);
+                }
+                return Ok(Attempt::Done);
+            }
+            Ok(Step::Done(_)) => Ok(Attempt::Done),
+            Ok(Step::Above(depth)) => Ok(Attempt::Leaves(depth)),
+            Ok(Step::Unknown) => Ok(Attempt::Restart),
+            Ok(Step::Full) => match self.grow(place, node, key, guard, probe, decide) {
+                Ok(Attempt::Done) => {
+                    held.unlock_obsolete();
+                    guard.retire(place.node);
+                    return Ok(Attempt::Done);
+                }
+                attempt => attempt,
+            },
+            Ok(Step::Below(child)) => match self.fork(place, node, child, key, guard, decide) {
+                Ok(Attempt::Done) => {
+                    drop(held);
+                    return Ok(Attempt::Done);
+                }
+                attempt => attempt,
+            },
+            Err(error) => Err(error),
+        };
+        held.unlock_unchanged();
+        attempt
+    }
+
+    /// Makes a visit under the lock of a node, unless it changes more than that node.
+    #[inline]
+    pub fn visit_in_node<'v>(
+        &self,
+        spot: Spot<'_>,
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) -> InNode {
+        match self.visit_spot(spot, key, guard, decide) {
+            Ok(Step::Done(done)) => done,
+            // Out of memory as well: a visit of its own will say so.
+            _ => InNode::Postponed,
+        }
+    }
+
+    /// Makes a visit under a node's lock, if the node covers the key and has room.
+    #[inline]
+    fn visit_spot<'v>(
+        &self,
+        spot: Spot<'_>,
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) -> Result<Step, Error> {
+        let Spot { node, symbol, .. } = spot;
+        let memory = &self.memory;
+        let leaf = F::child(node, symbol);
+        match leaf.kind() {
+            Kind::Leaf => {}
+            Kind::Nothing => return self.visit_gap(spot, key, guard, decide),
+            _ => return Ok(Step::Below(leaf)),
+        }
+        if let Some((position, value)) = F::find(memory, leaf, key, guard) {
+            return match decide(Some(value)) {
+                Change::Keep => Ok(Step::Done(InNode::Unchanged)),
+                Change::Set(value) => match F::set(memory, leaf, position, value, guard)? {
+                    Room::InPlace => Ok(Step::Done(InNode::Unchanged)),
+                    Room::Copy(new) => {
+                        let done = self.exchange_leaf(node, symbol, leaf, new, guard);
+                        Ok(Step::Done(done))
+                    }
+                    Room::Full => {
+                        let entries = with_entry::<F>(
+                            F::gather(memory, leaf, guard),
+                            F::shorten_key(key),
+                            F::shorten_value(value),
+                        );
+                        self.overflow(node, symbol, leaf, &entries, key, guard)
+                    }
+                },
+                Change::Remove => {
+                    let done = self.remove(node, symbol, leaf, position, guard);
+                    Ok(Step::Done(done))
+                }
+            };
+        }
+        if let Some(step) = Self::leaves_path(spot, key, || F::any_key(memory, leaf, guard)) {
+            return Ok(step);
+        }
+        let Change::Set(value) = decide(None) else {
+            return Ok(Step::Done(InNode::Unchanged));
+        };
+        let step = match F::make_room(memory, leaf, key, value, guard)? {
+            Room::InPlace => {
+                F::insert(memory, leaf, key, value);
+                Step::Done(InNode::Unchanged)
+            }
+            Room::Copy(new) => Step::Done(self.exchange_leaf(node, symbol, leaf, new, guard)),
+            Room::Full => {
+                let entries = with_entry::<F>(
+                    F::gather(memory, leaf, guard),
+                    F::shorten_key(key),
+                    F::shorten_value(value),
+                );
+                self.overflow(node, symbol, leaf, &entries, key, guard)?
+            }
+        };
+        if let Step::Done(_) = step {
+            guard.count_entries(1);
+        }
+        Ok(step)
+    }
+
+    /// How a visit ends whose key is not below the node, as it differs from `other`, some key
+    /// there, in bytes that the path skips.
+    #[inline]
+    fn leaves_path<'g>(
+        spot: Spot<'_>,
+        key: F::Key<'_>,
+        other: impl FnOnce() -> Option<F::Key<'g>>,
+    ) -> Option<Step> {
+        if !spot.skipped {
+            return None;
+        }
+        let Some(other) = other() else {
+            return Some(Step::Unknown);
+        };
+        let depth = F::difference(F::shorten_key(key), F::shorten_key(other))?;
+        (depth < spot.node.header().depth()).then_some(Step::Above(depth))
+    }
+
+    /// As `visit_spot`, where the node has nothing for the key.
+    #[cold]
+    fn visit_gap<'v>(
+        &self,
+        spot: Spot<'_>,
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+        decide: &mut Decide<'_, 'v, F>,
+    ) -> Result<Step, Error> {
+        let Spot { node, symbol, .. } = spot;
+        let memory = &self.memory;
+        if let Some(step) = Self::leaves_path(spot, key, || self.any_key(node.first(), guard)) {
+            return Ok(step);
+        }
+        let Change::Set(value) = decide(None) else {
+            return Ok(Step::Done(InNode::Unchanged));
+        };
+        let entry =
+            [(key, value)].map(|(key, value)| (F::shorten_key(key), F::shorten_value(value)));
+        if symbol == END {
+            node.header().set_end(F::create(memory, &entry)?);
+            guard.count_entries(1);
+            return Ok(Step::Done(InNode::Changed));
+        }
+        let gap = node.range(symbol as u8);
+        // A neighbour with room covers the gap from now on.
+        let left = gap.start.checked_sub(1).map(|byte| node.range(byte));
+        let right = gap.end.checked_add(1).map(|byte| node.range(byte));
+        for neighbour in [left, right].into_iter().flatten() {
+            if neighbour.child.kind() != Kind::Leaf {
+                continue;
+            }
+            let (start, end) = (neighbour.start.min(gap.start), neighbour.end.max(gap.end));
+            match F::make_room(memory, neighbour.child, key, value, guard)? {
+                Room::Full => continue,
+                Room::InPlace => {
+                    // It must do so before it has the key, which a scan may find in it at once.
+                    node.splice(start, end, &[(start, neighbour.child)]);
+                    F::insert(memory, neighbour.child, key, value);
+                }
+                Room::Copy(new) => {
+                    F::kill(memory, neighbour.child);
+                    node.splice(start, end, &[(start, new)]);
+                    guard.retire(neighbour.child);
+                }
+            }
+            guard.count_entries(1);
+            return Ok(Step::Done(InNode::Shrunk));
+        }
+        if room(node) == 0 && !gap.stored {
+            return Ok(Step::Full);
+        }
+        let leaf = F::create(memory, &entry)?;
+        node.splice(gap.start, gap.end, &[(gap.start, leaf)]);
+        guard.count_entries(1);
+        Ok(Step::Done(InNode::Changed))
+    }
+
+    /// Links a leaf in place of one that covers the same bytes.
+    fn exchange_leaf(
+        &self,
+        node: Inner<'_>,
+        symbol: Symbol,
+        old: Ref,
+        new: Ref,
+        guard: &Writer<'_, F>,
+    ) -> InNode {
+        F::kill(&self.memory, old);
+        match symbol {
+            END => node.header().set_end(new),
+            byte => node.set_covering(byte as u8, new),
+        }
+        guard.retire(old);
+        InNode::Changed
+    }
+
+    /// Replaces a leaf by what has room for its entries and that of `key`, which are `entries`.
+    fn overflow(
+        &self,
+        node: Inner<'_>,
+        symbol: Symbol,
+        full: Ref,
+        entries: &Entries<'_, F>,
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+    ) -> Result<Step, Error> {
+        let range = node.range(symbol as u8);
+        let Some(pieces) = self.divide(node, range, entries, key)? else {
+            return Ok(Step::Full);
+        };
+        F::kill(&self.memory, full);
+        node.splice(range.start, range.end, pieces.as_slice());
+        guard.retire(full);
+        Ok(Step::Done(InNode::Changed))
+    }
+
+    /// What is to cover a range in place of a leaf without room for `entries`, of which `added`
+    /// is new; `None` if the node has no room for that.
+    fn divide(
+        &self,
+        node: Inner<'_>,
+        range: Range,
+        entries: &Entries<'_, F>,
+        added: F::Key<'_>,
+    ) -> Result<Option<Pieces>, Error> {
+        let depth = node.header().depth();
+        let at = |i: usize| F::symbol(entries[i].0, depth).unwrap_or_default() as u8;
+        let last = entries.len() - 1;
+        if at(0) == at(last) {
+            let byte = at(0);
+            let extra = usize::from(range.start < byte) + usize::from(byte < range.end);
+            if room(node) < extra {
+                return Ok(None);
+            }
+            let below = build::<F>(&self.memory, entries, entries.len().div_ceil(2))?;
+            let below = self.memory.edge(depth, below);
+            return Ok(Some(Pieces::around(range, byte, below)));
+        }
+        if room(node) == 0 {
+            return Ok(None);
+        }
+        // Keys that come in ascending order leave full blocks behind.
+        let is_last = F::shorten_key(entries[last].0) == F::shorten_key(added);
+        let ascending = is_last && range.end == 255;
+        let wanted = if ascending { last } else { entries.len() / 2 };
+        let split = (1..=last)
+            .filter(|&i| at(i - 1) != at(i))
+            .min_by_key(|&i| i.abs_diff(wanted))
+            .unwrap_or(wanted);
+        let (left, right) = entries.split_at(split);
+        if !F::fits(left) || !F::fits(right) {
+            return self.divide_large(node, range, entries);
+        }
+        let [left, right] = F::create_two(&self.memory, left, right)?;
+        Ok(Some(Pieces {
+            ranges: [(range.start, left), (at(split), right)]
+                .into_iter()
+                .collect(),
+        }))
+    }
+
+    /// As `divide`, where entries are so large that two leaves may not do.
+    #[cold]
+    fn divide_large(
+        &self,
+        node: Inner<'_>,
+        range: Range,
+        entries: &Entries<'_, F>,
+    ) -> Result<Option<Pieces>, Error> {
+        let (memory, depth) = (&self.memory, node.header().depth());
+        let groups = entries
+            .chunk_by(|a, b| F::symbol(a.0, depth) == F::symbol(b.0, depth))
+            .map(|group| {
+                let symbol = F::symbol(group[0].0, depth).unwrap_or_default();
+                Ok((symbol as u8, Group::of(memory, group)?))
+            });
+        let bytes = u16::from(range.start)..u16::from(range.end) + 1;
+        let mut pieces = Vec::new();
+        pack::<F>(
+            memory,
+            depth,
+            bytes,
+            groups,
+            F::LEAF_ENTRIES_MAX,
+            &mut pieces,
+        )
+        .inspect_err(|_| discard_all::<F>(memory, &pieces))?;
+        if pieces.len() > room(node) + 1 {
+            discard_all::<F>(memory, &pieces);
+            return Ok(None);
+        }
+        Ok(Some(Pieces {
+            ranges: pieces.into_iter().collect(),
+        }))
+    }
+
+    /// Removes an entry of a leaf, and perhaps the leaf.
+    fn remove(
+        &self,
+        node: Inner<'_>,
+        symbol: Symbol,
+        leaf: Ref,
+        position: usize,
+        guard: &Writer<'_, F>,
+    ) -> InNode {
+        let memory = &self.memory;
+        F::remove(memory, leaf, position);
+        guard.count_entries(-1);
+        let count = F::count(memory, leaf, guard);
+        if count > F::JOINED_MAX / 2 {
+            return self.compact(node, symbol, leaf, guard);
+        }
+        if symbol == END {
+            node.header().set_end(Ref::NULL);
+            self.retire_leaf(leaf, guard);
+            return InNode::Shrunk;
+        }
+        let range = node.range(symbol as u8);
+        let left = range.start.checked_sub(1).map(|byte| node.range(byte));
+        let right = range.end.checked_add(1).map(|byte| node.range(byte));
+        if count == 0 {
+            // What is left covers the gaps at both sides, too.
+            let is_gap = |range: &Range| range.child.is_null();
+            let start = left.filter(is_gap).map_or(range.start, |gap| gap.start);
+            let end = right.filter(is_gap).map_or(range.end, |gap| gap.end);
+            node.splice(start, end, &[(start, Ref::NULL)]);
+            self.retire_leaf(leaf, guard);
+            return InNode::Shrunk;
+        }
+        let joins = |other: &Range| {
+            other.child.kind() == Kind::Leaf
+                && F::count(memory, other.child, guard) + count <= F::JOINED_MAX
+        };
+        let (low, high) = if let Some(left) = left.filter(joins) {
+            (left, range)
+        } else if let Some(right) = right.filter(joins) {
+            (range, right)
+        } else {
+            return self.compact(node, symbol, leaf, guard);
+        };
+        let mut entries = F::gather(memory, low.child, guard);
+        entries.extend(F::gather(memory, high.child, guard));
+        if !F::joins(&entries) {
+            return self.compact(node, symbol, leaf, guard);
+        }
+        // Without memory for it they stay apart.
+        let Ok(joined) = F::create(memory, &entries) else {
+            return InNode::Unchanged;
+        };
+        F::kill(memory, low.child);
+        F::kill(memory, high.child);
+        node.splice(low.start, high.end, &[(low.start, joined)]);
+        guard.retire(low.child);
+        guard.retire(high.child);
+        InNode::Shrunk
+    }
+
+    /// Gives back what removed entries take in a leaf, if that is worth while and there is memory
+    /// for a copy.
+    fn compact(&self, node: Inner<'_>, symbol: Symbol, leaf: Ref, guard: &Writer<'_, F>) -> InNode {
+        match F::compacted(&self.memory, leaf, guard) {
+            Some(Ok(copy)) => self.exchange_leaf(node, symbol, leaf, copy, guard),
+            _ => InNode::Unchanged,
+        }
+    }
+
+    /// Retires a leaf that has been unlinked.
+    fn retire_leaf(&self, leaf: Ref, guard: &Writer<'_, F>) {
+        F::kill(&self.memory, leaf);
+        guard.retire(leaf);
+    }
+
+    /// Replaces a node without room by a larger one, in which the visit is made.
+    fn grow<'v>(
+        &self,
+        place: &Place,
+        node: Inner<'_>,
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+        probe: &mut impl Probe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) -> Result<Attempt, Error> {
+        let Some((parent, parent_symbol)) = place.parent else {
+            return Ok(Attempt::Restart);
+        };
+        let above = self.memory.inner(parent);
+        let Some(held_above) = Held::try_lock(&above.header().lock) else {
+            return Ok(Attempt::Restart);
+        };
+        probe.lock(0);
+        if !above.covering(parent_symbol as u8).same(place.node) {
+            held_above.unlock_unchanged();
+            return Ok(Attempt::Restart);
+        }
+        match self.enlarged(place, node, key, guard, decide) {
+            Ok(Some(larger)) => {
+                let edge = self.memory.edge(above.header().depth(), larger);
+                above.set_covering(parent_symbol as u8, edge);
+                Ok(Attempt::Done)
+            }
+            answer => {
+                held_above.unlock_unchanged();
+                answer.map(|_| Attempt::Restart)
+            }
+        }
+    }
+
+    /// A larger copy of a node, in which the visit has been made; `None` if it could not be.
+    fn enlarged<'v>(
+        &self,
+        place: &Place,
+        node: Inner<'_>,
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) -> Result<Option<Ref>, Error> {
+        if let Some(dense) = F::grow_dense(self, place, node, key, guard, decide)? {
+            return Ok(Some(dense));
+        }
+        let kind = match node {
+            Inner::Node4(_) => Kind::Node16,
+            Inner::Node16(_) if F::HAS_NODE48 => Kind::Node48,
+            _ => Kind::Node256,
+        };
+        let larger = copy(&self.memory, node, kind)?;
+        let spot = Spot {
+            node: self.memory.inner(larger),
+            symbol: place.symbol,
+            skipped: false,
+        };
+        match self.visit_spot(spot, key, guard, decide) {
+            Ok(Step::Done(_)) => {
+                spot.node.header().publish();
+                Ok(Some(larger))
+            }
+            other => {
+                self.memory.free_node(larger);
+                other.map(|_| None)
+            }
+        }
+    }
+
+    /// Inserts a key that differs from all keys below a child in a byte that the path to the
+    /// child skips: a node that decides on that byte takes the child's place.
+    fn fork<'v>(
+        &self,
+        place: &Place,
+        node: Inner<'_>,
+        child: Ref,
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+        decide: &mut Decide<'_, 'v, F>,
+    ) -> Result<Attempt, Error> {
+        let memory = &self.memory;
+        let Some(other) = self.any_key(child, guard) else {
+            return Ok(Attempt::Restart);
+        };
+        let below = match child.kind() {
+            Kind::Dense => 7,
+            _ => memory.inner(child).header().depth(),
+        };
+        let depth = match F::difference(F::shorten_key(key), F::shorten_key(other)) {
+            Some(depth) if depth < place.depth => return Ok(Attempt::Leaves(depth)),
+            Some(depth) if depth > place.depth && depth < below => depth,
+            // The child covers the key by now.
+            _ => return Ok(Attempt::Restart),
+        };
+        let Change::Set(value) = decide(None) else {
+            return Ok(Attempt::Done);
+        };
+        let leaf = F::create(memory, &[(F::shorten_key(key), F::shorten_value(value))])?;
+        let fork = match memory.allocate_inner(Kind::Node4, depth) {
+            Ok(fork) => fork,
+            Err(error) => {
+                discard::<F>(memory, leaf);
+                return Err(error);
+            }
+        };
+        let own = F::symbol(key, depth).unwrap_or_default();
+        let others = F::symbol(other, depth).unwrap_or_default() as u8;
+        let inner = memory.inner(fork);
+        let mut pieces = Pieces::around(inner.range(0), others, memory.edge(depth, child));
+        match own {
+            END => inner.header().set_end(leaf),
+            byte => pieces.set_beside(others, byte as u8 > others, leaf),
+        }
+        inner.splice(0, 255, pieces.as_slice());
+        inner.header().publish();
+        node.set_covering(place.symbol as u8, fork);
+        guard.count_entries(1);
+        Ok(Attempt::Done)
+    }
+
+    /// Makes a visit in a dense node: one attempt.
+    fn visit_dense<'v>(
+        &self,
+        node: Ref,
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+        probe: &mut impl Probe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) -> Attempt {
+        let Ok((held, waits)) = Held::lock(&self.memory.dense(node).header().lock) else {
+            return Attempt::Restart;
+        };
+        probe.lock(waits);
+        match F::visit_in_dense(self, node, key, guard, decide) {
+            InNode::Unchanged => held.unlock_unchanged(),
+            InNode::Changed => drop(held),
+            InNode::Shrunk => {
+                let underfull = F::is_dense_underfull(&self.memory, node);
+                drop(held);
+                if underfull {
+                    self.tidy(key, guard, probe);
+                }
+            }
+            InNode::Postponed => {
+                held.unlock_unchanged();
+                return Attempt::Restart;
+            }
+        }
+        Attempt::Done
+    }
+}
+
+/// What takes the place of one range: as many as the entries of a leaf may need.
+struct Pieces {
+    ranges: arrayvec::ArrayVec<(u8, Ref), { 2 * crate::leaf::strings::STRINGS_MAX + 3 }>,
+}
+
+impl Pieces {
+    /// A child of one byte, and nothing for the range's bytes before and behind it.
+    fn around(range: Range, byte: u8, child: Ref) -> Pieces {
+        let mut ranges = arrayvec::ArrayVec::new();
+        if range.start < byte {
+            ranges.push((range.start, Ref::NULL));
+        }
+        ranges.push((byte, child));
+        if byte < range.end {
+            ranges.push((byte + 1, Ref::NULL));
+        }
+        Pieces { ranges }
+    }
+
+    /// Has a child cover the bytes behind, or before, one byte's.
+    fn set_beside(&mut self, byte: u8, behind: bool, child: Ref) {
+        let mut ranges = self.ranges.iter_mut();
+        let range = match behind {
+            true => ranges.find(|range| range.0 > byte),
+            false => ranges.find(|range| range.0 < byte),
+        };
+        if let Some(range) = range {
+            range.1 = child;
+        }
+    }
+
+    fn as_slice(&self) -> &[(u8, Ref)] {
+        &self.ranges
+    }
+}
