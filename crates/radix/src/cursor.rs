@@ -168,16 +168,18 @@ impl<F: LeafForm> Tree<F> {
         guard: &'g Guard,
     ) -> Option<bool> {
         let (mut node, mut symbol) = (self.root, Self::first_symbol(key));
+        let mut inner = self.memory.inner(node);
         let (mut depth, mut skipped) = (0, false);
         let (last, version) = loop {
-            let inner = self.memory.inner(node);
             let child = self.child(inner, symbol);
             if child.is_inner() {
-                let below = self.memory.inner(child).header().depth();
+                let inner_below = self.memory.inner(child);
+                let below = inner_below.header().depth();
                 if let Some(next) = F::symbol(key, below) {
                     scratch.path.push((node, symbol));
                     skipped |= below > depth + 1;
                     (node, symbol, depth) = (child, next, below);
+                    inner = inner_below;
                     continue;
                 }
                 skipped |= below > depth + 1;

@@ -159,7 +159,7 @@ impl LeafForm for Bytes {
         if last.is_none()
             && let Bound::Included(from) | Bound::Excluded(from) = scan.from
         {
-            live &= u32::MAX << block.rank(from);
+            live &= u32::MAX << block.likely_rank(from);
             let first = live.trailing_zeros() as usize;
             if first < STRINGS_MAX && !scan.is_past(block.entry(first).0) {
                 live &= live - 1;

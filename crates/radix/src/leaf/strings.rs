@@ -205,6 +205,15 @@ impl<'g> Strings<'g> {
         self.content.as_ptr().wrapping_add(start)
     }
 
+    /// As `rank`, of a key that is likely to be there.
+    #[inline]
+    pub fn likely_rank(self, key: &[u8]) -> usize {
+        match self.find(key) {
+            Some((position, _)) => position,
+            None => self.rank(key),
+        }
+    }
+
     /// The number of entries, live or not, that stand before a key.
     pub fn rank(self, key: &[u8]) -> usize {
         let (mut low, mut high) = (0, self.places());

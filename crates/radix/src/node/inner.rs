@@ -151,10 +151,14 @@ impl<'m> Inner<'m> {
                 };
                 by_kind!(self, node => {
                     let count = node.header().count().min(node.slots().len());
-                    for position in 0..count {
+                    let start = match first {
+                        0 => 0,
+                        256 => count,
+                        byte => node.at_most(count, (byte - 1) as u8),
+                    };
+                    for position in start..count {
                         let child = node.slot(position);
-                        let is_next = Symbol::from(node.key(position)) >= first;
-                        if is_next && !child.is_null() && !visit(child) {
+                        if !child.is_null() && !visit(child) {
                             return;
                         }
                     }
@@ -173,10 +177,14 @@ impl<'m> Inner<'m> {
                 };
                 let more = by_kind!(self, node => {
                     let count = node.header().count().min(node.slots().len());
-                    (0..count).rev().all(|position| {
+                    let end = match behind {
+                        256 => count,
+                        0 => 0,
+                        byte => node.at_most(count, (byte - 1) as u8),
+                    };
+                    (0..end).rev().all(|position| {
                         let child = node.slot(position);
-                        let is_next = Symbol::from(node.key(position)) < behind;
-                        !is_next || child.is_null() || visit(child)
+                        child.is_null() || visit(child)
                     })
                 }, node => {
                     bitmap::for_each_below(node.bitmap().load(), behind, |byte| {
