@@ -21,6 +21,9 @@ use std::ops::{Bound, ControlFlow};
 /// Operations whose paths are walked together before they are read.
 const WARMED: usize = 256;
 
+/// Bytes of nodes that a core's own cache keeps: then walking paths beforehand is of no use.
+const NODES_IN_CACHE: usize = 1 << 20;
+
 /// Operations that are read pass by pass together.
 const GROUP: usize = 8;
 
@@ -41,7 +44,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
         batch_writes: bool,
     ) -> Vec<usize> {
         let operations = self.input.operations();
-        let mut writes: Vec<(F::Key<'e>, usize)> = Vec::new();
+        let mut writes: Vec<Written<F::Key<'e>>> = Vec::new();
         if batch_writes {
             writes.extend(
                 operations
@@ -49,7 +52,12 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
                     .enumerate()
                     .filter_map(|(position, operation)| {
                         let key = operation.point_key().filter(|_| operation.is_write())?;
-                        Some((F::shorten_key(self.input.key(key)), position))
+                        let key = F::shorten_key(self.input.key(key));
+                        Some(Written {
+                            slice: F::slice(F::shorten_key(key), 0),
+                            key,
+                            position,
+                        })
                     }),
             );
             writes.sort_unstable();
@@ -63,12 +71,12 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
                 .iter()
                 .map(|&position| self.request(&operations[position]))
                 .collect();
-            if self.options.interleave {
+            if self.options.interleave && self.tree.memory.node_bytes_taken() > NODES_IN_CACHE {
                 self.warm(workspace, &requests);
             }
             for (positions, requests) in positions.chunks(GROUP).zip(requests.chunks(GROUP)) {
                 self.read_group(workspace, positions, requests, |position, i, reached| {
-                    if precedes(&writes, position, &requests[i], reached) {
+                    if precedes::<F>(&writes, position, &requests[i], reached) {
                         barriers.push(position);
                     }
                 });
@@ -260,13 +268,22 @@ impl<F: LeafForm, P: Probe> Arrivals for Warm<'_, '_, F, P> {
     fn run(&mut self, _run: &Run, _ends: &[Ref]) {}
 }
 
+/// A write of a batch that has scans as well.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Written<K> {
+    /// The key's first bytes, which tell most keys apart.
+    slice: u64,
+    key: K,
+    position: usize,
+}
+
 /// True if one of the sorted writes stands before `position` in the batch and within what an
 /// ordered operation has read.
-fn precedes<K: Ord + Copy>(
-    writes: &[(K, usize)],
+fn precedes<'e, F: LeafForm>(
+    writes: &[Written<F::Key<'e>>],
     position: usize,
-    request: &Request<K>,
-    reached: Option<K>,
+    request: &Request<F::Key<'e>>,
+    reached: Option<F::Key<'e>>,
 ) -> bool {
     let Scan {
         from, direction, ..
@@ -282,9 +299,16 @@ fn precedes<K: Ord + Copy>(
         direction: Direction::Ascending,
         limit: usize::MAX,
     };
-    let start = writes.partition_point(|&(key, _)| !range.is_past(key));
+    let least = match low {
+        Bound::Included(key) | Bound::Excluded(key) => F::slice(F::shorten_key(key), 0),
+        Bound::Unbounded => 0,
+    };
+    let before = |write: &Written<_>| {
+        write.slice < least || write.slice == least && !range.is_past(write.key)
+    };
+    let start = writes.partition_point(before);
     writes[start..]
         .iter()
-        .take_while(|&&(key, _)| !range.is_behind(key))
-        .any(|&(_, written)| written < position)
+        .take_while(|write| !range.is_behind(write.key))
+        .any(|write| write.position < position)
 }

@@ -14,13 +14,13 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 /// Two neighbouring blocks become one when they have no more entries together.
-const JOINED_MAX: usize = 15;
+const JOINED_MAX: usize = 20;
 
 impl LeafForm for Bytes {
     const LEAF_UNIT_BYTES: usize = strings::GRANULE_BYTES;
     const LEAF_UNITS_MAX: usize = strings::GRANULES_MAX;
     const LEAF_SECOND_LINE: usize = 64;
-    const LEAF_LINES: usize = 6;
+    const LEAF_LINES: usize = 8;
     const LEAF_ENTRIES_MAX: usize = STRINGS_MAX;
     const JOINED_MAX: usize = JOINED_MAX;
     const HAS_NODE48: bool = true;
@@ -81,7 +81,7 @@ impl LeafForm for Bytes {
     #[inline]
     fn entries_expected(tag: usize) -> usize {
         // Leaf, node4, node16, node48, dense, node256, skipping node256, nothing.
-        [12, 24, 96, 384, 0, 768, 768, 0][tag]
+        [16, 32, 128, 512, 0, 512, 512, 0][tag]
     }
 
     #[inline]
@@ -159,7 +159,9 @@ impl LeafForm for Bytes {
         if last.is_none()
             && let Bound::Included(from) | Bound::Excluded(from) = scan.from
         {
-            live &= u32::MAX << block.likely_rank(from);
+            live &= u32::MAX
+                .checked_shl(block.likely_rank(from) as u32)
+                .unwrap_or(0);
             let first = live.trailing_zeros() as usize;
             if first < STRINGS_MAX && !scan.is_past(block.entry(first).0) {
                 live &= live - 1;
@@ -185,7 +187,7 @@ impl LeafForm for Bytes {
             let count = (live >> first).trailing_ones();
             let packed = block.packed(first as usize, (first + count - 1) as usize);
             writer.push_packed(packed, count as usize)?;
-            live &= u32::MAX << first << count;
+            live &= u32::MAX.checked_shl(first + count).unwrap_or(0);
         }
         match ended || writer.count() >= scan.limit {
             true => ControlFlow::Break(()),

@@ -1,11 +1,11 @@
-//! Leaves of byte strings: blocks of up to 24 entries in ascending order.
+//! Leaves of byte strings: blocks of up to 32 entries in ascending order.
 //!
 //! ```text
 //!   0        4        8
-//!   │ marks  │ length │ content                     │                up to 1 KiB
-//!   │ marks  │ length │ pointer │ ──▶ │ content … │                  a longer entry, alone
+//!   │ live   │ length │ content                     │                up to 1 KiB
+//!   │ live   │ length │ pointer │ ──▶ │ content … │                  a longer entry, alone
 //!
-//!   content    │ 24 fingerprints │ offset of each entry: 2 … │ packed entries … │
+//!   content    │ 32 fingerprints │ offset of each entry: 2 … │ packed entries … │
 //! ```
 //!
 //! A fingerprint is a byte of a key's hash: one vector comparison tells which entry may be that of
@@ -34,7 +34,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The most entries of a block.
-pub const STRINGS_MAX: usize = 24;
+pub const STRINGS_MAX: usize = 32;
 
 /// The unit of leaf memory.
 pub const GRANULE_BYTES: usize = 16;
@@ -47,13 +47,12 @@ const CONTENT_MAX: usize = GRANULES_MAX * GRANULE_BYTES - HEADER_BYTES;
 
 const DEAD: u32 = 1 << 31;
 const OUTSIDE: u32 = 1 << 30;
-/// One bit for each entry, the first lowest.
-const LIVE: u32 = (1 << STRINGS_MAX) - 1;
+const LENGTH: u32 = OUTSIDE - 1;
 
 const PRINTS_BYTES: usize = STRINGS_MAX;
 
 const _: () = assert!(CONTENT_MAX <= u16::MAX as usize);
-const _: () = assert!(MAX_KEY_BYTES + MAX_VALUE_BYTES < u32::MAX as usize - 64);
+const _: () = assert!(MAX_KEY_BYTES + MAX_VALUE_BYTES < LENGTH as usize - 64);
 
 /// An entry as it is read from a block.
 pub type Entry<'g> = (&'g [u8], &'g [u8]);
@@ -61,14 +60,17 @@ pub type Entry<'g> = (&'g [u8], &'g [u8]);
 #[derive(Debug)]
 #[repr(C)]
 struct Header {
-    marks: AtomicU32,
-    length: u32,
+    /// Which entries have not been removed, a bit for each, the first lowest.
+    live: AtomicU32,
+    /// The bytes of the content, and two marks.
+    length: AtomicU32,
 }
 
 /// A block at one instant.
 #[derive(Clone, Copy, Debug)]
 pub struct Strings<'g> {
-    marks: u32,
+    live: u32,
+    dead: bool,
     content: &'g [u8],
 }
 
@@ -93,33 +95,39 @@ impl<'g> Strings<'g> {
     #[inline]
     pub fn at(memory: &'g Memory, leaf: Ref, _guard: &'g Guard) -> Strings<'g> {
         let header = header(memory, leaf);
-        let marks = header.marks.load(Ordering::Acquire);
+        let live = header.live.load(Ordering::Acquire);
+        // After the live entries: a block that is not dead now was not when they were read.
+        let length = header.length.load(Ordering::Acquire);
         // SAFETY: `create` has written `length` bytes behind the header, or behind the pointer that
         // stands there, before the leaf was linked, and nothing writes them until the leaf is
         // freed. That happens after all guards under which the leaf could be read are gone; the
         // caller's lives for 'g.
         let content = unsafe {
             let behind = memory.leaf_address(leaf).add(HEADER_BYTES);
-            let start = if marks & OUTSIDE == 0 {
+            let start = if length & OUTSIDE == 0 {
                 behind.cast_const()
             } else {
                 behind.cast::<*const u8>().read()
             };
-            std::slice::from_raw_parts(start, header.length as usize)
+            std::slice::from_raw_parts(start, (length & LENGTH) as usize)
         };
-        Strings { marks, content }
+        Strings {
+            live,
+            dead: length & DEAD != 0,
+            content,
+        }
     }
 
     /// True if the block has been replaced.
     #[inline]
     pub fn is_dead(self) -> bool {
-        self.marks & DEAD != 0
+        self.dead
     }
 
     /// The entries that have not been removed, a bit for each.
     #[inline]
     pub fn live(self) -> u32 {
-        self.marks & LIVE
+        self.live
     }
 
     /// The number of live entries.
@@ -175,7 +183,11 @@ impl<'g> Strings<'g> {
             bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
         };
         let print = fingerprint(key);
-        (equal_16(word(0), word(8), print) | equal_16(word(16), 0, print) << 16) & self.live()
+        let (low, high) = (
+            equal_16(word(0), word(8), print),
+            equal_16(word(16), word(24), print),
+        );
+        (low | high << 16) & self.live
     }
 
     /// The place of a key and its value.
@@ -277,7 +289,7 @@ pub fn create(memory: &Memory, entries: &[Entry<'_>]) -> Result<Ref, Error> {
     let behind = memory.leaf_address(leaf).wrapping_add(HEADER_BYTES);
     // SAFETY: the leaf is one granule of 16 bytes, aligned, and nobody else knows it.
     unsafe { behind.cast::<*mut u8>().write(outside) };
-    write_header(memory, leaf, 1 | OUTSIDE, length);
+    write_header(memory, leaf, 1, length as u32 | OUTSIDE);
     Ok(leaf)
 }
 
@@ -294,15 +306,16 @@ fn create_inside(
     // SAFETY: the leaf has room for header and content, nobody else knows it, and memory of
     // the region is always initialized, by the system if nobody else.
     write(unsafe { std::slice::from_raw_parts_mut(behind, length) });
-    write_header(memory, leaf, (1u32 << count) - 1, length);
+    let live = u32::MAX >> (u32::BITS - count as u32);
+    write_header(memory, leaf, live, length as u32);
     Ok(leaf)
 }
 
 /// Writes the header of a new block.
-fn write_header(memory: &Memory, leaf: Ref, marks: u32, length: usize) {
+fn write_header(memory: &Memory, leaf: Ref, live: u32, length: u32) {
     let header = Header {
-        marks: AtomicU32::new(marks),
-        length: length as u32,
+        live: AtomicU32::new(live),
+        length: AtomicU32::new(length),
     };
     // SAFETY: leaves begin with room for a header, aligned, and nobody else knows this one.
     unsafe { memory.leaf_address(leaf).cast::<Header>().write(header) };
@@ -399,13 +412,13 @@ fn create_outside(memory: &Memory, length: usize, entries: &[Entry<'_>]) -> Resu
 
 /// Marks a block as replaced. Only under the lock of the node above, and before it is unlinked.
 pub fn mark_dead(memory: &Memory, leaf: Ref) {
-    header(memory, leaf).marks.fetch_or(DEAD, Ordering::AcqRel);
+    header(memory, leaf).length.fetch_or(DEAD, Ordering::AcqRel);
 }
 
 /// Removes the live entry at a place. Only under the lock of the node above.
 pub fn remove(memory: &Memory, leaf: Ref, position: usize) {
-    let marks = &header(memory, leaf).marks;
-    marks.fetch_and(!(1 << position), Ordering::AcqRel);
+    let live = &header(memory, leaf).live;
+    live.fetch_and(!(1 << position), Ordering::AcqRel);
 }
 
 /// Frees a block.
@@ -415,8 +428,8 @@ pub fn remove(memory: &Memory, leaf: Ref, position: usize) {
 /// once.
 pub unsafe fn free(memory: &Memory, leaf: Ref) {
     let header = header(memory, leaf);
-    let length = header.length as usize;
-    let inside = header.marks.load(Ordering::Acquire) & OUTSIDE == 0;
+    let marks = header.length.load(Ordering::Acquire);
+    let (length, inside) = ((marks & LENGTH) as usize, marks & OUTSIDE == 0);
     if !inside {
         let behind = memory.leaf_address(leaf).wrapping_add(HEADER_BYTES);
         // SAFETY: `create_outside` has made the pointer from a boxed slice of this length,

@@ -291,6 +291,18 @@ impl Memory {
         }
     }
 
+    /// The bytes that have been taken for inner and dense nodes.
+    pub fn node_bytes_taken(&self) -> usize {
+        let regions = [
+            &self.node4,
+            &self.node16,
+            &self.node48,
+            &self.node256,
+            &self.dense,
+        ];
+        regions.iter().map(|region| region.bytes_taken()).sum()
+    }
+
     /// Bytes in use and taken, by kind.
     pub fn bytes(&self) -> MemoryUse {
         let used = |allocator: &Allocator| allocator.live_units() * allocator.stride();
