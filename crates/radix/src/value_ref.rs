@@ -15,7 +15,7 @@ use std::ops::Deref;
 /// cannot be sent to another thread.
 pub struct ValueRef<'m> {
     value: *const [u8],
-    // Keeps the record behind `value` from being freed.
+    // Keeps the block behind `value` from being freed.
     _guard: Guard,
     // Keeps the index, and with it the memory, from being dropped.
     _index: PhantomData<&'m Radix<Bytes>>,
@@ -56,11 +56,11 @@ impl Deref for ValueRef<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `get_ref` has taken the pointer from a reference into a record that it found in
-        // the tree under `_guard`. A record's key and value are never written after it is linked.
+        // SAFETY: `get_ref` has taken the pointer from a reference into a block that it found in
+        // the tree under `_guard`. A block's entries are never written after it is linked.
         // It is freed by a function deferred after it was unlinked, which does not run while
         // `_guard` lives, since that was pinned before; the region that it lies in is unmapped,
-        // and records outside are freed, when the index is dropped, which `_index` excludes.
+        // and entries outside are freed, when the index is dropped, which `_index` excludes.
         unsafe { &*self.value }
     }
 }

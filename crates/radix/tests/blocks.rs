@@ -1,8 +1,9 @@
-//! How blocks of words are divided, joined and removed.
+//! How blocks are divided, joined and removed.
 
-use nearfield_core::{OrderedIndex, Words};
+use nearfield_core::{Batch, Bytes, Direction, OrderedIndex, Words};
 use nearfield_radix::Radix;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// An index and what it should hold, checked after every step.
 #[derive(Default)]
@@ -99,4 +100,55 @@ fn ascending_keys_fill_their_blocks() {
     let per_key = index.memory().leaf_bytes as f64 / keys as f64;
     assert!(per_key < 128.0 / 6.0, "{per_key} bytes of blocks a key");
     index.check_invariants();
+}
+
+/// Byte strings that are each other's beginnings and continuations, and values that fit into a
+/// block by the dozen, by twos, or not at all: inserted, overwritten by other lengths, removed.
+#[test]
+fn strings_of_all_lengths_divide_and_join() {
+    let index = Radix::<Bytes>::new().expect("address space");
+    let mut model = BTreeMap::new();
+    let mut batch = Batch::new();
+    let lengths = [0, 3, 8, 60, 254, 255, 256, 500, 900, 1000, 1020, 3000];
+    for round in 0..4usize {
+        for i in 0..600usize {
+            let number = i * 7919 % 600;
+            let mut key = b"prefix/".repeat(1 + number % 3);
+            key.extend((0..number % 5).map(|at| ((number >> at) as u8).wrapping_mul(17)));
+            if number % 11 == 0 {
+                key.extend([b'k'; 300]);
+            }
+            let before = if (round + i) % 4 == 3 {
+                assert_eq!(index.remove(&key), Ok(model.get(&key).cloned()));
+                model.remove(&key)
+            } else {
+                let value = vec![i as u8; lengths[(number + round * 5) % lengths.len()]];
+                assert_eq!(index.insert(&key, &value), Ok(model.get(&key).cloned()));
+                model.insert(key.clone(), value)
+            };
+            drop(before);
+            if i % 50 == 0 {
+                index.check_invariants();
+            }
+        }
+        for (key, value) in &model {
+            assert_eq!(index.get(key).as_ref(), Ok(&Some(value.clone())));
+        }
+        for direction in [Direction::Ascending, Direction::Descending] {
+            batch.clear();
+            batch.scan(Bound::Unbounded, Bound::Unbounded, u32::MAX, direction);
+            index.execute(&mut batch).expect("scan");
+            let scanned = batch.entries(0);
+            let expected = model.iter().map(|(key, value)| (&key[..], &value[..]));
+            match direction {
+                Direction::Ascending => assert!(scanned.eq(expected)),
+                Direction::Descending => assert!(scanned.eq(expected.rev())),
+            }
+        }
+    }
+    for key in model.keys() {
+        assert!(index.remove(key).expect("remove").is_some());
+    }
+    index.check_invariants();
+    assert!(index.is_empty());
 }

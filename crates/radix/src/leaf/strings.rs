@@ -402,7 +402,7 @@ fn create_outside(memory: &Memory, length: usize, entries: &[Entry<'_>]) -> Resu
     if let Err(error) = bytes.try_reserve_exact(length) {
         memory.free_outside(length);
         return Err(Error::OutOfMemory {
-            what: format!("a record of {length} bytes: {error}"),
+            what: format!("an entry of {length} bytes: {error}"),
         });
     }
     bytes.resize(length, 0);

@@ -30,7 +30,7 @@ pub struct Memory {
     node48: Allocator,
     node256: Allocator,
     dense: Allocator,
-    /// Bytes of records outside the leaf region.
+    /// Bytes of entries outside the leaf region.
     outside_bytes: AtomicUsize,
     /// Where each kind's region begins and how far apart its items are, by tag, for
     /// [`line`](Memory::line).
@@ -186,20 +186,20 @@ impl Memory {
         self.leaves.free(leaf.index(), units);
     }
 
-    /// Accounts for a record outside the leaf region.
+    /// Accounts for an entry outside the leaf region.
     pub fn take_outside(&self, bytes: usize) -> Result<(), Error> {
         self.grow(bytes)?;
         self.outside_bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Accounts for a record outside the leaf region that has been freed.
+    /// Accounts for an entry outside the leaf region that has been freed.
     pub fn free_outside(&self, bytes: usize) {
         self.outside_bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.taken_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// True if there are records outside the leaf region.
+    /// True if there are entries outside the leaf region.
     pub fn has_outside(&self) -> bool {
         self.outside_bytes.load(Ordering::Relaxed) > 0
     }

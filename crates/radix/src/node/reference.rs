@@ -4,7 +4,7 @@
 //! that the kinds of which there are most have most indices:
 //!
 //! ```text
-//!   1iii iiii …  leaf      2^31 units: blocks of words, 16 B of records
+//!   1iii iiii …  leaf      2^31 units: blocks of words, 16 B of blocks of strings
 //!   01ii iiii …  node4     2^30
 //!   001i iiii …  node16    2^29
 //!   0001 iiii …  node48    2^28
