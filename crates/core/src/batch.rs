@@ -1,7 +1,9 @@
 //! An ordered list of operations that are executed together, and their outcomes.
 
 use crate::entries::{EntryList, too_long};
-use crate::{Bytes, Direction, Error, Form, Operation, Outcome, StoredOutcome};
+use crate::{
+    Bytes, Direction, Error, Form, Operation, Outcome, Previous, ScanRange, StoredOutcome,
+};
 use std::ops::{Bound, ControlFlow};
 
 /// The greatest number of operations in a batch.
@@ -28,8 +30,33 @@ pub struct Batch<F: Form> {
     operations: Vec<Operation<F>>,
     /// Why operations were refused as they were added, by position.
     refusals: Vec<(usize, Error)>,
+    sides: Sides<F>,
     input: F::Arena,
     outcomes: Outcomes<F>,
+}
+
+/// The bounds of a scan, the lower one first.
+type Bounds<F> = (Bound<<F as Form>::StoredKey>, Bound<<F as Form>::StoredKey>);
+
+/// What operations refer to, apart from keys and values.
+#[derive(Clone, Debug)]
+struct Sides<F: Form> {
+    previous: Vec<Option<F::StoredValue>>,
+    ranges: Vec<Bounds<F>>,
+}
+
+impl<F: Form> Sides<F> {
+    // A batch whose positions do not fit in 32 bits is refused as a whole.
+
+    fn add_previous(&mut self, previous: Option<F::StoredValue>) -> Previous {
+        self.previous.push(previous);
+        Previous(self.previous.len() as u32 - 1)
+    }
+
+    fn add_range(&mut self, low: Bound<F::StoredKey>, high: Bound<F::StoredKey>) -> ScanRange {
+        self.ranges.push((low, high));
+        ScanRange(self.ranges.len() as u32 - 1)
+    }
 }
 
 impl<F: Form> Default for Batch<F> {
@@ -49,6 +76,10 @@ impl<F: Form> Batch<F> {
         Batch {
             operations: Vec::with_capacity(operations),
             refusals: Vec::new(),
+            sides: Sides {
+                previous: Vec::new(),
+                ranges: Vec::new(),
+            },
             input: F::Arena::default(),
             outcomes: Outcomes {
                 stored: Vec::with_capacity(operations),
@@ -71,6 +102,8 @@ impl<F: Form> Batch<F> {
     pub fn clear(&mut self) {
         self.operations.clear();
         self.refusals.clear();
+        self.sides.previous.clear();
+        self.sides.ranges.clear();
         F::clear(&mut self.input);
         self.outcomes.clear();
     }
@@ -105,8 +138,8 @@ impl<F: Form> Batch<F> {
                 .transpose()?;
             Ok(Operation::Update {
                 key: stored,
-                previous,
                 value,
+                previous: self.sides.add_previous(previous),
             })
         });
         self.push(operation)
@@ -141,9 +174,9 @@ impl<F: Form> Batch<F> {
         direction: Direction,
     ) -> usize {
         let operation = self.store_bound(low).and_then(|low| {
+            let high = self.store_bound(high)?;
             Ok(Operation::Scan {
-                low,
-                high: self.store_bound(high)?,
+                range: self.sides.add_range(low, high),
                 limit,
                 direction,
             })
@@ -176,7 +209,7 @@ impl<F: Form> Batch<F> {
     pub fn value(&self, position: usize) -> Option<F::Value<'_>> {
         match self.outcomes.at(position)? {
             StoredOutcome::Value(stored) | StoredOutcome::Updated(_, stored) => {
-                stored.map(|stored| F::load_value(&self.outcomes.arena, stored))
+                Some(F::load_value(&self.outcomes.arena, *stored))
             }
             _ => None,
         }
@@ -207,6 +240,7 @@ impl<F: Form> Batch<F> {
         Ok((
             Input {
                 operations: &self.operations,
+                sides: &self.sides,
                 arena: &self.input,
             },
             self.outcomes.output(),
@@ -221,6 +255,7 @@ impl<F: Form> Batch<F> {
         self.check_size()?;
         Ok(Input {
             operations: &self.operations,
+            sides: &self.sides,
             arena: &self.input,
         })
     }
@@ -372,25 +407,24 @@ impl<F: Form> Outcomes<F> {
         F::load_value(&self.arena, stored)
     }
 
-    fn load_entry(&self, stored: &(F::StoredKey, F::StoredValue)) -> (F::Key<'_>, F::Value<'_>) {
-        (
-            F::load_key(&self.arena, stored.0),
-            self.load_value(stored.1),
-        )
-    }
-
     /// The outcome at a position, `None` if nothing has been begun there.
     fn read(&self, position: usize) -> Option<Outcome<'_, F>> {
-        let value = |stored: &F::StoredValue| self.load_value(*stored);
+        let value = |stored: &F::StoredValue| Some(self.load_value(*stored));
         Some(match self.at(position)? {
             StoredOutcome::Pending => Outcome::Pending,
-            StoredOutcome::Value(stored) => Outcome::Value(stored.as_ref().map(value)),
+            StoredOutcome::NoValue => Outcome::Value(None),
+            StoredOutcome::Value(stored) => Outcome::Value(value(stored)),
+            &StoredOutcome::UpdatedNone(applied) => Outcome::Updated {
+                applied,
+                before: None,
+            },
             StoredOutcome::Updated(applied, before) => Outcome::Updated {
                 applied: *applied,
-                before: before.as_ref().map(value),
+                before: value(before),
             },
-            StoredOutcome::Entry(stored) => {
-                Outcome::Entry(stored.as_ref().map(|entry| self.load_entry(entry)))
+            StoredOutcome::NoEntry => Outcome::Entry(None),
+            &StoredOutcome::Entry(place) => {
+                Outcome::Entry(self.entries.read(place as usize, 1).next())
             }
             &StoredOutcome::Entries(start, count) => {
                 Outcome::Entries(self.entries.read(start as usize, count as usize).collect())
@@ -404,6 +438,7 @@ impl<F: Form> Outcomes<F> {
 #[derive(Debug)]
 pub struct Input<'b, F: Form> {
     operations: &'b [Operation<F>],
+    sides: &'b Sides<F>,
     arena: &'b F::Arena,
 }
 
@@ -435,9 +470,17 @@ impl<'b, F: Form> Input<'b, F> {
         F::load_value(self.arena, stored)
     }
 
-    /// Reads a bound of a scan.
-    pub fn bound(&self, stored: Bound<F::StoredKey>) -> Bound<F::Key<'b>> {
-        stored.map(|key| self.key(key))
+    /// Reads the value that an update compares with.
+    #[inline]
+    pub fn previous(&self, previous: Previous) -> Option<F::Value<'b>> {
+        self.sides.previous[previous.0 as usize].map(|stored| self.value(stored))
+    }
+
+    /// Reads the bounds of a scan, the lower one first.
+    pub fn range(&self, range: ScanRange) -> (Bound<F::Key<'b>>, Bound<F::Key<'b>>) {
+        let (low, high) = self.sides.ranges[range.0 as usize];
+        let read = |bound: Bound<F::StoredKey>| bound.map(|key| self.key(key));
+        (read(low), read(high))
     }
 }
 
@@ -461,7 +504,8 @@ impl<F: Form> Output<'_, F> {
             .map(|value| F::store_value(self.arena, key, value))
             .transpose();
         self.outcomes[position] = match stored {
-            Ok(stored) => StoredOutcome::Value(stored),
+            Ok(Some(stored)) => StoredOutcome::Value(stored),
+            Ok(None) => StoredOutcome::NoValue,
             Err(error) => StoredOutcome::Failed(Box::new(error)),
         };
     }
@@ -478,20 +522,25 @@ impl<F: Form> Output<'_, F> {
             .map(|before| F::store_value(self.arena, key, before))
             .transpose();
         self.outcomes[position] = match stored {
-            Ok(stored) => StoredOutcome::Updated(applied, stored),
+            Ok(Some(stored)) => StoredOutcome::Updated(applied, stored),
+            Ok(None) => StoredOutcome::UpdatedNone(applied),
             Err(error) => StoredOutcome::Failed(Box::new(error)),
         };
     }
 
     /// Writes the outcome of a predecessor or successor.
     pub fn entry(&mut self, position: usize, entry: Option<(F::Key<'_>, F::Value<'_>)>) {
-        let stored = entry
-            .map(|(key, value)| self.store_entry(key, value))
-            .transpose();
-        self.outcomes[position] = match stored {
-            Ok(stored) => StoredOutcome::Entry(stored),
-            Err(error) => StoredOutcome::Failed(Box::new(error)),
+        let Some((key, value)) = entry else {
+            self.outcomes[position] = StoredOutcome::NoEntry;
+            return;
         };
+        // Stored as the only entry of a scan is.
+        let mut writer = self.begin_entries(position);
+        let _ = writer.push(key, value);
+        writer.finish();
+        if let StoredOutcome::Entries(place, _) = self.outcomes[position] {
+            self.outcomes[position] = StoredOutcome::Entry(place);
+        }
     }
 
     /// Writes the outcome of a scan: the entries in the order of the scan.
@@ -542,17 +591,6 @@ impl<F: Form> Output<'_, F> {
             (Outcome::Failed(error), _) => self.fail(position, error),
             (Outcome::Pending, _) => {}
         }
-    }
-
-    fn store_entry(
-        &mut self,
-        key: F::Key<'_>,
-        value: F::Value<'_>,
-    ) -> Result<(F::StoredKey, F::StoredValue), Error> {
-        Ok((
-            F::store_key(self.arena, key)?,
-            F::store_value(self.arena, key, value)?,
-        ))
     }
 }
 

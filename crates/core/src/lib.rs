@@ -46,5 +46,5 @@ pub use entries::{EntryList, PackedEntries, WordEntries};
 pub use error::Error;
 pub use form::{Bytes, Form, MAX_KEY_BYTES, MAX_VALUE_BYTES, Span, Words};
 pub use index::OrderedIndex;
-pub use operation::{Direction, Operation};
+pub use operation::{Direction, Operation, Previous, ScanRange};
 pub use outcome::{Outcome, StoredOutcome};

@@ -1,7 +1,6 @@
 //! One request to an index, as a batch stores it.
 
-use crate::Form;
-use std::ops::Bound;
+use crate::{Form, Words};
 
 /// Which way a scan walks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,7 +12,18 @@ pub enum Direction {
     Descending,
 }
 
+/// Where a batch keeps the value that an update compares with;
+/// [`Input::previous`](crate::Input::previous) reads it.
+#[derive(Clone, Copy, Debug)]
+pub struct Previous(pub(crate) u32);
+
+/// Where a batch keeps the bounds of a scan; [`Input::range`](crate::Input::range) reads them.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanRange(pub(crate) u32);
+
 /// One request. Keys and values are in the stored form of `F`; [`Input`](crate::Input) reads them.
+// What only some kinds have, and what is long, lies apart: the common kinds are read a million
+// times a second, and stay short.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation<F: Form> {
     /// Reads the value of a key.
@@ -29,14 +39,13 @@ pub enum Operation<F: Form> {
         value: F::StoredValue,
     },
     /// Sets the value of a key if its value now is `previous`, and answers the value now.
-    /// `previous` of `None` asks for an absent key.
     Update {
         /// The key.
         key: F::StoredKey,
-        /// The value to compare with; `None` asks that the key be absent.
-        previous: Option<F::StoredValue>,
         /// The value from then on.
         value: F::StoredValue,
+        /// The value to compare with, which may be none: then the key must be absent.
+        previous: Previous,
     },
     /// Removes a key and answers its value.
     Remove {
@@ -55,10 +64,8 @@ pub enum Operation<F: Form> {
     },
     /// Reads the entries between two bounds, at most `limit` of them, in `direction`.
     Scan {
-        /// The lower bound.
-        low: Bound<F::StoredKey>,
-        /// The upper bound. A range that ends before it begins is empty.
-        high: Bound<F::StoredKey>,
+        /// The bounds. A range that ends before it begins is empty.
+        range: ScanRange,
         /// The greatest number of entries.
         limit: u32,
         /// Which end the entries are counted and listed from.
@@ -67,6 +74,8 @@ pub enum Operation<F: Form> {
     /// An operation that was refused as it was added to the batch; its outcome says why.
     Refused,
 }
+
+const _: () = assert!(size_of::<Operation<Words>>() == 24);
 
 impl<F: Form> Operation<F> {
     /// The key, if this is an operation on one key: a get, insert, update or remove.

@@ -1,6 +1,6 @@
 //! The result of one operation.
 
-use crate::{Error, Form};
+use crate::{Error, Form, Words};
 
 /// The result of one operation, borrowed from its batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,18 +26,27 @@ pub enum Outcome<'a, F: Form> {
 }
 
 /// An [`Outcome`] as a batch stores it, written by an index through [`Output`](crate::Output).
+// Flat, and what is long lies apart: one is written for each operation, and read again.
 #[derive(Clone, Debug)]
 pub enum StoredOutcome<F: Form> {
     /// Not executed yet.
     Pending,
+    /// See [`Outcome::Value`]: the key was absent.
+    NoValue,
     /// See [`Outcome::Value`].
-    Value(Option<F::StoredValue>),
+    Value(F::StoredValue),
+    /// See [`Outcome::Updated`]: whether the value was set; the key was absent before.
+    UpdatedNone(bool),
     /// See [`Outcome::Updated`].
-    Updated(bool, Option<F::StoredValue>),
-    /// See [`Outcome::Entry`].
-    Entry(Option<(F::StoredKey, F::StoredValue)>),
+    Updated(bool, F::StoredValue),
+    /// See [`Outcome::Entry`]: nothing was found.
+    NoEntry,
+    /// See [`Outcome::Entry`]: where it stands in the batch's list.
+    Entry(u32),
     /// See [`Outcome::Entries`]: where they stand in the batch's list, and how many they are.
     Entries(u32, u32),
     /// See [`Outcome::Failed`].
     Failed(Box<Error>),
 }
+
+const _: () = assert!(size_of::<StoredOutcome<Words>>() == 16);

@@ -193,12 +193,12 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             Operation::Predecessor { key: at } => single(key(at), Direction::Descending),
             Operation::Successor { key: at } => single(key(at), Direction::Ascending),
             Operation::Scan {
-                low,
-                high,
+                range,
                 limit,
                 direction,
             } => {
-                let (low, high) = (low.map(key), high.map(key));
+                let (low, high) = self.input.range(range);
+                let (low, high) = (low.map(F::shorten_key), high.map(F::shorten_key));
                 let (from, to) = match direction {
                     Direction::Ascending => (low, high),
                     Direction::Descending => (high, low),

@@ -316,7 +316,7 @@ pub fn fold<'b, F: LeafForm>(
                 previous,
                 value,
             } => {
-                let previous = previous.map(|value| F::shorten_value(input.value(value)));
+                let previous = input.previous(previous).map(F::shorten_value);
                 let applied = previous == current;
                 output.updated(position, input.key(key), applied, current);
                 if applied {

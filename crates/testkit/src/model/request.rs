@@ -55,21 +55,26 @@ impl<F: Form> Request<F> {
                 key: at,
                 previous,
                 value: new,
-            } => Request::Update(key(at), previous.map(value), value(new)),
+            } => {
+                let previous = input.previous(previous).map(F::own_value);
+                Request::Update(key(at), previous, value(new))
+            }
             Operation::Remove { key: at } => Request::Remove(key(at)),
             Operation::Predecessor { key: at } => Request::Predecessor(key(at)),
             Operation::Successor { key: at } => Request::Successor(key(at)),
             Operation::Scan {
-                low,
-                high,
+                range,
                 limit,
                 direction,
-            } => Request::Scan(Scan {
-                low: input.bound(low).map(F::own_key),
-                high: input.bound(high).map(F::own_key),
-                limit,
-                direction,
-            }),
+            } => {
+                let (low, high) = input.range(range);
+                Request::Scan(Scan {
+                    low: low.map(F::own_key),
+                    high: high.map(F::own_key),
+                    limit,
+                    direction,
+                })
+            }
             Operation::Refused => return None,
         })
     }
