@@ -10,7 +10,8 @@ pub trait Probe {
     /// One leaf compared with a key.
     #[inline]
     fn leaf(&mut self) {}
-    /// One lock acquired, after `waits` unsuccessful attempts.
+    /// One lock acquired, after `waits` unsuccessful attempts. The latch of a block counts where it
+    /// is the only lock, not where it is taken under that of a node.
     #[inline]
     fn lock(&mut self, _waits: u32) {}
     /// A walk that began anew because another thread has changed the tree.

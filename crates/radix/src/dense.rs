@@ -65,13 +65,14 @@ pub fn grow(
     let mut entries = Vec::with_capacity(16 * BLOCK_MAX);
     let mut leaves = Vec::with_capacity(16);
     node.for_each(|_, leaf| {
+        let latch = Words::latch(&tree.memory, leaf, guard.latching().needed);
         entries.extend(Words::gather(&tree.memory, leaf, guard));
-        leaves.push(leaf);
+        leaves.push((leaf, latch));
     });
     let dense = create(&tree.memory, &entries)?;
     visit(&tree.memory, dense, key, guard, decide);
-    for leaf in leaves {
-        Words::kill(&tree.memory, leaf);
+    for (leaf, latch) in leaves {
+        latch.retire();
         guard.retire(leaf);
     }
     Ok(Some(dense))

@@ -16,6 +16,7 @@ mod engine;
 #[cfg(not(loom))]
 mod invariants;
 #[cfg(not(loom))]
+mod latching;
 mod leaf;
 pub mod lock;
 #[cfg(not(loom))]

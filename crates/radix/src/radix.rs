@@ -2,7 +2,7 @@
 
 use crate::counters::{Counters, Off, Probe};
 use crate::cursor::Scratch;
-use crate::engine::{self, EngineOptions, Workspace, pipeline};
+use crate::engine::{self, Combine, EngineOptions, Workspace, pipeline};
 use crate::leaf::LeafForm;
 use crate::memory::MemoryUse;
 use crate::tree::{Change, Tree};
@@ -82,6 +82,9 @@ impl<F: RadixForm> Radix<F> {
         if current.shortcut_bytes != options.shortcut_bytes {
             self.tree.resize_shortcuts(options.shortcut_bytes);
         }
+        // Who always combines executes many operations under one lock.
+        let allowed = options.combine != Combine::Always;
+        self.tree.latching.allow(allowed);
         *current = options;
     }
 

@@ -14,11 +14,13 @@
 //! A change inside a node takes the node's lock. Replacing a node takes its parent's lock too;
 //! whoever has the child's first only *tries* the parent's and otherwise begins anew, whoever
 //! walks downwards waits: no cycle. Leaves hang at their parent's lock, payloads of a dense node
-//! at its own.
+//! at its own. A payload in a block may be set under the block's latch alone, see
+//! [`latching`](crate::latching); whoever has a latch waits for nothing.
 
 use crate::bulk::free_outside;
 use crate::counters::Probe;
-use crate::leaf::LeafForm;
+use crate::latching::Latching;
+use crate::leaf::{Altered, LeafForm};
 use crate::lock::pause;
 use crate::memory::Memory;
 use crate::node::{Inner, Kind, Ref, Symbol};
@@ -36,6 +38,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 pub struct Tree<F: LeafForm> {
     pub memory: Arc<Memory>,
     pub shortcuts: Arc<Tables>,
+    pub latching: Arc<Latching>,
     pub root: Ref,
     entries: CachePadded<AtomicI64>,
     /// Nodes and leaves retired since the last [`collect`](Tree::collect).
@@ -101,6 +104,7 @@ impl<F: LeafForm> Tree<F> {
         Ok(Tree {
             memory: Arc::new(memory),
             shortcuts: Arc::default(),
+            latching: Arc::default(),
             root,
             entries: CachePadded::new(AtomicI64::new(0)),
             retired: CachePadded::new(AtomicUsize::new(0)),
@@ -286,6 +290,47 @@ impl<F: LeafForm> Tree<F> {
     /// As [`visit`](Tree::visit), for a key whose place has been found already.
     #[inline]
     pub fn visit_from<'v>(
+        &self,
+        place: &Place,
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+        probe: &mut impl Probe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) -> Result<(), Error> {
+        let leaf = (place.child, !place.skipped);
+        if self.alter_in_leaf(leaf, key, guard, probe, decide) {
+            return Ok(());
+        }
+        self.visit_below_lock(place, key, guard, probe, decide)
+    }
+
+    /// Makes a visit without the lock of the node above the leaf that a walk has come to, which
+    /// comes with whether the walk has skipped no bytes; false if it takes more. `decide` may
+    /// have been called then.
+    #[inline]
+    pub fn alter_in_leaf<'v>(
+        &self,
+        (leaf, belongs): (Ref, bool),
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+        probe: &mut impl Probe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) -> bool {
+        if !leaf.is_leaf() || !guard.latching().alone {
+            return false;
+        }
+        match F::alter_in_leaf(&self.memory, leaf, key, belongs, decide) {
+            Altered::Not => return false,
+            Altered::InPlace => {}
+            Altered::Inserted => guard.count_entries(1),
+        }
+        probe.lock(0);
+        true
+    }
+
+    /// As [`visit_from`](Tree::visit_from), where the lock of a node is needed.
+    #[inline]
+    pub fn visit_below_lock<'v>(
         &self,
         place: &Place,
         key: F::Key<'_>,

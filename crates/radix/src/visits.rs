@@ -152,6 +152,7 @@ impl<F: LeafForm> Tree<F> {
             Kind::Nothing => return self.visit_gap(spot, key, guard, decide),
             _ => return Ok(Step::Below(leaf)),
         }
+        let _latch = self.latch(leaf, guard);
         if let Some((position, value)) = F::find(memory, leaf, key, guard) {
             return match decide(Some(value)) {
                 Change::Keep => Ok(Step::Done(InNode::Unchanged)),
@@ -253,6 +254,7 @@ impl<F: LeafForm> Tree<F> {
             if neighbour.child.kind() != Kind::Leaf {
                 continue;
             }
+            let _latch = self.latch(neighbour.child, guard);
             let (start, end) = (neighbour.start.min(gap.start), neighbour.end.max(gap.end));
             match F::make_room(memory, neighbour.child, key, value, guard)? {
                 Room::Full => continue,
@@ -414,8 +416,8 @@ impl<F: LeafForm> Tree<F> {
             return self.compact(node, symbol, leaf, guard);
         }
         if symbol == END {
-            node.header().set_end(Ref::NULL);
             self.retire_leaf(leaf, guard);
+            node.header().set_end(Ref::NULL);
             return InNode::Shrunk;
         }
         let range = node.range(symbol as u8);
@@ -426,18 +428,22 @@ impl<F: LeafForm> Tree<F> {
             let is_gap = |range: &Range| range.child.is_null();
             let start = left.filter(is_gap).map_or(range.start, |gap| gap.start);
             let end = right.filter(is_gap).map_or(range.end, |gap| gap.end);
-            node.splice(start, end, &[(start, Ref::NULL)]);
             self.retire_leaf(leaf, guard);
+            node.splice(start, end, &[(start, Ref::NULL)]);
             return InNode::Shrunk;
         }
-        let joins = |other: &Range| {
-            other.child.kind() == Kind::Leaf
-                && F::count(memory, other.child, guard) + count <= F::JOINED_MAX
+        let joins = |other: Range| {
+            if other.child.kind() != Kind::Leaf {
+                return None;
+            }
+            let latch = self.latch(other.child, guard);
+            let both = F::count(memory, other.child, guard) + count;
+            (both <= F::JOINED_MAX).then_some((other, latch))
         };
-        let (low, high) = if let Some(left) = left.filter(joins) {
-            (left, range)
-        } else if let Some(right) = right.filter(joins) {
-            (range, right)
+        let (low, high, _latch) = if let Some((left, latch)) = left.and_then(joins) {
+            (left, range, latch)
+        } else if let Some((right, latch)) = right.and_then(joins) {
+            (range, right, latch)
         } else {
             return self.compact(node, symbol, leaf, guard);
         };
@@ -467,7 +473,13 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Retires a leaf that has been unlinked.
+    /// Latches a leaf below a node whose lock is held.
+    #[inline]
+    fn latch(&self, leaf: Ref, guard: &Writer<'_, F>) -> F::Latch<'_> {
+        F::latch(&self.memory, leaf, guard.latching().needed)
+    }
+
+    /// Retires a leaf that is about to be unlinked.
     fn retire_leaf(&self, leaf: Ref, guard: &Writer<'_, F>) {
         F::kill(&self.memory, leaf);
         guard.retire(leaf);

@@ -1,6 +1,7 @@
 //! A thread that writes while it is pinned: what it unlinks and counts is settled at once when it
 //! is done, as each atomic operation on what threads share costs as much as a step of a walk.
 
+use crate::latching::Rule;
 use crate::leaf::LeafForm;
 use crate::node::Ref;
 use crate::tree::Tree;
@@ -16,6 +17,7 @@ const RETIRED_MAX: usize = 512;
 pub struct Writer<'t, F: LeafForm> {
     tree: &'t Tree<F>,
     guard: Guard,
+    latching: Rule,
     /// What has been unlinked under `guard`, each once.
     retired: RefCell<Vec<Ref>>,
     entries: Cell<i64>,
@@ -24,9 +26,11 @@ pub struct Writer<'t, F: LeafForm> {
 impl<F: LeafForm> Tree<F> {
     /// Pins this thread to write.
     pub fn writer(&self) -> Writer<'_, F> {
+        let guard = crossbeam_epoch::pin();
         Writer {
             tree: self,
-            guard: crossbeam_epoch::pin(),
+            latching: self.latching.rule(&guard),
+            guard,
             retired: RefCell::default(),
             entries: Cell::new(0),
         }
@@ -34,6 +38,12 @@ impl<F: LeafForm> Tree<F> {
 }
 
 impl<F: LeafForm> Writer<'_, F> {
+    /// What goes for latches as long as this thread is pinned.
+    #[inline]
+    pub fn latching(&self) -> Rule {
+        self.latching
+    }
+
     /// Counts entries that were added or, if negative, removed.
     #[inline]
     pub fn count_entries(&self, change: i64) {

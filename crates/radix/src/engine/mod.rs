@@ -2,6 +2,7 @@
 //! paper (§III), in software.
 
 mod combine;
+mod in_order;
 mod options;
 pub(crate) mod ordered;
 pub(crate) mod pipeline;
@@ -19,15 +20,20 @@ use crate::shortcut::Shortcuts;
 use crate::tree::Tree;
 use crate::writer::Writer;
 use combine::Plan;
+use in_order::{InOrder, Operations};
 use nearfield_core::{Batch, Error, Input, Operation, Output};
 use reads::Reads;
 use std::ops::Range;
 use std::sync::Arc;
-use traverse::{Manner, Traversal};
+use traverse::{Keys, Manner, Planned, Traversal};
 use trigger::Trigger;
 
 /// Paths are shared when there are no more keys than this for each visit.
 const KEYS_PER_SHARED_VISIT: usize = 64;
+
+/// The locks of nodes above leaves are fetched along with the leaves if one operation in so many
+/// needs one.
+const LOCKS_EXPECTED_FROM: usize = 16;
 
 /// Memory that one call of [`execute`] needs, for use again and again.
 #[derive(Debug, Default)]
@@ -35,6 +41,9 @@ pub struct Workspace {
     plan: Plan,
     traversal: Traversal,
     scratches: Vec<Scratch>,
+    /// True if many operations of the last batch that was executed in order have locked the node
+    /// above their leaf. Those of the next batch probably will.
+    locks_parents: bool,
 }
 
 /// Executes a batch.
@@ -103,6 +112,7 @@ struct Kinds {
     writes: bool,
     ordered: bool,
     gets_only: bool,
+    points_only: bool,
 }
 
 impl Kinds {
@@ -130,6 +140,7 @@ impl Kinds {
             writes: seen & WRITE != 0,
             ordered: seen & ORDERED != 0,
             gets_only: seen == GET,
+            points_only: seen & (ORDERED | REFUSED) == 0,
         }
     }
 
@@ -167,12 +178,41 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
         if !combine && kinds.gets_only && self.options.interleave && !shortcuts {
             return self.read_all(workspace);
         }
+        if !combine && kinds.points_only && self.options.interleave && !shortcuts {
+            return self.execute_in_order(workspace);
+        }
         if combine {
             workspace.plan.combine(self.tree, &self.input, positions);
         } else {
             workspace.plan.take_in_order(&self.input, positions);
         }
         self.visit_all(workspace);
+    }
+
+    /// Executes a batch of nothing but point operations, each by itself.
+    fn execute_in_order(&mut self, workspace: &mut Workspace) {
+        let mut arrivals = InOrder {
+            tree: self.tree,
+            input: self.input,
+            output: self.output,
+            guard: self.guard,
+            probe: self.probe,
+            parents_locked: 0,
+        };
+        let manner = Manner {
+            share_paths: false,
+            trigger_together: false,
+            keep_hot_close: self.options.keep_hot_close,
+        };
+        let operations = Operations {
+            input: self.input,
+            lock_parents: workspace.locks_parents,
+        };
+        workspace
+            .traversal
+            .run(self.tree, operations, manner, &mut arrivals);
+        let locks = arrivals.parents_locked * LOCKS_EXPECTED_FROM;
+        workspace.locks_parents = locks > self.input.operations().len();
     }
 
     /// Answers a batch of nothing but gets.
@@ -197,7 +237,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
         };
         workspace
             .traversal
-            .run(self.tree, &keys, &[], manner, &mut reads);
+            .run(self.tree, Keys(&keys), manner, &mut reads);
     }
 
     /// What executes the visits of a plan, whose keys are `keys`.
@@ -266,7 +306,11 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
         let (tree, options) = (self.tree, self.options);
         let mut trigger = self.trigger(&keys, plan, shortcuts.as_deref());
         if options.interleave {
-            traversal.run(tree, &keys, &plan.visits, manner, &mut trigger);
+            let visits = Planned {
+                keys: &keys,
+                visits: &plan.visits,
+            };
+            traversal.run(tree, visits, manner, &mut trigger);
         } else {
             trigger.visit_all_from_root();
         }

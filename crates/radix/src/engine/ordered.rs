@@ -6,7 +6,7 @@
 //! there are few in a large index, become *barriers* and are executed again where they stand,
 //! between the point operations before and after them.
 
-use super::traverse::{Arrivals, Manner, Run, Walk};
+use super::traverse::{Arrivals, Keys, Manner, Run, Walk};
 use super::{Engine, Workspace};
 use crate::counters::Probe;
 use crate::cursor::{CHUNK_MAX, Chunk, Reader, Scratch, Visit, Write};
@@ -106,7 +106,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
         };
         workspace
             .traversal
-            .run(self.tree, &keys, &[], manner, &mut warm);
+            .run(self.tree, Keys(&keys), manner, &mut warm);
     }
 
     /// Reads a group of requests pass by pass, so that while one waits for memory the others

@@ -113,6 +113,93 @@ pub trait Arrivals {
     fn run(&mut self, run: &Run, ends: &[Ref]);
 }
 
+/// What is visited.
+pub trait Visits<F: LeafForm>: Copy {
+    /// False if certainly no visit locks the node above its leaf.
+    fn may_lock(self) -> bool;
+
+    /// How many visits there are.
+    fn count(self) -> usize;
+    /// The key of a visit.
+    fn key<'k>(self, visit: usize) -> F::Key<'k>
+    where
+        Self: 'k;
+    /// True if a visit is expected to lock the node above its leaf.
+    fn locks_parent(self, visit: usize) -> bool;
+}
+
+/// Visits that only read.
+#[derive(Debug)]
+pub struct Keys<'a, 'k, F: LeafForm>(pub &'a [F::Key<'k>]);
+
+/// Visits of a plan.
+#[derive(Debug)]
+pub struct Planned<'a, 'k, F: LeafForm> {
+    pub keys: &'a [F::Key<'k>],
+    pub visits: &'a [Visit],
+}
+
+// Derived, these would ask for a form that can be copied.
+impl<F: LeafForm> Clone for Keys<'_, '_, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F: LeafForm> Copy for Keys<'_, '_, F> {}
+
+impl<F: LeafForm> Clone for Planned<'_, '_, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F: LeafForm> Copy for Planned<'_, '_, F> {}
+
+impl<F: LeafForm> Visits<F> for Keys<'_, '_, F> {
+    #[inline]
+    fn may_lock(self) -> bool {
+        false
+    }
+    #[inline]
+    fn count(self) -> usize {
+        self.0.len()
+    }
+    #[inline]
+    fn key<'k>(self, visit: usize) -> F::Key<'k>
+    where
+        Self: 'k,
+    {
+        F::shorten_key(self.0[visit])
+    }
+    #[inline]
+    fn locks_parent(self, _visit: usize) -> bool {
+        false
+    }
+}
+
+impl<F: LeafForm> Visits<F> for Planned<'_, '_, F> {
+    #[inline]
+    fn may_lock(self) -> bool {
+        true
+    }
+    #[inline]
+    fn count(self) -> usize {
+        self.keys.len()
+    }
+    #[inline]
+    fn key<'k>(self, visit: usize) -> F::Key<'k>
+    where
+        Self: 'k,
+    {
+        F::shorten_key(self.keys[visit])
+    }
+    #[inline]
+    fn locks_parent(self, visit: usize) -> bool {
+        self.visits[visit].writes
+    }
+}
+
 /// How walks are to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
@@ -161,14 +248,12 @@ impl Traversal {
     pub fn run<F: LeafForm>(
         &mut self,
         tree: &Tree<F>,
-        keys: &[F::Key<'_>],
-        visits: &[Visit],
+        visits: impl Visits<F>,
         manner: Manner,
         arrivals: &mut impl Arrivals,
     ) {
         let stepper = Stepper {
             tree,
-            keys,
             visits,
             manner,
         };
@@ -183,19 +268,19 @@ impl Traversal {
     /// key are made one after the other.
     fn run_apart<F: LeafForm>(
         &mut self,
-        stepper: &Stepper<'_, '_, F>,
+        stepper: &Stepper<'_, F, impl Visits<F>>,
         arrivals: &mut impl Arrivals,
     ) {
         let (mut admitted, mut finished) = (0, 0);
         let mut oldest = 0;
-        while finished < stepper.keys.len() {
+        while finished < stepper.visits.count() {
             for (i, group) in self.groups.iter_mut().enumerate() {
                 if stepper.pass(group, arrivals.probe()) || i != oldest {
                     continue;
                 }
                 oldest = (oldest + 1) % GROUPS;
                 finished += hand_over(group, arrivals);
-                group.count = GROUP.min(stepper.keys.len() - admitted);
+                group.count = GROUP.min(stepper.visits.count() - admitted);
                 for walk in &mut group.walks[..group.count] {
                     *walk = stepper.begin(admitted as u32, arrivals.probe());
                     admitted += 1;
@@ -207,10 +292,10 @@ impl Traversal {
     /// Walks neighbouring visits together as far as they can.
     fn run_sharing<F: LeafForm>(
         &mut self,
-        stepper: &Stepper<'_, '_, F>,
+        stepper: &Stepper<'_, F, impl Visits<F>>,
         arrivals: &mut impl Arrivals,
     ) {
-        let visits = stepper.keys.len();
+        let visits = stepper.visits.count();
         self.ends.clear();
         self.ends.resize(visits, Ref::NULL);
         let (mut admitted, mut finished) = (0, 0);
@@ -243,7 +328,7 @@ impl Traversal {
 
     fn round_of_runs<F: LeafForm>(
         &mut self,
-        stepper: &Stepper<'_, '_, F>,
+        stepper: &Stepper<'_, F, impl Visits<F>>,
         arrivals: &mut impl Arrivals,
     ) -> usize {
         std::mem::swap(&mut self.runs, &mut self.next_runs);
@@ -278,14 +363,13 @@ fn hand_over(group: &mut Group, arrivals: &mut impl Arrivals) -> usize {
 }
 
 /// What all steps of a traversal have in common.
-struct Stepper<'t, 'k, F: LeafForm> {
+struct Stepper<'t, F: LeafForm, V> {
     tree: &'t Tree<F>,
-    keys: &'t [F::Key<'k>],
-    visits: &'t [Visit],
+    visits: V,
     manner: Manner,
 }
 
-impl<F: LeafForm> Stepper<'_, '_, F> {
+impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
     /// Takes all walks of a group that have not ended a step further; answers whether one is
     /// left that has not.
     #[inline]
@@ -356,7 +440,7 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
 
     #[inline]
     fn symbol(&self, visit: u32, depth: usize) -> Option<Symbol> {
-        F::symbol(self.keys[visit as usize], depth)
+        F::symbol(self.visits.key(visit as usize), depth)
     }
 
     /// Takes a walk a step further.
@@ -448,7 +532,7 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
             } else if node.kind() == Kind::Node16 {
                 64
             } else if node.kind() == Kind::Dense {
-                64 + 8 * F::last_byte(self.keys[walk.visit() as usize])
+                64 + 8 * F::last_byte(self.visits.key(walk.visit() as usize))
             } else {
                 0
             };
@@ -459,11 +543,10 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
         // A write will lock the parent, whose header is not in the line that led here if the
         // parent is a node256. Which visits write cannot be predicted: for those that only read,
         // this asks for the first line again.
-        if let Some(visit) = self.visits.get(walk.visit() as usize)
-            && !node.is_inner()
-        {
+        if self.visits.may_lock() && !node.is_inner() {
             let nodes = [node, walk.parent()];
-            ask(self.tree.memory.line(nodes[usize::from(visit.writes)]));
+            let locks = self.visits.locks_parent(walk.visit() as usize);
+            ask(self.tree.memory.line(nodes[usize::from(locks)]));
         }
     }
 
@@ -509,9 +592,10 @@ impl<F: LeafForm> Stepper<'_, '_, F> {
                 traversal.ends[group.first as usize..][..group.count as usize].fill(run.node);
                 prefetch(self.tree.memory.line(child));
                 ending += group.count;
-                writes |= self.visits[group.first as usize..][..group.count as usize]
-                    .iter()
-                    .any(|visit| visit.writes);
+                let visits = group.first as usize..(group.first + group.count) as usize;
+                writes |= visits
+                    .into_iter()
+                    .any(|visit| self.visits.locks_parent(visit));
             } else {
                 self.push_group(traversal, &group, depth, child);
             }

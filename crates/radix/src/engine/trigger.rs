@@ -87,22 +87,10 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
                 self.offer(walk.visit(), walk.node(), walk.parent());
                 Some(value)
             }
-            Lookup::Absent if !self.plan.in_order || self.is_current(walk, key) => None,
+            Lookup::Absent if !self.plan.in_order || is_current(self.tree, walk, key) => None,
             _ => return self.visit_from_root(walk.visit()),
         };
         self.answer(walk.visit() as usize, visit, found);
-    }
-
-    /// True if a walk would certainly come to the same end now, after the writes of earlier
-    /// visits.
-    #[cold]
-    fn is_current(&self, walk: &Walk, key: F::Key<'_>) -> bool {
-        let symbol = F::symbol(key, walk.depth().saturating_sub(1));
-        let Some(symbol) = symbol.filter(|_| !walk.parent().is_null() && !walk.skipped()) else {
-            return false;
-        };
-        let parent = self.tree.memory.inner(walk.parent());
-        !parent.header().lock.is_obsolete() && self.tree.child(parent, symbol) == walk.node()
     }
 
     /// Answers a visit that only reads with the value of its key.
@@ -290,6 +278,17 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
     }
 }
 
+/// True if a walk would certainly come to the same end now, after the writes of earlier visits.
+#[cold]
+pub fn is_current<F: LeafForm>(tree: &Tree<F>, walk: &Walk, key: F::Key<'_>) -> bool {
+    let symbol = F::symbol(key, walk.depth().saturating_sub(1));
+    let Some(symbol) = symbol.filter(|_| !walk.parent().is_null() && !walk.skipped()) else {
+        return false;
+    };
+    let parent = tree.memory.inner(walk.parent());
+    !parent.header().lock.is_obsolete() && tree.child(parent, symbol) == walk.node()
+}
+
 /// Executes the operations of a visit in order on a value, writes their outcomes, and answers
 /// what is to become of the value.
 pub fn fold<'b, F: LeafForm>(
@@ -299,10 +298,26 @@ pub fn fold<'b, F: LeafForm>(
     output: &mut Output<'_, F>,
     current: Option<F::Value<'_>>,
 ) -> Change<F::Value<'b>> {
+    fold_at(
+        input,
+        &plan.order[visit.first as usize..][..visit.count as usize],
+        output,
+        current,
+    )
+}
+
+/// As `fold`.
+#[inline]
+pub fn fold_at<'b, F: LeafForm>(
+    input: &Input<'b, F>,
+    positions: &[u32],
+    output: &mut Output<'_, F>,
+    current: Option<F::Value<'_>>,
+) -> Change<F::Value<'b>> {
     let mut current = current.map(F::shorten_value);
     let mut change = Change::Keep;
     let existed = current.is_some();
-    for &position in &plan.order[visit.first as usize..][..visit.count as usize] {
+    for &position in positions {
         let position = position as usize;
         match input.operations()[position] {
             Operation::Get { key } => output.value(position, input.key(key), current),

@@ -6,19 +6,25 @@
 //! ```
 //!
 //! Two lines, of which the first tells whether a key is there, and at which place. Unused keys
-//! have all bits set, so that they sort behind those in use. The lock of
-//! the node above guards a block from other writers; its own version tells readers that entries
-//! have moved. A payload changes by one atomic store, which no reader need notice.
+//! have all bits set, so that they sort behind those in use. The block's [latch](Latch), a bit
+//! beside the count, guards it from other writers; the version tells readers that entries have
+//! moved. A payload changes by one atomic store, which no reader need notice.
 //!
 //! A block that is replaced is *obsolete*, and stays as it was when it was replaced. A walk that
 //! began before may still read it; whoever comes by a shortcut must not.
 
-use crate::lock::{Version, VersionLock};
+use super::Altered;
+use crate::lock::{Version, VersionLock, pause};
 use crate::prefetch::prefetch;
+use crate::tree::Change;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The most entries of a block.
 pub const BLOCK_MAX: usize = 7;
+
+/// The bit of the count that tells whether somebody holds the latch.
+const LATCHED: u32 = 1 << 31;
 
 /// What stands where no key does.
 const UNUSED: u64 = u64::MAX;
@@ -69,7 +75,7 @@ impl Block {
     /// A binary search in three steps without a branch, all within a line.
     #[inline]
     pub fn position(&self, key: u64) -> Option<usize> {
-        let stored = |position: usize| self.keys[position].load(Ordering::Relaxed);
+        let stored = |position: usize| self.key(position);
         let mut position = 4 * usize::from(stored(3) < key);
         position += 2 * usize::from(stored(position + 1) < key);
         position += usize::from(stored(position) < key);
@@ -78,16 +84,15 @@ impl Block {
         (stored(position) == key && position < self.count()).then_some(position)
     }
 
+    #[inline]
+    fn key(&self, position: usize) -> u64 {
+        self.keys[position].load(Ordering::Relaxed)
+    }
+
     /// The payload at a place.
     #[inline]
     pub fn payload(&self, position: usize) -> u64 {
         self.payloads[position].load(Ordering::Acquire)
-    }
-
-    /// Gives the entry at a place another payload.
-    #[inline]
-    pub fn set_payload(&self, position: usize, payload: u64) {
-        self.payloads[position].store(payload, Ordering::Release);
     }
 
     /// The payload of a key, and the version at which it was read.
@@ -102,6 +107,99 @@ impl Block {
                 return (payload, version);
             }
         }
+    }
+
+    /// Does to a key what `decide` says, under the latch alone, unless that takes more than the
+    /// block, the block is obsolete, or somebody else is at work. `decide` may have been called
+    /// and not obeyed. `belongs` tells that the key's place is here if it is anywhere, since a
+    /// walk without skipped bytes has led here.
+    ///
+    /// A block that is not obsolete is linked, or has been when its latch was taken: whoever
+    /// replaces it latches it before. It still covers whatever it has covered before, as what
+    /// would cover less is another block.
+    #[inline]
+    pub fn alter(
+        &self,
+        key: u64,
+        belongs: bool,
+        decide: &mut impl FnMut(Option<u64>) -> Change<u64>,
+    ) -> Altered {
+        // Not to wait for one line after the other.
+        prefetch(std::ptr::from_ref(&self.payloads).cast());
+        let Some(position) = self.position(key) else {
+            return match belongs && !self.is_full() {
+                true => self.alter_absent(key, decide),
+                false => Altered::Not,
+            };
+        };
+        let Some(latch) = self.try_latch() else {
+            return Altered::Not;
+        };
+        // Entries may have moved since they were searched; now they do not.
+        let is_there = position < latch.count() && latch.key(position) == key;
+        if !is_there || latch.lock.is_obsolete() {
+            return Altered::Not;
+        }
+        match decide(Some(latch.payload(position))) {
+            Change::Keep => {}
+            Change::Set(payload) => latch.set_payload(position, payload),
+            Change::Remove => return Altered::Not,
+        }
+        Altered::InPlace
+    }
+
+    /// As `alter`, of a key that belongs here and probably is not there.
+    #[inline]
+    fn alter_absent(
+        &self,
+        key: u64,
+        decide: &mut impl FnMut(Option<u64>) -> Change<u64>,
+    ) -> Altered {
+        let Some(latch) = self.try_latch() else {
+            return Altered::Not;
+        };
+        if latch.lock.is_obsolete() || latch.is_full() || latch.position(key).is_some() {
+            return Altered::Not;
+        }
+        let Change::Set(payload) = decide(None) else {
+            return Altered::InPlace;
+        };
+        latch.insert(key, payload);
+        Altered::Inserted
+    }
+
+    /// Takes the latch, after waiting for others, if it is `needed`: see
+    /// [`latching`](crate::latching). Only under the lock of the node above.
+    #[inline]
+    pub fn latch(&self, needed: bool) -> Latch<'_> {
+        let mut waits = 0;
+        loop {
+            if !needed {
+                return Latch {
+                    block: self,
+                    taken: false,
+                };
+            }
+            match self.try_latch() {
+                Some(latch) => return latch,
+                None => pause(&mut waits),
+            }
+        }
+    }
+
+    #[inline]
+    fn try_latch(&self) -> Option<Latch<'_>> {
+        let count = self.count.load(Ordering::Relaxed);
+        let free = count & LATCHED == 0
+            && self
+                .count
+                .compare_exchange(count, count | LATCHED, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok();
+        // Made only if it is ours: dropped, it would release that of somebody else.
+        free.then(|| Latch {
+            block: self,
+            taken: true,
+        })
     }
 
     /// All entries at one instant.
@@ -137,41 +235,6 @@ impl Block {
         }
     }
 
-    /// Adds an entry, of a key that is absent, to a block that is not full. Only under the lock
-    /// of the node above.
-    pub fn insert(&self, key: u64, payload: u64) {
-        let count = self.count();
-        debug_assert!(count < BLOCK_MAX, "no room");
-        self.lock.lock_alone();
-        let mut position = count;
-        while position > 0 && self.keys[position - 1].load(Ordering::Relaxed) > key {
-            self.move_entry(position - 1, position);
-            position -= 1;
-        }
-        self.keys[position].store(key, Ordering::Relaxed);
-        self.payloads[position].store(payload, Ordering::Relaxed);
-        self.count.store(count as u32 + 1, Ordering::Relaxed);
-        self.lock.unlock_changed();
-    }
-
-    /// Removes the entry at a place. Only under the lock of the node above.
-    pub fn remove(&self, position: usize) {
-        let count = self.count();
-        self.lock.lock_alone();
-        for i in position + 1..count {
-            self.move_entry(i, i - 1);
-        }
-        self.keys[count - 1].store(UNUSED, Ordering::Relaxed);
-        self.count.store(count as u32 - 1, Ordering::Relaxed);
-        self.lock.unlock_changed();
-    }
-
-    fn move_entry(&self, from: usize, to: usize) {
-        let (keys, payloads) = (&self.keys, &self.payloads);
-        keys[to].store(keys[from].load(Ordering::Relaxed), Ordering::Relaxed);
-        payloads[to].store(payloads[from].load(Ordering::Relaxed), Ordering::Relaxed);
-    }
-
     /// Gives a block, which no walk can reach, its first entries. It must be linked then, or
     /// [retired](Block::retire).
     pub fn fill(&self, entries: &[(u64, u64)]) {
@@ -185,9 +248,83 @@ impl Block {
         self.count.store(entries.len() as u32, Ordering::Relaxed);
         self.lock.revive();
     }
+}
 
-    /// Marks a block as replaced. Only under the lock of the node above.
-    pub fn retire(&self) {
+/// A block whose entries nobody else changes.
+#[derive(Debug)]
+pub struct Latch<'b> {
+    block: &'b Block,
+    taken: bool,
+}
+
+impl Deref for Latch<'_> {
+    type Target = Block;
+
+    #[inline]
+    fn deref(&self) -> &Block {
+        self.block
+    }
+}
+
+impl Drop for Latch<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.taken {
+            let count = self.count.load(Ordering::Relaxed);
+            self.count.store(count & !LATCHED, Ordering::Release);
+        }
+    }
+}
+
+impl Latch<'_> {
+    /// Gives the entry at a place another payload.
+    #[inline]
+    pub fn set_payload(&self, position: usize, payload: u64) {
+        self.payloads[position].store(payload, Ordering::Release);
+    }
+
+    /// Adds an entry, of a key that is absent, to a block that is not full.
+    pub fn insert(&self, key: u64, payload: u64) {
+        let count = self.count();
+        debug_assert!(count < BLOCK_MAX, "no room");
+        self.lock.lock_alone();
+        let mut position = count;
+        while position > 0 && self.key(position - 1) > key {
+            self.move_entry(position - 1, position);
+            position -= 1;
+        }
+        self.keys[position].store(key, Ordering::Relaxed);
+        self.payloads[position].store(payload, Ordering::Relaxed);
+        self.set_count(count + 1);
+        self.lock.unlock_changed();
+    }
+
+    /// Removes the entry at a place. Only under the lock of the node above.
+    pub fn remove(&self, position: usize) {
+        let count = self.count();
+        self.lock.lock_alone();
+        for i in position + 1..count {
+            self.move_entry(i, i - 1);
+        }
+        self.keys[count - 1].store(UNUSED, Ordering::Relaxed);
+        self.set_count(count - 1);
+        self.lock.unlock_changed();
+    }
+
+    fn move_entry(&self, from: usize, to: usize) {
+        self.keys[to].store(self.key(from), Ordering::Relaxed);
+        let payload = self.payloads[from].load(Ordering::Relaxed);
+        self.payloads[to].store(payload, Ordering::Relaxed);
+    }
+
+    fn set_count(&self, count: usize) {
+        let latched = self.count.load(Ordering::Relaxed) & LATCHED;
+        self.count.store(count as u32 | latched, Ordering::Relaxed);
+    }
+
+    /// Marks the block as replaced, before what replaces it is linked: whoever has changed a
+    /// payload there finds the old block obsolete. Only under the lock of the node above.
+    pub fn retire(self) {
         self.lock.retire_alone();
     }
 }
@@ -213,14 +350,14 @@ mod tests {
         let block = block(&[]);
         for key in [5, 1, 7, 3, 6, 2, 4] {
             assert_eq!(block.find(key).0, None);
-            block.insert(key, key * 10);
+            block.latch(true).insert(key, key * 10);
         }
         assert!(block.is_full());
         let expected: Vec<_> = (1..=7).map(|key| (key, key * 10)).collect();
         assert_eq!(block.load().as_slice(), expected);
         for key in [4, 1, 7] {
             assert_eq!(block.find(key).0, Some(key * 10));
-            block.remove(block.position(key).unwrap());
+            block.latch(true).remove(block.position(key).unwrap());
             assert_eq!(block.find(key).0, None);
         }
         assert_eq!(
@@ -233,9 +370,9 @@ mod tests {
     #[test]
     fn a_key_left_behind_the_count_is_absent() {
         let block = block(&[(0, 1), (9, 2)]);
-        block.remove(1);
+        block.latch(true).remove(1);
         assert_eq!((block.find(9).0, block.find(0).0), (None, Some(1)));
-        block.remove(0);
+        block.latch(true).remove(0);
         assert_eq!((block.find(0).0, block.any_key()), (None, None));
     }
 
@@ -259,10 +396,38 @@ mod tests {
     }
 
     #[test]
+    fn a_latch_is_held_by_one() {
+        let block = block(&[(1, 10)]);
+        let set = |payload| move |_: Option<u64>| Change::Set(payload);
+        let latch = block.latch(true);
+        for _ in 0..3 {
+            assert_eq!(block.alter(1, true, &mut set(11)), Altered::Not);
+            assert_eq!(block.alter(2, true, &mut set(20)), Altered::Not);
+        }
+        drop(latch);
+        assert_eq!(block.alter(1, false, &mut set(11)), Altered::InPlace);
+        assert_eq!(block.alter(2, false, &mut set(20)), Altered::Not);
+        assert_eq!(block.alter(2, true, &mut set(20)), Altered::Inserted);
+        assert_eq!(block.load().as_slice(), [(1, 11), (2, 20)]);
+    }
+
+    #[test]
+    fn only_what_a_block_has_and_has_room_for_is_altered_in_it() {
+        let block = block(&[(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (7, 0)]);
+        let set = &mut |_: Option<u64>| Change::Set(1);
+        assert_eq!(block.alter(8, true, set), Altered::Not);
+        assert_eq!(block.alter(7, true, &mut |_| Change::Remove), Altered::Not);
+        assert_eq!(block.alter(7, true, set), Altered::InPlace);
+        block.latch(true).retire();
+        assert_eq!(block.alter(7, true, set), Altered::Not);
+        assert_eq!(block.find(7).0, Some(1));
+    }
+
+    #[test]
     fn an_obsolete_block_stays_as_it_was_and_says_so() {
         let block = block(&[(1, 10)]);
         assert!(!block.find(1).1.is_obsolete());
-        block.retire();
+        block.latch(true).retire();
         let (payload, version) = block.find(1);
         assert!(payload == Some(10) && version.is_obsolete());
     }

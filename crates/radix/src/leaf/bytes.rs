@@ -17,6 +17,9 @@ use std::sync::Arc;
 const JOINED_MAX: usize = 20;
 
 impl LeafForm for Bytes {
+    // Blocks are changed under the lock of the node above only.
+    type Latch<'m> = ();
+
     const LEAF_UNIT_BYTES: usize = strings::GRANULE_BYTES;
     const LEAF_UNITS_MAX: usize = strings::GRANULES_MAX;
     const LEAF_SECOND_LINE: usize = 64;
@@ -226,6 +229,9 @@ impl LeafForm for Bytes {
     fn gather<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard) -> Entries<'g, Self> {
         Strings::at(memory, leaf, guard).gather()
     }
+
+    #[inline]
+    fn latch(_memory: &Memory, _leaf: Ref, _needed: bool) {}
 
     fn count(memory: &Memory, leaf: Ref, guard: &Guard) -> usize {
         Strings::at(memory, leaf, guard).count()

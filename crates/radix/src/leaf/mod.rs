@@ -60,6 +60,17 @@ pub enum Room {
     Full,
 }
 
+/// What has been done in a leaf without the lock of the node above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Altered {
+    /// Nothing, it takes more.
+    Not,
+    /// What there was to do to a value, or nothing.
+    InPlace,
+    /// An entry was added.
+    Inserted,
+}
+
 /// What a scan in a batch reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Scan<K> {
@@ -99,8 +110,12 @@ impl<K: Ord + Copy> Scan<K> {
 ///
 /// A *terminal* is a leaf or a dense node. Where a method takes one and a guard, it must have
 /// been read from the tree, or from the shortcut table, under that guard, which keeps it from
-/// being freed. A method that changes a leaf is to be called under the lock of the node above.
+/// being freed. A method that changes a leaf, or decides by what it holds, is to be called under
+/// the lock of the node above and with the leaf [latched](LeafForm::latch).
 pub trait LeafForm: Form {
+    /// Holds the latch of a leaf.
+    type Latch<'m>;
+
     /// Bytes of the unit in which leaves are allocated.
     const LEAF_UNIT_BYTES: usize;
     /// Units of the largest leaf.
@@ -204,6 +219,24 @@ pub trait LeafForm: Form {
     fn discard_leaf(memory: &Memory, leaf: Ref);
     /// All entries of a leaf.
     fn gather<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard) -> Entries<'g, Self>;
+    /// Keeps others from changing a leaf by [`alter_in_leaf`](LeafForm::alter_in_leaf) as long as
+    /// it lives, if that is `needed`: see [`latching`](crate::latching). Only under the lock of the
+    /// node above.
+    fn latch(memory: &Memory, leaf: Ref, needed: bool) -> Self::Latch<'_>;
+    /// Does to a key what `decide` says, without the lock of the node above the leaf, if the
+    /// [rule](crate::latching::Rule) allows that and it takes no more than the leaf. `decide` may
+    /// have been called and not obeyed. `belongs` tells that the walk to the leaf has skipped no
+    /// bytes.
+    #[inline]
+    fn alter_in_leaf<'v>(
+        _memory: &Memory,
+        _leaf: Ref,
+        _key: Self::Key<'_>,
+        _belongs: bool,
+        _decide: &mut impl FnMut(Option<Self::Value<'_>>) -> Change<Self::Value<'v>>,
+    ) -> Altered {
+        Altered::Not
+    }
     /// The number of entries of a leaf.
     fn count(memory: &Memory, leaf: Ref, guard: &Guard) -> usize;
     /// The place of a key in a leaf, and its value.

@@ -1,8 +1,8 @@
 //! How trees of 8-byte keys and payloads keep their entries: in [blocks](super::block), and in
 //! [dense nodes](crate::dense).
 
-use super::block::{BLOCK_MAX, Block};
-use super::{Entries, LeafForm, Lookup, Room};
+use super::block::{BLOCK_MAX, Block, Latch};
+use super::{Altered, Entries, LeafForm, Lookup, Room};
 use crate::dense;
 use crate::memory::Memory;
 use crate::node::{Inner, Kind, Ref, Sorted, Symbol, bitmap};
@@ -24,6 +24,12 @@ fn block(memory: &Memory, leaf: Ref) -> &Block {
     unsafe { &*memory.leaf_address(leaf).cast() }
 }
 
+/// A block whose latch the caller of a method holds.
+#[inline]
+fn latched(memory: &Memory, leaf: Ref) -> Latch<'_> {
+    block(memory, leaf).latch(false)
+}
+
 /// The byte of a word at a depth.
 #[inline]
 fn byte_at(key: u64, depth: usize) -> u8 {
@@ -31,6 +37,8 @@ fn byte_at(key: u64, depth: usize) -> u8 {
 }
 
 impl LeafForm for Words {
+    type Latch<'m> = Latch<'m>;
+
     const LEAF_UNIT_BYTES: usize = size_of::<Block>();
     const LEAF_UNITS_MAX: usize = 1;
     const LEAF_SECOND_LINE: usize = 64;
@@ -183,13 +191,29 @@ impl LeafForm for Words {
     }
 
     fn discard_leaf(memory: &Memory, leaf: Ref) {
-        block(memory, leaf).retire();
+        latched(memory, leaf).retire();
         memory.free_leaf(leaf, 1);
     }
 
     fn gather<'g>(memory: &'g Memory, leaf: Ref, _guard: &'g Guard) -> Entries<'g, Self> {
         let entries = block(memory, leaf).load();
         entries.as_slice().iter().copied().collect()
+    }
+
+    #[inline]
+    fn latch(memory: &Memory, leaf: Ref, needed: bool) -> Latch<'_> {
+        block(memory, leaf).latch(needed)
+    }
+
+    #[inline]
+    fn alter_in_leaf<'v>(
+        memory: &Memory,
+        leaf: Ref,
+        key: u64,
+        belongs: bool,
+        decide: &mut impl FnMut(Option<u64>) -> Change<Self::Value<'v>>,
+    ) -> Altered {
+        block(memory, leaf).alter(key, belongs, decide)
     }
 
     #[inline]
@@ -217,7 +241,7 @@ impl LeafForm for Words {
         payload: u64,
         _guard: &Guard,
     ) -> Result<Room, Error> {
-        block(memory, leaf).set_payload(position, payload);
+        latched(memory, leaf).set_payload(position, payload);
         Ok(Room::InPlace)
     }
 
@@ -237,11 +261,11 @@ impl LeafForm for Words {
 
     #[inline]
     fn insert(memory: &Memory, leaf: Ref, key: u64, payload: u64) {
-        block(memory, leaf).insert(key, payload);
+        latched(memory, leaf).insert(key, payload);
     }
 
     fn remove(memory: &Memory, leaf: Ref, position: usize) {
-        block(memory, leaf).remove(position);
+        latched(memory, leaf).remove(position);
     }
 
     fn compacted(_memory: &Memory, _leaf: Ref, _guard: &Guard) -> Option<Result<Ref, Error>> {
@@ -249,7 +273,7 @@ impl LeafForm for Words {
     }
 
     fn kill(memory: &Memory, leaf: Ref) {
-        block(memory, leaf).retire();
+        latched(memory, leaf).retire();
     }
 
     #[inline]

@@ -1,0 +1,185 @@
+//! Batches of nothing but point operations, each walking on its own and executed in the batch's
+//! order: visits are positions of the batch, and there is no plan.
+//!
+//! Walks are begun before the operations in front of them have been executed. An operation
+//! therefore makes sure that what its walk has come to still counts: a leaf that has been
+//! replaced is obsolete, by whichever thread, before anything is changed in what replaces it; and
+//! a key is absent only if the walk would come to the same end now.
+
+use super::traverse::{Arrivals, Run, Visits, Walk};
+use super::trigger::{fold_at, is_current};
+use crate::counters::Probe;
+use crate::leaf::{LeafForm, Lookup};
+use crate::node::Ref;
+use crate::tree::{Change, Place, Tree};
+use crate::writer::Writer;
+use nearfield_core::{Input, Operation, Output};
+
+/// The operations of a batch, each of them a visit.
+#[derive(Clone, Copy, Debug)]
+pub struct Operations<'b, F: LeafForm> {
+    pub input: Input<'b, F>,
+    /// True if writes are expected to need the lock of the node above the leaf.
+    pub lock_parents: bool,
+}
+
+impl<F: LeafForm> Visits<F> for Operations<'_, F> {
+    #[inline]
+    fn may_lock(self) -> bool {
+        self.lock_parents
+    }
+
+    #[inline]
+    fn count(self) -> usize {
+        self.input.operations().len()
+    }
+
+    #[inline]
+    fn key<'k>(self, visit: usize) -> F::Key<'k>
+    where
+        Self: 'k,
+    {
+        match self.input.operations()[visit].point_key() {
+            Some(key) => F::shorten_key(self.input.key(key)),
+            None => unreachable!("a batch of nothing but point operations"),
+        }
+    }
+
+    #[inline]
+    fn locks_parent(self, visit: usize) -> bool {
+        self.input.operations()[visit].is_write()
+    }
+}
+
+/// Executes operations at the places where their walks have ended.
+pub struct InOrder<'t, 'b, 'o, F: LeafForm, P> {
+    pub tree: &'t Tree<F>,
+    pub input: Input<'b, F>,
+    pub output: &'t mut Output<'o, F>,
+    pub guard: &'t Writer<'t, F>,
+    pub probe: &'t mut P,
+    /// How many operations have taken the lock of a node above a leaf.
+    pub parents_locked: usize,
+}
+
+impl<F: LeafForm, P: Probe> Arrivals for InOrder<'_, '_, '_, F, P> {
+    type Probe = P;
+
+    #[inline]
+    fn probe(&mut self) -> &mut P {
+        self.probe
+    }
+
+    #[inline]
+    fn coming(&mut self, walk: &Walk) {
+        if let Some(key) = self.input.operations()[walk.visit() as usize].point_key() {
+            let key = self.input.key(key);
+            F::prepare(&self.tree.memory, walk.node(), key, self.guard);
+        }
+    }
+
+    #[inline]
+    fn single(&mut self, walk: &Walk) {
+        match self.input.operations()[walk.visit() as usize] {
+            Operation::Get { key } => self.get(walk, self.input.key(key)),
+            Operation::Insert { key, value } => {
+                self.insert(walk, self.input.key(key), self.input.value(value));
+            }
+            Operation::Update { key, .. } => self.update(walk, self.input.key(key)),
+            Operation::Remove { key } => self.write(walk, self.input.key(key)),
+            _ => unreachable!("a batch of nothing but point operations"),
+        }
+    }
+
+    fn run(&mut self, _run: &Run, _ends: &[Ref]) {
+        unreachable!("visits that are not sorted make no runs")
+    }
+}
+
+impl<F: LeafForm, P: Probe> InOrder<'_, '_, '_, F, P> {
+    #[inline]
+    fn get(&mut self, walk: &Walk, key: F::Key<'_>) {
+        let found = if walk.node().is_null() {
+            Lookup::Absent
+        } else {
+            self.probe.leaf();
+            F::lookup_again(&self.tree.memory, walk.node(), key, self.guard)
+        };
+        let found = match found {
+            Lookup::Found(value) => Some(value),
+            Lookup::Absent if is_current(self.tree, walk, key) => None,
+            _ => return self.get_from_root(walk.visit() as usize, key),
+        };
+        self.output
+            .value(walk.visit() as usize, F::shorten_key(key), found);
+    }
+
+    #[cold]
+    fn get_from_root(&mut self, position: usize, key: F::Key<'_>) {
+        let output = &mut *self.output;
+        let found = self.tree.find(key, self.guard, self.probe, |value| {
+            output.value(position, F::shorten_key(key), Some(value));
+        });
+        if found.is_none() {
+            output.value(position, F::shorten_key(key), None);
+        }
+    }
+
+    /// Most inserts of many batches find their key. Without the generality of `write`, they take
+    /// hardly more than a get.
+    #[inline]
+    fn insert(&mut self, walk: &Walk, key: F::Key<'_>, value: F::Value<'_>) {
+        let output = &mut *self.output;
+        let mut decide = |before: Option<F::Value<'_>>| {
+            output.value(walk.visit() as usize, F::shorten_key(key), before);
+            Change::Set(F::shorten_value(value))
+        };
+        let (tree, guard) = (self.tree, self.guard);
+        let leaf = (walk.node(), !walk.skipped());
+        if !tree.alter_in_leaf(leaf, key, guard, self.probe, &mut decide) {
+            self.write(walk, key);
+        }
+    }
+
+    fn update(&mut self, walk: &Walk, key: F::Key<'_>) {
+        let (input, output) = (&self.input, &mut *self.output);
+        let positions = [walk.visit()];
+        let mut decide =
+            |current: Option<F::Value<'_>>| fold_at(input, &positions, output, current);
+        let (tree, guard) = (self.tree, self.guard);
+        let leaf = (walk.node(), !walk.skipped());
+        if !tree.alter_in_leaf(leaf, key, guard, self.probe, &mut decide) {
+            self.write(walk, key);
+        }
+    }
+
+    /// Executes a write that needs the lock of a node, beginning at the place where its walk has ended.
+    #[inline(never)]
+    fn write(&mut self, walk: &Walk, key: F::Key<'_>) {
+        self.parents_locked += 1;
+        let positions = [walk.visit()];
+        let depth = walk.depth().saturating_sub(1);
+        let (input, output) = (&self.input, &mut *self.output);
+        let mut decide =
+            |current: Option<F::Value<'_>>| fold_at(input, &positions, output, current);
+        let symbol = F::symbol(key, depth).filter(|_| !walk.parent().is_null());
+        let result = match symbol {
+            Some(symbol) => {
+                let place = Place {
+                    node: walk.parent(),
+                    depth,
+                    symbol,
+                    child: walk.node(),
+                    parent: None,
+                    skipped: walk.skipped(),
+                };
+                self.tree
+                    .visit_below_lock(&place, key, self.guard, self.probe, &mut decide)
+            }
+            None => self.tree.visit(key, self.guard, self.probe, &mut decide),
+        };
+        if let Err(error) = result {
+            self.output.fail(walk.visit() as usize, error);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Whether payloads may be set under the latch of their block alone.
+//!
+//! Whoever changes a block holds the lock of the node above it. A payload of a key that is there
+//! may also be set under the block's own [latch](crate::leaf::block::Latch), which lies in a line
+//! that the look-up has read anyway. The price: whoever holds the lock of the node above needs
+//! the latch as well. Where many operations are executed under one lock, that is more than what
+//! is saved, and a tree may therefore be told to do without latches.
+//!
+//! ```text
+//!   ALLOWED ◀──▶ CHANGING ◀──▶ FORBIDDEN
+//!   everyone latches           nobody does
+//! ```
+//!
+//! Between the two, all take latches and nobody relies on one alone. That lasts until all threads
+//! have passed an epoch: those that still go by the state before are done then.
+
+use crossbeam_epoch::Guard;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const ALLOWED: u64 = 0;
+const CHANGING: u64 = 1;
+const FORBIDDEN: u64 = 2;
+const STATE: u64 = 3;
+/// The number of changes stands above the state.
+const ONE_CHANGE: u64 = 4;
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub struct Latching(AtomicU64);
+
+/// What a thread may rely on while it is pinned.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// A latch alone is enough to set a payload.
+    pub alone: bool,
+    /// Others may hold a latch alone.
+    pub needed: bool,
+}
+
+impl Latching {
+    /// The rule for as long as a thread is pinned by `_guard`.
+    pub fn rule(&self, _guard: &Guard) -> Rule {
+        let state = self.0.load(Ordering::Acquire) & STATE;
+        Rule {
+            alone: state == ALLOWED,
+            needed: state != FORBIDDEN,
+        }
+    }
+
+    /// Allows or forbids to set payloads under a latch alone, some time from now on.
+    pub fn allow(self: &Arc<Self>, allowed: bool) {
+        let wanted = if allowed { ALLOWED } else { FORBIDDEN };
+        let word = self.0.load(Ordering::Relaxed);
+        if word & STATE == wanted {
+            return;
+        }
+        let changing = (word & !STATE).wrapping_add(ONE_CHANGE) | CHANGING;
+        // Another change at the same time goes by one of the two orders.
+        if self
+            .0
+            .compare_exchange(word, changing, Ordering::AcqRel, Ordering::Relaxed)
+            .is_err()
+        {
+            return self.allow(allowed);
+        }
+        let latching = Arc::clone(self);
+        let guard = crossbeam_epoch::pin();
+        // Runs when all guards are gone under which the state before was read. A later change
+        // has another number, and makes this one void.
+        guard.defer(move || {
+            let changed = (changing & !STATE) | wanted;
+            let _ =
+                latching
+                    .0
+                    .compare_exchange(changing, changed, Ordering::AcqRel, Ordering::Relaxed);
+        });
+        guard.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settle(latching: &Latching, state: u64) {
+        while latching.0.load(Ordering::Relaxed) & STATE != state {
+            crossbeam_epoch::pin().flush();
+        }
+    }
+
+    #[test]
+    fn a_change_waits_for_those_that_are_pinned() {
+        let latching = Arc::new(Latching::default());
+        let guard = crossbeam_epoch::pin();
+        assert!(latching.rule(&guard).alone);
+        latching.allow(false);
+        for _ in 0..1000 {
+            crossbeam_epoch::pin().flush();
+            let rule = latching.rule(&guard);
+            assert!(rule.needed && !rule.alone);
+        }
+        drop(guard);
+        settle(&latching, FORBIDDEN);
+    }
+
+    #[test]
+    fn the_last_of_several_changes_counts() {
+        let latching = Arc::new(Latching::default());
+        for allowed in [false, true, false, true, true] {
+            latching.allow(allowed);
+        }
+        settle(&latching, ALLOWED);
+        latching.allow(true);
+        latching.allow(true);
+        latching.allow(false);
+        settle(&latching, FORBIDDEN);
+    }
+}
