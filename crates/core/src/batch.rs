@@ -2,7 +2,7 @@
 
 use crate::entries::{EntryList, too_long};
 use crate::{
-    Bytes, Direction, Error, Form, Operation, Outcome, Previous, ScanRange, StoredOutcome,
+    Bytes, Direction, Error, Form, Operation, Outcome, Previous, ScanRange, StoredOutcome, Words,
 };
 use std::ops::{Bound, ControlFlow};
 
@@ -612,6 +612,7 @@ impl<F: Form> EntriesWriter<'_, F> {
         self.added(1)
     }
 
+    #[inline]
     fn added(&mut self, count: usize) -> ControlFlow<()> {
         self.count += count;
         match u32::try_from(self.entries.end()) {
@@ -635,6 +636,15 @@ impl<F: Form> EntriesWriter<'_, F> {
             self.entries.truncate(self.start);
             StoredOutcome::Failed(Box::new(too_long(end)))
         };
+    }
+}
+
+impl EntriesWriter<'_, Words> {
+    /// Adds entries at once. Breaks as `push` does.
+    #[inline]
+    pub fn push_all(&mut self, entries: &[(u64, u64)]) -> ControlFlow<()> {
+        self.entries.extend(entries);
+        self.added(entries.len())
     }
 }
 

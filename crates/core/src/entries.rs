@@ -43,6 +43,14 @@ impl EntryList<crate::Words> for WordEntries {
     }
 }
 
+impl WordEntries {
+    /// Adds entries.
+    #[inline]
+    pub(crate) fn extend(&mut self, entries: &[(u64, u64)]) {
+        self.0.extend_from_slice(entries);
+    }
+}
+
 /// [Packed] entries of byte strings.
 #[derive(Clone, Debug, Default)]
 pub struct PackedEntries(Vec<u8>);

@@ -1,8 +1,8 @@
 //! Dense nodes of trees of words: up to 256 payloads under one 7-byte prefix.
 
 use crate::build::build;
-use crate::leaf::LeafForm;
 use crate::leaf::block::BLOCK_MAX;
+use crate::leaf::{Entries, LeafForm};
 use crate::lock::Version;
 use crate::memory::Memory;
 use crate::node::{Dense, Inner, Ref, bitmap};
@@ -66,7 +66,9 @@ pub fn grow(
     let mut leaves = Vec::with_capacity(16);
     node.for_each(|_, leaf| {
         let latch = Words::latch(&tree.memory, leaf, guard.latching().needed);
-        entries.extend(Words::gather(&tree.memory, leaf, guard));
+        let mut own = Entries::<Words>::new();
+        Words::gather(&tree.memory, leaf, guard, &mut own);
+        entries.extend(own);
         leaves.push((leaf, latch));
     });
     let dense = create(&tree.memory, &entries)?;

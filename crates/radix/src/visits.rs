@@ -31,11 +31,12 @@
 
 use crate::build::{Group, build, copy, discard, discard_all, is_underfull, pack, room};
 use crate::counters::Probe;
-use crate::leaf::{Entries, LeafForm, Room, Spot, with_entry};
+use crate::leaf::{Entries, LeafForm, Room, Spot, put_entry};
 use crate::lock::Held;
 use crate::node::{END, Inner, Kind, Range, Ref, Symbol};
 use crate::tree::{Attempt, Change, InNode, Place, Tree};
 use crate::writer::Writer;
+use arrayvec::ArrayVec;
 use nearfield_core::{Error, Form};
 
 /// How an attempt under a node's lock has ended.
@@ -163,11 +164,10 @@ impl<F: LeafForm> Tree<F> {
                         Ok(Step::Done(done))
                     }
                     Room::Full => {
-                        let entries = with_entry::<F>(
-                            F::gather(memory, leaf, guard),
-                            F::shorten_key(key),
-                            F::shorten_value(value),
-                        );
+                        let mut entries = Entries::<F>::new();
+                        F::gather(memory, leaf, guard, &mut entries);
+                        let (own, value) = (F::shorten_key(key), F::shorten_value(value));
+                        put_entry::<F>(&mut entries, own, value);
                         self.overflow(node, symbol, leaf, &entries, key, guard)
                     }
                 },
@@ -190,11 +190,10 @@ impl<F: LeafForm> Tree<F> {
             }
             Room::Copy(new) => Step::Done(self.exchange_leaf(node, symbol, leaf, new, guard)),
             Room::Full => {
-                let entries = with_entry::<F>(
-                    F::gather(memory, leaf, guard),
-                    F::shorten_key(key),
-                    F::shorten_value(value),
-                );
+                let mut entries = Entries::<F>::new();
+                F::gather(memory, leaf, guard, &mut entries);
+                let (own, value) = (F::shorten_key(key), F::shorten_value(value));
+                put_entry::<F>(&mut entries, own, value);
                 self.overflow(node, symbol, leaf, &entries, key, guard)?
             }
         };
@@ -339,7 +338,8 @@ impl<F: LeafForm> Tree<F> {
             }
             let below = build::<F>(&self.memory, entries, entries.len().div_ceil(2))?;
             let below = self.memory.edge(depth, below);
-            return Ok(Some(Pieces::around(range, byte, below)));
+            let pieces = around(range, byte, below, Ref::NULL, Ref::NULL);
+            return Ok(Some(Pieces::Few(pieces)));
         }
         if room(node) == 0 {
             return Ok(None);
@@ -357,11 +357,11 @@ impl<F: LeafForm> Tree<F> {
             return self.divide_large(node, range, entries);
         }
         let [left, right] = F::create_two(&self.memory, left, right)?;
-        Ok(Some(Pieces {
-            ranges: [(range.start, left), (at(split), right)]
+        Ok(Some(Pieces::Few(
+            [(range.start, left), (at(split), right)]
                 .into_iter()
                 .collect(),
-        }))
+        )))
     }
 
     /// As `divide`, where entries are so large that two leaves may not do.
@@ -394,9 +394,7 @@ impl<F: LeafForm> Tree<F> {
             discard_all::<F>(memory, &pieces);
             return Ok(None);
         }
-        Ok(Some(Pieces {
-            ranges: pieces.into_iter().collect(),
-        }))
+        Ok(Some(Pieces::Many(pieces)))
     }
 
     /// Removes an entry of a leaf, and perhaps the leaf.
@@ -447,8 +445,9 @@ impl<F: LeafForm> Tree<F> {
         } else {
             return self.compact(node, symbol, leaf, guard);
         };
-        let mut entries = F::gather(memory, low.child, guard);
-        entries.extend(F::gather(memory, high.child, guard));
+        let mut entries = Entries::<F>::new();
+        F::gather(memory, low.child, guard, &mut entries);
+        F::gather(memory, high.child, guard, &mut entries);
         if !F::joins(&entries) {
             return self.compact(node, symbol, leaf, guard);
         }
@@ -594,12 +593,20 @@ impl<F: LeafForm> Tree<F> {
         let own = F::symbol(key, depth).unwrap_or_default();
         let others = F::symbol(other, depth).unwrap_or_default() as u8;
         let inner = memory.inner(fork);
-        let mut pieces = Pieces::around(inner.range(0), others, memory.edge(depth, child));
-        match own {
-            END => inner.header().set_end(leaf),
-            byte => pieces.set_beside(others, byte as u8 > others, leaf),
-        }
-        inner.splice(0, 255, pieces.as_slice());
+        let child = memory.edge(depth, child);
+        let beside = |is_own: bool| if is_own { leaf } else { Ref::NULL };
+        let (before, behind) = match own {
+            END => {
+                inner.header().set_end(leaf);
+                (Ref::NULL, Ref::NULL)
+            }
+            own => {
+                let own = own as u8;
+                (beside(own < others), beside(own > others))
+            }
+        };
+        let pieces = around(inner.range(0), others, child, before, behind);
+        inner.splice(0, 255, &pieces);
         inner.header().publish();
         node.set_covering(place.symbol as u8, fork);
         guard.count_entries(1);
@@ -638,38 +645,31 @@ impl<F: LeafForm> Tree<F> {
     }
 }
 
-/// What takes the place of one range: as many as the entries of a leaf may need.
-struct Pieces {
-    ranges: arrayvec::ArrayVec<(u8, Ref), { 2 * crate::leaf::strings::STRINGS_MAX + 3 }>,
+/// What takes the place of one range.
+enum Pieces {
+    Few(ArrayVec<(u8, Ref), 3>),
+    /// Of large entries.
+    Many(Vec<(u8, Ref)>),
 }
 
 impl Pieces {
-    /// A child of one byte, and nothing for the range's bytes before and behind it.
-    fn around(range: Range, byte: u8, child: Ref) -> Pieces {
-        let mut ranges = arrayvec::ArrayVec::new();
-        if range.start < byte {
-            ranges.push((range.start, Ref::NULL));
-        }
-        ranges.push((byte, child));
-        if byte < range.end {
-            ranges.push((byte + 1, Ref::NULL));
-        }
-        Pieces { ranges }
-    }
-
-    /// Has a child cover the bytes behind, or before, one byte's.
-    fn set_beside(&mut self, byte: u8, behind: bool, child: Ref) {
-        let mut ranges = self.ranges.iter_mut();
-        let range = match behind {
-            true => ranges.find(|range| range.0 > byte),
-            false => ranges.find(|range| range.0 < byte),
-        };
-        if let Some(range) = range {
-            range.1 = child;
-        }
-    }
-
     fn as_slice(&self) -> &[(u8, Ref)] {
-        &self.ranges
+        match self {
+            Pieces::Few(ranges) => ranges,
+            Pieces::Many(ranges) => ranges,
+        }
     }
+}
+
+/// A child of one byte, and what is to cover the range's bytes before and behind it.
+fn around(range: Range, byte: u8, child: Ref, before: Ref, behind: Ref) -> ArrayVec<(u8, Ref), 3> {
+    let mut ranges = ArrayVec::new();
+    if range.start < byte {
+        ranges.push((range.start, before));
+    }
+    ranges.push((byte, child));
+    if byte < range.end {
+        ranges.push((byte + 1, behind));
+    }
+    ranges
 }

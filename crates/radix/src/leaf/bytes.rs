@@ -1,7 +1,7 @@
 //! How trees of byte strings keep their entries: in blocks of [strings](super::strings).
 
 use super::strings::{self, STRINGS_MAX, Strings};
-use super::{Entries, LeafForm, Lookup, Room, Scan, with_entry, write_each};
+use super::{Entries, LeafForm, Lookup, Room, Scan, put_entry, write_each};
 use crate::memory::Memory;
 use crate::node::{END, Inner, Ref, Sorted, Symbol};
 use crate::shortcut::Tables;
@@ -226,8 +226,13 @@ impl LeafForm for Bytes {
         unsafe { strings::free(memory, leaf) };
     }
 
-    fn gather<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard) -> Entries<'g, Self> {
-        Strings::at(memory, leaf, guard).gather()
+    fn gather<'g>(
+        memory: &'g Memory,
+        leaf: Ref,
+        guard: &'g Guard,
+        entries: &mut Entries<'g, Self>,
+    ) {
+        entries.extend(Strings::at(memory, leaf, guard).entries());
     }
 
     #[inline]
@@ -262,7 +267,7 @@ impl LeafForm for Bytes {
         };
         match copied {
             Some(copied) => copied.map(Room::Copy),
-            None => copy(memory, with_entry::<Self>(block.gather(), key, value)),
+            None => copy(memory, block, key, value),
         }
     }
 
@@ -283,7 +288,7 @@ impl LeafForm for Bytes {
         };
         match copied {
             Some(copied) => copied.map(Room::Copy),
-            None => copy(memory, with_entry::<Self>(block.gather(), key, value)),
+            None => copy(memory, block, key, value),
         }
     }
 
@@ -298,7 +303,10 @@ impl LeafForm for Bytes {
     fn compacted(memory: &Memory, leaf: Ref, guard: &Guard) -> Option<Result<Ref, Error>> {
         let block = Strings::at(memory, leaf, guard);
         let sparse = block.places() >= 2 * block.count();
-        sparse.then(|| strings::create(memory, &block.gather()))
+        sparse.then(|| {
+            let entries: Entries<'_, Bytes> = block.entries().collect();
+            strings::create(memory, &entries)
+        })
     }
 
     fn kill(memory: &Memory, leaf: Ref) {
@@ -380,8 +388,11 @@ impl LeafForm for Bytes {
     }
 }
 
-/// A copy of a block with other entries, if they fit.
-fn copy(memory: &Memory, entries: Entries<'_, Bytes>) -> Result<Room, Error> {
+/// A copy of a block with an entry put in, if it fits.
+#[cold]
+fn copy(memory: &Memory, block: Strings<'_>, key: &[u8], value: &[u8]) -> Result<Room, Error> {
+    let mut entries: Entries<'_, Bytes> = block.entries().collect();
+    put_entry::<Bytes>(&mut entries, key, value);
     match strings::fits(&entries) {
         true => strings::create(memory, &entries).map(Room::Copy),
         false => Ok(Room::Full),

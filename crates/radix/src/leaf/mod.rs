@@ -217,8 +217,8 @@ pub trait LeafForm: Form {
     ) -> Result<[Ref; 2], Error>;
     /// Frees a leaf that nobody else knows.
     fn discard_leaf(memory: &Memory, leaf: Ref);
-    /// All entries of a leaf.
-    fn gather<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard) -> Entries<'g, Self>;
+    /// Adds all entries of a leaf, for which there is room.
+    fn gather<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard, entries: &mut Entries<'g, Self>);
     /// Keeps others from changing a leaf by [`alter_in_leaf`](LeafForm::alter_in_leaf) as long as
     /// it lives, if that is `needed`: see [`latching`](crate::latching). Only under the lock of the
     /// node above.
@@ -345,16 +345,15 @@ fn write_each<'g, F: LeafForm>(
     })
 }
 
-/// Entries of a leaf with one more, or another value for one.
-pub fn with_entry<'e, F: LeafForm>(
-    mut entries: Entries<'e, F>,
+/// Adds an entry to those of a leaf, or gives one another value.
+pub fn put_entry<'e, F: LeafForm>(
+    entries: &mut Entries<'e, F>,
     key: F::Key<'e>,
     value: F::Value<'e>,
-) -> Entries<'e, F> {
+) {
     let position = entries.partition_point(|entry| entry.0 < key);
     match entries.get_mut(position) {
         Some(entry) if entry.0 == key => entry.1 = value,
         _ => entries.insert(position, (key, value)),
     }
-    entries
 }

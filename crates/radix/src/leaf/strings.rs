@@ -26,7 +26,6 @@
 
 use crate::memory::Memory;
 use crate::node::{Ref, equal_16};
-use arrayvec::ArrayVec;
 use crossbeam_epoch::Guard;
 use nearfield_core::packed::{PackedLengths, packed_length, unpack};
 use nearfield_core::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES};
@@ -251,11 +250,6 @@ impl<'g> Strings<'g> {
     /// The entries that the block was created with, whether or not they have been removed.
     pub fn all_entries(self) -> impl Iterator<Item = Entry<'g>> {
         (0..self.places()).map(move |position| self.entry(position))
-    }
-
-    /// The live entries in ascending order, and room for one more.
-    pub fn gather(self) -> ArrayVec<Entry<'g>, { STRINGS_MAX + 1 }> {
-        self.entries().collect()
     }
 }
 

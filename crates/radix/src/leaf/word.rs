@@ -2,7 +2,7 @@
 //! [dense nodes](crate::dense).
 
 use super::block::{BLOCK_MAX, Block, Latch};
-use super::{Altered, Entries, LeafForm, Lookup, Room};
+use super::{Altered, Entries, LeafForm, Lookup, Room, Scan, write_each};
 use crate::dense;
 use crate::memory::Memory;
 use crate::node::{Inner, Kind, Ref, Sorted, Symbol, bitmap};
@@ -10,7 +10,7 @@ use crate::shortcut::Tables;
 use crate::tree::{Change, InNode, Place, Tree};
 use crate::writer::Writer;
 use crossbeam_epoch::Guard;
-use nearfield_core::{Direction, Error, Words};
+use nearfield_core::{Direction, EntriesWriter, Error, Words};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
@@ -164,6 +164,42 @@ impl LeafForm for Words {
         }
     }
 
+    /// Copies the entries of an ascending scan that stand in a block at once.
+    #[inline]
+    fn write_entries<'g>(
+        memory: &'g Memory,
+        terminal: Ref,
+        scan: &Scan<u64>,
+        last: &mut Option<u64>,
+        guard: &'g Guard,
+        writer: &mut EntriesWriter<'_, Self>,
+    ) -> ControlFlow<()> {
+        if !terminal.is_leaf() || scan.direction == Direction::Descending {
+            return write_each(memory, terminal, scan, last, guard, writer);
+        }
+        let entries = block(memory, terminal).load();
+        let mut entries = entries.as_slice();
+        if last.is_none() {
+            let before = entries.iter().take_while(|entry| !scan.is_past(entry.0));
+            entries = &entries[before.count()..];
+        }
+        let all = entries.len();
+        if scan.to != Bound::Unbounded {
+            let within = entries.iter().take_while(|entry| !scan.is_behind(entry.0));
+            entries = &entries[..within.count()];
+        }
+        let ended = entries.len() < all;
+        entries = &entries[..entries.len().min(scan.limit - writer.count())];
+        if let Some(entry) = entries.last() {
+            *last = Some(entry.0);
+        }
+        writer.push_all(entries)?;
+        match ended || writer.count() >= scan.limit {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
     #[inline]
     fn fits(entries: &[(u64, u64)]) -> bool {
         entries.len() <= BLOCK_MAX
@@ -195,9 +231,13 @@ impl LeafForm for Words {
         memory.free_leaf(leaf, 1);
     }
 
-    fn gather<'g>(memory: &'g Memory, leaf: Ref, _guard: &'g Guard) -> Entries<'g, Self> {
-        let entries = block(memory, leaf).load();
-        entries.as_slice().iter().copied().collect()
+    fn gather<'g>(
+        memory: &'g Memory,
+        leaf: Ref,
+        _guard: &'g Guard,
+        entries: &mut Entries<'g, Self>,
+    ) {
+        entries.extend(block(memory, leaf).load().as_slice().iter().copied());
     }
 
     #[inline]
