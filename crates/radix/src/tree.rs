@@ -43,6 +43,8 @@ pub struct Tree<F: LeafForm> {
     entries: CachePadded<AtomicI64>,
     /// Nodes and leaves retired since the last [`collect`](Tree::collect).
     retired: CachePadded<AtomicUsize>,
+    /// How often that has found something.
+    collected: AtomicUsize,
     form: PhantomData<F>,
 }
 
@@ -108,6 +110,7 @@ impl<F: LeafForm> Tree<F> {
             root,
             entries: CachePadded::new(AtomicI64::new(0)),
             retired: CachePadded::new(AtomicUsize::new(0)),
+            collected: AtomicUsize::new(0),
             form: PhantomData,
         })
     }
@@ -393,6 +396,20 @@ impl<F: LeafForm> Tree<F> {
             // Leaves are retired a second time.
             crossbeam_epoch::pin().flush();
         }
+        let times = self.collected.fetch_add(1, Ordering::Relaxed);
+        if times % GIVEN_BACK_EVERY == GIVEN_BACK_EVERY - 1 {
+            self.give_back();
+        }
+    }
+
+    /// Gives memory that the tree has outgrown back to the system. Dear, compared with a batch.
+    fn give_back(&self) {
+        if self.shortcuts.is_empty() {
+            // SAFETY: nodes are freed after all guards are gone under which they could be read.
+            // What is left are shortcuts, and there is no table; one that is made now has
+            // entries for nodes only that are in the tree.
+            unsafe { self.memory.give_back() };
+        }
     }
 
     /// Installs a shortcut table of another size; 0 for none.
@@ -413,6 +430,9 @@ impl<F: LeafForm> Drop for Tree<F> {
         unsafe { free_outside::<F>(&self.memory, vec![self.root]) };
     }
 }
+
+/// Collections between two looks for memory that the tree has outgrown.
+const GIVEN_BACK_EVERY: usize = 128;
 
 /// Retired nodes and leaves that are worth while to look for what can be freed.
 const COLLECTED_AT_ONCE: usize = 64;

@@ -6,12 +6,17 @@
 //!
 //! Memory is type-stable: an item that is freed is used again for the same kind, and its lock
 //! word stays a lock word.
+//!
+//! A tree outgrows its small nodes all at about the same time. When nearly all items of a region
+//! are free, those that fill whole pieces of memory are [given back](Allocator::give_back); they
+//! stay on a list of their own, to be used again after all others.
 
 use super::region::Region;
 use crate::prefetch::prefetch;
 use crossbeam_utils::CachePadded;
 use nearfield_core::Error;
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -23,6 +28,9 @@ const FREE_MAX: usize = 8192;
 /// How many allocations before its turn a free item is asked for.
 const AHEAD: usize = 4;
 
+/// Free bytes of a region that are worth giving back.
+const GIVEN_BACK_FROM: usize = 256 << 10;
+
 /// Bytes that a stripe takes from a region at once.
 const CHUNK_BYTES: usize = 16 << 10;
 
@@ -32,9 +40,20 @@ const CHUNK_BYTES: usize = 16 << 10;
 pub struct Allocator {
     region: Region,
     stripes: Box<[CachePadded<Mutex<Stripe>>]>,
-    spilled: Mutex<Vec<Vec<u32>>>,
+    shared: Mutex<Shared>,
+    /// The items whose memory has been given back.
+    given_back: AtomicUsize,
     has_spilled: AtomicBool,
     chunk: u32,
+}
+
+/// Free items for all stripes.
+#[derive(Debug)]
+struct Shared {
+    /// By class, in lists as they were spilled: a single long one would be moved as it grows.
+    spilled: Vec<Vec<Vec<u32>>>,
+    /// Items of class 1 without memory.
+    given_back: Vec<Range<u32>>,
 }
 
 #[derive(Debug)]
@@ -73,7 +92,11 @@ impl Allocator {
             stripes: (0..STRIPES)
                 .map(|_| CachePadded::new(Mutex::new(stripe())))
                 .collect(),
-            spilled: Mutex::new(vec![Vec::new(); classes + 1]),
+            shared: Mutex::new(Shared {
+                spilled: vec![Vec::new(); classes + 1],
+                given_back: Vec::new(),
+            }),
+            given_back: AtomicUsize::new(0),
             has_spilled: AtomicBool::new(false),
             chunk: (CHUNK_BYTES / stride).max(classes).max(1) as u32,
         })
@@ -141,10 +164,23 @@ impl Allocator {
         grow: impl FnOnce(usize) -> Result<(), Error>,
     ) -> Result<u32, Error> {
         if self.has_spilled.load(Ordering::Relaxed) {
-            let mut spilled = self.spilled.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(index) = spilled[class].pop() {
-                let keep = spilled[class].len().saturating_sub(FREE_MAX / 2);
-                stripe.free[class].extend(spilled[class].drain(keep..));
+            let mut shared = self.shared();
+            if let Some(mut list) = shared.spilled[class].pop()
+                && let Some(index) = list.pop()
+            {
+                stripe.free[class] = list;
+                return Ok(index);
+            }
+            if class == 1
+                && let Some(items) = shared.given_back.last_mut()
+            {
+                grow(self.stride())?;
+                let index = items.start;
+                items.start += 1;
+                if Range::is_empty(items) {
+                    shared.given_back.pop();
+                }
+                self.given_back.fetch_sub(1, Ordering::Relaxed);
                 return Ok(index);
             }
         }
@@ -204,8 +240,7 @@ impl Allocator {
         if stripe.free[class].len() > FREE_MAX {
             let half = stripe.free[class].split_off(FREE_MAX / 2);
             drop(stripe);
-            let mut spilled = self.spilled.lock().unwrap_or_else(PoisonError::into_inner);
-            spilled[class].extend(half);
+            self.shared().spilled[class].push(half);
             self.has_spilled.store(true, Ordering::Relaxed);
         }
     }
@@ -230,9 +265,65 @@ impl Allocator {
         self.region.stride()
     }
 
-    /// The bytes taken from the system, in use or free.
+    /// The bytes taken from the system, in use or free, and not given back.
     pub fn bytes_taken(&self) -> usize {
-        self.region.bytes_taken()
+        let given_back = self.given_back.load(Ordering::Relaxed) * self.stride();
+        self.region.bytes_taken().saturating_sub(given_back)
+    }
+
+    fn shared(&self) -> std::sync::MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives memory of free items of class 1 back to the system, if nearly all items are free, and
+    /// so many that it is worth while. Answers how many bytes.
+    ///
+    /// # Safety
+    /// Nobody may hold a reference to an item that has been freed.
+    pub unsafe fn give_back(&self) -> usize {
+        let lists = || self.stripes.iter().map(|stripe| stripe.lock());
+        let own: usize = lists()
+            .map(|stripe| stripe.unwrap_or_else(PoisonError::into_inner).free[1].len())
+            .sum();
+        let spilled: usize = self.shared().spilled[1].iter().map(Vec::len).sum();
+        let bytes = (own + spilled) * self.stride();
+        if bytes < GIVEN_BACK_FROM || bytes < self.bytes_taken() / 8 * 7 {
+            return 0;
+        }
+        let mut free = vec![false; self.region.bytes_taken() / self.stride()];
+        let mut mark = |list: Vec<u32>| list.iter().for_each(|&item| free[item as usize] = true);
+        for stripe in lists() {
+            let mut stripe = stripe.unwrap_or_else(PoisonError::into_inner);
+            mark(std::mem::take(&mut stripe.free[1]));
+        }
+        let mut shared = self.shared();
+        shared.spilled[1].drain(..).for_each(mark);
+        let mut count = 0;
+        let mut first = 0;
+        for run in free.chunk_by(|a, b| a == b) {
+            let items = first..first + run.len() as u32;
+            first = items.end;
+            if run[0] {
+                // SAFETY: all items of the run are free, and on no list any more; the caller
+                // promises that nobody refers to them.
+                let given = unsafe { self.region.give_back(items.clone()) };
+                count += given.len();
+                for kept in [
+                    items.start..given.start,
+                    given.end.max(given.start)..items.end,
+                ] {
+                    if !kept.is_empty() {
+                        shared.spilled[1].push(kept.collect());
+                    }
+                }
+                if !given.is_empty() {
+                    shared.given_back.push(given);
+                }
+            }
+        }
+        self.given_back.fetch_add(count, Ordering::Relaxed);
+        self.has_spilled.store(true, Ordering::Relaxed);
+        count * self.stride()
     }
 
     fn stripe(&self) -> std::sync::MutexGuard<'_, Stripe> {
@@ -257,6 +348,44 @@ impl Allocator {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_of_free_items_is_given_back_and_used_again() {
+        let allocator = Allocator::new(96, 1 << 20, 1, 0).expect("address space");
+        let items: Vec<u32> = (0..20_000)
+            .map(|_| allocator.allocate(1, |_| Ok(())).expect("an item"))
+            .collect();
+        let taken = allocator.bytes_taken();
+        let write = |item: u32, byte: u8| {
+            // SAFETY: the item is this test's, and 96 bytes long.
+            unsafe { allocator.address(item).write_bytes(byte, 96) };
+        };
+        items.iter().for_each(|&item| write(item, 7));
+        let (kept, freed) = items.split_at(100);
+        // SAFETY: no item is referred to.
+        assert_eq!(unsafe { allocator.give_back() }, 0, "all are in use");
+        allocator.free_all(freed.iter().copied(), 1);
+        // SAFETY: those that have been freed are not referred to.
+        let bytes = unsafe { allocator.give_back() };
+        if cfg!(target_os = "linux") {
+            assert!(bytes > taken / 10 * 9);
+        }
+        assert_eq!(allocator.bytes_taken(), taken - bytes);
+        let again: Vec<u32> = (0..freed.len())
+            .map(|_| allocator.allocate(1, |_| Ok(())).expect("an item"))
+            .collect();
+        let mut all: Vec<u32> = kept.iter().chain(&again).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), items.len(), "an item was given out twice");
+        assert_eq!(allocator.bytes_taken(), taken);
+        again.iter().for_each(|&item| write(item, 9));
+        for &item in kept {
+            // SAFETY: as above.
+            let byte = unsafe { allocator.address(item).read() };
+            assert_eq!(byte, 7, "memory in use was given back");
+        }
+    }
 
     /// Memory that is freed by another thread must not be lost to one that has none left.
     #[test]

@@ -291,6 +291,19 @@ impl Memory {
         }
     }
 
+    /// Gives memory of small nodes that the tree has outgrown back to the system, if most of a
+    /// kind are free.
+    ///
+    /// # Safety
+    /// No thread may refer to a node that has been freed, by a shortcut for instance.
+    pub unsafe fn give_back(&self) {
+        for nodes in [&self.node4, &self.node16, &self.node48] {
+            // SAFETY: promised by the caller.
+            let bytes = unsafe { nodes.give_back() };
+            self.taken_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
     /// The bytes that have been taken for inner and dense nodes.
     pub fn node_bytes_taken(&self) -> usize {
         let regions = [

@@ -1,9 +1,14 @@
 //! Address space for all items of one size, reserved once, so that an index finds its item by
 //! one multiplication and items never move.
 
-use memmap2::{Advice, MmapOptions, MmapRaw};
+#[cfg(target_os = "linux")]
+use memmap2::{Advice, UncheckedAdvice};
+use memmap2::{MmapOptions, MmapRaw};
 use nearfield_core::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Memory is given back in pieces of so many bytes, which is a multiple of every system's pages.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// The least address space worth having.
 const RESERVED_BYTES_MIN: usize = 1 << 20;
@@ -63,6 +68,34 @@ impl Region {
         }
         let count = u64::from(count).min(self.capacity - first);
         Some((first as u32, count as u32))
+    }
+
+    /// Gives the memory of neighbouring items back to the system, as far as whole pieces lie
+    /// within it. Answers the items that it held: their content is zeros when they are next
+    /// touched.
+    ///
+    /// # Safety
+    /// Nobody may rely on the content of the items.
+    pub unsafe fn give_back(&self, items: std::ops::Range<u32>) -> std::ops::Range<u32> {
+        let none = items.start..items.start;
+        let start = (items.start as usize * self.stride).next_multiple_of(PIECE_BYTES);
+        let end = items.end as usize * self.stride / PIECE_BYTES * PIECE_BYTES;
+        if start >= end {
+            return none;
+        }
+        #[cfg(target_os = "linux")]
+        {
+            let advice = UncheckedAdvice::DontNeed;
+            // SAFETY: the range lies within the items, whose content nobody relies on, as the
+            // caller promises. Others' memory is not in it.
+            let given = unsafe { self.map.unchecked_advise_range(advice, start, end - start) };
+            match given {
+                Ok(()) => start.div_ceil(self.stride) as u32..(end / self.stride) as u32,
+                Err(_) => none,
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        none
     }
 
     /// The bytes of an item.
