@@ -72,6 +72,9 @@ impl<F: LeafForm, P: Probe> Arrivals for InOrder<'_, '_, '_, F, P> {
 
     #[inline]
     fn coming(&mut self, walk: &Walk) {
+        if !F::PREPARES {
+            return;
+        }
         if let Some(key) = self.input.operations()[walk.visit() as usize].point_key() {
             let key = self.input.key(key);
             F::prepare(&self.tree.memory, walk.node(), key, self.guard);

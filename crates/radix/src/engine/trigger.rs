@@ -38,6 +38,9 @@ impl<F: LeafForm, P: Probe> Arrivals for Trigger<'_, '_, '_, F, P> {
 
     #[inline]
     fn coming(&mut self, walk: &Walk) {
+        if !F::PREPARES {
+            return;
+        }
         let key = self.keys[walk.visit() as usize];
         F::prepare(&self.tree.memory, walk.node(), key, self.guard);
     }

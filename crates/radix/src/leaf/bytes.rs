@@ -26,6 +26,7 @@ impl LeafForm for Bytes {
     const LEAF_LINES: usize = 8;
     const LEAF_ENTRIES_MAX: usize = STRINGS_MAX;
     const JOINED_MAX: usize = JOINED_MAX;
+    const PREPARES: bool = true;
     const HAS_NODE48: bool = true;
     const MIXES_KINDS: bool = true;
 

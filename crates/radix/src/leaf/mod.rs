@@ -129,6 +129,10 @@ pub trait LeafForm: Form {
     /// Two neighbouring leaves become one when they have no more entries together.
     const JOINED_MAX: usize;
 
+    /// True if look-ups read more of a leaf than its first lines, see
+    /// [`prepare`](LeafForm::prepare).
+    const PREPARES: bool;
+
     /// True if trees have node48s.
     const HAS_NODE48: bool;
     /// True if the nodes at one level are often of several kinds.
