@@ -1,12 +1,13 @@
 //! Dense nodes of trees of words: up to 256 payloads under one 7-byte prefix.
 
 use crate::build::build;
+use crate::change::Change;
 use crate::leaf::block::BLOCK_MAX;
 use crate::leaf::{Entries, LeafForm};
 use crate::lock::Version;
 use crate::memory::Memory;
 use crate::node::{Dense, Inner, Ref, bitmap};
-use crate::tree::{Change, InNode, Place, Tree};
+use crate::tree::{InNode, Place, Tree};
 use crate::writer::Writer;
 use nearfield_core::{Direction, Error, Words};
 use std::ops::{Bound, ControlFlow};

@@ -5,6 +5,7 @@
 mod build;
 #[cfg(not(loom))]
 mod bulk;
+mod change;
 #[cfg(not(loom))]
 mod counters;
 #[cfg(not(loom))]
@@ -17,6 +18,7 @@ mod engine;
 mod invariants;
 #[cfg(not(loom))]
 mod latching;
+#[cfg(not(loom))]
 mod leaf;
 pub mod lock;
 #[cfg(not(loom))]
@@ -25,7 +27,6 @@ mod memory;
 mod node;
 #[cfg(not(loom))]
 mod pinned;
-#[cfg(not(loom))]
 mod prefetch;
 mod primitive;
 #[cfg(not(loom))]
@@ -43,8 +44,16 @@ mod visits;
 #[cfg(not(loom))]
 mod writer;
 
+/// As much of the leaves as does without a tree: what tests/loom explores.
+#[cfg(loom)]
+pub mod leaf {
+    pub mod block;
+}
+
 #[cfg(not(loom))]
 pub use bulk::Loader;
+#[cfg(loom)]
+pub use change::{Altered, Change};
 #[cfg(not(loom))]
 pub use counters::Counters;
 #[cfg(not(loom))]

@@ -17,6 +17,7 @@ pub fn prefetch(address: *const u8) {
 
 /// As [`prefetch`], for a line that will be used once: it does not displace others from the
 /// outer caches.
+#[cfg(not(loom))]
 #[inline]
 pub fn prefetch_once(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -1,15 +1,16 @@
-//! The atomics of the [lock](crate::lock), which loom replaces by its own to explore every
-//! interleaving (`RUSTFLAGS="--cfg loom" cargo test -p nearfield-radix --test loom`).
+//! The atomics of the [lock](crate::lock) and of [blocks](crate::leaf::block), which loom replaces
+//! by its own to explore every interleaving
+//! (`RUSTFLAGS="--cfg loom" cargo test -p nearfield-radix --test loom`).
 
 #[cfg(loom)]
 pub(crate) use loom::{
     hint::spin_loop,
-    sync::atomic::{AtomicU32, Ordering, fence},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
     thread::yield_now,
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
     hint::spin_loop,
-    sync::atomic::{AtomicU32, Ordering, fence},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
     thread::yield_now,
 };

@@ -1,11 +1,12 @@
 //! The local placement: an adaptive radix tree and its engine behind one type.
 
+use crate::change::Change;
 use crate::counters::{Counters, Off, Probe};
 use crate::cursor::Scratch;
 use crate::engine::{self, Combine, EngineOptions, Workspace, pipeline};
 use crate::leaf::LeafForm;
 use crate::memory::MemoryUse;
-use crate::tree::{Change, Tree};
+use crate::tree::Tree;
 use nearfield_core::{Batch, Direction, Error, Form, OrderedIndex};
 use std::cell::RefCell;
 use std::ops::{Bound, ControlFlow};

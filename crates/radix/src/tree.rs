@@ -18,9 +18,10 @@
 //! [`latching`](crate::latching); whoever has a latch waits for nothing.
 
 use crate::bulk::free_outside;
+use crate::change::{Altered, Change};
 use crate::counters::Probe;
 use crate::latching::Latching;
-use crate::leaf::{Altered, LeafForm};
+use crate::leaf::LeafForm;
 use crate::lock::pause;
 use crate::memory::Memory;
 use crate::node::{Inner, Kind, Ref, Symbol};
@@ -46,17 +47,6 @@ pub struct Tree<F: LeafForm> {
     /// How often that has found something.
     collected: AtomicUsize,
     form: PhantomData<F>,
-}
-
-/// What a visit does to the key it has found, or not found.
-#[derive(Clone, Copy, Debug)]
-pub enum Change<V> {
-    /// Leaves everything as it is.
-    Keep,
-    /// Sets the value, inserting the key if it is absent.
-    Set(V),
-    /// Removes the key.
-    Remove,
 }
 
 /// Where a walk for a key has ended.

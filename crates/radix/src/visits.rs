@@ -30,11 +30,12 @@
 //! ```
 
 use crate::build::{Group, build, copy, discard, discard_all, is_underfull, pack, room};
+use crate::change::Change;
 use crate::counters::Probe;
 use crate::leaf::{Entries, LeafForm, Room, Spot, put_entry};
 use crate::lock::Held;
 use crate::node::{END, Inner, Kind, Range, Ref, Symbol};
-use crate::tree::{Attempt, Change, InNode, Place, Tree};
+use crate::tree::{Attempt, InNode, Place, Tree};
 use crate::writer::Writer;
 use arrayvec::ArrayVec;
 use nearfield_core::{Error, Form};

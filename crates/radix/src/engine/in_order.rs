@@ -8,10 +8,11 @@
 
 use super::traverse::{Arrivals, Run, Visits, Walk};
 use super::trigger::{fold_at, is_current};
+use crate::change::Change;
 use crate::counters::Probe;
 use crate::leaf::{LeafForm, Lookup};
 use crate::node::Ref;
-use crate::tree::{Change, Place, Tree};
+use crate::tree::{Place, Tree};
 use crate::writer::Writer;
 use nearfield_core::{Input, Operation, Output};
 

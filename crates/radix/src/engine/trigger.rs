@@ -4,12 +4,13 @@
 use super::combine::{Plan, Visit};
 use super::traverse::{Arrivals, Run, Walk};
 use crate::build::is_underfull;
+use crate::change::Change;
 use crate::counters::Probe;
 use crate::leaf::{LeafForm, Lookup, Spot};
 use crate::lock::{Held, VersionLock};
 use crate::node::{Kind, Ref};
 use crate::shortcut::Shortcuts;
-use crate::tree::{Change, InNode, Place, Tree};
+use crate::tree::{InNode, Place, Tree};
 use crate::writer::Writer;
 use nearfield_core::{Error, Input, Operation, Output};
 

@@ -13,12 +13,11 @@
 //! A block that is replaced is *obsolete*, and stays as it was when it was replaced. A walk that
 //! began before may still read it; whoever comes by a shortcut must not.
 
-use super::Altered;
+use crate::change::{Altered, Change};
 use crate::lock::{Version, VersionLock, pause};
 use crate::prefetch::prefetch;
-use crate::tree::Change;
+use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The most entries of a block.
 pub const BLOCK_MAX: usize = 7;
@@ -40,6 +39,8 @@ pub struct Block {
     _unused: u64,
 }
 
+// loom's atomics are larger.
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Block>() == 128);
 
 /// The entries of a block at one instant.
@@ -58,6 +59,20 @@ impl Entries {
 }
 
 impl Block {
+    /// A block of entries outside the leaf region, for tests.
+    #[cfg(any(test, loom))]
+    pub fn new(entries: &[(u64, u64)]) -> Self {
+        let block = Block {
+            lock: VersionLock::new(),
+            count: AtomicU32::new(0),
+            keys: Default::default(),
+            payloads: Default::default(),
+            _unused: 0,
+        };
+        block.fill(entries);
+        block
+    }
+
     /// The number of entries.
     #[inline]
     pub fn count(&self) -> usize {
@@ -329,25 +344,13 @@ impl Latch<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
-    fn block(entries: &[(u64, u64)]) -> Block {
-        let block = Block {
-            lock: VersionLock::new(),
-            count: AtomicU32::new(0),
-            keys: Default::default(),
-            payloads: Default::default(),
-            _unused: 0,
-        };
-        block.fill(entries);
-        block
-    }
-
     #[test]
     fn entries_stay_in_order() {
-        let block = block(&[]);
+        let block = Block::new(&[]);
         for key in [5, 1, 7, 3, 6, 2, 4] {
             assert_eq!(block.find(key).0, None);
             block.latch(true).insert(key, key * 10);
@@ -369,7 +372,7 @@ mod tests {
 
     #[test]
     fn a_key_left_behind_the_count_is_absent() {
-        let block = block(&[(0, 1), (9, 2)]);
+        let block = Block::new(&[(0, 1), (9, 2)]);
         block.latch(true).remove(1);
         assert_eq!((block.find(9).0, block.find(0).0), (None, Some(1)));
         block.latch(true).remove(0);
@@ -384,7 +387,7 @@ mod tests {
                 if let Some(last) = entries.last_mut() {
                     last.0 = greatest;
                 }
-                let block = block(&entries);
+                let block = Block::new(&entries);
                 for &(key, payload) in &entries {
                     assert_eq!(block.find(key).0, Some(payload));
                     assert_eq!(block.find(key - 1).0, None);
@@ -397,7 +400,7 @@ mod tests {
 
     #[test]
     fn a_latch_is_held_by_one() {
-        let block = block(&[(1, 10)]);
+        let block = Block::new(&[(1, 10)]);
         let set = |payload| move |_: Option<u64>| Change::Set(payload);
         let latch = block.latch(true);
         for _ in 0..3 {
@@ -413,7 +416,7 @@ mod tests {
 
     #[test]
     fn only_what_a_block_has_and_has_room_for_is_altered_in_it() {
-        let block = block(&[(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (7, 0)]);
+        let block = Block::new(&[(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (7, 0)]);
         let set = &mut |_: Option<u64>| Change::Set(1);
         assert_eq!(block.alter(8, true, set), Altered::Not);
         assert_eq!(block.alter(7, true, &mut |_| Change::Remove), Altered::Not);
@@ -425,7 +428,7 @@ mod tests {
 
     #[test]
     fn an_obsolete_block_stays_as_it_was_and_says_so() {
-        let block = block(&[(1, 10)]);
+        let block = Block::new(&[(1, 10)]);
         assert!(!block.find(1).1.is_obsolete());
         block.latch(true).retire();
         let (payload, version) = block.find(1);

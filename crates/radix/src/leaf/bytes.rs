@@ -2,10 +2,11 @@
 
 use super::strings::{self, STRINGS_MAX, Strings};
 use super::{Entries, LeafForm, Lookup, Room, Scan, put_entry, write_each};
+use crate::change::Change;
 use crate::memory::Memory;
 use crate::node::{END, Inner, Ref, Sorted, Symbol};
 use crate::shortcut::Tables;
-use crate::tree::{Change, InNode, Place, Tree};
+use crate::tree::{InNode, Place, Tree};
 use crate::writer::Writer;
 use crossbeam_epoch::Guard;
 use nearfield_core::{Bytes, Direction, EntriesWriter, Error};

@@ -12,10 +12,11 @@ mod bytes;
 pub mod strings;
 mod word;
 
+use crate::change::{Altered, Change};
 use crate::memory::Memory;
 use crate::node::{Inner, Ref, Sorted, Symbol};
 use crate::shortcut::Tables;
-use crate::tree::{Change, InNode, Place, Tree};
+use crate::tree::{InNode, Place, Tree};
 use crate::writer::Writer;
 use arrayvec::ArrayVec;
 use crossbeam_epoch::Guard;
@@ -58,17 +59,6 @@ pub enum Room {
     Copy(Ref),
     /// Nowhere.
     Full,
-}
-
-/// What has been done in a leaf without the lock of the node above.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Altered {
-    /// Nothing, it takes more.
-    Not,
-    /// What there was to do to a value, or nothing.
-    InPlace,
-    /// An entry was added.
-    Inserted,
 }
 
 /// What a scan in a batch reads.

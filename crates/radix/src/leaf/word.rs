@@ -2,12 +2,13 @@
 //! [dense nodes](crate::dense).
 
 use super::block::{BLOCK_MAX, Block, Latch};
-use super::{Altered, Entries, LeafForm, Lookup, Room, Scan, write_each};
+use super::{Entries, LeafForm, Lookup, Room, Scan, write_each};
+use crate::change::{Altered, Change};
 use crate::dense;
 use crate::memory::Memory;
 use crate::node::{Inner, Kind, Ref, Sorted, Symbol, bitmap};
 use crate::shortcut::Tables;
-use crate::tree::{Change, InNode, Place, Tree};
+use crate::tree::{InNode, Place, Tree};
 use crate::writer::Writer;
 use crossbeam_epoch::Guard;
 use nearfield_core::{Direction, EntriesWriter, Error, Words};

@@ -4,12 +4,14 @@
 //! The first half checks the lock itself. The second half models the tree: a parent whose slot
 //! names a child, readers that walk from one to the other, a writer that replaces the child, and
 //! memory that is used again once no reader can hold it. Each model has a canary, the same with a
-//! step left out, that must be caught.
+//! step left out, that must be caught. [`block`] has the latch of blocks of words.
 //!
 //! ```console
 //! $ RUSTFLAGS="--cfg loom" cargo test -p nearfield-radix --release --test loom
 //! ```
 #![cfg(loom)]
+
+mod block;
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -20,9 +22,40 @@ use nearfield_radix::lock::{Held, Obsolete, TryLock, VersionLock};
 /// `LOOM_MAX_PREEMPTIONS` says. No more than one thread of a scenario may wait at a time: two
 /// would let each other go first for ever, which is an interleaving, too.
 fn check(scenario: impl Fn() + Sync + Send + 'static) {
+    check_within(3, scenario);
+}
+
+/// As [`check`], with another number of preemptions for a scenario that is large.
+fn check_within(preemptions: usize, scenario: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     builder.check(scenario);
+}
+
+/// What each thread of a scenario passes before it does anything.
+///
+/// Of the accesses to a word, loom remembers the last alone. A thread that loads a word before it
+/// stores there hides from loom that another has loaded it before, and that the other order is
+/// worth a try. Here every two threads meet in both orders. The word orders nothing else: all
+/// steps are relaxed.
+struct Start(Arc<AtomicUsize>);
+
+impl Start {
+    fn new() -> Self {
+        Start(Arc::new(AtomicUsize::new(0)))
+    }
+
+    fn pass(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn spawn<R: 'static>(&self, body: impl FnOnce() -> R + 'static) -> thread::JoinHandle<R> {
+        let start = Start(Arc::clone(&self.0));
+        thread::spawn(move || {
+            start.pass();
+            body()
+        })
+    }
 }
 
 /// What a lock guards: two fields that a writer always sets to the same number.
@@ -152,9 +185,10 @@ fn writers_exclude_each_other() {
 fn an_obsolete_node_refuses_writers() {
     check(|| {
         let node = Arc::new(Node::new(0));
+        let start = Start::new();
         let writer = {
             let node = Arc::clone(&node);
-            thread::spawn(move || match Held::lock(&node.lock) {
+            start.spawn(move || match Held::lock(&node.lock) {
                 Ok(_held) => {
                     assert_eq!(node.load(), (0, 0), "locked after it was unlinked");
                     node.set(1);
@@ -162,6 +196,7 @@ fn an_obsolete_node_refuses_writers() {
                 Err(Obsolete) => assert_eq!(node.read(), 7),
             })
         };
+        start.pass();
         let held = Held::lock(&node.lock).expect("only this thread unlinks").0;
         node.set(7);
         held.unlock_obsolete();
@@ -177,14 +212,16 @@ fn an_obsolete_node_refuses_writers() {
 fn an_obsolete_node_shows_its_last_state() {
     check(|| {
         let node = Arc::new(Node::new(0));
+        let start = Start::new();
         let unlinker = {
             let node = Arc::clone(&node);
-            thread::spawn(move || {
+            start.spawn(move || {
                 let held = Held::lock(&node.lock).expect("only this thread unlinks").0;
                 node.set(7);
                 held.unlock_obsolete();
             })
         };
+        start.pass();
         let first = node.read();
         assert!(first == 0 || first == 7);
         unlinker.join().expect("unlinker");
@@ -291,10 +328,12 @@ fn readers_of_a_block_never_validate_a_torn_pair() {
     check(|| {
         let above = Arc::new(VersionLock::new());
         let block = Arc::new(Node::new(0));
+        let start = Start::new();
         let writer = {
             let (above, block) = (Arc::clone(&above), Arc::clone(&block));
-            thread::spawn(move || set_below(&above, &block))
+            start.spawn(move || set_below(&above, &block))
         };
+        start.pass();
         if let Some((left, right)) = block.try_read() {
             assert_eq!(left, right, "a torn pair was validated");
         }
@@ -309,13 +348,15 @@ fn who_validates_a_live_version_has_read_before_the_block_was_replaced() {
     check(|| {
         let block = Arc::new(Node::new(0));
         let replaced = Arc::new(AtomicUsize::new(0));
+        let start = Start::new();
         let writer = {
             let (block, replaced) = (Arc::clone(&block), Arc::clone(&replaced));
-            thread::spawn(move || {
+            start.spawn(move || {
                 block.lock.retire_alone();
                 replaced.store(1, Ordering::Release);
             })
         };
+        start.pass();
         let late = replaced.load(Ordering::Acquire) == 1;
         let version = block.lock.read();
         let (left, right) = block.load();
@@ -447,13 +488,15 @@ impl Tree {
 fn a_walk_sees_the_child_before_or_after_it_is_replaced() {
     check(|| {
         let tree = Arc::new(Tree::new());
+        let start = Start::new();
         let writer = {
             let tree = Arc::clone(&tree);
-            thread::spawn(move || {
+            start.spawn(move || {
                 tree.replace();
                 tree.add(1, Fault::None);
             })
         };
+        start.pass();
         let first = tree.read();
         let second = tree.read();
         assert!(first == 1 || first == 2, "{first} was never there");

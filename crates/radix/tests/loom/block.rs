@@ -1,0 +1,392 @@
+//! The latch of blocks of words: those who alter a block under the latch alone, those who replace
+//! it under the lock of the node above, and readers.
+//!
+//! The blocks are the engine's own. The node above them is not: a word stands for its slot. The
+//! rule that tells whether latches are needed is left out. It is right only because a thread is
+//! pinned as long as it goes by it, and loom cannot look into crossbeam-epoch; the tests of
+//! `latching.rs` check that a change waits for those that are pinned.
+
+use crate::{Start, check, check_within};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+use nearfield_radix::leaf::block::{BLOCK_MAX, Block};
+use nearfield_radix::{Altered, Change};
+
+/// Adds to a key's payload, or inserts the key with it; answers what has been done.
+fn add(block: &Block, key: u64, number: u64) -> Altered {
+    block.alter(key, true, &mut |payload| {
+        Change::Set(payload.unwrap_or(0) + number)
+    })
+}
+
+/// What an attempt to add has added.
+fn added(altered: Altered, number: u64) -> u64 {
+    match altered {
+        Altered::Not => 0,
+        Altered::InPlace | Altered::Inserted => number,
+    }
+}
+
+/// Runs one attempt to add in a thread of its own.
+fn spawn_add(
+    start: &Start,
+    block: &Arc<Block>,
+    key: u64,
+    number: u64,
+) -> thread::JoinHandle<Altered> {
+    let block = Arc::clone(block);
+    start.spawn(move || add(&block, key, number))
+}
+
+/// Two threads add to two keys of a block. What they answer is what the block has in the end,
+/// and at least one of them gets what it wants.
+fn two_add(entries: &'static [(u64, u64)], keys: [u64; 2]) {
+    check(move || {
+        let block = Arc::new(Block::new(entries));
+        let start = Start::new();
+        let other = spawn_add(&start, &block, keys[0], 1);
+        start.pass();
+        let mine = add(&block, keys[1], 2);
+        let other = other.join().expect("writer");
+
+        let mut expected = entries.to_vec();
+        for (key, altered, number) in [(keys[0], other, 1), (keys[1], mine, 2)] {
+            let place = expected.iter().position(|entry| entry.0 == key);
+            match (altered, place) {
+                (Altered::Not, _) => {}
+                (_, Some(place)) => expected[place].1 += number,
+                (_, None) => expected.push((key, number)),
+            }
+        }
+        expected.sort_unstable();
+        assert_eq!(block.load().as_slice(), expected, "an update was lost");
+        assert!([mine, other] != [Altered::Not; 2], "both were sent away");
+
+        let inserted = [mine, other].map(|altered| usize::from(altered == Altered::Inserted));
+        assert_eq!(
+            block.count(),
+            entries.len() + inserted[0] + inserted[1],
+            "an insert was not told, or told twice"
+        );
+        assert_eq!(add(&block, expected[0].0, 0), Altered::InPlace, "latched");
+    });
+}
+
+#[test]
+fn two_that_set_one_key_lose_nothing() {
+    two_add(&[(10, 100), (20, 200)], [20, 20]);
+}
+
+#[test]
+fn two_that_set_different_keys_lose_nothing() {
+    two_add(&[(10, 100), (20, 200)], [10, 20]);
+}
+
+#[test]
+fn two_that_insert_different_keys_lose_nothing() {
+    two_add(&[(20, 200)], [10, 30]);
+}
+
+#[test]
+fn two_that_insert_one_key_make_one_entry() {
+    two_add(&[(20, 200)], [10, 10]);
+}
+
+#[test]
+fn an_entry_that_moves_while_its_payload_is_set_keeps_it() {
+    two_add(&[(20, 200), (30, 300)], [30, 10]);
+}
+
+#[test]
+fn two_that_insert_where_one_entry_fits_do_not_overflow_the_block() {
+    const ENTRIES: [(u64, u64); BLOCK_MAX - 1] = [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6)];
+    two_add(&ENTRIES, [7, 8]);
+}
+
+/// Two threads wait for the latch, as they do under the locks of two nodes...
+#[test]
+fn a_latch_that_is_waited_for_is_held_by_one() {
+    check(|| {
+        let block = Arc::new(Block::new(&[(10, 100)]));
+        let start = Start::new();
+        let other = spawn_add(&start, &block, 10, 1);
+        start.pass();
+        let latch = block.latch(true);
+        let payload = latch.payload(0);
+        latch.set_payload(0, payload + 2);
+        drop(latch);
+        let other = added(other.join().expect("writer"), 1);
+        assert_eq!(block.find(10).0, Some(102 + other), "an update was lost");
+    });
+}
+
+// Readers.
+
+/// What a reader does not do.
+#[derive(Clone, Copy, PartialEq)]
+enum Reading {
+    Validated,
+    Torn,
+}
+
+fn find(block: &Block, key: u64, reading: Reading) -> Option<u64> {
+    match reading {
+        Reading::Validated => block.find(key).0,
+        Reading::Torn => block.position(key).map(|place| block.payload(place)),
+    }
+}
+
+/// Reads while an insert moves all entries.
+fn a_reader_beside_an_insert(reading: Reading) {
+    check(move || {
+        let block = Arc::new(Block::new(&[(20, 200), (30, 300)]));
+        let start = Start::new();
+        let writer = spawn_add(&start, &block, 10, 100);
+        start.pass();
+        assert_eq!(find(&block, 30, reading), Some(300), "a mixture was read");
+        assert_eq!(writer.join().expect("writer"), Altered::Inserted);
+        assert_eq!(find(&block, 10, reading), Some(100));
+    });
+}
+
+#[test]
+fn a_reader_finds_an_entry_while_it_moves() {
+    a_reader_beside_an_insert(Reading::Validated);
+}
+
+#[test]
+#[should_panic(expected = "a mixture was read")]
+fn canary_a_reader_of_a_block_that_does_not_validate_is_caught() {
+    a_reader_beside_an_insert(Reading::Torn);
+}
+
+#[test]
+fn an_entry_that_was_found_once_is_found_again() {
+    check(|| {
+        let block = Arc::new(Block::new(&[(20, 200)]));
+        let start = Start::new();
+        let writer = spawn_add(&start, &block, 10, 100);
+        start.pass();
+        let first = block.find(10).0;
+        let second = block.find(10).0;
+        assert!(
+            matches!(
+                (first, second),
+                (None, None) | (None, Some(100)) | (Some(100), Some(100))
+            ),
+            "{first:?}, then {second:?}"
+        );
+        writer.join().expect("writer");
+    });
+}
+
+#[test]
+fn a_block_is_loaded_before_or_after_an_insert() {
+    check(|| {
+        let before = [(20, 200), (30, 300)];
+        let after = [(10, 100), (20, 200), (30, 300)];
+        let block = Arc::new(Block::new(&before));
+        let start = Start::new();
+        let writer = spawn_add(&start, &block, 10, 100);
+        start.pass();
+        let entries = block.load();
+        let entries = entries.as_slice();
+        assert!(entries == before || entries == after, "{entries:?}");
+        writer.join().expect("writer");
+        assert_eq!(block.load().as_slice(), after);
+    });
+}
+
+#[test]
+fn a_block_is_loaded_before_or_after_a_removal() {
+    check(|| {
+        let before = [(10, 100), (20, 200), (30, 300)];
+        let after = [(20, 200), (30, 300)];
+        let block = Arc::new(Block::new(&before));
+        let start = Start::new();
+        let writer = {
+            let block = Arc::clone(&block);
+            start.spawn(move || block.latch(true).remove(0))
+        };
+        start.pass();
+        let found = block.find(20).0;
+        assert_eq!(found, Some(200), "a mixture was read");
+        let entries = block.load();
+        let entries = entries.as_slice();
+        assert!(entries == before || entries == after, "{entries:?}");
+        writer.join().expect("writer");
+        assert_eq!(block.load().as_slice(), after);
+    });
+}
+
+#[test]
+fn a_reader_finds_a_payload_that_is_set_while_its_entry_moves() {
+    check_within(2, || {
+        let block = Arc::new(Block::new(&[(20, 200)]));
+        let start = Start::new();
+        let inserting = spawn_add(&start, &block, 10, 100);
+        let setting = spawn_add(&start, &block, 20, 1);
+        start.pass();
+        let found = block.find(20).0;
+        assert!(
+            matches!(found, Some(200 | 201)),
+            "{found:?} was never there"
+        );
+        inserting.join().expect("writer");
+        let set = added(setting.join().expect("writer"), 1);
+        assert_eq!(block.find(20).0, Some(200 + set), "an update was lost");
+    });
+}
+
+#[test]
+fn who_finds_a_payload_finds_what_was_set_before() {
+    check(|| {
+        let block = Arc::new(Block::new(&[(10, 100), (20, 200)]));
+        let start = Start::new();
+        let writer = {
+            let block = Arc::clone(&block);
+            start.spawn(move || {
+                add(&block, 10, 1);
+                add(&block, 20, 1);
+            })
+        };
+        start.pass();
+        if block.find(20).0 == Some(201) {
+            assert_eq!(block.find(10).0, Some(101), "an older payload was found");
+        }
+        writer.join().expect("writer");
+    });
+}
+
+// A block that is replaced.
+
+/// What whoever replaces a block leaves out.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    /// Does not latch the old block, though others rely on latches alone.
+    NoLatch,
+    /// Latches the old block, and never says that it is replaced.
+    NotRetired,
+    /// Says that it is replaced after the copy was linked.
+    RetiredLate,
+}
+
+/// The slot of a node and the blocks that it may lead to. There is one thread that replaces, as
+/// there is one holder of the lock of the node.
+struct Slot {
+    linked: AtomicUsize,
+    blocks: [Block; 2],
+}
+
+impl Slot {
+    fn new(entries: &[(u64, u64)]) -> Arc<Slot> {
+        Arc::new(Slot {
+            linked: AtomicUsize::new(0),
+            blocks: [Block::new(entries), Block::new(&[])],
+        })
+    }
+
+    /// The block that a walk comes to.
+    fn walk(&self) -> &Block {
+        &self.blocks[self.linked.load(Ordering::Acquire)]
+    }
+
+    /// Replaces the block by a copy.
+    fn replace(&self, fault: Fault) {
+        let [old, new] = &self.blocks;
+        let latch = old.latch(fault != Fault::NoLatch);
+        new.fill(old.load().as_slice());
+        let retire = || old.latch(false).retire();
+        if matches!(fault, Fault::None | Fault::NoLatch) {
+            retire();
+        }
+        self.linked.store(1, Ordering::Release);
+        if fault == Fault::RetiredLate {
+            retire();
+        }
+        drop(latch);
+    }
+}
+
+/// Adds to a key, which is there or not, while its block is replaced. What was answered is what
+/// the copy has.
+fn alter_beside_a_replacement(key: u64, fault: Fault) {
+    check(move || {
+        let entries = [(20, 200), (30, 300)];
+        let slot = Slot::new(&entries);
+        let start = Start::new();
+        let writer = {
+            let slot = Arc::clone(&slot);
+            start.spawn(move || add(slot.walk(), key, 1))
+        };
+        start.pass();
+        slot.replace(fault);
+        let altered = writer.join().expect("writer");
+        let before = entries.iter().find(|entry| entry.0 == key);
+        let before = before.map(|entry| entry.1);
+        let expected = match altered {
+            Altered::Not => before,
+            _ => Some(before.unwrap_or(0) + 1),
+        };
+        assert_eq!(slot.walk().find(key).0, expected, "an update was lost");
+        assert_eq!(altered == Altered::Inserted, slot.walk().count() == 3);
+    });
+}
+
+#[test]
+fn a_payload_that_was_set_is_in_the_copy() {
+    alter_beside_a_replacement(30, Fault::None);
+}
+
+#[test]
+fn an_entry_that_was_inserted_is_in_the_copy() {
+    alter_beside_a_replacement(10, Fault::None);
+}
+
+#[test]
+#[should_panic(expected = "an update was lost")]
+fn canary_a_replacement_without_the_latch_is_caught() {
+    alter_beside_a_replacement(30, Fault::NoLatch);
+}
+
+#[test]
+#[should_panic(expected = "an update was lost")]
+fn canary_a_replacement_that_does_not_retire_the_block_is_caught() {
+    alter_beside_a_replacement(30, Fault::NotRetired);
+}
+
+/// Adds to a key in the copy, and looks it up in the old block then, as a shortcut that was made
+/// before still leads there. Only a block that is not obsolete may be believed.
+fn a_shortcut_beside_a_replacement(fault: Fault) {
+    check(move || {
+        let slot = Slot::new(&[(20, 200)]);
+        let start = Start::new();
+        let writer = {
+            let slot = Arc::clone(&slot);
+            start.spawn(move || {
+                let added = added(add(slot.walk(), 20, 1), 1);
+                let (found, version) = slot.blocks[0].find(20);
+                assert!(
+                    version.is_obsolete() || found == Some(200 + added),
+                    "a replaced block was believed"
+                );
+            })
+        };
+        start.pass();
+        slot.replace(fault);
+        writer.join().expect("writer");
+    });
+}
+
+#[test]
+fn a_shortcut_does_not_hide_what_was_set_in_the_copy() {
+    a_shortcut_beside_a_replacement(Fault::None);
+}
+
+#[test]
+#[should_panic(expected = "a replaced block was believed")]
+fn canary_a_block_that_is_retired_after_the_copy_is_linked_is_caught() {
+    a_shortcut_beside_a_replacement(Fault::RetiredLate);
+}
