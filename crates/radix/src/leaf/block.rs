@@ -43,7 +43,7 @@ pub struct Block {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Block>() == 128);
 
-/// The entries of a block at one instant.
+/// The entries of a block, see [`Block::load`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entries {
     entries: [(u64, u64); BLOCK_MAX],
@@ -217,7 +217,7 @@ impl Block {
         })
     }
 
-    /// All entries at one instant.
+    /// The keys at one instant, each with a payload that it had about then; exact under the latch.
     #[inline]
     pub fn load(&self) -> Entries {
         loop {
