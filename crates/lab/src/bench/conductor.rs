@@ -185,7 +185,8 @@ fn limit_of(
 fn stream_spec(table: &Table, keys: usize) -> StreamSpec {
     let shares = table.mix.shares();
     let slice = match (shares.scan > 0, keys <= SMALL_KEYS) {
-        (true, _) => 40_000,
+        (true, true) => 40_000,
+        (true, false) => 100_000,
         (false, true) => 500_000,
         (false, false) => 1_000_000,
     };
