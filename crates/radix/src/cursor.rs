@@ -111,7 +111,7 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn scan_chunk<'g>(
         &'g self,
         from: Bound<F::Key<'g>>,

@@ -1,8 +1,8 @@
-//! Whether payloads may be set under the latch of their block alone.
+//! Whether blocks may be changed under their latch alone.
 //!
 //! Whoever changes a block holds the lock of the node above it. A payload of a key that is there
-//! may also be set under the block's own [latch](crate::leaf::block::Latch), which lies in a line
-//! that the look-up has read anyway. The price: whoever holds the lock of the node above needs
+//! may also be set, and an entry added where there is room, under the block's own
+//! [latch](crate::leaf::block::Latch), which lies in a line that the look-up has read anyway. The price: whoever holds the lock of the node above needs
 //! the latch as well. Where many operations are executed under one lock, that is more than what
 //! is saved, and a tree may therefore be told to do without latches.
 //!
@@ -32,7 +32,7 @@ pub struct Latching(AtomicU64);
 /// What a thread may rely on while it is pinned.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// A latch alone is enough to set a payload.
+    /// A latch alone is enough for a change that takes no more than the block.
     pub alone: bool,
     /// Others may hold a latch alone.
     pub needed: bool,
@@ -48,7 +48,7 @@ impl Latching {
         }
     }
 
-    /// Allows or forbids to set payloads under a latch alone, some time from now on.
+    /// Allows or forbids changes under a latch alone, some time from now on.
     pub fn allow(self: &Arc<Self>, allowed: bool) {
         let wanted = if allowed { ALLOWED } else { FORBIDDEN };
         let word = self.0.load(Ordering::Relaxed);

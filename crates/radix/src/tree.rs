@@ -14,8 +14,8 @@
 //! A change inside a node takes the node's lock. Replacing a node takes its parent's lock too;
 //! whoever has the child's first only *tries* the parent's and otherwise begins anew, whoever
 //! walks downwards waits: no cycle. Leaves hang at their parent's lock, payloads of a dense node
-//! at its own. A payload in a block may be set under the block's latch alone, see
-//! [`latching`](crate::latching); whoever has a latch waits for nothing.
+//! at its own. What takes no more than a block of words may be done under its latch alone,
+//! see [`latching`](crate::latching); whoever has a latch waits for nothing.
 
 use crate::bulk::free_outside;
 use crate::change::{Altered, Change};

@@ -155,7 +155,7 @@ fn others_may_follow_a_refused_entry() {
     assert_eq!(all(&index), [entry(b"b", b"1"), entry(b"c", b"3")]);
 }
 
-/// Under AddressSanitizer with leak detection, this shows records outside the region that a
+/// Under AddressSanitizer with leak detection, this shows entries outside the region that a
 /// loader forgets; in any case it must end with the error.
 #[test]
 fn a_load_past_the_memory_limit_fails() {

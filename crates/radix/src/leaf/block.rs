@@ -337,8 +337,8 @@ impl Latch<'_> {
         self.count.store(count as u32 | latched, Ordering::Relaxed);
     }
 
-    /// Marks the block as replaced, before what replaces it is linked: whoever has changed a
-    /// payload there finds the old block obsolete. Only under the lock of the node above.
+    /// Marks the block as replaced, before what replaces it is linked: whoever has changed
+    /// something there finds the old block obsolete. Only under the lock of the node above.
     pub fn retire(self) {
         self.lock.retire_alone();
     }

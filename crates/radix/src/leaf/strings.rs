@@ -14,7 +14,7 @@
 //!
 //! The content never changes after the block is linked: another value for a key, or another key,
 //! makes another block, so that readers hold on to a value as long as they are pinned, without a
-//! copy. Only the marks change, under the lock of the node above: an entry that is removed is no
+//! copy. Only the header changes, under the lock of the node above: an entry that is removed is no
 //! longer *live*, and a block that is replaced is marked *dead* before that.
 //!
 //! # Dead blocks
