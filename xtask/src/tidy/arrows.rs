@@ -16,7 +16,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "nearfield-lab",
         &["nearfield", "nearfield-core", "nearfield-radix", PEERS],
     ),
-    ("nearfield-cli", &["nearfield-lab"]),
+    ("nearfield-tiers", &[]),
+    (
+        "nearfield-server",
+        &[
+            "nearfield",
+            "nearfield-core",
+            "nearfield-hotness",
+            "nearfield-tiers",
+        ],
+    ),
+    ("nearfield-cli", &["nearfield-lab", "nearfield-server"]),
     (
         "nearfield-fuzz",
         &["nearfield-core", "nearfield-radix", TESTKIT],

@@ -1,0 +1,1 @@
+//! The containers behind typed keys: lists, hashes, sets and sorted sets.

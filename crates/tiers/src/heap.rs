@@ -1,0 +1,106 @@
+//! A heap in this machine's memory that counts what is taken from it.
+
+use allocator_api2::alloc::{AllocError, Allocator, Global};
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A heap that accounts for every byte that is taken from it. Clones are the same heap.
+///
+/// Any number of threads may take and give back memory at once.
+///
+/// ```
+/// use allocator_api2::vec::Vec;
+/// use nearfield_tiers::Heap;
+///
+/// let heap = Heap::new();
+/// let mut numbers = Vec::with_capacity_in(100, heap.clone());
+/// numbers.push(1_u64);
+/// assert_eq!(heap.used_bytes(), 800);
+/// drop(numbers);
+/// assert_eq!(heap.used_bytes(), 0);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Heap {
+    used: Arc<AtomicUsize>,
+}
+
+impl Heap {
+    /// A heap from which nothing is taken yet.
+    pub fn new() -> Heap {
+        Heap::default()
+    }
+
+    /// The bytes that are taken from the heap now, as they were asked for.
+    pub fn used_bytes(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+}
+
+// SAFETY: all memory comes from `Global` and goes back to it with the layout that it was taken
+// with, so what `Global` promises of its blocks holds of these. Clones count in one place and
+// take from the one `Global`, so a block may be given back through any of them; moving a `Heap`
+// moves only the reference to its count.
+unsafe impl Allocator for Heap {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        let block = Global.allocate(layout)?;
+        self.used.fetch_add(layout.size(), Ordering::Relaxed);
+        Ok(block)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        self.used.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller says that `block` was taken here with `layout`, thus from `Global`.
+        unsafe { Global.deallocate(block, layout) }
+    }
+
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: as for `deallocate`; the caller says that `new` is not smaller.
+        let grown = unsafe { Global.grow(block, old, new) }?;
+        self.used
+            .fetch_add(new.size() - old.size(), Ordering::Relaxed);
+        Ok(grown)
+    }
+
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: as for `deallocate`; the caller says that `new` is not larger.
+        let shrunk = unsafe { Global.shrink(block, old, new) }?;
+        self.used
+            .fetch_sub(old.size() - new.size(), Ordering::Relaxed);
+        Ok(shrunk)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocator_api2::vec::Vec;
+
+    #[test]
+    fn growing_and_shrinking_are_counted() {
+        let heap = Heap::new();
+        let mut bytes = Vec::new_in(heap.clone());
+        for byte in 0..1000_u32 {
+            bytes.push(byte as u8);
+            assert_eq!(heap.used_bytes(), bytes.capacity());
+        }
+        bytes.truncate(10);
+        bytes.shrink_to_fit();
+        assert_eq!(heap.used_bytes(), 10);
+        let other = bytes.clone();
+        assert_eq!(heap.used_bytes(), 20);
+        drop((bytes, other));
+        assert_eq!(heap.used_bytes(), 0);
+    }
+}
