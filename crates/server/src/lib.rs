@@ -2,4 +2,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod client;
+pub mod command;
+pub mod error;
+pub mod execute;
+pub mod keyspace;
+pub mod net;
+pub mod number;
 pub mod object;
+pub mod resp;
+pub mod server;

@@ -1,0 +1,117 @@
+//! A client: what the server remembers of a connection between its commands.
+
+use crate::keyspace::effects::Words;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// What is known of a client by its own thread alone.
+#[derive(Debug)]
+pub struct Client {
+    /// What others may see.
+    pub shared: Arc<ClientShared>,
+    /// The number of its database.
+    pub database: usize,
+    /// The commands of a transaction that is being queued.
+    pub transaction: Option<Transaction>,
+    /// Keys that it watches, each with its database.
+    pub watched: Vec<(usize, Vec<u8>)>,
+    /// Whether it has said its password, or need not.
+    pub authenticated: bool,
+    /// Whether its connection is to be closed once all is sent.
+    pub closing: bool,
+    /// Whether it is to be answered.
+    pub replies: Replies,
+}
+
+/// A transaction that is being queued.
+#[derive(Debug, Default)]
+pub struct Transaction {
+    /// The commands so far.
+    pub commands: Vec<Words>,
+    /// Whether one was refused, so that none will be executed.
+    pub refused: bool,
+}
+
+/// Whether a client is answered (`CLIENT REPLY`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replies {
+    /// Each command is answered.
+    #[default]
+    On,
+    /// No command is answered.
+    Off,
+    /// The next command is not answered.
+    SkipNext,
+}
+
+/// What is known of a client by all threads.
+#[derive(Debug)]
+pub struct ClientShared {
+    /// Its number, which no other client ever has.
+    pub id: u64,
+    /// Where it is, `address:port` or the path of a socket.
+    pub peer: String,
+    /// Where it has connected to.
+    pub local: String,
+    /// The thread that serves it.
+    pub thread: usize,
+    /// When it connected, in milliseconds since 1970.
+    pub connected_at_ms: u64,
+    /// When it sent its last command, in milliseconds since 1970.
+    pub active_at_ms: AtomicU64,
+    /// Its name, as it has said.
+    pub name: Mutex<String>,
+    /// Whether a watched key was changed.
+    pub watch_broken: AtomicBool,
+    /// Whether its connection is to be closed at once.
+    pub killed: AtomicBool,
+    /// The number of its database.
+    pub database: AtomicUsize,
+}
+
+impl Client {
+    /// A client of which no more is known than where it is.
+    pub fn new(shared: Arc<ClientShared>, authenticated: bool) -> Client {
+        Client {
+            shared,
+            database: 0,
+            transaction: None,
+            watched: Vec::new(),
+            authenticated,
+            closing: false,
+            replies: Replies::On,
+        }
+    }
+
+    /// A client that is the server itself, for commands from a log or a script.
+    pub fn internal() -> Client {
+        Client::new(
+            Arc::new(ClientShared::new(0, 0, String::new(), String::new(), 0)),
+            true,
+        )
+    }
+}
+
+impl ClientShared {
+    /// A client that has just connected.
+    pub fn new(id: u64, thread: usize, peer: String, local: String, now_ms: u64) -> ClientShared {
+        ClientShared {
+            id,
+            peer,
+            local,
+            thread,
+            connected_at_ms: now_ms,
+            active_at_ms: AtomicU64::new(now_ms),
+            name: Mutex::default(),
+            watch_broken: AtomicBool::new(false),
+            killed: AtomicBool::new(false),
+            database: AtomicUsize::new(0),
+        }
+    }
+
+    /// Notes that it has sent something.
+    pub fn touch(&self, now_ms: u64) {
+        self.active_at_ms.store(now_ms, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,78 @@
+//! A command while it runs: what its implementation is given.
+
+use crate::client::Client;
+use crate::error::CommandError;
+use crate::keyspace::Keys;
+use crate::number::{parse_double, parse_integer};
+use crate::resp::Reply;
+use crate::server::Server;
+
+/// A command while it runs.
+#[derive(Debug)]
+pub struct Call<'c> {
+    /// What was sent: the name, and the arguments.
+    pub args: &'c [&'c [u8]],
+    /// The keys of the client's database.
+    pub keys: Keys<'c>,
+    /// The client.
+    pub client: &'c mut Client,
+    /// Where the answer is written.
+    pub reply: &'c mut Reply,
+    /// All else.
+    pub server: &'c Server,
+    /// Set by a command that has to wait until one of its keys is there.
+    pub wait: Option<Wait>,
+}
+
+/// That a command has to wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// For one of these keys to be written.
+    pub keys: Vec<Vec<u8>>,
+    /// Until then at most, in milliseconds since 1970; `None`: for as long as it takes.
+    pub until_ms: Option<u64>,
+}
+
+impl<'c> Call<'c> {
+    /// The argument at `position`; the command's name is at 0.
+    ///
+    /// # Errors
+    /// `Syntax` if there are fewer.
+    pub fn arg(&self, position: usize) -> Result<&'c [u8], CommandError> {
+        self.args.get(position).copied().ok_or(CommandError::Syntax)
+    }
+
+    /// The arguments from `position` on.
+    pub fn rest(&self, position: usize) -> &'c [&'c [u8]] {
+        self.args.get(position..).unwrap_or_default()
+    }
+
+    /// An argument as an integer.
+    ///
+    /// # Errors
+    /// `NotInteger`, `Syntax`.
+    pub fn integer(&self, position: usize) -> Result<i64, CommandError> {
+        integer(self.arg(position)?)
+    }
+
+    /// An argument as a number.
+    ///
+    /// # Errors
+    /// `NotFloat`, `Syntax`.
+    pub fn double(&self, position: usize) -> Result<f64, CommandError> {
+        parse_double(self.arg(position)?).ok_or(CommandError::NotFloat)
+    }
+}
+
+/// An argument as an integer.
+///
+/// # Errors
+/// `NotInteger`.
+pub fn integer(argument: &[u8]) -> Result<i64, CommandError> {
+    parse_integer(argument).ok_or(CommandError::NotInteger)
+}
+
+/// True if an argument is `word`, in lower or upper case.
+pub fn is(argument: &[u8], word: &str) -> bool {
+    argument.eq_ignore_ascii_case(word.as_bytes())
+}

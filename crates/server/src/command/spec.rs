@@ -1,0 +1,296 @@
+//! The description of a command: what the table says of it.
+
+use super::call::Call;
+use crate::error::CommandError;
+
+/// What a command's implementation answers. What it has replied before an error is taken back.
+pub type Answer = Result<(), CommandError>;
+
+/// What a command does, in bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flags(pub u32);
+
+impl Flags {
+    /// Changes keys, and is logged.
+    pub const WRITE: Flags = Flags(1);
+    /// Only reads keys.
+    pub const READONLY: Flags = Flags(1 << 1);
+    /// May take memory; refused when there is none.
+    pub const DENYOOM: Flags = Flags(1 << 2);
+    /// For administrators.
+    pub const ADMIN: Flags = Flags(1 << 3);
+    /// Publishes or subscribes.
+    pub const PUBSUB: Flags = Flags(1 << 4);
+    /// May not be called by scripts.
+    pub const NOSCRIPT: Flags = Flags(1 << 5);
+    /// May wait.
+    pub const BLOCKING: Flags = Flags(1 << 6);
+    /// Allowed while data are loaded.
+    pub const LOADING: Flags = Flags(1 << 7);
+    /// Allowed before the password.
+    pub const NO_AUTH: Flags = Flags(1 << 8);
+    /// Takes constant or logarithmic time.
+    pub const FAST: Flags = Flags(1 << 9);
+    /// Not allowed within a transaction.
+    pub const NO_MULTI: Flags = Flags(1 << 10);
+    /// Needs the keyspace for itself, whatever its keys.
+    pub const EXCLUSIVE: Flags = Flags(1 << 11);
+    /// Executed at once while a transaction is being queued.
+    pub const IN_MULTI: Flags = Flags(1 << 12);
+    /// Allowed for a subscriber that speaks RESP2.
+    pub const SUBSCRIBER: Flags = Flags(1 << 13);
+    /// Not shown to monitors and not in the slow log.
+    pub const SECRET: Flags = Flags(1 << 14);
+    /// Not in Redis.
+    pub const OWN: Flags = Flags(1 << 15);
+    /// Works on the connection or the server, and holds no phase of the keyspace, so that it may
+    /// enter one by itself.
+    pub const NO_PHASE: Flags = Flags(1 << 16);
+
+    /// True if all of `other` are set.
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// Which arguments of a command are keys.
+#[derive(Clone, Copy, Debug)]
+pub enum KeySpec {
+    /// None.
+    None,
+    /// From position `first` to `last` (negative: from the end), each `step`.
+    Range {
+        /// The first key's position.
+        first: usize,
+        /// The last key's position; -1 is the last argument.
+        last: i32,
+        /// From one key to the next.
+        step: usize,
+    },
+    /// The argument at `count` says how many keys follow it; before it there may be one at
+    /// `target`.
+    Counted {
+        /// Where the number stands.
+        count: usize,
+        /// A key elsewhere.
+        target: Option<usize>,
+    },
+    /// Found by a function, which answers positions.
+    Custom(fn(&[&[u8]]) -> Vec<usize>),
+}
+
+impl KeySpec {
+    /// The positions of keys in `args`, whose first is the command's name.
+    pub fn positions(&self, args: &[&[u8]]) -> Vec<usize> {
+        match *self {
+            KeySpec::None => Vec::new(),
+            KeySpec::Range { first, last, step } => {
+                let end = if last < 0 {
+                    (args.len() as i64 + i64::from(last)).max(0) as usize
+                } else {
+                    (last as usize).min(args.len().saturating_sub(1))
+                };
+                (first..=end).step_by(step.max(1)).collect()
+            }
+            KeySpec::Counted { count, target } => {
+                let number = args
+                    .get(count)
+                    .and_then(|n| crate::number::parse_integer(n));
+                let available = args.len().saturating_sub(count + 1);
+                let number = (number.unwrap_or(0).max(0) as usize).min(available);
+                let keys = count + 1..count + 1 + number;
+                target.into_iter().chain(keys).collect()
+            }
+            KeySpec::Custom(find) => find(args),
+        }
+    }
+}
+
+/// The groups of commands, as the documentation orders them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// Strings and bits.
+    String,
+    /// Keys of any type.
+    Generic,
+    /// Ranges of keys: what Redis has not.
+    Ordered,
+    /// Lists.
+    List,
+    /// Hashes.
+    Hash,
+    /// Sets.
+    Set,
+    /// Sorted sets.
+    SortedSet,
+    /// Transactions.
+    Transactions,
+    /// Publishing and subscribing.
+    PubSub,
+    /// Lua.
+    Scripting,
+    /// The connection.
+    Connection,
+    /// The server.
+    Server,
+}
+
+impl Group {
+    /// The group's name in `COMMAND DOCS`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::String => "string",
+            Group::Generic => "generic",
+            Group::Ordered => "ordered",
+            Group::List => "list",
+            Group::Hash => "hash",
+            Group::Set => "set",
+            Group::SortedSet => "sorted-set",
+            Group::Transactions => "transactions",
+            Group::PubSub => "pubsub",
+            Group::Scripting => "scripting",
+            Group::Connection => "connection",
+            Group::Server => "server",
+        }
+    }
+}
+
+/// What runs a command.
+#[derive(Clone, Copy, Debug)]
+pub enum Run {
+    /// Its implementation.
+    Command(fn(&mut Call<'_>) -> Answer),
+    /// One of its subcommands, named by the second argument.
+    Container(&'static [Command]),
+}
+
+/// A row of the command table.
+#[derive(Clone, Copy, Debug)]
+pub struct Command {
+    /// The name in lower case; of a subcommand, its own only.
+    pub name: &'static str,
+    /// The number of arguments with the name (and the subcommand's); if negative, the least.
+    pub arity: i32,
+    /// What it does.
+    pub flags: Flags,
+    /// Which arguments are keys.
+    pub keys: KeySpec,
+    /// Where it belongs.
+    pub group: Group,
+    /// The version of Redis that it is known since.
+    pub since: &'static str,
+    /// One sentence for people.
+    pub summary: &'static str,
+    /// How its time grows.
+    pub complexity: &'static str,
+    /// How it differs from Redis and why; empty if it does not.
+    pub deviation: &'static str,
+    /// Categories of access control beyond those that flags and group tell.
+    pub categories: &'static [&'static str],
+    /// What runs it.
+    pub run: Run,
+}
+
+impl Command {
+    /// A command without keys and flags.
+    pub const fn new(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
+        Command {
+            name,
+            arity,
+            flags: Flags(0),
+            keys: KeySpec::None,
+            group: Group::Server,
+            since: "1.0.0",
+            summary: "",
+            complexity: "O(1)",
+            deviation: "",
+            categories: &[],
+            run: Run::Command(run),
+        }
+    }
+
+    /// A command that is only a name for its subcommands.
+    pub const fn container(name: &'static str, subcommands: &'static [Command]) -> Command {
+        const fn never(_: &mut Call<'_>) -> Answer {
+            Ok(())
+        }
+        Command {
+            run: Run::Container(subcommands),
+            ..Command::new(name, -2, never)
+        }
+    }
+
+    /// Adds flags.
+    pub const fn flag(mut self, flags: Flags) -> Command {
+        self.flags = Flags(self.flags.0 | flags.0);
+        self
+    }
+    /// It reads keys.
+    pub const fn reads(self) -> Command {
+        self.flag(Flags::READONLY)
+    }
+    /// It changes keys.
+    pub const fn writes(self) -> Command {
+        self.flag(Flags::WRITE)
+    }
+    /// It changes keys and may take memory.
+    pub const fn grows(self) -> Command {
+        self.flag(Flags(Flags::WRITE.0 | Flags::DENYOOM.0))
+    }
+    /// It takes constant or logarithmic time.
+    pub const fn fast(self) -> Command {
+        self.flag(Flags::FAST)
+    }
+    /// It has one key, the argument at `position`.
+    pub const fn key(self, position: usize) -> Command {
+        self.keys_at(position, position as i32, 1)
+    }
+    /// Its keys are the arguments from `first` to `last`, each `step`.
+    pub const fn keys_at(mut self, first: usize, last: i32, step: usize) -> Command {
+        self.keys = KeySpec::Range { first, last, step };
+        self
+    }
+    /// The argument at `count` says how many keys follow.
+    pub const fn keys_counted(mut self, count: usize, target: Option<usize>) -> Command {
+        self.keys = KeySpec::Counted { count, target };
+        self
+    }
+    /// Its keys are found by a function.
+    pub const fn keys_found(mut self, find: fn(&[&[u8]]) -> Vec<usize>) -> Command {
+        self.keys = KeySpec::Custom(find);
+        self
+    }
+    /// Where it belongs, since when, and what it is for.
+    pub const fn about(
+        mut self,
+        group: Group,
+        since: &'static str,
+        complexity: &'static str,
+        summary: &'static str,
+    ) -> Command {
+        self.group = group;
+        self.since = since;
+        self.complexity = complexity;
+        self.summary = summary;
+        self
+    }
+    /// How it differs from Redis, and why.
+    pub const fn differs(mut self, deviation: &'static str) -> Command {
+        self.deviation = deviation;
+        self
+    }
+    /// Categories of access control beyond those that flags and group tell.
+    pub const fn categories(mut self, categories: &'static [&'static str]) -> Command {
+        self.categories = categories;
+        self
+    }
+
+    /// True if `arguments`, with the name, are as many as there may be.
+    pub fn accepts(&self, arguments: usize) -> bool {
+        if self.arity >= 0 {
+            arguments == self.arity as usize
+        } else {
+            arguments >= self.arity.unsigned_abs() as usize
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The table of all commands.
+
+use super::spec::{Command, Run};
+use super::{connection, generic, string};
+use hashbrown::HashMap;
+use std::sync::LazyLock;
+
+const FAMILIES: &[&[Command]] = &[string::COMMANDS, generic::COMMANDS, connection::COMMANDS];
+
+static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> = LazyLock::new(|| {
+    let names = all().map(|command| (command.name.as_bytes(), command));
+    names.collect()
+});
+
+/// All commands, family by family.
+pub fn all() -> impl Iterator<Item = &'static Command> {
+    FAMILIES.iter().flat_map(|family| family.iter())
+}
+
+/// Finds a command by its name in any case.
+pub fn find(name: &[u8]) -> Option<&'static Command> {
+    const LONGEST: usize = 32;
+    let mut lower = [0; LONGEST];
+    let lower = lower.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    BY_NAME.get(&*lower).copied()
+}
+
+impl Command {
+    /// Finds a subcommand by its name in any case.
+    pub fn subcommand(&self, name: &[u8]) -> Option<&'static Command> {
+        match self.run {
+            Run::Command(_) => None,
+            Run::Container(subcommands) => subcommands
+                .iter()
+                .find(|command| name.eq_ignore_ascii_case(command.name.as_bytes())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_found_in_any_case() {
+        for command in all() {
+            assert_eq!(command.name, command.name.to_ascii_lowercase());
+            let upper = command.name.to_ascii_uppercase();
+            let found = find(upper.as_bytes()).map(|found| std::ptr::eq(found, command));
+            assert_eq!(found, Some(true), "{}", command.name);
+            assert!(
+                !command.summary.is_empty(),
+                "{} has no summary",
+                command.name
+            );
+        }
+        assert!(find(b"").is_none());
+        assert!(find(&[b'a'; 100]).is_none());
+    }
+}

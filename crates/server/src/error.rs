@@ -1,0 +1,67 @@
+//! What can go wrong with a command, as its client is told.
+
+use std::borrow::Cow;
+
+/// Why a command was refused. Its text is what the client is told, beginning with an error code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommandError {
+    /// The key holds another type.
+    #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
+    WrongType,
+    /// The arguments do not fit together.
+    #[error("ERR syntax error")]
+    Syntax,
+    /// An argument, or the value it is to be combined with, is no integer.
+    #[error("ERR value is not an integer or out of range")]
+    NotInteger,
+    /// An argument, or the value it is to be combined with, is no number.
+    #[error("ERR value is not a valid float")]
+    NotFloat,
+    /// A position does not exist.
+    #[error("ERR index out of range")]
+    IndexOutOfRange,
+    /// The key has to be there.
+    #[error("ERR no such key")]
+    NoSuchKey,
+    /// The command has another number of arguments.
+    #[error("ERR wrong number of arguments for '{0}' command")]
+    WrongArity(Cow<'static, str>),
+    /// A count, cursor or other number is outside its limits.
+    #[error("ERR value is out of range, must be positive")]
+    NotPositive,
+    /// The value would exceed the limit of strings.
+    #[error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")]
+    StringTooLong,
+    /// The index refused the operation.
+    #[error("{}", index_message(.0))]
+    Index(#[from] nearfield_core::Error),
+    /// Any other, complete with its code.
+    #[error("{0}")]
+    Other(Cow<'static, str>),
+}
+
+impl CommandError {
+    /// An error of a text that is known when the program is built, complete with its code.
+    pub const fn text(text: &'static str) -> CommandError {
+        CommandError::Other(Cow::Borrowed(text))
+    }
+
+    /// An error of a text that names what was sent, complete with its code.
+    pub fn owned(text: String) -> CommandError {
+        CommandError::Other(Cow::Owned(text))
+    }
+}
+
+fn index_message(error: &nearfield_core::Error) -> String {
+    match error {
+        nearfield_core::Error::OutOfMemory { .. } => format!("OOM {error}"),
+        error => format!("ERR {error}"),
+    }
+}
+
+/// Bytes that a client has sent, shortened and made printable for an error.
+pub fn shown(bytes: &[u8]) -> String {
+    const SHOWN_BYTES: usize = 128;
+    String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES)]).into_owned()
+}

@@ -1,0 +1,608 @@
+//! What a command may do with keys.
+
+use super::database::parse_expiry_key;
+use super::effects::{Class, Effects, Event};
+use super::record::{INLINE_BYTES_MAX, Kind, Payload, Record};
+use super::slots::Slot;
+use super::{Database, Databases, Keyspace};
+use crate::error::CommandError;
+use crate::object::{Container, Limits, Object, Text};
+use std::ops::Bound;
+use std::sync::atomic::Ordering;
+
+/// How a command holds the databases.
+#[derive(Debug)]
+pub enum Access<'c> {
+    /// Not at all.
+    None,
+    /// In the shared phase, with the stripe of the command's key.
+    Shared(&'c Databases),
+    /// In the exclusive phase.
+    Exclusive(&'c mut Databases),
+}
+
+/// The keys of one database, as a command sees them: keys whose time is over are gone.
+///
+/// In the shared phase only the key whose stripe is held may be touched. What changes a key does
+/// not say so by itself, as only the command knows the event's name: it calls
+/// [`changed`](Keys::changed) for each key that it has changed.
+#[derive(Debug)]
+pub struct Keys<'c> {
+    keyspace: &'c Keyspace,
+    access: Access<'c>,
+    database: usize,
+    now_ms: u64,
+    /// Keys whose time is over are seen by the log's reader, which deletes them as it is told.
+    expires: bool,
+    effects: &'c mut Effects,
+    scratch: Vec<u8>,
+}
+
+/// What is known of a key without opening its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The type.
+    pub kind: Kind,
+    /// Whether the string was changed in place.
+    pub raw: bool,
+    /// When the key expires, in milliseconds since 1970.
+    pub expires_at_ms: Option<u64>,
+    /// The slot of the object, or of a long string.
+    pub slot: Option<Slot>,
+}
+
+impl From<Record<'_>> for Found {
+    fn from(record: Record<'_>) -> Found {
+        Found {
+            kind: record.kind,
+            raw: record.raw,
+            expires_at_ms: record.expires_at_ms,
+            slot: record.slot(),
+        }
+    }
+}
+
+impl<'c> Keys<'c> {
+    /// The keys of `database`, for a command that runs at `now_ms`.
+    pub fn new(
+        keyspace: &'c Keyspace,
+        access: Access<'c>,
+        database: usize,
+        now_ms: u64,
+        effects: &'c mut Effects,
+    ) -> Keys<'c> {
+        Keys {
+            keyspace,
+            access,
+            database,
+            now_ms,
+            expires: true,
+            effects,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Leaves keys whose time is over as they are, for reading a log.
+    pub fn without_expiry(mut self) -> Self {
+        self.expires = false;
+        self
+    }
+
+    /// All that is shared between databases.
+    pub fn keyspace(&self) -> &'c Keyspace {
+        self.keyspace
+    }
+
+    /// What the command has done so far.
+    pub fn effects(&mut self) -> &mut Effects {
+        self.effects
+    }
+
+    /// The time of the command, in milliseconds since 1970.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// The number of the database.
+    pub fn database_number(&self) -> usize {
+        self.database
+    }
+
+    /// Goes on with another database.
+    pub fn select(&mut self, database: usize) {
+        self.database = database;
+    }
+
+    /// All databases.
+    pub fn databases(&self) -> &Databases {
+        match &self.access {
+            Access::Shared(databases) => databases,
+            Access::Exclusive(databases) => databases,
+            Access::None => panic!("a command that holds no phase asks for keys"),
+        }
+    }
+
+    /// All databases, to be changed as a whole.
+    ///
+    /// # Panics
+    /// In the shared phase: a command that does this has to be declared exclusive.
+    pub fn databases_mut(&mut self) -> &mut Databases {
+        match &mut self.access {
+            Access::Shared(_) | Access::None => {
+                panic!("a command that is not exclusive changes whole databases")
+            }
+            Access::Exclusive(databases) => databases,
+        }
+    }
+
+    /// The database.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "only databases that exist are selected"
+    )]
+    pub fn database(&self) -> &Database {
+        &self.databases()[self.database]
+    }
+
+    /// True if the command has the keyspace to itself.
+    pub fn is_exclusive(&self) -> bool {
+        matches!(self.access, Access::Exclusive(_))
+    }
+
+    /// Up to which size objects have their small forms.
+    pub fn limits(&self) -> Limits {
+        self.keyspace.limits()
+    }
+
+    // ---- Looking up ------------------------------------------------------------------------
+
+    /// What is known of a key, without a trace in the statistics. A key whose time is over is
+    /// deleted.
+    pub fn peek(&mut self, key: &[u8]) -> Result<Option<Found>, CommandError> {
+        let found = self.database().read(key, |record| Found::from(record));
+        match found {
+            Some(found) if self.is_over(found.expires_at_ms) => {
+                self.expire(key)?;
+                Ok(None)
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// What is known of a key that a client wants to read.
+    pub fn find(&mut self, key: &[u8]) -> Result<Option<Found>, CommandError> {
+        let found = self.peek(key)?;
+        let counter = match found {
+            Some(_) => &self.keyspace.hits,
+            None => &self.keyspace.misses,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        Ok(found)
+    }
+
+    /// True if the key is there.
+    pub fn exists(&mut self, key: &[u8]) -> Result<bool, CommandError> {
+        Ok(self.peek(key)?.is_some())
+    }
+
+    /// The type of a key that is there.
+    pub fn kind(&mut self, key: &[u8]) -> Result<Option<Kind>, CommandError> {
+        Ok(self.peek(key)?.map(|found| found.kind))
+    }
+
+    fn is_over(&self, expires_at_ms: Option<u64>) -> bool {
+        self.expires && expires_at_ms.is_some_and(|time| time <= self.now_ms)
+    }
+
+    // ---- Strings ---------------------------------------------------------------------------
+
+    /// Gives the string of a key to `read`, `None` if there is no key.
+    ///
+    /// # Errors
+    /// `WrongType`.
+    pub fn read_string<R>(
+        &mut self,
+        key: &[u8],
+        read: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R, CommandError> {
+        let Some(found) = self.find(key)? else {
+            return Ok(read(None));
+        };
+        if found.kind != Kind::String {
+            return Err(CommandError::WrongType);
+        }
+        let Some(slot) = found.slot else {
+            let mut read = Some(read);
+            let result = self.database().read(key, |record| match record.payload {
+                Payload::Inline(value) => read.take().map(|read| read(Some(value))),
+                Payload::InSlot(_) => None,
+            });
+            return match (result.flatten(), read) {
+                (Some(result), _) => Ok(result),
+                // The key changed since `find`, which it cannot while its stripe is held.
+                (None, Some(read)) => Ok(read(None)),
+                (None, None) => unreachable!("a reader that was called has answered"),
+            };
+        };
+        let object = self.keyspace.slots.open(slot);
+        Ok(read(object.as_ref().and_then(Text::of).map(Text::bytes)))
+    }
+
+    /// The string of a key, copied.
+    ///
+    /// # Errors
+    /// `WrongType`.
+    pub fn string(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
+        self.read_string(key, |value| value.map(<[u8]>::to_vec))
+    }
+
+    /// Sets a key to a string, whatever it held before; it expires at `expires_at_ms` from then
+    /// on, or never.
+    pub fn set_string(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        expires_at_ms: Option<u64>,
+    ) -> Result<(), CommandError> {
+        if value.len() > INLINE_BYTES_MAX {
+            let text = Text::new_in(value, self.keyspace.heap.clone());
+            return self.put_object(key, text.wrap(), expires_at_ms);
+        }
+        let record = Record {
+            expires_at_ms,
+            ..Record::string(value)
+        };
+        self.put(key, record)
+    }
+
+    /// Changes the string of a key in place; an absent key is an empty string first, and a key
+    /// whose string is empty afterwards is kept only if it was there. The expiry stays.
+    ///
+    /// # Errors
+    /// `WrongType`.
+    pub fn edit_string<R>(
+        &mut self,
+        key: &[u8],
+        edit: impl FnOnce(&mut Text) -> R,
+    ) -> Result<R, CommandError> {
+        let found = self.peek(key)?;
+        match found {
+            Some(found) if found.kind != Kind::String => Err(CommandError::WrongType),
+            Some(Found {
+                slot: Some(slot), ..
+            }) => {
+                let mut object = self.keyspace.slots.open(slot);
+                let Some(text) = object.as_mut().and_then(Text::of_mut) else {
+                    unreachable!("the slot of a string holds a string")
+                };
+                Ok(edit(text))
+            }
+            _ => {
+                let value = match found {
+                    Some(_) => self.string(key)?.unwrap_or_default(),
+                    None => Vec::new(),
+                };
+                let mut text = Text::new_in(&value, self.keyspace.heap.clone());
+                let result = edit(&mut text);
+                if found.is_none() && text.bytes().is_empty() {
+                    return Ok(result);
+                }
+                let expires_at_ms = found.and_then(|found| found.expires_at_ms);
+                if text.bytes().len() > CHANGED_INLINE_BYTES_MAX {
+                    self.put_object(key, text.wrap(), expires_at_ms)?;
+                } else {
+                    let record = Record {
+                        raw: true,
+                        expires_at_ms,
+                        ..Record::string(text.bytes())
+                    };
+                    self.put(key, record)?;
+                }
+                Ok(result)
+            }
+        }
+    }
+
+    // ---- Objects ---------------------------------------------------------------------------
+
+    /// Gives the object of a key to `read`, `None` if there is no key.
+    ///
+    /// # Errors
+    /// `WrongType`.
+    pub fn read<T: Container, R>(
+        &mut self,
+        key: &[u8],
+        read: impl FnOnce(Option<&T>) -> R,
+    ) -> Result<R, CommandError> {
+        let Some(found) = self.find(key)? else {
+            return Ok(read(None));
+        };
+        let Some(slot) = found.slot.filter(|_| found.kind == T::KIND) else {
+            return Err(CommandError::WrongType);
+        };
+        let object = self.keyspace.slots.open(slot);
+        Ok(read(object.as_ref().and_then(T::of)))
+    }
+
+    /// Gives the object of a key to `edit`, an empty one if there is no key. A key whose object
+    /// is empty afterwards is deleted, or not created.
+    ///
+    /// # Errors
+    /// `WrongType`.
+    pub fn edit<T: Container, R>(
+        &mut self,
+        key: &[u8],
+        edit: impl FnOnce(&mut T, &Limits) -> R,
+    ) -> Result<R, CommandError> {
+        let limits = self.limits();
+        if self.peek(key)?.is_some() {
+            return match self.edit_present(key, |object| edit(object, &limits))? {
+                Some(result) => Ok(result),
+                None => unreachable!("a key that was found is there"),
+            };
+        }
+        let mut object = T::create(&self.keyspace.heap);
+        let result = edit(&mut object, &limits);
+        if !object.is_empty() {
+            self.put_object(key, object.wrap(), None)?;
+        }
+        Ok(result)
+    }
+
+    /// Gives the object of a key to `edit`, if there is one. A key whose object is empty
+    /// afterwards is deleted.
+    ///
+    /// # Errors
+    /// `WrongType`.
+    pub fn edit_present<T: Container, R>(
+        &mut self,
+        key: &[u8],
+        edit: impl FnOnce(&mut T) -> R,
+    ) -> Result<Option<R>, CommandError> {
+        let Some(found) = self.peek(key)? else {
+            return Ok(None);
+        };
+        let Some(slot) = found.slot.filter(|_| found.kind == T::KIND) else {
+            return Err(CommandError::WrongType);
+        };
+        let mut guard = self.keyspace.slots.open(slot);
+        let Some(object) = guard.as_mut().and_then(T::of_mut) else {
+            unreachable!("the slot of a key holds its object")
+        };
+        let result = edit(object);
+        let empty = object.is_empty();
+        drop(guard);
+        if empty {
+            self.remove(key)?;
+            if self.effects.observed {
+                let event = self.event(key, Class::Generic, "del");
+                self.effects.last_events.push(event);
+            }
+        }
+        Ok(Some(result))
+    }
+
+    /// Sets a key to an object, whatever it held before.
+    pub fn put_object(
+        &mut self,
+        key: &[u8],
+        object: Object,
+        expires_at_ms: Option<u64>,
+    ) -> Result<(), CommandError> {
+        let kind = object.kind();
+        let Some(slot) = self.keyspace.slots.put(object) else {
+            return Err(CommandError::text("OOM too many objects"));
+        };
+        let record = Record {
+            expires_at_ms,
+            ..Record::object(kind, slot)
+        };
+        let result = self.put(key, record);
+        if result.is_err() {
+            self.keyspace.slots.withdraw(slot);
+        }
+        result
+    }
+
+    /// Opens the object of any type, for those who treat all alike; strings that lie in the index
+    /// are none.
+    pub fn read_object<R>(&self, found: &Found, read: impl FnOnce(&Object) -> R) -> Option<R> {
+        let object = self.keyspace.slots.open(found.slot?);
+        object.as_ref().map(read)
+    }
+
+    // ---- Keys as a whole -------------------------------------------------------------------
+
+    /// Deletes a key and says whether it was there. Frees its object.
+    pub fn remove(&mut self, key: &[u8]) -> Result<bool, CommandError> {
+        let Some(entries) = self.database().entries() else {
+            return Ok(false);
+        };
+        // A key that is too long to be stored is not there.
+        let Ok(Some(old)) = entries.remove(key) else {
+            return Ok(false);
+        };
+        let old = Record::parse(&old);
+        self.database().note_expiry(key, old.expires_at_ms, None)?;
+        if let Some(slot) = old.slot() {
+            self.keyspace.slots.retire(slot);
+        }
+        Ok(!self.is_over(old.expires_at_ms))
+    }
+
+    /// Changes when a key expires; it must be there.
+    ///
+    /// # Errors
+    /// `NoSuchKey`.
+    pub fn set_expiry(
+        &mut self,
+        key: &[u8],
+        expires_at_ms: Option<u64>,
+    ) -> Result<(), CommandError> {
+        let mut stored = std::mem::take(&mut self.scratch);
+        stored.clear();
+        let before = self.database().read(key, |record| {
+            let changed = Record {
+                expires_at_ms,
+                ..record
+            };
+            changed.write(&mut stored);
+            record.expires_at_ms
+        });
+        let result = match before {
+            Some(before) => self.replace(key, &stored, before, expires_at_ms),
+            None => Err(CommandError::NoSuchKey),
+        };
+        self.scratch = stored;
+        result
+    }
+
+    fn replace(
+        &self,
+        key: &[u8],
+        stored: &[u8],
+        before: Option<u64>,
+        after: Option<u64>,
+    ) -> Result<(), CommandError> {
+        let database = self.database();
+        database.note_expiry(key, before, after)?;
+        let inserted = database
+            .entries_or_create()
+            .and_then(|entries| entries.insert(key, stored));
+        if let Err(error) = inserted {
+            database.note_expiry(key, after, before)?;
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// Gives a key to another name in another database, or the same; what that held is replaced.
+    /// Says whether there was a key.
+    pub fn rename(
+        &mut self,
+        source: &[u8],
+        target_database: usize,
+        target: &[u8],
+    ) -> Result<bool, CommandError> {
+        if self.peek(source)?.is_none() {
+            return Ok(false);
+        }
+        if target_database == self.database && source == target {
+            return Ok(true);
+        }
+        let Some(Ok(Some(stored))) = self.database().entries().map(|map| map.remove(source)) else {
+            return Ok(false);
+        };
+        let record = Record::parse(&stored);
+        self.database()
+            .note_expiry(source, record.expires_at_ms, None)?;
+        let source_database = std::mem::replace(&mut self.database, target_database);
+        let result = self.put(target, record);
+        self.database = source_database;
+        if let Err(error) = result {
+            // Nothing may be lost: back to where it was, from where it has just been removed.
+            self.put(source, record)?;
+            return Err(error);
+        }
+        Ok(true)
+    }
+
+    /// Stores a record, and frees what it replaces.
+    fn put(&mut self, key: &[u8], record: Record<'_>) -> Result<(), CommandError> {
+        let mut stored = std::mem::take(&mut self.scratch);
+        stored.clear();
+        record.write(&mut stored);
+        let result = self.put_stored(key, &stored, record.expires_at_ms);
+        self.scratch = stored;
+        result
+    }
+
+    fn put_stored(
+        &mut self,
+        key: &[u8],
+        stored: &[u8],
+        expires_at_ms: Option<u64>,
+    ) -> Result<(), CommandError> {
+        let database = self.database();
+        let old = database.entries_or_create()?.insert(key, stored)?;
+        match &old {
+            None => {
+                if let Err(error) = database.note_expiry(key, None, expires_at_ms) {
+                    database.entries_or_create()?.remove(key)?;
+                    return Err(error.into());
+                }
+                if self.effects.observed {
+                    let event = self.event(key, Class::New, "new");
+                    self.effects.events.push(event);
+                }
+            }
+            Some(old) => {
+                let record = Record::parse(old);
+                if let Err(error) = database.note_expiry(key, record.expires_at_ms, expires_at_ms) {
+                    database.entries_or_create()?.insert(key, old)?;
+                    return Err(error.into());
+                }
+                if let Some(slot) = record.slot() {
+                    self.keyspace.slots.retire(slot);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a key whose time is over.
+    fn expire(&mut self, key: &[u8]) -> Result<(), CommandError> {
+        self.remove(key)?;
+        self.keyspace.expired_keys.fetch_add(1, Ordering::Relaxed);
+        let words = vec![b"DEL".to_vec(), key.to_vec()];
+        self.effects.before.push((self.database, words));
+        if self.effects.observed {
+            let event = self.event(key, Class::Expired, "expired");
+            self.effects.events.push(event);
+        }
+        Ok(())
+    }
+
+    /// Deletes up to `limit` keys of the database whose time is over, the oldest first. Needs
+    /// the exclusive phase. Says how many there were.
+    pub fn expire_due(&mut self, limit: usize) -> Result<usize, CommandError> {
+        let mut due = Vec::new();
+        if let Some(expiries) = self.database().expiries() {
+            let end = (self.now_ms + 1).to_be_bytes();
+            let range = expiries.range((Bound::Unbounded, Bound::Excluded(&end[..])));
+            for entry in range.take(limit) {
+                if let Some((_, key)) = parse_expiry_key(&entry.0) {
+                    due.push(key.to_vec());
+                }
+            }
+        }
+        for key in &due {
+            self.expire(key)?;
+        }
+        Ok(due.len())
+    }
+
+    // ---- Saying what was done --------------------------------------------------------------
+
+    /// Says that a key has been changed, and how: counts a change, and tells those who watch.
+    pub fn changed(&mut self, key: &[u8], class: Class, name: &'static str) {
+        self.effects.changes += 1;
+        if self.effects.observed {
+            let event = self.event(key, class, name);
+            self.effects.events.push(event);
+        }
+    }
+
+    fn event(&self, key: &[u8], class: Class, name: &'static str) -> Event {
+        Event {
+            class,
+            name,
+            database: self.database,
+            key: key.to_vec(),
+        }
+    }
+}
+
+/// A string that is changed in place and longer than this goes into a slot, where the next change
+/// need not copy it.
+const CHANGED_INLINE_BYTES_MAX: usize = 1024;

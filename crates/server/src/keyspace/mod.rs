@@ -1,0 +1,142 @@
+//! The keyspace: 16 databases over ordered indexes, and the objects that they refer to.
+//!
+//! # Who may do what at once
+//!
+//! Commands run in one of two *phases*. In the *shared phase* any number of threads work at once:
+//! batches of reads and writes of strings, and commands on one key. In the *exclusive phase* one
+//! thread has the keyspace to itself: transactions, scripts, and commands on several keys.
+//!
+//! In the shared phase, whoever changes a key or works on its object holds the key's
+//! [stripe](stripes::Stripes), from before the first read to after the entry in the log. So the
+//! commands on one key are in one order, in memory and in the log. A plain read of a string holds
+//! no stripe: the index answers it atomically.
+//!
+//! A thread that holds a stripe never waits for a phase or for another stripe.
+
+pub mod database;
+pub mod effects;
+mod keys;
+pub mod record;
+pub mod slots;
+pub mod stripes;
+
+pub use database::{DATABASES, Database};
+pub use effects::{Class, Effects, Event};
+pub use keys::{Access, Keys};
+pub use record::{Kind, Payload, Record};
+
+use crate::object::Limits;
+use nearfield_tiers::Heap;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use slots::Slots;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use stripes::Stripes;
+
+/// All databases.
+pub type Databases = [Database; DATABASES];
+
+/// Who observes what is written. While nobody does, writes need not say what they do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Observer {
+    /// A client watches keys (`WATCH`).
+    Watch = 1,
+    /// Keyspace events are switched on.
+    Notifications = 2,
+    /// A client caches what it reads (`CLIENT TRACKING`).
+    Tracking = 4,
+    /// A client waits for a key (`BLPOP`).
+    Blocked = 8,
+    /// A snapshot is being taken.
+    Snapshot = 16,
+    /// A client sees all commands (`MONITOR`).
+    Monitor = 32,
+    /// Writes are held back (`CLIENT PAUSE`).
+    Pause = 64,
+}
+
+/// The databases, their objects and their locks. See the [module](self).
+#[derive(Debug, Default)]
+pub struct Keyspace {
+    phase: RwLock<Databases>,
+    /// A lock for each key, for the shared phase.
+    pub stripes: Stripes,
+    /// The objects of all databases.
+    pub slots: Slots,
+    /// Where objects take their memory.
+    pub heap: Heap,
+    observers: AtomicU32,
+    limits: RwLock<Limits>,
+    /// Changes since the last snapshot.
+    pub changes: AtomicU64,
+    /// Keys whose time was over, since the start.
+    pub expired_keys: AtomicU64,
+    /// Keys that were found, since the start.
+    pub hits: AtomicU64,
+    /// Keys that were looked for and not found, since the start.
+    pub misses: AtomicU64,
+}
+
+impl Keyspace {
+    /// An empty keyspace.
+    pub fn new() -> Keyspace {
+        Keyspace::default()
+    }
+
+    /// Enters the shared phase.
+    #[inline]
+    pub fn share(&self) -> RwLockReadGuard<'_, Databases> {
+        self.phase.read()
+    }
+
+    /// Enters the exclusive phase, once all others have left theirs.
+    #[inline]
+    pub fn exclude(&self) -> RwLockWriteGuard<'_, Databases> {
+        self.phase.write()
+    }
+
+    /// Enters the exclusive phase if nobody is in one.
+    pub fn try_exclude(&self) -> Option<RwLockWriteGuard<'_, Databases>> {
+        self.phase.try_write()
+    }
+
+    /// True if anybody observes writes.
+    #[inline]
+    pub fn is_observed(&self) -> bool {
+        self.observers.load(Ordering::Acquire) != 0
+    }
+
+    /// True if `observer` observes writes.
+    #[inline]
+    pub fn is_observed_by(&self, observer: Observer) -> bool {
+        self.observers.load(Ordering::Acquire) & observer as u32 != 0
+    }
+
+    /// Says that `observer` observes from now on, or no more. To be called in the exclusive
+    /// phase, so that no write is under way that does not know.
+    pub fn set_observed(&self, observer: Observer, observed: bool) {
+        if observed {
+            self.observers.fetch_or(observer as u32, Ordering::AcqRel);
+        } else {
+            self.observers
+                .fetch_and(!(observer as u32), Ordering::AcqRel);
+        }
+    }
+
+    /// Up to which size objects have their small forms.
+    pub fn limits(&self) -> Limits {
+        self.limits.read().clone()
+    }
+
+    /// Changes up to which size objects have their small forms; for objects that grow from then
+    /// on.
+    pub fn set_limits(&self, change: impl FnOnce(&mut Limits)) {
+        change(&mut self.limits.write());
+    }
+
+    /// The bytes of memory that keys and objects have taken.
+    pub fn memory_bytes(&self, databases: &Databases) -> usize {
+        let indexes: usize = databases.iter().map(Database::memory_bytes).sum();
+        indexes + self.heap.used_bytes()
+    }
+}

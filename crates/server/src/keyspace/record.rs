@@ -1,0 +1,203 @@
+//! What the index stores for a key: a byte that says what it is, when it expires, and either the
+//! string itself or the number of the slot that holds the object.
+
+use super::slots::Slot;
+
+/// The type of a key, as `TYPE` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A byte string.
+    String,
+    /// A list.
+    List,
+    /// A hash.
+    Hash,
+    /// A set.
+    Set,
+    /// A sorted set.
+    SortedSet,
+}
+
+impl Kind {
+    /// All types.
+    pub const ALL: [Kind; 5] = [
+        Kind::String,
+        Kind::List,
+        Kind::Hash,
+        Kind::Set,
+        Kind::SortedSet,
+    ];
+
+    /// The type's name in the protocol.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::String => "string",
+            Kind::List => "list",
+            Kind::Hash => "hash",
+            Kind::Set => "set",
+            Kind::SortedSet => "zset",
+        }
+    }
+}
+
+const KIND_BITS: u8 = 0b0000_0111;
+const EXPIRES: u8 = 0b0000_1000;
+/// The string has been changed in place, so that it is not encoded as an integer or embedded.
+const RAW: u8 = 0b0001_0000;
+/// The payload is a slot. All types but strings are; strings that are long or changed in place.
+const IN_SLOT: u8 = 0b0010_0000;
+
+/// The first byte of a string that does not expire, which is followed by the string itself.
+pub const PLAIN_STRING: u8 = 0;
+
+/// Strings longer than this lie in a slot, so that the index does not copy them.
+pub const INLINE_BYTES_MAX: usize = 64 << 10;
+
+/// What a key holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload<'a> {
+    /// A string, itself.
+    Inline(&'a [u8]),
+    /// An object, or a long string.
+    InSlot(Slot),
+}
+
+/// A stored value, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The type.
+    pub kind: Kind,
+    /// Whether the string was changed in place.
+    pub raw: bool,
+    /// When the key expires, in milliseconds since 1970.
+    pub expires_at_ms: Option<u64>,
+    /// The value.
+    pub payload: Payload<'a>,
+}
+
+impl<'a> Record<'a> {
+    /// A string that does not expire.
+    pub fn string(value: &'a [u8]) -> Record<'a> {
+        Record {
+            kind: Kind::String,
+            raw: false,
+            expires_at_ms: None,
+            payload: Payload::Inline(value),
+        }
+    }
+
+    /// An object that does not expire.
+    pub fn object(kind: Kind, slot: Slot) -> Record<'static> {
+        Record {
+            kind,
+            raw: false,
+            expires_at_ms: None,
+            payload: Payload::InSlot(slot),
+        }
+    }
+
+    /// Takes apart what [`write`](Record::write) has put together.
+    ///
+    /// # Panics
+    /// If `stored` is something else; only this module writes values.
+    #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "only `write` makes what is read here"
+    )]
+    pub fn parse(stored: &'a [u8]) -> Record<'a> {
+        let tag = stored[0];
+        let mut rest = &stored[1..];
+        let expires_at_ms = (tag & EXPIRES != 0).then(|| {
+            let (time, after) = rest.split_at(8);
+            rest = after;
+            number(time)
+        });
+        let payload = if tag & IN_SLOT != 0 {
+            Payload::InSlot(Slot::from_number(number(rest) as u32))
+        } else {
+            Payload::Inline(rest)
+        };
+        Record {
+            kind: Kind::ALL[usize::from(tag & KIND_BITS)],
+            raw: tag & RAW != 0,
+            expires_at_ms,
+            payload,
+        }
+    }
+
+    /// Appends the stored form.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let mut tag = self.kind as u8;
+        if self.raw {
+            tag |= RAW;
+        }
+        if self.expires_at_ms.is_some() {
+            tag |= EXPIRES;
+        }
+        if matches!(self.payload, Payload::InSlot(_)) {
+            tag |= IN_SLOT;
+        }
+        out.push(tag);
+        if let Some(time) = self.expires_at_ms {
+            out.extend_from_slice(&time.to_le_bytes());
+        }
+        match self.payload {
+            Payload::Inline(value) => out.extend_from_slice(value),
+            Payload::InSlot(slot) => out.extend_from_slice(&slot.number().to_le_bytes()),
+        }
+    }
+
+    /// The slot, if there is one.
+    pub fn slot(&self) -> Option<Slot> {
+        match self.payload {
+            Payload::InSlot(slot) => Some(slot),
+            Payload::Inline(_) => None,
+        }
+    }
+
+    /// True if the key's time is over.
+    #[inline]
+    pub fn is_expired(&self, now_ms: u64) -> bool {
+        self.expires_at_ms.is_some_and(|time| time <= now_ms)
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    let number = |sum, byte: &u8| (sum << 8) | u64::from(*byte);
+    bytes.iter().rev().fold(0, number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read_as_they_are_written() {
+        let payloads = [
+            Payload::Inline(b""),
+            Payload::Inline(b"value"),
+            Payload::InSlot(Slot::from_number(77_000)),
+        ];
+        for kind in Kind::ALL {
+            for raw in [false, true] {
+                for expires_at_ms in [None, Some(0), Some(1_800_000_000_123)] {
+                    for payload in payloads {
+                        let record = Record {
+                            kind,
+                            raw,
+                            expires_at_ms,
+                            payload,
+                        };
+                        let mut out = Vec::new();
+                        record.write(&mut out);
+                        assert_eq!(Record::parse(&out), record);
+                    }
+                }
+            }
+        }
+        let mut out = Vec::new();
+        Record::string(b"v").write(&mut out);
+        assert_eq!(out, [PLAIN_STRING, b'v']);
+    }
+}

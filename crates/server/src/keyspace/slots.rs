@@ -1,0 +1,151 @@
+//! Slots: where objects lie, found by a number that the index stores for their key.
+//!
+//! A slot belongs to one key at a time, and whoever works on a key holds its stripe (see
+//! [`Keyspace`](super::Keyspace)) or has the keyspace for itself; so the lock in each slot is
+//! never waited for long.
+//!
+//! Reads of strings hold no stripe. So that they find in the slot what they have read of in the
+//! index, a slot that is given up is not freed at once: it is *retired*, and freed in the next
+//! exclusive phase, when no read is under way.
+
+use super::Databases;
+use crate::object::Object;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The number of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(u32);
+
+impl Slot {
+    /// The slot of a number.
+    pub fn from_number(number: u32) -> Slot {
+        Slot(number)
+    }
+
+    /// The slot's number.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// Segment `i` has `FIRST << i` slots, so that slots never move.
+const FIRST: u32 = 1024;
+const SEGMENTS: usize = 22;
+
+type Segment = Box<[Mutex<Option<Object>>]>;
+
+/// All slots of a server.
+#[derive(Debug, Default)]
+pub struct Slots {
+    segments: [OnceLock<Segment>; SEGMENTS],
+    vacancies: Mutex<Vacancies>,
+    retired: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Vacancies {
+    freed: Vec<u32>,
+    retired: Vec<u32>,
+    /// Slots from here on have never been used.
+    next: u32,
+}
+
+impl Slots {
+    /// No slots yet.
+    pub fn new() -> Slots {
+        Slots::default()
+    }
+
+    /// Puts an object into a free slot, `None` if there are 2^32 already.
+    pub fn put(&self, object: Object) -> Option<Slot> {
+        let number = {
+            let mut vacancies = self.vacancies.lock();
+            match vacancies.freed.pop() {
+                Some(number) => number,
+                None => {
+                    let number = vacancies.next;
+                    if locate(number).0 >= SEGMENTS {
+                        return None;
+                    }
+                    vacancies.next += 1;
+                    number
+                }
+            }
+        };
+        *self.at(Slot(number)).lock() = Some(object);
+        Some(Slot(number))
+    }
+
+    /// Opens a slot.
+    pub fn open(&self, slot: Slot) -> MutexGuard<'_, Option<Object>> {
+        self.at(slot).lock()
+    }
+
+    /// Takes back an object that no key was given yet.
+    pub fn withdraw(&self, slot: Slot) -> Option<Object> {
+        let object = self.at(slot).lock().take();
+        self.vacancies.lock().freed.push(slot.0);
+        object
+    }
+
+    /// Gives up a slot whose key is gone.
+    pub fn retire(&self, slot: Slot) {
+        self.vacancies.lock().retired.push(slot.0);
+        self.retired.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many slots wait to be freed.
+    #[inline]
+    pub fn retired(&self) -> usize {
+        self.retired.load(Ordering::Relaxed)
+    }
+
+    /// Frees the slots that were given up, and answers their objects, which are best dropped when
+    /// the exclusive phase is over: `_exclusive` shows that it is not.
+    pub fn reclaim(&self, _exclusive: &mut Databases) -> Vec<Object> {
+        let mut vacancies = self.vacancies.lock();
+        let retired = std::mem::take(&mut vacancies.retired);
+        self.retired.store(0, Ordering::Relaxed);
+        let take = |&number: &u32| self.at(Slot(number)).lock().take();
+        let objects = retired.iter().filter_map(take).collect();
+        vacancies.freed.extend(retired);
+        objects
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "numbers come from `put` alone")]
+    fn at(&self, slot: Slot) -> &Mutex<Option<Object>> {
+        let (segment, position) = locate(slot.0);
+        let create = || {
+            let slots = (FIRST as usize) << segment;
+            (0..slots).map(|_| Mutex::new(None)).collect()
+        };
+        &self.segments[segment].get_or_init(create)[position]
+    }
+}
+
+fn locate(number: u32) -> (usize, usize) {
+    let shifted = u64::from(number) + u64::from(FIRST);
+    let segment = (shifted / u64::from(FIRST)).ilog2();
+    let position = shifted - (u64::from(FIRST) << segment);
+    (segment as usize, position as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_number_has_a_place_of_its_own() {
+        let mut expected = (0, 0);
+        for number in 0..100_000 {
+            assert_eq!(locate(number), expected);
+            expected.1 += 1;
+            if expected.1 == (FIRST as usize) << expected.0 {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+        assert_eq!(locate(u32::MAX).0, SEGMENTS);
+    }
+}

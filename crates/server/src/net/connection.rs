@@ -1,0 +1,104 @@
+//! A connection: a socket, what has been read from it and not understood yet, and what has not
+//! been sent yet.
+
+use crate::client::Client;
+use crate::resp::{Parser, Protocol, Reply};
+use mio::net::TcpStream;
+use std::io::{ErrorKind, Read, Write};
+
+/// A client's connection.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    /// The client.
+    pub client: Client,
+    /// What is to be sent.
+    pub reply: Reply,
+    /// Finds requests.
+    pub parser: Parser,
+    /// What came of a request that is not complete yet.
+    pub input: Vec<u8>,
+    /// Whether the client waits in a command (`BLPOP`); its next commands wait, too.
+    pub waiting: bool,
+    /// Whether it is in the list of those that have something to send.
+    pub dirty: bool,
+    /// Whether the socket took less than it was given, so that it will say when it takes more.
+    stuffed: bool,
+}
+
+/// What reading has brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// So many bytes; there may be more at once if the buffer is full.
+    Bytes(usize),
+    /// Nothing for now.
+    Nothing,
+    /// The client is gone.
+    End,
+}
+
+impl Connection {
+    /// A connection of a client that has just been accepted.
+    pub fn new(stream: TcpStream, client: Client) -> Connection {
+        Connection {
+            stream,
+            client,
+            reply: Reply::new(Protocol::Resp2),
+            parser: Parser::new(),
+            input: Vec::new(),
+            waiting: false,
+            dirty: false,
+            stuffed: false,
+        }
+    }
+
+    /// The socket, to be waited for.
+    pub fn source(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    /// Reads once into `buffer`.
+    pub fn receive(&mut self, buffer: &mut [u8]) -> Received {
+        loop {
+            match self.stream.read(buffer) {
+                Ok(0) => return Received::End,
+                Ok(count) => return Received::Bytes(count),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Received::Nothing,
+                Err(_) => return Received::End,
+            }
+        }
+    }
+
+    /// Sends what the socket takes now. False if the client is gone.
+    pub fn send(&mut self) -> bool {
+        let mut sent = 0;
+        let bytes = self.reply.bytes();
+        self.stuffed = false;
+        while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
+            match self.stream.write(rest) {
+                Ok(0) => return false,
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.stuffed = true;
+                    break;
+                }
+                Err(_) => return false,
+            }
+        }
+        self.reply.consume(sent);
+        if self.reply.is_empty() {
+            self.reply.shrink(IDLE_REPLY_BYTES);
+        }
+        true
+    }
+
+    /// True if there is something to send that the socket will say when it takes.
+    pub fn is_stuffed(&self) -> bool {
+        self.stuffed
+    }
+}
+
+/// What a connection keeps for replies while it has none.
+const IDLE_REPLY_BYTES: usize = 16 << 10;

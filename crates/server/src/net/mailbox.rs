@@ -1,0 +1,79 @@
+//! What threads have for each other.
+
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Something for a thread to do.
+#[derive(Debug)]
+pub enum Message {
+    /// Serve a connection that has been accepted.
+    Serve(mio::net::TcpStream),
+    /// Send bytes to a client.
+    Deliver {
+        /// The client's number.
+        client: u64,
+        /// Complete values of the protocol.
+        bytes: Arc<[u8]>,
+    },
+    /// A client need wait no more: send it the answer, and go on with its commands.
+    Resume {
+        /// The client's number.
+        client: u64,
+        /// The answer to the command that it waited in.
+        answer: Vec<u8>,
+    },
+    /// Close a client's connection.
+    Close {
+        /// The client's number.
+        client: u64,
+    },
+}
+
+/// Where a thread receives messages. Clones are the same mailbox.
+#[derive(Clone, Debug)]
+pub struct Mailbox {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    messages: Mutex<Vec<Message>>,
+    /// Set from the first message until the thread empties the box, so that it is woken once.
+    woken: AtomicBool,
+    waker: mio::Waker,
+}
+
+impl Mailbox {
+    /// An empty mailbox, whose owner is woken by `waker`.
+    pub fn new(waker: mio::Waker) -> Mailbox {
+        Mailbox {
+            shared: Arc::new(Shared {
+                messages: Mutex::default(),
+                woken: AtomicBool::new(false),
+                waker,
+            }),
+        }
+    }
+
+    /// Leaves a message and wakes the thread.
+    pub fn send(&self, message: Message) {
+        self.shared.messages.lock().push(message);
+        self.wake();
+    }
+
+    /// Wakes the thread.
+    pub fn wake(&self) {
+        if !self.shared.woken.swap(true, Ordering::AcqRel) {
+            // It fails only where the system has no memory for a counter of events; then the
+            // thread finds the message when it next wakes by itself, a tenth of a second later.
+            let _ = self.shared.waker.wake();
+        }
+    }
+
+    /// Takes all messages.
+    pub fn empty(&self) -> Vec<Message> {
+        self.shared.woken.store(false, Ordering::Release);
+        std::mem::take(&mut self.shared.messages.lock())
+    }
+}

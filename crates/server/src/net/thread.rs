@@ -1,0 +1,506 @@
+//! A thread that serves connections.
+
+use super::connection::{Connection, Received};
+use super::mailbox::{Mailbox, Message};
+use super::round::{Clients, Round};
+use crate::client::{Client, ClientShared, Replies};
+use crate::execute::Executor;
+use crate::resp::request::Step;
+use crate::resp::{Reply, RequestLimits};
+use crate::server::{Server, now_ms};
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use slab::Slab;
+use smallvec::SmallVec;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+const WAKER: Token = Token(usize::MAX);
+/// Listeners have the tokens from here on.
+const FIRST_LISTENER: usize = usize::MAX - 64;
+/// How long a thread sleeps at most.
+const TICK: Duration = Duration::from_millis(100);
+/// What is read at once.
+const READ_BYTES: usize = 64 << 10;
+/// How often one connection is read before the others have their turn.
+const READS_MAX: usize = 16;
+/// Replies are sent before all commands are executed if there is so much of them.
+const REPLY_BYTES: usize = 1 << 20;
+
+/// Why the server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The system gives no means to wait for sockets, or no thread.
+    #[error("the system refused {what}: {source}")]
+    System {
+        /// What was asked for.
+        what: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// Listens, calls `ready` with the addresses, and serves until [`Server::stop`] is called.
+///
+/// # Errors
+/// The server could not start. What happens to single connections ends these only.
+pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), ServeError> {
+    let system = |what| move |source| ServeError::System { what, source };
+    let mut listeners = Vec::new();
+    let mut port = server.options.port;
+    for &address in &server.options.bind {
+        let address = SocketAddr::new(address, port);
+        let listener = listen(address).map_err(|source| ServeError::Listen { address, source })?;
+        if let Ok(local) = listener.local_addr() {
+            // A free port is chosen once, for all addresses.
+            port = local.port();
+        }
+        listeners.push(listener);
+    }
+    let addresses: Vec<_> = listeners
+        .iter()
+        .filter_map(|listener| listener.local_addr().ok())
+        .collect();
+    let (mut polls, mut mailboxes) = (Vec::new(), Vec::new());
+    for _ in 0..server.options.threads.max(1) {
+        let poll = Poll::new().map_err(system("a means to wait for sockets"))?;
+        let waker = Waker::new(poll.registry(), WAKER).map_err(system("a waker"))?;
+        mailboxes.push(Mailbox::new(waker));
+        polls.push(poll);
+    }
+    let mailboxes = server.mailboxes.get_or_init(|| mailboxes);
+    std::thread::scope(|scope| {
+        let mut first = None;
+        for (number, (poll, mailbox)) in polls.into_iter().zip(mailboxes).enumerate() {
+            let thread = IoThread::new(server, number, poll, mailbox);
+            if number == 0 {
+                first = Some(thread);
+                continue;
+            }
+            let name = format!("nearfield-io-{number}");
+            let started = std::thread::Builder::new()
+                .name(name)
+                .spawn_scoped(scope, move || thread.run(Vec::new()));
+            if let Err(source) = started {
+                server.stop();
+                return Err(ServeError::System {
+                    what: "a thread",
+                    source,
+                });
+            }
+        }
+        ready(&addresses);
+        if let Some(thread) = first {
+            thread.run(listeners);
+        }
+        Ok(())
+    })
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    use socket2::{Domain, Protocol, Socket, Type};
+    const BACKLOG: i32 = 511;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(TcpListener::from_std(socket.into()))
+}
+
+/// The connections of one thread. Apart from the rest, so that a round can answer them while the
+/// thread goes through its own.
+struct Connections(Slab<Connection>);
+
+impl Clients for Connections {
+    fn client(&mut self, connection: u32) -> (&mut Client, &mut Reply) {
+        let connection = &mut self.0[connection as usize];
+        (&mut connection.client, &mut connection.reply)
+    }
+}
+
+struct IoThread<'s> {
+    server: &'s Server,
+    number: usize,
+    poll: Poll,
+    mailbox: &'s Mailbox,
+    connections: Connections,
+    /// Which connection a client has.
+    by_client: hashbrown::HashMap<u64, usize>,
+    executor: Executor<'s>,
+    round: Round,
+    /// Connections with something to send.
+    dirty: Vec<usize>,
+    /// Connections of which more can be read at once.
+    unread: Vec<usize>,
+    scratch: Vec<u8>,
+    now_ms: u64,
+    next_thread: usize,
+}
+
+impl<'s> IoThread<'s> {
+    fn new(server: &'s Server, number: usize, poll: Poll, mailbox: &'s Mailbox) -> Self {
+        IoThread {
+            server,
+            number,
+            poll,
+            mailbox,
+            connections: Connections(Slab::new()),
+            by_client: hashbrown::HashMap::new(),
+            executor: Executor::new(server),
+            round: Round::default(),
+            dirty: Vec::new(),
+            unread: Vec::new(),
+            scratch: vec![0; READ_BYTES],
+            now_ms: now_ms(),
+            next_thread: 0,
+        }
+    }
+
+    fn run(mut self, mut listeners: Vec<TcpListener>) {
+        for (number, listener) in listeners.iter_mut().enumerate() {
+            let token = Token(FIRST_LISTENER + number);
+            if let Err(error) = self
+                .poll
+                .registry()
+                .register(listener, token, Interest::READABLE)
+            {
+                eprintln!("nearfield: cannot wait for connections: {error}");
+                self.server.stop();
+            }
+        }
+        let mut events = Events::with_capacity(1024);
+        while !self.server.stopping.load(Ordering::Acquire) {
+            let timeout = if self.unread.is_empty() {
+                TICK
+            } else {
+                Duration::ZERO
+            };
+            if let Err(error) = self.poll.poll(&mut events, Some(timeout))
+                && error.kind() != ErrorKind::Interrupted
+            {
+                eprintln!("nearfield: cannot wait for sockets: {error}");
+                self.server.stop();
+            }
+            self.now_ms = now_ms();
+            for index in std::mem::take(&mut self.unread) {
+                self.receive(index);
+            }
+            for event in &events {
+                match event.token() {
+                    WAKER => self.read_mail(),
+                    Token(token) if token >= FIRST_LISTENER => {
+                        if let Some(listener) = listeners.get(token - FIRST_LISTENER) {
+                            self.accept(listener);
+                        }
+                    }
+                    Token(index) => {
+                        if event.is_writable() {
+                            self.resume_sending(index);
+                        }
+                        if event.is_readable() || event.is_read_closed() || event.is_error() {
+                            self.receive(index);
+                        }
+                    }
+                }
+            }
+            self.finish_round();
+            self.housekeeping();
+        }
+    }
+
+    fn accept(&mut self, listener: &TcpListener) {
+        loop {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    let mailboxes = self.server.mailboxes.get().map_or(&[][..], Vec::as_slice);
+                    self.next_thread = (self.next_thread + 1) % mailboxes.len().max(1);
+                    if self.next_thread == self.number {
+                        self.add(stream);
+                    } else if let Some(mailbox) = mailboxes.get(self.next_thread) {
+                        mailbox.send(Message::Serve(stream));
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn add(&mut self, stream: TcpStream) {
+        // Replies are sent whole; waiting for more would only delay them.
+        let _ = stream.set_nodelay(true);
+        let address = |address: io::Result<SocketAddr>| {
+            address.map_or_else(|_| "?:0".to_owned(), |address| address.to_string())
+        };
+        let (peer, local) = (address(stream.peer_addr()), address(stream.local_addr()));
+        let id = self.server.next_client_id();
+        let shared = Arc::new(ClientShared::new(id, self.number, peer, local, self.now_ms));
+        self.server.clients.lock().insert(id, Arc::clone(&shared));
+        let client = Client::new(shared, true);
+        let index = self.connections.0.insert(Connection::new(stream, client));
+        self.by_client.insert(id, index);
+        let registered = self.poll.registry().register(
+            self.connections.0[index].source(),
+            Token(index),
+            Interest::READABLE | Interest::WRITABLE,
+        );
+        if registered.is_err() {
+            self.close(index);
+        }
+    }
+
+    fn close(&mut self, index: usize) {
+        // Commands of the round may still be answered to this connection.
+        self.execute_round();
+        if !self.connections.0.contains(index) {
+            return;
+        }
+        let mut connection = self.connections.0.remove(index);
+        let _ = self.poll.registry().deregister(connection.source());
+        let id = connection.client.shared.id;
+        self.by_client.remove(&id);
+        self.server.clients.lock().remove(&id);
+    }
+
+    fn read_mail(&mut self) {
+        for message in self.mailbox.empty() {
+            match message {
+                Message::Serve(stream) => self.add(stream),
+                Message::Deliver { client, bytes } => {
+                    if let Some(&index) = self.by_client.get(&client) {
+                        self.execute_round();
+                        self.connections.0[index].reply.raw(&bytes);
+                        self.mark_dirty(index);
+                    }
+                }
+                Message::Resume { client, answer } => {
+                    if let Some(&index) = self.by_client.get(&client) {
+                        let connection = &mut self.connections.0[index];
+                        connection.reply.raw(&answer);
+                        connection.waiting = false;
+                        self.mark_dirty(index);
+                        self.process_input(index);
+                    }
+                }
+                Message::Close { client } => {
+                    if let Some(&index) = self.by_client.get(&client) {
+                        self.close(index);
+                    }
+                }
+            }
+        }
+    }
+
+    fn mark_dirty(&mut self, index: usize) {
+        let connection = &mut self.connections.0[index];
+        if !connection.dirty {
+            connection.dirty = true;
+            self.dirty.push(index);
+        }
+    }
+
+    /// Reads what has come on a connection and executes it, or has the round do so.
+    fn receive(&mut self, index: usize) {
+        for _ in 0..READS_MAX {
+            let Some(connection) = self.connections.0.get_mut(index) else {
+                return;
+            };
+            if connection.waiting && connection.input.len() > READ_BYTES {
+                // What it sends while it waits is left where it is.
+                self.unread.push(index);
+                return;
+            }
+            let full;
+            if connection.input.is_empty() && !connection.waiting {
+                let mut scratch = std::mem::take(&mut self.scratch);
+                match connection.receive(&mut scratch) {
+                    Received::Bytes(count) => {
+                        full = count == scratch.len();
+                        let bytes = scratch.get(..count).unwrap_or_default();
+                        let used = self.process(index, bytes);
+                        if let Some(connection) = self.connections.0.get_mut(index) {
+                            let rest = bytes.get(used..).unwrap_or_default();
+                            connection.input.extend_from_slice(rest);
+                        }
+                        self.scratch = scratch;
+                    }
+                    other => {
+                        self.scratch = scratch;
+                        if other == Received::End {
+                            self.close(index);
+                        }
+                        return;
+                    }
+                }
+            } else {
+                let length = connection.input.len();
+                // Grows by what has come, so that nobody takes memory by announcing much.
+                let room = length.max(READ_BYTES);
+                connection.input.resize(length + room, 0);
+                let mut input = std::mem::take(&mut connection.input);
+                let received = connection.receive(input.get_mut(length..).unwrap_or_default());
+                let count = match received {
+                    Received::Bytes(count) => count,
+                    Received::Nothing | Received::End => 0,
+                };
+                full = count == room;
+                input.truncate(length + count);
+                connection.input = input;
+                if received == Received::End {
+                    self.close(index);
+                    return;
+                }
+                if count == 0 {
+                    return;
+                }
+                self.process_input(index);
+            }
+            if !full {
+                return;
+            }
+        }
+        if self.connections.0.contains(index) {
+            self.unread.push(index);
+        }
+    }
+
+    /// Executes what a connection has kept.
+    fn process_input(&mut self, index: usize) {
+        let Some(connection) = self.connections.0.get_mut(index) else {
+            return;
+        };
+        let mut input = std::mem::take(&mut connection.input);
+        let used = self.process(index, &input);
+        if let Some(connection) = self.connections.0.get_mut(index) {
+            input.drain(..used);
+            if input.is_empty() {
+                input.shrink_to(0);
+            }
+            connection.input = input;
+        }
+    }
+
+    /// Executes the complete requests in `bytes`, or adds them to the round; says how many bytes
+    /// they were.
+    fn process(&mut self, index: usize, bytes: &[u8]) -> usize {
+        let limits = RequestLimits::default();
+        let mut used = 0;
+        loop {
+            let Some(connection) = self.connections.0.get_mut(index) else {
+                return bytes.len();
+            };
+            if connection.waiting || connection.client.closing {
+                return used;
+            }
+            let rest = bytes.get(used..).unwrap_or_default();
+            let end = match connection.parser.next(rest, &limits) {
+                Ok(Step::Complete(end)) => end,
+                Ok(Step::Incomplete) => return used,
+                Err(error) => {
+                    self.execute_round();
+                    let connection = &mut self.connections.0[index];
+                    connection.reply.error(&format!("ERR {error}"));
+                    connection.client.closing = true;
+                    self.mark_dirty(index);
+                    return bytes.len();
+                }
+            };
+            used += end;
+            if connection.parser.argument_count() == 0 {
+                continue;
+            }
+            if !connection.dirty {
+                connection.dirty = true;
+                connection.client.shared.touch(self.now_ms);
+                self.dirty.push(index);
+            }
+            let client = &connection.client;
+            let plain = client.authenticated
+                && client.transaction.is_none()
+                && client.replies == Replies::On;
+            if plain
+                && self.round.add(
+                    &self.server.keyspace,
+                    index as u32,
+                    client.database,
+                    &connection.parser,
+                    rest,
+                )
+            {
+                if self.round.is_full() {
+                    self.execute_round();
+                }
+                continue;
+            }
+            self.execute_round();
+            let Connection {
+                client,
+                reply,
+                parser,
+                waiting,
+                ..
+            } = &mut self.connections.0[index];
+            let args: SmallVec<[&[u8]; 16]> = parser.arguments(rest).collect();
+            let wait = self.executor.run(client, &args, self.now_ms, reply);
+            *waiting = wait.is_some();
+            drop(args);
+            let long = reply.len() > REPLY_BYTES;
+            if long && !self.connections.0[index].send() {
+                self.close(index);
+            }
+        }
+    }
+
+    fn execute_round(&mut self) {
+        self.round
+            .execute(&mut self.executor, self.now_ms, &mut self.connections);
+    }
+
+    /// Executes what is left of the round and sends all replies.
+    fn finish_round(&mut self) {
+        self.execute_round();
+        self.executor.reclaim();
+        for index in std::mem::take(&mut self.dirty) {
+            let Some(connection) = self.connections.0.get_mut(index) else {
+                continue;
+            };
+            connection.dirty = false;
+            if !connection.send() || (connection.client.closing && connection.reply.is_empty()) {
+                self.close(index);
+            }
+        }
+    }
+
+    fn resume_sending(&mut self, index: usize) {
+        let Some(connection) = self.connections.0.get_mut(index) else {
+            return;
+        };
+        if connection.is_stuffed()
+            && (!connection.send() || (connection.client.closing && connection.reply.is_empty()))
+        {
+            self.close(index);
+        }
+    }
+
+    fn housekeeping(&mut self) {}
+}

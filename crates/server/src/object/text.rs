@@ -1,0 +1,43 @@
+//! A string that is long, or changed in place.
+
+use allocator_api2::vec::Vec;
+use nearfield_tiers::Heap;
+
+/// A byte string in a heap.
+#[derive(Clone, Debug)]
+pub struct Text {
+    bytes: Vec<u8, Heap>,
+}
+
+impl Text {
+    /// A copy of `bytes` in `heap`.
+    pub fn new_in(bytes: &[u8], heap: Heap) -> Text {
+        let mut copy = Vec::with_capacity_in(bytes.len(), heap);
+        copy.extend_from_slice(bytes);
+        Text { bytes: copy }
+    }
+
+    /// The string.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Appends `bytes`.
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Makes the string at least `length` bytes long, with zeros at the end, and gives it to be
+    /// written to.
+    pub fn extend_to(&mut self, length: usize) -> &mut [u8] {
+        if self.bytes.len() < length {
+            self.bytes.resize(length, 0);
+        }
+        &mut self.bytes
+    }
+
+    /// The bytes of memory that the string has taken from its heap.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+}

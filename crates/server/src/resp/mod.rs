@@ -1,0 +1,8 @@
+//! The Redis protocol between bytes and commands, without I/O: [`request`] from clients, and
+//! [`reply`] to them in either version, RESP2 and RESP3.
+
+pub mod reply;
+pub mod request;
+
+pub use reply::{Protocol, Reply};
+pub use request::{Parser, ProtocolError, RequestLimits};

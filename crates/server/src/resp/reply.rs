@@ -1,0 +1,313 @@
+//! Replies: what a client is answered, in the version of the protocol that it has chosen.
+
+use crate::number::{format_double, write_integer};
+
+/// The version of the protocol that replies are written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// What all clients begin with.
+    #[default]
+    Resp2,
+    /// With types for maps, sets, doubles, booleans, null and pushed messages.
+    Resp3,
+}
+
+/// A place in a reply where a length is to be written once it is known.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "an array that is begun has to be ended"]
+pub struct Mark {
+    position: usize,
+}
+
+/// The bytes that are sent to a client, written in order.
+///
+/// ```
+/// use nearfield_server::resp::{Protocol, Reply};
+///
+/// let mut reply = Reply::new(Protocol::Resp2);
+/// reply.array(2);
+/// reply.bulk(b"a");
+/// reply.null();
+/// assert_eq!(reply.bytes(), b"*2\r\n$1\r\na\r\n$-1\r\n");
+/// ```
+#[derive(Debug, Default)]
+pub struct Reply {
+    out: Vec<u8>,
+    protocol: Protocol,
+}
+
+impl Reply {
+    /// An empty reply.
+    pub fn new(protocol: Protocol) -> Reply {
+        Reply {
+            out: Vec::new(),
+            protocol,
+        }
+    }
+
+    /// The version that replies are written in.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Changes the version, from the next value on.
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+    }
+
+    /// What was written.
+    pub fn bytes(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// The number of bytes that were written.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// True if nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// The bytes of memory that the reply has reserved.
+    pub fn capacity(&self) -> usize {
+        self.out.capacity()
+    }
+
+    /// Forgets what was written after the first `length` bytes.
+    pub fn truncate(&mut self, length: usize) {
+        self.out.truncate(length);
+    }
+
+    /// Forgets the first `length` bytes, which have been sent.
+    pub fn consume(&mut self, length: usize) {
+        if length == self.out.len() {
+            self.out.clear();
+        } else {
+            self.out.drain(..length);
+        }
+    }
+
+    /// Gives back memory beyond `bytes`.
+    pub fn shrink(&mut self, bytes: usize) {
+        self.out.shrink_to(bytes);
+    }
+
+    /// Takes all that was written.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Appends values that are written already.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    #[inline]
+    fn head(&mut self, kind: u8, number: i64) {
+        self.out.push(kind);
+        if (0..10).contains(&number) {
+            self.out.push(b'0' + number as u8);
+        } else {
+            write_integer(&mut self.out, number);
+        }
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// A short text that is no data.
+    pub fn simple(&mut self, text: &str) {
+        self.out.push(b'+');
+        self.out.extend_from_slice(text.as_bytes());
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// `OK`.
+    #[inline]
+    pub fn ok(&mut self) {
+        self.out.extend_from_slice(b"+OK\r\n");
+    }
+
+    /// An error: its code, a space, its text. Line ends become spaces.
+    pub fn error(&mut self, text: &str) {
+        self.out.push(b'-');
+        let line = |byte| {
+            if byte == b'\r' || byte == b'\n' {
+                b' '
+            } else {
+                byte
+            }
+        };
+        self.out.extend(text.bytes().map(line));
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// An integer.
+    #[inline]
+    pub fn integer(&mut self, value: i64) {
+        self.head(b':', value);
+    }
+
+    /// An integer, of a length or count.
+    #[inline]
+    pub fn count(&mut self, value: usize) {
+        self.integer(value as i64);
+    }
+
+    /// A byte string.
+    #[inline]
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.out.reserve(bytes.len() + 16);
+        self.head(b'$', bytes.len() as i64);
+        self.out.extend_from_slice(bytes);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// A byte string, or null.
+    pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => self.bulk(bytes),
+            None => self.null(),
+        }
+    }
+
+    /// An integer as a byte string.
+    pub fn bulk_integer(&mut self, value: i64) {
+        self.bulk(itoa::Buffer::new().format(value).as_bytes());
+    }
+
+    /// No value.
+    #[inline]
+    pub fn null(&mut self) {
+        match self.protocol {
+            Protocol::Resp2 => self.out.extend_from_slice(b"$-1\r\n"),
+            Protocol::Resp3 => self.out.extend_from_slice(b"_\r\n"),
+        }
+    }
+
+    /// No array.
+    pub fn null_array(&mut self) {
+        match self.protocol {
+            Protocol::Resp2 => self.out.extend_from_slice(b"*-1\r\n"),
+            Protocol::Resp3 => self.out.extend_from_slice(b"_\r\n"),
+        }
+    }
+
+    /// The head of an array; `length` values are to follow.
+    #[inline]
+    pub fn array(&mut self, length: usize) {
+        self.head(b'*', length as i64);
+    }
+
+    /// The head of a map; `length` pairs are to follow. A flat array in RESP2.
+    pub fn map(&mut self, length: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.head(b'*', 2 * length as i64),
+            Protocol::Resp3 => self.head(b'%', length as i64),
+        }
+    }
+
+    /// The head of a set; an array in RESP2.
+    pub fn set(&mut self, length: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.array(length),
+            Protocol::Resp3 => self.head(b'~', length as i64),
+        }
+    }
+
+    /// The head of a message that answers no command; an array in RESP2.
+    pub fn push(&mut self, length: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.array(length),
+            Protocol::Resp3 => self.head(b'>', length as i64),
+        }
+    }
+
+    /// The head of an array of pairs: in RESP3 each pair is an array of two
+    /// (see [`pair`](Reply::pair)), in RESP2 all is flat.
+    pub fn pairs(&mut self, length: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.array(2 * length),
+            Protocol::Resp3 => self.array(length),
+        }
+    }
+
+    /// Begins a pair of [`pairs`](Reply::pairs).
+    pub fn pair(&mut self) {
+        if self.protocol == Protocol::Resp3 {
+            self.array(2);
+        }
+    }
+
+    /// A number with a fraction; a byte string in RESP2.
+    pub fn double(&mut self, value: f64) {
+        let text = format_double(value);
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text.as_bytes()),
+            Protocol::Resp3 => {
+                self.out.push(b',');
+                self.out.extend_from_slice(text.as_bytes());
+                self.out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    /// True or false; 1 or 0 in RESP2.
+    pub fn boolean(&mut self, value: bool) {
+        match self.protocol {
+            Protocol::Resp2 => self.integer(i64::from(value)),
+            Protocol::Resp3 => {
+                let text: &[u8] = if value { b"#t\r\n" } else { b"#f\r\n" };
+                self.out.extend_from_slice(text);
+            }
+        }
+    }
+
+    /// A text for people, of a format of three letters such as `txt`; a byte string in RESP2.
+    pub fn verbatim(&mut self, format: &str, text: &[u8]) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text),
+            Protocol::Resp3 => {
+                self.head(b'=', text.len() as i64 + 4);
+                self.out.extend_from_slice(format.as_bytes());
+                self.out.push(b':');
+                self.out.extend_from_slice(text);
+                self.out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    /// Begins an array whose length is not known yet.
+    pub fn begin(&self) -> Mark {
+        Mark {
+            position: self.out.len(),
+        }
+    }
+
+    /// Ends an array that was begun at `mark`: `length` values were written since.
+    pub fn end_array(&mut self, mark: Mark, length: usize) {
+        self.end(mark, |reply| reply.array(length));
+    }
+
+    /// Ends a map that was begun at `mark`: `length` pairs were written since.
+    pub fn end_map(&mut self, mark: Mark, length: usize) {
+        self.end(mark, |reply| reply.map(length));
+    }
+
+    /// Ends a set that was begun at `mark`: `length` values were written since.
+    pub fn end_set(&mut self, mark: Mark, length: usize) {
+        self.end(mark, |reply| reply.set(length));
+    }
+
+    /// Ends an array of pairs that was begun at `mark`: `length` pairs were written since.
+    pub fn end_pairs(&mut self, mark: Mark, length: usize) {
+        self.end(mark, |reply| reply.pairs(length));
+    }
+
+    fn end(&mut self, mark: Mark, head: impl FnOnce(&mut Reply)) {
+        let end = self.out.len();
+        head(self);
+        let length = self.out.len() - end;
+        self.out[mark.position..].rotate_right(length);
+    }
+}

@@ -1,0 +1,443 @@
+//! Requests: arrays of byte strings, or lines of words ("inline commands").
+//!
+//! A [`Parser`] looks at the bytes that have come so far and says where the next complete request
+//! ends. What it has understood of an incomplete one it remembers, so that a request that comes
+//! in many pieces is read once. It copies nothing, except the words of inline commands with
+//! quotes.
+
+use std::ops::Range;
+
+/// What a request may be at most.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestLimits {
+    /// Bytes of one argument.
+    pub argument_bytes: usize,
+    /// Arguments of one request.
+    pub arguments: usize,
+    /// Bytes of an inline command or of the head of an array or argument.
+    pub line_bytes: usize,
+}
+
+impl Default for RequestLimits {
+    /// Redis's limits: 512 MiB, 1,048,576 arguments, 64 KiB.
+    fn default() -> Self {
+        RequestLimits {
+            argument_bytes: 512 << 20,
+            arguments: 1024 * 1024,
+            line_bytes: 64 << 10,
+        }
+    }
+}
+
+impl RequestLimits {
+    /// What a client that has not said its password may send.
+    pub fn unauthenticated() -> Self {
+        RequestLimits {
+            argument_bytes: 16 << 10,
+            arguments: 10,
+            line_bytes: 64 << 10,
+        }
+    }
+}
+
+/// A client does not speak the protocol. It is told so, and its connection is closed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProtocolError {
+    /// The number of arguments is no number, or too large.
+    #[error("Protocol error: invalid multibulk length")]
+    InvalidArrayLength,
+    /// The same, of a client that has not said its password.
+    #[error("Protocol error: unauthenticated multibulk length")]
+    UnauthenticatedArrayLength,
+    /// The length of an argument is no number, or too large.
+    #[error("Protocol error: invalid bulk length")]
+    InvalidArgumentLength,
+    /// The same, of a client that has not said its password.
+    #[error("Protocol error: unauthenticated bulk length")]
+    UnauthenticatedArgumentLength,
+    /// An argument begins otherwise than with a dollar sign.
+    #[error("Protocol error: expected '$', got '{}'", .0.escape_ascii())]
+    ExpectedArgument(u8),
+    /// A line with a length does not end.
+    #[error("Protocol error: too big {0} count string")]
+    LengthTooLong(&'static str),
+    /// An inline command does not end.
+    #[error("Protocol error: too big inline request")]
+    InlineTooLong,
+    /// A quote of an inline command is not closed.
+    #[error("Protocol error: unbalanced quotes in request")]
+    UnbalancedQuotes,
+}
+
+/// What lies at the beginning of the bytes that have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A whole request, which ends at this offset; [`Parser::arguments`] has its parts. It may be
+    /// empty (an empty line), and is then to be passed over.
+    Complete(usize),
+    /// Less than a request.
+    Incomplete,
+}
+
+/// Finds one request after the other. See the [module](self).
+///
+/// ```
+/// use nearfield_server::resp::request::{Parser, RequestLimits, Step};
+///
+/// let mut parser = Parser::new();
+/// let limits = RequestLimits::default();
+/// let bytes = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\n";
+/// assert_eq!(parser.next(bytes, &limits), Ok(Step::Complete(20)));
+/// assert_eq!(parser.arguments(bytes).collect::<Vec<_>>(), [&b"GET"[..], b"k"]);
+/// let rest = &bytes[20..];
+/// assert_eq!(parser.next(rest, &limits), Ok(Step::Complete(6)));
+/// assert_eq!(parser.arguments(rest).collect::<Vec<_>>(), [b"PING"]);
+/// ```
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// Where arguments lie, as offsets from the request's first byte.
+    ranges: Vec<Range<usize>>,
+    /// Words of an inline command, where quotes make them differ from what was sent.
+    words: Vec<Vec<u8>>,
+    unquoted: bool,
+    /// Of an incomplete array: how many arguments are still to come, and where the next begins.
+    remaining: usize,
+    position: usize,
+}
+
+impl Parser {
+    /// A parser that has seen nothing.
+    pub fn new() -> Parser {
+        Parser::default()
+    }
+
+    /// The length of the array that is being received, for a client that is told about later.
+    pub fn is_within_request(&self) -> bool {
+        self.remaining > 0
+    }
+
+    /// How many bytes the request that is being received will have at least, from its first.
+    pub fn bytes_expected(&self) -> usize {
+        self.position
+    }
+
+    /// Looks for a request at the beginning of `bytes`. After `Incomplete` it is to be called
+    /// with the same bytes and more behind them.
+    ///
+    /// # Errors
+    /// The client does not speak the protocol; no more can be read from it.
+    pub fn next(&mut self, bytes: &[u8], limits: &RequestLimits) -> Result<Step, ProtocolError> {
+        if self.remaining == 0 {
+            self.ranges.clear();
+            self.unquoted = false;
+            match bytes.first() {
+                None => return Ok(Step::Incomplete),
+                Some(b'*') => {
+                    let Some((count, end)) = length(bytes, 1, limits, "mbulk")? else {
+                        return Ok(Step::Incomplete);
+                    };
+                    let count = count.ok_or(ProtocolError::InvalidArrayLength)?;
+                    if count <= 0 {
+                        return Ok(Step::Complete(end));
+                    }
+                    if count as usize > limits.arguments {
+                        return Err(if limits.arguments <= 10 {
+                            ProtocolError::UnauthenticatedArrayLength
+                        } else {
+                            ProtocolError::InvalidArrayLength
+                        });
+                    }
+                    self.remaining = count as usize;
+                    self.position = end;
+                }
+                Some(_) => return self.inline(bytes, limits),
+            }
+        }
+        self.array(bytes, limits)
+    }
+
+    fn array(&mut self, bytes: &[u8], limits: &RequestLimits) -> Result<Step, ProtocolError> {
+        while self.remaining > 0 {
+            match bytes.get(self.position) {
+                None => return Ok(Step::Incomplete),
+                Some(b'$') => {}
+                Some(&other) => {
+                    self.remaining = 0;
+                    return Err(ProtocolError::ExpectedArgument(other));
+                }
+            }
+            let Some((length, start)) = length(bytes, self.position + 1, limits, "bulk")? else {
+                return Ok(Step::Incomplete);
+            };
+            let length = match length {
+                Some(length) if length >= 0 && length as usize <= limits.argument_bytes => {
+                    length as usize
+                }
+                Some(length) if length >= 0 && limits.arguments <= 10 => {
+                    return Err(ProtocolError::UnauthenticatedArgumentLength);
+                }
+                _ => return Err(ProtocolError::InvalidArgumentLength),
+            };
+            if bytes.len() < start + length + 2 {
+                return Ok(Step::Incomplete);
+            }
+            self.ranges.push(start..start + length);
+            self.position = start + length + 2;
+            self.remaining -= 1;
+        }
+        Ok(Step::Complete(self.position))
+    }
+
+    fn inline(&mut self, bytes: &[u8], limits: &RequestLimits) -> Result<Step, ProtocolError> {
+        let Some(end) = memchr::memchr(b'\n', bytes) else {
+            if bytes.len() > limits.line_bytes {
+                return Err(ProtocolError::InlineTooLong);
+            }
+            return Ok(Step::Incomplete);
+        };
+        let line = &bytes[..end];
+        if line.iter().any(|&byte| byte == b'"' || byte == b'\'') {
+            self.unquoted = true;
+            self.words = split_words(line).ok_or(ProtocolError::UnbalancedQuotes)?;
+        } else {
+            let mut start = 0;
+            for word in line.split(|byte| byte.is_ascii_whitespace() || *byte == 0x0b) {
+                if !word.is_empty() {
+                    self.ranges.push(start..start + word.len());
+                }
+                start += word.len() + 1;
+            }
+        }
+        Ok(Step::Complete(end + 1))
+    }
+
+    /// The number of arguments of the request that was found, its command's name among them.
+    #[inline]
+    pub fn argument_count(&self) -> usize {
+        if self.unquoted {
+            self.words.len()
+        } else {
+            self.ranges.len()
+        }
+    }
+
+    /// An argument of the request that was found in `bytes`.
+    #[inline]
+    pub fn argument<'a>(&'a self, bytes: &'a [u8], position: usize) -> &'a [u8] {
+        if self.unquoted {
+            &self.words[position]
+        } else {
+            &bytes[self.ranges[position].clone()]
+        }
+    }
+
+    /// The arguments of the request that was found in `bytes`.
+    pub fn arguments<'a>(&'a self, bytes: &'a [u8]) -> impl ExactSizeIterator<Item = &'a [u8]> {
+        (0..self.argument_count()).map(move |position| self.argument(bytes, position))
+    }
+}
+
+/// Reads the number of a line that begins at `start`, and where the next line begins; `None` if
+/// the line has not come whole. The number itself is `None` if it is none.
+#[inline]
+fn length(
+    bytes: &[u8],
+    start: usize,
+    limits: &RequestLimits,
+    what: &'static str,
+) -> Result<Option<(Option<i64>, usize)>, ProtocolError> {
+    // Most lengths have one or two digits.
+    let mut value = 0_i64;
+    let mut position = start;
+    while let Some(&byte) = bytes.get(position) {
+        if byte.is_ascii_digit() && position < start + 10 {
+            value = value * 10 + i64::from(byte - b'0');
+            position += 1;
+        } else if byte == b'\r' && position > start {
+            let after = bytes.get(position + 1);
+            return Ok(after.map(|_| (Some(value), position + 2)));
+        } else {
+            break;
+        }
+    }
+    let rest = &bytes[start..];
+    let Some(end) = memchr::memchr(b'\r', rest) else {
+        if rest.len() > limits.line_bytes {
+            return Err(ProtocolError::LengthTooLong(what));
+        }
+        return Ok(None);
+    };
+    if rest.len() < end + 2 {
+        return Ok(None);
+    }
+    let number = crate::number::parse_integer(&rest[..end]);
+    Ok(Some((number, start + end + 2)))
+}
+
+/// Splits a line into words as Redis does: words in double quotes know escapes, words in single
+/// quotes know `\'`. `None` if a quote is not closed or something follows a closing quote.
+pub fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let blank = |byte: u8| byte.is_ascii_whitespace() || byte == 0x0b;
+    let mut words = Vec::new();
+    let mut rest = line;
+    loop {
+        while let [first, tail @ ..] = rest {
+            if !blank(*first) {
+                break;
+            }
+            rest = tail;
+        }
+        if rest.is_empty() {
+            return Some(words);
+        }
+        let mut word = Vec::new();
+        loop {
+            match rest {
+                [] => break,
+                [b'"', tail @ ..] => {
+                    rest = double_quoted(tail, &mut word)?;
+                    if rest.first().is_some_and(|&next| !blank(next)) {
+                        return None;
+                    }
+                    break;
+                }
+                [b'\'', tail @ ..] => {
+                    rest = single_quoted(tail, &mut word)?;
+                    if rest.first().is_some_and(|&next| !blank(next)) {
+                        return None;
+                    }
+                    break;
+                }
+                [byte, ..] if blank(*byte) => break,
+                [byte, tail @ ..] => {
+                    word.push(*byte);
+                    rest = tail;
+                }
+            }
+        }
+        words.push(word);
+    }
+}
+
+fn double_quoted<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]> {
+    loop {
+        match rest {
+            [] => return None,
+            [b'"', tail @ ..] => return Some(tail),
+            [b'\\', b'x', high, low, tail @ ..]
+                if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
+            {
+                let digit = |byte: u8| (byte as char).to_digit(16).unwrap_or(0) as u8;
+                word.push(digit(*high) * 16 + digit(*low));
+                rest = tail;
+            }
+            [b'\\', escaped, tail @ ..] => {
+                word.push(match escaped {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'b' => 8,
+                    b'a' => 7,
+                    other => *other,
+                });
+                rest = tail;
+            }
+            [byte, tail @ ..] => {
+                word.push(*byte);
+                rest = tail;
+            }
+        }
+    }
+}
+
+fn single_quoted<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]> {
+    loop {
+        match rest {
+            [] => return None,
+            [b'\'', tail @ ..] => return Some(tail),
+            [b'\\', b'\'', tail @ ..] => {
+                word.push(b'\'');
+                rest = tail;
+            }
+            [byte, tail @ ..] => {
+                word.push(*byte);
+                rest = tail;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Found = Result<Vec<Vec<Vec<u8>>>, ProtocolError>;
+
+    /// Feeds `bytes` in pieces of `piece` bytes and collects the requests.
+    fn feed(bytes: &[u8], piece: usize) -> Found {
+        let mut parser = Parser::new();
+        let limits = RequestLimits::default();
+        let (mut buffer, mut found) = (Vec::new(), Vec::new());
+        for part in bytes.chunks(piece) {
+            buffer.extend_from_slice(part);
+            while let Step::Complete(end) = parser.next(&buffer, &limits)? {
+                if parser.argument_count() > 0 {
+                    found.push(parser.arguments(&buffer).map(<[u8]>::to_vec).collect());
+                }
+                buffer.drain(..end);
+            }
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn requests_are_the_same_however_they_are_cut() {
+        let bytes =
+            b"*3\r\n$3\r\nSET\r\n$0\r\n\r\n$12\r\n\r\n*1\r\n$4\r\nxx\r\n\r\nGET a\r\n*0\r\n*-1\r\n\
+            set k \"a b\\x41\\n\" 'it\\'s'\r\n*1\r\n$04\r\nPING\r\n";
+        let whole = feed(bytes, bytes.len()).unwrap();
+        assert_eq!(whole.len(), 4);
+        assert_eq!(whole[0][2], b"\r\n*1\r\n$4\r\nxx");
+        assert_eq!(whole[2][2], b"a bA\n");
+        assert_eq!(whole[2][3], b"it's");
+        for piece in 1..bytes.len() {
+            assert_eq!(feed(bytes, piece).unwrap(), whole, "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        for (bytes, error) in [
+            (&b"*x\r\n"[..], ProtocolError::InvalidArrayLength),
+            (b"*3000000\r\n", ProtocolError::InvalidArrayLength),
+            (
+                b"*99999999999999999999\r\n",
+                ProtocolError::InvalidArrayLength,
+            ),
+            (b"*1\r\n$-1\r\n", ProtocolError::InvalidArgumentLength),
+            (
+                b"*1\r\n$536870913\r\n",
+                ProtocolError::InvalidArgumentLength,
+            ),
+            (b"*1\r\n$a\r\n", ProtocolError::InvalidArgumentLength),
+            (b"*1\r\n:1\r\n", ProtocolError::ExpectedArgument(b':')),
+            (b"set \"a\r\n", ProtocolError::UnbalancedQuotes),
+            (b"set \"a\"b\r\n", ProtocolError::UnbalancedQuotes),
+        ] {
+            assert_eq!(
+                feed(bytes, bytes.len()),
+                Err(error),
+                "{}",
+                bytes.escape_ascii()
+            );
+        }
+        let long = vec![b'a'; (64 << 10) + 2];
+        assert_eq!(feed(&long, 1000), Err(ProtocolError::InlineTooLong));
+        let long = [b"*".to_vec(), vec![b'1'; (64 << 10) + 2]].concat();
+        assert_eq!(
+            feed(&long, 1000),
+            Err(ProtocolError::LengthTooLong("mbulk"))
+        );
+    }
+}
