@@ -10,5 +10,6 @@ pub mod keyspace;
 pub mod net;
 pub mod number;
 pub mod object;
+pub mod rdb;
 pub mod resp;
 pub mod server;

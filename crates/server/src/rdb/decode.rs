@@ -1,0 +1,175 @@
+//! Values of each type in each form.
+
+use super::error::Error;
+use super::format::{Value, kind};
+use super::packed::{Pairs, intset, listpack, ziplist, zipmap};
+use super::source::Source;
+use std::io::Read;
+
+/// How many elements memory is reserved for before any of them has been read.
+const RESERVED_ELEMENTS: u64 = 16 << 10;
+
+/// What holds a node of a list: an element as it is, or a listpack.
+const NODE_PLAIN: u64 = 1;
+const NODE_PACKED: u64 = 2;
+
+/// Adds the elements of a packed value.
+type Unpack = fn(&[u8], u64, &mut Vec<Vec<u8>>) -> Result<(), Error>;
+
+/// Reads a value whose type stood at `offset`.
+pub(super) fn read<R: Read>(
+    type_byte: u8,
+    offset: u64,
+    source: &mut Source<R>,
+) -> Result<Value, Error> {
+    Ok(match type_byte {
+        kind::STRING => Value::String(source.string()?),
+        kind::LIST => Value::List(repeated(source, Source::string)?),
+        kind::LIST_ZIPLIST => Value::List(unpacked(source, ziplist::read)?),
+        kind::LIST_OF_ZIPLISTS => Value::List(nodes(source, ziplist::read)?),
+        kind::LIST_OF_LISTPACKS => Value::List(nodes_with_forms(source)?),
+        kind::SET => Value::Set(repeated(source, Source::string)?),
+        kind::SET_INTSET => {
+            let offset = source.offset();
+            Value::Set(intset::read(&source.string()?, offset)?)
+        }
+        kind::SET_LISTPACK => Value::Set(unpacked(source, listpack::read)?),
+        kind::HASH => Value::Hash(repeated(source, |source| {
+            Ok((source.string()?, source.string()?))
+        })?),
+        kind::HASH_ZIPMAP => {
+            let offset = source.offset();
+            Value::Hash(zipmap::read(&source.string()?, offset)?)
+        }
+        kind::HASH_ZIPLIST => Value::Hash(pairs(source, ziplist::read)?),
+        kind::HASH_LISTPACK => Value::Hash(pairs(source, listpack::read)?),
+        kind::SORTED_SET_OF_TEXT => Value::SortedSet(repeated(source, |source| {
+            Ok((source.string()?, score_of_length_and_text(source)?))
+        })?),
+        kind::SORTED_SET => Value::SortedSet(repeated(source, |source| {
+            Ok((source.string()?, score(source)?))
+        })?),
+        kind::SORTED_SET_ZIPLIST => Value::SortedSet(scored(source, ziplist::read)?),
+        kind::SORTED_SET_LISTPACK => Value::SortedSet(scored(source, listpack::read)?),
+        _ => {
+            return Err(Error::BadEncoding {
+                what: "type of a value",
+                found: type_byte.into(),
+                offset,
+            });
+        }
+    })
+}
+
+/// Reads a number and that many elements.
+fn repeated<R: Read, T>(
+    source: &mut Source<R>,
+    mut element: impl FnMut(&mut Source<R>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    let count = source.length()?;
+    let mut elements = Vec::with_capacity(count.min(RESERVED_ELEMENTS) as usize);
+    for _ in 0..count {
+        elements.push(element(source)?);
+    }
+    Ok(elements)
+}
+
+fn unpacked<R: Read>(source: &mut Source<R>, unpack: Unpack) -> Result<Vec<Vec<u8>>, Error> {
+    let offset = source.offset();
+    let mut elements = Vec::new();
+    unpack(&source.string()?, offset, &mut elements)?;
+    Ok(elements)
+}
+
+fn pairs<R: Read>(source: &mut Source<R>, unpack: Unpack) -> Result<Pairs, Error> {
+    let offset = source.offset();
+    let elements = unpacked(source, unpack)?;
+    if !elements.len().is_multiple_of(2) {
+        return Err(Error::BadLength {
+            what: "elements that are pairs",
+            length: elements.len() as u64,
+            offset,
+        });
+    }
+    let mut pairs = Vec::with_capacity(elements.len() / 2);
+    let mut elements = elements.into_iter();
+    while let (Some(first), Some(second)) = (elements.next(), elements.next()) {
+        pairs.push((first, second));
+    }
+    Ok(pairs)
+}
+
+fn scored<R: Read>(source: &mut Source<R>, unpack: Unpack) -> Result<Vec<(Vec<u8>, f64)>, Error> {
+    let offset = source.offset();
+    let pairs = pairs(source, unpack)?;
+    let scored = pairs
+        .into_iter()
+        .map(|(member, text)| Ok((member, score_of_text(&text, offset)?)));
+    scored.collect()
+}
+
+fn nodes<R: Read>(source: &mut Source<R>, unpack: Unpack) -> Result<Vec<Vec<u8>>, Error> {
+    let mut elements = Vec::new();
+    for _ in 0..source.length()? {
+        let offset = source.offset();
+        unpack(&source.string()?, offset, &mut elements)?;
+    }
+    Ok(elements)
+}
+
+fn nodes_with_forms<R: Read>(source: &mut Source<R>) -> Result<Vec<Vec<u8>>, Error> {
+    let mut elements = Vec::new();
+    for _ in 0..source.length()? {
+        let offset = source.offset();
+        match source.length()? {
+            NODE_PLAIN => elements.push(source.string()?),
+            NODE_PACKED => {
+                let offset = source.offset();
+                listpack::read(&source.string()?, offset, &mut elements)?;
+            }
+            found => {
+                return Err(Error::BadEncoding {
+                    what: "form of a node",
+                    found,
+                    offset,
+                });
+            }
+        }
+    }
+    Ok(elements)
+}
+
+fn score<R: Read>(source: &mut Source<R>) -> Result<f64, Error> {
+    let offset = source.offset();
+    let score = f64::from_le_bytes(source.array()?);
+    if score.is_nan() {
+        return Err(bad_score(b"nan", offset));
+    }
+    Ok(score)
+}
+
+/// A score of the first versions: its text, or a length that stands for what text would not do.
+fn score_of_length_and_text<R: Read>(source: &mut Source<R>) -> Result<f64, Error> {
+    let offset = source.offset();
+    match source.u8()? {
+        253 => Err(bad_score(b"nan", offset)),
+        254 => Ok(f64::INFINITY),
+        255 => Ok(f64::NEG_INFINITY),
+        length => score_of_text(&source.bytes(length.into())?, offset),
+    }
+}
+
+fn score_of_text(text: &[u8], offset: u64) -> Result<f64, Error> {
+    std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.parse::<f64>().ok())
+        .filter(|score| !score.is_nan())
+        .ok_or_else(|| bad_score(text, offset))
+}
+
+fn bad_score(text: &[u8], offset: u64) -> Error {
+    Error::BadScore {
+        score: nearfield_core::Error::shorten(text),
+        offset,
+    }
+}

@@ -1,0 +1,56 @@
+//! Values in the one form of each type that is written.
+
+use super::error::Error;
+use super::format::{Value, kind};
+use super::sink::Sink;
+use std::io::Write;
+
+/// The type that stands before the value.
+pub(super) fn type_byte(value: &Value) -> u8 {
+    match value {
+        Value::String(_) => kind::STRING,
+        Value::List(_) => kind::LIST,
+        Value::Set(_) => kind::SET,
+        Value::Hash(_) => kind::HASH,
+        Value::SortedSet(_) => kind::SORTED_SET,
+    }
+}
+
+/// Writes what stands behind the type and the key.
+pub(super) fn write<W: Write>(value: &Value, sink: &mut Sink<W>) -> Result<(), Error> {
+    match value {
+        Value::String(bytes) => sink.string(bytes)?,
+        Value::List(elements) | Value::Set(elements) => {
+            sink.length(elements.len() as u64)?;
+            for element in elements {
+                sink.string(element)?;
+            }
+        }
+        Value::Hash(fields) => {
+            sink.length(fields.len() as u64)?;
+            for (field, value) in fields {
+                sink.string(field)?;
+                sink.string(value)?;
+            }
+        }
+        Value::SortedSet(members) => {
+            sink.length(members.len() as u64)?;
+            for (member, score) in members {
+                sink.string(member)?;
+                self::score(*score, sink)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes a score, which has to be a number, as no reader takes anything else.
+pub(super) fn score<W: Write>(score: f64, sink: &mut Sink<W>) -> Result<(), Error> {
+    if score.is_nan() {
+        return Err(Error::BadScore {
+            score: score.to_string(),
+            offset: sink.offset(),
+        });
+    }
+    sink.bytes(&score.to_le_bytes())
+}

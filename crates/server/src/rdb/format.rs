@@ -1,0 +1,130 @@
+//! The numbers of the format, and the values it holds.
+
+use super::error::Error;
+use std::ops::RangeInclusive;
+
+pub(super) const MAGIC: &[u8] = b"REDIS";
+
+/// Redis 7.4 writes version 12, 7.2 writes 11, 7.0 writes 10.
+pub(super) const READ_VERSIONS: RangeInclusive<u32> = 1..=12;
+/// What is written does not differ between these, so that the oldest, which every Redis 7 reads,
+/// serves best.
+pub(super) const WRITE_VERSIONS: RangeInclusive<u32> = 10..=12;
+/// Files of earlier versions end with [`opcode::EOF`].
+pub(super) const CHECKSUM_SINCE: u32 = 5;
+
+/// Refuses a version that is not within `accepted`.
+pub(super) fn check_version(
+    version: u32,
+    accepted: RangeInclusive<u32>,
+    offset: u64,
+) -> Result<u32, Error> {
+    if accepted.contains(&version) {
+        return Ok(version);
+    }
+    Err(Error::UnknownVersion {
+        version,
+        oldest: *accepted.start(),
+        newest: *accepted.end(),
+        offset,
+    })
+}
+
+/// What stands where the type of a value could.
+pub(super) mod opcode {
+    /// The sizes of a cluster's slot, which help nobody else.
+    pub const SLOT: u8 = 244;
+    pub const FUNCTION: u8 = 245;
+    /// Functions as a release candidate of 7.0 wrote them, and no release reads.
+    pub const FUNCTION_OF_CANDIDATE: u8 = 246;
+    pub const MODULE_AUX: u8 = 247;
+    pub const IDLE: u8 = 248;
+    pub const FREQUENCY: u8 = 249;
+    pub const AUX: u8 = 250;
+    pub const RESIZE_DB: u8 = 251;
+    pub const EXPIRES_MS: u8 = 252;
+    pub const EXPIRES_S: u8 = 253;
+    pub const SELECT_DB: u8 = 254;
+    pub const EOF: u8 = 255;
+}
+
+/// The types of values, which are a type and its form.
+pub(super) mod kind {
+    pub const STRING: u8 = 0;
+    pub const LIST: u8 = 1;
+    pub const SET: u8 = 2;
+    /// Scores are decimal text.
+    pub const SORTED_SET_OF_TEXT: u8 = 3;
+    pub const HASH: u8 = 4;
+    pub const SORTED_SET: u8 = 5;
+    /// Modules' values before they could be passed over.
+    pub const MODULE_OPAQUE: u8 = 6;
+    pub const MODULE: u8 = 7;
+    pub const HASH_ZIPMAP: u8 = 9;
+    pub const LIST_ZIPLIST: u8 = 10;
+    pub const SET_INTSET: u8 = 11;
+    pub const SORTED_SET_ZIPLIST: u8 = 12;
+    pub const HASH_ZIPLIST: u8 = 13;
+    pub const LIST_OF_ZIPLISTS: u8 = 14;
+    pub const STREAM: u8 = 15;
+    pub const HASH_LISTPACK: u8 = 16;
+    pub const SORTED_SET_LISTPACK: u8 = 17;
+    pub const LIST_OF_LISTPACKS: u8 = 18;
+    /// With the numbers of entries added and read.
+    pub const STREAM_2: u8 = 19;
+    pub const SET_LISTPACK: u8 = 20;
+    /// With the times at which consumers were active.
+    pub const STREAM_3: u8 = 21;
+    /// Fields with times at which they expire, as a release candidate of 7.4 wrote them.
+    pub const HASH_EXPIRING_OF_CANDIDATE: u8 = 22;
+    pub const HASH_EXPIRING_LISTPACK_OF_CANDIDATE: u8 = 23;
+    pub const HASH_EXPIRING: u8 = 24;
+    pub const HASH_EXPIRING_LISTPACK: u8 = 25;
+
+    /// The name of a type that is known and not supported.
+    pub fn unsupported(type_byte: u8) -> Option<&'static str> {
+        match type_byte {
+            MODULE_OPAQUE | MODULE => Some("value of a module"),
+            STREAM | STREAM_2 | STREAM_3 => Some("stream"),
+            HASH_EXPIRING_OF_CANDIDATE..=HASH_EXPIRING_LISTPACK => {
+                Some("hash with fields that expire")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The forms of strings that are not written as they are.
+pub(super) mod string {
+    pub const INT8: u8 = 0;
+    pub const INT16: u8 = 1;
+    pub const INT32: u8 = 2;
+    pub const LZF: u8 = 3;
+}
+
+/// The value of a key, whichever form a file holds it in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A byte string; integers are decimal text.
+    String(Vec<u8>),
+    /// The elements from the head to the tail.
+    List(Vec<Vec<u8>>),
+    /// The members, in no order.
+    Set(Vec<Vec<u8>>),
+    /// The fields and their values, in no order.
+    Hash(Vec<(Vec<u8>, Vec<u8>)>),
+    /// The members and their scores, in no order. A score may be infinite, and is a number.
+    SortedSet(Vec<(Vec<u8>, f64)>),
+}
+
+impl Value {
+    /// Whether it is a container without elements, which no key may have.
+    pub(super) fn is_empty_container(&self) -> bool {
+        match self {
+            Self::String(_) => false,
+            Self::List(elements) | Self::Set(elements) => elements.is_empty(),
+            Self::Hash(fields) => fields.is_empty(),
+            Self::SortedSet(members) => members.is_empty(),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Redis's file format: snapshots of a keyspace, and the payloads of `DUMP` and `RESTORE`.
+//!
+//! ```text
+//! "REDIS" version    AUX key value ...    FUNCTION code ...
+//! SELECTDB number    RESIZEDB keys expires
+//!   [EXPIRETIME_MS time] [IDLE seconds | FREQ counter]  type key value
+//!   ...
+//! EOF  checksum of all bytes before it
+//! ```
+//!
+//! [`Reader`] takes every form that a Redis up to 7.4 has written since version 1 of the format.
+//! [`Writer`] puts out one plain form for each type, which every Redis 7 takes. [`dump`] and
+//! [`restore`] are the same for one value without a key.
+//!
+//! There is a maintained crate for reading, `rdb` 0.4. It is not used because it passes over what
+//! a server has to keep (idle times, frequencies, functions), verifies no checksum, reads no
+//! payloads of `DUMP`, and brings a command line with it; `lzf` 1.0, which decompresses strings,
+//! is deprecated by its author.
+//!
+//! Nothing here trusts a length: memory is reserved in proportion to data that have been read.
+//! Nothing here knows the keyspace either, so that members which occur twice in one container are
+//! passed on as they are.
+
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
+
+mod checksum;
+mod decode;
+mod dump;
+mod encode;
+mod error;
+mod format;
+mod lzf;
+mod packed;
+mod reader;
+mod sink;
+mod skip;
+mod source;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use dump::{dump, restore};
+pub use error::Error;
+pub use format::Value;
+pub use reader::{Item, Reader, Unsupported};
+pub use writer::{Attributes, Writer};

@@ -1,0 +1,22 @@
+//! Intsets, small sets of integers: the size of each, their number, and the integers.
+
+use super::slice::Slice;
+use crate::rdb::error::Error;
+use crate::rdb::source::decimal;
+
+/// The members of the intset `bytes`, which lies at `offset`.
+pub(in crate::rdb) fn read(bytes: &[u8], offset: u64) -> Result<Vec<Vec<u8>>, Error> {
+    let mut slice = Slice::new("intset", bytes, offset);
+    let integer_bytes = slice.size()?;
+    let count = slice.size()?;
+    let read: fn(&mut Slice<'_>) -> Result<i64, Error> = match integer_bytes {
+        2 => |slice| slice.i16().map(i64::from),
+        4 => |slice| slice.i32().map(i64::from),
+        8 => |slice| slice.i64(),
+        _ => return Err(slice.bad_length(integer_bytes as u64)),
+    };
+    if count.checked_mul(integer_bytes) != Some(slice.remaining()) {
+        return Err(slice.bad_length(count as u64));
+    }
+    (0..count).map(|_| Ok(decimal(read(&mut slice)?))).collect()
+}

@@ -1,0 +1,10 @@
+//! The forms in which small containers are one string.
+
+pub(super) mod intset;
+pub(super) mod listpack;
+mod slice;
+pub(super) mod ziplist;
+pub(super) mod zipmap;
+
+/// Fields and their values, or members and the texts of their scores.
+pub(super) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;

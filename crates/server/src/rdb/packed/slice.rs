@@ -1,0 +1,113 @@
+//! The bytes of a packed value, taken from the front.
+
+use crate::rdb::error::Error;
+
+pub(super) struct Slice<'a> {
+    what: &'static str,
+    rest: &'a [u8],
+    offset: u64,
+}
+
+impl<'a> Slice<'a> {
+    /// `offset` is where `bytes` lie in the file; `what` they are is for errors.
+    pub fn new(what: &'static str, bytes: &'a [u8], offset: u64) -> Self {
+        Self {
+            what,
+            rest: bytes,
+            offset,
+        }
+    }
+
+    /// How many bytes are left.
+    pub fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// An error that names `length` as what does not fit.
+    pub fn bad_length(&self, length: u64) -> Error {
+        Error::BadLength {
+            what: self.what,
+            length,
+            offset: self.offset,
+        }
+    }
+
+    /// An error that names `found` as a form which does not exist.
+    pub fn bad_encoding(&self, found: u8) -> Error {
+        Error::BadEncoding {
+            what: self.what,
+            found: found.into(),
+            offset: self.offset,
+        }
+    }
+
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
+        let taken = self.rest.split_at_checked(count);
+        let (taken, rest) = taken.ok_or_else(|| self.bad_length(count as u64))?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+        let taken = self.rest.split_first_chunk();
+        let (taken, rest) = taken.ok_or_else(|| self.bad_length(N as u64))?;
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    pub fn u8(&mut self) -> Result<u8, Error> {
+        Ok(u8::from_le_bytes(self.array()?))
+    }
+
+    pub fn u32(&mut self) -> Result<u32, Error> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// A number of bytes, which is a `u32`.
+    pub fn size(&mut self) -> Result<usize, Error> {
+        let size = self.u32()?;
+        usize::try_from(size).map_err(|_| self.bad_length(size.into()))
+    }
+
+    pub fn i16(&mut self) -> Result<i16, Error> {
+        Ok(i16::from_le_bytes(self.array()?))
+    }
+
+    /// An integer of three bytes.
+    pub fn i24(&mut self) -> Result<i32, Error> {
+        let [low, middle, high] = self.array()?;
+        // Into the upper bytes and back down, so that the sign fills what is missing.
+        Ok(i32::from_le_bytes([0, low, middle, high]) >> 8)
+    }
+
+    pub fn i32(&mut self) -> Result<i32, Error> {
+        Ok(i32::from_le_bytes(self.array()?))
+    }
+
+    pub fn i64(&mut self) -> Result<i64, Error> {
+        Ok(i64::from_le_bytes(self.array()?))
+    }
+
+    /// Reads the number of all bytes, which has to be right.
+    pub fn total(&mut self) -> Result<(), Error> {
+        let length = self.remaining();
+        let total = self.size()?;
+        if total == length {
+            Ok(())
+        } else {
+            Err(self.bad_length(total as u64))
+        }
+    }
+
+    /// Refuses bytes behind the end, and a number of elements that is not the real one. A number
+    /// that did not fit its 16 bits stands as all ones.
+    pub fn finish(&self, announced: u16, found: usize) -> Result<(), Error> {
+        if self.remaining() > 0 {
+            return Err(self.bad_length(self.remaining() as u64));
+        }
+        if announced != u16::MAX && usize::from(announced) != found {
+            return Err(self.bad_length(announced.into()));
+        }
+        Ok(())
+    }
+}

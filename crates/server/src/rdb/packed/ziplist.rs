@@ -1,0 +1,65 @@
+//! Ziplists, in which Redis kept small containers and the nodes of lists before 7.
+//!
+//! ```text
+//! bytes: u32   offset of the last entry: u32   elements: u16   entry ...   0xff
+//! entry:  length of the entry before it   form, integer or bytes
+//! ```
+
+use super::slice::Slice;
+use crate::rdb::error::Error;
+use crate::rdb::source::decimal;
+
+const END: u8 = 0xff;
+/// A length of the entry before that did not fit a byte follows in four.
+const LONG: u8 = 0xfe;
+
+/// Appends the elements of the ziplist `bytes`, which lies at `offset`.
+pub(in crate::rdb) fn read(
+    bytes: &[u8],
+    offset: u64,
+    elements: &mut Vec<Vec<u8>>,
+) -> Result<(), Error> {
+    let mut slice = Slice::new("ziplist", bytes, offset);
+    slice.total()?;
+    slice.u32()?;
+    let announced = u16::from_le_bytes(slice.array()?);
+    let before = elements.len();
+    elements.reserve(usize::from(announced).min(slice.remaining() / 2));
+    let mut length_before = 0;
+    loop {
+        let remaining = slice.remaining();
+        let stored = match slice.u8()? {
+            END => break,
+            LONG => slice.size()?,
+            length => length.into(),
+        };
+        // Walking forward does not need it, but it tells where damage moved a boundary.
+        if stored != length_before {
+            return Err(slice.bad_length(stored as u64));
+        }
+        elements.push(entry(&mut slice)?);
+        length_before = remaining - slice.remaining();
+    }
+    slice.finish(announced, elements.len() - before)
+}
+
+fn entry(slice: &mut Slice<'_>) -> Result<Vec<u8>, Error> {
+    let form = slice.u8()?;
+    let bytes = match form {
+        0..0x40 => form.into(),
+        0x40..0x80 => usize::from(form & 0x3f) << 8 | usize::from(slice.u8()?),
+        0x80 => {
+            // The one length of the format that is in the order of the network.
+            let length = u32::from_be_bytes(slice.array()?);
+            usize::try_from(length).map_err(|_| slice.bad_length(length.into()))?
+        }
+        0xc0 => return Ok(decimal(slice.i16()?)),
+        0xd0 => return Ok(decimal(slice.i32()?)),
+        0xe0 => return Ok(decimal(slice.i64()?)),
+        0xf0 => return Ok(decimal(slice.i24()?)),
+        0xf1..=0xfd => return Ok(decimal((form & 0x0f) - 1)),
+        0xfe => return Ok(decimal(slice.u8()?.cast_signed())),
+        _ => return Err(slice.bad_encoding(form)),
+    };
+    Ok(slice.take(bytes)?.to_vec())
+}

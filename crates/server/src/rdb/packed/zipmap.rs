@@ -1,0 +1,45 @@
+//! Zipmaps, in which Redis kept small hashes before 2.6.
+//!
+//! ```text
+//! fields: u8   length field length unused: u8 value, unused bytes   ...   0xff
+//! ```
+
+use super::Pairs;
+use super::slice::Slice;
+use crate::rdb::error::Error;
+
+const END: u8 = 0xff;
+/// As a length: it follows in four bytes. As the number of fields: there are this many or more.
+const LONG: u8 = 0xfe;
+
+/// The fields and values of the zipmap `bytes`, which lies at `offset`.
+pub(in crate::rdb) fn read(bytes: &[u8], offset: u64) -> Result<Pairs, Error> {
+    let mut slice = Slice::new("zipmap", bytes, offset);
+    let announced = slice.u8()?;
+    let mut fields = Vec::new();
+    while let Some(length) = length(&mut slice)? {
+        let field = slice.take(length)?.to_vec();
+        let Some(length) = self::length(&mut slice)? else {
+            return Err(slice.bad_encoding(END));
+        };
+        let unused = slice.u8()?;
+        let value = slice.take(length)?.to_vec();
+        slice.take(unused.into())?;
+        fields.push((field, value));
+    }
+    let announced = match announced {
+        LONG.. => u16::MAX,
+        count => count.into(),
+    };
+    slice.finish(announced, fields.len())?;
+    Ok(fields)
+}
+
+/// The length of what follows, or `None` at the end.
+fn length(slice: &mut Slice<'_>) -> Result<Option<usize>, Error> {
+    Ok(match slice.u8()? {
+        END => None,
+        LONG => Some(slice.size()?),
+        length => Some(length.into()),
+    })
+}

@@ -1,0 +1,279 @@
+//! Snapshots, item by item.
+
+use super::decode;
+use super::error::Error;
+use super::format::{CHECKSUM_SINCE, MAGIC, READ_VERSIONS, Value, check_version, kind, opcode};
+use super::skip;
+use super::source::Source;
+use super::writer::Attributes;
+use std::io::Read;
+
+/// What a snapshot holds, in its order.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Item {
+    /// A fact about the file or the server that wrote it, such as `redis-ver`.
+    Aux(Vec<u8>, Vec<u8>),
+    /// The code of a library of functions.
+    Function(Vec<u8>),
+    /// The database that the entries after it belong to.
+    Select(u64),
+    /// What the database selected last will hold; no promise, but room can be made for it.
+    ResizeDb {
+        /// The number of keys.
+        keys: u64,
+        /// How many of them expire.
+        expires: u64,
+    },
+    /// A key and its value. One that has expired is passed on like any other.
+    Entry {
+        /// The key.
+        key: Vec<u8>,
+        /// Its value, never a container without elements.
+        value: Value,
+        /// When it expires, in ms since 1970.
+        expires_at_ms: Option<u64>,
+        /// For how many seconds it had not been used.
+        idle_s: Option<u64>,
+        /// The logarithmic counter of its uses.
+        frequency: Option<u8>,
+    },
+    /// The end, after the checksum has been found right.
+    End,
+}
+
+/// What becomes of streams, values of modules, and hashes whose fields expire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unsupported {
+    /// Reading ends with an error that names the key.
+    #[default]
+    Refuse,
+    /// They are passed over and counted. Values of modules from before 4.0 do not say where they
+    /// end, and are refused all the same.
+    Skip,
+}
+
+/// Reads a snapshot of version 1 to 12.
+///
+/// It is an iterator that ends behind [`Item::End`] or the first error. The file is not known to
+/// be intact before [`Item::End`]: who must not keep half a file, or a changed one, keeps what has
+/// been read apart until then.
+///
+/// It buffers, and so may take more from `input` than the file: give it a [`take`](Read::take) of
+/// an input that goes on. Memory: what the value at hand needs and a buffer of 64 KiB; the length
+/// of a string or container is believed only as far as data have come, so that a reservation is at
+/// most 1 MiB, or as much again as has been read of it.
+///
+/// ```
+/// use nearfield_server::rdb::{Attributes, Item, Reader, Unsupported, Value, Writer};
+///
+/// let mut writer = Writer::new(Vec::new())?;
+/// writer.select(0)?;
+/// writer.entry(b"greeting", &Value::String(b"hello".to_vec()), Attributes::default())?;
+/// let file = writer.finish()?;
+///
+/// for item in Reader::new(file.as_slice(), Unsupported::Refuse)? {
+///     if let Item::Entry { key, value, .. } = item? {
+///         assert_eq!(key, b"greeting");
+///         assert_eq!(value, Value::String(b"hello".to_vec()));
+///     }
+/// }
+/// # Ok::<(), nearfield_server::rdb::Error>(())
+/// ```
+pub struct Reader<R> {
+    source: Source<R>,
+    version: u32,
+    unsupported: Unsupported,
+    /// Of the next entry: they come before its type.
+    attributes: Attributes,
+    skipped: u64,
+    empty: u64,
+    ended: bool,
+}
+
+impl<R: Read> Reader<R> {
+    /// Begins to read a snapshot.
+    ///
+    /// # Errors
+    /// `BadMagic` for another kind of file, `UnknownVersion`, `Truncated`, `Io`.
+    pub fn new(input: R, unsupported: Unsupported) -> Result<Self, Error> {
+        let mut source = Source::new(input);
+        let header: [u8; 9] = source.array()?;
+        let version = header
+            .strip_prefix(MAGIC)
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()))
+            .and_then(|digits| digits.parse().ok())
+            .ok_or_else(|| Error::BadMagic {
+                found: nearfield_core::Error::shorten(&header),
+                offset: 0,
+            })?;
+        Ok(Self {
+            version: check_version(version, READ_VERSIONS, MAGIC.len() as u64)?,
+            source,
+            unsupported,
+            attributes: Attributes::default(),
+            skipped: 0,
+            empty: 0,
+            ended: false,
+        })
+    }
+
+    /// The version of the file.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// How many bytes of the file have been read.
+    pub fn offset(&self) -> u64 {
+        self.source.offset()
+    }
+
+    /// How many keys, and other data of modules, have been passed over as unsupported.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// How many keys have been passed over because they had containers without elements. Redis
+    /// does the same: some of its releases wrote such keys by mistake.
+    pub fn empty(&self) -> u64 {
+        self.empty
+    }
+
+    fn item(&mut self) -> Result<Item, Error> {
+        loop {
+            let offset = self.source.offset();
+            match self.source.u8()? {
+                opcode::EXPIRES_MS => {
+                    let time_ms = i64::from_le_bytes(self.source.array()?);
+                    self.attributes.expires_at_ms = expiry(time_ms);
+                }
+                opcode::EXPIRES_S => {
+                    let time_s = i64::from(i32::from_le_bytes(self.source.array()?));
+                    self.attributes.expires_at_ms = expiry(time_s.saturating_mul(1000));
+                }
+                opcode::IDLE => self.attributes.idle_s = Some(self.source.length()?),
+                opcode::FREQUENCY => self.attributes.frequency = Some(self.source.u8()?),
+                opcode::SELECT_DB => return Ok(Item::Select(self.source.length()?)),
+                opcode::RESIZE_DB => {
+                    let keys = self.source.length()?;
+                    let expires = self.source.length()?;
+                    return Ok(Item::ResizeDb { keys, expires });
+                }
+                opcode::AUX => {
+                    return Ok(Item::Aux(self.source.string()?, self.source.string()?));
+                }
+                opcode::FUNCTION => return Ok(Item::Function(self.source.string()?)),
+                opcode::SLOT => {
+                    for _ in 0..3 {
+                        self.source.length()?;
+                    }
+                }
+                opcode::MODULE_AUX => self.module_aux(offset)?,
+                opcode @ opcode::FUNCTION_OF_CANDIDATE => {
+                    return Err(unsupported(
+                        b"",
+                        "library in a candidate's form",
+                        opcode,
+                        offset,
+                    ));
+                }
+                opcode::EOF => {
+                    self.end()?;
+                    return Ok(Item::End);
+                }
+                type_byte => {
+                    if let Some(entry) = self.entry(type_byte, offset)? {
+                        return Ok(entry);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads a key and its value; `None` if it has been passed over.
+    fn entry(&mut self, type_byte: u8, offset: u64) -> Result<Option<Item>, Error> {
+        let attributes = std::mem::take(&mut self.attributes);
+        let key = self.source.string()?;
+        if let Some(kind) = kind::unsupported(type_byte) {
+            let refuse = self.unsupported == Unsupported::Refuse;
+            if refuse || !skip::value(type_byte, &mut self.source)? {
+                return Err(unsupported(&key, kind, type_byte, offset));
+            }
+            self.skipped += 1;
+            return Ok(None);
+        }
+        let value = decode::read(type_byte, offset, &mut self.source)?;
+        if value.is_empty_container() {
+            self.empty += 1;
+            return Ok(None);
+        }
+        Ok(Some(Item::Entry {
+            key,
+            value,
+            expires_at_ms: attributes.expires_at_ms,
+            idle_s: attributes.idle_s,
+            frequency: attributes.frequency,
+        }))
+    }
+
+    fn module_aux(&mut self, offset: u64) -> Result<(), Error> {
+        if self.unsupported == Unsupported::Refuse {
+            return Err(unsupported(
+                b"",
+                "module's own data",
+                opcode::MODULE_AUX,
+                offset,
+            ));
+        }
+        self.skipped += 1;
+        // Whether they go before or after the keys is the first of their parts.
+        skip::module(&mut self.source)
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        if self.version < CHECKSUM_SINCE {
+            return Ok(());
+        }
+        let computed = self.source.checksum();
+        let offset = self.source.offset();
+        let stored = u64::from_le_bytes(self.source.array()?);
+        // A server that was told to compute none writes 0.
+        if stored != 0 && stored != computed {
+            return Err(Error::ChecksumMismatch {
+                stored,
+                computed,
+                offset,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read> Iterator for Reader<R> {
+    type Item = Result<Item, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let item = self.item();
+        self.ended = matches!(item, Ok(Item::End) | Err(_));
+        Some(item)
+    }
+}
+
+/// Times before 1970 have passed like any other, but for the one that Redis takes for none.
+fn expiry(time_ms: i64) -> Option<u64> {
+    (time_ms != -1).then(|| u64::try_from(time_ms).unwrap_or(0))
+}
+
+/// The error for what is known and not supported.
+pub(super) fn unsupported(key: &[u8], kind: &'static str, type_byte: u8, offset: u64) -> Error {
+    Error::Unsupported {
+        key: nearfield_core::Error::shorten(key),
+        kind,
+        type_byte,
+        offset,
+    }
+}

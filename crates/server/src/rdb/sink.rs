@@ -1,0 +1,122 @@
+//! Bytes written in order: a buffer that counts and sums what passes, and the format's lengths
+//! and strings.
+
+use super::checksum::{self, Running};
+use super::error::Error;
+use super::format::string;
+use std::io::Write;
+
+/// As long as the reader's, for the same reason.
+const BUFFER_BYTES: usize = 64 << 10;
+/// The longest text of an integer that has a short form: `-2147483648`.
+const INTEGER_BYTES_MAX: usize = 11;
+
+pub(super) struct Sink<W> {
+    output: W,
+    buffer: Vec<u8>,
+    sum: Running,
+    /// How many bytes have left the buffer.
+    written: u64,
+}
+
+impl<W: Write> Sink<W> {
+    pub fn new(output: W) -> Self {
+        Self {
+            output,
+            buffer: Vec::new(),
+            sum: checksum::running(),
+            written: 0,
+        }
+    }
+
+    /// How many bytes have been put.
+    pub fn offset(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.sum.update(bytes);
+        let offset = self.written;
+        self.written += bytes.len() as u64;
+        let result = self.output.write_all(bytes);
+        result.map_err(|source| Error::Io { source, offset })
+    }
+
+    fn empty_buffer(&mut self) -> Result<(), Error> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let result = self.write(&buffer);
+        buffer.clear();
+        self.buffer = buffer;
+        result
+    }
+
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        if self.buffer.len() + bytes.len() > BUFFER_BYTES {
+            self.empty_buffer()?;
+        }
+        if bytes.len() > BUFFER_BYTES {
+            return self.write(bytes);
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    pub fn u8(&mut self, byte: u8) -> Result<(), Error> {
+        self.bytes(&[byte])
+    }
+
+    /// Puts a number in the form of a length.
+    pub fn length(&mut self, length: u64) -> Result<(), Error> {
+        let [.., high, low] = length.to_be_bytes();
+        if length < 1 << 6 {
+            self.u8(low)
+        } else if length < 1 << 14 {
+            self.bytes(&[high | 0x40, low])
+        } else if let Ok(length) = u32::try_from(length) {
+            self.u8(0x80)?;
+            self.bytes(&length.to_be_bytes())
+        } else {
+            self.u8(0x81)?;
+            self.bytes(&length.to_be_bytes())
+        }
+    }
+
+    /// Puts a string: as an integer where it is the text of one, as Redis does, else as it is.
+    pub fn string(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let Some(integer) = integer(bytes) else {
+            self.length(bytes.len() as u64)?;
+            return self.bytes(bytes);
+        };
+        if let Ok(integer) = i8::try_from(integer) {
+            self.u8(0xc0 | string::INT8)?;
+            self.bytes(&integer.to_le_bytes())
+        } else if let Ok(integer) = i16::try_from(integer) {
+            self.u8(0xc0 | string::INT16)?;
+            self.bytes(&integer.to_le_bytes())
+        } else {
+            self.u8(0xc0 | string::INT32)?;
+            self.bytes(&integer.to_le_bytes())
+        }
+    }
+
+    /// Hands everything to the output, followed by the checksum of it.
+    pub fn finish(mut self) -> Result<W, Error> {
+        self.empty_buffer()?;
+        let checksum = self.sum.clone().finalize();
+        self.write(&checksum.to_le_bytes())?;
+        let offset = self.written;
+        let result = self.output.flush();
+        result.map_err(|source| Error::Io { source, offset })?;
+        Ok(self.output)
+    }
+}
+
+/// The integer whose text this is, letter by letter.
+fn integer(bytes: &[u8]) -> Option<i32> {
+    if bytes.len() > INTEGER_BYTES_MAX {
+        return None;
+    }
+    let integer: i32 = std::str::from_utf8(bytes).ok()?.parse().ok()?;
+    let text = itoa::Buffer::new().format(integer).as_bytes() == bytes;
+    text.then_some(integer)
+}

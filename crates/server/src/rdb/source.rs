@@ -1,0 +1,236 @@
+//! Bytes read in order: a buffer that counts and sums what is taken from it, and the format's
+//! lengths and strings.
+
+use super::checksum::{self, Running};
+use super::error::Error;
+use super::format::string;
+use super::lzf;
+use std::io::{ErrorKind, Read};
+
+/// Long enough that the calls to the source do not count, short enough for the nearest caches.
+const BUFFER_BYTES: usize = 64 << 10;
+/// Of a string whose end has not been seen: this much, or as much again as has been read.
+const RESERVED_BYTES: usize = 1 << 20;
+
+pub(super) struct Source<R> {
+    input: R,
+    buffer: Box<[u8]>,
+    /// `buffer[..summed]` is in `sum`, `buffer[..start]` is taken, `buffer[..end]` is filled. What
+    /// is taken is summed only when the buffer is filled again, as sums of single bytes are slow.
+    summed: usize,
+    start: usize,
+    end: usize,
+    sum: Running,
+    /// The offset of the buffer's first byte.
+    base: u64,
+}
+
+/// What stands before a string.
+enum Length {
+    Bytes(u64),
+    Encoded(u8),
+}
+
+impl<R: Read> Source<R> {
+    pub fn new(input: R) -> Self {
+        Self::with_buffer(input, BUFFER_BYTES)
+    }
+
+    /// For less input than the usual buffer, which would cost more than what is done with it.
+    pub fn of_bytes(input: R, bytes: usize) -> Self {
+        Self::with_buffer(input, bytes.clamp(1, BUFFER_BYTES))
+    }
+
+    fn with_buffer(input: R, bytes: usize) -> Self {
+        Self {
+            input,
+            buffer: vec![0; bytes].into_boxed_slice(),
+            summed: 0,
+            start: 0,
+            end: 0,
+            sum: checksum::running(),
+            base: 0,
+        }
+    }
+
+    /// How many bytes have been taken.
+    pub fn offset(&self) -> u64 {
+        self.base + self.start as u64
+    }
+
+    /// The checksum of all bytes that have been taken.
+    pub fn checksum(&mut self) -> u64 {
+        self.add_to_sum();
+        self.sum.clone().finalize()
+    }
+
+    fn add_to_sum(&mut self) {
+        let taken = self.buffer.get(self.summed..self.start);
+        self.sum.update(taken.unwrap_or_default());
+        self.summed = self.start;
+    }
+
+    /// The bytes that are there without reading more, at most `wanted` and at least one.
+    fn take_some(&mut self, wanted: usize) -> Result<&[u8], Error> {
+        if self.start == self.end {
+            self.fill()?;
+        }
+        let start = self.start;
+        self.start += wanted.min(self.end - start);
+        Ok(self.buffer.get(start..self.start).unwrap_or_default())
+    }
+
+    fn fill(&mut self) -> Result<(), Error> {
+        self.add_to_sum();
+        self.base += self.end as u64;
+        (self.summed, self.start, self.end) = (0, 0, 0);
+        let offset = self.base;
+        loop {
+            match self.input.read(&mut self.buffer) {
+                Ok(0) => return Err(Error::Truncated { offset }),
+                Ok(count) => {
+                    self.end = count.min(self.buffer.len());
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                    return Err(Error::Truncated { offset });
+                }
+                Err(source) => return Err(Error::Io { source, offset }),
+            }
+        }
+    }
+
+    pub fn u8(&mut self) -> Result<u8, Error> {
+        Ok(u8::from_be_bytes(self.array()?))
+    }
+
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+        let mut array = [0; N];
+        let mut rest = array.as_mut_slice();
+        while !rest.is_empty() {
+            let taken = self.take_some(rest.len())?;
+            let (filled, after) = rest.split_at_mut(taken.len());
+            filled.copy_from_slice(taken);
+            rest = after;
+        }
+        Ok(array)
+    }
+
+    /// Takes `count` bytes. Memory grows as they come, not as `count` announces them.
+    pub fn bytes(&mut self, count: u64) -> Result<Vec<u8>, Error> {
+        let Ok(count) = usize::try_from(count) else {
+            let offset = self.offset();
+            return Err(Error::BadLength {
+                what: "string",
+                length: count,
+                offset,
+            });
+        };
+        let mut bytes = Vec::new();
+        while bytes.len() < count {
+            let remaining = count - bytes.len();
+            if bytes.capacity() == bytes.len() {
+                bytes.reserve_exact(remaining.min(bytes.len().max(RESERVED_BYTES)));
+            }
+            let wanted = remaining.min(bytes.capacity() - bytes.len());
+            bytes.extend_from_slice(self.take_some(wanted)?);
+        }
+        Ok(bytes)
+    }
+
+    /// Passes over `count` bytes.
+    pub fn skip(&mut self, count: u64) -> Result<(), Error> {
+        let mut remaining = count;
+        while remaining > 0 {
+            let wanted = usize::try_from(remaining).unwrap_or(usize::MAX);
+            remaining -= self.take_some(wanted)?.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn length_of_string(&mut self) -> Result<Length, Error> {
+        let offset = self.offset();
+        let first = self.u8()?;
+        let low = first & 0x3f;
+        Ok(match (first >> 6, first) {
+            (0, _) => Length::Bytes(low.into()),
+            (1, _) => Length::Bytes(u64::from(low) << 8 | u64::from(self.u8()?)),
+            (_, 0x80) => Length::Bytes(u32::from_be_bytes(self.array()?).into()),
+            (_, 0x81) => Length::Bytes(u64::from_be_bytes(self.array()?)),
+            (3, _) => Length::Encoded(low),
+            _ => {
+                return Err(Error::BadEncoding {
+                    what: "form of a length",
+                    found: first.into(),
+                    offset,
+                });
+            }
+        })
+    }
+
+    /// A number in the form of a length.
+    pub fn length(&mut self) -> Result<u64, Error> {
+        let offset = self.offset();
+        match self.length_of_string()? {
+            Length::Bytes(length) => Ok(length),
+            Length::Encoded(form) => Err(Error::BadEncoding {
+                what: "form of a length",
+                found: u64::from(form) | 0xc0,
+                offset,
+            }),
+        }
+    }
+
+    /// A string in any of its forms.
+    pub fn string(&mut self) -> Result<Vec<u8>, Error> {
+        let offset = self.offset();
+        match self.length_of_string()? {
+            Length::Bytes(length) => self.bytes(length),
+            Length::Encoded(string::INT8) => Ok(decimal(i8::from_le_bytes(self.array()?))),
+            Length::Encoded(string::INT16) => Ok(decimal(i16::from_le_bytes(self.array()?))),
+            Length::Encoded(string::INT32) => Ok(decimal(i32::from_le_bytes(self.array()?))),
+            Length::Encoded(string::LZF) => {
+                let compressed_length = self.length()?;
+                let length = self.length()?;
+                let compressed = self.bytes(compressed_length)?;
+                usize::try_from(length)
+                    .ok()
+                    .and_then(|length| lzf::decompress(&compressed, length))
+                    .ok_or(Error::BadCompression { length, offset })
+            }
+            Length::Encoded(form) => Err(bad_form_of_string(form, offset)),
+        }
+    }
+
+    /// Passes over a string without restoring it.
+    pub fn skip_string(&mut self) -> Result<(), Error> {
+        let offset = self.offset();
+        let bytes = match self.length_of_string()? {
+            Length::Bytes(length) => length,
+            Length::Encoded(string::INT8) => 1,
+            Length::Encoded(string::INT16) => 2,
+            Length::Encoded(string::INT32) => 4,
+            Length::Encoded(string::LZF) => {
+                let compressed_length = self.length()?;
+                self.length()?;
+                compressed_length
+            }
+            Length::Encoded(form) => return Err(bad_form_of_string(form, offset)),
+        };
+        self.skip(bytes)
+    }
+}
+
+fn bad_form_of_string(form: u8, offset: u64) -> Error {
+    Error::BadEncoding {
+        what: "form of a string",
+        found: form.into(),
+        offset,
+    }
+}
+
+/// An integer as the text that it stands for.
+pub(super) fn decimal(integer: impl itoa::Integer) -> Vec<u8> {
+    itoa::Buffer::new().format(integer).as_bytes().to_vec()
+}

@@ -1,0 +1,620 @@
+//! Each form of each part of a file.
+
+use super::made::{file, items, listpack, string, value, ziplist};
+use crate::rdb::format::kind;
+use crate::rdb::sink::Sink;
+use crate::rdb::source::Source;
+use crate::rdb::{Error, Item, Reader, Unsupported, Value};
+
+fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+#[test]
+fn lengths_take_the_shortest_form() {
+    let forms: &[(u64, &[u8])] = &[
+        (0, &[0]),
+        (63, &[63]),
+        (64, &[0x40, 64]),
+        (16_383, &[0x7f, 0xff]),
+        (16_384, &[0x80, 0, 0, 0x40, 0]),
+        (u32::MAX.into(), &[0x80, 255, 255, 255, 255]),
+        (1 << 32, &[0x81, 0, 0, 0, 1, 0, 0, 0, 0]),
+        (u64::MAX, &[0x81, 255, 255, 255, 255, 255, 255, 255, 255]),
+    ];
+    for (length, form) in forms {
+        let mut sink = Sink::new(Vec::new());
+        sink.length(*length).unwrap();
+        let written = sink.finish().unwrap();
+        assert_eq!(&written[..written.len() - 8], *form, "{length}");
+        assert_eq!(Source::new(*form).length().unwrap(), *length);
+    }
+    for form in [0x82, 0xbf, 0xc0] {
+        let bytes: &[u8] = &[form; 9];
+        let error = Source::new(bytes).length().unwrap_err();
+        assert!(
+            matches!(error, Error::BadEncoding { offset: 0, found, .. } if found == form.into())
+        );
+    }
+}
+
+#[test]
+fn strings_take_the_form_of_redis() {
+    let forms: &[(&str, &[u8])] = &[
+        ("", b"\x00"),
+        ("a", b"\x01a"),
+        ("0", b"\xc0\x00"),
+        ("-128", b"\xc0\x80"),
+        ("127", b"\xc0\x7f"),
+        ("128", b"\xc1\x80\x00"),
+        ("-32768", b"\xc1\x00\x80"),
+        ("32768", b"\xc2\x00\x80\x00\x00"),
+        ("2147483647", b"\xc2\xff\xff\xff\x7f"),
+        ("-2147483648", b"\xc2\x00\x00\x00\x80"),
+        ("2147483648", b"\x0a2147483648"),
+        ("-0", b"\x02-0"),
+        ("+1", b"\x02+1"),
+        ("007", b"\x03007"),
+        ("1.0", b"\x031.0"),
+    ];
+    for (text, form) in forms {
+        let mut sink = Sink::new(Vec::new());
+        sink.string(text.as_bytes()).unwrap();
+        let written = sink.finish().unwrap();
+        assert_eq!(&written[..written.len() - 8], *form, "{text}");
+        let mut source = Source::new(*form);
+        assert_eq!(source.string().unwrap(), text.as_bytes());
+        assert_eq!(source.offset(), form.len() as u64);
+        let mut source = Source::new(*form);
+        source.skip_string().unwrap();
+        assert_eq!(source.offset(), form.len() as u64);
+    }
+}
+
+#[test]
+fn compressed_strings_are_restored() {
+    let body = b"\xc3\x05\x40\x64\x00a\xe0\x5a\x00";
+    assert_eq!(value(0, body).unwrap(), Value::String(vec![b'a'; 100]));
+    let mut source = Source::new(&body[..]);
+    source.skip_string().unwrap();
+    assert_eq!(source.offset(), body.len() as u64);
+    let wrong_length = b"\xc3\x05\x40\x65\x00a\xe0\x5a\x00";
+    assert!(matches!(
+        value(0, wrong_length),
+        Err(Error::BadCompression {
+            length: 101,
+            offset: 12
+        })
+    ));
+    let unknown = b"\xc4\x05";
+    assert!(matches!(
+        value(0, unknown),
+        Err(Error::BadEncoding {
+            found: 4,
+            offset: 12,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn plain_containers_are_read() {
+    let list = Value::List(texts(&["a", "-5", "a"]));
+    assert_eq!(value(1, b"\x03\x01a\xc0\xfb\x01a").unwrap(), list);
+    let set = Value::Set(texts(&["a", "b"]));
+    assert_eq!(value(2, b"\x02\x01a\x01b").unwrap(), set);
+    let hash = Value::Hash(vec![(b"f".to_vec(), b"v".to_vec())]);
+    assert_eq!(value(4, b"\x01\x01f\x01v").unwrap(), hash);
+    let of_text = b"\x04\x01a\x041e-3\x01b\xfe\x01c\xff\x01d\x02-7";
+    let scores = [
+        ("a", 0.001),
+        ("b", f64::INFINITY),
+        ("c", f64::NEG_INFINITY),
+        ("d", -7.0),
+    ];
+    let members = scores.map(|(member, score)| (member.as_bytes().to_vec(), score));
+    assert_eq!(
+        value(3, of_text).unwrap(),
+        Value::SortedSet(members.to_vec())
+    );
+    let binary = [b"\x01\x01a", 1.5_f64.to_le_bytes().as_slice()].concat();
+    let member = Value::SortedSet(vec![(b"a".to_vec(), 1.5)]);
+    assert_eq!(value(5, &binary).unwrap(), member);
+}
+
+#[test]
+fn scores_are_numbers() {
+    let not_a_number = [b"\x01\x01a", f64::NAN.to_le_bytes().as_slice()].concat();
+    assert!(matches!(
+        value(5, &not_a_number),
+        Err(Error::BadScore { offset: 15, .. })
+    ));
+    for body in [
+        &b"\x01\x01a\xfd"[..],
+        b"\x01\x01a\x03abc",
+        b"\x01\x01a\x03nan",
+        b"\x01\x01a\x00",
+    ] {
+        assert!(
+            matches!(value(3, body), Err(Error::BadScore { offset: 15, .. })),
+            "{body:?}"
+        );
+    }
+    let packed = string(&listpack(&[b"\x81a", b"\x81x"]));
+    assert!(matches!(
+        value(17, &packed),
+        Err(Error::BadScore { offset: 12, .. })
+    ));
+}
+
+const INTEGERS: [&str; 14] = [
+    "0",
+    "127",
+    "-1",
+    "-4096",
+    "4095",
+    "-32768",
+    "32767",
+    "-8388608",
+    "8388607",
+    "-2147483648",
+    "2147483647",
+    "-9223372036854775808",
+    "9223372036854775807",
+    "12",
+];
+
+#[test]
+fn listpacks_hold_every_form() {
+    let medium = [b"\xe0\x64".as_slice(), &[b'm'; 100]].concat();
+    let longer = [b"\xef\xff".as_slice(), &[b'l'; 4095]].concat();
+    let longest = [b"\xf0\x00\x50\x00\x00".as_slice(), &[b'x'; 20_480]].concat();
+    let entries: &[&[u8]] = &[
+        b"\x00",
+        b"\x7f",
+        b"\xdf\xff",
+        b"\xd0\x00",
+        b"\xcf\xff",
+        b"\xf1\x00\x80",
+        b"\xf1\xff\x7f",
+        b"\xf2\x00\x00\x80",
+        b"\xf2\xff\xff\x7f",
+        b"\xf3\x00\x00\x00\x80",
+        b"\xf3\xff\xff\xff\x7f",
+        b"\xf4\x00\x00\x00\x00\x00\x00\x00\x80",
+        b"\xf4\xff\xff\xff\xff\xff\xff\xff\x7f",
+        b"\x0c",
+        b"\x80",
+        b"\x81s",
+        &medium,
+        &longer,
+        &longest,
+    ];
+    let mut expected = texts(&INTEGERS);
+    expected.extend([
+        vec![],
+        b"s".to_vec(),
+        vec![b'm'; 100],
+        vec![b'l'; 4095],
+        vec![b'x'; 20_480],
+    ]);
+    let packed = string(&listpack(entries));
+    assert_eq!(
+        value(kind::SET_LISTPACK, &packed).unwrap(),
+        Value::Set(expected.clone())
+    );
+    let pairs = expected.len() / 2;
+    let pairs_of_entries = string(&listpack(&entries[..2 * pairs]));
+    let pairs: Vec<_> = expected
+        .chunks_exact(2)
+        .map(|pair| (pair[0].clone(), pair[1].clone()))
+        .collect();
+    let hash = value(kind::HASH_LISTPACK, &pairs_of_entries).unwrap();
+    assert_eq!(hash, Value::Hash(pairs));
+    assert!(matches!(
+        value(kind::HASH_LISTPACK, &packed),
+        Err(Error::BadLength {
+            length: 19,
+            offset: 12,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn ziplists_hold_every_form() {
+    let medium = [b"\x41\x2c".as_slice(), &[b'm'; 300]].concat();
+    let long = [b"\x80\x00\x00\x50\x00".as_slice(), &[b'x'; 20_480]].concat();
+    let entries: &[&[u8]] = &[
+        b"\xf1",
+        b"\xfe\x7f",
+        b"\xfe\xff",
+        b"\xc0\x00\xf0",
+        b"\xc0\xff\x0f",
+        b"\xc0\x00\x80",
+        b"\xc0\xff\x7f",
+        b"\xf0\x00\x00\x80",
+        b"\xf0\xff\xff\x7f",
+        b"\xd0\x00\x00\x00\x80",
+        b"\xd0\xff\xff\xff\x7f",
+        b"\xe0\x00\x00\x00\x00\x00\x00\x00\x80",
+        b"\xe0\xff\xff\xff\xff\xff\xff\xff\x7f",
+        b"\xfd",
+        b"\x00",
+        b"\x01s",
+        &medium,
+        b"\x01t",
+        &long,
+        b"\x01u",
+    ];
+    let mut expected = texts(&INTEGERS);
+    let strings = [b"".to_vec(), b"s".to_vec(), vec![b'm'; 300], b"t".to_vec()];
+    expected.extend(
+        strings
+            .into_iter()
+            .chain([vec![b'x'; 20_480], b"u".to_vec()]),
+    );
+    let packed = string(&ziplist(entries));
+    assert_eq!(
+        value(kind::LIST_ZIPLIST, &packed).unwrap(),
+        Value::List(expected.clone())
+    );
+    let pairs: Vec<_> = expected
+        .chunks_exact(2)
+        .map(|pair| (pair[0].clone(), pair[1].clone()))
+        .collect();
+    assert_eq!(
+        value(kind::HASH_ZIPLIST, &packed).unwrap(),
+        Value::Hash(pairs)
+    );
+    let twice = [b"\x02", packed.as_slice(), &packed].concat();
+    let doubled = [expected.clone(), expected].concat();
+    assert_eq!(
+        value(kind::LIST_OF_ZIPLISTS, &twice).unwrap(),
+        Value::List(doubled)
+    );
+}
+
+#[test]
+fn packed_scores_are_integers_or_text() {
+    let members = [("a", 3.0), ("b", -1.5), ("c", f64::INFINITY), ("d", 1e20)];
+    let expected = members
+        .map(|(member, score)| (member.as_bytes().to_vec(), score))
+        .to_vec();
+    let packed = listpack(&[
+        b"\x81a",
+        b"\x03",
+        b"\x81b",
+        b"\x84-1.5",
+        b"\x81c",
+        b"\x83inf",
+        b"\x81d",
+        b"\x851e+20",
+    ]);
+    let read = value(kind::SORTED_SET_LISTPACK, &string(&packed)).unwrap();
+    assert_eq!(read, Value::SortedSet(expected.clone()));
+    let packed = ziplist(&[
+        b"\x01a",
+        b"\xf4",
+        b"\x01b",
+        b"\x04-1.5",
+        b"\x01c",
+        b"\x03inf",
+        b"\x01d",
+        b"\x051e+20",
+    ]);
+    let read = value(kind::SORTED_SET_ZIPLIST, &string(&packed)).unwrap();
+    assert_eq!(read, Value::SortedSet(expected));
+}
+
+#[test]
+fn nodes_of_lists_are_plain_or_packed() {
+    let packed = string(&listpack(&[b"\x81a", b"\x05"]));
+    let body = [b"\x03\x02", packed.as_slice(), b"\x01\x03big\x02", &packed].concat();
+    let expected = Value::List(texts(&["a", "5", "big", "a", "5"]));
+    assert_eq!(value(kind::LIST_OF_LISTPACKS, &body).unwrap(), expected);
+    assert!(matches!(
+        value(kind::LIST_OF_LISTPACKS, b"\x01\x03\x00"),
+        Err(Error::BadEncoding {
+            what: "form of a node",
+            found: 3,
+            offset: 13
+        })
+    ));
+}
+
+#[test]
+fn intsets_hold_integers_of_three_sizes() {
+    let sets: [(&[u8], &[&str]); 3] = [
+        (b"\x02\0\0\0\x02\0\0\0\xff\xff\x00\x01", &["-1", "256"]),
+        (b"\x04\0\0\0\x01\0\0\0\x00\x00\x00\x80", &["-2147483648"]),
+        (
+            b"\x08\0\0\0\x01\0\0\0\xff\xff\xff\xff\xff\xff\xff\x7f",
+            &["9223372036854775807"],
+        ),
+    ];
+    for (bytes, members) in sets {
+        assert_eq!(
+            value(11, &string(bytes)).unwrap(),
+            Value::Set(texts(members))
+        );
+    }
+    for bytes in [
+        &b"\x03\0\0\0\x01\0\0\0\0\0\0"[..],
+        b"\x02\0\0\0\x02\0\0\0\xff\xff",
+        b"\x02\0\0\0\x01\0\0\0\xff\xff\0",
+        b"\x08\0\0\0\xff\xff\xff\xff",
+        b"\x02\0\0",
+    ] {
+        let error = value(11, &string(bytes)).unwrap_err();
+        assert!(
+            matches!(error, Error::BadLength { offset: 12, .. }),
+            "{bytes:?}: {error}"
+        );
+    }
+}
+
+#[test]
+fn zipmaps_may_hold_unused_bytes() {
+    let long = [b"\xfe\x2c\x01\0\0\0".as_slice(), &[b'v'; 300]].concat();
+    let bytes = [b"\x02\x01f\x01\x02v??\x04long", long.as_slice(), b"\xff"].concat();
+    let expected = vec![
+        (b"f".to_vec(), b"v".to_vec()),
+        (b"long".to_vec(), vec![b'v'; 300]),
+    ];
+    assert_eq!(value(9, &string(&bytes)).unwrap(), Value::Hash(expected));
+    assert!(matches!(
+        value(9, &string(b"\x01\x01f\xff")),
+        Err(Error::BadEncoding {
+            what: "zipmap",
+            found: 255,
+            offset: 12
+        })
+    ));
+    for bytes in [
+        &b"\x01\x01f\x05\x00v"[..],
+        b"\x02\x01f\x01\x00v\xff",
+        b"\x01\x01f\x01\x00v\xff!",
+    ] {
+        assert!(
+            matches!(value(9, &string(bytes)), Err(Error::BadLength { .. })),
+            "{bytes:?}"
+        );
+    }
+}
+
+#[test]
+fn contradictions_in_packed_values_are_found() {
+    let right = listpack(&[b"\x82ab", b"\x05"]);
+    for (position, byte) in [
+        (0, 99),
+        (4, 3),
+        (4, 1),
+        (6, 0x81),
+        (6, 0x83),
+        (9, 2),
+        (9, 0x83),
+    ] {
+        let mut wrong = right.clone();
+        wrong[position] = byte;
+        let error = value(20, &string(&wrong)).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::BadLength { offset: 12, .. } | Error::BadEncoding { offset: 12, .. }
+            ),
+            "{byte} at {position}: {error}"
+        );
+    }
+    let right = ziplist(&[b"\x02ab", b"\xf6"]);
+    for (position, byte) in [
+        (0, 99),
+        (8, 3),
+        (8, 1),
+        (10, 1),
+        (11, 3),
+        (11, 1),
+        (11, 0xff),
+        (14, 3),
+    ] {
+        let mut wrong = right.clone();
+        wrong[position] = byte;
+        let error = value(10, &string(&wrong)).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::BadLength { offset: 12, .. } | Error::BadEncoding { offset: 12, .. }
+            ),
+            "{byte} at {position}: {error}"
+        );
+    }
+    // A number of elements that does not fit 16 bits is not told.
+    let mut untold = listpack(&[b"\x82ab", b"\x05"]);
+    untold[4..6].copy_from_slice(&[255, 255]);
+    assert_eq!(
+        value(20, &string(&untold)).unwrap(),
+        Value::Set(texts(&["ab", "5"]))
+    );
+}
+
+#[test]
+fn times_and_uses_belong_to_the_next_key() {
+    let body = b"\xfe\x03\xfb\x02\x01\xfc\x01\x02\x00\x00\x00\x00\x00\x00\x00\x01a\x01x\
+        \xfd\x02\x00\x00\x00\xf8\x40\xc8\x00\x01b\x01x\
+        \xf9\x07\xfc\xff\xff\xff\xff\xff\xff\xff\xff\x00\x01c\x01x\
+        \xfc\xfe\xff\xff\xff\xff\xff\xff\xff\x00\x01d\x01x";
+    let entry = |key: &[u8], expires_at_ms, idle_s, frequency| Item::Entry {
+        key: key.to_vec(),
+        value: Value::String(b"x".to_vec()),
+        expires_at_ms,
+        idle_s,
+        frequency,
+    };
+    let expected = [
+        Item::Select(3),
+        Item::ResizeDb {
+            keys: 2,
+            expires: 1,
+        },
+        entry(b"a", Some(513), None, None),
+        entry(b"b", Some(2000), Some(200), None),
+        entry(b"c", None, None, Some(7)),
+        entry(b"d", Some(0), None, None),
+        Item::End,
+    ];
+    assert_eq!(items(&file(body), Unsupported::Refuse).unwrap(), expected);
+}
+
+#[test]
+fn what_stands_beside_keys_is_read() {
+    let body = b"\xfa\x09redis-ver\x057.4.0\xf5\x04code\xf4\x05\x01\x00\xfe\x00";
+    let expected = [
+        Item::Aux(b"redis-ver".to_vec(), b"7.4.0".to_vec()),
+        Item::Function(b"code".to_vec()),
+        Item::Select(0),
+        Item::End,
+    ];
+    assert_eq!(items(&file(body), Unsupported::Refuse).unwrap(), expected);
+    assert!(matches!(
+        items(&file(b"\xf6\x00"), Unsupported::Skip),
+        Err(Error::Unsupported {
+            type_byte: 246,
+            offset: 9,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn versions_1_to_12_are_read() {
+    for (version, trailer) in [("0001", 0), ("0004", 0), ("0005", 8), ("0012", 8)] {
+        let file = [b"REDIS", version.as_bytes(), b"\xff", &vec![0; trailer]].concat();
+        let mut reader = Reader::new(file.as_slice(), Unsupported::Refuse).unwrap();
+        assert_eq!(reader.version(), version.parse().unwrap());
+        assert_eq!(reader.next().unwrap().unwrap(), Item::End);
+        assert_eq!(reader.offset(), file.len() as u64);
+    }
+    let begin = |header: &[u8]| Reader::new(header, Unsupported::Refuse).err().unwrap();
+    for version in [0, 13, 9999] {
+        let error = begin(format!("REDIS{version:04}").as_bytes());
+        assert!(
+            matches!(error, Error::UnknownVersion { version: v, offset: 5, .. } if v == version)
+        );
+    }
+    for header in [
+        "RESID0011",
+        "REDIS+011",
+        "REDIS 011",
+        "redis0011",
+        "VALKEY080",
+    ] {
+        assert!(
+            matches!(begin(header.as_bytes()), Error::BadMagic { offset: 0, .. }),
+            "{header}"
+        );
+    }
+    assert!(matches!(begin(b"REDIS001"), Error::Truncated { offset: 8 }));
+}
+
+/// Streams in their three forms, a module's value, and hashes whose fields expire, behind a key.
+fn unsupported_values() -> Vec<(u8, Vec<u8>)> {
+    let stream = |counters: &[u8], entries_read: &[u8], active: &[u8]| {
+        let parts: [&[u8]; 10] = [
+            b"\x01\x10ABCDEFGHABCDEFGH\x03any\x02\x40\x99\x05",
+            counters,
+            b"\x01\x05group\x07\x08",
+            entries_read,
+            b"\x01ABCDEFGHABCDEFGHtimetime\x09",
+            b"\x01\x08consumer",
+            b"timetime",
+            active,
+            b"\x02ABCDEFGHABCDEFGH",
+            b"ABCDEFGHABCDEFGH",
+        ];
+        parts.concat()
+    };
+    let counters = b"\x01\x02\x03\x04\x05";
+    let unread = b"\x81\xff\xff\xff\xff\xff\xff\xff\xff";
+    vec![
+        (15, stream(b"", b"", b"")),
+        (19, stream(counters, unread, b"")),
+        (21, stream(counters, b"\x01", b"timetime")),
+        (
+            7,
+            b"\x81MODULEID\x01\x02\x02\x40\x03\x03fltt\x04doubleee\x05\x02hi\x00".to_vec(),
+        ),
+        (22, b"\x02\x00\x01f\x01v\x05\x01g\x01w".to_vec()),
+        (23, b"\x04any!".to_vec()),
+        (24, b"timetime\x01\x05\x01g\x01w".to_vec()),
+        (25, b"timetime\x04any!".to_vec()),
+    ]
+}
+
+#[test]
+fn the_unsupported_is_refused_or_skipped() {
+    for (type_byte, body) in unsupported_values() {
+        let behind = b"\x00\x01k\x01v";
+        let file = file(&[&[type_byte, 4][..], b"name", &body, behind].concat());
+        let error = items(&file, Unsupported::Refuse).unwrap_err();
+        assert!(
+            matches!(&error, Error::Unsupported { key, type_byte: found, offset: 9, .. }
+                if key == "name" && *found == type_byte),
+            "{error}"
+        );
+        let mut reader = Reader::new(file.as_slice(), Unsupported::Skip).unwrap();
+        let read: Result<Vec<_>, _> = reader.by_ref().collect();
+        let read = read.unwrap_or_else(|error| panic!("type {type_byte}: {error}"));
+        assert!(matches!(&read[..], [Item::Entry { key, .. }, Item::End] if key == b"k"));
+        assert_eq!(reader.skipped(), 1);
+    }
+    // The value of an old module does not say where it ends.
+    let opaque = file(b"\x06\x04name\x00");
+    assert!(matches!(
+        items(&opaque, Unsupported::Skip),
+        Err(Error::Unsupported {
+            type_byte: 6,
+            offset: 9,
+            ..
+        })
+    ));
+    let aux = file(b"\xf7\x81MODULEID\x02\x01\x05\x02hi\x00");
+    assert!(matches!(
+        items(&aux, Unsupported::Refuse),
+        Err(Error::Unsupported {
+            type_byte: 247,
+            offset: 9,
+            ..
+        })
+    ));
+    assert_eq!(items(&aux, Unsupported::Skip).unwrap(), [Item::End]);
+    assert!(matches!(
+        value(8, b""),
+        Err(Error::BadEncoding {
+            found: 8,
+            offset: 9,
+            ..
+        })
+    ));
+    assert!(matches!(
+        value(26, b""),
+        Err(Error::BadEncoding {
+            found: 26,
+            offset: 9,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn keys_of_empty_containers_are_passed_over() {
+    let mut body = Vec::new();
+    for type_byte in 1..=5 {
+        body.extend_from_slice(&[type_byte, 1, b'e', 0]);
+    }
+    body.extend_from_slice(b"\x00\x01s\x00");
+    let file = file(&body);
+    let mut reader = Reader::new(file.as_slice(), Unsupported::Refuse).unwrap();
+    let read: Result<Vec<_>, _> = reader.by_ref().collect();
+    assert_eq!(read.unwrap().len(), 2);
+    assert_eq!(reader.empty(), 5);
+}

@@ -1,0 +1,255 @@
+//! Snapshots, as they are made.
+
+use super::encode;
+use super::error::Error;
+use super::format::{MAGIC, Value, WRITE_VERSIONS, check_version, kind, opcode};
+use super::sink::Sink;
+use std::io::Write;
+
+/// What a snapshot holds of a key beside its value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// When it expires, in ms since 1970.
+    pub expires_at_ms: Option<u64>,
+    /// For how many seconds it has not been used. Redis reads it if it evicts by recency.
+    pub idle_s: Option<u64>,
+    /// The logarithmic counter of its uses. Redis reads it if it evicts by frequency.
+    pub frequency: Option<u8>,
+}
+
+/// Writes a snapshot that every Redis 7 reads.
+///
+/// Large containers need not lie in memory as a [`Value`]: `begin_` their number of elements, then
+/// give these one by one. All calls buffer; the file is whole when [`finish`](Self::finish) has
+/// returned, and useless if any call has failed.
+///
+/// ```
+/// use nearfield_server::rdb::{Attributes, Writer};
+///
+/// let mut writer = Writer::new(Vec::new())?;
+/// writer.aux(b"redis-ver", b"7.0.15")?;
+/// writer.select(0)?;
+/// writer.resize(2, 1)?;
+/// writer.begin_sorted_set(b"ranks", 2, Attributes::default())?;
+/// for (member, score) in [(b"a", 1.0), (b"b", 2.5)] {
+///     writer.element(member)?;
+///     writer.score(score)?;
+/// }
+/// let expires = Attributes { expires_at_ms: Some(1_900_000_000_000), ..Attributes::default() };
+/// writer.string(b"session", b"12", expires)?;
+/// let file = writer.finish()?;
+/// assert!(file.starts_with(b"REDIS0010"));
+/// # Ok::<(), nearfield_server::rdb::Error>(())
+/// ```
+///
+/// # Errors
+/// Of all calls: `Io` when the output fails, and `OutOfPlace` when the container begun last has
+/// not got all its elements yet, or has got them. Where there are scores, `BadScore` for one that
+/// is not a number.
+pub struct Writer<W> {
+    sink: Sink<W>,
+    /// How many elements and scores the container begun last still has to get.
+    remaining: u64,
+    /// Whether every other one of them is a score.
+    scored: bool,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a snapshot of version 10, the newest that Redis 7.0 reads.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn new(output: W) -> Result<Self, Error> {
+        Self::with_version(output, *WRITE_VERSIONS.start())
+    }
+
+    /// Begins a snapshot of version 10, 11 or 12, which differ in their number only.
+    ///
+    /// # Errors
+    /// `UnknownVersion` for any other, `Io`.
+    pub fn with_version(output: W, version: u32) -> Result<Self, Error> {
+        let version = check_version(version, WRITE_VERSIONS, MAGIC.len() as u64)?;
+        let mut sink = Sink::new(output);
+        sink.bytes(MAGIC)?;
+        sink.bytes(format!("{version:04}").as_bytes())?;
+        Ok(Self {
+            sink,
+            remaining: 0,
+            scored: false,
+        })
+    }
+
+    /// Writes a fact about the file, such as `redis-ver`, `ctime` or `used-mem`. Redis ignores
+    /// those that it does not know.
+    pub fn aux(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.begin_item("aux", opcode::AUX)?;
+        self.sink.string(key)?;
+        self.sink.string(value)
+    }
+
+    /// Writes the code of a library of functions.
+    pub fn function(&mut self, code: &[u8]) -> Result<(), Error> {
+        self.begin_item("function", opcode::FUNCTION)?;
+        self.sink.string(code)
+    }
+
+    /// Selects the database of the entries that follow.
+    pub fn select(&mut self, database: u64) -> Result<(), Error> {
+        self.begin_item("select", opcode::SELECT_DB)?;
+        self.sink.length(database)
+    }
+
+    /// Tells how many keys the database selected last has, and how many of them expire.
+    pub fn resize(&mut self, keys: u64, expires: u64) -> Result<(), Error> {
+        self.begin_item("resize", opcode::RESIZE_DB)?;
+        self.sink.length(keys)?;
+        self.sink.length(expires)
+    }
+
+    /// Writes a key and its value.
+    ///
+    /// A container without elements is written as it is, and passed over by readers.
+    pub fn entry(
+        &mut self,
+        key: &[u8],
+        value: &Value,
+        attributes: Attributes,
+    ) -> Result<(), Error> {
+        self.begin_entry("entry", encode::type_byte(value), key, attributes)?;
+        encode::write(value, &mut self.sink)
+    }
+
+    /// Writes a key whose value is a string.
+    pub fn string(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+    ) -> Result<(), Error> {
+        self.begin_entry("string", kind::STRING, key, attributes)?;
+        self.sink.string(value)
+    }
+
+    /// Begins a list of `count` elements, which follow from the head to the tail.
+    pub fn begin_list(
+        &mut self,
+        key: &[u8],
+        count: u64,
+        attributes: Attributes,
+    ) -> Result<(), Error> {
+        self.begin_entry("begin_list", kind::LIST, key, attributes)?;
+        self.begin_elements(count, count)
+    }
+
+    /// Begins a set of `count` members.
+    pub fn begin_set(
+        &mut self,
+        key: &[u8],
+        count: u64,
+        attributes: Attributes,
+    ) -> Result<(), Error> {
+        self.begin_entry("begin_set", kind::SET, key, attributes)?;
+        self.begin_elements(count, count)
+    }
+
+    /// Begins a hash of `count` fields: `2 * count` elements follow, each field before its value.
+    pub fn begin_hash(
+        &mut self,
+        key: &[u8],
+        count: u64,
+        attributes: Attributes,
+    ) -> Result<(), Error> {
+        self.begin_entry("begin_hash", kind::HASH, key, attributes)?;
+        self.begin_elements(count, count.saturating_mul(2))
+    }
+
+    /// Begins a sorted set of `count` members, each of which is followed by its score. Redis reads
+    /// it fastest if the scores fall.
+    pub fn begin_sorted_set(
+        &mut self,
+        key: &[u8],
+        count: u64,
+        attributes: Attributes,
+    ) -> Result<(), Error> {
+        self.begin_entry("begin_sorted_set", kind::SORTED_SET, key, attributes)?;
+        self.begin_elements(count, count.saturating_mul(2))?;
+        self.scored = true;
+        Ok(())
+    }
+
+    /// Writes the next element, member, field, or value of a field.
+    pub fn element(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        if self.remaining == 0 || self.is_score_due() {
+            return Err(self.out_of_place("element"));
+        }
+        self.remaining -= 1;
+        self.sink.string(bytes)
+    }
+
+    /// Writes the score of the member before it.
+    pub fn score(&mut self, score: f64) -> Result<(), Error> {
+        if !self.is_score_due() {
+            return Err(self.out_of_place("score"));
+        }
+        self.remaining -= 1;
+        encode::score(score, &mut self.sink)
+    }
+
+    /// Writes the end and the checksum, and flushes the output.
+    pub fn finish(mut self) -> Result<W, Error> {
+        self.begin_item("finish", opcode::EOF)?;
+        self.sink.finish()
+    }
+
+    fn is_score_due(&self) -> bool {
+        self.scored && self.remaining % 2 == 1
+    }
+
+    fn begin_item(&mut self, call: &'static str, opcode: u8) -> Result<(), Error> {
+        if self.remaining > 0 {
+            return Err(self.out_of_place(call));
+        }
+        self.sink.u8(opcode)
+    }
+
+    fn begin_entry(
+        &mut self,
+        call: &'static str,
+        type_byte: u8,
+        key: &[u8],
+        attributes: Attributes,
+    ) -> Result<(), Error> {
+        if self.remaining > 0 {
+            return Err(self.out_of_place(call));
+        }
+        if let Some(time_ms) = attributes.expires_at_ms {
+            // The file holds a time with a sign, which no date of ours reaches.
+            let time_ms = i64::try_from(time_ms).unwrap_or(i64::MAX);
+            self.sink.u8(opcode::EXPIRES_MS)?;
+            self.sink.bytes(&time_ms.to_le_bytes())?;
+        }
+        if let Some(seconds) = attributes.idle_s {
+            self.sink.u8(opcode::IDLE)?;
+            self.sink.length(seconds)?;
+        }
+        if let Some(counter) = attributes.frequency {
+            self.sink.bytes(&[opcode::FREQUENCY, counter])?;
+        }
+        self.sink.u8(type_byte)?;
+        self.sink.string(key)
+    }
+
+    fn begin_elements(&mut self, count: u64, calls: u64) -> Result<(), Error> {
+        self.remaining = calls;
+        self.scored = false;
+        self.sink.length(count)
+    }
+
+    fn out_of_place(&self, call: &'static str) -> Error {
+        Error::OutOfPlace {
+            call,
+            remaining: self.remaining,
+            offset: self.sink.offset(),
+        }
+    }
+}
