@@ -1,0 +1,705 @@
+//! Snapshots and payloads, exchanged with a real Redis 7 both ways.
+//!
+//! Without a `redis-server` of version 7 on the path, these tests say so and check nothing.
+
+use nearfield_server::rdb::{
+    Attributes, Error, Item, Reader, Unsupported, Value, Writer, dump, restore,
+};
+use rand::rngs::SmallRng;
+use rand::{Rng, RngExt, SeedableRng};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Long enough for a machine that is busy with other tests.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+/// A date in 2055, which keeps keys from expiring while they are compared.
+const EXPIRES_MS: u64 = 2_700_000_000_123;
+const LIBRARY: &str = "#!lua name=mine\nredis.register_function('f', function() return 1 end)";
+
+/// A folder that goes when the test does.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("nearfield-rdb-{}-{count}", process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn snapshot(&self) -> PathBuf {
+        self.0.join("dump.rdb")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A folder that stays behind is no reason to fail a test.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Reply {
+    Status(String),
+    Error(String),
+    Integer(i64),
+    Bulk(Option<Vec<u8>>),
+    Array(Vec<Reply>),
+}
+
+impl Reply {
+    fn bytes(self) -> Vec<u8> {
+        match self {
+            Self::Bulk(Some(bytes)) => bytes,
+            other => panic!("{other:?} in place of a string"),
+        }
+    }
+
+    fn array(self) -> Vec<Vec<u8>> {
+        match self {
+            Self::Array(replies) => replies.into_iter().map(Self::bytes).collect(),
+            other => panic!("{other:?} in place of an array"),
+        }
+    }
+}
+
+/// A running server and a connection to it.
+struct Redis {
+    child: Child,
+    connection: BufReader<TcpStream>,
+}
+
+impl Redis {
+    /// Starts a server on the snapshot that `folder` holds, if any; `None`, with the reason on
+    /// the standard error, if there is no server to start.
+    fn start(folder: &Folder, options: &[&str]) -> Option<Self> {
+        if let Err(reason) = check_installed() {
+            // Past the harness, which keeps what tests that pass print.
+            let _ = writeln!(io::stderr(), "not compared with Redis: {reason}");
+            return None;
+        }
+        // Another program may take the port before the server does.
+        for _ in 0..5 {
+            let port = free_port();
+            let mut child = spawn(&folder.0, port, options);
+            if let Some(connection) = connect(&mut child, port) {
+                let mut redis = Self { child, connection };
+                redis.wait_until_loaded();
+                return Some(redis);
+            }
+        }
+        let log = fs::read_to_string(folder.0.join("log")).unwrap_or_default();
+        panic!("redis-server does not start: {log}");
+    }
+
+    fn wait_until_loaded(&mut self) {
+        let deadline = Instant::now() + START_PATIENCE;
+        while let Reply::Error(error) = self.command(&[b"PING"]) {
+            assert!(
+                error.starts_with("LOADING") && Instant::now() < deadline,
+                "{error}"
+            );
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn send(&mut self, words: &[&[u8]]) {
+        let mut request = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            request.extend_from_slice(word);
+            request.extend_from_slice(b"\r\n");
+        }
+        self.connection.get_mut().write_all(&request).unwrap();
+    }
+
+    fn receive(&mut self) -> Reply {
+        let mut line = String::new();
+        self.connection.read_line(&mut line).unwrap();
+        let text = line.trim_end();
+        let (kind, text) = text.split_at_checked(1).expect("the server has hung up");
+        match kind {
+            "+" => Reply::Status(text.to_owned()),
+            "-" => Reply::Error(text.to_owned()),
+            ":" => Reply::Integer(text.parse().unwrap()),
+            "$" if text == "-1" => Reply::Bulk(None),
+            "$" => {
+                let mut bytes = vec![0; text.parse::<usize>().unwrap() + 2];
+                self.connection.read_exact(&mut bytes).unwrap();
+                bytes.truncate(bytes.len() - 2);
+                Reply::Bulk(Some(bytes))
+            }
+            "*" => Reply::Array((0..text.parse().unwrap()).map(|_| self.receive()).collect()),
+            _ => panic!("{line:?} is no reply"),
+        }
+    }
+
+    fn command(&mut self, words: &[&[u8]]) -> Reply {
+        self.send(words);
+        self.receive()
+    }
+
+    /// Runs a command of words without spaces, which must succeed.
+    fn run(&mut self, command: &str) -> Reply {
+        let words: Vec<_> = command.split(' ').map(str::as_bytes).collect();
+        let reply = self.command(&words);
+        assert!(!matches!(reply, Reply::Error(_)), "{command}: {reply:?}");
+        reply
+    }
+
+    fn select(&mut self, database: u64) {
+        self.run(&format!("SELECT {database}"));
+    }
+
+    /// Makes `value` by ordinary commands.
+    fn put(&mut self, key: &[u8], value: &Value) {
+        let scores: Vec<String>;
+        let (command, words): (&str, Vec<&[u8]>) = match value {
+            Value::String(bytes) => ("SET", vec![bytes]),
+            Value::List(elements) => ("RPUSH", elements.iter().map(Vec::as_slice).collect()),
+            Value::Set(members) => ("SADD", members.iter().map(Vec::as_slice).collect()),
+            Value::Hash(fields) => {
+                let words = fields
+                    .iter()
+                    .flat_map(|(field, value)| [&field[..], &value[..]]);
+                ("HSET", words.collect())
+            }
+            Value::SortedSet(members) => {
+                scores = members.iter().map(|(_, score)| score.to_string()).collect();
+                let words = members.iter().zip(&scores);
+                let words = words.flat_map(|((member, _), score)| [score.as_bytes(), member]);
+                ("ZADD", words.collect())
+            }
+        };
+        // An even number, so that pairs stay together.
+        for some in words.chunks(1000) {
+            let words = [&[command.as_bytes(), key], some].concat();
+            let reply = self.command(&words);
+            assert!(!matches!(reply, Reply::Error(_)), "{reply:?}");
+        }
+    }
+
+    fn get(&mut self, key: &[u8]) -> Value {
+        let Reply::Status(kind) = self.command(&[b"TYPE", key]) else {
+            panic!("TYPE fails");
+        };
+        match kind.as_str() {
+            "string" => Value::String(self.command(&[b"GET", key]).bytes()),
+            "list" => Value::List(self.command(&[b"LRANGE", key, b"0", b"-1"]).array()),
+            "set" => Value::Set(self.command(&[b"SMEMBERS", key]).array()),
+            "hash" => Value::Hash(pairs(self.command(&[b"HGETALL", key]).array())),
+            "zset" => {
+                let reply = self.command(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"]);
+                let members = pairs(reply.array()).into_iter();
+                let members = members.map(|(member, score)| {
+                    let score = String::from_utf8(score).unwrap();
+                    (member, score.parse().unwrap())
+                });
+                Value::SortedSet(members.collect())
+            }
+            kind => panic!("{}: {kind}", key.escape_ascii()),
+        }
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn pairs(words: Vec<Vec<u8>>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let pairs = words.chunks_exact(2);
+    pairs
+        .map(|pair| (pair[0].clone(), pair[1].clone()))
+        .collect()
+}
+
+fn check_installed() -> Result<(), String> {
+    let output = Command::new("redis-server").arg("--version").output();
+    let output = output.map_err(|error| format!("redis-server is not installed ({error})"))?;
+    let version = String::from_utf8_lossy(&output.stdout);
+    if version.contains(" v=7.") {
+        Ok(())
+    } else {
+        Err(format!("redis-server is not of version 7: {version}"))
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+fn spawn(folder: &Path, port: u16, options: &[&str]) -> Child {
+    let mut command = Command::new("redis-server");
+    command
+        .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
+        .args(["--save", "", "--appendonly", "no", "--logfile", "log"])
+        .args(["--enable-debug-command", "yes", "--dir"])
+        .arg(folder)
+        .args(options)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+/// Connects as soon as the server listens; `None` if it has ended.
+fn connect(child: &mut Child, port: u16) -> Option<BufReader<TcpStream>> {
+    let deadline = Instant::now() + START_PATIENCE;
+    loop {
+        if child.try_wait().unwrap().is_some() {
+            return None;
+        }
+        match TcpStream::connect(("127.0.0.1", port)) {
+            Ok(stream) => return Some(BufReader::new(stream)),
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The keys of all databases, their values, and when they expire.
+type Keyspace = BTreeMap<(u64, Vec<u8>), (Value, Option<u64>)>;
+
+fn random_bytes(random: &mut impl Rng, length: usize) -> Vec<u8> {
+    (0..length).map(|_| random.random()).collect()
+}
+
+/// Integers of all sizes, short strings and some that are long.
+fn elements(random: &mut impl Rng, count: usize) -> Vec<Vec<u8>> {
+    let mut elements: Vec<_> = (0..count)
+        .map(|number| match number % 5 {
+            0 => number.to_string().into_bytes(),
+            1 => (random.random::<i64>() >> random.random_range(0..64))
+                .to_string()
+                .into_bytes(),
+            2 => format!("element {number}").into_bytes(),
+            3 if number % 100 == 3 => vec![b'x'; 100 * number],
+            3 => [b"prefix ".as_slice(), &random_bytes(random, 60)].concat(),
+            _ => random_bytes(random, 8),
+        })
+        .collect();
+    elements.sort_unstable();
+    elements.dedup();
+    elements
+}
+
+/// Values of all types, around the sizes at which Redis changes what holds them.
+fn values(random: &mut impl Rng) -> Vec<Value> {
+    let integers = [
+        "0",
+        "12",
+        "13",
+        "63",
+        "64",
+        "127",
+        "128",
+        "-1",
+        "-128",
+        "-129",
+        "4095",
+        "-4096",
+        "32767",
+        "-32768",
+        "32768",
+        "8388607",
+        "-8388608",
+        "8388608",
+        "2147483647",
+        "-2147483648",
+        "2147483648",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "9223372036854775808",
+        "-0",
+        "007",
+        "1.5",
+        "",
+    ];
+    let integers: Vec<_> = integers.map(|text| text.as_bytes().to_vec()).to_vec();
+    let mut values: Vec<_> = integers.iter().cloned().map(Value::String).collect();
+    for length in [20, 21, 63, 64, 300, 16_383, 16_384, 1_000_000] {
+        values.push(Value::String(vec![b'a'; length]));
+        values.push(Value::String(random_bytes(random, length)));
+        let text = (0..length).map(|position| b"abcdefghij"[position * position % 10]);
+        values.push(Value::String(text.collect()));
+    }
+    values.extend([Value::List(integers.clone()), Value::Set(integers.clone())]);
+    for range in [
+        -100..100,
+        -40_000..-39_900,
+        3_000_000_000..3_000_000_100_i64,
+    ] {
+        let members = range.map(|member| member.to_string().into_bytes());
+        values.push(Value::Set(members.collect()));
+    }
+    for count in [1, 2, 10, 100, 127, 129, 513, 5000] {
+        let elements = elements(random, count);
+        let fields = elements
+            .iter()
+            .map(|field| (field.clone(), random_bytes(random, 10)));
+        values.push(Value::Hash(fields.collect()));
+        let fields = elements
+            .iter()
+            .take(100)
+            .map(|field| (field.clone(), field.clone()));
+        values.push(Value::Hash(fields.collect()));
+        let members = elements.iter().enumerate().map(|(number, member)| {
+            let score = match number % 4 {
+                0 => number as f64,
+                1 => random.random::<f64>() - 0.5,
+                2 => 1e300 * random.random::<f64>(),
+                _ => [f64::INFINITY, f64::NEG_INFINITY, -4e15, 0.0][number / 4 % 4],
+            };
+            (member.clone(), score)
+        });
+        values.push(Value::SortedSet(members.collect()));
+        values.push(Value::Set(elements.clone()));
+        values.push(Value::List(elements));
+    }
+    values
+}
+
+fn keyspace(seed: u64) -> Keyspace {
+    let random = &mut SmallRng::seed_from_u64(seed);
+    let values = values(random);
+    let entries = values.into_iter().enumerate().map(|(number, value)| {
+        let database = [0, 3, 15][number % 3];
+        let key = match number % 7 {
+            0 => number.to_string(),
+            1 => format!("{number}{}", "k".repeat(100)),
+            _ => format!("key:{number}"),
+        };
+        let expires_at_ms = (number % 4 == 0).then(|| EXPIRES_MS + number as u64);
+        ((database, key.into_bytes()), (value, expires_at_ms))
+    });
+    entries.collect()
+}
+
+/// The value with what has no order in the order of bytes.
+fn sorted(mut value: Value) -> Value {
+    match &mut value {
+        Value::String(_) | Value::List(_) => {}
+        Value::Set(members) => members.sort_unstable(),
+        Value::Hash(fields) => fields.sort_unstable(),
+        Value::SortedSet(members) => members.sort_by(|a, b| a.0.cmp(&b.0)),
+    }
+    value
+}
+
+fn check_value(key: &[u8], found: Value, expected: &Value) {
+    // Not `assert_eq`, which would print megabytes.
+    let same = sorted(found) == sorted(expected.clone());
+    assert!(same, "the value of {} differs", key.escape_ascii());
+}
+
+/// What a key had beside its value and the time when it expires.
+type Uses = (Option<u64>, Option<u8>);
+
+/// Reads a whole snapshot and checks its keys, all of which have to be there.
+fn check_snapshot(path: &Path, expected: &Keyspace) -> Vec<Uses> {
+    let mut reader = Reader::new(File::open(path).unwrap(), Unsupported::Refuse).unwrap();
+    let mut database = None;
+    let mut resized = (0, 0);
+    let mut library = None;
+    let mut uses = Vec::new();
+    let mut expiring = 0;
+    let mut aux = BTreeMap::new();
+    for item in reader.by_ref() {
+        match item.unwrap() {
+            Item::Select(number) => database = Some(number),
+            Item::ResizeDb { keys, expires } => {
+                resized = (resized.0 + keys, resized.1 + expires);
+            }
+            Item::Function(code) => library = Some(code),
+            Item::Entry {
+                key,
+                value,
+                expires_at_ms,
+                idle_s,
+                frequency,
+            } => {
+                let (right, expires) = &expected[&(database.unwrap(), key.clone())];
+                check_value(&key, value, right);
+                assert_eq!(expires_at_ms, *expires);
+                expiring += u64::from(expires.is_some());
+                uses.push((idle_s, frequency));
+            }
+            Item::Aux(key, value) => {
+                aux.insert(key, value);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(uses.len(), expected.len());
+    assert_eq!(resized, (expected.len() as u64, expiring));
+    assert_eq!(library.as_deref(), Some(LIBRARY.as_bytes()));
+    assert!(aux[b"redis-ver".as_slice()].starts_with(b"7."));
+    assert_eq!(aux[b"redis-bits".as_slice()], b"64");
+    assert_eq!(reader.offset(), fs::metadata(path).unwrap().len());
+    uses
+}
+
+fn fill(redis: &mut Redis, keyspace: &Keyspace) {
+    for ((database, key), (value, expires_at_ms)) in keyspace {
+        redis.select(*database);
+        redis.put(key, value);
+        if let Some(time_ms) = expires_at_ms {
+            let time_ms = time_ms.to_string();
+            let reply = redis.command(&[b"PEXPIREAT", key, time_ms.as_bytes()]);
+            assert_eq!(reply, Reply::Integer(1));
+        }
+    }
+}
+
+#[test]
+fn snapshots_of_redis_are_read() {
+    let folder = Folder::new();
+    let Some(mut redis) = Redis::start(&folder, &[]) else {
+        return;
+    };
+    // Elements of 2,000 bytes and more become nodes of their own, as those of 1 GiB do usually.
+    redis.run("DEBUG QUICKLIST-PACKED-THRESHOLD 2000b");
+    redis.command(&[b"FUNCTION", b"LOAD", LIBRARY.as_bytes()]);
+    let keyspace = keyspace(1);
+    fill(&mut redis, &keyspace);
+    let mut forms = String::new();
+    for (database, key) in keyspace.keys() {
+        redis.select(*database);
+        let form = redis.command(&[b"OBJECT", b"ENCODING", key]).bytes();
+        forms.push_str(&format!("{} ", form.escape_ascii()));
+    }
+    for form in [
+        "int",
+        "raw",
+        "quicklist",
+        "intset",
+        "hashtable",
+        "listpack",
+        "skiplist",
+    ] {
+        assert!(forms.contains(&format!("{form} ")), "no key is a {form}");
+    }
+    type Check = fn(&Uses) -> bool;
+    let settings: [(&str, Check); 5] = [
+        ("maxmemory-policy allkeys-lfu", |uses| {
+            matches!(uses, (None, Some(_)))
+        }),
+        ("maxmemory-policy allkeys-lru", |uses| {
+            matches!(uses, (Some(_), None))
+        }),
+        ("maxmemory-policy noeviction", |uses| *uses == (None, None)),
+        ("rdbcompression no", |uses| *uses == (None, None)),
+        ("list-max-listpack-size 20", |uses| *uses == (None, None)),
+    ];
+    for (setting, check) in settings {
+        redis.run(&format!("CONFIG SET {setting}"));
+        redis.run("SAVE");
+        let uses = check_snapshot(&folder.snapshot(), &keyspace);
+        assert!(uses.iter().all(check), "{setting}: {uses:?}");
+    }
+}
+
+#[test]
+fn a_snapshot_without_a_checksum_is_read() {
+    let folder = Folder::new();
+    let Some(mut redis) = Redis::start(&folder, &["--rdbchecksum", "no"]) else {
+        return;
+    };
+    redis.run("SET key value");
+    redis.run("SAVE");
+    let file = fs::read(folder.snapshot()).unwrap();
+    assert!(file.ends_with(&[0; 8]));
+    let items = Reader::new(file.as_slice(), Unsupported::Refuse).unwrap();
+    let last = items.last().unwrap().unwrap();
+    assert_eq!(last, Item::End);
+}
+
+#[test]
+fn streams_of_redis_are_refused_or_skipped() {
+    let folder = Folder::new();
+    let Some(mut redis) = Redis::start(&folder, &[]) else {
+        return;
+    };
+    for entry in 0..500 {
+        redis.run(&format!("XADD stream * field {entry} other value"));
+    }
+    redis.run("XDEL stream 1-1");
+    for group in ["one", "two"] {
+        redis.run(&format!("XGROUP CREATE stream {group} 0"));
+        for consumer in ["c", "d"] {
+            redis.run(&format!(
+                "XREADGROUP GROUP {group} {consumer} COUNT 70 STREAMS stream >"
+            ));
+        }
+    }
+    // Not from the beginning, so that the number of entries read is not known.
+    redis.run("XGROUP CREATE stream three 5-5");
+    for key in 0..100 {
+        redis.run(&format!("SET key:{key} value:{key}"));
+    }
+    redis.run("SAVE");
+    let file = fs::read(folder.snapshot()).unwrap();
+    let error = Reader::new(file.as_slice(), Unsupported::Refuse).unwrap();
+    let error = error.last().unwrap().unwrap_err();
+    assert!(
+        matches!(&error, Error::Unsupported { key, type_byte: 19, .. } if key == "stream"),
+        "{error}"
+    );
+    let mut reader = Reader::new(file.as_slice(), Unsupported::Skip).unwrap();
+    let items: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
+    let keys = items
+        .iter()
+        .filter(|item| matches!(item, Item::Entry { .. }));
+    assert_eq!(keys.count(), 100);
+    assert_eq!(items.last(), Some(&Item::End));
+    assert_eq!(reader.skipped(), 1);
+}
+
+/// Writes `keyspace` as a server would.
+fn write_snapshot(path: &Path, keyspace: &Keyspace) -> Result<(), Error> {
+    let mut writer = Writer::new(File::create(path).unwrap())?;
+    writer.aux(b"redis-ver", b"7.0.15")?;
+    writer.aux(b"redis-bits", b"64")?;
+    writer.aux(b"ctime", b"1700000000")?;
+    writer.aux(b"used-mem", b"1000000")?;
+    writer.function(LIBRARY.as_bytes())?;
+    for database in [0, 3, 15] {
+        let keys = keyspace.range((database, vec![])..(database + 1, vec![]));
+        writer.select(database)?;
+        let expires = keys.clone().filter(|(_, (_, expires))| expires.is_some());
+        writer.resize(keys.clone().count() as u64, expires.count() as u64)?;
+        for ((_, key), (value, expires_at_ms)) in keys {
+            let attributes = Attributes {
+                expires_at_ms: *expires_at_ms,
+                idle_s: Some(5000),
+                frequency: Some(77),
+            };
+            write_entry(&mut writer, key, value, attributes)?;
+        }
+    }
+    writer.finish()?;
+    Ok(())
+}
+
+fn write_entry(
+    writer: &mut Writer<File>,
+    key: &[u8],
+    value: &Value,
+    attributes: Attributes,
+) -> Result<(), Error> {
+    let Value::SortedSet(members) = value else {
+        return writer.entry(key, value, attributes);
+    };
+    writer.begin_sorted_set(key, members.len() as u64, attributes)?;
+    for (member, score) in members {
+        writer.element(member)?;
+        writer.score(*score)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn redis_loads_what_is_written() {
+    let keyspace = keyspace(2);
+    for (policy, used, expected) in [
+        ("allkeys-lfu", "FREQ", 77..=77),
+        ("allkeys-lru", "IDLETIME", 5000..=5300),
+    ] {
+        let folder = Folder::new();
+        write_snapshot(&folder.snapshot(), &keyspace).unwrap();
+        let options = ["--maxmemory-policy", policy, "--lfu-decay-time", "0"];
+        let Some(mut redis) = Redis::start(&folder, &options) else {
+            return;
+        };
+        for ((database, key), (value, expires_at_ms)) in &keyspace {
+            redis.select(*database);
+            // Before anything else uses the key.
+            let reply = redis.command(&[b"OBJECT", used.as_bytes(), key]);
+            assert!(
+                matches!(&reply, Reply::Integer(n) if expected.contains(n)),
+                "{reply:?}"
+            );
+            check_value(key, redis.get(key), value);
+            let expires = redis.command(&[b"PEXPIRETIME", key]);
+            let right = expires_at_ms.map_or(-1, |time_ms| time_ms as i64);
+            assert_eq!(expires, Reply::Integer(right));
+        }
+        for database in [0, 3, 15] {
+            redis.select(database);
+            let count = keyspace
+                .keys()
+                .filter(|(number, _)| *number == database)
+                .count();
+            assert_eq!(redis.run("DBSIZE"), Reply::Integer(count as i64));
+        }
+        assert_eq!(redis.run("FCALL f 0"), Reply::Integer(1));
+    }
+}
+
+#[test]
+fn payloads_go_both_ways() {
+    let folder = Folder::new();
+    let Some(mut redis) = Redis::start(&folder, &[]) else {
+        return;
+    };
+    redis.run("DEBUG QUICKLIST-PACKED-THRESHOLD 2000b");
+    for ((_, key), (value, _)) in &keyspace(3) {
+        redis.put(key, value);
+        let payload = redis.command(&[b"DUMP", key]).bytes();
+        check_value(key, restore(&payload).unwrap(), value);
+        let reply = redis.command(&[b"RESTORE", b"ours", b"0", &dump(value), b"REPLACE"]);
+        assert_eq!(
+            reply,
+            Reply::Status("OK".to_owned()),
+            "{}",
+            key.escape_ascii()
+        );
+        check_value(key, redis.get(b"ours"), value);
+    }
+}
+
+#[test]
+fn payloads_are_refused_alike() {
+    let folder = Folder::new();
+    let Some(mut redis) = Redis::start(&folder, &[]) else {
+        return;
+    };
+    let whole = dump(&Value::List(vec![b"a".to_vec(), b"b".to_vec()]));
+    let footer = whole.len() - 10;
+    let unsummed = [&whole[..footer + 2], &[0; 8]].concat();
+    let mut newer = whole.clone();
+    newer[footer] = 99;
+    let mut flipped = whole.clone();
+    flipped[2] ^= 1;
+    for wrong in [
+        &unsummed,
+        &newer,
+        &flipped,
+        &whole[1..].to_vec(),
+        &whole[..9].to_vec(),
+    ] {
+        assert!(restore(wrong).is_err());
+        let reply = redis.command(&[b"RESTORE", b"key", b"0", wrong]);
+        assert!(matches!(reply, Reply::Error(_)), "{reply:?}");
+    }
+    // No container of a key is empty.
+    let empty = dump(&Value::Set(vec![]));
+    assert!(matches!(restore(&empty), Err(Error::EmptyContainer { .. })));
+    let reply = redis.command(&[b"RESTORE", b"key", b"0", &empty]);
+    assert_eq!(reply, Reply::Error("ERR Bad data format".to_owned()));
+}
