@@ -2,6 +2,8 @@
 //!
 //! Without a `redis-server` of version 7 on the path, these tests say so and check nothing.
 
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 use nearfield_server::rdb::{
     Attributes, Error, Item, Reader, Unsupported, Value, Writer, dump, restore,
 };

@@ -7,14 +7,16 @@
 
 /// The most bytes that one byte of input can become: 3 bytes refer to at most 264.
 const EXPANSION_MAX: usize = 88;
+/// What is reserved before anything has been restored: a length may be a lie, if one that the
+/// input is long enough for.
+const RESERVED_BYTES: usize = 1 << 20;
 
 /// Restores `length` bytes; `None` if `input` does not hold them, and exactly them.
 pub(super) fn decompress(input: &[u8], length: usize) -> Option<Vec<u8>> {
-    // Before memory is reserved: a lie about the length must not cost more than the input.
     if length > input.len().saturating_mul(EXPANSION_MAX) {
         return None;
     }
-    let mut output = Vec::with_capacity(length);
+    let mut output = Vec::with_capacity(length.min(RESERVED_BYTES));
     let mut rest = input;
     while let Some((&control, after)) = rest.split_first() {
         let control = usize::from(control);

@@ -1,0 +1,81 @@
+//! No snapshot and no payload makes the reader panic, and what it takes from one comes back when
+//! it is written.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nearfield_server::rdb::{
+    Attributes, Error, Item, Reader, Unsupported, Value, Writer, dump, restore,
+};
+
+fuzz_target!(|input: (u8, &[u8])| {
+    let (choice, bytes) = input;
+    match choice % 4 {
+        0 => check(bytes, Unsupported::Refuse),
+        1 => check_payload(bytes),
+        2 => check(&file(bytes), Unsupported::Skip),
+        _ => {
+            let entry = [&[choice >> 2, 1, b'k'], bytes].concat();
+            check(&file(&entry), Unsupported::Skip);
+        }
+    }
+});
+
+/// Spares the input guessing the header and, as it is 0, the checksum.
+fn file(body: &[u8]) -> Vec<u8> {
+    [b"REDIS0012", body, b"\xff", &[0; 8]].concat()
+}
+
+/// Reads a file to its end or its first error, and writes what was in it.
+fn check(file: &[u8], unsupported: Unsupported) {
+    let Ok(reader) = Reader::new(file, unsupported) else {
+        return;
+    };
+    let mut items: Vec<_> = reader.map_while(Result::ok).collect();
+    if items.last() != Some(&Item::End) {
+        items.push(Item::End);
+    }
+    let written = write(&items).expect("what was read can be written");
+    let reader = Reader::new(written.as_slice(), Unsupported::Refuse).expect("a header");
+    let again: Result<Vec<_>, _> = reader.collect();
+    assert_eq!(again.expect("a file of our own"), items);
+}
+
+fn check_payload(payload: &[u8]) {
+    if let Ok(value) = restore(payload) {
+        check_value(&value);
+    }
+}
+
+fn check_value(value: &Value) {
+    assert_eq!(&restore(&dump(value)).expect("a payload of our own"), value);
+}
+
+fn write(items: &[Item]) -> Result<Vec<u8>, Error> {
+    let mut writer = Writer::new(Vec::new())?;
+    for item in items {
+        match item {
+            Item::Aux(key, value) => writer.aux(key, value)?,
+            Item::Function(code) => writer.function(code)?,
+            Item::Select(database) => writer.select(*database)?,
+            Item::ResizeDb { keys, expires } => writer.resize(*keys, *expires)?,
+            Item::Entry {
+                key,
+                value,
+                expires_at_ms,
+                idle_s,
+                frequency,
+            } => {
+                let attributes = Attributes {
+                    expires_at_ms: *expires_at_ms,
+                    idle_s: *idle_s,
+                    frequency: *frequency,
+                };
+                writer.entry(key, value, attributes)?;
+                check_value(value);
+            }
+            _ => {}
+        }
+    }
+    writer.finish()
+}
