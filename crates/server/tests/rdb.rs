@@ -675,6 +675,27 @@ fn payloads_go_both_ways() {
     }
 }
 
+/// The length of an entry stands behind it in as many bytes as it takes.
+#[test]
+fn entries_of_listpacks_are_as_long_as_redis_says() {
+    let folder = Folder::new();
+    let Some(mut redis) = Redis::start(&folder, &[]) else {
+        return;
+    };
+    redis.run("CONFIG SET hash-max-listpack-value 10000000");
+    for limit in [1 << 7, 1 << 12, 1 << 14, 1 << 21] {
+        for length in limit - 10..limit + 3 {
+            let value = Value::Hash(vec![(vec![b'f'; length], b"1".to_vec())]);
+            redis.run("DEL hash");
+            redis.put(b"hash", &value);
+            assert_eq!(redis.run("OBJECT ENCODING hash").bytes(), b"listpack");
+            let payload = redis.run("DUMP hash").bytes();
+            let restored = restore(&payload).unwrap_or_else(|error| panic!("{length}: {error}"));
+            check_value(b"hash", restored, &value);
+        }
+    }
+}
+
 #[test]
 fn payloads_are_refused_alike() {
     let folder = Folder::new();

@@ -222,6 +222,22 @@ fn listpacks_hold_every_form() {
 }
 
 #[test]
+fn entries_of_listpacks_have_lengths_behind_them() {
+    for length in [
+        125, 126, 127, 128, 16_377, 16_378, 16_379, 2_097_145, 2_097_146, 2_097_147,
+    ] {
+        let form = match length {
+            0..4096 => vec![0xe0 | (length >> 8) as u8, length as u8],
+            _ => [&[0xf0], (length as u32).to_le_bytes().as_slice()].concat(),
+        };
+        let element = vec![b'e'; length];
+        let packed = string(&listpack(&[&[form, element.clone()].concat()]));
+        let read = value(kind::SET_LISTPACK, &packed).unwrap();
+        assert!(read == Value::Set(vec![element]), "{length}");
+    }
+}
+
+#[test]
 fn ziplists_hold_every_form() {
     let medium = [b"\x41\x2c".as_slice(), &[b'm'; 300]].concat();
     let long = [b"\x80\x00\x00\x50\x00".as_slice(), &[b'x'; 20_480]].concat();
