@@ -1,12 +1,16 @@
 //! Executing one command: what is checked before, which phase it runs in, and what becomes of
 //! its effects.
 
+use crate::blocking::Waiter;
 use crate::client::{Client, Replies};
 use crate::command::{self, Call, Command, Flags, Run, Wait};
 use crate::error::{CommandError, shown};
-use crate::keyspace::{Access, Effects, Keys, Keyspace};
+use crate::keyspace::{Access, Databases, Effects, Keys, Keyspace, Observer};
+use crate::net::Message;
 use crate::resp::Reply;
 use crate::server::Server;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What executes the commands of one thread.
 #[derive(Debug)]
@@ -102,44 +106,50 @@ impl<'s> Executor<'s> {
         now_ms: u64,
         reply: &mut Reply,
     ) -> Option<Wait> {
-        let keyspace = &self.server.keyspace;
-        self.effects.clear();
-        self.effects.observed = false;
+        let server = self.server;
+        let keyspace = &server.keyspace;
+        let effects = &mut self.effects;
+        effects.clear();
+        effects.observed = false;
+        let database = client.database;
         if command.flags.has(Flags::NO_PHASE) {
-            return self.call(client, command, args, now_ms, reply, Access::None);
+            let keys = Keys::new(keyspace, Access::None, database, now_ms, effects);
+            return invoke(server, keys, client, command, args, reply, false);
         }
         let writes = command.flags.has(Flags::WRITE);
-        let keys = command.keys.positions(args);
-        if keys.len() <= 1 && !command.flags.has(Flags::EXCLUSIVE) {
+        let positions = command.keys.positions(args);
+        if positions.len() <= 1 && !command.flags.has(Flags::EXCLUSIVE) {
             let databases = keyspace.share();
             // Who begins to observe does so in the exclusive phase, so it is known from here on.
             if !(writes && keyspace.is_observed()) {
-                let key = keys.first().and_then(|&position| args.get(position));
+                let key = positions.first().and_then(|&position| args.get(position));
                 let stripe = key.map(|key| keyspace.stripes.lock(keyspace.stripes.of(key)));
                 let access = Access::Shared(&databases);
-                let wait = self.call(client, command, args, now_ms, reply, access);
+                let keys = Keys::new(keyspace, access, database, now_ms, effects);
+                let wait = invoke(server, keys, client, command, args, reply, false);
+                server.log_effects(effects);
                 drop(stripe);
                 return wait;
             }
         }
         let mut databases = keyspace.exclude();
-        self.effects.observed = keyspace.is_observed();
+        effects.observed = keyspace.is_observed();
         let access = Access::Exclusive(&mut databases);
-        self.call(client, command, args, now_ms, reply, access)
-    }
-
-    fn call(
-        &mut self,
-        client: &mut Client,
-        command: &'static Command,
-        args: &[&[u8]],
-        now_ms: u64,
-        reply: &mut Reply,
-        access: Access<'_>,
-    ) -> Option<Wait> {
-        let keyspace = &self.server.keyspace;
-        let keys = Keys::new(keyspace, access, client.database, now_ms, &mut self.effects);
-        invoke(self.server, keys, client, command, args, reply)
+        let keys = Keys::new(keyspace, access, database, now_ms, effects);
+        let wait = invoke(server, keys, client, command, args, reply, false);
+        if let Some(wait) = &wait {
+            keyspace.set_observed(Observer::Blocked, true);
+            server.blocked.add(Waiter {
+                client: Arc::clone(&client.shared),
+                database,
+                protocol: reply.protocol(),
+                words: args.iter().map(|word| word.to_vec()).collect(),
+                wait: wait.clone(),
+            });
+        }
+        server.log_effects(effects);
+        server.announce(effects, &mut databases, now_ms);
+        wait
     }
 }
 
@@ -194,7 +204,7 @@ fn must_queue(client: &Client, command: &Command) -> bool {
 }
 
 /// Runs a command's implementation, and replaces what it has written by its error, if it has one.
-/// Then its effects are its own: what it changed is in the log's queue.
+/// What it has changed is then among its effects, to be logged.
 pub fn invoke(
     server: &Server,
     keys: Keys<'_>,
@@ -202,6 +212,7 @@ pub fn invoke(
     command: &'static Command,
     args: &[&[u8]],
     reply: &mut Reply,
+    nested: bool,
 ) -> Option<Wait> {
     let Run::Command(run) = command.run else {
         unreachable!("`lookup` finds subcommands")
@@ -214,12 +225,75 @@ pub fn invoke(
         reply,
         server,
         wait: None,
+        nested,
     };
     let answer = run(&mut call);
     let wait = call.wait.take();
+    let database = call.keys.database_number();
+    let changes = call.keys.effects().settle(database, args);
+    if changes > 0 {
+        server
+            .keyspace
+            .changes
+            .fetch_add(changes, Ordering::Relaxed);
+    }
     if let Err(error) = answer {
         reply.truncate(start);
         reply.error(&error.to_string());
     }
     wait
+}
+
+impl Server {
+    /// Logs what commands have changed, as one whole. To be called while what they have changed
+    /// cannot be changed by others.
+    pub fn log_effects(&self, effects: &mut Effects) {
+        effects.logged.clear();
+    }
+
+    /// Tells those who observe what happened to keys, and lets those go on who have waited for
+    /// them.
+    pub fn announce(&self, effects: &mut Effects, databases: &mut Databases, now_ms: u64) {
+        while !effects.events.is_empty() {
+            let events = std::mem::take(&mut effects.events);
+            for event in &events {
+                self.watches.touch(event.database, &event.key);
+            }
+            if self.keyspace.is_observed_by(Observer::Blocked) {
+                for event in &events {
+                    self.serve_waiting(event.database, &event.key, effects, databases, now_ms);
+                }
+                if self.blocked.is_empty() {
+                    self.keyspace.set_observed(Observer::Blocked, false);
+                }
+            }
+        }
+    }
+
+    /// Executes the commands of those who wait for a key, in their order.
+    fn serve_waiting(
+        &self,
+        database: usize,
+        key: &[u8],
+        effects: &mut Effects,
+        databases: &mut Databases,
+        now_ms: u64,
+    ) {
+        for waiter in self.blocked.waiting_for(database, key) {
+            let mut client = Client::new(Arc::clone(&waiter.client), true);
+            client.database = waiter.database;
+            let mut reply = Reply::new(waiter.protocol);
+            let args: Vec<&[u8]> = waiter.words.iter().map(Vec::as_slice).collect();
+            let Ok(command) = lookup(&args) else { continue };
+            let access = Access::Exclusive(&mut *databases);
+            let keys = Keys::new(&self.keyspace, access, database, now_ms, effects);
+            let wait = invoke(self, keys, &mut client, command, &args, &mut reply, false);
+            if wait.is_none() && self.blocked.remove(waiter.client.id).is_some() {
+                self.log_effects(effects);
+                let answer = reply.take();
+                let client = waiter.client.id;
+                self.send(waiter.client.thread, Message::Resume { client, answer });
+            }
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod blocking;
 pub mod client;
 pub mod command;
 pub mod error;
@@ -13,3 +14,4 @@ pub mod object;
 pub mod rdb;
 pub mod resp;
 pub mod server;
+pub mod watch;

@@ -1,8 +1,10 @@
 //! All that the threads of a server share.
 
+use crate::blocking::Blocked;
 use crate::client::ClientShared;
 use crate::keyspace::Keyspace;
-use crate::net::Mailbox;
+use crate::net::{Mailbox, Message};
+use crate::watch::Watches;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,6 +48,10 @@ pub struct Server {
     pub options: Options,
     /// The clients, by their numbers.
     pub clients: Mutex<BTreeMap<u64, Arc<ClientShared>>>,
+    /// Who watches which keys.
+    pub watches: Watches,
+    /// Who waits for which keys.
+    pub blocked: Blocked,
     /// Where threads receive what others have for them.
     pub mailboxes: OnceLock<Vec<Mailbox>>,
     /// When the server started.
@@ -63,6 +69,8 @@ impl Server {
             keyspace: Keyspace::new(),
             options,
             clients: Mutex::default(),
+            watches: Watches::default(),
+            blocked: Blocked::default(),
             mailboxes: OnceLock::new(),
             started: Instant::now(),
             stopping: AtomicBool::new(false),
@@ -73,6 +81,13 @@ impl Server {
     /// A number for a client, which no other has had.
     pub fn next_client_id(&self) -> u64 {
         self.next_client.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Sends a message to the thread of a client.
+    pub fn send(&self, thread: usize, message: Message) {
+        if let Some(mailbox) = self.mailboxes.get().and_then(|all| all.get(thread)) {
+            mailbox.send(message);
+        }
     }
 
     /// Has all threads stop, after they have answered what they have read.

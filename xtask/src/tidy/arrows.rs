@@ -29,7 +29,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearfield-cli", &["nearfield-lab", "nearfield-server"]),
     (
         "nearfield-fuzz",
-        &["nearfield-core", "nearfield-radix", TESTKIT],
+        &[
+            "nearfield-core",
+            "nearfield-radix",
+            "nearfield-server",
+            TESTKIT,
+        ],
     ),
     ("xtask", &[]),
 ];

@@ -1,7 +1,9 @@
 //! A command while it runs: what its implementation is given.
 
+use super::Command;
 use crate::client::Client;
 use crate::error::CommandError;
+use crate::execute::invoke;
 use crate::keyspace::Keys;
 use crate::number::{parse_double, parse_integer};
 use crate::resp::Reply;
@@ -22,6 +24,8 @@ pub struct Call<'c> {
     pub server: &'c Server,
     /// Set by a command that has to wait until one of its keys is there.
     pub wait: Option<Wait>,
+    /// Whether the command runs within a transaction or a script, where none waits.
+    pub nested: bool,
 }
 
 /// That a command has to wait.
@@ -31,6 +35,8 @@ pub struct Wait {
     pub keys: Vec<Vec<u8>>,
     /// Until then at most, in milliseconds since 1970; `None`: for as long as it takes.
     pub until_ms: Option<u64>,
+    /// What the client is answered if it has waited in vain.
+    pub in_vain: Vec<u8>,
 }
 
 impl<'c> Call<'c> {
@@ -40,6 +46,38 @@ impl<'c> Call<'c> {
     /// `Syntax` if there are fewer.
     pub fn arg(&self, position: usize) -> Result<&'c [u8], CommandError> {
         self.args.get(position).copied().ok_or(CommandError::Syntax)
+    }
+
+    /// Has the client wait for one of `keys`, for `timeout_ms` at most (0: for as long as it
+    /// takes). In vain it is answered what `answer` writes; at once where commands may not wait.
+    pub fn wait_for(&mut self, keys: &[&[u8]], timeout_ms: u64, answer: impl FnOnce(&mut Reply)) {
+        let mut in_vain = Reply::new(self.reply.protocol());
+        answer(&mut in_vain);
+        if self.nested {
+            self.reply.raw(in_vain.bytes());
+            return;
+        }
+        self.wait = Some(Wait {
+            keys: keys.iter().map(|key| key.to_vec()).collect(),
+            until_ms: (timeout_ms > 0).then(|| self.keys.now_ms().saturating_add(timeout_ms)),
+            in_vain: in_vain.take(),
+        });
+    }
+
+    /// Executes another command within this one, which must have the keyspace to itself; it is
+    /// answered in the same reply.
+    pub fn run_nested(&mut self, command: &'static Command, args: &[&[u8]]) {
+        let mut keys = self.keys.nested();
+        keys.select(self.client.database);
+        invoke(
+            self.server,
+            keys,
+            self.client,
+            command,
+            args,
+            self.reply,
+            true,
+        );
     }
 
     /// The arguments from `position` on.

@@ -4,9 +4,25 @@ pub mod call;
 pub mod spec;
 mod table;
 
+mod acl;
+mod bit;
+mod client;
+mod config;
 mod connection;
+mod expiry;
 mod generic;
+mod hash;
+mod introspection;
+mod list;
+mod ordered;
+mod persistence;
+mod pubsub;
+mod scripting;
+mod server;
+mod set;
+mod sorted_set;
 mod string;
+mod transaction;
 
 pub use call::{Call, Wait, integer, is};
 pub use spec::{Answer, Command, Flags, Group, KeySpec, Run};

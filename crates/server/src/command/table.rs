@@ -1,11 +1,34 @@
 //! The table of all commands.
 
 use super::spec::{Command, Run};
-use super::{connection, generic, string};
+use super::{
+    acl, bit, client, config, connection, expiry, generic, hash, introspection, list, ordered,
+    persistence, pubsub, scripting, server, set, sorted_set, string, transaction,
+};
 use hashbrown::HashMap;
 use std::sync::LazyLock;
 
-const FAMILIES: &[&[Command]] = &[string::COMMANDS, generic::COMMANDS, connection::COMMANDS];
+const FAMILIES: &[&[Command]] = &[
+    string::COMMANDS,
+    bit::COMMANDS,
+    generic::COMMANDS,
+    expiry::COMMANDS,
+    ordered::COMMANDS,
+    list::COMMANDS,
+    hash::COMMANDS,
+    set::COMMANDS,
+    sorted_set::COMMANDS,
+    transaction::COMMANDS,
+    pubsub::COMMANDS,
+    scripting::COMMANDS,
+    connection::COMMANDS,
+    client::COMMANDS,
+    server::COMMANDS,
+    config::COMMANDS,
+    acl::COMMANDS,
+    persistence::COMMANDS,
+    introspection::COMMANDS,
+];
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> = LazyLock::new(|| {
     let names = all().map(|command| (command.name.as_bytes(), command));

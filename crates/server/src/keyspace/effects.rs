@@ -43,8 +43,12 @@ pub type Words = Vec<Vec<u8>>;
 /// The effects of one command, collected while it runs.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// How many changes were made to the keyspace; a command that made none is not logged.
+    /// How many changes the command has made to the keyspace; one that made none is not logged.
     pub changes: u64,
+    /// Whether there is a log.
+    pub logging: bool,
+    /// What is to be logged of this command and those that were executed with it, as one whole.
+    pub logged: Vec<(usize, Words)>,
     /// What is logged before the command itself: deletions of keys whose time was over, each with
     /// its database.
     pub before: Vec<(usize, Words)>,
@@ -62,10 +66,43 @@ impl Effects {
     /// Makes ready for the next command.
     pub fn clear(&mut self) {
         self.changes = 0;
+        self.logged.clear();
         self.before.clear();
         self.instead = None;
         self.events.clear();
         self.last_events.clear();
+    }
+
+    /// True if `key` was found to be over and deleted.
+    pub fn deleted(&self, database: usize, key: &[u8]) -> bool {
+        let is = |(other, words): &(usize, Words)| {
+            *other == database && words.get(1).is_some_and(|word| word == key)
+        };
+        self.before.iter().any(is)
+    }
+
+    /// Ends one command: what it has changed goes to the end of what is to be logged, `args` as
+    /// they were sent unless the command says otherwise. Answers how many changes it has made.
+    pub fn settle(&mut self, database: usize, args: &[&[u8]]) -> u64 {
+        let changes = std::mem::take(&mut self.changes);
+        let instead = self.instead.take();
+        if self.logging {
+            self.logged.append(&mut self.before);
+            match instead {
+                _ if changes == 0 => {}
+                Some(commands) => {
+                    let commands = commands.into_iter().map(|words| (database, words));
+                    self.logged.extend(commands);
+                }
+                None => {
+                    let words = args.iter().map(|word| word.to_vec()).collect();
+                    self.logged.push((database, words));
+                }
+            }
+        }
+        self.before.clear();
+        self.events.append(&mut self.last_events);
+        changes
     }
 
     /// Has the log say `words` in place of the command as it was sent. May be called several

@@ -82,6 +82,23 @@ impl<'c> Keys<'c> {
         }
     }
 
+    /// The same keys for another command that is executed within this one.
+    pub fn nested(&mut self) -> Keys<'_> {
+        Keys {
+            keyspace: self.keyspace,
+            access: match &mut self.access {
+                Access::None => Access::None,
+                Access::Shared(databases) => Access::Shared(databases),
+                Access::Exclusive(databases) => Access::Exclusive(databases),
+            },
+            database: self.database,
+            now_ms: self.now_ms,
+            expires: self.expires,
+            effects: self.effects,
+            scratch: Vec::new(),
+        }
+    }
+
     /// Leaves keys whose time is over as they are, for reading a log.
     pub fn without_expiry(mut self) -> Self {
         self.expires = false;

@@ -4,6 +4,7 @@ use super::connection::{Connection, Received};
 use super::mailbox::{Mailbox, Message};
 use super::round::{Clients, Round};
 use crate::client::{Client, ClientShared, Replies};
+use crate::command::Wait;
 use crate::execute::Executor;
 use crate::resp::request::Step;
 use crate::resp::{Reply, RequestLimits};
@@ -12,6 +13,8 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -155,6 +158,8 @@ struct IoThread<'s> {
     scratch: Vec<u8>,
     now_ms: u64,
     next_thread: usize,
+    /// When clients have waited long enough, the soonest first, with their numbers.
+    deadlines: BinaryHeap<Reverse<(u64, u64)>>,
 }
 
 impl<'s> IoThread<'s> {
@@ -173,6 +178,7 @@ impl<'s> IoThread<'s> {
             scratch: vec![0; READ_BYTES],
             now_ms: now_ms(),
             next_thread: 0,
+            deadlines: BinaryHeap::new(),
         }
     }
 
@@ -190,11 +196,7 @@ impl<'s> IoThread<'s> {
         }
         let mut events = Events::with_capacity(1024);
         while !self.server.stopping.load(Ordering::Acquire) {
-            let timeout = if self.unread.is_empty() {
-                TICK
-            } else {
-                Duration::ZERO
-            };
+            let timeout = self.timeout();
             if let Err(error) = self.poll.poll(&mut events, Some(timeout))
                 && error.kind() != ErrorKind::Interrupted
             {
@@ -279,6 +281,11 @@ impl<'s> IoThread<'s> {
         let _ = self.poll.registry().deregister(connection.source());
         let id = connection.client.shared.id;
         self.by_client.remove(&id);
+        self.server.blocked.remove(id);
+        let watched = std::mem::take(&mut connection.client.watched);
+        self.server
+            .watches
+            .remove(&watched, &connection.client.shared);
         self.server.clients.lock().remove(&id);
     }
 
@@ -295,11 +302,7 @@ impl<'s> IoThread<'s> {
                 }
                 Message::Resume { client, answer } => {
                     if let Some(&index) = self.by_client.get(&client) {
-                        let connection = &mut self.connections.0[index];
-                        connection.reply.raw(&answer);
-                        connection.waiting = false;
-                        self.mark_dirty(index);
-                        self.process_input(index);
+                        self.resume(index, &answer);
                     }
                 }
                 Message::Close { client } => {
@@ -464,6 +467,10 @@ impl<'s> IoThread<'s> {
             let wait = self.executor.run(client, &args, self.now_ms, reply);
             *waiting = wait.is_some();
             drop(args);
+            if let Some(until) = wait.and_then(|wait| wait.until_ms) {
+                let id = client.shared.id;
+                self.deadlines.push(Reverse((until, id)));
+            }
             let long = reply.len() > REPLY_BYTES;
             if long && !self.connections.0[index].send() {
                 self.close(index);
@@ -502,5 +509,41 @@ impl<'s> IoThread<'s> {
         }
     }
 
-    fn housekeeping(&mut self) {}
+    /// How long the thread may sleep.
+    fn timeout(&self) -> Duration {
+        if !self.unread.is_empty() {
+            return Duration::ZERO;
+        }
+        match self.deadlines.peek() {
+            Some(Reverse((until, _))) => {
+                TICK.min(Duration::from_millis(until.saturating_sub(now_ms())))
+            }
+            None => TICK,
+        }
+    }
+
+    fn housekeeping(&mut self) {
+        while let Some(&Reverse((until, id))) = self.deadlines.peek() {
+            if until > self.now_ms {
+                break;
+            }
+            self.deadlines.pop();
+            let is_due = |wait: &Wait| wait.until_ms.is_some_and(|until| until <= self.now_ms);
+            if let Some(waiter) = self.server.blocked.remove_if(id, is_due)
+                && let Some(&index) = self.by_client.get(&id)
+            {
+                self.resume(index, &waiter.wait.in_vain);
+            }
+        }
+        self.finish_round();
+    }
+
+    /// Answers a client that has waited and goes on with its commands.
+    fn resume(&mut self, index: usize, answer: &[u8]) {
+        let connection = &mut self.connections.0[index];
+        connection.reply.raw(answer);
+        connection.waiting = false;
+        self.mark_dirty(index);
+        self.process_input(index);
+    }
 }

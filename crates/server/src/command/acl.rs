@@ -1,0 +1,6 @@
+//! Access control.
+
+use super::Command;
+
+/// The family's rows of the command table.
+pub const COMMANDS: &[Command] = &[];

@@ -1,0 +1,6 @@
+//! Bits of strings.
+
+use super::Command;
+
+/// The family's rows of the command table.
+pub const COMMANDS: &[Command] = &[];

@@ -1,0 +1,6 @@
+//! Clients, as they are listed, named and ended.
+
+use super::Command;
+
+/// The family's rows of the command table.
+pub const COMMANDS: &[Command] = &[];

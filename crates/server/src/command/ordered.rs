@@ -1,0 +1,6 @@
+//! Ranges of keys: what Redis has not.
+
+use super::Command;
+
+/// The family's rows of the command table.
+pub const COMMANDS: &[Command] = &[];

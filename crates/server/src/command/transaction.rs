@@ -1,0 +1,157 @@
+//! Transactions.
+
+use super::{Answer, Call, Command, Flags, Group};
+use crate::error::CommandError;
+use crate::execute::lookup;
+use crate::keyspace::Observer;
+use std::sync::atomic::Ordering;
+
+const GROUP: Group = Group::Transactions;
+
+/// The family's rows of the command table.
+pub const COMMANDS: &[Command] = &[
+    Command::new("multi", 1, multi)
+        .fast()
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::NOSCRIPT)
+        .flag(Flags::IN_MULTI)
+        .about(GROUP, "1.2.0", "O(1)", "Starts a transaction."),
+    Command::new("exec", 1, exec)
+        .flag(Flags::EXCLUSIVE)
+        .flag(Flags::NOSCRIPT)
+        .flag(Flags::IN_MULTI)
+        .about(
+            GROUP,
+            "1.2.0",
+            "That of the commands",
+            "Executes all commands in a transaction.",
+        ),
+    Command::new("discard", 1, discard)
+        .fast()
+        .flag(Flags::EXCLUSIVE)
+        .flag(Flags::NOSCRIPT)
+        .flag(Flags::IN_MULTI)
+        .about(
+            GROUP,
+            "2.0.0",
+            "O(N) for N watched keys",
+            "Discards a transaction.",
+        ),
+    Command::new("watch", -2, watch)
+        .fast()
+        .flag(Flags::EXCLUSIVE)
+        .flag(Flags::NOSCRIPT)
+        .flag(Flags::IN_MULTI)
+        .keys_at(1, -1, 1)
+        .about(
+            GROUP,
+            "2.2.0",
+            "O(1) for each key",
+            "Watches keys, so that a transaction fails if one is changed.",
+        ),
+    Command::new("unwatch", 1, unwatch)
+        .fast()
+        .flag(Flags::EXCLUSIVE)
+        .flag(Flags::NOSCRIPT)
+        .about(
+            GROUP,
+            "2.2.0",
+            "O(N) for N watched keys",
+            "Forgets all watched keys.",
+        ),
+];
+
+fn multi(call: &mut Call<'_>) -> Answer {
+    if call.client.transaction.is_some() {
+        // A mistake that does not spoil the transaction.
+        return Err(CommandError::text("ERR MULTI calls can not be nested"));
+    }
+    call.client.transaction = Some(Default::default());
+    call.reply.ok();
+    Ok(())
+}
+
+fn exec(call: &mut Call<'_>) -> Answer {
+    let Some(transaction) = call.client.transaction.take() else {
+        return Err(CommandError::text("ERR EXEC without MULTI"));
+    };
+    // A watched key whose time is over since then counts as changed.
+    for (database, key) in call.client.watched.clone() {
+        let own = call.keys.database_number();
+        call.keys.select(database);
+        let found = call.keys.peek(&key);
+        call.keys.select(own);
+        if found?.is_none() && call.keys.effects().deleted(database, &key) {
+            call.client
+                .shared
+                .watch_broken
+                .store(true, Ordering::Relaxed);
+        }
+    }
+    let broken = call.client.shared.watch_broken.load(Ordering::Relaxed);
+    forget_watches(call);
+    if transaction.refused {
+        return Err(CommandError::text(
+            "EXECABORT Transaction discarded because of previous errors.",
+        ));
+    }
+    if broken {
+        call.reply.null_array();
+        return Ok(());
+    }
+    call.reply.array(transaction.commands.len());
+    for words in &transaction.commands {
+        let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        match lookup(&args) {
+            Ok(command) => call.run_nested(command, &args),
+            Err(error) => call.reply.error(&error.to_string()),
+        }
+    }
+    Ok(())
+}
+
+fn discard(call: &mut Call<'_>) -> Answer {
+    if call.client.transaction.take().is_none() {
+        return Err(CommandError::text("ERR DISCARD without MULTI"));
+    }
+    forget_watches(call);
+    call.reply.ok();
+    Ok(())
+}
+
+fn watch(call: &mut Call<'_>) -> Answer {
+    if call.client.transaction.is_some() {
+        return Err(CommandError::text("ERR WATCH inside MULTI is not allowed"));
+    }
+    let database = call.keys.database_number();
+    for &key in call.rest(1) {
+        call.keys.peek(key)?;
+        let entry = (database, key.to_vec());
+        if !call.client.watched.contains(&entry) {
+            call.server.watches.add(database, key, &call.client.shared);
+            call.client.watched.push(entry);
+        }
+    }
+    call.server.keyspace.set_observed(Observer::Watch, true);
+    call.reply.ok();
+    Ok(())
+}
+
+fn unwatch(call: &mut Call<'_>) -> Answer {
+    forget_watches(call);
+    call.reply.ok();
+    Ok(())
+}
+
+/// Ends the watching of all keys of the client.
+fn forget_watches(call: &mut Call<'_>) {
+    let watched = std::mem::take(&mut call.client.watched);
+    call.server.watches.remove(&watched, &call.client.shared);
+    call.client
+        .shared
+        .watch_broken
+        .store(false, Ordering::Relaxed);
+    if call.server.watches.is_empty() {
+        call.server.keyspace.set_observed(Observer::Watch, false);
+    }
+}
