@@ -1,6 +1,6 @@
 //! What all types of objects have in common, as commands open them.
 
-use super::{Object, Text};
+use super::{Hash, List, Object, Set, SortedSet, Text};
 use crate::keyspace::Kind;
 use nearfield_tiers::Heap;
 
@@ -30,14 +30,12 @@ macro_rules! container {
             fn of(object: &Object) -> Option<&Self> {
                 match object {
                     Object::$variant(container) => Some(container),
-                    #[allow(unreachable_patterns)]
                     _ => None,
                 }
             }
             fn of_mut(object: &mut Object) -> Option<&mut Self> {
                 match object {
                     Object::$variant(container) => Some(container),
-                    #[allow(unreachable_patterns)]
                     _ => None,
                 }
             }
@@ -59,3 +57,30 @@ container!(
     // A string may be empty; its key stays.
     |_: &Text| false
 );
+container!(
+    List<Heap>,
+    List,
+    List,
+    of_heap(List::new_in),
+    List::is_empty
+);
+container!(
+    Hash<Heap>,
+    Hash,
+    Hash,
+    of_heap(Hash::new_in),
+    Hash::is_empty
+);
+container!(Set<Heap>, Set, Set, of_heap(Set::new_in), Set::is_empty);
+container!(
+    SortedSet<Heap>,
+    SortedSet,
+    SortedSet,
+    of_heap(SortedSet::new_in),
+    SortedSet::is_empty
+);
+
+/// A container's constructor, given a heap to share.
+fn of_heap<T>(create: impl Fn(Heap) -> T) -> impl Fn(&Heap) -> T {
+    move |heap| create(heap.clone())
+}

@@ -1,21 +1,119 @@
 //! The containers behind typed keys: lists, hashes, sets and sorted sets.
+//!
+//! Each container takes all its memory from the heap that it is given, says how much that is, and
+//! can be built again in another heap, so that an object can move to another tier of memory. Small
+//! ones are packed; [`Limits`] says up to which size.
+
+mod arena;
+mod bytes;
 mod container;
+mod hash;
+mod limits;
+mod list;
+mod packed;
+mod ranked_tree;
+mod set;
+mod sorted_set;
+mod table;
+#[cfg(test)]
+mod testing;
 mod text;
-use crate::keyspace::Kind;
+
 pub use container::Container;
+pub use hash::{Fields, Hash};
+pub use limits::{ChunkLimit, Limits};
+pub use list::{Iter as ListIter, List};
+pub use set::{Member, Members, Set};
+pub use sorted_set::{Entries, SortedSet};
 pub use text::Text;
-/// An object.
-#[derive(Debug)]
+
+use crate::keyspace::Kind;
+use nearfield_tiers::Heap;
+
+/// What a typed key holds, or a string that does not lie in the index itself.
 pub enum Object {
-    /// A long string.
+    /// A string that is long, or changed in place.
     Text(Box<Text>),
+    /// A list.
+    List(Box<List<Heap>>),
+    /// A hash.
+    Hash(Box<Hash<Heap>>),
+    /// A set.
+    Set(Box<Set<Heap>>),
+    /// A sorted set.
+    SortedSet(Box<SortedSet<Heap>>),
 }
+
 impl Object {
     /// Its type.
     pub fn kind(&self) -> Kind {
-        Kind::String
+        match self {
+            Object::Text(_) => Kind::String,
+            Object::List(_) => Kind::List,
+            Object::Hash(_) => Kind::Hash,
+            Object::Set(_) => Kind::Set,
+            Object::SortedSet(_) => Kind::SortedSet,
+        }
+    }
+
+    /// What `OBJECT ENCODING` calls its form.
+    pub fn encoding(&self, limits: &Limits) -> &'static str {
+        match self {
+            Object::Text(_) => "raw",
+            Object::List(list) => list.encoding(limits),
+            Object::Hash(hash) => hash.encoding(),
+            Object::Set(set) => set.encoding(),
+            Object::SortedSet(sorted_set) => sorted_set.encoding(),
+        }
+    }
+
+    /// The number of elements, fields or members; of a string, of bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            Object::Text(text) => text.bytes().len(),
+            Object::List(list) => list.len(),
+            Object::Hash(hash) => hash.len(),
+            Object::Set(set) => set.len(),
+            Object::SortedSet(sorted_set) => sorted_set.len(),
+        }
+    }
+
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes taken from its heap, and those of the box. Constant time, except that it is
+    /// linear in the chunks of a list.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Object::Text(text) => size_of::<Text>() + text.memory_bytes(),
+            Object::List(list) => size_of::<List<Heap>>() + list.memory_bytes(),
+            Object::Hash(hash) => size_of::<Hash<Heap>>() + hash.memory_bytes(),
+            Object::Set(set) => size_of::<Set<Heap>>() + set.memory_bytes(),
+            Object::SortedSet(sorted_set) => {
+                size_of::<SortedSet<Heap>>() + sorted_set.memory_bytes()
+            }
+        }
+    }
+
+    /// A copy that takes its memory from `heap`. Cursors of scans stay good.
+    pub fn rebuild_in(&self, heap: &Heap) -> Object {
+        let heap = heap.clone();
+        match self {
+            Object::Text(text) => Object::Text(Box::new(Text::new_in(text.bytes(), heap))),
+            Object::List(list) => Object::List(Box::new(list.rebuild_in(heap))),
+            Object::Hash(hash) => Object::Hash(Box::new(hash.rebuild_in(heap))),
+            Object::Set(set) => Object::Set(Box::new(set.rebuild_in(heap))),
+            Object::SortedSet(sorted_set) => {
+                Object::SortedSet(Box::new(sorted_set.rebuild_in(heap)))
+            }
+        }
     }
 }
-/// Thresholds.
-#[derive(Clone, Debug, Default)]
-pub struct Limits {}
+
+impl std::fmt::Debug for Object {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} of {}", self.kind().name(), self.len())
+    }
+}

@@ -1,0 +1,282 @@
+//! Hashes: fields with values.
+
+use super::Limits;
+use super::packed::{Packed, Pairs};
+use super::table::{Ids, Table};
+use allocator_api2::alloc::Allocator;
+use allocator_api2::boxed::Box;
+use rand::{Rng, RngExt};
+
+/// Fields with values, both byte strings, in no order that means something.
+///
+/// A small hash is packed, and what is said of complexity is said of large ones.
+pub struct Hash<A: Allocator> {
+    form: Form<A>,
+}
+
+enum Form<A: Allocator> {
+    /// Fields and values in turn.
+    Small(Packed<A>),
+    Large(Box<Table<A>, A>),
+}
+
+impl<A: Allocator + Clone> Hash<A> {
+    /// An empty hash.
+    pub fn new_in(heap: A) -> Self {
+        Hash {
+            form: Form::Small(Packed::new_in(heap)),
+        }
+    }
+
+    /// The number of fields.
+    pub fn len(&self) -> usize {
+        match &self.form {
+            Form::Small(packed) => packed.len() / 2,
+            Form::Large(table) => table.len(),
+        }
+    }
+
+    /// Whether there is no field.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The name of the form: `listpack` or `hashtable`.
+    pub fn encoding(&self) -> &'static str {
+        match &self.form {
+            Form::Small(_) => "listpack",
+            Form::Large(_) => "hashtable",
+        }
+    }
+
+    /// The bytes taken from the heap, in constant time.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.form {
+            Form::Small(packed) => packed.memory_bytes(),
+            Form::Large(table) => size_of::<Table<A>>() + table.memory_bytes(),
+        }
+    }
+
+    /// A copy that takes its memory from `heap`. A cursor of a scan stays good.
+    pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> Hash<B> {
+        Hash {
+            form: match &self.form {
+                Form::Small(packed) => Form::Small(packed.rebuild_in(heap)),
+                Form::Large(table) => {
+                    Form::Large(Box::new_in(table.rebuild_in(heap.clone()), heap))
+                }
+            },
+        }
+    }
+
+    /// The value of `field`. Expected constant time, as all operations of one field.
+    pub fn get(&self, field: &[u8]) -> Option<&[u8]> {
+        match &self.form {
+            Form::Small(packed) => packed.find_pair(field).map(|(_, value)| value),
+            Form::Large(table) => table.get(field),
+        }
+    }
+
+    /// The length of `field`'s value in bytes.
+    pub fn value_len(&self, field: &[u8]) -> Option<usize> {
+        self.get(field).map(<[u8]>::len)
+    }
+
+    /// Whether there is a value of `field`.
+    pub fn contains(&self, field: &[u8]) -> bool {
+        match &self.form {
+            Form::Small(packed) => packed.find_pair(field).is_some(),
+            Form::Large(table) => table.find(field).is_some(),
+        }
+    }
+
+    /// Sets the value of `field`; whether it had none before.
+    pub fn set(&mut self, limits: &Limits, field: &[u8], value: &[u8]) -> bool {
+        let is_small = field.len().max(value.len()) <= limits.hash_bytes_max;
+        if let Form::Small(packed) = &mut self.form
+            && is_small
+        {
+            if let Some((position, _)) = packed.find_pair(field) {
+                packed.replace(packed.next(position), value);
+                return false;
+            }
+            if packed.len() / 2 < limits.hash_entries_max {
+                packed.push_back(field);
+                packed.push_back(value);
+                return true;
+            }
+        }
+        !self.table().insert(field, value).1
+    }
+
+    /// The table of the large form, which is taken on if need be.
+    fn table(&mut self) -> &mut Table<A> {
+        if let Form::Small(packed) = &self.form {
+            let mut table = Table::new_in(packed.heap().clone());
+            for (_, field, value) in packed.pairs() {
+                table.insert(field, value);
+            }
+            let heap = packed.heap().clone();
+            self.form = Form::Large(Box::new_in(table, heap));
+        }
+        match &mut self.form {
+            Form::Large(table) => table,
+            Form::Small(_) => unreachable!("the form has just been made large"),
+        }
+    }
+
+    /// Removes `field`; whether it had a value.
+    pub fn remove(&mut self, field: &[u8]) -> bool {
+        match &mut self.form {
+            Form::Large(table) => table.remove(field),
+            Form::Small(packed) => match packed.find_pair(field) {
+                None => false,
+                Some((position, _)) => {
+                    packed.remove(position, 2);
+                    true
+                }
+            },
+        }
+    }
+
+    /// All fields and values.
+    pub fn iter(&self) -> Fields<'_, A> {
+        match &self.form {
+            Form::Small(packed) => Fields::Small(packed.pairs()),
+            Form::Large(table) => Fields::Large(table, table.iter()),
+        }
+    }
+
+    /// One of the fields, all of which are equally likely, and its value.
+    pub fn random(&self, random: &mut impl Rng) -> Option<(&[u8], &[u8])> {
+        match &self.form {
+            Form::Small(packed) if packed.is_empty() => None,
+            Form::Small(packed) => {
+                let index = random.random_range(0..packed.len() / 2);
+                let mut pairs = packed.pairs_between(index, index + 1);
+                pairs.next().map(|(_, field, value)| (field, value))
+            }
+            Form::Large(table) => table.random(random).map(|id| table.pair(id)),
+        }
+    }
+
+    /// Visits about `count` fields and answers the cursor to go on with; 0 begins and ends an
+    /// iteration. A field that is there during all of it is visited at least once.
+    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&[u8], &[u8])) -> u64 {
+        match &self.form {
+            Form::Small(packed) => {
+                for (_, field, value) in packed.pairs() {
+                    visit(field, value);
+                }
+                0
+            }
+            Form::Large(table) => table.scan(cursor, count, |id| {
+                let (field, value) = table.pair(id);
+                visit(field, value);
+            }),
+        }
+    }
+
+    /// Panics unless the parts agree. For tests.
+    pub fn check_invariants(&self) {
+        match &self.form {
+            Form::Small(packed) => packed.check_invariants(),
+            Form::Large(table) => table.check_invariants(),
+        }
+    }
+}
+
+/// Fields and values of a [`Hash`].
+pub enum Fields<'a, A: Allocator> {
+    #[doc(hidden)]
+    Small(Pairs<'a>),
+    #[doc(hidden)]
+    Large(&'a Table<A>, Ids<'a>),
+}
+
+impl<'a, A: Allocator + Clone> Iterator for Fields<'a, A> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Fields::Small(pairs) => pairs.next().map(|(_, field, value)| (field, value)),
+            Fields::Large(table, ids) => ids.next().map(|id| table.pair(id)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::testing::{bytes, for_each_seed};
+    use nearfield_tiers::Heap;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn behaves_like_a_map() {
+        for_each_seed(60, |random| {
+            let (heap, limits) = (Heap::new(), Limits::default());
+            let mut hash = Hash::new_in(heap.clone());
+            let mut model = BTreeMap::new();
+            let length_max = [3, 8, 70][random.random_range(0..3)];
+            let removes = random.random_range(1..7);
+            for step in 0..1500 {
+                let (field, value) = (bytes(random, length_max), bytes(random, length_max));
+                if random.random_range(0..10) < removes {
+                    assert_eq!(hash.remove(&field), model.remove(&field).is_some());
+                } else {
+                    let created = hash.set(&limits, &field, &value);
+                    assert_eq!(created, model.insert(field, value).is_none());
+                }
+                let field = bytes(random, length_max);
+                let value = model.get(&field).map(|value| &value[..]);
+                assert_eq!(hash.get(&field), value);
+                assert_eq!(hash.contains(&field), value.is_some());
+                assert_eq!(hash.value_len(&field), value.map(<[u8]>::len));
+                assert_eq!(hash.len(), model.len());
+                assert_eq!(hash.memory_bytes(), heap.used_bytes());
+                let (field, value) = hash.random(random).unzip();
+                assert_eq!(field.is_none(), model.is_empty());
+                assert_eq!(field.and_then(|field| hash.get(field)), value);
+                if step % 100 == 0 {
+                    hash.check_invariants();
+                    let mut scanned = BTreeMap::new();
+                    let mut visit = |field: &[u8], value: &[u8]| {
+                        scanned.insert(field.to_vec(), value.to_vec());
+                    };
+                    let mut cursor = hash.scan(0, 10, &mut visit);
+                    while cursor != 0 {
+                        cursor = hash.scan(cursor, 10, &mut visit);
+                    }
+                    assert_eq!(scanned, model);
+                    hash = hash.rebuild_in(heap.clone());
+                    let mut fields: Vec<_> = hash.iter().collect();
+                    fields.sort_unstable();
+                    assert!(
+                        fields
+                            .into_iter()
+                            .eq(model.iter().map(|(f, v)| (&f[..], &v[..])))
+                    );
+                }
+            }
+            drop(hash);
+            assert_eq!(heap.used_bytes(), 0);
+        });
+    }
+
+    #[test]
+    fn the_form_changes_where_the_limits_say() {
+        let limits = Limits::default();
+        let mut hash = Hash::new_in(Heap::new());
+        for field in 0..128_u8 {
+            hash.set(&limits, &[field], &[0; 64]);
+        }
+        hash.set(&limits, &[0], &[1; 64]);
+        assert_eq!(hash.encoding(), "listpack");
+        let mut other = hash.rebuild_in(Heap::new());
+        hash.set(&limits, &[128], b"");
+        assert_eq!((hash.encoding(), hash.len()), ("hashtable", 129));
+        other.set(&limits, &[0], &[1; 65]);
+        assert_eq!((other.encoding(), other.len()), ("hashtable", 128));
+    }
+}

@@ -1,0 +1,437 @@
+//! Lists: sequences of byte strings that grow and shrink at both ends.
+//!
+//! The elements lie packed in chunks, so that most of them are reached without a pointer of their
+//! own, and a change in the middle moves no more than one chunk.
+
+mod ring;
+#[cfg(test)]
+mod tests;
+
+use super::packed::{Elements, Packed, packed_bytes};
+use super::{ChunkLimit, Limits};
+use allocator_api2::alloc::Allocator;
+use ring::Ring;
+
+/// A sequence of byte strings.
+///
+/// Pushing and popping take amortized constant time. To find an index takes a walk over the chunks
+/// from the nearer end, and over the elements of one chunk.
+pub struct List<A: Allocator> {
+    /// None of them is empty.
+    chunks: Ring<Packed<A>, A>,
+    len: usize,
+}
+
+/// Whether an element may be added to a chunk. One that is larger than a chunk gets its own.
+fn has_room<A: Allocator + Clone>(chunk: &Packed<A>, limit: ChunkLimit, element: &[u8]) -> bool {
+    chunk.len() < limit.entries_max
+        && chunk.byte_len() + packed_bytes(element.len()) <= limit.bytes_max
+}
+
+impl<A: Allocator + Clone> List<A> {
+    /// An empty list, which takes no memory yet.
+    pub fn new_in(heap: A) -> Self {
+        List {
+            chunks: Ring::new_in(heap),
+            len: 0,
+        }
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The name of the form: `listpack` for a single chunk within the limits, else `quicklist`.
+    pub fn encoding(&self, limits: &Limits) -> &'static str {
+        let limit = limits.list_chunk;
+        let fits = |chunk: &Packed<A>| {
+            chunk.byte_len() <= limit.bytes_max && chunk.len() <= limit.entries_max
+        };
+        if self.chunks.len() <= 1 && self.chunks.iter().all(fits) {
+            "listpack"
+        } else {
+            "quicklist"
+        }
+    }
+
+    /// The bytes taken from the heap. Linear in the chunks.
+    pub fn memory_bytes(&self) -> usize {
+        let chunks: usize = self.chunks.iter().map(Packed::memory_bytes).sum();
+        self.chunks.memory_bytes() + chunks
+    }
+
+    /// A copy that takes its memory from `heap`.
+    pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> List<B> {
+        let mut copy = List::new_in(heap.clone());
+        for chunk in self.chunks.iter() {
+            copy.chunks.push_back(chunk.rebuild_in(heap.clone()));
+        }
+        copy.len = self.len;
+        copy
+    }
+
+    /// A chunk of one element. The first chunk grows as it needs to; a list that has several will
+    /// probably fill the next one too.
+    fn begin_chunk(&self, limit: ChunkLimit, element: &[u8]) -> Packed<A> {
+        let is_full_soon = self.chunks.len() > 0 && limit.entries_max == usize::MAX;
+        let bytes = if is_full_soon { limit.bytes_max } else { 0 };
+        let bytes = bytes.max(packed_bytes(element.len()));
+        Packed::with_capacity_in(bytes, self.chunks.heap().clone())
+    }
+
+    /// Appends an element.
+    pub fn push_back(&mut self, limits: &Limits, element: &[u8]) {
+        let limit = limits.list_chunk;
+        self.len += 1;
+        if let Some(chunk) = self.chunks.last_mut()
+            && has_room(chunk, limit, element)
+        {
+            chunk.push_back(element);
+            return;
+        }
+        let mut chunk = self.begin_chunk(limit, element);
+        chunk.push_back(element);
+        self.chunks.push_back(chunk);
+    }
+
+    /// Puts an element before all others.
+    pub fn push_front(&mut self, limits: &Limits, element: &[u8]) {
+        let limit = limits.list_chunk;
+        self.len += 1;
+        if let Some(chunk) = self.chunks.get_mut(0)
+            && has_room(chunk, limit, element)
+        {
+            chunk.push_front(element);
+            return;
+        }
+        let mut chunk = self.begin_chunk(limit, element);
+        chunk.push_front(element);
+        self.chunks.push_front(chunk);
+    }
+
+    /// The first element.
+    pub fn first(&self) -> Option<&[u8]> {
+        self.chunks.get(0)?.first()
+    }
+
+    /// The last element.
+    pub fn last(&self) -> Option<&[u8]> {
+        self.chunks.get(self.chunks.len().checked_sub(1)?)?.last()
+    }
+
+    /// Removes the first element and answers it.
+    pub fn pop_front(&mut self) -> Option<Vec<u8>> {
+        let element = self.first()?.to_vec();
+        self.remove_front(1);
+        Some(element)
+    }
+
+    /// Removes the last element and answers it.
+    pub fn pop_back(&mut self) -> Option<Vec<u8>> {
+        let element = self.last()?.to_vec();
+        self.remove_back(1);
+        Some(element)
+    }
+
+    /// Removes the first `count` elements, or all if there are fewer.
+    pub fn remove_front(&mut self, count: usize) {
+        let mut left = count.min(self.len);
+        self.len -= left;
+        while let Some(chunk) = self.chunks.get_mut(0)
+            && left > 0
+        {
+            if chunk.len() > left {
+                chunk.remove_front(left);
+                return;
+            }
+            left -= chunk.len();
+            self.chunks.pop_front();
+        }
+    }
+
+    /// Removes the last `count` elements, or all if there are fewer.
+    pub fn remove_back(&mut self, count: usize) {
+        let mut left = count.min(self.len);
+        self.len -= left;
+        while let Some(chunk) = self.chunks.last_mut()
+            && left > 0
+        {
+            if chunk.len() > left {
+                chunk.truncate(chunk.len() - left);
+                return;
+            }
+            left -= chunk.len();
+            self.chunks.pop_back();
+        }
+    }
+
+    /// Keeps the elements `start..end`.
+    pub fn trim(&mut self, start: usize, end: usize) {
+        let end = end.min(self.len);
+        self.remove_back(self.len - end.max(start.min(self.len)));
+        self.remove_front(start);
+        if start >= end {
+            self.remove_front(self.len);
+        }
+    }
+
+    /// The chunk that element `index` is in, and the index in it. Walks from the nearer end.
+    fn find_chunk(&self, index: usize) -> (usize, usize) {
+        debug_assert!(index < self.len);
+        let lens = |number| self.chunks.get(number).map_or(0, Packed::len);
+        if index < self.len / 2 {
+            let (mut number, mut left) = (0, index);
+            while left >= lens(number) {
+                left -= lens(number);
+                number += 1;
+            }
+            return (number, left);
+        }
+        let (mut number, mut begin) = (self.chunks.len(), self.len);
+        while index < begin {
+            number -= 1;
+            begin -= lens(number);
+        }
+        (number, index - begin)
+    }
+
+    fn chunk_mut(&mut self, number: usize) -> &mut Packed<A> {
+        match self.chunks.get_mut(number) {
+            Some(chunk) => chunk,
+            None => unreachable!("chunks are asked for that were found"),
+        }
+    }
+
+    /// Element `index`, or `None` when there are not as many.
+    pub fn get(&self, index: usize) -> Option<&[u8]> {
+        if index >= self.len {
+            return None;
+        }
+        let (number, index) = self.find_chunk(index);
+        self.chunks.get(number)?.get(index)
+    }
+
+    /// Exchanges element `index` for another; whether there is one.
+    pub fn set(&mut self, limits: &Limits, index: usize, element: &[u8]) -> bool {
+        if index >= self.len {
+            return false;
+        }
+        let (number, within) = self.find_chunk(index);
+        let chunk = self.chunk_mut(number);
+        let position = chunk.position(within);
+        let old = packed_bytes(chunk.at(position).len());
+        let bytes = chunk.byte_len() - old + packed_bytes(element.len());
+        if bytes <= limits.list_chunk.bytes_max || chunk.len() == 1 {
+            chunk.replace(position, element);
+        } else {
+            chunk.remove(position, 1);
+            self.len -= 1;
+            self.insert(limits, index, element);
+        }
+        true
+    }
+
+    /// Inserts an element before that of `index`, or at the end if `index` is their number.
+    pub fn insert(&mut self, limits: &Limits, index: usize, element: &[u8]) {
+        if index == 0 {
+            return self.push_front(limits, element);
+        }
+        if index >= self.len {
+            return self.push_back(limits, element);
+        }
+        let limit = limits.list_chunk;
+        let (number, within) = self.find_chunk(index);
+        self.len += 1;
+        let chunk = self.chunk_mut(number);
+        if has_room(chunk, limit, element) {
+            chunk.insert(chunk.position(within), element);
+            return;
+        }
+        // The full chunk is divided, so that the new element comes between two chunks.
+        let mut number = number;
+        if within > 0 {
+            let tail = chunk.split_off(within);
+            number += 1;
+            self.chunks.insert(number, tail);
+        }
+        let before = number.wrapping_sub(1);
+        if let Some(chunk) = self.chunks.get_mut(before)
+            && has_room(chunk, limit, element)
+        {
+            chunk.push_back(element);
+        } else if let Some(chunk) = self.chunks.get_mut(number)
+            && has_room(chunk, limit, element)
+        {
+            chunk.push_front(element);
+        } else {
+            let mut chunk = Packed::new_in(self.chunks.heap().clone());
+            chunk.push_back(element);
+            self.chunks.insert(number, chunk);
+        }
+    }
+
+    /// Inserts an element before the first one that equals `pivot`; whether there is one.
+    pub fn insert_before(&mut self, limits: &Limits, pivot: &[u8], element: &[u8]) -> bool {
+        let index = self.iter().position(|other| other == pivot);
+        index.is_some_and(|index| {
+            self.insert(limits, index, element);
+            true
+        })
+    }
+
+    /// Inserts an element behind the first one that equals `pivot`; whether there is one.
+    pub fn insert_after(&mut self, limits: &Limits, pivot: &[u8], element: &[u8]) -> bool {
+        let index = self.iter().position(|other| other == pivot);
+        index.is_some_and(|index| {
+            self.insert(limits, index + 1, element);
+            true
+        })
+    }
+
+    /// Removes elements that equal `element`, and answers how many: the first `count`, the last
+    /// `-count` if it is negative, or all if it is 0. Linear.
+    pub fn remove(&mut self, limits: &Limits, count: i64, element: &[u8]) -> usize {
+        let mut left = match count {
+            0 => usize::MAX,
+            _ => usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX),
+        };
+        let mut removed = 0;
+        for step in 0..self.chunks.len() {
+            let from_back = count < 0;
+            let number = if from_back {
+                self.chunks.len() - 1 - step
+            } else {
+                step
+            };
+            let chunk = self.chunk_mut(number);
+            let found = chunk.iter().filter(|other| *other == element).count();
+            let here = found.min(left);
+            if here == 0 {
+                continue;
+            }
+            // Counted from the front, these are passed by, and those behind `here` more kept.
+            let skipped = if from_back { found - here } else { 0 };
+            let mut seen = 0;
+            chunk.retain(|other| {
+                let is_match = other == element;
+                seen += usize::from(is_match);
+                !(is_match && seen > skipped && seen <= skipped + here)
+            });
+            left -= here;
+            removed += here;
+            if left == 0 {
+                break;
+            }
+        }
+        self.len -= removed;
+        if removed > 0 {
+            self.merge_chunks(limits.list_chunk);
+        }
+        removed
+    }
+
+    /// Drops empty chunks and merges neighbours of which two together fill less than a chunk.
+    fn merge_chunks(&mut self, limit: ChunkLimit) {
+        let mut kept = 0;
+        for _ in 0..self.chunks.len() {
+            let Some(chunk) = self.chunks.pop_front() else {
+                return;
+            };
+            if chunk.is_empty() {
+                continue;
+            }
+            if kept > 0
+                && let Some(last) = self.chunks.last_mut()
+                && last.byte_len() + chunk.byte_len() <= limit.bytes_max
+                && last.len() + chunk.len() <= limit.entries_max
+            {
+                last.append(&chunk);
+                continue;
+            }
+            self.chunks.push_back(chunk);
+            kept += 1;
+        }
+    }
+
+    /// All elements in order.
+    pub fn iter(&self) -> Iter<'_, A> {
+        self.iter_from(0)
+    }
+
+    /// The elements from `index` on, in order.
+    pub fn iter_from(&self, index: usize) -> Iter<'_, A> {
+        self.walk(index, false)
+    }
+
+    /// The elements from `index` down to the first one.
+    pub fn iter_back_from(&self, index: usize) -> Iter<'_, A> {
+        self.walk(index, true)
+    }
+
+    fn walk(&self, index: usize, reverse: bool) -> Iter<'_, A> {
+        let mut iter = Iter {
+            chunks: &self.chunks,
+            number: if reverse { 0 } else { self.chunks.len() },
+            elements: Elements::default(),
+            reverse,
+        };
+        if index < self.len {
+            let (number, within) = self.find_chunk(index);
+            iter.number = number;
+            if let Some(chunk) = self.chunks.get(number) {
+                iter.elements = if reverse {
+                    chunk.iter_until(chunk.position(within + 1))
+                } else {
+                    chunk.iter_from(chunk.position(within))
+                };
+            }
+        }
+        iter
+    }
+
+    /// Panics unless the chunks are as they should be. For tests.
+    pub fn check_invariants(&self) {
+        for chunk in self.chunks.iter() {
+            chunk.check_invariants();
+            assert!(!chunk.is_empty());
+        }
+        let len: usize = self.chunks.iter().map(Packed::len).sum();
+        assert_eq!(len, self.len);
+    }
+}
+
+/// Elements of a [`List`] in one of the two directions.
+pub struct Iter<'a, A: Allocator> {
+    chunks: &'a Ring<Packed<A>, A>,
+    number: usize,
+    elements: Elements<'a>,
+    reverse: bool,
+}
+
+impl<'a, A: Allocator + Clone> Iterator for Iter<'a, A> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        loop {
+            let element = if self.reverse {
+                self.elements.next_back()
+            } else {
+                self.elements.next()
+            };
+            if element.is_some() {
+                return element;
+            }
+            let step = if self.reverse { usize::MAX } else { 1 };
+            let number = self.number.wrapping_add(step);
+            self.elements = self.chunks.get(number)?.iter();
+            self.number = number;
+        }
+    }
+}

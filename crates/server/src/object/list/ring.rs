@@ -1,0 +1,134 @@
+//! A ring: a sequence that grows and shrinks at both ends.
+
+use allocator_api2::alloc::Allocator;
+use allocator_api2::vec::Vec;
+
+/// The slots of a ring that has just begun.
+const SLOTS_MIN: usize = 4;
+
+/// The elements lie in slots one behind the other, and the last slot is followed by the first.
+pub(super) struct Ring<T, A: Allocator> {
+    slots: Vec<Option<T>, A>,
+    /// The slot of the first element.
+    first: usize,
+    len: usize,
+}
+
+impl<T, A: Allocator> Ring<T, A> {
+    pub(super) fn new_in(heap: A) -> Self {
+        Ring {
+            slots: Vec::new_in(heap),
+            first: 0,
+            len: 0,
+        }
+    }
+
+    pub(super) fn heap(&self) -> &A {
+        self.slots.allocator()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Option<T>>()
+    }
+
+    #[inline]
+    fn slot(&self, index: usize) -> usize {
+        let slot = self.first + index;
+        if slot < self.slots.len() {
+            slot
+        } else {
+            slot - self.slots.len()
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, index: usize) -> Option<&T> {
+        if index >= self.len {
+            return None;
+        }
+        self.slots[self.slot(index)].as_ref()
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        if index >= self.len {
+            return None;
+        }
+        let slot = self.slot(index);
+        self.slots[slot].as_mut()
+    }
+
+    #[inline]
+    pub(super) fn last_mut(&mut self) -> Option<&mut T> {
+        self.get_mut(self.len.wrapping_sub(1))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        (0..self.len).filter_map(|index| self.get(index))
+    }
+
+    pub(super) fn push_back(&mut self, element: T) {
+        self.reserve();
+        let slot = self.slot(self.len);
+        self.slots[slot] = Some(element);
+        self.len += 1;
+    }
+
+    pub(super) fn push_front(&mut self, element: T) {
+        self.reserve();
+        self.first = self.slot(self.slots.len() - 1);
+        self.slots[self.first] = Some(element);
+        self.len += 1;
+    }
+
+    pub(super) fn pop_back(&mut self) -> Option<T> {
+        self.len = self.len.checked_sub(1)?;
+        let slot = self.slot(self.len);
+        let element = self.slots[slot].take();
+        self.shrink();
+        element
+    }
+
+    pub(super) fn pop_front(&mut self) -> Option<T> {
+        self.len = self.len.checked_sub(1)?;
+        let element = self.slots[self.first].take();
+        self.first = self.slot(1);
+        self.shrink();
+        element
+    }
+
+    /// Puts an element before that of `index`. Linear in those behind it.
+    pub(super) fn insert(&mut self, index: usize, element: T) {
+        self.push_back(element);
+        for index in (index + 1..self.len).rev() {
+            let (slot, before) = (self.slot(index), self.slot(index - 1));
+            self.slots.swap(slot, before);
+        }
+    }
+
+    fn reserve(&mut self) {
+        if self.len < self.slots.len() {
+            return;
+        }
+        self.slots.rotate_left(self.first);
+        self.first = 0;
+        let slots = (2 * self.len).max(SLOTS_MIN);
+        self.slots.reserve_exact(slots - self.len);
+        self.slots.resize_with(slots, || None);
+    }
+
+    /// Gives slots back when most are empty; all of them when the ring is.
+    fn shrink(&mut self) {
+        if self.len * 4 >= self.slots.len() || (self.len > 0 && self.slots.len() <= SLOTS_MIN) {
+            return;
+        }
+        self.slots.rotate_left(self.first);
+        self.first = 0;
+        self.slots.truncate(2 * self.len);
+        self.slots.shrink_to_fit();
+    }
+}

@@ -1,0 +1,343 @@
+//! Sorted sets: members with scores, in the order of the scores and, where these are equal, of the
+//! members' bytes.
+
+mod edge;
+mod large;
+#[cfg(test)]
+mod tests;
+
+use super::Limits;
+use super::packed::{Packed, Pairs};
+use allocator_api2::alloc::Allocator;
+use allocator_api2::boxed::Box;
+use edge::Edge;
+use large::{Large, LargeEntries};
+use rand::{Rng, RngExt};
+use std::ops::{Bound, Range};
+
+/// Members with scores that are never NaN. `-0.0` and `0.0` are equal.
+///
+/// A small set is packed, and what is said of complexity is said of large ones. Ranks count from
+/// 0 at the least score. To go over what lies between bounds, ask for the range of their ranks
+/// first: it also says how many there are.
+pub struct SortedSet<A: Allocator> {
+    form: Form<A>,
+}
+
+enum Form<A: Allocator> {
+    /// Members and scores in turn, sorted.
+    Small(Packed<A>),
+    Large(Box<Large<A>, A>),
+}
+
+fn encode(score: f64) -> [u8; 8] {
+    score.to_le_bytes()
+}
+
+#[inline]
+fn decode(bytes: &[u8]) -> f64 {
+    match bytes.try_into() {
+        Ok(bytes) => f64::from_le_bytes(bytes),
+        Err(_) => unreachable!("scores have eight bytes"),
+    }
+}
+
+/// How many pairs lie before an edge.
+fn rank_in(packed: &Packed<impl Allocator + Clone>, edge: Edge<'_>) -> usize {
+    let first = packed.pairs().next();
+    let score = edge.score(first.map_or(0.0, |(_, _, score)| decode(score)));
+    let entries = packed
+        .pairs()
+        .map(|(_, member, other)| (member, decode(other)));
+    entries
+        .take_while(|(member, other)| {
+            *other < score || *other == score && edge.is_behind(|| member)
+        })
+        .count()
+}
+
+fn insert_in(packed: &mut Packed<impl Allocator + Clone>, member: &[u8], score: f64) {
+    let rank = rank_in(packed, Edge::before(score, member));
+    let position = packed.position(2 * rank);
+    packed.insert(position, &encode(score));
+    packed.insert(position, member);
+}
+
+impl<A: Allocator + Clone> SortedSet<A> {
+    /// An empty set.
+    pub fn new_in(heap: A) -> Self {
+        SortedSet {
+            form: Form::Small(Packed::new_in(heap)),
+        }
+    }
+
+    /// The number of members.
+    pub fn len(&self) -> usize {
+        match &self.form {
+            Form::Small(packed) => packed.len() / 2,
+            Form::Large(large) => large.members.len(),
+        }
+    }
+
+    /// Whether there is no member.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The name of the form: `listpack` or `skiplist`.
+    pub fn encoding(&self) -> &'static str {
+        match &self.form {
+            Form::Small(_) => "listpack",
+            Form::Large(_) => "skiplist",
+        }
+    }
+
+    /// The bytes taken from the heap, in constant time.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.form {
+            Form::Small(packed) => packed.memory_bytes(),
+            Form::Large(large) => {
+                size_of::<Large<A>>() + large.members.memory_bytes() + large.tree.memory_bytes()
+            }
+        }
+    }
+
+    /// A copy that takes its memory from `heap`. A cursor of a scan stays good.
+    pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> SortedSet<B> {
+        SortedSet {
+            form: match &self.form {
+                Form::Small(packed) => Form::Small(packed.rebuild_in(heap)),
+                Form::Large(large) => {
+                    Form::Large(Box::new_in(large.rebuild_in(heap.clone()), heap))
+                }
+            },
+        }
+    }
+
+    /// Sets the score of `member` and answers the one it had. Logarithmic.
+    pub fn insert(&mut self, limits: &Limits, member: &[u8], score: f64) -> Option<f64> {
+        debug_assert!(!score.is_nan());
+        let packed = match &mut self.form {
+            Form::Large(large) => return large.insert(member, score),
+            Form::Small(packed) => packed,
+        };
+        let old = packed.find_pair(member);
+        let old = old.map(|(position, score)| (position, decode(score)));
+        if let Some((position, _)) = old {
+            packed.remove(position, 2);
+        }
+        insert_in(packed, member, score);
+        let is_small = member.len() <= limits.sorted_set_bytes_max
+            && packed.len() / 2 <= limits.sorted_set_entries_max;
+        if old.is_none() && !is_small {
+            let large = Large::from_packed(packed);
+            self.form = Form::Large(Box::new_in(large, packed.heap().clone()));
+        }
+        old.map(|(_, score)| score)
+    }
+
+    /// Removes `member` and answers its score. Logarithmic.
+    pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        match &mut self.form {
+            Form::Large(large) => large.remove(member),
+            Form::Small(packed) => {
+                let (position, score) = packed.find_pair(member)?;
+                let score = decode(score);
+                packed.remove(position, 2);
+                Some(score)
+            }
+        }
+    }
+
+    /// The score of `member`. Expected constant time.
+    pub fn score(&self, member: &[u8]) -> Option<f64> {
+        match &self.form {
+            Form::Small(packed) => packed.find_pair(member).map(|(_, score)| decode(score)),
+            Form::Large(large) => large.members.get(member).map(decode),
+        }
+    }
+
+    /// How many members are before `member`, or behind it if `reverse`. Logarithmic.
+    pub fn rank(&self, member: &[u8], reverse: bool) -> Option<usize> {
+        let rank = match &self.form {
+            Form::Large(large) => large.rank_of(member)?,
+            Form::Small(packed) => packed.pairs().position(|(_, other, _)| other == member)?,
+        };
+        Some(if reverse { self.len() - 1 - rank } else { rank })
+    }
+
+    fn edge_rank(&self, edge: Edge<'_>) -> usize {
+        match (edge.known_rank(self.len()), &self.form) {
+            (Some(rank), _) => rank,
+            (None, Form::Small(packed)) => rank_in(packed, edge),
+            (None, Form::Large(large)) => large.rank(edge),
+        }
+    }
+
+    fn edge_ranks(&self, start: Edge<'_>, end: Edge<'_>) -> Range<usize> {
+        let start = self.edge_rank(start);
+        start..self.edge_rank(end).max(start)
+    }
+
+    /// The ranks of the members whose scores are within bounds; empty where `min` is above `max`.
+    /// Logarithmic.
+    pub fn score_ranks(&self, min: Bound<f64>, max: Bound<f64>) -> Range<usize> {
+        self.edge_ranks(Edge::from_score(min), Edge::to_score(max))
+    }
+
+    /// The ranks of the members that are within bounds, if all scores are the same; else an
+    /// unspecified range. Logarithmic.
+    pub fn lex_ranks(&self, min: Bound<&[u8]>, max: Bound<&[u8]>) -> Range<usize> {
+        self.edge_ranks(Edge::from_member(min), Edge::to_member(max))
+    }
+
+    /// Member and score of rank `rank`. Logarithmic.
+    pub fn by_rank(&self, rank: usize) -> Option<(&[u8], f64)> {
+        self.range(rank..rank.saturating_add(1), false).next()
+    }
+
+    /// Members and scores of a range of ranks, which is cut at the number of members; from its end
+    /// if `reverse`. Logarithmic to begin with, then constant each.
+    pub fn range(&self, ranks: Range<usize>, reverse: bool) -> Entries<'_, A> {
+        let end = ranks.end.min(self.len());
+        let start = ranks.start.min(end);
+        let walk = match &self.form {
+            Form::Small(packed) => Walk::Small(packed.pairs_between(start, end)),
+            Form::Large(large) => {
+                let first = if reverse { end.wrapping_sub(1) } else { start };
+                Walk::Large(large.entries_from(first))
+            }
+        };
+        Entries {
+            walk,
+            left: end - start,
+            reverse,
+        }
+    }
+
+    /// All members and scores in order.
+    pub fn iter(&self) -> Entries<'_, A> {
+        self.range(0..self.len(), false)
+    }
+
+    /// Removes a range of ranks, which is cut at the number of members, and answers how many it
+    /// removed; `visit` sees each before. Logarithmic for each.
+    pub fn remove_ranks(
+        &mut self,
+        ranks: Range<usize>,
+        mut visit: impl FnMut(&[u8], f64),
+    ) -> usize {
+        let end = ranks.end.min(self.len());
+        let start = ranks.start.min(end);
+        let count = end - start;
+        match &mut self.form {
+            _ if count == 0 => {}
+            Form::Large(large) => large.remove_ranks(start, count, visit),
+            Form::Small(packed) => {
+                for (_, member, score) in packed.pairs_between(start, end) {
+                    visit(member, decode(score));
+                }
+                packed.remove(packed.position(2 * start), 2 * count);
+            }
+        }
+        count
+    }
+
+    /// Removes the member of the least score. Logarithmic.
+    pub fn pop_min(&mut self) -> Option<(Vec<u8>, f64)> {
+        self.pop(0)
+    }
+
+    /// Removes the member of the greatest score. Logarithmic.
+    pub fn pop_max(&mut self) -> Option<(Vec<u8>, f64)> {
+        self.pop(self.len().checked_sub(1)?)
+    }
+
+    fn pop(&mut self, rank: usize) -> Option<(Vec<u8>, f64)> {
+        let mut popped = None;
+        self.remove_ranks(rank..rank + 1, |member, score| {
+            popped = Some((member.to_vec(), score));
+        });
+        popped
+    }
+
+    /// One of the members, all of which are equally likely.
+    pub fn random(&self, random: &mut impl Rng) -> Option<(&[u8], f64)> {
+        match &self.form {
+            Form::Small(packed) if packed.is_empty() => None,
+            Form::Small(_) => self.by_rank(random.random_range(0..self.len())),
+            Form::Large(large) => {
+                let (member, score) = large.members.pair(large.members.random(random)?);
+                Some((member, decode(score)))
+            }
+        }
+    }
+
+    /// Visits about `count` members and answers the cursor to go on with; 0 begins and ends an
+    /// iteration. A member that is there during all of it is visited at least once.
+    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&[u8], f64)) -> u64 {
+        match &self.form {
+            Form::Small(packed) => {
+                for (_, member, score) in packed.pairs() {
+                    visit(member, decode(score));
+                }
+                0
+            }
+            Form::Large(large) => large.members.scan(cursor, count, |id| {
+                let (member, score) = large.members.pair(id);
+                visit(member, decode(score));
+            }),
+        }
+    }
+
+    /// Panics unless the parts agree. For tests.
+    pub fn check_invariants(&self) {
+        match &self.form {
+            Form::Large(large) => large.check_invariants(),
+            Form::Small(packed) => {
+                packed.check_invariants();
+                for (rank, (_, member, score)) in packed.pairs().enumerate() {
+                    assert_eq!(rank_in(packed, Edge::before(decode(score), member)), rank);
+                }
+            }
+        }
+    }
+}
+
+/// Members and scores of a [`SortedSet`] in one of the two directions.
+pub struct Entries<'a, A: Allocator> {
+    walk: Walk<'a, A>,
+    left: usize,
+    reverse: bool,
+}
+
+enum Walk<'a, A: Allocator> {
+    Small(Pairs<'a>),
+    Large(LargeEntries<'a, A>),
+}
+
+impl<'a, A: Allocator + Clone> Iterator for Entries<'a, A> {
+    type Item = (&'a [u8], f64);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let left = self.left;
+        self.left = left.checked_sub(1)?;
+        match &mut self.walk {
+            Walk::Large(entries) => entries.next(left, self.reverse),
+            Walk::Small(pairs) => {
+                let pair = if self.reverse {
+                    pairs.next_back()
+                } else {
+                    pairs.next()
+                };
+                pair.map(|(_, member, score)| (member, decode(score)))
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<A: Allocator + Clone> ExactSizeIterator for Entries<'_, A> {}

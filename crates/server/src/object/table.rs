@@ -1,0 +1,600 @@
+//! A hash table of byte strings: the form of large hashes and sets, and the members of large
+//! sorted sets.
+//!
+//! ```text
+//!   ids: hash → id        entries: id → tag, location        arena
+//!   ┌────┐                ┌─────────────────────┐            ┌─────────────────────────────────┐
+//!   │  7 │ ─────────────► │ tag: 28 │ where: 35 │ ─────────► │ id: 4 │ lengths │ key │ value   │
+//!   └────┘                └─────────────────────┘            └─────────────────────────────────┘
+//! ```
+//!
+//! An element keeps its id while it lives, except that [`Table::compact`] closes the gaps between
+//! ids without a change of their order. So others may refer to elements by four bytes, a cursor
+//! into the ids walks the table while it changes, and a random id is a random element. The blob
+//! begins with its id, so that a sweep of a page finds the entries that refer to it.
+
+use super::arena::{Arena, LOCATION_BITS, Location};
+use super::bytes::{read_varint, varint_bytes, write_varint};
+use allocator_api2::alloc::Allocator;
+use allocator_api2::vec::Vec;
+use foldhash::SharedSeed;
+use foldhash::quality::FoldHasher;
+use hashbrown::HashTable;
+use rand::{Rng, RngExt};
+use std::hash::Hasher;
+
+/// The bit of an entry that is free. Its low half is the next free id.
+const FREE: u64 = 1 << 63;
+
+/// Behind the last free id.
+const NONE: u32 = u32::MAX;
+
+/// The id at the beginning of each blob.
+const ID_BYTES: usize = size_of::<u32>();
+
+/// Fewer ids than this are never compacted.
+const COMPACT_IDS_MIN: usize = 64;
+
+/// How many ids without element a scan passes by for each element asked of it.
+const SCAN_GAPS: usize = 10;
+
+/// A map from keys to values, both byte strings, whose elements have ids.
+///
+/// Operations of one element take expected constant time, amortized where they change the table.
+pub struct Table<A: Allocator> {
+    entries: Vec<u64, A>,
+    ids: HashTable<u32, A>,
+    arena: Arena<A>,
+    /// The first free id; each free entry holds the next.
+    free: u32,
+}
+
+/// 28 bits of the hash of `key`, by a seed that each process draws anew, so that nobody can choose
+/// keys that collide.
+#[inline]
+fn tag_of(key: &[u8]) -> u64 {
+    let mut hasher = FoldHasher::with_seed(0, SharedSeed::global_random());
+    hasher.write(key);
+    hasher.finish() >> (LOCATION_BITS + 1)
+}
+
+/// The hash that the table of ids sees. It reads a hash from both ends; multiplication makes the
+/// upper end depend on all bits of the tag and keeps the lower one as it is spread.
+#[inline]
+fn spread(tag: u64) -> u64 {
+    tag.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[inline]
+fn tag(entry: u64) -> u64 {
+    entry >> LOCATION_BITS
+}
+
+#[inline]
+fn location(entry: u64) -> Location {
+    entry & ((1 << LOCATION_BITS) - 1)
+}
+
+/// Where in a blob its parts are.
+struct Layout {
+    key: usize,
+    value: usize,
+    end: usize,
+}
+
+#[inline]
+fn layout(blob: &[u8]) -> Layout {
+    let (key_length, at) = read_varint(blob, ID_BYTES);
+    let (value_length, key) = read_varint(blob, at);
+    let value = key + key_length;
+    let end = value + value_length;
+    Layout { key, value, end }
+}
+
+fn blob_bytes(key: usize, value: usize) -> usize {
+    ID_BYTES + varint_bytes(key) + varint_bytes(value) + key + value
+}
+
+fn id_of(blob: &[u8]) -> u32 {
+    u32::from_le_bytes([blob[0], blob[1], blob[2], blob[3]])
+}
+
+fn write_blob(blob: &mut [u8], id: u32, key: &[u8], value: &[u8]) {
+    blob[..ID_BYTES].copy_from_slice(&id.to_le_bytes());
+    let mut at = ID_BYTES + write_varint(key.len(), &mut blob[ID_BYTES..]);
+    at += write_varint(value.len(), &mut blob[at..]);
+    blob[at..at + key.len()].copy_from_slice(key);
+    at += key.len();
+    blob[at..at + value.len()].copy_from_slice(value);
+}
+
+impl<A: Allocator + Clone> Table<A> {
+    /// An empty table, which takes no memory yet.
+    pub fn new_in(heap: A) -> Self {
+        Table {
+            entries: Vec::new_in(heap.clone()),
+            ids: HashTable::new_in(heap.clone()),
+            arena: Arena::new_in(heap),
+            free: NONE,
+        }
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The heap that the table takes its memory from.
+    pub fn heap(&self) -> &A {
+        self.entries.allocator()
+    }
+
+    /// The bytes taken from the heap, in constant time.
+    pub fn memory_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<u64>()
+            + self.ids.allocation_size()
+            + self.arena.memory_bytes()
+    }
+
+    /// A copy that takes its memory from `heap`. Ids are compact and in the order of those here,
+    /// so a cursor of a scan stays good.
+    pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> Table<B> {
+        let mut copy = Table::new_in(heap);
+        copy.entries.reserve_exact(self.len());
+        copy.ids
+            .reserve(self.len(), |_| unreachable!("the table of ids is empty"));
+        for id in self.iter() {
+            let tag = tag(self.entries[id as usize]);
+            copy.add(tag, self.key(id), self.value(id));
+        }
+        copy
+    }
+
+    /// The id of `key`'s element.
+    #[inline]
+    pub fn find(&self, key: &[u8]) -> Option<u32> {
+        self.find_tagged(tag_of(key), key)
+    }
+
+    #[inline]
+    fn find_tagged(&self, wanted: u64, key: &[u8]) -> Option<u32> {
+        let is_key = |id: &u32| {
+            let entry = self.entries[*id as usize];
+            tag(entry) == wanted && self.key(*id) == key
+        };
+        self.ids.find(spread(wanted), is_key).copied()
+    }
+
+    /// The value of `key`.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        self.find(key).map(|id| self.value(id))
+    }
+
+    #[inline]
+    fn blob(&self, id: u32) -> &[u8] {
+        let entry = self.entries[id as usize];
+        debug_assert_eq!(entry & FREE, 0);
+        self.arena.blob(location(entry))
+    }
+
+    /// The key of the element `id`, which must live.
+    #[inline]
+    pub fn key(&self, id: u32) -> &[u8] {
+        let blob = self.blob(id);
+        let layout = layout(blob);
+        &blob[layout.key..layout.value]
+    }
+
+    /// The value of the element `id`, which must live.
+    #[inline]
+    pub fn value(&self, id: u32) -> &[u8] {
+        let blob = self.blob(id);
+        let layout = layout(blob);
+        &blob[layout.value..layout.end]
+    }
+
+    /// Key and value of the element `id`, which must live.
+    #[inline]
+    pub fn pair(&self, id: u32) -> (&[u8], &[u8]) {
+        let blob = self.blob(id);
+        let layout = layout(blob);
+        let (key, value) = blob[layout.key..layout.end].split_at(layout.value - layout.key);
+        (key, value)
+    }
+
+    /// The keys of the first `count` of `ids`, which must live; the rest are empty. Each step is
+    /// made for all of them before the next one, so that their misses of the cache overlap.
+    pub fn keys<const N: usize>(&self, ids: &[u32; N], count: usize) -> [&[u8]; N] {
+        let mut entries = [0; N];
+        for (entry, id) in entries.iter_mut().zip(ids).take(count) {
+            *entry = self.entries[*id as usize];
+        }
+        let mut keys: [&[u8]; N] = [&[]; N];
+        for (key, entry) in keys.iter_mut().zip(&entries).take(count) {
+            *key = self.arena.blob(location(*entry));
+        }
+        for key in keys.iter_mut().take(count) {
+            let layout = layout(key);
+            *key = &key[layout.key..layout.value];
+        }
+        keys
+    }
+
+    /// Sets the value of `key` and answers its id, and whether there was one before.
+    pub fn insert(&mut self, key: &[u8], value: &[u8]) -> (u32, bool) {
+        let tag = tag_of(key);
+        if let Some(id) = self.find_tagged(tag, key) {
+            self.set_value(id, value);
+            return (id, true);
+        }
+        (self.add(tag, key, value), false)
+    }
+
+    /// Adds an element whose key is absent.
+    fn add(&mut self, tag: u64, key: &[u8], value: &[u8]) -> u32 {
+        let location = self.allocate(blob_bytes(key.len(), value.len()));
+        let entry = tag << LOCATION_BITS | location;
+        let id = self.free;
+        let id = if id == NONE {
+            self.push_entry(entry)
+        } else {
+            self.free = self.entries[id as usize] as u32;
+            self.entries[id as usize] = entry;
+            id
+        };
+        write_blob(self.arena.blob_mut(location), id, key, value);
+        let entries = &self.entries;
+        self.ids.insert_unique(spread(tag), id, |id| {
+            spread(self::tag(entries[*id as usize]))
+        });
+        id
+    }
+
+    /// Grows by a quarter, which wastes less than doubling; the copies are of eight bytes each.
+    fn push_entry(&mut self, entry: u64) -> u32 {
+        let length = self.entries.len();
+        assert!(length < NONE as usize, "one object has too many elements");
+        if length == self.entries.capacity() {
+            self.entries.reserve_exact((length / 4).max(16));
+        }
+        self.entries.push(entry);
+        length as u32
+    }
+
+    /// Sets the value of the element `id`, which must live. It is overwritten where it is if old
+    /// and new one are of about the same length.
+    pub fn set_value(&mut self, id: u32, value: &[u8]) {
+        let entry = self.entries[id as usize];
+        let blob = self.arena.blob_mut(location(entry));
+        let old = layout(blob);
+        if old.end - old.value == value.len() {
+            blob[old.value..old.end].copy_from_slice(value);
+            return;
+        }
+        let (key_length, old_bytes) = (old.value - old.key, old.end);
+        let bytes = blob_bytes(key_length, value.len());
+        let key = blob[old.key..old.value].to_vec();
+        if Arena::<A>::is_same_size(old_bytes, bytes) {
+            write_blob(blob, id, &key, value);
+            return;
+        }
+        let new = self.allocate(bytes);
+        write_blob(self.arena.blob_mut(new), id, &key, value);
+        // Finding room may have moved the old blob.
+        let old = location(self.entries[id as usize]);
+        self.entries[id as usize] = tag(entry) << LOCATION_BITS | new;
+        self.release(old, old_bytes);
+    }
+
+    /// Removes the element of `key`; whether there was one. May change all ids.
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        let Some(id) = self.find(key) else {
+            return false;
+        };
+        self.remove_id(id);
+        if self.is_sparse() {
+            self.compact(|_, _| ());
+        }
+        true
+    }
+
+    /// Removes the element `id`, which must live. Changes no id, so the caller has to see to it
+    /// that the table is compacted when it has become sparse.
+    pub fn remove_id(&mut self, id: u32) {
+        let entry = self.entries[id as usize];
+        let Ok(found) = self
+            .ids
+            .find_entry(spread(tag(entry)), |other| *other == id)
+        else {
+            unreachable!("an element that lives has its id in the table");
+        };
+        found.remove();
+        let bytes = layout(self.blob(id)).end;
+        self.entries[id as usize] = FREE | u64::from(self.free);
+        self.free = id;
+        self.release(location(entry), bytes);
+    }
+
+    /// Whether fewer than a quarter of the ids are those of elements.
+    pub fn is_sparse(&self) -> bool {
+        self.entries.len() > COMPACT_IDS_MIN && self.len() * 4 < self.entries.len()
+    }
+
+    /// Gives the elements the ids from 0 on, in the order of the ids they have, and gives memory
+    /// back. Tells each element's old and new id. Linear in the ids.
+    pub fn compact(&mut self, mut moved: impl FnMut(u32, u32)) {
+        let heap = self.heap().clone();
+        let mut ids = HashTable::with_capacity_in(self.len(), heap);
+        let mut count = 0;
+        for old in 0..self.entries.len() {
+            let entry = self.entries[old];
+            if entry & FREE != 0 {
+                continue;
+            }
+            self.entries[count] = entry;
+            let new = count as u32;
+            let blob = self.arena.blob_mut(location(entry));
+            blob[..ID_BYTES].copy_from_slice(&new.to_le_bytes());
+            ids.insert_unique(spread(tag(entry)), new, |_| {
+                unreachable!("there is room for all elements")
+            });
+            moved(old as u32, new);
+            count += 1;
+        }
+        self.ids = ids;
+        self.entries.truncate(count);
+        self.entries.shrink_to_fit();
+        self.free = NONE;
+    }
+
+    /// The ids of all elements, ascending.
+    pub fn iter(&self) -> Ids<'_> {
+        Ids {
+            entries: &self.entries,
+            next: 0,
+        }
+    }
+
+    /// All ids are below this.
+    pub fn id_end(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The id of one of the elements, all of which are equally likely.
+    pub fn random(&self, random: &mut impl Rng) -> Option<u32> {
+        if self.is_empty() {
+            return None;
+        }
+        // Few ids are free for long, so few draws are in vain.
+        loop {
+            let id = random.random_range(0..self.entries.len());
+            if self.entries[id] & FREE == 0 {
+                return Some(id as u32);
+            }
+        }
+    }
+
+    /// Visits about `count` elements and answers the cursor to go on with, which is 0 when all
+    /// have been visited; the first call gets 0 too.
+    ///
+    /// An element that is there during a whole iteration is visited at least once, whatever else
+    /// comes and goes: the cursor walks down the ids, and an id never rises.
+    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(u32)) -> u64 {
+        let length = self.entries.len();
+        let mut id = match usize::try_from(cursor) {
+            Ok(cursor) if cursor > 0 => cursor.min(length),
+            _ => length,
+        };
+        let mut left = count.max(1);
+        let mut steps = left.saturating_mul(SCAN_GAPS);
+        while id > 0 && left > 0 && steps > 0 {
+            id -= 1;
+            steps -= 1;
+            if self.entries[id] & FREE == 0 {
+                visit(id as u32);
+                left -= 1;
+            }
+        }
+        id as u64
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Location {
+        if let Some(page) = self.arena.sweep_before(bytes) {
+            self.sweep(page);
+        }
+        self.arena.place(bytes)
+    }
+
+    fn release(&mut self, location: Location, bytes: usize) {
+        if let Some(page) = self.arena.release(location, bytes) {
+            self.sweep(page);
+        }
+    }
+
+    /// Places the blobs of a page that live again, in other pages, and gives the page back. A
+    /// blob lives if the entry of its id refers to it; others may have the id of another element.
+    #[cold]
+    fn sweep(&mut self, page: u32) {
+        let block = self.arena.take_page(page);
+        let mut offset = 0;
+        while offset < block.len() {
+            let blob = &block[offset..];
+            let (id, bytes) = (id_of(blob), layout(blob).end);
+            let entry = self.entries.get(id as usize).copied().unwrap_or(FREE);
+            if entry & FREE == 0 && location(entry) == Arena::<A>::location(page, offset) {
+                let new = self.arena.place(bytes);
+                self.arena.blob_mut(new)[..bytes].copy_from_slice(&blob[..bytes]);
+                self.entries[id as usize] = tag(entry) << LOCATION_BITS | new;
+            }
+            offset += Arena::<A>::stride(bytes);
+        }
+        self.arena.vacate(page);
+    }
+
+    /// Panics unless ids, entries and blobs agree. For tests.
+    pub fn check_invariants(&self) {
+        let mut bytes = 0;
+        for id in self.iter() {
+            let blob = self.blob(id);
+            assert_eq!(id_of(blob), id);
+            bytes += Arena::<A>::stride(layout(blob).end);
+            assert_eq!(self.find(self.key(id)), Some(id));
+            assert_eq!(tag(self.entries[id as usize]), tag_of(self.key(id)));
+        }
+        assert_eq!(self.iter().count(), self.len());
+        assert_eq!(self.arena.check_invariants(), bytes);
+        let mut free = self.free;
+        for _ in self.len()..self.entries.len() {
+            assert_ne!(self.entries[free as usize] & FREE, 0);
+            free = self.entries[free as usize] as u32;
+        }
+        assert_eq!(free, NONE);
+    }
+}
+
+/// Ids of the elements of a [`Table`], ascending.
+#[derive(Clone)]
+pub struct Ids<'a> {
+    entries: &'a [u64],
+    next: usize,
+}
+
+impl Iterator for Ids<'_> {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        loop {
+            let entry = *self.entries.get(self.next)?;
+            self.next += 1;
+            if entry & FREE == 0 {
+                return Some((self.next - 1) as u32);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::testing::{bytes, for_each_seed};
+    use nearfield_tiers::Heap;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    #[test]
+    fn behaves_like_a_map() {
+        for_each_seed(60, |random| {
+            let heap = Heap::new();
+            let mut table = Table::new_in(heap.clone());
+            let mut model = BTreeMap::new();
+            let lengths = [3, 8, 40, 20_000];
+            let key_max = lengths[random.random_range(0..3)];
+            let value_max = lengths[random.random_range(0..4)];
+            let mut inserts = 5;
+            for step in 0..3000 {
+                if step % 500 == 0 {
+                    inserts = random.random_range(0..10);
+                }
+                let key = bytes(random, key_max);
+                if random.random_range(0..10) < inserts {
+                    let value = bytes(random, value_max);
+                    let (id, existed) = table.insert(&key, &value);
+                    assert_eq!(table.pair(id), (&key[..], &value[..]));
+                    assert_eq!(model.insert(key, value).is_some(), existed);
+                } else {
+                    assert_eq!(table.remove(&key), model.remove(&key).is_some());
+                }
+                let key = bytes(random, key_max);
+                assert_eq!(table.get(&key), model.get(&key).map(|value| &value[..]));
+                assert_eq!(table.len(), model.len());
+                assert_eq!(table.memory_bytes(), heap.used_bytes());
+                let is_live = |id| model.contains_key(table.key(id));
+                assert_eq!(
+                    table.random(random).map_or(!model.is_empty(), is_live),
+                    !model.is_empty()
+                );
+                if step % 100 == 0 {
+                    table.check_invariants();
+                }
+            }
+            let other = Heap::new();
+            let copy = table.rebuild_in(other.clone());
+            copy.check_invariants();
+            assert_eq!(copy.memory_bytes(), other.used_bytes());
+            assert!(
+                copy.iter()
+                    .map(|id| copy.key(id))
+                    .eq(table.iter().map(|id| table.key(id)))
+            );
+            drop(table);
+            assert_eq!(heap.used_bytes(), 0);
+        });
+    }
+
+    #[test]
+    fn a_scan_misses_nothing_that_stays() {
+        for_each_seed(100, |random| {
+            let mut table = Table::new_in(Heap::new());
+            let stay: BTreeSet<u32> = (0..random.random_range(1..300)).map(|i| i * 7).collect();
+            let mut others: u32 = random.random_range(0..3000);
+            for key in 0..others.max(2100) {
+                if key < others || stay.contains(&key) {
+                    table.insert(&key.to_le_bytes(), b"");
+                }
+            }
+            let mut missing = stay.clone();
+            let mut cursor = 0;
+            loop {
+                cursor = table.scan(cursor, random.random_range(1..20), |id| {
+                    let key = table.key(id);
+                    missing.remove(&u32::from_le_bytes(key.try_into().unwrap()));
+                });
+                if cursor == 0 {
+                    break;
+                }
+                for _ in 0..random.random_range(0..300) {
+                    if random.random_bool(0.9) {
+                        others = others.saturating_sub(1);
+                        if !stay.contains(&others) {
+                            table.remove(&others.to_le_bytes());
+                        }
+                    } else {
+                        table.insert(&(10_000 + others).to_le_bytes(), b"");
+                    }
+                }
+                if random.random_range(0..10) == 0 {
+                    table = table.rebuild_in(Heap::new());
+                }
+            }
+            assert_eq!(missing, BTreeSet::new());
+        });
+    }
+
+    #[test]
+    fn dead_bytes_do_not_pile_up() {
+        let mut table = Table::new_in(Heap::new());
+        for round in 0..200_usize {
+            for key in 0..100_u32 {
+                table.insert(
+                    &key.to_le_bytes(),
+                    &vec![0; 1 + (round * 37 + key as usize) % 100],
+                );
+            }
+            assert!(table.memory_bytes() < 40_000, "{}", table.memory_bytes());
+        }
+        for key in 0..100_000_u32 {
+            table.insert(&key.to_le_bytes(), &[0; 20]);
+        }
+        for key in 10..100_000_u32 {
+            table.remove(&key.to_le_bytes());
+        }
+        table.check_invariants();
+        assert!(table.memory_bytes() < 100_000, "{}", table.memory_bytes());
+    }
+}

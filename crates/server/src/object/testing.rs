@@ -1,0 +1,30 @@
+//! What the tests of all containers share.
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// Runs `test` for `count` seeds, or for the one in `SEED` alone; says which seed failed.
+pub fn for_each_seed(count: u64, test: impl Fn(&mut SmallRng)) {
+    let only = std::env::var("SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok());
+    let seeds = only.map_or(0..count, |seed: u64| seed..seed + 1);
+    for seed in seeds {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let run = catch_unwind(AssertUnwindSafe(|| test(&mut random)));
+        if let Err(panic) = run {
+            eprintln!("failed with SEED={seed}");
+            resume_unwind(panic);
+        }
+    }
+}
+
+/// A random string of at most `length_max` bytes, usually a short one.
+pub fn bytes(random: &mut SmallRng, length_max: usize) -> Vec<u8> {
+    let length = match random.random_range(0..8) {
+        0 => random.random_range(0..=length_max),
+        _ => random.random_range(0..=length_max.min(20)),
+    };
+    (0..length).map(|_| random.random_range(0..4)).collect()
+}
