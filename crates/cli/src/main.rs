@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod bench_server;
 mod serve;
 
 use clap::{Parser, Subcommand};
@@ -24,6 +25,7 @@ struct Cli {
 enum Command {
     Serve(serve::Arguments),
     Bench(Box<bench::Arguments>),
+    BenchServer(bench_server::Arguments),
     /// A contestant's process of `bench`: orders on the standard input.
     #[command(name = bench::CONTESTANT_COMMAND, hide = true)]
     BenchContestant,
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::BenchServer(arguments) => bench_server::run(&arguments),
         Command::BenchContestant => bench::serve(),
     }
 }

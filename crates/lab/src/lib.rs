@@ -12,4 +12,5 @@ pub mod error;
 pub mod limit;
 pub mod memory;
 pub mod report;
+pub mod server;
 pub mod workload;

@@ -1,0 +1,189 @@
+//! `nearfield bench-server`: the server beside Redis, under the same load.
+
+use clap::Args;
+use nearfield_lab::bench::{Interrupt, Machine, commit, parse_quantity};
+use nearfield_lab::error::LabError;
+use nearfield_lab::report::Output;
+use nearfield_lab::server::{Contest, ContestRow, Entrant, Task, contest, render};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+/// Measure the server beside redis-server: processor time for an operation, and latency.
+///
+/// Both servers run as processes on this machine, without persistence, and are loaded in turn
+/// within the same minute. Processor time compares on a machine whose cores are shared;
+/// throughput does so only as long as the load is not what limits it.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// What is asked: mixed (one SET to nine GETs), zadd, zrangebyscore, lpush, lrange, hset, hget
+    #[arg(
+        long,
+        value_name = "TASK,…",
+        value_delimiter = ',',
+        default_value = "mixed"
+    )]
+    task: Vec<Task>,
+
+    /// Keys of mixed; the others have a million members or a hundred thousand fields of one key
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = count, default_value = "100k")]
+    keys: Vec<u64>,
+
+    /// Bytes of a value
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    value_bytes: usize,
+
+    /// Requests that a connection sends at once
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        default_value = "1,16,128"
+    )]
+    pipeline: Vec<usize>,
+
+    /// Connections
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    connections: usize,
+
+    /// Threads of Nearfield's server; one contestant for each number
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1")]
+    threads: Vec<usize>,
+
+    /// How often each server is measured
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    repetitions: usize,
+
+    /// How long it is measured each time, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    slice: f64,
+
+    /// Another program to compare with in place of redis-server, called in the same way
+    #[arg(long, value_name = "PROGRAM", default_value = "redis-server")]
+    peer: PathBuf,
+
+    /// Write the measurements to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield bench-server
+      100,000 keys, pipelines of 1, 16 and 128.
+  nearfield bench-server --keys 10M --pipeline 16,128
+      Ten million keys, which no cache holds. Loads for a minute, takes 2 GB.
+  nearfield bench-server --task zadd,zrangebyscore,lpush,lrange,hset,hget --pipeline 16
+      Typed keys.
+  nearfield bench-server --keys 10M --value-bytes 8 --repetitions 1
+      Memory for each key, in the last column.";
+
+/// What is written to the file.
+#[derive(Debug, Serialize)]
+struct Report {
+    commit: String,
+    machine: Machine,
+    rows: Vec<ContestRow>,
+}
+
+fn count(text: &str) -> Result<u64, LabError> {
+    parse_quantity("number of keys", text)
+}
+
+/// Measures, and answers how it ended.
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    match measure(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let output = arguments.json.as_deref().map(Output::open).transpose()?;
+    let interrupt = Interrupt::default();
+    let handler = interrupt.clone();
+    ctrlc::set_handler(move || handler.raise())?;
+    let mut report = Report {
+        commit: commit(),
+        machine: Machine::here(),
+        rows: Vec::new(),
+    };
+    let machine = &report.machine;
+    println!(
+        "{}, {} cores, {}",
+        machine.cpu, machine.cores, machine.kernel
+    );
+    println!("commit {}\n", report.commit);
+    for &task in &arguments.task {
+        let counts = if task == Task::Mixed {
+            &arguments.keys[..]
+        } else {
+            &arguments.keys[..1]
+        };
+        for &keys in counts {
+            let plan = Contest {
+                task,
+                keys,
+                value_bytes: arguments.value_bytes,
+                connections: arguments.connections,
+                pipelines: arguments.pipeline.clone(),
+                repetitions: arguments.repetitions,
+                slice: Duration::from_secs_f64(arguments.slice),
+            };
+            let progress = |what: String| eprint!("\r\x1b[K{what}");
+            contest(&plan, &entrants(arguments), &interrupt, progress, |rows| {
+                eprint!("\r\x1b[K");
+                println!("{}", render(rows));
+                report.rows.extend_from_slice(rows);
+            })?;
+            eprint!("\r\x1b[K");
+            if let Some(output) = &output {
+                output.write(&(serde_json::to_string_pretty(&report)? + "\n"))?;
+            }
+            if interrupt.is_raised() {
+                return Err("interrupted; the report holds what was measured before".into());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn entrants(arguments: &Arguments) -> Vec<Entrant<'_>> {
+    let ours = arguments.threads.iter().map(|&threads| Entrant {
+        name: match threads {
+            1 => "nearfield".to_owned(),
+            threads => format!("nearfield, {threads} threads"),
+        },
+        command: Box::new(move |port| {
+            // Finds this very program, even after a new build has taken its name.
+            let mut command = Command::new("/proc/self/exe");
+            let (port, threads) = (port.to_string(), threads.to_string());
+            command.args(["serve", "--port", &port, "--threads", &threads]);
+            command
+        }),
+    });
+    let peer = Entrant {
+        name: arguments.peer.display().to_string(),
+        command: Box::new(|port| {
+            let mut command = Command::new(&arguments.peer);
+            let port = port.to_string();
+            command.args([
+                "--bind",
+                "127.0.0.1",
+                "--port",
+                &port,
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+            ]);
+            command
+        }),
+    };
+    ours.chain([peer]).collect()
+}

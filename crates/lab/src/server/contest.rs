@@ -1,0 +1,219 @@
+//! Servers in turn, under the same load.
+
+use super::load::{Shape, Slice, drive};
+use super::process::{ServerError, ServerProcess};
+use super::task::Task;
+use crate::bench::{Interrupt, Latency};
+use crate::report::statistics::Sample;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use serde::Serialize;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub struct Contest {
+    /// The kind of requests.
+    pub task: Task,
+    /// Keys of the server.
+    pub keys: u64,
+    /// Bytes of a value.
+    pub value_bytes: usize,
+    /// Connections.
+    pub connections: usize,
+    /// Requests that a connection sends at once.
+    pub pipelines: Vec<usize>,
+    /// How often each server is measured.
+    pub repetitions: usize,
+    /// How long it is measured each time.
+    pub slice: Duration,
+}
+
+/// Who takes part: its name, and the command that starts it on a port.
+pub struct Entrant<'e> {
+    /// The name in reports; the first entrant is the one that others are compared with.
+    pub name: String,
+    /// Makes the command from the port.
+    pub command: Box<dyn Fn(u16) -> Command + 'e>,
+}
+
+/// What one server took.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ContestRow {
+    /// The kind of requests.
+    pub task: String,
+    /// Keys of the server.
+    pub keys: u64,
+    /// Bytes of a value.
+    pub value_bytes: usize,
+    /// Connections.
+    pub connections: usize,
+    /// Requests that a connection sends at once.
+    pub pipeline: usize,
+    /// The server.
+    pub server: String,
+    /// Processor time of the server for an operation, the median, in microseconds.
+    pub cpu_us: f64,
+    /// Greatest less least of that, as a share of the median.
+    pub cpu_spread: f64,
+    /// The same of the first entrant's, divided by this server's.
+    pub ratio: f64,
+    /// Thousands of operations a second, the median.
+    pub kops: f64,
+    /// Of each connection's requests at once, from sending to the last answer: the medians of
+    /// the slices' percentiles.
+    pub latency_ns: Latency,
+    /// Memory in use after the load less that before, for each key.
+    pub bytes_per_key: f64,
+}
+
+/// Keeps the order of requests the same for all servers of a slice.
+const SEED: u64 = 0x6e65_6172;
+
+/// Measures, and calls `report` with each row: all servers at one pipeline, then the next. Stops
+/// early when interrupted.
+///
+/// # Errors
+/// A server does not start, breaks a connection or answers with an error.
+pub fn contest(
+    contest: &Contest,
+    entrants: &[Entrant<'_>],
+    interrupt: &Interrupt,
+    mut progress: impl FnMut(String),
+    mut report: impl FnMut(&[ContestRow]),
+) -> Result<(), ServerError> {
+    let mut servers = Vec::new();
+    for entrant in entrants {
+        let server = ServerProcess::start(&entrant.name, &entrant.command)?;
+        let before = server.resident_bytes();
+        progress(format!("{}: loading", entrant.name));
+        fill(contest, &server, interrupt)?;
+        let growth = server.resident_bytes().saturating_sub(before);
+        let keys = contest.task.preparations(contest.keys).max(1);
+        servers.push((server, growth as f64 / keys as f64));
+    }
+    for &pipeline in &contest.pipelines {
+        let mut slices: Vec<Vec<(Slice, Duration)>> = vec![Vec::new(); servers.len()];
+        for repetition in 0..contest.repetitions {
+            for (number, (server, _)) in servers.iter().enumerate() {
+                if interrupt.is_raised() {
+                    return Ok(());
+                }
+                progress(format!(
+                    "{}: pipeline {pipeline}, {} of {}",
+                    server.name,
+                    repetition + 1,
+                    contest.repetitions
+                ));
+                let seed = SEED + repetition as u64;
+                slices[number].push(measure(contest, server, pipeline, seed)?);
+            }
+        }
+        let mut rows = Vec::new();
+        for ((server, bytes_per_key), slices) in servers.iter().zip(&slices) {
+            rows.extend(row(contest, pipeline, &server.name, *bytes_per_key, slices));
+        }
+        let reference = rows.first().map_or(0.0, |row| row.cpu_us);
+        for row in &mut rows {
+            row.ratio = reference / row.cpu_us;
+        }
+        report(&rows);
+    }
+    Ok(())
+}
+
+fn value(bytes: usize, random: &mut SmallRng) -> Vec<u8> {
+    // Letters, so that no server stores it as a number.
+    (0..bytes)
+        .map(|_| random.random_range(b'a'..=b'z'))
+        .collect()
+}
+
+fn fill(
+    contest: &Contest,
+    server: &ServerProcess,
+    interrupt: &Interrupt,
+) -> Result<(), ServerError> {
+    const LOAD: Shape = Shape {
+        connections: 4,
+        pipeline: 128,
+    };
+    let value = value(contest.value_bytes, &mut SmallRng::seed_from_u64(SEED));
+    let total = contest.task.preparations(contest.keys);
+    let mut done = 0;
+    drive(server, LOAD, |most, out| {
+        let end = if interrupt.is_raised() {
+            done
+        } else {
+            total.min(done + most as u64)
+        };
+        let start = std::mem::replace(&mut done, end);
+        for position in start..end {
+            contest.task.prepare(position, contest.keys, &value, out);
+        }
+        (end - start) as usize
+    })?;
+    Ok(())
+}
+
+fn measure(
+    contest: &Contest,
+    server: &ServerProcess,
+    pipeline: usize,
+    seed: u64,
+) -> Result<(Slice, Duration), ServerError> {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let value = value(contest.value_bytes, &mut random);
+    let shape = Shape {
+        connections: contest.connections,
+        pipeline,
+    };
+    let before = server.cpu_time();
+    let end = Instant::now() + contest.slice;
+    let slice = drive(server, shape, |count, out| {
+        if Instant::now() >= end {
+            return 0;
+        }
+        for _ in 0..count {
+            contest.task.request(contest.keys, &value, &mut random, out);
+        }
+        count
+    })?;
+    Ok((slice, server.cpu_time() - before))
+}
+
+fn row(
+    contest: &Contest,
+    pipeline: usize,
+    server: &str,
+    bytes_per_key: f64,
+    slices: &[(Slice, Duration)],
+) -> Option<ContestRow> {
+    let sample =
+        |of: &dyn Fn(&(Slice, Duration)) -> f64| Sample::new(slices.iter().map(of).collect());
+    let operations = |slice: &Slice| slice.operations.max(1) as f64;
+    let cpu = sample(&|(slice, cpu)| cpu.as_secs_f64() * 1e6 / operations(slice))?;
+    let kops = sample(&|(slice, _)| operations(slice) / slice.wall.as_secs_f64() / 1e3)?;
+    let latency = |pick: fn(&Latency) -> u64| {
+        sample(&|(slice, _)| pick(&slice.latency) as f64).map_or(0, |sample| sample.median() as u64)
+    };
+    Some(ContestRow {
+        task: contest.task.name().to_owned(),
+        keys: contest.task.preparations(contest.keys),
+        value_bytes: contest.value_bytes,
+        connections: contest.connections,
+        pipeline,
+        server: server.to_owned(),
+        cpu_us: cpu.median(),
+        cpu_spread: cpu.spread(),
+        ratio: 1.0,
+        kops: kops.median(),
+        latency_ns: Latency {
+            p50: latency(|latency| latency.p50),
+            p99: latency(|latency| latency.p99),
+            p999: latency(|latency| latency.p999),
+        },
+        bytes_per_key,
+    })
+}

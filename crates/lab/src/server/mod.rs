@@ -1,0 +1,18 @@
+//! The server beside Redis: both serve the same requests in turn, and what each takes of the
+//! processor is compared.
+//!
+//! On a machine with few cores the generator of load shares them with the server, so throughput
+//! says more about both than about the server. What compares is the processor time that a server
+//! takes for an operation; it is read from the kernel, to the nanosecond, over all threads.
+
+mod contest;
+mod load;
+mod process;
+mod replies;
+mod table;
+mod task;
+
+pub use contest::{Contest, ContestRow, Entrant, contest};
+pub use process::ServerError;
+pub use table::render;
+pub use task::Task;
