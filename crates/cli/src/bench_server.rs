@@ -6,6 +6,7 @@ use nearfield_lab::error::LabError;
 use nearfield_lab::report::Output;
 use nearfield_lab::server::{Contest, ContestRow, Entrant, Task, contest, render};
 use serde::Serialize;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -135,13 +136,12 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
                 repetitions: arguments.repetitions,
                 slice: Duration::from_secs_f64(arguments.slice),
             };
-            let progress = |what: String| eprint!("\r\x1b[K{what}");
-            contest(&plan, &entrants(arguments), &interrupt, progress, |rows| {
-                eprint!("\r\x1b[K");
+            contest(&plan, &entrants(arguments), &interrupt, show, |rows| {
+                show(String::new());
                 println!("{}", render(rows));
                 report.rows.extend_from_slice(rows);
             })?;
-            eprint!("\r\x1b[K");
+            show(String::new());
             if let Some(output) = &output {
                 output.write(&(serde_json::to_string_pretty(&report)? + "\n"))?;
             }
@@ -151,6 +151,13 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     Ok(())
+}
+
+/// Shows what is being done in the place of what was, where somebody sees it.
+fn show(what: String) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K{what}");
+    }
 }
 
 fn entrants(arguments: &Arguments) -> Vec<Entrant<'_>> {

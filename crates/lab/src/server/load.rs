@@ -27,6 +27,9 @@ pub struct Slice {
     pub latency: Latency,
 }
 
+/// Longer than this counts as this: ten minutes.
+const NANOSECONDS_MAX: u64 = 600_000_000_000;
+
 struct Lane {
     stream: TcpStream,
     replies: Replies,
@@ -69,8 +72,8 @@ pub fn drive(
             since: Instant::now(),
         });
     }
-    let mut durations: Histogram<u64> =
-        Histogram::new(2).expect("the number of digits is within the library's bounds");
+    let mut durations: Histogram<u64> = Histogram::new_with_max(NANOSECONDS_MAX, 2)
+        .expect("the constants are within the library's bounds");
     let (start, mut operations, mut live) = (Instant::now(), 0, lanes.len());
     let mut buffer = vec![0; 256 << 10];
     while live > 0 {

@@ -141,10 +141,10 @@ impl<A: Allocator + Clone> Hash<A> {
 
     /// All fields and values.
     pub fn iter(&self) -> Fields<'_, A> {
-        match &self.form {
-            Form::Small(packed) => Fields::Small(packed.pairs()),
-            Form::Large(table) => Fields::Large(table, table.iter()),
-        }
+        Fields(match &self.form {
+            Form::Small(packed) => Walk::Small(packed.pairs()),
+            Form::Large(table) => Walk::Large(table, table.iter()),
+        })
     }
 
     /// One of the fields, all of which are equally likely, and its value.
@@ -186,11 +186,11 @@ impl<A: Allocator + Clone> Hash<A> {
     }
 }
 
-/// Fields and values of a [`Hash`].
-pub enum Fields<'a, A: Allocator> {
-    #[doc(hidden)]
+/// Fields and values of a [`Hash`](struct@Hash).
+pub struct Fields<'a, A: Allocator>(Walk<'a, A>);
+
+enum Walk<'a, A: Allocator> {
     Small(Pairs<'a>),
-    #[doc(hidden)]
     Large(&'a Table<A>, Ids<'a>),
 }
 
@@ -198,9 +198,9 @@ impl<'a, A: Allocator + Clone> Iterator for Fields<'a, A> {
     type Item = (&'a [u8], &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
-        match self {
-            Fields::Small(pairs) => pairs.next().map(|(_, field, value)| (field, value)),
-            Fields::Large(table, ids) => ids.next().map(|id| table.pair(id)),
+        match &mut self.0 {
+            Walk::Small(pairs) => pairs.next().map(|(_, field, value)| (field, value)),
+            Walk::Large(table, ids) => ids.next().map(|id| table.pair(id)),
         }
     }
 }

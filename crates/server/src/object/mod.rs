@@ -112,8 +112,56 @@ impl Object {
     }
 }
 
+<<<<<<< ours
 impl std::fmt::Debug for Object {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{} of {}", self.kind().name(), self.len())
+=======
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_moves_to_another_heap_and_thread() {
+        let (limits, heap, other) = (Limits::default(), Heap::new(), Heap::new());
+        let mut list = Box::new(List::new_in(heap.clone()));
+        let mut hash = Box::new(Hash::new_in(heap.clone()));
+        let mut set = Box::new(Set::new_in(heap.clone()));
+        let mut sorted_set = Box::new(SortedSet::new_in(heap.clone()));
+        for name in 0..1000_u32 {
+            let name = name.to_string();
+            list.push_back(&limits, name.as_bytes());
+            hash.set(&limits, name.as_bytes(), b"value");
+            set.add(&limits, name.as_bytes());
+            sorted_set.insert(&limits, name.as_bytes(), 1.0);
+        }
+        let objects = [
+            Object::List(list),
+            Object::Hash(hash),
+            Object::Set(set),
+            Object::SortedSet(sorted_set),
+        ];
+        let moved = std::thread::spawn({
+            let other = other.clone();
+            move || objects.map(|object| object.rebuild_in(&other))
+        });
+        let moved = moved.join().unwrap();
+        assert_eq!(heap.used_bytes(), 0);
+        let names = moved.each_ref().map(|object| {
+            assert_eq!(object.len(), 1000);
+            (object.kind(), object.encoding(&limits))
+        });
+        let wanted = [
+            ("list", "listpack"),
+            ("hash", "hashtable"),
+            ("set", "hashtable"),
+            ("zset", "skiplist"),
+        ];
+        assert_eq!(names, wanted);
+        let boxes = size_of::<List<Heap>>() + size_of::<Hash<Heap>>();
+        let boxes = boxes + size_of::<Set<Heap>>() + size_of::<SortedSet<Heap>>();
+        let bytes: usize = moved.iter().map(Object::memory_bytes).sum();
+        assert_eq!(bytes, other.used_bytes() + boxes);
+>>>>>>> theirs
     }
 }

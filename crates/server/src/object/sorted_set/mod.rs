@@ -311,6 +311,10 @@ pub struct Entries<'a, A: Allocator> {
     reverse: bool,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lives on the stack, where a box would cost more than the room"
+)]
 enum Walk<'a, A: Allocator> {
     Small(Pairs<'a>),
     Large(LargeEntries<'a, A>),
