@@ -112,11 +112,12 @@ impl Object {
     }
 }
 
-<<<<<<< ours
 impl std::fmt::Debug for Object {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{} of {}", self.kind().name(), self.len())
-=======
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,16 +153,15 @@ mod tests {
             (object.kind(), object.encoding(&limits))
         });
         let wanted = [
-            ("list", "listpack"),
-            ("hash", "hashtable"),
-            ("set", "hashtable"),
-            ("zset", "skiplist"),
+            (Kind::List, "listpack"),
+            (Kind::Hash, "hashtable"),
+            (Kind::Set, "hashtable"),
+            (Kind::SortedSet, "skiplist"),
         ];
         assert_eq!(names, wanted);
         let boxes = size_of::<List<Heap>>() + size_of::<Hash<Heap>>();
         let boxes = boxes + size_of::<Set<Heap>>() + size_of::<SortedSet<Heap>>();
         let bytes: usize = moved.iter().map(Object::memory_bytes).sum();
         assert_eq!(bytes, other.used_bytes() + boxes);
->>>>>>> theirs
     }
 }
