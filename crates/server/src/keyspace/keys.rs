@@ -179,7 +179,11 @@ impl<'c> Keys<'c> {
         let found = self.database().read(key, |record| Found::from(record));
         match found {
             Some(found) if self.is_over(found.expires_at_ms) => {
-                self.expire(key)?;
+                // Those who observe are told in the exclusive phase alone; then it is left to
+                // whoever looks for such keys there.
+                if self.is_exclusive() || !self.keyspace.is_observed() {
+                    self.expire(key)?;
+                }
                 Ok(None)
             }
             found => Ok(found),

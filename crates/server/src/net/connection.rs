@@ -20,6 +20,8 @@ pub struct Connection {
     pub input: Vec<u8>,
     /// Whether the client waits in a command (`BLPOP`); its next commands wait, too.
     pub waiting: bool,
+    /// Whether there may be more to read, which is left until the client waits no more.
+    pub postponed: bool,
     /// Whether it is in the list of those that have something to send.
     pub dirty: bool,
     /// Whether the socket took less than it was given, so that it will say when it takes more.
@@ -47,6 +49,7 @@ impl Connection {
             parser: Parser::new(),
             input: Vec::new(),
             waiting: false,
+            postponed: false,
             dirty: false,
             stuffed: false,
         }

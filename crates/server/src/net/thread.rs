@@ -329,8 +329,8 @@ impl<'s> IoThread<'s> {
                 return;
             };
             if connection.waiting && connection.input.len() > READ_BYTES {
-                // What it sends while it waits is left where it is.
-                self.unread.push(index);
+                // What it sends while it waits is left where it is, until it goes on.
+                connection.postponed = true;
                 return;
             }
             let full;
@@ -543,6 +543,9 @@ impl<'s> IoThread<'s> {
         let connection = &mut self.connections.0[index];
         connection.reply.raw(answer);
         connection.waiting = false;
+        if std::mem::take(&mut connection.postponed) {
+            self.unread.push(index);
+        }
         self.mark_dirty(index);
         self.process_input(index);
     }
