@@ -1,0 +1,159 @@
+//! A connection to a server.
+
+use super::reply::Value;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Long enough for a machine that is busy with other tests.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A connection to a server.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    /// What has come and was not read yet.
+    input: Vec<u8>,
+    start: usize,
+    ended: bool,
+}
+
+impl Connection {
+    /// Connects to a server.
+    pub fn open(address: SocketAddr) -> io::Result<Connection> {
+        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Connection {
+            stream,
+            input: Vec::new(),
+            start: 0,
+            ended: false,
+        })
+    }
+
+    /// Sends bytes as they are.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// Sends a command and reads its answer.
+    pub fn command(&mut self, words: &[&[u8]]) -> io::Result<Value> {
+        let mut request = Vec::new();
+        encode(&mut request, words);
+        self.send(&request)?;
+        self.receive()
+    }
+
+    /// Reads a reply.
+    pub fn receive(&mut self) -> io::Result<Value> {
+        self.receive_within(PATIENCE)
+    }
+
+    /// Reads a reply that comes within some time.
+    pub fn receive_within(&mut self, patience: Duration) -> io::Result<Value> {
+        let deadline = Instant::now() + patience;
+        // After this many bytes it is worth looking for the end of the reply again.
+        let mut enough = 1;
+        loop {
+            let rest = &self.input[self.start..];
+            if rest.len() >= enough
+                && let Some((value, length)) = Value::parse(rest)
+                    .map_err(|error| io::Error::new(ErrorKind::InvalidData, error.0))?
+            {
+                self.start += length;
+                return Ok(value);
+            }
+            enough = if rest.len() < 1 << 16 {
+                1
+            } else {
+                rest.len() * 3 / 2
+            };
+            if !self.fill(deadline)? {
+                enough = 1;
+                if self.ended {
+                    return Err(io::Error::new(
+                        ErrorKind::UnexpectedEof,
+                        "the server has closed the connection",
+                    ));
+                }
+                if Instant::now() >= deadline {
+                    return Err(io::Error::new(ErrorKind::TimedOut, "no reply"));
+                }
+            }
+        }
+    }
+
+    /// Reads so many bytes, or fewer if no more come.
+    pub fn receive_bytes(&mut self, count: usize, patience: Duration) -> io::Result<Vec<u8>> {
+        let deadline = Instant::now() + patience;
+        while self.input.len() - self.start < count && !self.ended && Instant::now() < deadline {
+            self.fill(deadline)?;
+        }
+        let end = self.input.len().min(self.start.saturating_add(count));
+        let bytes = self.input[self.start..end].to_vec();
+        self.start = end;
+        Ok(bytes)
+    }
+
+    /// True if nothing comes for `time`.
+    pub fn is_silent(&mut self, time: Duration) -> io::Result<bool> {
+        let deadline = Instant::now() + time;
+        while self.input.len() == self.start && !self.ended && Instant::now() < deadline {
+            self.fill(deadline)?;
+        }
+        Ok(self.input.len() == self.start && !self.ended)
+    }
+
+    /// True if the server closes the connection and has sent nothing before.
+    pub fn is_closed(&mut self, patience: Duration) -> io::Result<bool> {
+        Ok(!self.is_silent(patience)? && self.input.len() == self.start)
+    }
+
+    /// Closes the connection, waits for the server to do so, too, and returns what was not read.
+    pub fn close(mut self) -> Vec<u8> {
+        let _ = self.stream.shutdown(Shutdown::Write);
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while !self.ended && Instant::now() < deadline {
+            if self.fill(deadline).is_err() {
+                break;
+            }
+        }
+        self.input.split_off(self.start)
+    }
+
+    /// Reads what comes first, before `deadline`; false if nothing does.
+    fn fill(&mut self, deadline: Instant) -> io::Result<bool> {
+        if self.start == self.input.len() {
+            self.input.clear();
+            self.start = 0;
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        self.stream
+            .set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        let mut buffer = [0; 1 << 14];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => self.ended = true,
+            Ok(count) => {
+                self.input.extend_from_slice(&buffer[..count]);
+                return Ok(true);
+            }
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
+                ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => self.ended = true,
+                _ => return Err(error),
+            },
+        }
+        Ok(false)
+    }
+}
+
+/// Appends a request.
+pub fn encode(request: &mut Vec<u8>, words: &[&[u8]]) {
+    request.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+    for word in words {
+        request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        request.extend_from_slice(word);
+        request.extend_from_slice(b"\r\n");
+    }
+}

@@ -1,0 +1,236 @@
+//! Playing a case of a transcript against a server.
+
+use super::connection::Connection;
+use super::script::{Action, Case};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+/// How long a command is watched that is expected to wait.
+const SILENCE: Duration = Duration::from_millis(50);
+/// Stands for any text within a line, or, as the last line, for any further lines.
+const ANY: &str = "…";
+
+/// What a server did at each step of a case. Shorter than the case if it could not go on.
+pub type Played = Vec<Option<String>>;
+
+/// How replies are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// How long to wait for a reply.
+    pub patience: Duration,
+    /// Whether to read all that comes, not only as much as is expected.
+    pub all: bool,
+}
+
+/// Plays a case against the server at `address`, whose keys are removed before.
+///
+/// # Errors
+/// The server cannot be talked to at all.
+pub fn play(case: &Case, address: SocketAddr, reading: Reading) -> Result<Played, String> {
+    reset(address).map_err(|error| format!("cannot empty the server: {error}"))?;
+    let mut connections: BTreeMap<u32, Connection> = BTreeMap::new();
+    let mut played = Vec::new();
+    for step in &case.steps {
+        let connection = match connections.entry(step.connection) {
+            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                let connection = open(address, case.resp3);
+                entry.insert(connection.map_err(|error| format!("cannot connect: {error}"))?)
+            }
+        };
+        let (done, go_on) = act(connection, &step.action, reading);
+        played.push(done);
+        if !go_on {
+            return Ok(played);
+        }
+    }
+    for (number, connection) in connections {
+        let unread = connection.close();
+        if !unread.is_empty() {
+            let unread = unread.escape_ascii();
+            played.push(Some(format!("unread on connection {number}: {unread}")));
+        }
+    }
+    Ok(played)
+}
+
+fn open(address: SocketAddr, resp3: bool) -> io::Result<Connection> {
+    let mut connection = Connection::open(address)?;
+    if resp3 {
+        connection.command(&[b"HELLO", b"3"])?;
+    }
+    Ok(connection)
+}
+
+/// Leaves nothing of the case before.
+fn reset(address: SocketAddr) -> io::Result<()> {
+    let mut connection = Connection::open(address)?;
+    for command in [
+        "FLUSHALL",
+        "FUNCTION FLUSH",
+        "SCRIPT FLUSH",
+        "CONFIG SET notify-keyspace-events ",
+    ] {
+        let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+        // Those that a server does not know leave nothing behind.
+        connection.command(&words)?;
+    }
+    connection.close();
+    Ok(())
+}
+
+/// Returns what the server did, and whether more can be done.
+fn act(connection: &mut Connection, action: &Action, reading: Reading) -> (Option<String>, bool) {
+    let failed = |error: io::Error| (Some(format!("({error})")), false);
+    match action {
+        Action::Send(bytes) => match connection.send(bytes) {
+            Ok(()) => (None, true),
+            Err(error) => failed(error),
+        },
+        Action::Sleep(time) => {
+            thread::sleep(*time);
+            (None, true)
+        }
+        Action::Silence => match connection.is_silent(SILENCE) {
+            Ok(true) => (Some(String::new()), true),
+            Ok(false) => (Some(read(connection, 1, reading).0), false),
+            Err(error) => failed(error),
+        },
+        Action::Closed => match connection.is_closed(reading.patience) {
+            Ok(true) => (Some(String::new()), true),
+            Ok(false) => (Some("(the connection is not closed)".to_owned()), false),
+            Err(error) => failed(error),
+        },
+        Action::Bytes(expected) => {
+            let (count, patience) = if reading.all {
+                (usize::MAX, Duration::from_millis(100))
+            } else {
+                (expected.len(), reading.patience)
+            };
+            match connection.receive_bytes(count, patience) {
+                Ok(bytes) => (Some(bytes.escape_ascii().to_string()), true),
+                Err(error) => failed(error),
+            }
+        }
+        Action::Replies(expected) => {
+            let open_ended = expected.last().is_some_and(|line| line == ANY);
+            let lines = expected.len() - usize::from(open_ended);
+            let (text, go_on) = read(connection, lines.max(1), reading);
+            (Some(text), go_on)
+        }
+    }
+}
+
+/// Reads replies until they are so many lines, and prints them.
+fn read(connection: &mut Connection, lines: usize, reading: Reading) -> (String, bool) {
+    let mut text = String::new();
+    loop {
+        let found = if text.is_empty() {
+            0
+        } else {
+            text.lines().count()
+        };
+        if found >= lines && (!reading.all || connection.is_silent(SILENCE).unwrap_or(false)) {
+            return (text, true);
+        }
+        match connection.receive_within(reading.patience) {
+            Ok(value) => {
+                if found > 0 {
+                    text.push('\n');
+                }
+                text += value.to_string().replace('\r', "").trim_end_matches('\n');
+                if text.is_empty() {
+                    // A reply that prints as nothing is a line nevertheless.
+                    text.push('\n');
+                }
+            }
+            Err(error) => {
+                if found > 0 {
+                    text.push('\n');
+                }
+                text += &format!("({error})");
+                return (text, reading.all);
+            }
+        }
+    }
+}
+
+/// What a step expects, printed, and whether what a server did is that.
+pub fn compare(action: &Action, played: &str, unordered: bool) -> (String, bool) {
+    match action {
+        Action::Send(_) | Action::Sleep(_) => (String::new(), false),
+        Action::Silence => ("(no reply yet)".to_owned(), played.is_empty()),
+        Action::Closed => ("(the connection is closed)".to_owned(), played.is_empty()),
+        Action::Bytes(bytes) => {
+            let expected = bytes.escape_ascii().to_string();
+            let same = expected == played;
+            (expected, same)
+        }
+        Action::Replies(lines) if lines.is_empty() => ("(no reply is given)".to_owned(), false),
+        Action::Replies(lines) => {
+            let found: Vec<&str> = match played {
+                "\n" => vec![""],
+                played => played.split('\n').collect(),
+            };
+            let expected: Vec<&str> = lines.iter().map(String::as_str).collect();
+            let same = match_lines(&expected, &found)
+                || (unordered && elements(&expected) == elements(&found));
+            (lines.join("\n"), same)
+        }
+    }
+}
+
+fn match_lines(expected: &[&str], found: &[&str]) -> bool {
+    match (expected.split_last(), found) {
+        (Some((&ANY, expected)), found) if !expected.is_empty() => {
+            found.len() >= expected.len() && match_lines(expected, &found[..expected.len()])
+        }
+        _ => {
+            let mut pairs = expected.iter().zip(found);
+            expected.len() == found.len() && pairs.all(|(expected, found)| glob(expected, found))
+        }
+    }
+}
+
+/// True if `found` is `expected`, in which [`ANY`] stands for any text.
+fn glob(expected: &str, found: &str) -> bool {
+    let Some((before, mut rest)) = expected.split_once(ANY) else {
+        return expected.trim_end() == found.trim_end();
+    };
+    let Some(mut found) = found.strip_prefix(before) else {
+        return false;
+    };
+    while let Some((part, after)) = rest.split_once(ANY) {
+        let Some(position) = found.find(part) else {
+            return false;
+        };
+        found = &found[position + part.len()..];
+        rest = after;
+    }
+    found.ends_with(rest)
+}
+
+/// The elements of a printed array without their numbers, sorted.
+fn elements(lines: &[&str]) -> Vec<String> {
+    let mut elements: Vec<String> = Vec::new();
+    let mut width = 0;
+    for line in lines {
+        let rest = line
+            .trim_start()
+            .trim_start_matches(|byte: char| byte.is_ascii_digit());
+        let digits = line.len() - rest.len();
+        let numbered = rest.starts_with([')', '~', '#', '>']) && digits > 0;
+        if numbered && (elements.is_empty() || digits == width) {
+            width = digits;
+            elements.push(rest.get(2..).unwrap_or_default().to_owned());
+        } else {
+            let last = elements.pop().unwrap_or_default();
+            elements.push(format!("{last}\n{}", line.trim_start()));
+        }
+    }
+    elements.sort();
+    elements
+}

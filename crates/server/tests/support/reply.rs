@@ -1,0 +1,236 @@
+//! Replies as a client sees them: read from bytes, and printed as redis-cli prints them.
+
+use std::fmt::{self, Display, Write};
+
+/// A reply of either version of the protocol.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Value {
+    Simple(Vec<u8>),
+    Error(Vec<u8>),
+    Integer(i64),
+    Bulk(Vec<u8>),
+    /// `$-1`
+    NullBulk,
+    /// `*-1`
+    NullArray,
+    /// `_`, of RESP3
+    Null,
+    Array(Vec<Value>),
+    Map(Vec<(Value, Value)>),
+    Set(Vec<Value>),
+    Push(Vec<Value>),
+    /// As it was written, so that what is compared is what was sent.
+    Double(Vec<u8>),
+    Boolean(bool),
+    BigNumber(Vec<u8>),
+    /// Without its format of three letters.
+    Verbatim(Vec<u8>),
+}
+
+/// Bytes that are no reply.
+#[derive(Debug)]
+pub struct Malformed(pub String);
+
+/// Deeper than any command answers.
+const DEPTH_MAX: usize = 32;
+
+impl Value {
+    /// Reads a reply at the beginning of `bytes`, and says how long it is; `None` if it has not
+    /// come whole.
+    pub fn parse(bytes: &[u8]) -> Result<Option<(Value, usize)>, Malformed> {
+        let mut reader = Reader { bytes, position: 0 };
+        match reader.value(0) {
+            Ok(value) => Ok(Some((value, reader.position))),
+            Err(Stop::Incomplete) => Ok(None),
+            Err(Stop::Malformed(why)) => {
+                let shown = bytes.get(..bytes.len().min(200)).unwrap_or_default();
+                Err(Malformed(format!("{why} in {}", shown.escape_ascii())))
+            }
+        }
+    }
+
+    /// The elements of an array, set or push.
+    pub fn elements(&self) -> Option<&[Value]> {
+        match self {
+            Value::Array(elements) | Value::Set(elements) | Value::Push(elements) => Some(elements),
+            _ => None,
+        }
+    }
+
+    fn write(&self, out: &mut String, prefix: &str) {
+        match self {
+            Value::Simple(text) | Value::Verbatim(text) => {
+                // Line ends of a verbatim text are its own.
+                *out += &String::from_utf8_lossy(text);
+            }
+            Value::Error(text) => {
+                let _ = write!(out, "(error) {}", String::from_utf8_lossy(text));
+            }
+            Value::Integer(number) => {
+                let _ = write!(out, "(integer) {number}");
+            }
+            Value::Bulk(bytes) => quote(out, bytes),
+            Value::NullBulk | Value::NullArray | Value::Null => *out += "(nil)",
+            Value::Double(text) => {
+                let _ = write!(out, "(double) {}", String::from_utf8_lossy(text));
+            }
+            Value::Boolean(true) => *out += "(true)",
+            Value::Boolean(false) => *out += "(false)",
+            Value::BigNumber(text) => {
+                let _ = write!(out, "(big number) {}", String::from_utf8_lossy(text));
+            }
+            Value::Array(elements) => write_elements(out, prefix, elements, ')', "(empty array)"),
+            Value::Set(elements) => write_elements(out, prefix, elements, '~', "(empty set)"),
+            Value::Push(elements) => write_elements(out, prefix, elements, '>', "(empty push)"),
+            Value::Map(pairs) => {
+                let (width, inner) = indent(prefix, pairs.len());
+                if pairs.is_empty() {
+                    *out += "(empty hash)";
+                }
+                for (index, (key, value)) in pairs.iter().enumerate() {
+                    let before = if index == 0 { "" } else { prefix };
+                    let end = if index == 0 { "" } else { "\n" };
+                    let _ = write!(out, "{end}{before}{:>width$}# ", index + 1);
+                    key.write(out, &inner);
+                    *out += " => ";
+                    value.write(out, &inner);
+                }
+            }
+        }
+    }
+}
+
+fn indent(prefix: &str, count: usize) -> (usize, String) {
+    let width = count.to_string().len();
+    (width, format!("{prefix}{:1$}", "", width + 2))
+}
+
+fn write_elements(out: &mut String, prefix: &str, elements: &[Value], mark: char, empty: &str) {
+    if elements.is_empty() {
+        *out += empty;
+    }
+    let (width, inner) = indent(prefix, elements.len());
+    for (index, element) in elements.iter().enumerate() {
+        let before = if index == 0 { "" } else { prefix };
+        let end = if index == 0 { "" } else { "\n" };
+        let _ = write!(out, "{end}{before}{:>width$}{mark} ", index + 1);
+        element.write(out, &inner);
+    }
+}
+
+fn quote(out: &mut String, bytes: &[u8]) {
+    out.push('"');
+    for &byte in bytes {
+        match byte {
+            b'\\' | b'"' => {
+                out.push('\\');
+                out.push(byte as char);
+            }
+            b'\n' => *out += "\\n",
+            b'\r' => *out += "\\r",
+            b'\t' => *out += "\\t",
+            7 => *out += "\\a",
+            8 => *out += "\\b",
+            b' '..=b'~' => out.push(byte as char),
+            _ => {
+                let _ = write!(out, "\\x{byte:02x}");
+            }
+        }
+    }
+    out.push('"');
+}
+
+/// As `redis-cli --no-raw` prints it, but that elements of pushed messages have `>` behind their
+/// numbers.
+impl Display for Value {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = String::new();
+        self.write(&mut out, "");
+        formatter.write_str(&out)
+    }
+}
+
+enum Stop {
+    Incomplete,
+    Malformed(&'static str),
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    position: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn line(&mut self) -> Result<&'a [u8], Stop> {
+        let rest = self.bytes.get(self.position..).unwrap_or_default();
+        let end = rest.windows(2).position(|pair| pair == b"\r\n");
+        let line = &rest[..end.ok_or(Stop::Incomplete)?];
+        if line.contains(&b'\n') || line.contains(&b'\r') {
+            return Err(Stop::Malformed("a line end within a line"));
+        }
+        self.position += line.len() + 2;
+        Ok(line)
+    }
+
+    fn text(&mut self, length: i64) -> Result<Vec<u8>, Stop> {
+        let length = usize::try_from(length).map_err(|_| Stop::Malformed("a negative length"))?;
+        let rest = self.bytes.get(self.position..).unwrap_or_default();
+        let text = rest.get(..length).ok_or(Stop::Incomplete)?;
+        match rest.get(length..length + 2) {
+            None => Err(Stop::Incomplete),
+            Some(b"\r\n") => {
+                self.position += length + 2;
+                Ok(text.to_vec())
+            }
+            Some(_) => Err(Stop::Malformed("no line end behind a string")),
+        }
+    }
+
+    fn values(&mut self, count: i64, depth: usize) -> Result<Vec<Value>, Stop> {
+        let count = usize::try_from(count).map_err(|_| Stop::Malformed("a negative count"))?;
+        (0..count).map(|_| self.value(depth + 1)).collect()
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Value, Stop> {
+        if depth > DEPTH_MAX {
+            return Err(Stop::Malformed("too many levels"));
+        }
+        let line = self.line()?;
+        let (&kind, rest) = line.split_first().ok_or(Stop::Malformed("an empty line"))?;
+        let number = || {
+            let text = std::str::from_utf8(rest).ok();
+            let number = text.and_then(|text| text.parse::<i64>().ok());
+            number.ok_or(Stop::Malformed("no number"))
+        };
+        Ok(match kind {
+            b'+' => Value::Simple(rest.to_vec()),
+            b'-' => Value::Error(rest.to_vec()),
+            b':' => Value::Integer(number()?),
+            b'$' if rest == b"-1" => Value::NullBulk,
+            b'*' if rest == b"-1" => Value::NullArray,
+            b'$' => Value::Bulk(self.text(number()?)?),
+            b'*' => Value::Array(self.values(number()?, depth)?),
+            b'~' => Value::Set(self.values(number()?, depth)?),
+            b'>' => Value::Push(self.values(number()?, depth)?),
+            b'%' => {
+                let flat = self.values(number()?.saturating_mul(2), depth)?;
+                let mut flat = flat.into_iter();
+                let pairs = std::iter::from_fn(|| flat.next().zip(flat.next()));
+                Value::Map(pairs.collect())
+            }
+            b'_' if rest.is_empty() => Value::Null,
+            b',' => Value::Double(rest.to_vec()),
+            b'#' if rest == b"t" => Value::Boolean(true),
+            b'#' if rest == b"f" => Value::Boolean(false),
+            b'(' => Value::BigNumber(rest.to_vec()),
+            b'=' => {
+                let text = self.text(number()?)?;
+                match text.split_at_checked(4) {
+                    Some((format, text)) if format[3] == b':' => Value::Verbatim(text.to_vec()),
+                    _ => return Err(Stop::Malformed("a verbatim text without format")),
+                }
+            }
+            _ => return Err(Stop::Malformed("an unknown type")),
+        })
+    }
+}

@@ -1,0 +1,143 @@
+//! Servers to talk to: ours, within the process, and Debian's redis-server.
+
+use super::connection::{Connection, PATIENCE};
+use super::reply::Value;
+use nearfield_server::net;
+use nearfield_server::server::{Options, Server};
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{self, Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Our server, in threads of this process. It stops when it is dropped.
+pub struct Nearfield {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What its threads share.
+    pub server: Arc<Server>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Nearfield {
+    /// Starts a server with so many threads on a free port.
+    pub fn start(threads: usize) -> Nearfield {
+        let server = Arc::new(Server::new(Options {
+            port: 0,
+            threads,
+            ..Options::default()
+        }));
+        let (sender, receiver) = mpsc::channel();
+        let shared = Arc::clone(&server);
+        let thread = thread::spawn(move || {
+            net::serve(&shared, |addresses| {
+                sender.send(addresses[0]).expect("the test waits");
+            })
+            .expect("a server on a free port");
+        });
+        Nearfield {
+            address: receiver.recv_timeout(PATIENCE).expect("a server"),
+            server,
+            thread: Some(thread),
+        }
+    }
+
+    /// Connects to it.
+    pub fn connect(&self) -> Connection {
+        Connection::open(self.address).expect("the server listens")
+    }
+}
+
+impl Drop for Nearfield {
+    fn drop(&mut self) {
+        self.server.stop();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+            && !thread::panicking()
+        {
+            panic!("a thread of the server panicked");
+        }
+    }
+}
+
+/// A redis-server with a folder of its own. It is killed when this is dropped.
+pub struct Redis {
+    /// Where it listens.
+    pub address: SocketAddr,
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Redis {
+    /// Starts a server on a free port, with default settings but without persistence.
+    ///
+    /// # Errors
+    /// Why there is none to compare with: it is not installed, or not of version 7.
+    pub fn start() -> Result<Redis, String> {
+        let version = Command::new("redis-server").arg("--version").output();
+        let version = version.map_err(|error| format!("no redis-server: {error}"))?;
+        let version = String::from_utf8_lossy(&version.stdout).into_owned();
+        if !version.contains("v=7.") {
+            return Err(format!("not version 7: {}", version.trim()));
+        }
+        // Another program may take the port before the server does.
+        for _ in 0..5 {
+            if let Some(redis) = Redis::try_start() {
+                return Ok(redis);
+            }
+        }
+        panic!("redis-server is installed and does not start");
+    }
+
+    fn try_start() -> Option<Redis> {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("nearfield-redis-{}-{count}", process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir(&folder).expect("a new folder");
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = free.local_addr().expect("an address");
+        drop(free);
+        let child = Command::new("redis-server")
+            .args(["--port", &address.port().to_string()])
+            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .current_dir(&folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("redis-server runs");
+        let mut redis = Redis {
+            address,
+            child,
+            folder,
+        };
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline && matches!(redis.child.try_wait(), Ok(None)) {
+            if let Ok(mut connection) = Connection::open(address)
+                && let Ok(Value::Simple(_)) = connection.command(&[b"PING"])
+            {
+                return Some(redis);
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        None
+    }
+
+    /// Connects to it.
+    pub fn connect(&self) -> Connection {
+        Connection::open(self.address).expect("redis-server listens")
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // It may have ended by itself, and a folder that stays behind is no reason to fail a test.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}

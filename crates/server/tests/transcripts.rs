@@ -1,0 +1,261 @@
+//! Plays the transcripts in `tests/transcripts` against our server and, where it is installed,
+//! against Debian's redis-server: both must answer what the transcript says. Each case is a test
+//! of its own, named `folder/file::case`.
+//!
+//! A transcript is a text file:
+//!
+//! ```text
+//! // A comment. Empty lines mean nothing, too.
+//! # SET with NX refuses a present key
+//! > SET k v
+//! < OK
+//! > SET k "w \x00" NX
+//! < (nil)
+//! ```
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `# name` | begins a case; the servers are empty, and all connections are new |
+//! | `@resp3` | the case's connections say `HELLO 3` first |
+//! | `@own` | only our server is asked, as Redis 7.0 answers otherwise; a comment says why |
+//! | `@unordered` | elements of arrays and sets may come in any order |
+//! | `> words` | sends a command, with redis-cli's quoting |
+//! | `< text` | a line of the reply as `redis-cli --no-raw` prints it |
+//! | `<?` | there is no reply yet |
+//! | `closed` | the server closes the connection |
+//! | `raw> bytes` | sends bytes, with the escapes `\r \n \t \0 \\ \" \xhh` |
+//! | `raw< bytes` | the bytes that come; further such lines follow on |
+//! | `sleep 20` | waits so many milliseconds |
+//!
+//! `2> `, `2< `, `2<?`, `2closed`, `2raw> ` and `2raw< ` are about a second connection, and so on
+//! for any number; without a number they are about connection 1. A connection is opened when it is
+//! first used.
+//!
+//! Behind a command come the lines of its reply, or `<?` and later its reply. As many replies are
+//! read as it takes to fill the lines that stand together, so a SUBSCRIBE of two channels is
+//! followed by the lines of two replies. All replies have to be read: what is left over at the end
+//! is an error. `…` in a reply stands for any text within a line, and as the last line for any
+//! further lines of the reply.
+//!
+//! Printed as by redis-cli: null bulks, null arrays and RESP3's null are all `(nil)`; use `raw<`
+//! where the difference matters. Elements of pushed messages are numbered `1>`, which redis-cli
+//! does not do, to tell them from arrays.
+//!
+//! `NEARFIELD_TRANSCRIPT_UPDATE=1 cargo test -p nearfield-server --test transcripts -- NAME`
+//! writes the replies of redis-server (of ours for `@own` cases) into the files of the cases whose
+//! names contain NAME. Commands without any reply lines get theirs, so that a new case is written
+//! as commands only. Replies that match already stay as they are. Read the difference before it is
+//! committed.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod support;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use support::play::{Reading, compare, play};
+use support::script::{self, Action, Case};
+use support::servers::{Nearfield, Redis};
+
+const STRICT: Reading = Reading {
+    patience: Duration::from_secs(10),
+    all: false,
+};
+const UPDATING: Reading = Reading {
+    patience: Duration::from_millis(500),
+    all: true,
+};
+/// Cases mostly wait for servers, so there may be more at once than cores.
+const CASES_AT_ONCE: usize = 4;
+
+/// The servers that one case at a time is played against.
+struct Stage {
+    ours: Nearfield,
+    redis: Option<Redis>,
+}
+
+impl Stage {
+    fn new(redis: bool) -> Stage {
+        Stage {
+            ours: Nearfield::start(2),
+            redis: redis.then(|| Redis::start().expect("it has started before")),
+        }
+    }
+}
+
+fn main() {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(CASES_AT_ONCE);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
+    let mut files = Vec::new();
+    collect(&root, &mut files);
+    files.sort();
+    if std::env::var_os("NEARFIELD_TRANSCRIPT_UPDATE").is_some() {
+        update(&root, &files, &arguments);
+        return;
+    }
+    let with_redis = match Redis::start() {
+        Ok(_) => true,
+        Err(reason) => {
+            eprintln!("not compared with Redis: {reason}");
+            false
+        }
+    };
+    let stages: Arc<Mutex<Vec<Stage>>> = Arc::default();
+    let mut trials = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        let place = place(&root, &file);
+        match script::parse(&text) {
+            Ok(cases) => {
+                let lines: Arc<Vec<String>> = Arc::new(text.lines().map(str::to_owned).collect());
+                for case in cases {
+                    let name = format!("{place}::{}", case.name);
+                    let (place, lines) = (place.clone(), Arc::clone(&lines));
+                    let stages = Arc::clone(&stages);
+                    trials.push(Trial::test(name, move || {
+                        let stage = stages.lock().unwrap().pop();
+                        let stage = stage.unwrap_or_else(|| Stage::new(with_redis));
+                        let result = check(&case, &place, &lines, &stage);
+                        // What has failed may have left a server in a strange state.
+                        if result.is_ok() {
+                            stages.lock().unwrap().push(stage);
+                        }
+                        result
+                    }));
+                }
+            }
+            Err(why) => {
+                let why = format!("{place}: {why}");
+                trials.push(Trial::test(place, move || Err(Failed::from(why))));
+            }
+        }
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    stages.lock().unwrap().clear();
+    conclusion.exit();
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "txt") {
+            files.push(path);
+        }
+    }
+}
+
+/// The name of a file below `root`, without its extension.
+fn place(root: &Path, file: &Path) -> String {
+    let inner = file.strip_prefix(root).unwrap().with_extension("");
+    inner.to_string_lossy().into_owned()
+}
+
+fn check(case: &Case, place: &str, lines: &[String], stage: &Stage) -> Result<(), Failed> {
+    let ours = play(case, stage.ours.address, STRICT)?;
+    let redis = stage.redis.as_ref().filter(|_| !case.own);
+    let redis = redis
+        .map(|redis| play(case, redis.address, STRICT))
+        .transpose()?;
+    let shown = |text: &str| format!("    {}\n", text.replace('\n', "\n    "));
+    for position in 0..case.steps.len().max(ours.len()) {
+        let step = case.steps.get(position);
+        let judge = |played: Option<&Option<String>>| match (step, played) {
+            (_, Some(None)) | (None, None) => None,
+            (Some(_), None) => Some("(not reached)".to_owned()),
+            (None, Some(Some(text))) => Some(text.clone()),
+            (Some(step), Some(Some(text))) => {
+                let same = compare(&step.action, text, case.unordered).1;
+                (!same).then(|| text.clone())
+            }
+        };
+        let wrong = judge(ours.get(position));
+        let wrong_redis = redis.as_ref().and_then(|redis| judge(redis.get(position)));
+        if wrong.is_none() && wrong_redis.is_none() {
+            continue;
+        }
+        let mut report = String::new();
+        if let Some(step) = step {
+            report += &format!("tests/transcripts/{place}.txt:{}\n", step.lines.start + 1);
+            let before = case.steps.first().map_or(0, |first| first.lines.start);
+            let before = before.max(step.lines.start.saturating_sub(12));
+            for line in lines.get(before..step.lines.start).unwrap_or_default() {
+                report += &format!("  {line}\n");
+            }
+            let expected = compare(&step.action, "", case.unordered).0;
+            report += &format!("expected:\n{}", shown(&expected));
+        }
+        let good = "(as expected)".to_owned();
+        report += &format!("ours:\n{}", shown(&wrong.unwrap_or(good.clone())));
+        if redis.is_some() {
+            report += &format!("redis:\n{}", shown(&wrong_redis.unwrap_or(good)));
+        }
+        return Err(Failed::from(report));
+    }
+    Ok(())
+}
+
+/// Writes what servers answer into the files.
+fn update(root: &Path, files: &[PathBuf], arguments: &Arguments) {
+    let redis = Redis::start().expect("a redis-server to ask");
+    let ours = Nearfield::start(2);
+    for file in files {
+        let text = fs::read_to_string(file).unwrap();
+        let place = place(root, file);
+        let cases = script::parse(&text).unwrap_or_else(|why| panic!("{place}: {why}"));
+        // From the last line to the first, so that numbers of lines stay right.
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        for case in cases.iter().rev() {
+            let name = format!("{place}::{}", case.name);
+            let filter = arguments.filter.as_deref().unwrap_or_default();
+            if !name.contains(filter) {
+                continue;
+            }
+            let address = if case.own {
+                ours.address
+            } else {
+                redis.address
+            };
+            let played = play(case, address, UPDATING).unwrap_or_else(|why| panic!("{why}"));
+            if played.len() != case.steps.len() {
+                eprintln!(
+                    "{name}: {}",
+                    played.last().cloned().flatten().unwrap_or_default()
+                );
+            }
+            for (step, played) in case.steps.iter().zip(&played).rev() {
+                let Some(played) = played else { continue };
+                if compare(&step.action, played, case.unordered).1 {
+                    continue;
+                }
+                let before = match step.connection {
+                    1 => String::new(),
+                    number => number.to_string(),
+                };
+                let replies: Vec<String> = match &step.action {
+                    Action::Replies(_) if played == "(no reply)" => vec![format!("{before}<?")],
+                    Action::Replies(_) => {
+                        let lines = played.split('\n');
+                        lines.map(|line| format!("{before}< {line}")).collect()
+                    }
+                    Action::Bytes(_) => vec![format!("{before}raw< {played}")],
+                    _ => {
+                        eprintln!("{name}, line {}: {played}", step.lines.start + 1);
+                        continue;
+                    }
+                };
+                lines.splice(step.lines.clone(), replies);
+            }
+        }
+        let updated = lines.join("\n") + "\n";
+        if updated != text {
+            println!("{place} is updated");
+            fs::write(file, updated).unwrap();
+        }
+    }
+}
