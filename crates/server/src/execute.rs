@@ -188,15 +188,23 @@ pub fn lookup(args: &[&[u8]]) -> Result<&'static Command, CommandError> {
 }
 
 fn unknown_command(args: &[&[u8]]) -> CommandError {
+    /// So many bytes of arguments are shown, as Redis has it.
+    const SHOWN_BYTES: usize = 128;
     let name = shown(args.first().copied().unwrap_or_default());
-    let mut text = format!("ERR unknown command '{name}', with args beginning with: ");
+    let mut words = String::new();
     for argument in args.iter().skip(1) {
-        if text.len() > 128 {
+        let Some(room) = SHOWN_BYTES
+            .checked_sub(words.len())
+            .filter(|&room| room > 0)
+        else {
             break;
-        }
-        text += &format!("'{}' ", shown(argument));
+        };
+        let argument = argument.get(..room).unwrap_or(argument);
+        words += &format!("'{}' ", shown(argument));
     }
-    CommandError::owned(text)
+    CommandError::owned(format!(
+        "ERR unknown command '{name}', with args beginning with: {words}"
+    ))
 }
 
 fn must_queue(client: &Client, command: &Command) -> bool {

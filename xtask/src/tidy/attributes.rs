@@ -11,6 +11,7 @@ const MAY_BE_UNSAFE: &[(&str, &str)] = &[
         "nearfield-radix",
         "nodes are raw memory with tagged pointers",
     ),
+    ("nearfield-tiers", "the interface of allocators is unsafe"),
     (
         "nearfield-lab",
         "the probe of the machine's limits maps memory and prefetches",
