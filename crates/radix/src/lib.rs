@@ -50,6 +50,12 @@ pub mod leaf {
     pub mod block;
 }
 
+/// The same of memory.
+#[cfg(loom)]
+pub mod memory {
+    pub mod span;
+}
+
 #[cfg(not(loom))]
 pub use bulk::Loader;
 #[cfg(loom)]

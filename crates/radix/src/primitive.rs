@@ -1,5 +1,5 @@
-//! The atomics of the [lock](crate::lock) and of [blocks](crate::leaf::block), which loom replaces
-//! by its own to explore every interleaving
+//! The atomics of the [lock](crate::lock), of [blocks](crate::leaf::block) and of
+//! [spans](crate::memory::span), which loom replaces by its own to explore every interleaving
 //! (`RUSTFLAGS="--cfg loom" cargo test -p nearfield-radix --test loom`).
 
 #[cfg(loom)]

@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// Two neighbouring blocks become one when they have no more entries together.
 const JOINED_MAX: usize = 20;
 
+/// How many blocks before its turn one that is going to be freed is asked for.
+const FREED_AHEAD: usize = 8;
+
 impl LeafForm for Bytes {
     // Blocks are changed under the lock of the node above only.
     type Latch<'m> = ();
@@ -363,7 +366,13 @@ impl LeafForm for Bytes {
 
     unsafe fn free_unlinked(memory: &Arc<Memory>, shortcuts: &Tables, unlinked: &[Ref]) {
         let guard = crossbeam_epoch::pin();
-        for &node in unlinked {
+        for (i, &node) in unlinked.iter().enumerate() {
+            if let Some(&coming) = unlinked.get(i + FREED_AHEAD)
+                && coming.is_leaf()
+            {
+                crate::prefetch::prefetch(memory.leaf_address(coming).cast_const());
+                memory.prefetch_to_free(coming);
+            }
             if !node.is_leaf() {
                 memory.free_node(node);
                 continue;

@@ -1,7 +1,11 @@
 //! The memory of one tree: a region and an allocator for each kind of node, and one for leaves.
 
 mod allocator;
+mod items;
+mod pieces;
 mod region;
+mod span;
+mod stripes;
 
 use crate::node::{Dense, Inner, KINDS, Kind, Node4, Node16, Node48, Node256, Ref};
 use allocator::Allocator;
@@ -166,12 +170,12 @@ impl Memory {
             self.free_node(*node);
         }
         let leaves = nodes.iter().filter(|node| node.is_leaf());
-        self.leaves.free_all(leaves.map(|leaf| leaf.index()), 1);
+        self.leaves.free_all(leaves.map(|leaf| leaf.index()));
     }
 
     /// Allocates two leaves of one unit.
     pub fn allocate_leaves(&self) -> Result<[Ref; 2], Error> {
-        let indices = self.leaves.allocate_two(1, |bytes| self.grow(bytes))?;
+        let indices = self.leaves.allocate_two(|bytes| self.grow(bytes))?;
         Ok(indices.map(|index| Ref::new(Kind::Leaf, index)))
     }
 
@@ -184,6 +188,12 @@ impl Memory {
     /// Frees a leaf that no thread can reach.
     pub fn free_leaf(&self, leaf: Ref, units: usize) {
         self.leaves.free(leaf.index(), units);
+    }
+
+    /// Asks for what freeing a leaf is going to change.
+    #[inline]
+    pub fn prefetch_to_free(&self, leaf: Ref) {
+        self.leaves.prefetch_to_free(leaf.index());
     }
 
     /// Accounts for an entry outside the leaf region.
@@ -292,14 +302,17 @@ impl Memory {
     }
 
     /// Gives memory of small nodes that the tree has outgrown back to the system, if most of a
-    /// kind are free.
+    /// kind are free, and of byte strings, if many are gone.
     ///
     /// # Safety
-    /// No thread may refer to a node that has been freed, by a shortcut for instance.
+    /// No thread may refer to a node or leaf that has been freed, by a shortcut for instance.
     pub unsafe fn give_back(&self) {
-        for nodes in [&self.node4, &self.node16, &self.node48] {
+        // Blocks of words stay what they are, see `Words::free_unlinked`.
+        let strings = Some(&self.leaves).filter(|leaves| leaves.has_pieces());
+        let nodes = [&self.node4, &self.node16, &self.node48];
+        for kind in nodes.into_iter().chain(strings) {
             // SAFETY: promised by the caller.
-            let bytes = unsafe { nodes.give_back() };
+            let bytes = unsafe { kind.give_back() };
             self.taken_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
@@ -318,7 +331,6 @@ impl Memory {
 
     /// Bytes in use and taken, by kind.
     pub fn bytes(&self) -> MemoryUse {
-        let used = |allocator: &Allocator| allocator.live_units() * allocator.stride();
         let outside = self.outside_bytes.load(Ordering::Relaxed);
         let regions = [
             &self.leaves,
@@ -329,12 +341,12 @@ impl Memory {
             &self.dense,
         ];
         MemoryUse {
-            node4_bytes: used(&self.node4),
-            node16_bytes: used(&self.node16),
-            node48_bytes: used(&self.node48),
-            node256_bytes: used(&self.node256),
-            dense_bytes: used(&self.dense),
-            leaf_bytes: used(&self.leaves) + outside,
+            node4_bytes: self.node4.live_bytes(),
+            node16_bytes: self.node16.live_bytes(),
+            node48_bytes: self.node48.live_bytes(),
+            node256_bytes: self.node256.live_bytes(),
+            dense_bytes: self.dense.live_bytes(),
+            leaf_bytes: self.leaves.live_bytes() + outside,
             shortcut_bytes: 0,
             taken_bytes: regions
                 .iter()

@@ -98,6 +98,21 @@ impl Region {
         none
     }
 
+    /// The items that there can be.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// That no item can be taken any more.
+    pub fn full(&self) -> Error {
+        Error::OutOfMemory {
+            what: format!(
+                "all {} bytes of a region of the index are in use",
+                self.bytes_taken()
+            ),
+        }
+    }
+
     /// The bytes of an item.
     pub fn stride(&self) -> usize {
         self.stride

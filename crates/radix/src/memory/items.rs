@@ -1,0 +1,320 @@
+//! Free lists of items of one unit.
+//!
+//! Each [stripe](super::stripes) has free items of its own. One that collects many, because its
+//! threads free what others allocate, spills half of them to a list for all.
+//!
+//! Memory is type-stable: an item that is freed is used again for the same kind, and its lock
+//! word stays a lock word.
+//!
+//! A tree outgrows its small nodes all at about the same time. When nearly all items of a region
+//! are free, those that fill whole pieces of memory are [given back](Items::give_back); they stay
+//! on a list of their own, to be used again after all others.
+
+use super::region::Region;
+use super::stripes::Stripes;
+use crate::prefetch::prefetch;
+use nearfield_core::Error;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Free items that a stripe keeps before it spills.
+const FREE_MAX: usize = 8192;
+
+/// How many allocations before its turn a free item is asked for.
+const AHEAD: usize = 4;
+
+/// Free bytes of a region that are worth giving back.
+const GIVEN_BACK_FROM: usize = 256 << 10;
+
+/// Bytes that a stripe takes from a region at once.
+const CHUNK_BYTES: usize = 16 << 10;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Items {
+    stripes: Stripes<Stripe>,
+    shared: Mutex<Shared>,
+    /// The items whose memory has been given back.
+    given_back: AtomicUsize,
+    has_spilled: AtomicBool,
+    chunk: u32,
+}
+
+/// Free items for all stripes.
+#[derive(Debug, Default)]
+struct Shared {
+    /// In lists as they were spilled: a single long one would be moved as it grows.
+    spilled: Vec<Vec<u32>>,
+    /// Items without memory.
+    given_back: Vec<Range<u32>>,
+}
+
+#[derive(Debug, Default)]
+struct Stripe {
+    /// Items taken from the region and not used yet.
+    fresh: Range<u32>,
+    free: Vec<u32>,
+    /// Items in use; may be negative where others' items are freed here.
+    live: i64,
+}
+
+impl Stripe {
+    fn free_item(&mut self, index: u32) {
+        self.live -= 1;
+        self.free.push(index);
+    }
+}
+
+impl Items {
+    /// Items of so many bytes.
+    pub fn new(stride: usize) -> Items {
+        Items {
+            stripes: Stripes::new(Stripe::default),
+            shared: Mutex::default(),
+            given_back: AtomicUsize::new(0),
+            has_spilled: AtomicBool::new(false),
+            chunk: (CHUNK_BYTES / stride).max(1) as u32,
+        }
+    }
+
+    /// Allocates an item of a region. Its content is what its last user has left, or zeros.
+    /// `grow` is asked for leave to take that many bytes from the region.
+    pub fn allocate(
+        &self,
+        region: &Region,
+        grow: impl FnOnce(usize) -> Result<(), Error>,
+    ) -> Result<u32, Error> {
+        self.allocate_from(region, &mut self.stripes.lock(), grow)
+    }
+
+    /// Allocates two items, or none.
+    pub fn allocate_two(
+        &self,
+        region: &Region,
+        grow: impl Fn(usize) -> Result<(), Error>,
+    ) -> Result<[u32; 2], Error> {
+        let mut stripe = self.stripes.lock();
+        let first = self.allocate_from(region, &mut stripe, &grow)?;
+        match self.allocate_from(region, &mut stripe, &grow) {
+            Ok(second) => Ok([first, second]),
+            Err(error) => {
+                stripe.free_item(first);
+                Err(error)
+            }
+        }
+    }
+
+    fn allocate_from(
+        &self,
+        region: &Region,
+        stripe: &mut Stripe,
+        grow: impl FnOnce(usize) -> Result<(), Error>,
+    ) -> Result<u32, Error> {
+        let index = match stripe.free.pop() {
+            Some(index) => index,
+            None => self.allocate_fresh(region, stripe, grow)?,
+        };
+        // Items that were freed are out of the cache by now; the caller is going to write to the
+        // one it gets. Ask for the one that comes after the next few.
+        let free = &stripe.free;
+        if let Some(&coming) = free.len().checked_sub(AHEAD).and_then(|i| free.get(i)) {
+            let line = region.address(coming).cast_const();
+            prefetch(line);
+            prefetch(line.wrapping_add(64));
+        }
+        stripe.live += 1;
+        Ok(index)
+    }
+
+    fn allocate_fresh(
+        &self,
+        region: &Region,
+        stripe: &mut Stripe,
+        grow: impl FnOnce(usize) -> Result<(), Error>,
+    ) -> Result<u32, Error> {
+        if self.has_spilled.load(Ordering::Relaxed) {
+            let mut shared = self.shared();
+            if let Some(mut list) = shared.spilled.pop()
+                && let Some(index) = list.pop()
+            {
+                stripe.free = list;
+                return Ok(index);
+            }
+            if let Some(items) = shared.given_back.last_mut() {
+                grow(region.stride())?;
+                let index = items.start;
+                items.start += 1;
+                if Range::is_empty(items) {
+                    shared.given_back.pop();
+                }
+                self.given_back.fetch_sub(1, Ordering::Relaxed);
+                return Ok(index);
+            }
+        }
+        if stripe.fresh.is_empty() {
+            match self.take_chunk(region, grow) {
+                Ok((first, count)) => stripe.fresh = first..first + count,
+                Err(error) => return self.take_from_others().ok_or(error),
+            }
+        }
+        let first = stripe.fresh.start;
+        stripe.fresh.start += 1;
+        Ok(first)
+    }
+
+    fn take_chunk(
+        &self,
+        region: &Region,
+        grow: impl FnOnce(usize) -> Result<(), Error>,
+    ) -> Result<(u32, u32), Error> {
+        grow(self.chunk as usize * region.stride())?;
+        region.take(self.chunk).ok_or_else(|| region.full())
+    }
+
+    /// A free item of another stripe. Those whose lock is held are left out, as the caller has
+    /// its own.
+    fn take_from_others(&self) -> Option<u32> {
+        self.stripes
+            .others()
+            .find_map(|mut stripe| stripe.free.pop())
+    }
+
+    /// Frees items.
+    pub fn free_all(&self, indices: impl IntoIterator<Item = u32>) {
+        let mut stripe = self.stripes.lock();
+        for index in indices {
+            stripe.free_item(index);
+        }
+        if stripe.free.len() > FREE_MAX {
+            let half = stripe.free.split_off(FREE_MAX / 2);
+            drop(stripe);
+            self.shared().spilled.push(half);
+            self.has_spilled.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The items in use.
+    pub fn live(&self) -> usize {
+        let items: i64 = self.stripes.all().map(|stripe| stripe.live).sum();
+        items.max(0) as usize
+    }
+
+    /// The bytes taken from the system, in use or free, and not given back.
+    pub fn bytes_taken(&self, region: &Region) -> usize {
+        let given_back = self.given_back.load(Ordering::Relaxed) * region.stride();
+        region.bytes_taken().saturating_sub(given_back)
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives memory of free items back to the system, if nearly all items are free, and so many
+    /// that it is worth while. Answers how many bytes.
+    ///
+    /// # Safety
+    /// Nobody may hold a reference to an item that has been freed.
+    pub unsafe fn give_back(&self, region: &Region) -> usize {
+        let own: usize = self.stripes.all().map(|stripe| stripe.free.len()).sum();
+        let spilled: usize = self.shared().spilled.iter().map(Vec::len).sum();
+        let bytes = (own + spilled) * region.stride();
+        if bytes < GIVEN_BACK_FROM || bytes < self.bytes_taken(region) / 8 * 7 {
+            return 0;
+        }
+        let mut free = vec![false; region.bytes_taken() / region.stride()];
+        let mut mark = |list: Vec<u32>| list.iter().for_each(|&item| free[item as usize] = true);
+        for mut stripe in self.stripes.all() {
+            mark(std::mem::take(&mut stripe.free));
+        }
+        let mut shared = self.shared();
+        shared.spilled.drain(..).for_each(mark);
+        let mut count = 0;
+        let mut first = 0;
+        for run in free.chunk_by(|a, b| a == b) {
+            let items = first..first + run.len() as u32;
+            first = items.end;
+            if run[0] {
+                // SAFETY: all items of the run are free, and on no list any more; the caller
+                // promises that nobody refers to them.
+                let given = unsafe { region.give_back(items.clone()) };
+                count += given.len();
+                for kept in [
+                    items.start..given.start,
+                    given.end.max(given.start)..items.end,
+                ] {
+                    if !kept.is_empty() {
+                        shared.spilled.push(kept.collect());
+                    }
+                }
+                if !given.is_empty() {
+                    shared.given_back.push(given);
+                }
+            }
+        }
+        self.given_back.fetch_add(count, Ordering::Relaxed);
+        self.has_spilled.store(true, Ordering::Relaxed);
+        count * region.stride()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full(_: usize) -> Result<(), Error> {
+        Err(Error::OutOfMemory {
+            what: "no more".to_owned(),
+        })
+    }
+
+    #[test]
+    fn memory_of_free_items_is_given_back_and_used_again() {
+        let region = Region::reserve(96, 1 << 20, 0).expect("address space");
+        let items = Items::new(96);
+        let allocate = || items.allocate(&region, |_| Ok(())).expect("an item");
+        let all: Vec<u32> = (0..20_000).map(|_| allocate()).collect();
+        let taken = items.bytes_taken(&region);
+        let write = |item: u32, byte: u8| {
+            // SAFETY: the item is this test's, and 96 bytes long.
+            unsafe { region.address(item).write_bytes(byte, 96) };
+        };
+        all.iter().for_each(|&item| write(item, 7));
+        let (kept, freed) = all.split_at(100);
+        // SAFETY: no item is referred to.
+        assert_eq!(unsafe { items.give_back(&region) }, 0, "all are in use");
+        items.free_all(freed.iter().copied());
+        // SAFETY: those that have been freed are not referred to.
+        let bytes = unsafe { items.give_back(&region) };
+        if cfg!(target_os = "linux") {
+            assert!(bytes > taken / 10 * 9);
+        }
+        assert_eq!(items.bytes_taken(&region), taken - bytes);
+        let again: Vec<u32> = (0..freed.len()).map(|_| allocate()).collect();
+        let mut used: Vec<u32> = kept.iter().chain(&again).copied().collect();
+        used.sort_unstable();
+        used.dedup();
+        assert_eq!(used.len(), all.len(), "an item was given out twice");
+        assert_eq!(items.bytes_taken(&region), taken);
+        again.iter().for_each(|&item| write(item, 9));
+        for &item in kept {
+            // SAFETY: as above.
+            let byte = unsafe { region.address(item).read() };
+            assert_eq!(byte, 7, "memory in use was given back");
+        }
+    }
+
+    /// Memory that is freed by another thread must not be lost to one that has none left.
+    #[test]
+    fn what_another_thread_has_freed_is_found() {
+        let region = Region::reserve(64, 1 << 20, 0).expect("address space");
+        let items = Items::new(64);
+        let item = items.allocate(&region, |_| Ok(())).expect("a first item");
+        while items.allocate(&region, full).is_ok() {}
+        std::thread::scope(|scope| {
+            scope.spawn(|| items.free_all([item]));
+        });
+        assert_eq!(items.allocate(&region, full).ok(), Some(item));
+        assert!(items.allocate(&region, full).is_err());
+    }
+}

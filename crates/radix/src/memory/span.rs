@@ -1,0 +1,213 @@
+//! A span: so many neighbouring units of memory, of which pieces are taken and freed.
+//!
+//! A bit for each unit tells whether it is taken, so that pieces that are freed side by side are
+//! one hole without further ado, and fit for longer ones.
+//!
+//! Pieces are taken from a span by its *owner* alone, and freed by anyone at any time. A span that
+//! has no room for what its owner wants is left to *rest* until enough of it has been freed. Then
+//! it is *ripe*, and may be owned again:
+//!
+//! ```text
+//!           release                    the free that fills the count
+//!   owned ───────────▶ resting, count < RIPE ───────────▶ ripe, count ≥ RIPE
+//!     ▲                       │ (when memory is short)             │
+//!     └───────────────────────┴────────────────────────────────────┘ acquire
+//! ```
+//!
+//! What is freed is counted from the time on at which the owner has looked for holes, and from a
+//! *base*, which `release` chooses: the less is in use, the less has to be freed. Exactly one free, or the release itself, makes a span ripe; whoever did
+//! tells others of it.
+
+use crate::primitive::{AtomicU32, AtomicU64, Ordering};
+
+/// Words of bits of a span.
+const WORDS: usize = if cfg!(loom) { 2 } else { 64 };
+
+/// The units of a span.
+pub const SPAN_UNITS: usize = WORDS * 64;
+
+/// The longest piece, which lies in two words at most.
+pub const PIECE_UNITS_MAX: usize = 64;
+
+/// The count from which on a span is ripe.
+const RIPE: u32 = SPAN_UNITS as u32 / 8;
+
+/// The mark of an owner beside the count.
+const OWNED: u32 = 1 << 31;
+
+/// See the [module](self). Zeros are a span of free units that is at rest.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct Span {
+    /// Units freed since the span was acquired, with the base when it is at rest; and a mark.
+    count: AtomicU32,
+    /// Units in use, and the count. Written by the owner.
+    used: AtomicU32,
+    /// Which units are taken. Set by the owner, cleared by whoever frees.
+    bits: Bits,
+}
+
+#[derive(Debug)]
+struct Bits([AtomicU64; WORDS]);
+
+impl Default for Bits {
+    fn default() -> Self {
+        Bits(std::array::from_fn(|_| AtomicU64::default()))
+    }
+}
+
+/// The bits of units of a piece in one word.
+fn mask(first: usize, count: usize) -> u64 {
+    debug_assert!(count > 0 && first + count <= 64);
+    u64::MAX >> (64 - count) << first
+}
+
+/// Calls `each` for the words that a piece lies in, with its bits there.
+#[inline]
+fn for_parts(at: usize, units: usize, mut each: impl FnMut(usize, u64)) {
+    debug_assert!(units <= PIECE_UNITS_MAX && at + units <= SPAN_UNITS);
+    let (word, first) = (at / 64, at % 64);
+    let here = units.min(64 - first);
+    each(word, mask(first, here));
+    if here < units {
+        each(word + 1, mask(0, units - here));
+    }
+}
+
+impl Span {
+    /// Makes the caller the owner of a span that is ripe and that nobody else has been told of, or
+    /// that nobody has owned before.
+    pub fn acquire(&self) {
+        // Acquires what the last owner has written, and what has been freed.
+        let count = self.count.swap(OWNED, Ordering::AcqRel);
+        debug_assert!(count & OWNED == 0);
+        self.used
+            .store(self.used.load(Ordering::Relaxed) - count, Ordering::Relaxed);
+    }
+
+    /// Makes the caller the owner of a span that is at rest and in use, and not ripe.
+    pub fn acquire_resting(&self) -> bool {
+        let mut count = self.count.load(Ordering::Relaxed);
+        loop {
+            // One that has never been owned is about to be, by whoever has taken it.
+            if count >= RIPE || self.used.load(Ordering::Relaxed) == 0 {
+                return false;
+            }
+            match self.count.compare_exchange_weak(
+                count,
+                OWNED,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break,
+                Err(changed) => count = changed,
+            }
+        }
+        self.used
+            .store(self.used.load(Ordering::Relaxed) - count, Ordering::Relaxed);
+        true
+    }
+
+    /// Leaves a span that the caller owns at rest. True if it is ripe at once, which the caller is
+    /// to tell others.
+    #[must_use]
+    pub fn release(&self) -> bool {
+        let allocated = self.used.load(Ordering::Relaxed);
+        let mut count = self.count.load(Ordering::Relaxed);
+        loop {
+            debug_assert!(count & OWNED != 0);
+            // What was freed after the owner has looked for holes counts for the next one.
+            let freed = count & !OWNED;
+            let used = allocated - freed;
+            let base = RIPE - used.div_ceil(2).min(RIPE);
+            // Before the count: whoever acquires the span has both.
+            self.used.store(allocated + base, Ordering::Relaxed);
+            match self.count.compare_exchange_weak(
+                count,
+                freed + base,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return freed + base >= RIPE,
+                Err(changed) => count = changed,
+            }
+        }
+    }
+
+    /// Where in a span the bit of a unit lies, in bytes.
+    #[cfg(not(loom))]
+    pub fn offset_of(at: usize) -> usize {
+        std::mem::offset_of!(Span, bits) + at / 64 * 8
+    }
+
+    /// The units in use; exact when nobody takes or frees any.
+    pub fn used(&self) -> usize {
+        let count = self.count.load(Ordering::Relaxed) & !OWNED;
+        self.used.load(Ordering::Relaxed).saturating_sub(count) as usize
+    }
+
+    /// Takes units that the owner has found free. Only by the owner.
+    #[inline]
+    pub fn take(&self, at: usize, units: usize) {
+        for_parts(at, units, |word, mask| {
+            let before = self.bits.0[word].fetch_or(mask, Ordering::Relaxed);
+            debug_assert!(before & mask == 0, "a unit was taken twice");
+        });
+        let used = self.used.load(Ordering::Relaxed);
+        self.used.store(used + units as u32, Ordering::Relaxed);
+    }
+
+    /// The holes of so many units or more: where each begins, and how long it is. What the owner
+    /// finds stays free until it is taken.
+    #[inline]
+    pub fn holes(&self, units_min: usize, mut hole: impl FnMut(usize, usize)) {
+        // The free units that end where the word begins.
+        let mut free = 0;
+        for word in 0..WORDS {
+            let mut taken = self.word(word);
+            let mut at = word * 64;
+            let end = at + 64;
+            while taken != 0 {
+                let skipped = taken.trailing_zeros() as usize;
+                free += skipped;
+                at += skipped;
+                if free >= units_min {
+                    hole(at - free, free);
+                }
+                free = 0;
+                let run = (taken >> skipped).trailing_ones() as usize;
+                at += run;
+                taken = taken.checked_shr((skipped + run) as u32).unwrap_or(0);
+            }
+            free += end - at;
+        }
+        if free >= units_min {
+            hole(SPAN_UNITS - free, free);
+        }
+    }
+
+    /// True if there is a hole of so many units.
+    pub fn has_hole(&self, units: usize) -> bool {
+        let mut has = false;
+        self.holes(units, |_, _| has = true);
+        has
+    }
+
+    /// Whoever takes units that it finds free must have seen what their last users did.
+    #[inline]
+    fn word(&self, word: usize) -> u64 {
+        self.bits.0[word].load(Ordering::Acquire)
+    }
+
+    /// Frees a piece. True if that has made the span ripe, which the caller is to tell others.
+    #[must_use]
+    pub fn free(&self, at: usize, units: usize) -> bool {
+        for_parts(at, units, |word, mask| {
+            let before = self.bits.0[word].fetch_and(!mask, Ordering::Release);
+            debug_assert!(before & mask == mask, "a unit was freed twice");
+        });
+        // After the bits: who finds the span ripe finds the units free.
+        let before = self.count.fetch_add(units as u32, Ordering::AcqRel);
+        before < RIPE && before + units as u32 >= RIPE
+    }
+}

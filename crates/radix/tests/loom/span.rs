@@ -1,0 +1,152 @@
+//! Spans: memory that is freed by many and taken by one owner at a time.
+
+use crate::{Start, check};
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::sync::{Arc, Mutex};
+use nearfield_radix::memory::span::{SPAN_UNITS, Span};
+
+/// Units of a piece: two pieces make a span ripe, one does not.
+const PIECE: usize = SPAN_UNITS / 16;
+const PIECES: usize = 16;
+
+/// A span of pieces. Whoever has a piece has its cell: loom tells of two at a time, and of accesses
+/// that nothing has put in order.
+struct Memory {
+    span: Span,
+    cells: [UnsafeCell<usize>; PIECES],
+    /// How often the span was told to be ripe.
+    ripe: Mutex<usize>,
+    owners: AtomicUsize,
+}
+
+impl Memory {
+    /// A span whose pieces are all taken, and that is owned.
+    fn full() -> Arc<Self> {
+        let memory = Memory {
+            span: Span::default(),
+            cells: std::array::from_fn(|_| UnsafeCell::new(0)),
+            ripe: Mutex::new(0),
+            owners: AtomicUsize::new(1),
+        };
+        memory.span.acquire();
+        for piece in 0..PIECES {
+            memory.span.take(piece * PIECE, PIECE);
+        }
+        Arc::new(memory)
+    }
+
+    fn touch(&self, piece: usize) {
+        self.cells[piece].with_mut(|_| ());
+    }
+
+    fn tell(&self) {
+        *self.ripe.lock().expect("no panic") += 1;
+    }
+
+    fn free(&self, piece: usize) {
+        self.touch(piece);
+        if self.span.free(piece * PIECE, PIECE) {
+            self.tell();
+        }
+    }
+
+    fn release(&self) {
+        self.owners.fetch_sub(1, Ordering::Relaxed);
+        if self.span.release() {
+            self.tell();
+        }
+    }
+
+    /// Owns the span, if it was told to be ripe.
+    fn acquire(&self) -> bool {
+        let mut ripe = self.ripe.lock().expect("no panic");
+        if *ripe == 0 {
+            return false;
+        }
+        *ripe -= 1;
+        self.own(|| self.span.acquire());
+        true
+    }
+
+    fn own(&self, acquire: impl FnOnce()) {
+        acquire();
+        let others = self.owners.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(others, 0, "two owners");
+    }
+
+    /// Takes all pieces that are free; answers how many.
+    fn take_all(&self) -> usize {
+        let mut free = Vec::new();
+        self.span.holes(PIECE, |at, units| {
+            let pieces = at / PIECE..(at + units) / PIECE;
+            free.extend(pieces);
+        });
+        for &piece in &free {
+            self.span.take(piece * PIECE, PIECE);
+            self.touch(piece);
+        }
+        free.len()
+    }
+}
+
+/// What is freed while the owner leaves is found by the next one, who is called exactly once.
+#[test]
+fn a_span_becomes_ripe_once_and_its_next_owner_finds_what_was_freed() {
+    check(|| {
+        let (memory, start) = (Memory::full(), Start::new());
+        let freeing = [0, 1].map(|thread| {
+            let memory = Arc::clone(&memory);
+            start.spawn(move || {
+                memory.free(thread);
+                memory.free(8 + thread);
+            })
+        });
+        start.pass();
+        memory.release();
+        let acquired = memory.acquire();
+        let mut taken = 0;
+        if acquired {
+            taken += memory.take_all();
+            assert!(taken >= 2, "too early");
+        }
+        for thread in freeing {
+            thread.join().expect("no panic");
+        }
+        if !acquired {
+            assert!(memory.acquire(), "nobody was told of four pieces");
+            taken += memory.take_all();
+            assert_eq!(taken, 4);
+        }
+        assert!(*memory.ripe.lock().expect("no panic") == 0);
+        assert_eq!(memory.span.used(), (PIECES - 4 + taken) * PIECE);
+    });
+}
+
+/// Where memory is short, a span at rest is owned by one that looks for it, or by one that was
+/// told of it.
+#[test]
+fn a_span_at_rest_has_one_owner() {
+    check(|| {
+        let (memory, start) = (Memory::full(), Start::new());
+        memory.release();
+        let freeing = {
+            let memory = Arc::clone(&memory);
+            start.spawn(move || {
+                memory.free(0);
+                memory.free(1);
+                if memory.acquire() {
+                    assert!(memory.take_all() <= 2);
+                    memory.release();
+                }
+            })
+        };
+        start.pass();
+        if memory.span.acquire_resting() {
+            memory.own(|| ());
+            memory.take_all();
+            memory.release();
+        }
+        freeing.join().expect("no panic");
+    });
+}

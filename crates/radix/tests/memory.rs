@@ -1,0 +1,60 @@
+//! How much memory is held for what is in use. In a process of its own: what others are pinned for
+//! is not free.
+#![cfg(not(loom))]
+
+use nearfield_core::{Batch, Bytes, OrderedIndex};
+use nearfield_radix::Radix;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+
+const KEYS: usize = 200_000;
+
+/// Memory held for each byte of leaves in use, but for what a thread has open and what waits for
+/// the epochs.
+fn assert_held(index: &Radix<Bytes>, when: &str) {
+    let memory = index.memory();
+    let most = memory.total_bytes() / 2 * 3 + (2 << 20);
+    assert!(memory.taken_bytes < most, "{when}: {memory:?}");
+}
+
+/// Each insertion replaces a block by one that is an entry longer, and all blocks are about as long
+/// at a time: memory for each length once is not to be held for ever. Then the same with entries
+/// that become longer and shorter.
+#[test]
+fn memory_of_byte_strings_is_used_again_for_blocks_of_other_lengths() {
+    for batch_size in [1, 16, 128] {
+        let index = Radix::<Bytes>::new().expect("address space");
+        let mut rng = SmallRng::seed_from_u64(batch_size as u64);
+        let mut numbers: Vec<usize> = (0..KEYS).collect();
+        numbers.shuffle(&mut rng);
+        let mut batch = Batch::<Bytes>::new();
+        let mut insert = |number: usize, value: &[u8]| {
+            let key = format!("k{number}").into_bytes();
+            if batch_size == 1 {
+                index.insert(&key, value).expect("memory");
+                return;
+            }
+            batch.insert(&key, value);
+            if batch.len() == batch_size {
+                index.execute(&mut batch).expect("a batch");
+                batch.clear();
+            }
+        };
+        for (i, &number) in numbers.iter().enumerate() {
+            insert(number, b"12345678");
+            if i % 10_000 == 0 {
+                assert_held(&index, "loading");
+            }
+        }
+        assert_held(&index, "loaded");
+        for i in 0..4 * KEYS {
+            let number = rng.random_range(0..KEYS);
+            insert(number, &[7; 60][..rng.random_range(10..=60)]);
+            if i % 10_000 == 0 {
+                assert_held(&index, "overwriting");
+            }
+        }
+        index.check_invariants();
+    }
+}
