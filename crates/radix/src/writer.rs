@@ -13,12 +13,16 @@ use std::sync::Arc;
 /// Nodes and leaves that are handed to the epochs together.
 const RETIRED_MAX: usize = 512;
 
+/// For how many there is room at first.
+const RETIRED_SOME: usize = 16;
+
 /// See the [module](self).
 pub struct Writer<'t, F: LeafForm> {
     tree: &'t Tree<F>,
     guard: Guard,
     latching: Rule,
-    /// What has been unlinked under `guard`, each once.
+    /// What has been unlinked under `guard`, each once: the first, and others.
+    retired_first: Cell<Ref>,
     retired: RefCell<Vec<Ref>>,
     entries: Cell<i64>,
 }
@@ -31,6 +35,7 @@ impl<F: LeafForm> Tree<F> {
             tree: self,
             latching: self.latching.rule(&guard),
             guard,
+            retired_first: Cell::new(Ref::NULL),
             retired: RefCell::default(),
             entries: Cell::new(0),
         }
@@ -53,16 +58,24 @@ impl<F: LeafForm> Writer<'_, F> {
     /// Frees a node or leaf that the caller has unlinked when nobody can read it any more.
     #[inline]
     pub fn retire(&self, unlinked: Ref) {
+        if self.retired_first.get().is_null() {
+            self.retired_first.set(unlinked);
+            return;
+        }
         let mut retired = self.retired.borrow_mut();
+        if retired.capacity() == 0 {
+            retired.reserve(RETIRED_SOME);
+        }
         retired.push(unlinked);
         if retired.len() >= RETIRED_MAX {
-            let retired = std::mem::take(&mut *retired);
-            self.hand_over(retired);
+            self.defer_free(std::mem::take(&mut *retired));
         }
     }
 
-    fn hand_over(&self, retired: Vec<Ref>) {
-        self.tree.count_retired(retired.len());
+    /// Hands nodes and leaves to the epochs. A single one fits into what they keep for each
+    /// function, others need memory of their own.
+    fn defer_free(&self, retired: impl AsRef<[Ref]> + 'static) {
+        self.tree.count_retired(retired.as_ref().len());
         let memory = Arc::clone(&self.tree.memory);
         let shortcuts = Arc::clone(&self.tree.shortcuts);
         // SAFETY: the closure owns what it uses, and may run on any thread. It runs after all
@@ -70,7 +83,7 @@ impl<F: LeafForm> Writer<'_, F> {
         // it once, because only the thread that has unlinked it retires it.
         unsafe {
             self.guard
-                .defer_unchecked(move || F::free_unlinked(&memory, &shortcuts, &retired));
+                .defer_unchecked(move || F::free_unlinked(&memory, &shortcuts, retired.as_ref()));
         }
     }
 }
@@ -89,9 +102,12 @@ impl<F: LeafForm> Drop for Writer<'_, F> {
         if self.entries.get() != 0 {
             self.tree.count_entries(self.entries.get());
         }
-        let retired = self.retired.take();
-        if !retired.is_empty() {
-            self.hand_over(retired);
+        let (first, mut others) = (self.retired_first.get(), self.retired.take());
+        if others.is_empty() && !first.is_null() {
+            self.defer_free([first]);
+        } else if !others.is_empty() {
+            others.push(first);
+            self.defer_free(others);
         }
     }
 }
