@@ -43,7 +43,8 @@ pub struct Radix<F: RadixForm> {
 }
 
 thread_local! {
-    static WORKSPACE: RefCell<Workspace> = RefCell::default();
+    // An empty one takes memory, too: none is made to stand in for the one that is used.
+    static WORKSPACE: RefCell<Option<Workspace>> = const { RefCell::new(None) };
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
@@ -156,9 +157,9 @@ impl<F: RadixForm> Radix<F> {
     fn execute_probed(&self, batch: &mut Batch<F>, probe: &mut impl Probe) -> Result<(), Error> {
         let options = self.options();
         // Taken out, so that a panic cannot leave it borrowed.
-        let mut workspace = WORKSPACE.take();
+        let mut workspace = WORKSPACE.take().unwrap_or_default();
         let result = engine::execute(&self.tree, &options, batch, &mut workspace, probe);
-        WORKSPACE.set(workspace);
+        WORKSPACE.set(Some(workspace));
         self.tree.collect();
         result
     }

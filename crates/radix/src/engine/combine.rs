@@ -46,6 +46,9 @@ const BUCKET_BITS: u32 = 11;
 /// Operations of a sample that tells whether a batch repeats its keys.
 const SAMPLE: usize = 256;
 
+/// Up to how many operations a small table does, as clearing the large one would show.
+const SAMPLE_SMALL: usize = 32;
+
 /// Of a hundred sampled operations, how many must repeat a key for sorting to pay.
 const REPEATED_PERCENT: usize = 50;
 
@@ -191,12 +194,20 @@ fn point_key<'b, F: LeafForm>(input: &Input<'b, F>, operation: &Operation<F>) ->
 
 /// True if a sample of the batch repeats so many keys that sorting it pays.
 pub fn repeats_keys<F: LeafForm>(input: &Input<'_, F>) -> bool {
-    let mut seen = [0u32; 4 * SAMPLE];
+    match input.operations().len() {
+        0..=SAMPLE_SMALL => repeats_among::<F, { 4 * SAMPLE_SMALL }>(input),
+        _ => repeats_among::<F, { 4 * SAMPLE }>(input),
+    }
+}
+
+/// As `repeats_keys`, by a table of so many places.
+fn repeats_among<F: LeafForm, const PLACES: usize>(input: &Input<'_, F>) -> bool {
+    let mut seen = [0u32; PLACES];
     let (mut sampled, mut repeated) = (0, 0);
     for operation in input.operations().iter().take(SAMPLE) {
         if let Some(key) = operation.point_key() {
             let hash = F::hash(input.key(key));
-            let place = &mut seen[hash as usize % (4 * SAMPLE)];
+            let place = &mut seen[hash as usize % PLACES];
             let print = (hash >> 32) as u32 | 1;
             repeated += usize::from(*place == print);
             sampled += 1;
