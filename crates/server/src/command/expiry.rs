@@ -1,6 +1,281 @@
 //! Times at which keys expire.
 
-use super::Command;
+use super::{Answer, Call, Command, Group, integer, is};
+use crate::error::{CommandError, shown};
+use crate::keyspace::Class;
+
+const GROUP: Group = Group::Generic;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[];
+pub const COMMANDS: &[Command] = &[
+    Command::new("expire", -3, |call| expire(call, "expire", Time::IN_SECONDS))
+        .writes()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(log N)",
+            "Has a key expire after some seconds.",
+        ),
+    Command::new("pexpire", -3, |call| {
+        expire(call, "pexpire", Time::IN_MILLISECONDS)
+    })
+    .writes()
+    .fast()
+    .key(1)
+    .about(
+        GROUP,
+        "2.6.0",
+        "O(log N)",
+        "Has a key expire after some milliseconds.",
+    ),
+    Command::new("expireat", -3, |call| {
+        expire(call, "expireat", Time::AT_SECONDS)
+    })
+    .writes()
+    .fast()
+    .key(1)
+    .about(
+        GROUP,
+        "1.2.0",
+        "O(log N)",
+        "Has a key expire at a time in seconds since 1970.",
+    ),
+    Command::new("pexpireat", -3, |call| {
+        expire(call, "pexpireat", Time::AT_MILLISECONDS)
+    })
+    .writes()
+    .fast()
+    .key(1)
+    .about(
+        GROUP,
+        "2.6.0",
+        "O(log N)",
+        "Has a key expire at a time in milliseconds since 1970.",
+    ),
+    Command::new("ttl", 2, |call| remaining(call, Time::IN_SECONDS))
+        .reads()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(1)",
+            "Returns how many seconds a key has left.",
+        ),
+    Command::new("pttl", 2, |call| remaining(call, Time::IN_MILLISECONDS))
+        .reads()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "2.6.0",
+            "O(1)",
+            "Returns how many milliseconds a key has left.",
+        ),
+    Command::new("expiretime", 2, |call| remaining(call, Time::AT_SECONDS))
+        .reads()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "7.0.0",
+            "O(1)",
+            "Returns when a key expires, in seconds since 1970.",
+        ),
+    Command::new("pexpiretime", 2, |call| {
+        remaining(call, Time::AT_MILLISECONDS)
+    })
+    .reads()
+    .fast()
+    .key(1)
+    .about(
+        GROUP,
+        "7.0.0",
+        "O(1)",
+        "Returns when a key expires, in milliseconds since 1970.",
+    ),
+    Command::new("persist", 2, persist)
+        .writes()
+        .fast()
+        .key(1)
+        .about(GROUP, "2.2.0", "O(log N)", "Has a key never expire."),
+];
+
+/// How an argument tells a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Time {
+    /// How many milliseconds its unit has.
+    unit_ms: i64,
+    /// Whether it counts from now, or from 1970.
+    from_now: bool,
+}
+
+impl Time {
+    /// Seconds from now.
+    pub const IN_SECONDS: Time = Time {
+        unit_ms: 1000,
+        from_now: true,
+    };
+    /// Milliseconds from now.
+    pub const IN_MILLISECONDS: Time = Time {
+        unit_ms: 1,
+        from_now: true,
+    };
+    /// Seconds since 1970.
+    pub const AT_SECONDS: Time = Time {
+        unit_ms: 1000,
+        from_now: false,
+    };
+    /// Milliseconds since 1970.
+    pub const AT_MILLISECONDS: Time = Time {
+        unit_ms: 1,
+        from_now: false,
+    };
+
+    /// The time in milliseconds since 1970, which may be before; `None` if it does not fit.
+    fn milliseconds(self, value: i64, now_ms: u64) -> Option<i64> {
+        let time = value.checked_mul(self.unit_ms)?;
+        if self.from_now {
+            time.checked_add(i64::try_from(now_ms).ok()?)
+        } else {
+            Some(time)
+        }
+    }
+
+    /// An argument as a time in milliseconds since 1970, for the option of a command called
+    /// `name`, where the time has to lie after now or 1970.
+    pub fn parse(self, argument: &[u8], now_ms: u64, name: &str) -> Result<u64, CommandError> {
+        let value = integer(argument)?;
+        if value <= 0 {
+            return Err(invalid_time(name));
+        }
+        let time = self.milliseconds(value, now_ms);
+        let time = time.and_then(|time| u64::try_from(time).ok());
+        time.ok_or_else(|| invalid_time(name))
+    }
+}
+
+fn invalid_time(name: &str) -> CommandError {
+    CommandError::owned(format!("ERR invalid expire time in '{name}' command"))
+}
+
+/// When a new expiry is set.
+#[derive(Clone, Copy, Debug, Default)]
+struct Conditions {
+    /// Only if there is none.
+    none_yet: bool,
+    /// Only if there is one.
+    some_yet: bool,
+    /// Only if it is later.
+    later: bool,
+    /// Only if it is sooner.
+    sooner: bool,
+}
+
+impl Conditions {
+    fn parse(options: &[&[u8]]) -> Result<Conditions, CommandError> {
+        let mut conditions = Conditions::default();
+        for option in options {
+            let condition = match option {
+                _ if is(option, "nx") => &mut conditions.none_yet,
+                _ if is(option, "xx") => &mut conditions.some_yet,
+                _ if is(option, "gt") => &mut conditions.later,
+                _ if is(option, "lt") => &mut conditions.sooner,
+                _ => {
+                    let option = shown(option);
+                    return Err(CommandError::owned(format!(
+                        "ERR Unsupported option {option}"
+                    )));
+                }
+            };
+            *condition = true;
+        }
+        if conditions.none_yet && (conditions.some_yet || conditions.later || conditions.sooner) {
+            return Err(CommandError::text(
+                "ERR NX and XX, GT or LT options at the same time are not compatible",
+            ));
+        }
+        if conditions.later && conditions.sooner {
+            return Err(CommandError::text(
+                "ERR GT and LT options at the same time are not compatible",
+            ));
+        }
+        Ok(conditions)
+    }
+
+    /// True if an expiry `before` may become `after`. Who never expires does so after all others.
+    fn allow(self, before: Option<u64>, after: i64) -> bool {
+        let before = before.map(|time| i64::try_from(time).unwrap_or(i64::MAX));
+        match before {
+            Some(_) if self.none_yet => false,
+            None if self.some_yet || self.later => false,
+            Some(before) if self.later => after > before,
+            Some(before) if self.sooner => after < before,
+            _ => true,
+        }
+    }
+}
+
+fn expire(call: &mut Call<'_>, name: &str, time: Time) -> Answer {
+    let key = call.args[1];
+    let conditions = Conditions::parse(call.rest(3))?;
+    let value = call.integer(2)?;
+    let Some(at) = time.milliseconds(value, call.keys.now_ms()) else {
+        return Err(invalid_time(name));
+    };
+    let found = call.keys.peek(key)?;
+    if !found.is_some_and(|found| conditions.allow(found.expires_at_ms, at)) {
+        call.reply.integer(0);
+        return Ok(());
+    }
+    expire_at(call, key, at)?;
+    call.reply.integer(1);
+    Ok(())
+}
+
+/// Has a key that is there expire at a time; at once if that is over.
+pub(super) fn expire_at(call: &mut Call<'_>, key: &[u8], at_ms: i64) -> Answer {
+    let at = u64::try_from(at_ms).unwrap_or(0);
+    if call.keys.is_over(Some(at)) {
+        call.keys.remove(key)?;
+        call.keys.changed(key, Class::Generic, "del");
+        call.keys.effects().log_instead(&[b"DEL", key]);
+        return Ok(());
+    }
+    call.keys.set_expiry(key, Some(at))?;
+    call.keys.changed(key, Class::Generic, "expire");
+    let at = itoa::Buffer::new().format(at).to_owned();
+    let words = [b"PEXPIREAT", key, at.as_bytes()];
+    call.keys.effects().log_instead(&words);
+    Ok(())
+}
+
+fn remaining(call: &mut Call<'_>, time: Time) -> Answer {
+    let answer = match call.keys.find(call.args[1])? {
+        None => -2,
+        Some(found) => match found.expires_at_ms {
+            None => -1,
+            Some(at) => {
+                let from = if time.from_now { call.keys.now_ms() } else { 0 };
+                let left = i64::try_from(at.saturating_sub(from)).unwrap_or(i64::MAX);
+                left.saturating_add(time.unit_ms / 2) / time.unit_ms
+            }
+        },
+    };
+    call.reply.integer(answer);
+    Ok(())
+}
+
+fn persist(call: &mut Call<'_>) -> Answer {
+    let key = call.args[1];
+    let found = call.keys.peek(key)?;
+    let expires = found.is_some_and(|found| found.expires_at_ms.is_some());
+    if expires {
+        call.keys.set_expiry(key, None)?;
+        call.keys.changed(key, Class::Generic, "persist");
+    }
+    call.reply.integer(i64::from(expires));
+    Ok(())
+}

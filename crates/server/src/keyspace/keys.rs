@@ -211,7 +211,9 @@ impl<'c> Keys<'c> {
         Ok(self.peek(key)?.map(|found| found.kind))
     }
 
-    fn is_over(&self, expires_at_ms: Option<u64>) -> bool {
+    /// True if a key that expires then is gone. Never so while a log is read: there keys are
+    /// deleted as it says.
+    pub fn is_over(&self, expires_at_ms: Option<u64>) -> bool {
         self.expires && expires_at_ms.is_some_and(|time| time <= self.now_ms)
     }
 
