@@ -5,6 +5,7 @@
 pub mod blocking;
 pub mod client;
 pub mod command;
+pub mod cursors;
 pub mod error;
 pub mod execute;
 pub mod glob;

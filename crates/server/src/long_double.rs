@@ -7,8 +7,8 @@
 
 use std::cmp::Ordering;
 
-/// A finite number: `mantissa * 2^exponent`. The highest bit of the mantissa is set, or the number
-/// is zero.
+/// A number: `mantissa * 2^exponent`. The highest bit of the mantissa is set, or the number is zero.
+/// One of the greatest exponent is infinite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongDouble {
     negative: bool,
@@ -26,7 +26,15 @@ const BITS_MAX: i32 = 1024;
 const FRACTION_DIGITS: usize = 17;
 
 impl LongDouble {
-    /// Reads a decimal number such as `-12.5e3`, or `None`: also for `inf` and what is as large.
+    const INFINITE: i32 = i32::MAX;
+
+    const ZERO: LongDouble = LongDouble {
+        negative: false,
+        mantissa: 0,
+        exponent: 0,
+    };
+
+    /// Reads a decimal number such as `-12.5e3`, or `inf`.
     pub fn parse(text: &[u8]) -> Option<LongDouble> {
         if text.len() >= TEXT_BYTES_MAX {
             return None;
@@ -35,6 +43,17 @@ impl LongDouble {
             [b'-', rest @ ..] => (true, rest),
             [b'+', rest @ ..] | rest => (false, rest),
         };
+        let infinite = LongDouble {
+            negative,
+            mantissa: 1 << 63,
+            exponent: Self::INFINITE,
+        };
+        if [&b"inf"[..], b"infinity"]
+            .iter()
+            .any(|name| rest.eq_ignore_ascii_case(name))
+        {
+            return Some(infinite);
+        }
         let (digits, power) = parse_decimal(rest)?;
         let mut number = Natural::default();
         for digit in digits {
@@ -43,12 +62,11 @@ impl LongDouble {
         if number.is_zero() || power < -POWER_MAX {
             return Some(LongDouble {
                 negative,
-                mantissa: 0,
-                exponent: 0,
+                ..Self::ZERO
             });
         }
         if power > POWER_MAX {
-            return None;
+            return Some(infinite);
         }
         let mut exponent = 0;
         let mut inexact = false;
@@ -65,17 +83,18 @@ impl LongDouble {
         let excess = bits.saturating_sub(128);
         inexact |= number.shift_right(excess);
         let wide = number.low_u128();
-        Self::round(negative, wide, exponent + excess as i32, inexact)
+        let number = Self::round(negative, wide, exponent + excess as i32, inexact);
+        Some(number.unwrap_or(infinite))
     }
 
     /// The number nearest to `wide * 2^exponent`, of two that are as near the even one; `inexact`
-    /// says that a little is to be added to `wide`, which has more than 65 bits then.
+    /// says that a little is to be added to `wide`, which has more than 65 bits then. `None` if it is
+    /// too large.
     fn round(negative: bool, wide: u128, exponent: i32, inexact: bool) -> Option<LongDouble> {
         if wide == 0 {
             return Some(LongDouble {
                 negative,
-                mantissa: 0,
-                exponent: 0,
+                ..Self::ZERO
             });
         }
         let zeros = wide.leading_zeros();
@@ -103,8 +122,11 @@ impl LongDouble {
         })
     }
 
-    /// The sum, or `None` if it is too large.
+    /// The sum, or `None` if it is infinite, or no number.
     pub fn add(self, other: LongDouble) -> Option<LongDouble> {
+        if self.exponent == Self::INFINITE || other.exponent == Self::INFINITE {
+            return None;
+        }
         if self.mantissa == 0 || other.mantissa == 0 {
             let sum = if self.mantissa == 0 { other } else { self };
             let negative = match sum.mantissa {
@@ -137,7 +159,7 @@ impl LongDouble {
         Self::round(negative, wide, large.exponent - 63, false)
     }
 
-    /// The number with up to 17 digits behind the point, without zeros at the end and without an
+    /// A finite number with up to 17 digits behind the point, without zeros at the end and without an
     /// exponent.
     pub fn format(self) -> String {
         let mut digits = if self.exponent >= 0 {
@@ -331,12 +353,14 @@ mod tests {
     #[test]
     fn what_is_no_number_is_refused() {
         for text in [
-            "", "-", ".", "e1", "1e", "1e+", "1.2.3", " 1", "1 ", "abc", "1e400", "inf", "nan",
-            "--1", "1e99999999999999999999",
+            "", "-", ".", "e1", "1e", "1e+", "1.2.3", " 1", "1 ", "abc", "nan", "--1", "in",
         ] {
             assert_eq!(LongDouble::parse(text.as_bytes()), None, "{text:?}");
         }
-        assert_eq!(sum("1.7e308", "1.7e308"), None);
+        for large in ["1.7e308", "1e400", "-inf", "Infinity", "1e99999999999999999999"] {
+            assert!(LongDouble::parse(large.as_bytes()).is_some());
+            assert_eq!(sum(large, "1.7e308"), None);
+        }
         let long = [b'1'; 6000];
         assert_eq!(LongDouble::parse(&long), None);
         let nought = LongDouble::parse(b"1e-99999999999999999999").unwrap();

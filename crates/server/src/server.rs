@@ -2,6 +2,7 @@
 
 use crate::blocking::Blocked;
 use crate::client::ClientShared;
+use crate::cursors::Cursors;
 use crate::keyspace::Keyspace;
 use crate::net::{Mailbox, Message};
 use crate::watch::Watches;
@@ -52,6 +53,8 @@ pub struct Server {
     pub watches: Watches,
     /// Who waits for which keys.
     pub blocked: Blocked,
+    /// Where scans of the keyspace stand.
+    pub cursors: Cursors,
     /// Where threads receive what others have for them.
     pub mailboxes: OnceLock<Vec<Mailbox>>,
     /// When the server started.
@@ -71,6 +74,7 @@ impl Server {
             clients: Mutex::default(),
             watches: Watches::default(),
             blocked: Blocked::default(),
+            cursors: Cursors::default(),
             mailboxes: OnceLock::new(),
             started: Instant::now(),
             stopping: AtomicBool::new(false),

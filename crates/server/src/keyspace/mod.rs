@@ -15,7 +15,9 @@
 
 pub mod database;
 pub mod effects;
+pub mod flushed;
 mod keys;
+mod range;
 pub mod record;
 pub mod slots;
 pub mod stripes;
@@ -23,12 +25,14 @@ pub mod stripes;
 pub use database::{DATABASES, Database};
 pub use effects::{Class, Effects, Event};
 pub use keys::{Access, Keys};
+pub use range::KeyBounds;
 pub use record::{Kind, Payload, Record};
 
 use crate::object::Limits;
 use nearfield_tiers::Heap;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use slots::Slots;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use stripes::Stripes;
 
@@ -62,7 +66,7 @@ pub struct Keyspace {
     /// A lock for each key, for the shared phase.
     pub stripes: Stripes,
     /// The objects of all databases.
-    pub slots: Slots,
+    pub slots: Arc<Slots>,
     /// Where objects take their memory.
     pub heap: Heap,
     observers: AtomicU32,

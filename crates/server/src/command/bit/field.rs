@@ -1,0 +1,257 @@
+//! Integers of any width within a string.
+
+use super::{locate, position};
+use crate::command::{Answer, Call, integer, is};
+use crate::error::CommandError;
+use crate::keyspace::Class;
+
+/// The type and place of an integer.
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    signed: bool,
+    /// From 1 to 64, or 63 without a sign.
+    width: u32,
+    /// Of its first bit.
+    position: u64,
+}
+
+/// What becomes of a value that does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Overflow {
+    Wrap,
+    Saturate,
+    Fail,
+}
+
+/// What is done with a field.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    None,
+    Set(i64),
+    Add(i64),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Operation {
+    field: Field,
+    change: Change,
+    overflow: Overflow,
+}
+
+impl Field {
+    fn parse(kind: &[u8], place: &[u8]) -> Result<Field, CommandError> {
+        let error = CommandError::text(
+            "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.",
+        );
+        let (signed, digits) = match kind {
+            [b'i', digits @ ..] => (true, digits),
+            [b'u', digits @ ..] => (false, digits),
+            _ => return Err(error),
+        };
+        let width = crate::number::parse_integer(digits).unwrap_or(0);
+        let width_max = if signed { 64 } else { 63 };
+        if !(1..=width_max).contains(&width) {
+            return Err(error);
+        }
+        let width = width as u32;
+        let (place, factor) = match place {
+            [b'#', number @ ..] => (number, u64::from(width)),
+            number => (number, 1),
+        };
+        Ok(Field {
+            signed,
+            width,
+            position: position(place, factor, u64::from(width))?,
+        })
+    }
+
+    /// The least value, and the greatest.
+    fn range(self) -> (i128, i128) {
+        if self.signed {
+            let limit = 1_i128 << (self.width - 1);
+            (-limit, limit - 1)
+        } else {
+            (0, (1 << self.width) - 1)
+        }
+    }
+
+    /// The field's value in `bytes`, which end with zeros without an end.
+    fn read(self, bytes: &[u8]) -> i64 {
+        let mut value = 0_u64;
+        for offset in 0..u64::from(self.width) {
+            let (byte, bit) = locate(self.position + offset);
+            let is_set = bytes.get(byte).is_some_and(|byte| byte & bit != 0);
+            value = (value << 1) | u64::from(is_set);
+        }
+        self.from_bits(value)
+    }
+
+    fn from_bits(self, bits: u64) -> i64 {
+        let unused = 64 - self.width;
+        if self.signed {
+            (bits << unused) as i64 >> unused
+        } else {
+            (bits << unused >> unused) as i64
+        }
+    }
+
+    fn write(self, bytes: &mut [u8], value: i64) {
+        for offset in 0..u64::from(self.width) {
+            let (byte, bit) = locate(self.position + offset);
+            let is_set = value >> (u64::from(self.width) - 1 - offset) & 1 == 1;
+            if let Some(byte) = bytes.get_mut(byte) {
+                *byte = if is_set { *byte | bit } else { *byte & !bit };
+            }
+        }
+    }
+
+    /// The number of bytes that a string needs to hold the field.
+    fn end(self) -> usize {
+        (self.position + u64::from(self.width)).div_ceil(8) as usize
+    }
+
+    /// What a value becomes in the field.
+    fn fit(self, value: i128, overflow: Overflow) -> Option<i64> {
+        let (least, greatest) = self.range();
+        if (least..=greatest).contains(&value) {
+            return Some(value as i64);
+        }
+        match overflow {
+            Overflow::Wrap => Some(self.from_bits(value as u64)),
+            Overflow::Saturate => Some(value.clamp(least, greatest) as i64),
+            Overflow::Fail => None,
+        }
+    }
+}
+
+impl Operation {
+    /// The value to be written, `None` if it does not fit, and the one to be answered.
+    fn apply(self, old: i64) -> Option<(i64, i64)> {
+        let field = self.field;
+        match self.change {
+            Change::None => Some((old, old)),
+            Change::Set(value) => {
+                // A field without a sign takes a negative number for a large one, as Redis does.
+                let value = if field.signed {
+                    i128::from(value)
+                } else {
+                    i128::from(value as u64)
+                };
+                Some((field.fit(value, self.overflow)?, old))
+            }
+            Change::Add(summand) => {
+                let sum = i128::from(old) + i128::from(summand);
+                let new = field.fit(sum, self.overflow)?;
+                Some((new, new))
+            }
+        }
+    }
+}
+
+fn parse(words: &[&[u8]]) -> Result<Vec<Operation>, CommandError> {
+    let mut operations = Vec::new();
+    let mut overflow = Overflow::Wrap;
+    let mut rest = words;
+    loop {
+        let (field, change, after) = match *rest {
+            [] => return Ok(operations),
+            [name, kind, place, ref after @ ..] if is(name, "get") => {
+                (Field::parse(kind, place)?, Change::None, after)
+            }
+            [name, kind, place, value, ref after @ ..] if is(name, "set") => {
+                let field = Field::parse(kind, place)?;
+                (field, Change::Set(integer(value)?), after)
+            }
+            [name, kind, place, value, ref after @ ..] if is(name, "incrby") => {
+                let field = Field::parse(kind, place)?;
+                (field, Change::Add(integer(value)?), after)
+            }
+            [name, how, ref after @ ..] if is(name, "overflow") => {
+                overflow = match how {
+                    _ if is(how, "wrap") => Overflow::Wrap,
+                    _ if is(how, "sat") => Overflow::Saturate,
+                    _ if is(how, "fail") => Overflow::Fail,
+                    _ => {
+                        return Err(CommandError::text(
+                            "ERR Invalid OVERFLOW type specified",
+                        ));
+                    }
+                };
+                rest = after;
+                continue;
+            }
+            _ => return Err(CommandError::Syntax),
+        };
+        operations.push(Operation {
+            field,
+            change,
+            overflow,
+        });
+        rest = after;
+    }
+}
+
+pub(super) fn bitfield_ro(call: &mut Call<'_>) -> Answer {
+    let operations = parse(call.rest(2))?;
+    let reads = |operation: &Operation| matches!(operation.change, Change::None);
+    if !operations.iter().all(reads) {
+        return Err(CommandError::text(
+            "ERR BITFIELD_RO only supports the GET subcommand",
+        ));
+    }
+    read(call, &operations)
+}
+
+fn read(call: &mut Call<'_>, operations: &[Operation]) -> Answer {
+    let reply = &mut *call.reply;
+    call.keys.read_string(call.args[1], |value| {
+        let value = value.unwrap_or_default();
+        reply.array(operations.len());
+        for operation in operations {
+            reply.integer(operation.field.read(value));
+        }
+    })
+}
+
+pub(super) fn bitfield(call: &mut Call<'_>) -> Answer {
+    let key = call.args[1];
+    let operations = parse(call.rest(2))?;
+    let writes = |operation: &&Operation| !matches!(operation.change, Change::None);
+    let Some(end) = operations
+        .iter()
+        .filter(writes)
+        .map(|operation| operation.field.end())
+        .max()
+    else {
+        return read(call, &operations);
+    };
+    let mut answers = Vec::with_capacity(operations.len());
+    let changed = call.keys.edit_string(key, |text| {
+        // Redis makes room for all fields at once, whether their values fit or not.
+        let mut changed = text.bytes().len() < end;
+        let bytes = text.extend_to(end);
+        for operation in &operations {
+            let old = operation.field.read(bytes);
+            let applied = operation.apply(old);
+            if let Some((new, _)) = applied
+                && new != old
+            {
+                operation.field.write(bytes, new);
+                changed = true;
+            }
+            answers.push(applied.map(|(_, answer)| answer));
+        }
+        changed
+    })?;
+    if changed {
+        call.keys.changed(key, Class::String, "setbit");
+    }
+    call.reply.array(answers.len());
+    for answer in answers {
+        match answer {
+            Some(value) => call.reply.integer(value),
+            None => call.reply.null(),
+        }
+    }
+    Ok(())
+}

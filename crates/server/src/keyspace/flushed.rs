@@ -1,0 +1,42 @@
+//! Databases that were emptied as a whole: their memory is given back.
+
+use super::Database;
+use super::record::Record;
+use super::slots::Slots;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Fewer keys than this are freed at once, which takes less time than to start a thread.
+const KEYS_AT_ONCE: usize = 1000;
+
+/// Frees databases that were taken out of the keyspace in the exclusive phase, and their objects.
+/// Where there are many keys a thread of its own does it.
+pub fn free(databases: Vec<Database>, slots: &Arc<Slots>) {
+    let keys: usize = databases.iter().map(Database::len).sum();
+    if keys <= KEYS_AT_ONCE {
+        free_all(databases, slots);
+        return;
+    }
+    let databases = Arc::new(Mutex::new(databases));
+    let started = std::thread::Builder::new()
+        .name("nearfield-free".into())
+        .spawn({
+            let (databases, slots) = (Arc::clone(&databases), Arc::clone(slots));
+            move || free_all(std::mem::take(&mut databases.lock()), &slots)
+        });
+    if started.is_err() {
+        free_all(std::mem::take(&mut databases.lock()), slots);
+    }
+}
+
+fn free_all(databases: Vec<Database>, slots: &Slots) {
+    for database in databases {
+        for (_, stored) in database.entries().into_iter().flat_map(|all| all.range(..)) {
+            // Nobody who has read the slot's number from the index is still at work, as that
+            // would have been before the exclusive phase.
+            if let Some(slot) = Record::parse(&stored).slot() {
+                drop(slots.withdraw(slot));
+            }
+        }
+    }
+}
