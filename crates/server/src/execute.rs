@@ -3,9 +3,9 @@
 
 use crate::blocking::Waiter;
 use crate::client::{Client, Replies};
-use crate::command::{self, Call, Command, Flags, Run, Wait};
+use crate::command::{self, Call, Command, Flags, Group, Run, Wait};
 use crate::error::{CommandError, shown};
-use crate::keyspace::{Access, Databases, Effects, Keys, Keyspace, Observer};
+use crate::keyspace::{Access, Databases, Effects, Keys, Keyspace, Kind, Observer};
 use crate::net::Message;
 use crate::resp::Reply;
 use crate::server::Server;
@@ -211,6 +211,16 @@ fn must_queue(client: &Client, command: &Command) -> bool {
     client.transaction.is_some() && !command.flags.has(Flags::IN_MULTI)
 }
 
+/// True if a command that waits for a key is to be executed now that the key is of a type: while
+/// it is of another type than the command takes, the client goes on waiting.
+fn is_waited_for(command: &Command, kind: Result<Option<Kind>, CommandError>) -> bool {
+    match command.group {
+        Group::List => kind == Ok(Some(Kind::List)),
+        Group::SortedSet => kind == Ok(Some(Kind::SortedSet)),
+        _ => true,
+    }
+}
+
 /// Runs a command's implementation, and replaces what it has written by its error, if it has one.
 /// What it has changed is then among its effects, to be logged.
 pub fn invoke(
@@ -294,7 +304,10 @@ impl Server {
             let args: Vec<&[u8]> = waiter.words.iter().map(Vec::as_slice).collect();
             let Ok(command) = lookup(&args) else { continue };
             let access = Access::Exclusive(&mut *databases);
-            let keys = Keys::new(&self.keyspace, access, database, now_ms, effects);
+            let mut keys = Keys::new(&self.keyspace, access, database, now_ms, effects);
+            if !is_waited_for(command, keys.kind(key)) {
+                continue;
+            }
             let wait = invoke(self, keys, &mut client, command, &args, &mut reply, false);
             if wait.is_none() && self.blocked.remove(waiter.client.id).is_some() {
                 self.log_effects(effects);

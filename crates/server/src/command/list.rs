@@ -1,6 +1,464 @@
 //! Lists.
 
-use super::Command;
+use super::arguments::{count, position, positions};
+use super::{Answer, Call, Command, Group, integer, is};
+use crate::error::CommandError;
+use crate::keyspace::Class;
+use crate::object::{Limits, List};
+use nearfield_tiers::Heap;
+
+const GROUP: Group = Group::List;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[];
+pub const COMMANDS: &[Command] = &[
+    Command::new("lpush", -3, |call| push(call, End::Left))
+        .grows()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(1) for each element",
+            "Puts elements before all others of a list. Creates the key if it is not there.",
+        ),
+    Command::new("rpush", -3, |call| push(call, End::Right))
+        .grows()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(1) for each element",
+            "Appends elements to a list. Creates the key if it is not there.",
+        ),
+    Command::new("lpushx", -3, |call| push_present(call, End::Left))
+        .grows()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "2.2.0",
+            "O(1) for each element",
+            "Puts elements before all others of a list that is there.",
+        ),
+    Command::new("rpushx", -3, |call| push_present(call, End::Right))
+        .grows()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "2.2.0",
+            "O(1) for each element",
+            "Appends elements to a list that is there.",
+        ),
+    Command::new("lpop", -2, |call| pop(call, End::Left))
+        .writes()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(N) for N elements",
+            "Removes the first elements of a list and returns them.",
+        ),
+    Command::new("rpop", -2, |call| pop(call, End::Right))
+        .writes()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(N) for N elements",
+            "Removes the last elements of a list and returns them.",
+        ),
+    Command::new("llen", 2, llen).reads().fast().key(1).about(
+        GROUP,
+        "1.0.0",
+        "O(1)",
+        "Returns the length of a list.",
+    ),
+    Command::new("lindex", 3, lindex).reads().key(1).about(
+        GROUP,
+        "1.0.0",
+        "O(N) for N chunks to the nearer end",
+        "Returns an element of a list by its index.",
+    ),
+    Command::new("lset", 4, lset).grows().key(1).about(
+        GROUP,
+        "1.0.0",
+        "O(N) for N chunks to the nearer end",
+        "Sets an element of a list by its index.",
+    ),
+    Command::new("linsert", 5, linsert).grows().key(1).about(
+        GROUP,
+        "2.2.0",
+        "O(N) for N elements before the pivot",
+        "Inserts an element before or after another one.",
+    ),
+    Command::new("lrange", 4, lrange).reads().key(1).about(
+        GROUP,
+        "1.0.0",
+        "O(S+N) for N elements behind S chunks",
+        "Returns a range of elements of a list.",
+    ),
+    Command::new("lrem", 4, lrem).writes().key(1).about(
+        GROUP,
+        "1.0.0",
+        "O(N) for a list of N",
+        "Removes elements that equal another from a list.",
+    ),
+    Command::new("ltrim", 4, ltrim).writes().key(1).about(
+        GROUP,
+        "1.0.0",
+        "O(N) for N removed chunks",
+        "Removes the elements at both ends of a list.",
+    ),
+    Command::new("lpos", -3, lpos).reads().key(1).about(
+        GROUP,
+        "6.0.6",
+        "O(N) for N compared elements",
+        "Returns the indexes of elements that equal another.",
+    ),
+];
+
+/// One of the ends of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Where `LPUSH` pushes.
+    Left,
+    /// Where `RPUSH` pushes.
+    Right,
+}
+
+impl End {
+    /// Reads `LEFT` or `RIGHT`.
+    ///
+    /// # Errors
+    /// `Syntax`.
+    pub fn parse(argument: &[u8]) -> Result<End, CommandError> {
+        if is(argument, "left") {
+            Ok(End::Left)
+        } else if is(argument, "right") {
+            Ok(End::Right)
+        } else {
+            Err(CommandError::Syntax)
+        }
+    }
+
+    /// The event of a push at this end.
+    pub fn pushed(self) -> &'static str {
+        match self {
+            End::Left => "lpush",
+            End::Right => "rpush",
+        }
+    }
+
+    /// The event of a pop from this end.
+    pub fn popped(self) -> &'static str {
+        match self {
+            End::Left => "lpop",
+            End::Right => "rpop",
+        }
+    }
+
+    /// Adds an element at this end.
+    pub fn push(self, list: &mut List<Heap>, limits: &Limits, element: &[u8]) {
+        match self {
+            End::Left => list.push_front(limits, element),
+            End::Right => list.push_back(limits, element),
+        }
+    }
+
+    /// The element at this end.
+    pub fn peek(self, list: &List<Heap>) -> Option<&[u8]> {
+        match self {
+            End::Left => list.first(),
+            End::Right => list.last(),
+        }
+    }
+
+    /// Removes elements at this end.
+    pub fn remove(self, list: &mut List<Heap>, count: usize) {
+        match self {
+            End::Left => list.remove_front(count),
+            End::Right => list.remove_back(count),
+        }
+    }
+}
+
+fn push(call: &mut Call<'_>, end: End) -> Answer {
+    let (key, elements) = (call.args[1], call.rest(2));
+    let len = call.keys.edit::<List<Heap>, _>(key, |list, limits| {
+        for element in elements {
+            end.push(list, limits, element);
+        }
+        list.len()
+    })?;
+    call.keys.changed(key, Class::List, end.pushed());
+    call.reply.count(len);
+    Ok(())
+}
+
+fn push_present(call: &mut Call<'_>, end: End) -> Answer {
+    let (key, elements) = (call.args[1], call.rest(2));
+    let limits = call.keys.limits();
+    let len = call.keys.edit_present::<List<Heap>, _>(key, |list| {
+        for element in elements {
+            end.push(list, &limits, element);
+        }
+        list.len()
+    })?;
+    if len.is_some() {
+        call.keys.changed(key, Class::List, end.pushed());
+    }
+    call.reply.count(len.unwrap_or(0));
+    Ok(())
+}
+
+fn pop(call: &mut Call<'_>, end: End) -> Answer {
+    if call.args.len() > 3 {
+        return Err(CommandError::WrongArity(end.popped().into()));
+    }
+    let key = call.args[1];
+    let limit = call.args.get(2).map(|limit| count(limit)).transpose()?;
+    let reply = &mut *call.reply;
+    let popped = call.keys.edit_present::<List<Heap>, _>(key, |list| {
+        let Some(limit) = limit else {
+            reply.bulk_or_null(end.peek(list));
+            end.remove(list, 1);
+            return true;
+        };
+        let count = limit.min(list.len());
+        reply.array(count);
+        pop_into(list, end, count, |element| reply.bulk(element));
+        count > 0
+    })?;
+    match popped {
+        Some(true) => call.keys.changed(key, Class::List, end.popped()),
+        Some(false) => {}
+        None if limit.is_some() => call.reply.null_array(),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+/// Removes `count` elements, as many as there are at most, and has `visit` see them.
+pub fn pop_into(list: &mut List<Heap>, end: End, count: usize, visit: impl FnMut(&[u8])) {
+    match end {
+        End::Left => list.iter().take(count).for_each(visit),
+        End::Right => {
+            let last = list.len().saturating_sub(1);
+            list.iter_back_from(last).take(count).for_each(visit);
+        }
+    }
+    end.remove(list, count);
+}
+
+fn llen(call: &mut Call<'_>) -> Answer {
+    let len = |list: Option<&List<Heap>>| list.map_or(0, List::len);
+    call.reply.count(call.keys.read(call.args[1], len)?);
+    Ok(())
+}
+
+fn lindex(call: &mut Call<'_>) -> Answer {
+    let index = call.args[2];
+    let reply = &mut *call.reply;
+    call.keys.read::<List<Heap>, _>(call.args[1], |list| {
+        let Some(list) = list else {
+            reply.null();
+            return Ok(());
+        };
+        let index = position(integer(index)?, list.len());
+        reply.bulk_or_null(index.and_then(|index| list.get(index)));
+        Ok(())
+    })?
+}
+
+fn lset(call: &mut Call<'_>) -> Answer {
+    let (key, index, element) = (call.args[1], call.args[2], call.args[3]);
+    let limits = call.keys.limits();
+    let set: Option<Answer> = call.keys.edit_present::<List<Heap>, _>(key, |list| {
+        let index = position(integer(index)?, list.len());
+        let index = index.ok_or(CommandError::IndexOutOfRange)?;
+        list.set(&limits, index, element);
+        Ok(())
+    })?;
+    set.ok_or(CommandError::NoSuchKey)??;
+    call.keys.changed(key, Class::List, "lset");
+    call.reply.ok();
+    Ok(())
+}
+
+fn linsert(call: &mut Call<'_>) -> Answer {
+    let (key, pivot, element) = (call.args[1], call.args[3], call.args[4]);
+    let after = is(call.args[2], "after");
+    if !after && !is(call.args[2], "before") {
+        return Err(CommandError::Syntax);
+    }
+    let limits = call.keys.limits();
+    let inserted = call.keys.edit_present::<List<Heap>, _>(key, |list| {
+        let found = if after {
+            list.insert_after(&limits, pivot, element)
+        } else {
+            list.insert_before(&limits, pivot, element)
+        };
+        found.then(|| list.len())
+    })?;
+    match inserted {
+        None => call.reply.integer(0),
+        Some(None) => call.reply.integer(-1),
+        Some(Some(len)) => {
+            call.keys.changed(key, Class::List, "linsert");
+            call.reply.count(len);
+        }
+    }
+    Ok(())
+}
+
+fn lrange(call: &mut Call<'_>) -> Answer {
+    let (start, stop) = (call.integer(2)?, call.integer(3)?);
+    let reply = &mut *call.reply;
+    call.keys.read::<List<Heap>, _>(call.args[1], |list| {
+        let range = positions(start, stop, list.map_or(0, List::len));
+        reply.array(range.len());
+        if let Some(list) = list {
+            for element in list.iter_from(range.start).take(range.len()) {
+                reply.bulk(element);
+            }
+        }
+    })
+}
+
+fn lrem(call: &mut Call<'_>) -> Answer {
+    let (key, count, element) = (call.args[1], call.integer(2)?, call.args[3]);
+    let limits = call.keys.limits();
+    let removed = call
+        .keys
+        .edit_present::<List<Heap>, _>(key, |list| list.remove(&limits, count, element))?;
+    let removed = removed.unwrap_or(0);
+    if removed > 0 {
+        call.keys.changed(key, Class::List, "lrem");
+    }
+    call.reply.count(removed);
+    Ok(())
+}
+
+fn ltrim(call: &mut Call<'_>) -> Answer {
+    let (key, start, stop) = (call.args[1], call.integer(2)?, call.integer(3)?);
+    let trimmed = call.keys.edit_present::<List<Heap>, _>(key, |list| {
+        let range = positions(start, stop, list.len());
+        list.trim(range.start, range.end);
+    })?;
+    if trimmed.is_some() {
+        call.keys.changed(key, Class::List, "ltrim");
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// The options of `LPOS`.
+struct Search {
+    /// How many matches are passed by.
+    skipped: u64,
+    reverse: bool,
+    /// How many indexes are answered, in an array.
+    count: Option<usize>,
+    compared_max: usize,
+}
+
+impl Search {
+    fn parse(options: &[&[u8]]) -> Result<Search, CommandError> {
+        let mut search = Search {
+            skipped: 0,
+            reverse: false,
+            count: None,
+            compared_max: usize::MAX,
+        };
+        for option in options.chunks(2) {
+            let &[name, value] = option else {
+                return Err(CommandError::Syntax);
+            };
+            if is(name, "rank") {
+                let rank = integer(value)?;
+                if rank == i64::MIN {
+                    return Err(CommandError::text(
+                        "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+                    ));
+                }
+                search.reverse = rank < 0;
+                search.skipped = rank.unsigned_abs().checked_sub(1).ok_or(CommandError::text(
+                    "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list",
+                ))?;
+            } else if is(name, "count") {
+                let refused = |_| CommandError::text("ERR COUNT can't be negative");
+                search.count = Some(match count(value).map_err(refused)? {
+                    0 => usize::MAX,
+                    count => count,
+                });
+            } else if is(name, "maxlen") {
+                let refused = |_| CommandError::text("ERR MAXLEN can't be negative");
+                search.compared_max = match count(value).map_err(refused)? {
+                    0 => usize::MAX,
+                    length => length,
+                };
+            } else {
+                return Err(CommandError::Syntax);
+            }
+        }
+        Ok(search)
+    }
+
+    /// Has `found` see the indexes, in the order of the search, until it says that it has enough.
+    fn run(&self, list: &List<Heap>, element: &[u8], mut found: impl FnMut(usize) -> bool) {
+        let last = list.len().saturating_sub(1);
+        let elements = if self.reverse {
+            list.iter_back_from(last)
+        } else {
+            list.iter()
+        };
+        let mut skipped = self.skipped;
+        for (step, other) in elements.take(self.compared_max).enumerate() {
+            if other != element {
+                continue;
+            }
+            if skipped > 0 {
+                skipped -= 1;
+                continue;
+            }
+            if !found(if self.reverse { last - step } else { step }) {
+                return;
+            }
+        }
+    }
+}
+
+fn lpos(call: &mut Call<'_>) -> Answer {
+    let element = call.args[2];
+    let search = Search::parse(call.rest(3))?;
+    let reply = &mut *call.reply;
+    call.keys.read::<List<Heap>, _>(call.args[1], |list| {
+        let Some(limit) = search.count else {
+            let mut first = None;
+            if let Some(list) = list {
+                search.run(list, element, |index| {
+                    first = Some(index);
+                    false
+                });
+            }
+            match first {
+                Some(index) => reply.count(index),
+                None => reply.null(),
+            }
+            return;
+        };
+        let (mark, mut count) = (reply.begin(), 0);
+        if let Some(list) = list {
+            search.run(list, element, |index| {
+                reply.count(index);
+                count += 1;
+                count < limit
+            });
+        }
+        reply.end_array(mark, count);
+    })
+}

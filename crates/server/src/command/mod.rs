@@ -5,6 +5,7 @@ pub mod spec;
 mod table;
 
 mod acl;
+mod arguments;
 mod bit;
 mod client;
 mod config;
@@ -14,6 +15,7 @@ mod generic;
 mod hash;
 mod introspection;
 mod list;
+mod list_blocking;
 mod ordered;
 mod persistence;
 mod pubsub;

@@ -2,6 +2,7 @@
 
 use super::call::Call;
 use crate::error::CommandError;
+use smallvec::SmallVec;
 
 /// What a command's implementation answers. What it has replied before an error is taken back.
 pub type Answer = Result<(), CommandError>;
@@ -81,9 +82,9 @@ pub enum KeySpec {
 
 impl KeySpec {
     /// The positions of keys in `args`, whose first is the command's name.
-    pub fn positions(&self, args: &[&[u8]]) -> Vec<usize> {
+    pub fn positions(&self, args: &[&[u8]]) -> SmallVec<[usize; 4]> {
         match *self {
-            KeySpec::None => Vec::new(),
+            KeySpec::None => SmallVec::new(),
             KeySpec::Range { first, last, step } => {
                 let end = if last < 0 {
                     (args.len() as i64 + i64::from(last)).max(0) as usize
@@ -101,7 +102,7 @@ impl KeySpec {
                 let keys = count + 1..count + 1 + number;
                 target.into_iter().chain(keys).collect()
             }
-            KeySpec::Custom(find) => find(args),
+            KeySpec::Custom(find) => find(args).into(),
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use super::spec::{Command, Run};
 use super::{
-    acl, bit, client, config, connection, expiry, generic, hash, introspection, list, ordered,
-    persistence, pubsub, scripting, server, set, sorted_set, string, transaction,
+    acl, bit, client, config, connection, expiry, generic, hash, introspection, list,
+    list_blocking, ordered, persistence, pubsub, scripting, server, set, sorted_set, string,
+    transaction,
 };
 use hashbrown::HashMap;
 use std::sync::LazyLock;
@@ -15,6 +16,7 @@ const FAMILIES: &[&[Command]] = &[
     expiry::COMMANDS,
     ordered::COMMANDS,
     list::COMMANDS,
+    list_blocking::COMMANDS,
     hash::COMMANDS,
     set::COMMANDS,
     sorted_set::COMMANDS,

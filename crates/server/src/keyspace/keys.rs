@@ -358,11 +358,8 @@ impl<'c> Keys<'c> {
         edit: impl FnOnce(&mut T, &Limits) -> R,
     ) -> Result<R, CommandError> {
         let limits = self.limits();
-        if self.peek(key)?.is_some() {
-            return match self.edit_present(key, |object| edit(object, &limits))? {
-                Some(result) => Ok(result),
-                None => unreachable!("a key that was found is there"),
-            };
+        if let Some(found) = self.peek(key)? {
+            return self.edit_found(key, &found, |object| edit(object, &limits));
         }
         let mut object = T::create(&self.keyspace.heap);
         let result = edit(&mut object, &limits);
@@ -382,9 +379,18 @@ impl<'c> Keys<'c> {
         key: &[u8],
         edit: impl FnOnce(&mut T) -> R,
     ) -> Result<Option<R>, CommandError> {
-        let Some(found) = self.peek(key)? else {
-            return Ok(None);
-        };
+        match self.peek(key)? {
+            None => Ok(None),
+            Some(found) => self.edit_found(key, &found, edit).map(Some),
+        }
+    }
+
+    fn edit_found<T: Container, R>(
+        &mut self,
+        key: &[u8],
+        found: &Found,
+        edit: impl FnOnce(&mut T) -> R,
+    ) -> Result<R, CommandError> {
         let Some(slot) = found.slot.filter(|_| found.kind == T::KIND) else {
             return Err(CommandError::WrongType);
         };
@@ -402,7 +408,7 @@ impl<'c> Keys<'c> {
                 self.effects.last_events.push(event);
             }
         }
-        Ok(Some(result))
+        Ok(result)
     }
 
     /// Sets a key to an object, whatever it held before.

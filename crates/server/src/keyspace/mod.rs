@@ -28,7 +28,7 @@ pub use keys::{Access, Keys};
 pub use range::KeyBounds;
 pub use record::{Kind, Payload, Record};
 
-use crate::object::Limits;
+use crate::object::{Limits, SharedLimits};
 use nearfield_tiers::Heap;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use slots::Slots;
@@ -70,7 +70,7 @@ pub struct Keyspace {
     /// Where objects take their memory.
     pub heap: Heap,
     observers: AtomicU32,
-    limits: RwLock<Limits>,
+    limits: SharedLimits,
     /// Changes since the last snapshot.
     pub changes: AtomicU64,
     /// Keys whose time was over, since the start.
@@ -128,14 +128,15 @@ impl Keyspace {
     }
 
     /// Up to which size objects have their small forms.
+    #[inline]
     pub fn limits(&self) -> Limits {
-        self.limits.read().clone()
+        self.limits.load()
     }
 
     /// Changes up to which size objects have their small forms; for objects that grow from then
     /// on.
     pub fn set_limits(&self, change: impl FnOnce(&mut Limits)) {
-        change(&mut self.limits.write());
+        self.limits.change(change);
     }
 
     /// The bytes of memory that keys and objects have taken.

@@ -1,9 +1,12 @@
 //! Up to which size objects keep their small forms.
 
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 /// Up to which size objects keep their small forms. The defaults are those of Redis 7.2.
 ///
 /// Limits matter when an object grows: one that has its large form keeps it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Fields of a packed hash (`hash-max-listpack-entries`).
     pub hash_entries_max: usize,
@@ -38,6 +41,72 @@ impl Default for Limits {
     }
 }
 
+/// Limits that all threads read whenever an object is changed, and that are seldom changed
+/// themselves: reads wait for nobody and write nothing.
+#[derive(Debug)]
+pub struct SharedLimits {
+    values: [AtomicUsize; 9],
+    /// One change at a time.
+    changing: Mutex<()>,
+}
+
+impl Default for SharedLimits {
+    fn default() -> Self {
+        SharedLimits {
+            values: Limits::default().values().map(AtomicUsize::new),
+            changing: Mutex::new(()),
+        }
+    }
+}
+
+impl SharedLimits {
+    /// The limits as they are now. During a change some may be new already and others not.
+    #[inline]
+    pub fn load(&self) -> Limits {
+        let value = |position: usize| self.values[position].load(Ordering::Relaxed);
+        Limits {
+            hash_entries_max: value(0),
+            hash_bytes_max: value(1),
+            set_integers_max: value(2),
+            set_entries_max: value(3),
+            set_bytes_max: value(4),
+            sorted_set_entries_max: value(5),
+            sorted_set_bytes_max: value(6),
+            list_chunk: ChunkLimit {
+                bytes_max: value(7),
+                entries_max: value(8),
+            },
+        }
+    }
+
+    /// Changes the limits.
+    pub fn change(&self, change: impl FnOnce(&mut Limits)) {
+        let changing = self.changing.lock();
+        let mut limits = self.load();
+        change(&mut limits);
+        for (shared, value) in self.values.iter().zip(limits.values()) {
+            shared.store(value, Ordering::Relaxed);
+        }
+        drop(changing);
+    }
+}
+
+impl Limits {
+    fn values(&self) -> [usize; 9] {
+        [
+            self.hash_entries_max,
+            self.hash_bytes_max,
+            self.set_integers_max,
+            self.set_entries_max,
+            self.set_bytes_max,
+            self.sorted_set_entries_max,
+            self.sorted_set_bytes_max,
+            self.list_chunk.bytes_max,
+            self.list_chunk.entries_max,
+        ]
+    }
+}
+
 /// What a chunk of a list holds at most. One element is always allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkLimit {
@@ -68,6 +137,20 @@ impl ChunkLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shared_limits_are_read_as_they_were_changed() {
+        let shared = SharedLimits::default();
+        assert_eq!(shared.load(), Limits::default());
+        let mut expected = Limits::default();
+        shared.change(|limits| {
+            limits.set_bytes_max = 7;
+            limits.list_chunk = ChunkLimit::from_setting(9);
+            expected = *limits;
+        });
+        assert_eq!(shared.load(), expected);
+        assert_eq!(expected.set_bytes_max, 7);
+    }
 
     #[test]
     fn settings_of_lists_are_read_as_documented() {

@@ -21,7 +21,7 @@ mod text;
 
 pub use container::Container;
 pub use hash::{Fields, Hash};
-pub use limits::{ChunkLimit, Limits};
+pub use limits::{ChunkLimit, Limits, SharedLimits};
 pub use list::{Iter as ListIter, List};
 pub use set::{Member, Members, Set};
 pub use sorted_set::{Entries, SortedSet};

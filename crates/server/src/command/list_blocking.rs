@@ -1,0 +1,214 @@
+//! Lists: commands that take elements from one of several lists or move them to another one, and
+//! those that wait until there are any.
+
+use super::arguments::{count, counted_keys, timeout_ms};
+use super::list::{End, pop_into};
+use super::{Answer, Call, Command, Flags, Group, is};
+use crate::error::CommandError;
+use crate::keyspace::Class;
+use crate::object::List;
+use nearfield_tiers::Heap;
+
+const GROUP: Group = Group::List;
+
+/// The rows of the command table.
+pub const COMMANDS: &[Command] = &[
+    Command::new("lmove", 5, lmove)
+        .grows()
+        .keys_at(1, 2, 1)
+        .about(GROUP, "6.2.0", "O(1)", "Moves an element from an end of one list to an end of another and returns it."),
+    Command::new("rpoplpush", 3, rpoplpush)
+        .grows()
+        .keys_at(1, 2, 1)
+        .about(GROUP, "1.2.0", "O(1)", "Moves the last element of one list to the front of another and returns it."),
+    Command::new("lmpop", -4, lmpop)
+        .writes()
+        .keys_counted(1, None)
+        .about(GROUP, "7.0.0", "O(N+M) for N keys and M elements", "Removes elements from the first list that is not empty and returns them."),
+    Command::new("blpop", -3, |call| blocking_pop(call, End::Left))
+        .writes()
+        .flag(WAITS)
+        .keys_at(1, -2, 1)
+        .about(GROUP, "2.0.0", "O(N) for N keys", "Removes the first element of a list and returns it. Waits until there is one."),
+    Command::new("brpop", -3, |call| blocking_pop(call, End::Right))
+        .writes()
+        .flag(WAITS)
+        .keys_at(1, -2, 1)
+        .about(GROUP, "2.0.0", "O(N) for N keys", "Removes the last element of a list and returns it. Waits until there is one."),
+    Command::new("blmove", 6, blmove)
+        .grows()
+        .flag(WAITS)
+        .keys_at(1, 2, 1)
+        .about(GROUP, "6.2.0", "O(1)", "Moves an element from one list to another and returns it. Waits until there is one."),
+    Command::new("brpoplpush", 4, brpoplpush)
+        .grows()
+        .flag(WAITS)
+        .keys_at(1, 2, 1)
+        .about(GROUP, "2.2.0", "O(1)", "Moves the last element of one list to the front of another and returns it. Waits until there is one."),
+    Command::new("blmpop", -5, blmpop)
+        .writes()
+        .flag(WAITS)
+        .keys_counted(2, None)
+        .about(GROUP, "7.0.0", "O(N+M) for N keys and M elements", "Removes elements from the first list that is not empty and returns them. Waits until there is one."),
+];
+
+const WAITS: Flags = Flags(Flags::BLOCKING.0 | Flags::EXCLUSIVE.0);
+
+/// Moves an element and answers it; false if there is none.
+fn move_element(
+    call: &mut Call<'_>,
+    source: &[u8],
+    target: &[u8],
+    from: End,
+    to: End,
+) -> Result<bool, CommandError> {
+    let peek = |list: &mut List<Heap>| from.peek(list).map(<[u8]>::to_vec);
+    let Some(Some(element)) = call.keys.edit_present(source, peek)? else {
+        return Ok(false);
+    };
+    if source == target {
+        let limits = call.keys.limits();
+        call.keys.edit_present::<List<Heap>, _>(source, |list| {
+            from.remove(list, 1);
+            to.push(list, &limits, &element);
+        })?;
+        call.keys.changed(target, Class::List, to.pushed());
+        call.keys.changed(source, Class::List, from.popped());
+    } else {
+        // It is put where it goes before it is taken from where it is, so that it is not lost if
+        // the target refuses it.
+        call.keys
+            .edit(target, |list, limits| to.push(list, limits, &element))?;
+        call.keys.changed(target, Class::List, to.pushed());
+        call.keys
+            .edit_present::<List<Heap>, _>(source, |list| from.remove(list, 1))?;
+        call.keys.changed(source, Class::List, from.popped());
+    }
+    call.reply.bulk(&element);
+    Ok(true)
+}
+
+fn lmove(call: &mut Call<'_>) -> Answer {
+    let (from, to) = (End::parse(call.args[3])?, End::parse(call.args[4])?);
+    if !move_element(call, call.args[1], call.args[2], from, to)? {
+        call.reply.null();
+    }
+    Ok(())
+}
+
+fn rpoplpush(call: &mut Call<'_>) -> Answer {
+    if !move_element(call, call.args[1], call.args[2], End::Right, End::Left)? {
+        call.reply.null();
+    }
+    Ok(())
+}
+
+fn blmove(call: &mut Call<'_>) -> Answer {
+    let (from, to) = (End::parse(call.args[3])?, End::parse(call.args[4])?);
+    let timeout = timeout_ms(call.args[5])?;
+    wait_and_move(call, from, to, timeout)
+}
+
+fn brpoplpush(call: &mut Call<'_>) -> Answer {
+    let timeout = timeout_ms(call.args[3])?;
+    wait_and_move(call, End::Right, End::Left, timeout)
+}
+
+fn wait_and_move(call: &mut Call<'_>, from: End, to: End, timeout: u64) -> Answer {
+    let (source, target) = (call.args[1], call.args[2]);
+    if move_element(call, source, target, from, to)? {
+        let name = |end| if end == End::Left { "LEFT" } else { "RIGHT" };
+        let (from, to) = (name(from).as_bytes(), name(to).as_bytes());
+        let words = [&b"LMOVE"[..], source, target, from, to];
+        call.keys.effects().log_instead(&words);
+    } else if call.nested {
+        // No element at once is no element; in vain is no array, as in Redis.
+        call.reply.null();
+    } else {
+        call.wait_for(&[source], timeout, |reply| reply.null_array());
+    }
+    Ok(())
+}
+
+/// Pops from the first of `keys` that is a list; false if none is. Answers its key and the
+/// elements, or the only one if `limit` is `None`.
+fn pop_first(
+    call: &mut Call<'_>,
+    keys: &[&[u8]],
+    end: End,
+    limit: Option<usize>,
+) -> Result<bool, CommandError> {
+    for &key in keys {
+        let reply = &mut *call.reply;
+        let popped = call.keys.edit_present::<List<Heap>, _>(key, |list| {
+            let count = limit.unwrap_or(1).min(list.len());
+            reply.array(2);
+            reply.bulk(key);
+            if limit.is_some() {
+                reply.array(count);
+            }
+            pop_into(list, end, count, |element| reply.bulk(element));
+            count
+        })?;
+        if let Some(count) = popped {
+            call.keys.changed(key, Class::List, end.popped());
+            let mut digits = itoa::Buffer::new();
+            let name = if end == End::Left { "LPOP" } else { "RPOP" };
+            let words = [name.as_bytes(), key, digits.format(count).as_bytes()];
+            call.keys.effects().log_instead(&words);
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn blocking_pop(call: &mut Call<'_>, end: End) -> Answer {
+    let Some((timeout, keys)) = call.rest(1).split_last() else {
+        return Err(CommandError::Syntax);
+    };
+    let timeout = timeout_ms(timeout)?;
+    if !pop_first(call, keys, end, None)? {
+        call.wait_for(keys, timeout, |reply| reply.null_array());
+    }
+    Ok(())
+}
+
+fn lmpop(call: &mut Call<'_>) -> Answer {
+    let (keys, end, limit) = parse_mpop(call.rest(1))?;
+    if !pop_first(call, keys, end, Some(limit))? {
+        call.reply.null_array();
+    }
+    Ok(())
+}
+
+fn blmpop(call: &mut Call<'_>) -> Answer {
+    let timeout = timeout_ms(call.args[1])?;
+    let (keys, end, limit) = parse_mpop(call.rest(2))?;
+    if !pop_first(call, keys, end, Some(limit))? {
+        call.wait_for(keys, timeout, |reply| reply.null_array());
+    }
+    Ok(())
+}
+
+fn parse_mpop<'a>(arguments: &'a [&'a [u8]]) -> Result<(&'a [&'a [u8]], End, usize), CommandError> {
+    let refused = CommandError::text("ERR numkeys should be greater than 0");
+    let (keys, rest) = counted_keys(arguments, refused)?;
+    let (end, options) = rest.split_first().ok_or(CommandError::Syntax)?;
+    let end = End::parse(end)?;
+    Ok((keys, end, mpop_count(options)?))
+}
+
+/// The option `COUNT` of `LMPOP`, `ZMPOP` and those that wait.
+///
+/// # Errors
+/// It is not positive, or there is something else.
+pub fn mpop_count(options: &[&[u8]]) -> Result<usize, CommandError> {
+    match *options {
+        [] => Ok(1),
+        [name, number] if is(name, "count") => {
+            let number = count(number).ok().filter(|&number| number > 0);
+            number.ok_or(CommandError::text("ERR count should be greater than 0"))
+        }
+        _ => Err(CommandError::Syntax),
+    }
+}
