@@ -8,16 +8,18 @@ const GROUP: Group = Group::Generic;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    Command::new("expire", -3, |call| expire(call, "expire", Time::IN_SECONDS))
-        .writes()
-        .fast()
-        .key(1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(log N)",
-            "Has a key expire after some seconds.",
-        ),
+    Command::new("expire", -3, |call| {
+        expire(call, "expire", Time::IN_SECONDS)
+    })
+    .writes()
+    .fast()
+    .key(1)
+    .about(
+        GROUP,
+        "1.0.0",
+        "O(log N)",
+        "Has a key expire after some seconds.",
+    ),
     Command::new("pexpire", -3, |call| {
         expire(call, "pexpire", Time::IN_MILLISECONDS)
     })

@@ -1,6 +1,334 @@
 //! Hashes.
 
-use super::Command;
+use super::parts::{Draw, REPEATED_MAX_DEVIATION, Step, cursor};
+use super::{Answer, Call, Command, Group, is};
+use crate::error::CommandError;
+use crate::keyspace::Class;
+use crate::long_double::LongDouble;
+use crate::number::{parse_double, parse_integer};
+use crate::object::Hash;
+use crate::resp::Reply;
+use nearfield_tiers::Heap;
+
+const GROUP: Group = Group::Hash;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[];
+pub const COMMANDS: &[Command] = &[
+    Command::new("hset", -4, hset)
+        .grows()
+        .fast()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(1) for each field", "Sets the values of fields. Creates the key if it is not there."),
+    Command::new("hmset", -4, hmset)
+        .grows()
+        .fast()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(1) for each field", "Sets the values of fields, as HSET does."),
+    Command::new("hsetnx", 4, hsetnx)
+        .grows()
+        .fast()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(1)", "Sets the value of a field that has none."),
+    Command::new("hget", 3, hget)
+        .reads()
+        .fast()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(1)", "Returns the value of a field."),
+    Command::new("hmget", -3, hmget)
+        .reads()
+        .fast()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(1) for each field", "Returns the values of fields."),
+    Command::new("hgetall", 2, hgetall)
+        .reads()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(N) for N fields", "Returns all fields and values."),
+    Command::new("hkeys", 2, hkeys)
+        .reads()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(N) for N fields", "Returns all fields."),
+    Command::new("hvals", 2, hvals)
+        .reads()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(N) for N fields", "Returns all values."),
+    Command::new("hlen", 2, hlen)
+        .reads()
+        .fast()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(1)", "Returns the number of fields."),
+    Command::new("hstrlen", 3, hstrlen)
+        .reads()
+        .fast()
+        .key(1)
+        .about(GROUP, "3.2.0", "O(1)", "Returns the length of the value of a field."),
+    Command::new("hexists", 3, hexists)
+        .reads()
+        .fast()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(1)", "Says whether a field has a value."),
+    Command::new("hdel", -3, hdel)
+        .writes()
+        .fast()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(1) for each field", "Removes fields. Deletes the key if none is left."),
+    Command::new("hincrby", 4, hincrby)
+        .grows()
+        .fast()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(1)", "Adds to the integer that is the value of a field."),
+    Command::new("hincrbyfloat", 4, hincrbyfloat)
+        .grows()
+        .fast()
+        .key(1)
+        .about(GROUP, "2.6.0", "O(1)", "Adds to the number that is the value of a field.")
+        .differs("Sums beyond 1.8e308 are refused: Redis goes on to 1.2e4932 where C's long double does."),
+    Command::new("hrandfield", -2, hrandfield)
+        .reads()
+        .key(1)
+        .about(GROUP, "6.2.0", "O(N) for N fields that are returned", "Returns fields that are drawn by chance.")
+        .differs(REPEATED_MAX_DEVIATION),
+    Command::new("hscan", -3, hscan)
+        .reads()
+        .key(1)
+        .about(GROUP, "2.8.0", "O(1) for each call, O(N) for all N fields", "Goes over the fields and values of a hash step by step."),
+];
+
+/// Sets all fields of the command and answers how many had no value before.
+fn set_all(call: &mut Call<'_>, name: &'static str) -> Result<usize, CommandError> {
+    let (key, fields) = (call.args[1], call.rest(2));
+    let (pairs, []) = fields.as_chunks::<2>() else {
+        return Err(CommandError::WrongArity(name.into()));
+    };
+    let created = call.keys.edit::<Hash<Heap>, _>(key, |hash, limits| {
+        let set = |&[field, value]: &[&[u8]; 2]| usize::from(hash.set(limits, field, value));
+        pairs.iter().map(set).sum()
+    })?;
+    call.keys.changed(key, Class::Hash, "hset");
+    Ok(created)
+}
+
+fn hset(call: &mut Call<'_>) -> Answer {
+    let created = set_all(call, "hset")?;
+    call.reply.count(created);
+    Ok(())
+}
+
+fn hmset(call: &mut Call<'_>) -> Answer {
+    set_all(call, "hmset")?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn hsetnx(call: &mut Call<'_>) -> Answer {
+    let (key, field, value) = (call.args[1], call.args[2], call.args[3]);
+    let created = call.keys.edit::<Hash<Heap>, _>(key, |hash, limits| {
+        !hash.contains(field) && hash.set(limits, field, value)
+    })?;
+    if created {
+        call.keys.changed(key, Class::Hash, "hset");
+    }
+    call.reply.integer(i64::from(created));
+    Ok(())
+}
+
+fn hget(call: &mut Call<'_>) -> Answer {
+    let field = call.args[2];
+    let reply = &mut *call.reply;
+    call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
+        reply.bulk_or_null(hash.and_then(|hash| hash.get(field)));
+    })
+}
+
+fn hmget(call: &mut Call<'_>) -> Answer {
+    let fields = call.rest(2);
+    let reply = &mut *call.reply;
+    call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
+        reply.array(fields.len());
+        for field in fields {
+            reply.bulk_or_null(hash.and_then(|hash| hash.get(field)));
+        }
+    })
+}
+
+fn hgetall(call: &mut Call<'_>) -> Answer {
+    let reply = &mut *call.reply;
+    call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
+        reply.map(hash.map_or(0, Hash::len));
+        for (field, value) in hash.into_iter().flat_map(Hash::iter) {
+            reply.bulk(field);
+            reply.bulk(value);
+        }
+    })
+}
+
+fn hkeys(call: &mut Call<'_>) -> Answer {
+    let reply = &mut *call.reply;
+    call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
+        reply.array(hash.map_or(0, Hash::len));
+        let fields = hash.into_iter().flat_map(Hash::iter);
+        fields.for_each(|(field, _)| reply.bulk(field));
+    })
+}
+
+fn hvals(call: &mut Call<'_>) -> Answer {
+    let reply = &mut *call.reply;
+    call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
+        reply.array(hash.map_or(0, Hash::len));
+        let fields = hash.into_iter().flat_map(Hash::iter);
+        fields.for_each(|(_, value)| reply.bulk(value));
+    })
+}
+
+fn hlen(call: &mut Call<'_>) -> Answer {
+    let len = |hash: Option<&Hash<Heap>>| hash.map_or(0, Hash::len);
+    call.reply.count(call.keys.read(call.args[1], len)?);
+    Ok(())
+}
+
+fn hstrlen(call: &mut Call<'_>) -> Answer {
+    let field = call.args[2];
+    let len = call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
+        hash.and_then(|hash| hash.value_len(field))
+    })?;
+    call.reply.count(len.unwrap_or(0));
+    Ok(())
+}
+
+fn hexists(call: &mut Call<'_>) -> Answer {
+    let field = call.args[2];
+    let exists = call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
+        hash.is_some_and(|hash| hash.contains(field))
+    })?;
+    call.reply.integer(i64::from(exists));
+    Ok(())
+}
+
+fn hdel(call: &mut Call<'_>) -> Answer {
+    let (key, fields) = (call.args[1], call.rest(2));
+    let removed = call.keys.edit_present::<Hash<Heap>, _>(key, |hash| {
+        fields.iter().filter(|field| hash.remove(field)).count()
+    })?;
+    let removed = removed.unwrap_or(0);
+    if removed > 0 {
+        call.keys.changed(key, Class::Hash, "hdel");
+    }
+    call.reply.count(removed);
+    Ok(())
+}
+
+fn hincrby(call: &mut Call<'_>) -> Answer {
+    let (key, field, summand) = (call.args[1], call.args[2], call.integer(3)?);
+    let sum = call.keys.edit::<Hash<Heap>, _>(key, |hash, limits| {
+        let value = match hash.get(field) {
+            Some(value) => parse_integer(value)
+                .ok_or(CommandError::text("ERR hash value is not an integer"))?,
+            None => 0,
+        };
+        let sum = value.checked_add(summand).ok_or(CommandError::text(
+            "ERR increment or decrement would overflow",
+        ))?;
+        hash.set(limits, field, itoa::Buffer::new().format(sum).as_bytes());
+        Ok::<_, CommandError>(sum)
+    })??;
+    call.keys.changed(key, Class::Hash, "hincrby");
+    call.reply.integer(sum);
+    Ok(())
+}
+
+fn hincrbyfloat(call: &mut Call<'_>) -> Answer {
+    let (key, field, summand) = (call.args[1], call.args[2], call.args[3]);
+    let Some(summand) = LongDouble::parse(summand) else {
+        return Err(match parse_double(summand) {
+            Some(_) => CommandError::text("ERR value is NaN or Infinity"),
+            None => CommandError::NotFloat,
+        });
+    };
+    const TOO_LARGE: CommandError =
+        CommandError::text("ERR increment would produce NaN or Infinity");
+    let sum = call.keys.edit::<Hash<Heap>, _>(key, |hash, limits| {
+        let value = hash.get(field).unwrap_or(b"0");
+        let Some(value) = LongDouble::parse(value) else {
+            return Err(match parse_double(value) {
+                Some(_) => TOO_LARGE,
+                None => CommandError::text("ERR hash value is not a float"),
+            });
+        };
+        let sum = value.add(summand).ok_or(TOO_LARGE)?.format();
+        hash.set(limits, field, sum.as_bytes());
+        Ok(sum)
+    })??;
+    call.keys.changed(key, Class::Hash, "hincrbyfloat");
+    // A log that is read on another machine must not depend on how that one adds.
+    let words = [b"HSET", key, field, sum.as_bytes()];
+    call.keys.effects().log_instead(&words);
+    call.reply.bulk(sum.as_bytes());
+    Ok(())
+}
+
+fn hrandfield(call: &mut Call<'_>) -> Answer {
+    let Some(&count) = call.args.get(2) else {
+        let reply = &mut *call.reply;
+        return call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
+            let drawn = hash.and_then(|hash| hash.random(&mut rand::rng()));
+            reply.bulk_or_null(drawn.map(|(field, _)| field));
+        });
+    };
+    let draw = Draw::parse(count)?;
+    let values = match *call.rest(3) {
+        [] => false,
+        [option] if is(option, "withvalues") => true,
+        _ => return Err(CommandError::Syntax),
+    };
+    let reply = &mut *call.reply;
+    call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
+        let len = hash.map_or(0, Hash::len);
+        begin_draw(reply, draw.count(len), values);
+        let Some(hash) = hash else { return };
+        let mut random = rand::rng();
+        let random = || hash.random(&mut random).map(|drawn| (drawn.0, drawn));
+        draw.draw(len, hash.iter(), random, |(field, value)| {
+            if values {
+                reply.pair();
+            }
+            reply.bulk(field);
+            if values {
+                reply.bulk(value);
+            }
+        });
+    })
+}
+
+/// Begins an array of `count` names, or of pairs.
+fn begin_draw(reply: &mut Reply, count: usize, pairs: bool) {
+    if pairs {
+        reply.pairs(count);
+    } else {
+        reply.array(count);
+    }
+}
+
+fn hscan(call: &mut Call<'_>) -> Answer {
+    let (cursor, options) = (cursor(call.args[2])?, call.rest(3));
+    let reply = &mut *call.reply;
+    call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
+        let mark = reply.begin();
+        let Some(hash) = hash else {
+            reply.end_scan(mark, 0, 0);
+            return Ok(());
+        };
+        let step = Step::parse(options, true)?;
+        let mut written = 0;
+        let next = hash.scan(cursor, step.count, |field, value| {
+            if step.accepts(field) {
+                reply.bulk(field);
+                written += 1;
+                if step.values {
+                    reply.bulk(value);
+                    written += 1;
+                }
+            }
+        });
+        reply.end_scan(mark, next, written);
+        Ok(())
+    })?
+}

@@ -17,6 +17,7 @@ mod introspection;
 mod list;
 mod list_blocking;
 mod ordered;
+mod parts;
 mod persistence;
 mod pubsub;
 mod scripting;

@@ -201,7 +201,9 @@ fn mget(call: &mut Call<'_>) -> Answer {
     call.reply.array(keys.len());
     for key in keys {
         let reply = &mut *call.reply;
-        let read = call.keys.read_string(key, |value| reply.bulk_or_null(value));
+        let read = call
+            .keys
+            .read_string(key, |value| reply.bulk_or_null(value));
         match read {
             // A key of another type has no string.
             Err(CommandError::WrongType) => call.reply.null(),

@@ -304,6 +304,16 @@ impl Reply {
         self.end(mark, |reply| reply.pairs(length));
     }
 
+    /// Ends the array of a scan that was begun at `mark`: `length` values were written since, and
+    /// the cursor goes before them.
+    pub fn end_scan(&mut self, mark: Mark, cursor: u64, length: usize) {
+        self.end(mark, |reply| {
+            reply.array(2);
+            reply.bulk(itoa::Buffer::new().format(cursor).as_bytes());
+            reply.array(length);
+        });
+    }
+
     fn end(&mut self, mark: Mark, head: impl FnOnce(&mut Reply)) {
         let end = self.out.len();
         head(self);

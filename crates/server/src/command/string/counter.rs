@@ -61,8 +61,7 @@ pub(super) fn incrbyfloat(call: &mut Call<'_>) -> Answer {
     };
     let text = sum.format();
     let expires_at_ms = found.and_then(|found| found.expires_at_ms);
-    call.keys
-        .set_string(key, text.as_bytes(), expires_at_ms)?;
+    call.keys.set_string(key, text.as_bytes(), expires_at_ms)?;
     call.keys.changed(key, Class::String, "incrbyfloat");
     // A log that is read on another machine must not depend on how that one adds.
     let words = [b"SET", key, text.as_bytes(), b"KEEPTTL"];

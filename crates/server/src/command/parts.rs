@@ -1,0 +1,180 @@
+//! What hashes, sets and sorted sets have in common: going over their elements step by step, and
+//! drawing some of them by chance.
+
+use super::{integer, is};
+use crate::error::CommandError;
+use crate::glob;
+use hashbrown::HashSet;
+use rand::seq::index;
+
+/// A step of `HSCAN`, `SSCAN` or `ZSCAN`, as its options say.
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'a> {
+    /// About how many elements it visits.
+    pub count: usize,
+    pattern: Option<&'a [u8]>,
+    /// Whether the values of fields are answered, too.
+    pub values: bool,
+}
+
+impl<'a> Step<'a> {
+    /// Reads the options; `NOVALUES` only where there are `values`.
+    ///
+    /// # Errors
+    /// `Syntax`, `NotInteger`.
+    pub fn parse(mut options: &'a [&'a [u8]], values: bool) -> Result<Step<'a>, CommandError> {
+        let mut step = Step {
+            count: 10,
+            pattern: None,
+            values,
+        };
+        loop {
+            options = match *options {
+                [] => return Ok(step),
+                [name, ref rest @ ..] if values && is(name, "novalues") => {
+                    step.values = false;
+                    rest
+                }
+                [name, value, ref rest @ ..] if is(name, "count") => {
+                    let count = integer(value)?;
+                    if count < 1 {
+                        return Err(CommandError::Syntax);
+                    }
+                    step.count = usize::try_from(count).unwrap_or(usize::MAX);
+                    rest
+                }
+                [name, value, ref rest @ ..] if is(name, "match") => {
+                    step.pattern = Some(value).filter(|&pattern| pattern != b"*");
+                    rest
+                }
+                _ => return Err(CommandError::Syntax),
+            };
+        }
+    }
+
+    /// True if an element of this name is answered.
+    pub fn accepts(&self, name: &[u8]) -> bool {
+        self.pattern
+            .is_none_or(|pattern| glob::matches(pattern, name))
+    }
+}
+
+/// The cursor of a scan.
+///
+/// # Errors
+/// It is none.
+pub fn cursor(argument: &[u8]) -> Result<u64, CommandError> {
+    let text = std::str::from_utf8(argument).ok();
+    let cursor = text.and_then(|text| text.parse().ok());
+    cursor.ok_or(CommandError::text("ERR invalid cursor"))
+}
+
+/// How many elements are to be drawn by chance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Draw {
+    /// So many different ones, or all if there are fewer.
+    Distinct(usize),
+    /// So many, each out of all.
+    Repeated(usize),
+}
+
+/// More elements than this are not drawn with repetition, so that one command cannot take all
+/// memory.
+const REPEATED_MAX: usize = 1 << 24;
+
+/// How the documentation of commands puts it.
+pub const REPEATED_MAX_DEVIATION: &str = "A negative count below -16777216 is refused, so that \
+    one command cannot take all memory.";
+
+impl Draw {
+    /// Reads a count, which allows repetition if it is negative.
+    ///
+    /// # Errors
+    /// `NotInteger`; it is out of range.
+    pub fn parse(argument: &[u8]) -> Result<Draw, CommandError> {
+        let count = integer(argument)?;
+        if count == i64::MIN {
+            return Err(CommandError::text(
+                "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+            ));
+        }
+        let magnitude = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+        match count {
+            0.. => Ok(Draw::Distinct(magnitude)),
+            _ if magnitude <= REPEATED_MAX => Ok(Draw::Repeated(magnitude)),
+            _ => Err(CommandError::text("ERR value is out of range")),
+        }
+    }
+
+    /// How many are drawn out of `len`.
+    pub fn count(self, len: usize) -> usize {
+        match self {
+            Draw::Distinct(count) => count.min(len),
+            Draw::Repeated(_) if len == 0 => 0,
+            Draw::Repeated(count) => count,
+        }
+    }
+
+    /// Has `visit` see what is drawn out of `len` elements: `all` are these, `random` one of them
+    /// by its name, which is drawn by chance.
+    pub fn draw<'a, T>(
+        self,
+        len: usize,
+        all: impl Iterator<Item = T>,
+        mut random: impl FnMut() -> Option<(&'a [u8], T)>,
+        mut visit: impl FnMut(T),
+    ) {
+        /// So few elements are counted quickly.
+        const FEW: usize = 512;
+        let count = self.count(len);
+        match self {
+            Draw::Repeated(_) => {
+                let draws = std::iter::repeat_with(random).take(count);
+                draws.flatten().for_each(|(_, element)| visit(element));
+            }
+            Draw::Distinct(_) if count == len => all.for_each(visit),
+            Draw::Distinct(_) if len <= FEW || count > len / 3 => {
+                let mut chosen = index::sample(&mut rand::rng(), len, count).into_vec();
+                chosen.sort_unstable();
+                let mut chosen = chosen.into_iter().peekable();
+                for (position, element) in all.enumerate() {
+                    if chosen.next_if_eq(&position).is_some() {
+                        visit(element);
+                    }
+                }
+            }
+            Draw::Distinct(_) => {
+                let mut drawn = HashSet::with_capacity(count);
+                while drawn.len() < count
+                    && let Some((name, element)) = random()
+                {
+                    if drawn.insert(name) {
+                        visit(element);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::RngExt;
+
+    #[test]
+    fn distinct_elements_are_drawn_once() {
+        for (len, count) in [(10, 3), (10, 10), (10, 30), (2000, 5), (2000, 900), (0, 4)] {
+            let names: Vec<Vec<u8>> = (0..len).map(|n: usize| n.to_string().into()).collect();
+            let random = || {
+                let index = rand::rng().random_range(0..len);
+                Some((&names[index][..], index))
+            };
+            let mut drawn = HashSet::new();
+            Draw::Distinct(count).draw(len, 0..len, random, |index| {
+                assert!(drawn.insert(index));
+            });
+            assert_eq!(drawn.len(), count.min(len));
+        }
+    }
+}
