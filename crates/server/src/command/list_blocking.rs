@@ -182,8 +182,8 @@ fn lmpop(call: &mut Call<'_>) -> Answer {
 }
 
 fn blmpop(call: &mut Call<'_>) -> Answer {
-    let timeout = timeout_ms(call.args[1])?;
     let (keys, end, limit) = parse_mpop(call.rest(2))?;
+    let timeout = timeout_ms(call.args[1])?;
     if !pop_first(call, keys, end, Some(limit))? {
         call.wait_for(keys, timeout, |reply| reply.null_array());
     }
