@@ -208,7 +208,13 @@ fn parse_decimal(text: &[u8]) -> Option<(Vec<u8>, i64)> {
             } else {
                 i64::from(i32::MAX)
             };
-            (mantissa, power.parse().unwrap_or(limit).clamp(-i64::from(i32::MAX), i64::from(i32::MAX)))
+            (
+                mantissa,
+                power
+                    .parse()
+                    .unwrap_or(limit)
+                    .clamp(-i64::from(i32::MAX), i64::from(i32::MAX)),
+            )
         }
         None => (text, 0),
     };
@@ -357,7 +363,13 @@ mod tests {
         ] {
             assert_eq!(LongDouble::parse(text.as_bytes()), None, "{text:?}");
         }
-        for large in ["1.7e308", "1e400", "-inf", "Infinity", "1e99999999999999999999"] {
+        for large in [
+            "1.7e308",
+            "1e400",
+            "-inf",
+            "Infinity",
+            "1e99999999999999999999",
+        ] {
             assert!(LongDouble::parse(large.as_bytes()).is_some());
             assert_eq!(sum(large, "1.7e308"), None);
         }

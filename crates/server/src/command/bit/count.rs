@@ -72,9 +72,7 @@ pub(super) fn bitpos(call: &mut Call<'_>) -> Answer {
         Some(0) => false,
         Some(1) => true,
         Some(_) => {
-            return Err(CommandError::text(
-                "ERR The bit argument must be 1 or 0.",
-            ));
+            return Err(CommandError::text("ERR The bit argument must be 1 or 0."));
         }
         None => return Err(CommandError::NotInteger),
     };

@@ -172,9 +172,7 @@ fn parse(words: &[&[u8]]) -> Result<Vec<Operation>, CommandError> {
                     _ if is(how, "sat") => Overflow::Saturate,
                     _ if is(how, "fail") => Overflow::Fail,
                     _ => {
-                        return Err(CommandError::text(
-                            "ERR Invalid OVERFLOW type specified",
-                        ));
+                        return Err(CommandError::text("ERR Invalid OVERFLOW type specified"));
                     }
                 };
                 rest = after;
