@@ -3,6 +3,7 @@
 use clap::Args;
 use nearfield_server::server::{Options, Server};
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Serve Redis clients.
@@ -17,6 +18,23 @@ pub struct Arguments {
     /// Threads that serve connections [default: one less than there are cores].
     #[arg(long)]
     threads: Option<usize>,
+    /// The password of the default user.
+    #[arg(long)]
+    requirepass: Option<String>,
+    /// A file with users, which ACL SAVE and ACL LOAD write and read.
+    #[arg(long)]
+    aclfile: Option<PathBuf>,
+    /// Whether connections from other machines are refused while there is no password.
+    #[arg(long, value_name = "yes|no", default_value = "yes", value_parser = yes_or_no)]
+    protected_mode: bool,
+}
+
+fn yes_or_no(word: &str) -> Result<bool, String> {
+    match word {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("it is yes or no".to_owned()),
+    }
 }
 
 /// Runs the command.
@@ -24,12 +42,21 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let mut options = Options {
         bind: arguments.bind.clone(),
         port: arguments.port,
+        password: arguments.requirepass.clone(),
+        acl_file: arguments.aclfile.clone(),
+        protected: arguments.protected_mode,
         ..Options::default()
     };
     if let Some(threads) = arguments.threads {
         options.threads = threads;
     }
     let server = Server::new(options);
+    if arguments.aclfile.as_ref().is_some_and(|file| file.exists())
+        && let Err(error) = server.acl.load()
+    {
+        eprintln!("nearfield: {error}");
+        return ExitCode::FAILURE;
+    }
     let served = nearfield_server::net::serve(&server, |addresses| {
         let port = addresses.first().map_or(0, |address| address.port());
         println!("Nearfield is ready. Type: redis-cli -p {port}");

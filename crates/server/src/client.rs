@@ -1,5 +1,6 @@
 //! A client: what the server remembers of a connection between its commands.
 
+use crate::acl::{self, Login};
 use crate::keyspace::effects::Words;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -18,6 +19,8 @@ pub struct Client {
     pub watched: Vec<(usize, Vec<u8>)>,
     /// Whether it has said its password, or need not.
     pub authenticated: bool,
+    /// Who it is.
+    pub login: Login,
     /// Whether its connection is to be closed once all is sent.
     pub closing: bool,
     /// Whether it is to be answered.
@@ -62,6 +65,8 @@ pub struct ClientShared {
     pub active_at_ms: AtomicU64,
     /// Its name, as it has said.
     pub name: Mutex<String>,
+    /// The name of its user.
+    pub user: Mutex<Vec<u8>>,
     /// Whether a watched key was changed.
     pub watch_broken: AtomicBool,
     /// Whether its connection is to be closed at once.
@@ -79,6 +84,7 @@ impl Client {
             transaction: None,
             watched: Vec::new(),
             authenticated,
+            login: Login::default(),
             closing: false,
             replies: Replies::On,
         }
@@ -104,6 +110,7 @@ impl ClientShared {
             connected_at_ms: now_ms,
             active_at_ms: AtomicU64::new(now_ms),
             name: Mutex::default(),
+            user: Mutex::new(acl::DEFAULT.to_vec()),
             watch_broken: AtomicBool::new(false),
             killed: AtomicBool::new(false),
             database: AtomicUsize::new(0),

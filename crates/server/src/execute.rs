@@ -84,10 +84,10 @@ impl<'s> Executor<'s> {
     }
 
     /// Finds the command and checks that the client may run it.
-    fn admit(&self, client: &Client, args: &[&[u8]]) -> Result<&'static Command, CommandError> {
+    fn admit(&self, client: &mut Client, args: &[&[u8]]) -> Result<&'static Command, CommandError> {
         let command = lookup(args)?;
-        if !client.authenticated && !command.flags.has(Flags::NO_AUTH) {
-            return Err(CommandError::text("NOAUTH Authentication required."));
+        if !client.login.is_unrestricted(&self.server.acl) {
+            self.server.acl.admit(client, command, args)?;
         }
         if client.transaction.is_some() && command.flags.has(Flags::NO_MULTI) {
             return Err(CommandError::text(

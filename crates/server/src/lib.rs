@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod acl;
 pub mod blocking;
 pub mod client;
 pub mod command;

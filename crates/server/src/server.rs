@@ -1,5 +1,6 @@
 //! All that the threads of a server share.
 
+use crate::acl::Acl;
 use crate::blocking::Blocked;
 use crate::client::ClientShared;
 use crate::cursors::Cursors;
@@ -8,6 +9,7 @@ use crate::net::{Mailbox, Message};
 use crate::watch::Watches;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,6 +24,12 @@ pub struct Options {
     pub port: u16,
     /// The number of threads that serve connections.
     pub threads: usize,
+    /// The password of the default user; none is needed without.
+    pub password: Option<String>,
+    /// Where users are saved, if anywhere.
+    pub acl_file: Option<PathBuf>,
+    /// Whether connections from other machines are refused while there is no password.
+    pub protected: bool,
 }
 
 impl Default for Options {
@@ -30,6 +38,9 @@ impl Default for Options {
             bind: vec![std::net::Ipv4Addr::LOCALHOST.into()],
             port: 6399,
             threads: default_threads(),
+            password: None,
+            acl_file: None,
+            protected: true,
         }
     }
 }
@@ -49,6 +60,8 @@ pub struct Server {
     pub options: Options,
     /// The clients, by their numbers.
     pub clients: Mutex<BTreeMap<u64, Arc<ClientShared>>>,
+    /// Who may do what.
+    pub acl: Acl,
     /// Who watches which keys.
     pub watches: Watches,
     /// Who waits for which keys.
@@ -70,6 +83,11 @@ impl Server {
     pub fn new(options: Options) -> Server {
         Server {
             keyspace: Keyspace::new(),
+            acl: Acl::new(
+                options.password.as_deref(),
+                options.acl_file.clone(),
+                options.protected,
+            ),
             options,
             clients: Mutex::default(),
             watches: Watches::default(),

@@ -1,6 +1,7 @@
 //! Transactions.
 
 use super::{Answer, Call, Command, Flags, Group};
+use crate::acl::log::Context;
 use crate::error::CommandError;
 use crate::execute::lookup;
 use crate::keyspace::Observer;
@@ -103,7 +104,18 @@ fn exec(call: &mut Call<'_>) -> Answer {
     for words in &transaction.commands {
         let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         match lookup(&args) {
-            Ok(command) => call.run_nested(command, &args),
+            Ok(command) => {
+                let acl = &call.server.acl;
+                match acl.check(call.client, command, &args, Context::Multi) {
+                    Ok(()) => call.run_nested(command, &args),
+                    Err(denied) => call.reply.error(&format!(
+                        "NOPERM ACLs rules changed between the moment the transaction was \
+                         accumulated and the EXEC call. This command is no longer allowed for \
+                         the following reason: {}",
+                        denied.reason_at_exec()
+                    )),
+                }
+            }
             Err(error) => call.reply.error(&error.to_string()),
         }
     }

@@ -33,6 +33,20 @@ const READS_MAX: usize = 16;
 /// Replies are sent before all commands are executed if there is so much of them.
 const REPLY_BYTES: usize = 1 << 20;
 
+/// What a connection from another machine is told while it could do everything.
+const DENIED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is \
+    enabled and no password is set for the default user. In this mode connections are only \
+    accepted from the loopback interface. If you want to connect from external computers to Redis \
+    you may adopt one of the following solutions: 1) Just disable protected mode sending the \
+    command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from \
+    the same host the server is running, however MAKE SURE Redis is not publicly accessible from \
+    internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you \
+    can just disable the protected mode by editing the Redis configuration file, and setting the \
+    protected mode option to 'no', and then restarting the server. 3) If you started the server \
+    manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an \
+    authentication password for the default user. NOTE: You only need to do one of the above \
+    things in order for the server to start accepting connections from the outside.\r\n";
+
 /// Why the server does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -110,6 +124,12 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
         }
         Ok(())
     })
+}
+
+/// True if the other end of a connection is on this machine.
+fn is_from_here(stream: &TcpStream) -> bool {
+    let peer = stream.peer_addr();
+    peer.is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
@@ -254,11 +274,17 @@ impl<'s> IoThread<'s> {
         let address = |address: io::Result<SocketAddr>| {
             address.map_or_else(|_| "?:0".to_owned(), |address| address.to_string())
         };
+        if self.server.acl.is_protected() && !is_from_here(&stream) {
+            // It is closed in any case, so that it does not matter whether it is told why.
+            let _ = io::Write::write(&mut &stream, DENIED);
+            return;
+        }
         let (peer, local) = (address(stream.peer_addr()), address(stream.local_addr()));
         let id = self.server.next_client_id();
         let shared = Arc::new(ClientShared::new(id, self.number, peer, local, self.now_ms));
         self.server.clients.lock().insert(id, Arc::clone(&shared));
-        let client = Client::new(shared, true);
+        let mut client = Client::new(shared, true);
+        self.server.acl.welcome(&mut client);
         let index = self.connections.0.insert(Connection::new(stream, client));
         self.by_client.insert(id, index);
         let registered = self.poll.registry().register(
@@ -406,7 +432,6 @@ impl<'s> IoThread<'s> {
     /// Executes the complete requests in `bytes`, or adds them to the round; says how many bytes
     /// they were.
     fn process(&mut self, index: usize, bytes: &[u8]) -> usize {
-        let limits = RequestLimits::default();
         let mut used = 0;
         loop {
             let Some(connection) = self.connections.0.get_mut(index) else {
@@ -416,6 +441,11 @@ impl<'s> IoThread<'s> {
                 return used;
             }
             let rest = bytes.get(used..).unwrap_or_default();
+            let limits = if connection.client.authenticated {
+                RequestLimits::default()
+            } else {
+                RequestLimits::unauthenticated()
+            };
             let end = match connection.parser.next(rest, &limits) {
                 Ok(Step::Complete(end)) => end,
                 Ok(Step::Incomplete) => return used,
@@ -438,7 +468,7 @@ impl<'s> IoThread<'s> {
                 self.dirty.push(index);
             }
             let client = &connection.client;
-            let plain = client.authenticated
+            let plain = client.login.is_unrestricted(&self.server.acl)
                 && client.transaction.is_none()
                 && client.replies == Replies::On;
             if plain

@@ -1,0 +1,136 @@
+//! The categories of commands, derived as Redis derives them: from the flags and the group of a
+//! command, and from a few lists where Redis goes by neither.
+
+use crate::command::{Command, Flags, Group};
+
+/// The categories, in the order of their bits.
+pub const NAMES: &[&str] = &[
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
+];
+
+/// Commands on strings that Redis counts as commands on bits.
+const BITMAP: &[&str] = &[
+    "getbit",
+    "setbit",
+    "bitcount",
+    "bitpos",
+    "bitop",
+    "bitfield",
+    "bitfield_ro",
+];
+/// Commands of the server that work on all keys of a database.
+const KEYSPACE: &[&str] = &["dbsize", "flushall", "flushdb", "swapdb"];
+/// Commands that are dangerous, though not only for administrators.
+const DANGEROUS: &[&str] = &[
+    "flushall", "flushdb", "info", "keys", "lastsave", "migrate", "restore", "role", "sort",
+    "sort_ro", "swapdb",
+];
+/// Commands of other groups that are about the connection.
+const CONNECTION: &[&str] = &["command", "wait", "waitaof"];
+/// Commands on keys of certain types, which are not commands on keys of any type.
+const SORT: &[&str] = &["sort", "sort_ro"];
+
+/// The bit of a category.
+pub fn bit(name: &[u8]) -> Option<u32> {
+    let is = |other: &&str| name.eq_ignore_ascii_case(other.as_bytes());
+    NAMES.iter().position(|other| is(&other)).map(|at| 1 << at)
+}
+
+/// The categories of a command, or of a subcommand of `container`.
+pub fn of(command: &Command, container: Option<&Command>) -> u32 {
+    // Subcommands need not repeat what is true of all.
+    let name = container.map_or(command.name, |container| container.name);
+    let flags = command.flags;
+    let groups: &[&str] = match command.group {
+        _ if SORT.contains(&name) => &["list", "set", "sortedset"],
+        _ if BITMAP.contains(&name) => &["bitmap"],
+        _ if KEYSPACE.contains(&name) => &["keyspace"],
+        _ if CONNECTION.contains(&name) => &["connection"],
+        Group::String => &["string"],
+        Group::Generic | Group::Ordered => &["keyspace"],
+        Group::List => &["list"],
+        Group::Hash => &["hash"],
+        Group::Set => &["set"],
+        Group::SortedSet => &["sortedset"],
+        Group::Transactions => &["transaction"],
+        Group::PubSub => &["pubsub"],
+        Group::Scripting => &["scripting"],
+        Group::Connection => &["connection"],
+        Group::Server => &[],
+    };
+    let scripting = command.group == Group::Scripting;
+    let is_read = flags.has(Flags::READONLY) && !scripting;
+    let derived = [
+        ("write", flags.has(Flags::WRITE)),
+        ("read", is_read),
+        ("admin", flags.has(Flags::ADMIN)),
+        (
+            "dangerous",
+            flags.has(Flags::ADMIN) || DANGEROUS.contains(&name),
+        ),
+        ("pubsub", flags.has(Flags::PUBSUB)),
+        ("fast", flags.has(Flags::FAST)),
+        ("slow", !flags.has(Flags::FAST)),
+        ("blocking", flags.has(Flags::BLOCKING)),
+    ];
+    let derived = derived.iter().filter(|(_, is)| *is).map(|(name, _)| *name);
+    let all = groups.iter().copied().chain(derived);
+    all.chain(command.categories.iter().copied())
+        .filter_map(|name| bit(name.as_bytes()))
+        .fold(0, |bits, bit| bits | bit)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::acl::registry::registry;
+
+    /// What Redis 7.0.15 answers to `ACL CAT dangerous`, of commands that this server may have.
+    const DANGEROUS: &str = "shutdown restore slowlog|reset slowlog|len slowlog|get sort_ro \
+        latency|histogram latency|history latency|doctor latency|reset latency|graph \
+        latency|latest flushdb swapdb keys sort save info psync acl|log acl|load acl|list \
+        acl|deluser acl|dryrun acl|save acl|users acl|getuser acl|setuser role debug client|pause \
+        client|unpause client|no-evict client|kill client|unblock client|list monitor replconf \
+        sync bgsave migrate replicaof lastsave flushall slaveof bgrewriteaof config|rewrite \
+        config|resetstat config|get config|set failover module|list module|load module|unload";
+
+    #[test]
+    fn what_redis_calls_dangerous_is_dangerous() {
+        let bit = super::bit(b"dangerous").unwrap();
+        for name in DANGEROUS.split_whitespace() {
+            if let Some(number) = registry().find(name.as_bytes()) {
+                let entry = &registry().entries()[number];
+                let plain = entry.subcommands.is_empty();
+                assert!(!plain || entry.categories & bit != 0, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn categories_that_commands_name_exist() {
+        for entry in registry().entries() {
+            for name in entry.command.categories {
+                assert!(super::bit(name.as_bytes()).is_some(), "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Access control: who may run which commands, on which keys and channels.
+//!
+//! Users are values that never change: who changes one puts another in its place and raises the
+//! version. A client keeps the user that it last saw with the version, and looks again when that
+//! has been raised. So the usual case, a client that may do everything, costs one comparison.
+
+pub mod access;
+pub mod category;
+mod error;
+mod file;
+pub mod log;
+mod login;
+pub mod registry;
+mod selector;
+mod user;
+
+pub use error::{AclError, RuleError, WrongPassword};
+pub use login::Login;
+pub use selector::{Denial, Selector};
+pub use user::{User, hex};
+
+use crate::client::{Client, ClientShared};
+use crate::command::Command;
+use crate::error::CommandError;
+use crate::server::now_ms;
+use log::{Context, Entry, Log, Reason};
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The name of the user that a client is before it logs in.
+pub const DEFAULT: &[u8] = b"default";
+
+type Users = BTreeMap<Vec<u8>, Arc<User>>;
+
+/// All users, and what was denied to them.
+#[derive(Debug)]
+pub struct Acl {
+    users: RwLock<Users>,
+    /// Raised with each change of a user.
+    version: AtomicU64,
+    log: Mutex<Log>,
+    /// Where users are saved, if anywhere.
+    file: Option<PathBuf>,
+    /// Whether connections from other machines are refused while there is no password.
+    pub protected: AtomicBool,
+}
+
+impl Acl {
+    /// The default user alone, who needs no password, or `password`.
+    pub fn new(password: Option<&str>, file: Option<PathBuf>, protected: bool) -> Acl {
+        let acl = Acl {
+            users: RwLock::new(BTreeMap::new()),
+            version: AtomicU64::new(1),
+            log: Mutex::default(),
+            file,
+            protected: AtomicBool::new(protected),
+        };
+        acl.put(User::default_user());
+        acl.set_default_password(password.unwrap_or_default().as_bytes());
+        acl
+    }
+
+    /// What is raised with each change.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The user of a name.
+    pub fn user(&self, name: &[u8]) -> Option<Arc<User>> {
+        self.users.read().get(name).cloned()
+    }
+
+    /// All users, by their names.
+    pub fn users(&self) -> Vec<Arc<User>> {
+        self.users.read().values().cloned().collect()
+    }
+
+    fn put(&self, user: User) {
+        self.users.write().insert(user.name.clone(), Arc::new(user));
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Makes a user, or changes one by rules: by all of them or, if one is refused, by none.
+    ///
+    /// # Errors
+    /// The name or a rule is refused.
+    pub fn set_user(&self, name: &[u8], rules: &[&[u8]]) -> Result<(), AclError> {
+        selector::check_blanks(name).map_err(|_| AclError::UserName)?;
+        let mut users = self.users.write();
+        let mut user = match users.get(name) {
+            Some(user) => User::clone(user),
+            None => User::new(name),
+        };
+        user.apply_all(rules)?;
+        users.insert(name.to_vec(), Arc::new(user));
+        self.version.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Removes a user; false if there was none. Its clients' connections are for the caller to
+    /// close.
+    pub fn delete_user(&self, name: &[u8]) -> bool {
+        let removed = self.users.write().remove(name).is_some();
+        self.version.fetch_add(1, Ordering::AcqRel);
+        removed
+    }
+
+    /// Sets the one password of the default user (`requirepass`); an empty one: none is needed.
+    pub fn set_default_password(&self, password: &[u8]) {
+        let rule = [b">", password].concat();
+        let rule: &[u8] = if password.is_empty() {
+            b"nopass"
+        } else {
+            &rule
+        };
+        // They are rules, so that none fails.
+        let set = self.set_user(DEFAULT, &[b"resetpass", rule]);
+        debug_assert!(set.is_ok());
+    }
+
+    /// True if everybody is let in as the default user.
+    pub fn is_open(&self) -> bool {
+        let user = self.user(DEFAULT);
+        user.is_some_and(|user| user.no_password && user.enabled)
+    }
+
+    /// True if a connection from another machine is to be refused, as it could do everything.
+    pub fn is_protected(&self) -> bool {
+        let open = self.user(DEFAULT).is_some_and(|user| user.no_password);
+        open && self.protected.load(Ordering::Relaxed)
+    }
+
+    // ---- Logging in ------------------------------------------------------------------------
+
+    /// Finds the user of a name and password.
+    ///
+    /// # Errors
+    /// There is none, or it is disabled.
+    pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Result<Arc<User>, WrongPassword> {
+        let user = self.user(name).ok_or(WrongPassword)?;
+        if user.enabled && user.accepts(password) {
+            Ok(user)
+        } else {
+            Err(WrongPassword)
+        }
+    }
+
+    /// Logs a client in, or notes that it has failed to.
+    ///
+    /// # Errors
+    /// There is no such user, the password is wrong, or the user is disabled.
+    pub fn log_in(
+        &self,
+        client: &mut Client,
+        name: &[u8],
+        password: &[u8],
+    ) -> Result<(), WrongPassword> {
+        let version = self.version();
+        match self.authenticate(name, password) {
+            Ok(user) => {
+                client.become_user(user, version);
+                Ok(())
+            }
+            Err(error) => {
+                self.note(client, Reason::Auth, Context::TopLevel, b"AUTH", name);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a client one that has just connected: the default user, if it needs no password.
+    pub fn welcome(&self, client: &mut Client) {
+        let version = self.version();
+        if let Some(user) = self.user(DEFAULT) {
+            let open = user.enabled && user.no_password;
+            client.become_user(user, version);
+            client.set_authenticated(open);
+        }
+    }
+
+    // ---- Checking --------------------------------------------------------------------------
+
+    /// Looks again for a client's user, who may have changed.
+    fn refresh(&self, client: &mut Client) {
+        let version = self.version();
+        let Some(user) = client.login.user() else {
+            return;
+        };
+        if client.login.version() == version {
+            return;
+        }
+        let authenticated = client.authenticated;
+        match self.user(&user.name) {
+            Some(user) => {
+                let open = &*user.name == DEFAULT && user.enabled && user.no_password;
+                client.become_user(user, version);
+                client.set_authenticated(authenticated || open);
+            }
+            // Its connection is about to be closed.
+            None => client.set_authenticated(false),
+        }
+    }
+
+    /// Checks that a client may run a command, and notes it if not.
+    ///
+    /// # Errors
+    /// `NOAUTH` or `NOPERM`.
+    pub fn admit(
+        &self,
+        client: &mut Client,
+        command: &'static Command,
+        args: &[&[u8]],
+    ) -> Result<(), CommandError> {
+        self.refresh(client);
+        if !client.authenticated && !command.flags.has(crate::command::Flags::NO_AUTH) {
+            return Err(CommandError::text("NOAUTH Authentication required."));
+        }
+        let context = match client.transaction {
+            Some(_) => Context::Multi,
+            None => Context::TopLevel,
+        };
+        let denied = |denial: Denied| CommandError::owned(format!("NOPERM {}", denial.text()));
+        self.check(client, command, args, context).map_err(denied)
+    }
+
+    /// Checks a command that runs within a transaction or script, and notes it if it is denied.
+    ///
+    /// # Errors
+    /// It is denied.
+    pub fn check(
+        &self,
+        client: &mut Client,
+        command: &'static Command,
+        args: &[&[u8]],
+        context: Context,
+    ) -> Result<(), Denied> {
+        if client.login.is_unrestricted(self) {
+            return Ok(());
+        }
+        self.refresh(client);
+        let Some(user) = client.login.user().cloned() else {
+            return Ok(());
+        };
+        let Err(denial) = user.check(command, args) else {
+            return Ok(());
+        };
+        let name = registry::registry().name(command);
+        let (reason, object) = match denial {
+            Denial::Command => (Reason::Command, name.as_bytes()),
+            Denial::Key(position) => (Reason::Key, args.get(position).copied().unwrap_or(b"*")),
+            Denial::Channel(position) => {
+                let channel = args.get(position).copied();
+                (Reason::Channel, channel.unwrap_or_default())
+            }
+        };
+        self.note(client, reason, context, object, &user.name);
+        Err(Denied {
+            user: String::from_utf8_lossy(&user.name).into_owned(),
+            command: name.to_owned(),
+            object: String::from_utf8_lossy(object).into_owned(),
+            denial,
+        })
+    }
+
+    fn note(&self, client: &Client, reason: Reason, context: Context, object: &[u8], user: &[u8]) {
+        let now_ms = now_ms();
+        self.log.lock().add(Entry {
+            count: 0,
+            reason,
+            context,
+            object: object.to_vec(),
+            user: user.to_vec(),
+            client: describe(&client.shared, client.database),
+            id: 0,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        });
+    }
+
+    /// The latest denials, at most `count`, the latest first.
+    pub fn denials(&self, count: usize) -> Vec<Entry> {
+        self.log.lock().latest(count).cloned().collect()
+    }
+
+    /// Forgets all denials.
+    pub fn forget_denials(&self) {
+        self.log.lock().clear();
+    }
+}
+
+/// That a command was denied, and why.
+#[derive(Clone, Debug)]
+pub struct Denied {
+    user: String,
+    command: String,
+    object: String,
+    /// Why.
+    pub denial: Denial,
+}
+
+impl Denied {
+    /// What the client is told, which does not repeat what it has sent.
+    pub fn text(&self) -> String {
+        let Denied { user, command, .. } = self;
+        match self.denial {
+            Denial::Command => {
+                format!("User {user} has no permissions to run the '{command}' command")
+            }
+            Denial::Key(_) => "No permissions to access a key".to_owned(),
+            Denial::Channel(_) => "No permissions to access a channel".to_owned(),
+        }
+    }
+
+    /// What an administrator is told.
+    pub fn detail(&self) -> String {
+        let Denied { user, object, .. } = self;
+        match self.denial {
+            Denial::Command => self.text(),
+            Denial::Key(_) => {
+                format!("User {user} has no permissions to access the '{object}' key")
+            }
+            Denial::Channel(_) => {
+                format!("User {user} has no permissions to access the '{object}' channel")
+            }
+        }
+    }
+
+    /// What a transaction says of a command that was allowed when it was queued.
+    pub fn reason_at_exec(&self) -> &'static str {
+        match self.denial {
+            Denial::Command => "no permission to execute the command or subcommand",
+            Denial::Key(_) => "no permission to touch the specified keys",
+            Denial::Channel(_) => {
+                "no permission to access one of the channels used as arguments to the command"
+            }
+        }
+    }
+
+    /// The denial of `command` to `user`, for a trial.
+    pub fn of(user: &User, command: &'static Command, args: &[&[u8]], denial: Denial) -> Denied {
+        let object = match denial {
+            Denial::Command => None,
+            Denial::Key(position) | Denial::Channel(position) => args.get(position).copied(),
+        };
+        Denied {
+            user: String::from_utf8_lossy(&user.name).into_owned(),
+            command: registry::registry().name(command).to_owned(),
+            object: String::from_utf8_lossy(object.unwrap_or(b"*")).into_owned(),
+            denial,
+        }
+    }
+}
+
+/// A client in the form of `CLIENT LIST`, as far as other threads know it.
+fn describe(client: &ClientShared, database: usize) -> String {
+    let user = String::from_utf8_lossy(&client.user.lock()).into_owned();
+    let ClientShared {
+        id, peer, local, ..
+    } = client;
+    let name = client.name.lock();
+    let age = now_ms().saturating_sub(client.connected_at_ms) / 1000;
+    format!(
+        "id={id} addr={peer} laddr={local} name={name} age={age} idle=0 db={database} user={user}"
+    )
+}

@@ -1,0 +1,393 @@
+//! A set of permissions: which commands may be run, on which keys and channels.
+
+use super::access::{self, KeyAccess};
+use super::category;
+use super::error::RuleError;
+use super::registry::registry;
+use crate::command::{Command, Flags};
+use crate::glob;
+
+/// Keys that may be accessed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KeyPattern {
+    pattern: Vec<u8>,
+    access: KeyAccess,
+}
+
+/// A permission to run some commands, or the contrary, as it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct CommandRule {
+    allow: bool,
+    /// A command, a subcommand, a command with its first argument, or a category after `@`.
+    name: String,
+}
+
+/// Which commands may be run, on which keys and channels. A user has one for all rules outside
+/// parentheses, and one for each pair of them; each stands for itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    /// All commands, also those that later versions have.
+    all_commands: bool,
+    /// Whether the rules on commands begin with all of them or with none.
+    begins_with_all: bool,
+    /// A bit for each command, by its number.
+    allowed: Vec<u64>,
+    /// Commands, by their numbers, that are allowed with a certain first argument.
+    first_arguments: Vec<(usize, String)>,
+    rules: Vec<CommandRule>,
+    all_keys: bool,
+    keys: Vec<KeyPattern>,
+    all_channels: bool,
+    channels: Vec<Vec<u8>>,
+}
+
+/// Why a command is denied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Denial {
+    /// It may not be run.
+    Command,
+    /// The argument at this position is a key that may not be accessed, or the command works on
+    /// more keys than may be accessed.
+    Key(usize),
+    /// The argument at this position is a channel that may not be accessed.
+    Channel(usize),
+}
+
+impl Selector {
+    /// True if everything is allowed.
+    pub fn is_unrestricted(&self) -> bool {
+        self.all_commands && self.all_keys && self.all_channels
+    }
+
+    /// Takes one rule.
+    ///
+    /// # Errors
+    /// It is none, or has no effect.
+    pub fn apply(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+        match &*rule.to_ascii_lowercase() {
+            b"allkeys" | b"~*" => {
+                self.all_keys = true;
+                self.keys.clear();
+            }
+            b"resetkeys" => {
+                self.all_keys = false;
+                self.keys.clear();
+            }
+            b"allchannels" | b"&*" => {
+                self.all_channels = true;
+                self.channels.clear();
+            }
+            b"resetchannels" => {
+                self.all_channels = false;
+                self.channels.clear();
+            }
+            b"allcommands" | b"+@all" => self.set_all_commands(true),
+            b"nocommands" | b"-@all" => self.set_all_commands(false),
+            _ => match rule {
+                [b'~' | b'%', ..] => self.add_key_pattern(rule)?,
+                [b'&', pattern @ ..] => self.add_channel_pattern(pattern)?,
+                [b'+', b'@', name @ ..] => self.set_category(name, true)?,
+                [b'-', b'@', name @ ..] => self.set_category(name, false)?,
+                [b'+', name @ ..] => self.allow_command(name)?,
+                [b'-', name @ ..] => {
+                    let number = registry().find(name).ok_or(RuleError::UnknownName)?;
+                    self.set_command(number, false);
+                    self.note_rule(false, lower(name));
+                }
+                _ => return Err(RuleError::Syntax),
+            },
+        }
+        Ok(())
+    }
+
+    fn add_key_pattern(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+        if self.all_keys {
+            return Err(RuleError::KeysAfterAll);
+        }
+        let (access, pattern) = parse_key_pattern(rule).ok_or(RuleError::Syntax)?;
+        check_blanks(pattern)?;
+        match self.keys.iter_mut().find(|key| key.pattern == pattern) {
+            Some(known) => known.access = known.access.and(access),
+            None => self.keys.push(KeyPattern {
+                pattern: pattern.to_vec(),
+                access,
+            }),
+        }
+        Ok(())
+    }
+
+    fn add_channel_pattern(&mut self, pattern: &[u8]) -> Result<(), RuleError> {
+        if self.all_channels {
+            return Err(RuleError::ChannelsAfterAll);
+        }
+        check_blanks(pattern)?;
+        if !self.channels.iter().any(|known| known == pattern) {
+            self.channels.push(pattern.to_vec());
+        }
+        Ok(())
+    }
+
+    fn set_all_commands(&mut self, allow: bool) {
+        let words = if allow {
+            registry().len().div_ceil(64)
+        } else {
+            0
+        };
+        self.allowed = vec![u64::MAX; words];
+        self.all_commands = allow;
+        self.begins_with_all = allow;
+        self.first_arguments.clear();
+        self.rules.clear();
+    }
+
+    fn set_category(&mut self, name: &[u8], allow: bool) -> Result<(), RuleError> {
+        let bit = category::bit(name).ok_or(RuleError::UnknownName)?;
+        for (number, entry) in registry().entries().iter().enumerate() {
+            if entry.categories & bit != 0 {
+                self.set_command(number, allow);
+            }
+        }
+        self.note_rule(allow, format!("@{}", lower(name)));
+        Ok(())
+    }
+
+    fn allow_command(&mut self, name: &[u8]) -> Result<(), RuleError> {
+        if let Some(number) = registry().find(name) {
+            self.set_command(number, true);
+            self.note_rule(true, lower(name));
+            return Ok(());
+        }
+        let mut parts = name.splitn(2, |&byte| byte == b'|');
+        let (command, argument) = (parts.next().unwrap_or_default(), parts.next());
+        let number = registry().find(command).ok_or(RuleError::UnknownName)?;
+        let argument = argument.unwrap_or_default();
+        if argument.is_empty() {
+            return Err(RuleError::Syntax);
+        }
+        check_blanks(argument)?;
+        let entry = registry().entries().get(number);
+        if entry.is_some_and(|entry| !entry.subcommands.is_empty()) {
+            let has_more = argument.contains(&b'|');
+            return Err(if has_more {
+                RuleError::FirstArgumentOfSubcommand
+            } else {
+                RuleError::UnknownName
+            });
+        }
+        // The command with this first argument only, as in `+select|0`.
+        let argument = std::str::from_utf8(argument).map_err(|_| RuleError::Syntax)?;
+        let permission = (number, argument.to_ascii_lowercase());
+        if !self.first_arguments.contains(&permission) {
+            self.first_arguments.push(permission);
+        }
+        self.note_rule(true, lower(name));
+        Ok(())
+    }
+
+    /// Allows a command with its subcommands, or denies it.
+    fn set_command(&mut self, number: usize, allow: bool) {
+        let entry = registry().entries().get(number);
+        let subcommands = entry.map_or(0..0, |entry| entry.subcommands.clone());
+        for number in std::iter::once(number).chain(subcommands) {
+            let (word, bit) = (number / 64, 1 << (number % 64));
+            if self.allowed.len() <= word {
+                self.allowed.resize(word + 1, 0);
+            }
+            if let Some(bits) = self.allowed.get_mut(word) {
+                *bits = if allow { *bits | bit } else { *bits & !bit };
+            }
+            self.first_arguments.retain(|(other, _)| *other != number);
+        }
+        self.all_commands &= allow;
+    }
+
+    /// Remembers a rule in place of those that it overrules.
+    fn note_rule(&mut self, allow: bool, name: String) {
+        self.rules.retain(|rule| {
+            let rest = rule.name.strip_prefix(&name);
+            !rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('|'))
+        });
+        self.rules.push(CommandRule { allow, name });
+    }
+
+    // ---- Checking --------------------------------------------------------------------------
+
+    /// Checks a command, by its number and whole name.
+    ///
+    /// # Errors
+    /// It is denied.
+    pub fn check(
+        &self,
+        number: usize,
+        name: &str,
+        command: &Command,
+        args: &[&[u8]],
+    ) -> Result<(), Denial> {
+        let no_auth = command.flags.has(Flags::NO_AUTH);
+        if !(self.all_commands || no_auth || self.allows_command(number, args)) {
+            return Err(Denial::Command);
+        }
+        if !self.all_keys {
+            if let Some(needed) = access::of_ranges(command)
+                && !self.allows_all_keys(needed)
+            {
+                return Err(Denial::Key(0));
+            }
+            let (first, rest) = access::of_keys(name, command, args);
+            for (at, position) in command.keys.positions(args).into_iter().enumerate() {
+                let needed = if at == 0 { first } else { rest };
+                let key = args.get(position).copied().unwrap_or_default();
+                if !self.allows_key(key, needed) {
+                    return Err(Denial::Key(position));
+                }
+            }
+        }
+        if !self.all_channels
+            && let Some((positions, is_pattern)) = access::channels(name, args.len())
+        {
+            for position in positions {
+                let channel = args.get(position).copied().unwrap_or_default();
+                if !self.allows_channel(channel, is_pattern) {
+                    return Err(Denial::Channel(position));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn allows_command(&self, number: usize, args: &[&[u8]]) -> bool {
+        let bits = self.allowed.get(number / 64).copied().unwrap_or(0);
+        if bits & (1 << (number % 64)) != 0 {
+            return true;
+        }
+        let first = args.get(1).copied().unwrap_or_default();
+        let is = |(other, argument): &(usize, String)| {
+            *other == number && first.eq_ignore_ascii_case(argument.as_bytes())
+        };
+        self.first_arguments.iter().any(is)
+    }
+
+    fn allows_key(&self, key: &[u8], needed: KeyAccess) -> bool {
+        let allows = |known: &KeyPattern| {
+            known.access.has(needed) && glob::matches(&known.pattern, key, false)
+        };
+        self.keys.iter().any(allows)
+    }
+
+    /// True if every key may be accessed in this way.
+    pub fn allows_all_keys(&self, needed: KeyAccess) -> bool {
+        let all = |known: &KeyPattern| known.pattern == b"*" && known.access.has(needed);
+        self.all_keys || self.keys.iter().any(all)
+    }
+
+    fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
+        let allows = |known: &Vec<u8>| {
+            if is_pattern {
+                known == channel
+            } else {
+                glob::matches(known, channel, false)
+            }
+        };
+        self.channels.iter().any(allows)
+    }
+
+    // ---- Describing ------------------------------------------------------------------------
+
+    /// The rules on commands.
+    pub fn describe_commands(&self) -> String {
+        let mut text = String::from(if self.begins_with_all {
+            "+@all"
+        } else {
+            "-@all"
+        });
+        for rule in &self.rules {
+            text.push_str(if rule.allow { " +" } else { " -" });
+            text.push_str(&rule.name);
+        }
+        text
+    }
+
+    /// The rules on keys, separated by blanks.
+    pub fn describe_keys(&self) -> Vec<u8> {
+        if self.all_keys {
+            return b"~*".to_vec();
+        }
+        let rule = |key: &KeyPattern| {
+            let head: &[u8] = match key.access {
+                KeyAccess::READ => b"%R~",
+                KeyAccess::WRITE => b"%W~",
+                _ => b"~",
+            };
+            [head, &key.pattern].concat()
+        };
+        self.keys.iter().map(rule).collect::<Vec<_>>().join(&b' ')
+    }
+
+    /// The rules on channels, separated by blanks.
+    pub fn describe_channels(&self) -> Vec<u8> {
+        if self.all_channels {
+            return b"&*".to_vec();
+        }
+        let rule = |channel: &Vec<u8>| [b"&", &channel[..]].concat();
+        self.channels
+            .iter()
+            .map(rule)
+            .collect::<Vec<_>>()
+            .join(&b' ')
+    }
+
+    /// Rules that make a new selector the same as this one.
+    pub fn describe(&self) -> Vec<u8> {
+        let mut text = self.describe_keys();
+        if !text.is_empty() {
+            text.push(b' ');
+        }
+        if !self.all_channels {
+            text.extend_from_slice(b"resetchannels ");
+        }
+        let channels = self.describe_channels();
+        if !channels.is_empty() {
+            text.extend_from_slice(&channels);
+            text.push(b' ');
+        }
+        text.extend_from_slice(self.describe_commands().as_bytes());
+        text
+    }
+}
+
+fn lower(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).to_ascii_lowercase()
+}
+
+/// Takes apart `~pattern` or `%RW~pattern`.
+fn parse_key_pattern(rule: &[u8]) -> Option<(KeyAccess, &[u8])> {
+    let rest = match rule {
+        [b'~', pattern @ ..] => return Some((KeyAccess::BOTH, pattern)),
+        [b'%', rest @ ..] => rest,
+        _ => return None,
+    };
+    let end = rest.iter().position(|&byte| byte == b'~')?;
+    let (letters, pattern) = rest.split_at(end);
+    let mut access = KeyAccess::NONE;
+    for letter in letters {
+        let one = match letter.to_ascii_uppercase() {
+            b'R' => KeyAccess::READ,
+            b'W' => KeyAccess::WRITE,
+            _ => return None,
+        };
+        if access.has(one) {
+            return None;
+        }
+        access = access.and(one);
+    }
+    (access != KeyAccess::NONE).then_some((access, pattern.get(1..).unwrap_or_default()))
+}
+
+/// Patterns and names are separated by blanks in files and listings.
+pub(super) fn check_blanks(text: &[u8]) -> Result<(), RuleError> {
+    let blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0 || *byte == 0x0b;
+    if text.iter().any(blank) {
+        return Err(RuleError::Syntax);
+    }
+    Ok(())
+}

@@ -1,0 +1,274 @@
+//! A user: passwords, and what they open.
+
+use super::access::KeyAccess;
+use super::error::{AclError, RuleError};
+use super::registry::registry;
+use super::selector::{Denial, Selector};
+use crate::command::Command;
+use crate::error::shown;
+use sha2::{Digest, Sha256};
+
+/// A password as it is kept.
+pub type Hash = [u8; 32];
+
+/// A user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// The name.
+    pub name: Vec<u8>,
+    /// Whether anybody may log in.
+    pub enabled: bool,
+    /// Whether any password is right.
+    pub no_password: bool,
+    /// Whether payloads of `RESTORE` are to be checked. All are, whatever is said here; the flag is
+    /// kept for clients that set it.
+    pub sanitizes: bool,
+    passwords: Vec<Hash>,
+    root: Selector,
+    selectors: Vec<Selector>,
+}
+
+impl User {
+    /// A user who may do nothing.
+    pub fn new(name: &[u8]) -> User {
+        User {
+            name: name.to_vec(),
+            enabled: false,
+            no_password: false,
+            sanitizes: true,
+            passwords: Vec::new(),
+            root: Selector::default(),
+            selectors: Vec::new(),
+        }
+    }
+
+    /// The default user as a server has it at first: everybody may do everything.
+    pub fn default_user() -> User {
+        let mut user = User::new(super::DEFAULT);
+        for rule in ["allkeys", "allchannels", "allcommands", "nopass", "on"] {
+            // They are rules, so that none fails.
+            let applied = user.apply(rule.as_bytes());
+            debug_assert!(applied.is_ok());
+        }
+        user
+    }
+
+    /// True if the user may do everything.
+    pub fn is_unrestricted(&self) -> bool {
+        self.root.is_unrestricted() || self.selectors.iter().any(Selector::is_unrestricted)
+    }
+
+    /// True if the user may read every key, also those that a command does not name.
+    pub fn reads_all_keys(&self) -> bool {
+        let all = |selector: &Selector| selector.allows_all_keys(KeyAccess::READ);
+        self.selectors().any(all)
+    }
+
+    /// True if `password` is one of the user's.
+    pub fn accepts(&self, password: &[u8]) -> bool {
+        let hash: Hash = Sha256::digest(password).into();
+        let same = |known: &Hash| {
+            let differing = known
+                .iter()
+                .zip(&hash)
+                .fold(0, |bits, (a, b)| bits | (a ^ b));
+            std::hint::black_box(differing) == 0
+        };
+        // All are compared, so that the time tells nothing.
+        let accepted = self
+            .passwords
+            .iter()
+            .fold(false, |is, known| is | same(known));
+        self.no_password | accepted
+    }
+
+    /// The hashes of the passwords, in the order in which they were added.
+    pub fn password_hashes(&self) -> impl Iterator<Item = String> {
+        self.passwords.iter().map(|hash| hex(hash))
+    }
+
+    /// All selectors, the one outside parentheses first.
+    pub fn selectors(&self) -> impl Iterator<Item = &Selector> {
+        std::iter::once(&self.root).chain(&self.selectors)
+    }
+
+    /// Takes one rule. A selector is a rule, with its parentheses.
+    ///
+    /// # Errors
+    /// It is none, or has no effect.
+    pub fn apply(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+        match &*rule.to_ascii_lowercase() {
+            b"" => {}
+            b"on" => self.enabled = true,
+            b"off" => self.enabled = false,
+            b"nopass" => {
+                self.no_password = true;
+                self.passwords.clear();
+            }
+            b"resetpass" => {
+                self.no_password = false;
+                self.passwords.clear();
+            }
+            b"skip-sanitize-payload" => self.sanitizes = false,
+            b"sanitize-payload" => self.sanitizes = true,
+            b"clearselectors" => self.selectors.clear(),
+            b"reset" => *self = User::new(&self.name),
+            _ => match rule {
+                [b'>', password @ ..] => self.add_password(Sha256::digest(password).into()),
+                [b'#', hash @ ..] => self.add_password(parse_hash(hash)?),
+                [b'<', password @ ..] => self.remove_password(&Sha256::digest(password).into())?,
+                [b'!', hash @ ..] => self.remove_password(&parse_hash(hash)?)?,
+                [b'(', rules @ .., b')'] => {
+                    let mut selector = Selector::default();
+                    for rule in rules.split(|byte| *byte == b' ') {
+                        if !rule.is_empty() {
+                            selector.apply(rule)?;
+                        }
+                    }
+                    self.selectors.push(selector);
+                }
+                [b'(', ..] => return Err(RuleError::Syntax),
+                _ => self.root.apply(rule)?,
+            },
+        }
+        Ok(())
+    }
+
+    /// Takes rules as they were sent, selectors in one word or several.
+    ///
+    /// # Errors
+    /// One is refused; those before it are taken.
+    pub fn apply_all(&mut self, rules: &[&[u8]]) -> Result<(), AclError> {
+        for rule in merge_selectors(rules)? {
+            self.apply(&rule).map_err(|source| AclError::Rule {
+                rule: shown(&rule),
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn add_password(&mut self, hash: Hash) {
+        if !self.passwords.contains(&hash) {
+            self.passwords.push(hash);
+        }
+        self.no_password = false;
+    }
+
+    fn remove_password(&mut self, hash: &Hash) -> Result<(), RuleError> {
+        let at = self.passwords.iter().position(|known| known == hash);
+        self.passwords.remove(at.ok_or(RuleError::NoSuchPassword)?);
+        Ok(())
+    }
+
+    /// Checks a command.
+    ///
+    /// # Errors
+    /// No selector allows it. The reason is that of the one that came furthest.
+    pub fn check(&self, command: &'static Command, args: &[&[u8]]) -> Result<(), Denial> {
+        let number = registry().number(command).ok_or(Denial::Command)?;
+        let name = registry().name(command);
+        let mut furthest = Denial::Command;
+        for selector in self.selectors() {
+            match selector.check(number, name, command, args) {
+                Ok(()) => return Ok(()),
+                Err(denial) => furthest = furthest.max(denial),
+            }
+        }
+        Err(furthest)
+    }
+
+    /// The user's flags.
+    pub fn flags(&self) -> Vec<&'static str> {
+        let mut flags = vec![if self.enabled { "on" } else { "off" }];
+        if self.no_password {
+            flags.push("nopass");
+        }
+        flags.push(if self.sanitizes {
+            "sanitize-payload"
+        } else {
+            "skip-sanitize-payload"
+        });
+        flags
+    }
+
+    /// A line of rules that make a new user the same as this one: `user <name> <rule>...`.
+    pub fn describe(&self) -> Vec<u8> {
+        let mut line = b"user ".to_vec();
+        line.extend_from_slice(&self.name);
+        for flag in self.flags() {
+            line.push(b' ');
+            line.extend_from_slice(flag.as_bytes());
+        }
+        for hash in self.password_hashes() {
+            line.extend_from_slice(b" #");
+            line.extend_from_slice(hash.as_bytes());
+        }
+        line.push(b' ');
+        line.extend_from_slice(&self.root.describe());
+        for selector in &self.selectors {
+            line.extend_from_slice(b" (");
+            line.extend_from_slice(&selector.describe());
+            line.push(b')');
+        }
+        line
+    }
+}
+
+/// Joins the words of selectors that were sent in several.
+fn merge_selectors(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, AclError> {
+    let mut merged = Vec::with_capacity(rules.len());
+    let mut open: Option<(&[u8], Vec<u8>)> = None;
+    for &rule in rules {
+        open = match open.take() {
+            None if rule.starts_with(b"(") && !rule.ends_with(b")") => Some((rule, rule.to_vec())),
+            None => {
+                merged.push(rule.to_vec());
+                None
+            }
+            Some((first, mut text)) => {
+                text.push(b' ');
+                text.extend_from_slice(rule);
+                if rule.ends_with(b")") {
+                    merged.push(text);
+                    None
+                } else {
+                    Some((first, text))
+                }
+            }
+        };
+    }
+    match open {
+        None => Ok(merged),
+        Some((first, _)) => Err(AclError::UnmatchedParenthesis(shown(first))),
+    }
+}
+
+/// Bytes in hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+fn parse_hash(text: &[u8]) -> Result<Hash, RuleError> {
+    let mut hash = Hash::default();
+    if text.len() != 2 * hash.len() {
+        return Err(RuleError::BadHash);
+    }
+    for (byte, digits) in hash.iter_mut().zip(text.chunks(2)) {
+        for digit in digits {
+            let value = match digit {
+                b'0'..=b'9' => digit - b'0',
+                b'a'..=b'f' => digit - b'a' + 10,
+                _ => return Err(RuleError::BadHash),
+            };
+            *byte = *byte << 4 | value;
+        }
+    }
+    Ok(hash)
+}
