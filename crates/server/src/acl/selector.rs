@@ -113,6 +113,11 @@ impl Selector {
                 access,
             }),
         }
+        let all = |key: &KeyPattern| key.pattern == b"*" && key.access == KeyAccess::BOTH;
+        if self.keys.iter().any(all) {
+            self.all_keys = true;
+            self.keys.clear();
+        }
         Ok(())
     }
 
@@ -177,8 +182,9 @@ impl Selector {
         // The command with this first argument only, as in `+select|0`.
         let argument = std::str::from_utf8(argument).map_err(|_| RuleError::Syntax)?;
         let permission = (number, argument.to_ascii_lowercase());
-        if !self.first_arguments.contains(&permission) {
-            self.first_arguments.push(permission);
+        // Sorted, so that permissions that were given in another order are the same.
+        if let Err(at) = self.first_arguments.binary_search(&permission) {
+            self.first_arguments.insert(at, permission);
         }
         self.note_rule(true, lower(name));
         Ok(())
@@ -198,7 +204,6 @@ impl Selector {
             }
             self.first_arguments.retain(|(other, _)| *other != number);
         }
-        self.all_commands &= allow;
     }
 
     /// Remembers a rule in place of those that it overrules.
@@ -208,6 +213,7 @@ impl Selector {
             !rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('|'))
         });
         self.rules.push(CommandRule { allow, name });
+        self.all_commands = self.begins_with_all && self.rules.iter().all(|rule| rule.allow);
     }
 
     // ---- Checking --------------------------------------------------------------------------
@@ -268,9 +274,8 @@ impl Selector {
     }
 
     fn allows_key(&self, key: &[u8], needed: KeyAccess) -> bool {
-        let allows = |known: &KeyPattern| {
-            known.access.has(needed) && glob::matches(&known.pattern, key, false)
-        };
+        let allows =
+            |known: &KeyPattern| known.access.has(needed) && glob::matches(&known.pattern, key);
         self.keys.iter().any(allows)
     }
 
@@ -285,7 +290,7 @@ impl Selector {
             if is_pattern {
                 known == channel
             } else {
-                glob::matches(known, channel, false)
+                glob::matches(known, channel)
             }
         };
         self.channels.iter().any(allows)
@@ -366,7 +371,8 @@ fn parse_key_pattern(rule: &[u8]) -> Option<(KeyAccess, &[u8])> {
         [b'%', rest @ ..] => rest,
         _ => return None,
     };
-    let end = rest.iter().position(|&byte| byte == b'~')?;
+    let end = rest.iter().position(|&byte| byte == b'~');
+    let end = end.unwrap_or(rest.len());
     let (letters, pattern) = rest.split_at(end);
     let mut access = KeyAccess::NONE;
     for letter in letters {

@@ -121,6 +121,10 @@ impl User {
                 [b'(', rules @ .., b')'] => {
                     let mut selector = Selector::default();
                     for rule in rules.split(|byte| *byte == b' ') {
+                        // It would seem to end the selector where all are listed.
+                        if rule.ends_with(b")") {
+                            return Err(RuleError::Syntax);
+                        }
                         if !rule.is_empty() {
                             selector.apply(rule)?;
                         }

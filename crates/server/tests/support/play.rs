@@ -73,6 +73,8 @@ fn reset(address: SocketAddr) -> io::Result<()> {
         "FUNCTION FLUSH",
         "SCRIPT FLUSH",
         "CONFIG SET notify-keyspace-events ",
+        "ACL DELUSER alice bob carol",
+        "ACL LOG RESET",
     ] {
         let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
         // Those that a server does not know leave nothing behind.

@@ -1,0 +1,25 @@
+//! Rules of access control: nothing makes them panic, and a user is the same once its description
+//! is read back.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nearfield_server::acl::User;
+
+fuzz_target!(|rules: &[u8]| {
+    let mut user = User::new(b"somebody");
+    let rules: Vec<&[u8]> = rules.split(|&byte| byte == b'\n').collect();
+    for rule in &rules {
+        let before = user.clone();
+        if user.apply_all(&[rule]).is_err() {
+            // What is refused leaves no trace.
+            assert_eq!(user, before);
+        }
+    }
+    let line = user.describe();
+    let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+    let mut again = User::new(b"somebody");
+    again.apply_all(&words[2..]).expect("a description is made of rules");
+    assert_eq!(again.describe(), line);
+    assert_eq!(again, user);
+});
