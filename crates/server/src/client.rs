@@ -2,6 +2,9 @@
 
 use crate::acl::{self, Login};
 use crate::keyspace::effects::Words;
+use crate::listed::Listed;
+use crate::pubsub::Subscriptions;
+use crate::tracking::Choice;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -25,6 +28,10 @@ pub struct Client {
     pub closing: bool,
     /// Whether it is to be answered.
     pub replies: Replies,
+    /// What it has subscribed to.
+    pub subscriptions: Subscriptions,
+    /// What it caches, if it does.
+    pub tracking: Option<Box<Choice>>,
 }
 
 /// A transaction that is being queued.
@@ -73,6 +80,8 @@ pub struct ClientShared {
     pub killed: AtomicBool,
     /// The number of its database.
     pub database: AtomicUsize,
+    /// What else `CLIENT LIST` shows.
+    pub listed: Listed,
 }
 
 impl Client {
@@ -87,7 +96,33 @@ impl Client {
             login: Login::default(),
             closing: false,
             replies: Replies::On,
+            subscriptions: Subscriptions::default(),
+            tracking: None,
         }
+    }
+
+    /// True if its commands need no checks but those of their own, so that they may be part of a
+    /// batch.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.authenticated
+            && self.transaction.is_none()
+            && self.replies == Replies::On
+            && self.tracking.is_none()
+            && !self.subscriptions.any()
+    }
+
+    /// Lets others see what they are shown of it after a command.
+    pub fn show(&self, waiting: bool) {
+        let queued = match &self.transaction {
+            Some(transaction) => transaction.commands.len() + 1,
+            None => 0,
+        };
+        let listed = &self.shared.listed;
+        listed.queued.store(queued, Ordering::Relaxed);
+        listed.watched.store(self.watched.len(), Ordering::Relaxed);
+        listed.waiting.store(waiting, Ordering::Relaxed);
+        listed.closing.store(self.closing, Ordering::Relaxed);
     }
 
     /// A client that is the server itself, for commands from a log or a script.
@@ -114,6 +149,7 @@ impl ClientShared {
             watch_broken: AtomicBool::new(false),
             killed: AtomicBool::new(false),
             database: AtomicUsize::new(0),
+            listed: Listed::new(),
         }
     }
 

@@ -1,13 +1,15 @@
 //! Executing one command: what is checked before, which phase it runs in, and what becomes of
 //! its effects.
 
+use crate::account::Account;
 use crate::blocking::Waiter;
 use crate::client::{Client, Replies};
 use crate::command::{self, Call, Command, Flags, Group, Run, Wait};
 use crate::error::{CommandError, shown};
 use crate::keyspace::{Access, Databases, Effects, Keys, Keyspace, Kind, Observer};
 use crate::net::Message;
-use crate::resp::Reply;
+use crate::notifications;
+use crate::resp::{Protocol, Reply};
 use crate::server::Server;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -56,7 +58,7 @@ impl<'s> Executor<'s> {
     ) -> Option<Wait> {
         let start = reply.len();
         let skip = client.replies;
-        let wait = match self.admit(client, args) {
+        let wait = match self.admit(client, reply.protocol(), args) {
             Ok(command) if must_queue(client, command) => {
                 let words = args.iter().map(|word| word.to_vec()).collect();
                 if let Some(transaction) = &mut client.transaction {
@@ -70,6 +72,7 @@ impl<'s> Executor<'s> {
                 if let Some(transaction) = &mut client.transaction {
                     transaction.refused = true;
                 }
+                Account::refuse(self.server, client, args, &error);
                 reply.error(&error.to_string());
                 None
             }
@@ -77,14 +80,26 @@ impl<'s> Executor<'s> {
         if skip == Replies::SkipNext {
             client.replies = Replies::On;
         }
-        if skip != Replies::On || client.replies != Replies::On {
+        if client.transaction.is_none()
+            && let Some(choice) = &mut client.tracking
+            && !std::mem::take(&mut choice.caching_is_new)
+        {
+            choice.caching = None;
+        }
+        // `CLIENT REPLY ON` is answered.
+        if skip == Replies::SkipNext || client.replies != Replies::On {
             reply.truncate(start);
         }
         wait
     }
 
     /// Finds the command and checks that the client may run it.
-    fn admit(&self, client: &mut Client, args: &[&[u8]]) -> Result<&'static Command, CommandError> {
+    fn admit(
+        &self,
+        client: &mut Client,
+        protocol: Protocol,
+        args: &[&[u8]],
+    ) -> Result<&'static Command, CommandError> {
         let command = lookup(args)?;
         if !client.login.is_unrestricted(&self.server.acl) {
             self.server.acl.admit(client, command, args)?;
@@ -93,6 +108,12 @@ impl<'s> Executor<'s> {
             return Err(CommandError::text(
                 "ERR Command not allowed inside a transaction",
             ));
+        }
+        if protocol == Protocol::Resp2
+            && client.subscriptions.any()
+            && !command.flags.has(Flags::SUBSCRIBER)
+        {
+            return Err(not_while_subscribed(command, args));
         }
         Ok(command)
     }
@@ -111,6 +132,7 @@ impl<'s> Executor<'s> {
         let effects = &mut self.effects;
         effects.clear();
         effects.observed = false;
+        effects.origin = client.shared.id;
         let database = client.database;
         if command.flags.has(Flags::NO_PHASE) {
             let keys = Keys::new(keyspace, Access::None, database, now_ms, effects);
@@ -166,6 +188,9 @@ pub fn lookup(args: &[&[u8]]) -> Result<&'static Command, CommandError> {
         Run::Command(_) => command,
         Run::Container(_) => {
             let Some(word) = args.get(1) else {
+                if command.bare.is_some() {
+                    return Ok(command);
+                }
                 return Err(CommandError::WrongArity(command.name.into()));
             };
             let Some(subcommand) = command.subcommand(word) else {
@@ -207,6 +232,18 @@ fn unknown_command(args: &[&[u8]]) -> CommandError {
     ))
 }
 
+fn not_while_subscribed(command: &Command, args: &[&[u8]]) -> CommandError {
+    let name = args.first().copied().unwrap_or_default();
+    let mut name = String::from_utf8_lossy(name).to_ascii_lowercase();
+    if command.name != name {
+        name = format!("{name}|{}", command.name);
+    }
+    CommandError::owned(format!(
+        "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
+         are allowed in this context"
+    ))
+}
+
 fn must_queue(client: &Client, command: &Command) -> bool {
     client.transaction.is_some() && !command.flags.has(Flags::IN_MULTI)
 }
@@ -232,10 +269,12 @@ pub fn invoke(
     reply: &mut Reply,
     nested: bool,
 ) -> Option<Wait> {
-    let Run::Command(run) = command.run else {
+    let ((Run::Command(run), _) | (Run::Container(_), Some(run))) = (command.run, command.bare)
+    else {
         unreachable!("`lookup` finds subcommands")
     };
     let start = reply.len();
+    let account = Account::begin(server, client, command, args);
     let mut call = Call {
         args,
         keys,
@@ -255,6 +294,7 @@ pub fn invoke(
             .changes
             .fetch_add(changes, Ordering::Relaxed);
     }
+    account.end(server, client, args, &answer, wait.is_some());
     if let Err(error) = answer {
         reply.truncate(start);
         reply.error(&error.to_string());
@@ -276,6 +316,12 @@ impl Server {
             let events = std::mem::take(&mut effects.events);
             for event in &events {
                 self.watches.touch(event.database, &event.key);
+            }
+            if self.keyspace.is_observed_by(Observer::Notifications) {
+                notifications::publish(self, &events);
+            }
+            if self.keyspace.is_observed_by(Observer::Tracking) {
+                self.tracking.tell(self, effects.origin, &events);
             }
             if self.keyspace.is_observed_by(Observer::Blocked) {
                 for event in &events {

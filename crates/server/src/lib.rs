@@ -2,20 +2,32 @@
 
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod acl;
 pub mod blocking;
 pub mod client;
 pub mod command;
+pub mod config;
 pub mod cursors;
 pub mod error;
 pub mod execute;
 pub mod glob;
 pub mod keyspace;
+pub mod latency;
+pub mod listed;
 pub mod long_double;
+pub mod monitor;
 pub mod net;
+pub mod notifications;
 pub mod number;
 pub mod object;
+pub mod pause;
+pub mod pubsub;
 pub mod rdb;
 pub mod resp;
 pub mod server;
+pub mod singly;
+pub mod slowlog;
+pub mod statistics;
+pub mod tracking;
 pub mod watch;

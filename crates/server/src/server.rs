@@ -2,10 +2,19 @@
 
 use crate::acl::Acl;
 use crate::blocking::Blocked;
-use crate::client::ClientShared;
+use crate::client::{Client, ClientShared};
+use crate::config::{Config, Settings};
 use crate::cursors::Cursors;
 use crate::keyspace::Keyspace;
+use crate::latency::LatencyMonitor;
+use crate::monitor::Monitors;
 use crate::net::{Mailbox, Message};
+use crate::pause::Pause;
+use crate::pubsub::PubSub;
+use crate::singly::Singly;
+use crate::slowlog::SlowLog;
+use crate::statistics::Statistics;
+use crate::tracking::Tracking;
 use crate::watch::Watches;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -30,6 +39,8 @@ pub struct Options {
     pub acl_file: Option<PathBuf>,
     /// Whether connections from other machines are refused while there is no password.
     pub protected: bool,
+    /// What a configuration file says, where the above does not.
+    pub settings: Settings,
 }
 
 impl Default for Options {
@@ -41,6 +52,7 @@ impl Default for Options {
             password: None,
             acl_file: None,
             protected: true,
+            settings: Settings::default(),
         }
     }
 }
@@ -62,6 +74,24 @@ pub struct Server {
     pub clients: Mutex<BTreeMap<u64, Arc<ClientShared>>>,
     /// Who may do what.
     pub acl: Acl,
+    /// The configuration.
+    pub config: Config,
+    /// Who listens to which channels.
+    pub pubsub: PubSub,
+    /// Who caches what.
+    pub tracking: Tracking,
+    /// Who sees all commands.
+    pub monitors: Monitors,
+    /// What is held back.
+    pub pause: Pause,
+    /// Why commands are executed one by one.
+    pub singly: Singly,
+    /// What was done so far.
+    pub statistics: Statistics,
+    /// Commands that took long.
+    pub slowlog: SlowLog,
+    /// What else took long.
+    pub latency: LatencyMonitor,
     /// Who watches which keys.
     pub watches: Watches,
     /// Who waits for which keys.
@@ -81,7 +111,16 @@ pub struct Server {
 impl Server {
     /// A server without keys that listens to nobody yet.
     pub fn new(options: Options) -> Server {
-        Server {
+        let server = Server {
+            config: Config::new(&options),
+            pubsub: PubSub::default(),
+            tracking: Tracking::default(),
+            monitors: Monitors::default(),
+            pause: Pause::default(),
+            singly: Singly::default(),
+            statistics: Statistics::default(),
+            slowlog: SlowLog::default(),
+            latency: LatencyMonitor::default(),
             keyspace: Keyspace::new(),
             acl: Acl::new(
                 options.password.as_deref(),
@@ -97,7 +136,21 @@ impl Server {
             started: Instant::now(),
             stopping: AtomicBool::new(false),
             next_client: AtomicU64::new(1),
-        }
+        };
+        crate::config::apply(&server);
+        server
+    }
+
+    /// Forgets a client whose connection is closed.
+    pub fn forget(&self, client: &mut Client) {
+        let id = client.shared.id;
+        self.blocked.remove(id);
+        let watched = std::mem::take(&mut client.watched);
+        self.watches.remove(&watched, &client.shared);
+        self.pubsub.leave(client);
+        self.tracking.leave(&self.keyspace, client);
+        self.monitors.leave(self, client);
+        self.clients.lock().remove(&id);
     }
 
     /// A number for a client, which no other has had.

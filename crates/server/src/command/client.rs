@@ -1,6 +1,530 @@
-//! Clients, as they are listed, named and ended.
+//! Clients, as they are named, listed, held back and ended.
 
-use super::Command;
+use super::help::help;
+use super::{Answer, Call, Command, Flags, Group, integer, is, tracking};
+use crate::client::{ClientShared, Replies};
+use crate::error::{CommandError, shown};
+use crate::listed::describe;
+use crate::net::Message;
+use crate::number::parse_integer;
+use crate::pause::PauseMode;
+use crate::resp::Reply;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const GROUP: Group = Group::Connection;
+const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::NOSCRIPT.0 | Flags::LOADING.0);
+const ADMIN: Flags = Flags(FREE.0 | Flags::ADMIN.0);
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[];
+pub const COMMANDS: &[Command] = &[Command::container("client", SUBCOMMANDS).about(
+    GROUP,
+    "2.4.0",
+    "Depends on the subcommand",
+    "Tells of clients, and changes how they are served.",
+)];
+
+const fn row(
+    name: &'static str,
+    arity: i32,
+    run: fn(&mut Call<'_>) -> Answer,
+    since: &'static str,
+    summary: &'static str,
+) -> Command {
+    Command::new(name, arity, run)
+        .flag(FREE)
+        .about(GROUP, since, "O(1)", summary)
+}
+
+/// One that looks at all clients.
+const fn admin(
+    name: &'static str,
+    arity: i32,
+    run: fn(&mut Call<'_>) -> Answer,
+    since: &'static str,
+    summary: &'static str,
+) -> Command {
+    Command::new(name, arity, run)
+        .flag(ADMIN)
+        .about(GROUP, since, "O(N) for N clients", summary)
+}
+
+const SUBCOMMANDS: &[Command] = &[
+    row("id", 2, id, "5.0.0", "Returns the connection's number."),
+    row("info", 2, info, "6.2.0", "Tells of the connection."),
+    admin("list", -2, list, "2.4.0", "Lists connections.").differs(
+        "fd is the client's number; qbuf-free, argv-mem, multi-mem, oll and omem are 0, as \
+         buffers are of other kinds",
+    ),
+    row(
+        "setname",
+        3,
+        set_name_command,
+        "2.6.9",
+        "Names the connection.",
+    ),
+    row(
+        "getname",
+        2,
+        get_name,
+        "2.6.9",
+        "Returns the connection's name.",
+    ),
+    row(
+        "setinfo",
+        4,
+        set_info,
+        "7.2.0",
+        "Says what program the client is.",
+    ),
+    admin("kill", -3, kill, "2.4.0", "Closes connections."),
+    row(
+        "reply",
+        3,
+        set_replies,
+        "3.2.0",
+        "Says whether the connection is answered.",
+    ),
+    admin(
+        "no-evict",
+        3,
+        no_evict,
+        "7.0.0",
+        "Says whether the connection is closed for want of memory.",
+    )
+    .differs("no connection ever is closed for want of memory"),
+    row(
+        "no-touch",
+        3,
+        no_touch,
+        "7.2.0",
+        "Says whether what the connection reads leaves a trace in how recently keys were used.",
+    ),
+    admin("pause", -3, pause, "3.0.0", "Holds commands back.").flag(Flags::EXCLUSIVE),
+    admin("unpause", 2, unpause, "6.2.0", "Lets commands go on."),
+    admin(
+        "unblock",
+        -3,
+        unblock,
+        "5.0.0",
+        "Ends the waiting of a client.",
+    ),
+    row(
+        "getredir",
+        2,
+        tracking::get_redirection,
+        "6.0.0",
+        "Returns the client that invalidations are sent to.",
+    ),
+    Command::new("tracking", -3, tracking::switch)
+        .flag(Flags::EXCLUSIVE)
+        .flag(Flags::NOSCRIPT)
+        .flag(Flags::LOADING)
+        .about(
+            GROUP,
+            "6.0.0",
+            "O(1)",
+            "Says whether the client is told when what it has read is written.",
+        ),
+    row(
+        "trackinginfo",
+        2,
+        tracking::information,
+        "6.2.0",
+        "Tells what the client is told of.",
+    ),
+    row(
+        "caching",
+        3,
+        tracking::caching,
+        "6.0.0",
+        "Says whether what the next command reads is tracked.",
+    ),
+    row(
+        "help",
+        2,
+        show_help,
+        "5.0.0",
+        "Returns a text about the subcommands.",
+    ),
+];
+
+fn id(call: &mut Call<'_>) -> Answer {
+    call.reply.integer(call.client.shared.id as i64);
+    Ok(())
+}
+
+fn info(call: &mut Call<'_>) -> Answer {
+    show_own(call);
+    let text = describe(&call.client.shared, call.keys.now_ms()) + "\n";
+    call.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+/// Shows what only the client's own thread knows, before it is listed.
+fn show_own(call: &mut Call<'_>) {
+    let client = &call.client;
+    let listed = &client.shared.listed;
+    listed
+        .watched
+        .store(client.watched.len(), Ordering::Relaxed);
+}
+
+/// The clients that are there, by their numbers.
+fn clients(call: &Call<'_>) -> Vec<Arc<ClientShared>> {
+    call.server.clients.lock().values().cloned().collect()
+}
+
+/// A type of clients, as `LIST` and `KILL` name them.
+fn client_type(word: &[u8]) -> Result<&'static str, CommandError> {
+    for (name, shown) in [
+        ("normal", "normal"),
+        ("master", "master"),
+        ("slave", "replica"),
+        ("replica", "replica"),
+        ("pubsub", "pubsub"),
+    ] {
+        if is(word, name) {
+            return Ok(shown);
+        }
+    }
+    let word = shown(word);
+    Err(CommandError::owned(format!(
+        "ERR Unknown client type '{word}'"
+    )))
+}
+
+fn type_of(client: &ClientShared) -> &'static str {
+    if client.listed.is_subscriber() {
+        "pubsub"
+    } else {
+        "normal"
+    }
+}
+
+fn list(call: &mut Call<'_>) -> Answer {
+    let mut found = clients(call);
+    match call.rest(2) {
+        [] => {}
+        [word, wanted] if is(word, "type") => {
+            let wanted = client_type(wanted)?;
+            found.retain(|client| type_of(client) == wanted);
+        }
+        [word, ids @ ..] if is(word, "id") && !ids.is_empty() => {
+            let mut wanted = Vec::new();
+            for id in ids {
+                let id = parse_integer(id).and_then(|id| u64::try_from(id).ok());
+                wanted.push(id.ok_or(CommandError::text("ERR Invalid client ID"))?);
+            }
+            let all = found;
+            let by_id = |id: &u64| all.iter().find(|client| client.id == *id).cloned();
+            found = wanted.iter().filter_map(by_id).collect();
+        }
+        _ => return Err(CommandError::Syntax),
+    }
+    show_own(call);
+    let mut text = String::new();
+    for client in found {
+        text += &describe(&client, call.keys.now_ms());
+        text.push('\n');
+    }
+    call.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+/// Checks that a text can be a value in a list of clients; `what` names it in the error.
+pub fn check_name(text: &[u8], what: &str) -> Answer {
+    if text.iter().all(u8::is_ascii_graphic) {
+        return Ok(());
+    }
+    Err(CommandError::owned(format!(
+        "ERR {what} cannot contain spaces, newlines or special characters."
+    )))
+}
+
+/// Names the client.
+pub fn set_name(call: &mut Call<'_>, name: &[u8]) {
+    *call.client.shared.name.lock() = String::from_utf8_lossy(name).into_owned();
+}
+
+fn set_name_command(call: &mut Call<'_>) -> Answer {
+    check_name(call.args[2], "Client names")?;
+    set_name(call, call.args[2]);
+    call.reply.ok();
+    Ok(())
+}
+
+fn get_name(call: &mut Call<'_>) -> Answer {
+    let name = call.client.shared.name.lock().clone();
+    let name = Some(name.as_bytes()).filter(|name| !name.is_empty());
+    call.reply.bulk_or_null(name);
+    Ok(())
+}
+
+fn set_info(call: &mut Call<'_>) -> Answer {
+    let (option, value) = (call.args[2], call.args[3]);
+    let text = String::from_utf8_lossy(value).into_owned();
+    if is(option, "lib-name") {
+        check_name(value, "lib-name")?;
+        call.client.shared.listed.library.lock().0 = text;
+    } else if is(option, "lib-ver") {
+        check_name(value, "lib-ver")?;
+        call.client.shared.listed.library.lock().1 = text;
+    } else {
+        let option = shown(option);
+        return Err(CommandError::owned(format!(
+            "ERR Unrecognized option '{option}'"
+        )));
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// Which clients `KILL` is to close.
+#[derive(Default)]
+struct Filter {
+    id: Option<u64>,
+    kind: Option<&'static str>,
+    address: Option<String>,
+    local: Option<String>,
+    user: Option<String>,
+    also_self: bool,
+}
+
+impl Filter {
+    fn parse(mut words: &[&[u8]]) -> Result<Filter, CommandError> {
+        let mut filter = Filter::default();
+        let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
+        loop {
+            let (option, value, rest) = match words {
+                [] => return Ok(filter),
+                [option, value, rest @ ..] => (*option, *value, rest),
+                _ => return Err(CommandError::Syntax),
+            };
+            words = rest;
+            if is(option, "id") {
+                let id = parse_integer(value).filter(|id| *id > 0);
+                let id = id.ok_or(CommandError::text("ERR client-id should be greater than 0"))?;
+                filter.id = Some(id as u64);
+            } else if is(option, "type") {
+                filter.kind = Some(client_type(value)?);
+            } else if is(option, "addr") {
+                filter.address = Some(text(value));
+            } else if is(option, "laddr") {
+                filter.local = Some(text(value));
+            } else if is(option, "user") {
+                filter.user = Some(text(value));
+            } else if is(option, "skipme") {
+                filter.also_self = if is(value, "no") {
+                    true
+                } else if is(value, "yes") {
+                    false
+                } else {
+                    return Err(CommandError::Syntax);
+                };
+            } else {
+                return Err(CommandError::Syntax);
+            }
+        }
+    }
+
+    fn takes(&self, client: &ClientShared, own: u64) -> bool {
+        let user = client.listed.user.lock();
+        let user = user.as_deref().unwrap_or("default");
+        self.id.is_none_or(|id| id == client.id)
+            && self.kind.is_none_or(|kind| kind == type_of(client))
+            && self.address.as_ref().is_none_or(|it| *it == client.peer)
+            && self.local.as_ref().is_none_or(|it| *it == client.local)
+            && self.user.as_ref().is_none_or(|it| it == user)
+            && (self.also_self || client.id != own)
+    }
+}
+
+fn kill(call: &mut Call<'_>) -> Answer {
+    let old_form = call.args.len() == 3;
+    let filter = if old_form {
+        Filter {
+            address: Some(String::from_utf8_lossy(call.args[2]).into_owned()),
+            also_self: true,
+            ..Filter::default()
+        }
+    } else {
+        Filter::parse(call.rest(2))?
+    };
+    let own = call.client.shared.id;
+    let mut killed = 0;
+    for client in clients(call) {
+        if !filter.takes(&client, own) {
+            continue;
+        }
+        killed += 1;
+        if client.id == own {
+            call.client.closing = true;
+            continue;
+        }
+        client.killed.store(true, Ordering::Release);
+        // It is not listed from now on; its thread closes it when it next looks.
+        call.server.clients.lock().remove(&client.id);
+        let close = Message::Close { client: client.id };
+        call.server.send(client.thread, close);
+    }
+    match (old_form, killed) {
+        (true, 0) => return Err(CommandError::text("ERR No such client")),
+        (true, _) => call.reply.ok(),
+        (false, killed) => call.reply.integer(killed),
+    }
+    Ok(())
+}
+
+fn set_replies(call: &mut Call<'_>) -> Answer {
+    let word = call.args[2];
+    if is(word, "on") {
+        call.client.replies = Replies::On;
+        call.reply.ok();
+    } else if is(word, "off") {
+        call.client.replies = Replies::Off;
+    } else if is(word, "skip") {
+        if call.client.replies != Replies::Off {
+            call.client.replies = Replies::SkipNext;
+        }
+    } else {
+        return Err(CommandError::Syntax);
+    }
+    Ok(())
+}
+
+fn on_or_off(call: &Call<'_>) -> Result<bool, CommandError> {
+    let word = call.arg(2)?;
+    match (is(word, "on"), is(word, "off")) {
+        (true, _) => Ok(true),
+        (_, true) => Ok(false),
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+fn no_evict(call: &mut Call<'_>) -> Answer {
+    let on = on_or_off(call)?;
+    call.client.shared.listed.set_no_evict(on);
+    call.reply.ok();
+    Ok(())
+}
+
+fn no_touch(call: &mut Call<'_>) -> Answer {
+    let on = on_or_off(call)?;
+    call.client.shared.listed.set_no_touch(on);
+    call.reply.ok();
+    Ok(())
+}
+
+fn pause(call: &mut Call<'_>) -> Answer {
+    let mode = match call.rest(3) {
+        [] => PauseMode::All,
+        [mode] if is(mode, "all") => PauseMode::All,
+        [mode] if is(mode, "write") => PauseMode::Write,
+        [_] => {
+            return Err(CommandError::text(
+                "ERR CLIENT PAUSE mode must be WRITE or ALL",
+            ));
+        }
+        _ => return Err(CommandError::Syntax),
+    };
+    let timeout_ms = parse_integer(call.args[2]).ok_or(CommandError::text(
+        "ERR timeout is not an integer or out of range",
+    ))?;
+    let timeout_ms =
+        u64::try_from(timeout_ms).map_err(|_| CommandError::text("ERR timeout is negative"))?;
+    let now_ms = call.keys.now_ms();
+    let until_ms = now_ms
+        .checked_add(timeout_ms)
+        .filter(|until| *until <= i64::MAX as u64)
+        .ok_or(CommandError::text("ERR timeout is out of range"))?;
+    call.server.pause.begin(call.server, mode, until_ms, now_ms);
+    call.reply.ok();
+    Ok(())
+}
+
+fn unpause(call: &mut Call<'_>) -> Answer {
+    call.server.pause.end(call.server);
+    call.reply.ok();
+    Ok(())
+}
+
+fn unblock(call: &mut Call<'_>) -> Answer {
+    let with_error = match call.rest(3) {
+        [] => false,
+        [word] if is(word, "timeout") => false,
+        [word] if is(word, "error") => true,
+        [_] => {
+            return Err(CommandError::text(
+                "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
+            ));
+        }
+        _ => return Err(CommandError::Syntax),
+    };
+    let id = integer(call.args[2])?;
+    let waiter = u64::try_from(id)
+        .ok()
+        .and_then(|id| call.server.blocked.remove(id));
+    let Some(waiter) = waiter else {
+        call.reply.integer(0);
+        return Ok(());
+    };
+    let answer = if with_error {
+        let mut reply = Reply::new(waiter.protocol);
+        reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+        reply.take()
+    } else {
+        waiter.wait.in_vain
+    };
+    let client = waiter.client.id;
+    let resume = Message::Resume { client, answer };
+    call.server.send(waiter.client.thread, resume);
+    call.reply.integer(1);
+    Ok(())
+}
+
+fn show_help(call: &mut Call<'_>) -> Answer {
+    help(
+        call,
+        &[
+            "CACHING (YES|NO)",
+            "    Whether what the next command reads is tracked.",
+            "GETNAME",
+            "    The connection's name.",
+            "GETREDIR",
+            "    The client that invalidations are sent to.",
+            "ID",
+            "    The connection's number.",
+            "INFO",
+            "    The connection as LIST shows it.",
+            "KILL <address:port>",
+            "    Close the connection from an address.",
+            "KILL <option> <value> [<option> <value> ...]",
+            "    Close connections; options are ADDR, ID, LADDR, SKIPME, TYPE and USER.",
+            "LIST [ID <id> ...|TYPE (NORMAL|MASTER|REPLICA|PUBSUB)]",
+            "    All or some connections.",
+            "NO-EVICT (ON|OFF)",
+            "    Whether the connection is kept when memory is short.",
+            "NO-TOUCH (ON|OFF)",
+            "    Whether what the connection reads counts as unused.",
+            "PAUSE <milliseconds> [WRITE|ALL]",
+            "    Hold commands back.",
+            "REPLY (ON|OFF|SKIP)",
+            "    Whether the connection is answered.",
+            "SETINFO (LIB-NAME|LIB-VER) <value>",
+            "    What program the client is.",
+            "SETNAME <name>",
+            "    Name the connection.",
+            "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> ...] [OPTIN] [OPTOUT] \
+             [NOLOOP]",
+            "    Whether the client is told when what it has read is written.",
+            "TRACKINGINFO",
+            "    What the client is told of.",
+            "UNBLOCK <id> [TIMEOUT|ERROR]",
+            "    End the waiting of a client.",
+            "UNPAUSE",
+            "    Let commands go on.",
+        ],
+    );
+    Ok(())
+}

@@ -1,6 +1,136 @@
-//! Configuration.
+//! The configuration.
 
-use super::Command;
+use super::help::help;
+use super::{Answer, Call, Command, Flags, Group};
+use crate::config::apply;
+use crate::error::CommandError;
+use std::sync::atomic::Ordering;
+
+const GROUP: Group = Group::Server;
+const ADMIN: Flags = Flags(Flags::ADMIN.0 | Flags::NOSCRIPT.0 | Flags::LOADING.0);
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[];
+pub const COMMANDS: &[Command] = &[Command::container("config", SUBCOMMANDS)
+    .about(
+        GROUP,
+        "2.0.0",
+        "Depends on the subcommand",
+        "Reads and changes the configuration.",
+    )
+    .differs(
+        "parameters of what is not here (TLS, modules, replication's details) are unknown or \
+         without effect; bind and port cannot be changed while the server runs",
+    )];
+
+const SUBCOMMANDS: &[Command] = &[
+    Command::new("get", -3, get)
+        .flag(ADMIN)
+        .flag(Flags::NO_PHASE)
+        .about(
+            GROUP,
+            "2.0.0",
+            "O(N) for N parameters",
+            "Returns the values of parameters.",
+        ),
+    Command::new("set", -4, set)
+        .flag(ADMIN)
+        .flag(Flags::EXCLUSIVE)
+        .about(
+            GROUP,
+            "2.0.0",
+            "O(N) for N parameters",
+            "Sets parameters, all or none.",
+        ),
+    Command::new("resetstat", 2, reset_statistics)
+        .flag(ADMIN)
+        .flag(Flags::NO_PHASE)
+        .about(GROUP, "2.0.0", "O(1)", "Sets all counters to zero."),
+    Command::new("rewrite", 2, rewrite)
+        .flag(ADMIN)
+        .flag(Flags::NO_PHASE)
+        .about(
+            GROUP,
+            "2.8.0",
+            "O(N) for N parameters",
+            "Writes the configuration to its file.",
+        ),
+    Command::new("help", 2, show_help)
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::LOADING)
+        .about(
+            GROUP,
+            "5.0.0",
+            "O(1)",
+            "Returns a text about the subcommands.",
+        ),
+];
+
+fn get(call: &mut Call<'_>) -> Answer {
+    let found = call.server.config.matching(call.rest(2));
+    call.reply.map(found.len());
+    for (name, value) in found {
+        call.reply.bulk(name.as_bytes());
+        call.reply.bulk(value.as_bytes());
+    }
+    Ok(())
+}
+
+fn set(call: &mut Call<'_>) -> Answer {
+    let words = call.rest(2);
+    if words.len() % 2 != 0 {
+        return Err(CommandError::WrongArity("config|set".into()));
+    }
+    let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
+    let pairs: Vec<_> = words
+        .chunks_exact(2)
+        .filter_map(|pair| Some((text(pair.first()?), text(pair.get(1)?))))
+        .collect();
+    let result = call.server.config.set(&pairs);
+    result.map_err(|error| CommandError::owned(error.to_string()))?;
+    apply(call.server);
+    call.reply.ok();
+    Ok(())
+}
+
+fn reset_statistics(call: &mut Call<'_>) -> Answer {
+    call.server.statistics.reset();
+    let keyspace = &call.server.keyspace;
+    for counter in [&keyspace.hits, &keyspace.misses, &keyspace.expired_keys] {
+        counter.store(0, Ordering::Relaxed);
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn rewrite(call: &mut Call<'_>) -> Answer {
+    match call.server.config.rewrite() {
+        Ok(()) => call.reply.ok(),
+        Err(crate::config::FileError::None) => {
+            return Err(CommandError::text(
+                "ERR The server is running without a config file",
+            ));
+        }
+        Err(error) => {
+            let error = format!("ERR Rewriting config file: {error}");
+            return Err(CommandError::owned(error));
+        }
+    }
+    Ok(())
+}
+
+fn show_help(call: &mut Call<'_>) -> Answer {
+    help(
+        call,
+        &[
+            "GET <pattern> [<pattern> ...]",
+            "    The parameters that a pattern describes, and their values.",
+            "RESETSTAT",
+            "    Set all counters to zero.",
+            "REWRITE",
+            "    Write the configuration to its file.",
+            "SET <parameter> <value> [<parameter> <value> ...]",
+            "    Set parameters, all or none.",
+        ],
+    );
+    Ok(())
+}

@@ -1,6 +1,383 @@
-//! The command table, for clients.
+//! What commands there are.
 
-use super::Command;
+use super::help::help;
+use super::{Answer, Call, Command, Flags, Group, KeySpec, Run, all, find, is};
+use crate::error::CommandError;
+use crate::execute::lookup;
+use crate::pubsub::glob::matches;
+use crate::resp::Reply;
+
+const GROUP: Group = Group::Server;
+const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::LOADING.0);
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[];
+pub const COMMANDS: &[Command] = &[Command::container("command", SUBCOMMANDS)
+    .flag(FREE)
+    .without_subcommand(list_all)
+    .about(
+        GROUP,
+        "2.8.13",
+        "O(N) for N commands",
+        "Returns information about all commands.",
+    )];
+
+const SUBCOMMANDS: &[Command] = &[
+    Command::new("count", 2, count).flag(FREE).about(
+        GROUP,
+        "2.8.13",
+        "O(1)",
+        "Returns the number of commands.",
+    ),
+    Command::new("info", -2, info).flag(FREE).about(
+        GROUP,
+        "2.8.13",
+        "O(N) for N commands",
+        "Returns information about commands.",
+    ),
+    Command::new("docs", -2, docs).flag(FREE).about(
+        GROUP,
+        "7.0.0",
+        "O(N) for N commands",
+        "Returns documentation of commands.",
+    ),
+    Command::new("list", -2, list).flag(FREE).about(
+        GROUP,
+        "7.0.0",
+        "O(N) for N commands",
+        "Returns the names of commands.",
+    ),
+    Command::new("getkeys", -3, get_keys).flag(FREE).about(
+        GROUP,
+        "2.8.13",
+        "O(N) for N arguments",
+        "Finds the keys of a command.",
+    ),
+    Command::new("getkeysandflags", -3, get_keys_and_flags)
+        .flag(FREE)
+        .about(
+            GROUP,
+            "7.0.0",
+            "O(N) for N arguments",
+            "Finds the keys of a command, and what it does with each.",
+        ),
+    Command::new("help", 2, show_help).flag(FREE).about(
+        GROUP,
+        "5.0.0",
+        "O(1)",
+        "Returns a text about the subcommands.",
+    ),
+];
+
+fn list_all(call: &mut Call<'_>) -> Answer {
+    call.reply.array(all().count());
+    for command in all() {
+        describe(call.reply, command, command.name);
+    }
+    Ok(())
+}
+
+fn count(call: &mut Call<'_>) -> Answer {
+    call.reply.count(all().count());
+    Ok(())
+}
+
+fn info(call: &mut Call<'_>) -> Answer {
+    let names = call.rest(2);
+    if names.is_empty() {
+        return list_all(call);
+    }
+    call.reply.array(names.len());
+    for name in names {
+        match find_by_full_name(name) {
+            Some((command, name)) => describe(call.reply, command, &name),
+            None => call.reply.null_array(),
+        }
+    }
+    Ok(())
+}
+
+/// Finds a command, or a subcommand by `command|subcommand`; answers its full name, too.
+fn find_by_full_name(name: &[u8]) -> Option<(&'static Command, String)> {
+    let mut words = name.splitn(2, |&byte| byte == b'|');
+    let command = find(words.next()?)?;
+    match words.next() {
+        None => Some((command, command.name.to_owned())),
+        Some(word) => {
+            let subcommand = command.subcommand(word)?;
+            let name = format!("{}|{}", command.name, subcommand.name);
+            Some((subcommand, name))
+        }
+    }
+}
+
+fn words<'w>(reply: &mut Reply, words: impl IntoIterator<Item = &'w str>) {
+    let words: Vec<_> = words.into_iter().collect();
+    reply.set(words.len());
+    for word in words {
+        reply.simple(word);
+    }
+}
+
+/// Writes a command as `COMMAND INFO` shows it.
+fn describe(reply: &mut Reply, command: &Command, name: &str) {
+    let (first, last, step) = match command.keys {
+        KeySpec::Range { first, last, step } => {
+            let last = if last < 0 {
+                i64::from(last)
+            } else {
+                i64::from(last)
+            };
+            (first as i64, last, step as i64)
+        }
+        KeySpec::Counted {
+            target: Some(target),
+            ..
+        } => (target as i64, target as i64, 1),
+        _ => (0, 0, 0),
+    };
+    reply.array(10);
+    reply.bulk(name.as_bytes());
+    reply.integer(i64::from(command.arity));
+    words(reply, command.flag_names());
+    reply.integer(first);
+    reply.integer(last);
+    reply.integer(step);
+    let categories = command.category_names();
+    let categories: Vec<_> = categories.iter().map(|name| format!("@{name}")).collect();
+    words(reply, categories.iter().map(String::as_str));
+    reply.array(0);
+    describe_keys(reply, command);
+    match command.run {
+        Run::Command(_) => reply.array(0),
+        Run::Container(subcommands) => {
+            reply.array(subcommands.len());
+            for subcommand in subcommands {
+                describe(reply, subcommand, &format!("{name}|{}", subcommand.name));
+            }
+        }
+    }
+}
+
+/// What a command does with its keys, as `COMMAND` names it.
+fn access(command: &Command) -> &'static [&'static str] {
+    match command.name {
+        "set" | "mset" | "msetnx" | "setex" | "psetex" | "setnx" => &["OW", "update"],
+        "del" | "unlink" => &["RM", "delete"],
+        _ if command.flags.has(Flags::WRITE) => &["RW", "access", "update"],
+        _ if command.flags.has(Flags::READONLY) => &["RO", "access"],
+        _ => &["RO"],
+    }
+}
+
+/// Writes where a command's keys are.
+fn describe_keys(reply: &mut Reply, command: &Command) {
+    let begin = |reply: &mut Reply, index: usize| {
+        reply.map(3);
+        reply.bulk(b"flags");
+        words(reply, access(command).iter().copied());
+        reply.bulk(b"begin_search");
+        reply.map(2);
+        reply.bulk(b"type");
+        reply.bulk(b"index");
+        reply.bulk(b"spec");
+        reply.map(1);
+        reply.bulk(b"index");
+        reply.count(index);
+        reply.bulk(b"find_keys");
+        reply.map(2);
+        reply.bulk(b"type");
+    };
+    let range = |reply: &mut Reply, last: i64, step: i64| {
+        reply.bulk(b"range");
+        reply.bulk(b"spec");
+        reply.map(3);
+        for (name, value) in [("lastkey", last), ("keystep", step), ("limit", 0)] {
+            reply.bulk(name.as_bytes());
+            reply.integer(value);
+        }
+    };
+    match command.keys {
+        KeySpec::None | KeySpec::Custom(_) => reply.array(0),
+        KeySpec::Range { first, last, step } => {
+            reply.array(1);
+            begin(reply, first);
+            let last = i64::from(last);
+            let last = if last < 0 { last } else { last - first as i64 };
+            range(reply, last, step as i64);
+        }
+        KeySpec::Counted { count, target } => {
+            reply.array(1 + usize::from(target.is_some()));
+            if let Some(target) = target {
+                begin(reply, target);
+                range(reply, 0, 1);
+            }
+            begin(reply, count);
+            reply.bulk(b"keynum");
+            reply.bulk(b"spec");
+            reply.map(3);
+            for (name, value) in [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)] {
+                reply.bulk(name.as_bytes());
+                reply.integer(value);
+            }
+        }
+    }
+}
+
+fn docs(call: &mut Call<'_>) -> Answer {
+    let names = call.rest(2);
+    if names.is_empty() {
+        call.reply.map(all().count());
+        for command in all() {
+            document(call.reply, command, command.name);
+        }
+        return Ok(());
+    }
+    let found: Vec<_> = names
+        .iter()
+        .filter_map(|name| find_by_full_name(name))
+        .collect();
+    call.reply.map(found.len());
+    for (command, name) in found {
+        document(call.reply, command, &name);
+    }
+    Ok(())
+}
+
+/// Writes a command's name and its documentation.
+fn document(reply: &mut Reply, command: &Command, name: &str) {
+    let mut facts = vec![
+        ("summary", command.summary),
+        ("since", command.since),
+        ("group", command.group.name()),
+        ("complexity", command.complexity),
+    ];
+    if !command.deviation.is_empty() {
+        facts.push(("deviation", command.deviation));
+    }
+    reply.bulk(name.as_bytes());
+    let subcommands = match command.run {
+        Run::Command(_) => None,
+        Run::Container(subcommands) => Some(subcommands),
+    };
+    reply.map(facts.len() + usize::from(subcommands.is_some()));
+    for (title, text) in facts {
+        reply.bulk(title.as_bytes());
+        reply.bulk(text.as_bytes());
+    }
+    if let Some(subcommands) = subcommands {
+        reply.bulk(b"subcommands");
+        reply.map(subcommands.len());
+        for subcommand in subcommands {
+            document(reply, subcommand, &format!("{name}|{}", subcommand.name));
+        }
+    }
+}
+
+fn list(call: &mut Call<'_>) -> Answer {
+    let keep: Box<dyn Fn(&Command, &str) -> bool> = match call.rest(2) {
+        [] => Box::new(|_, _| true),
+        [filter, kind, pattern] if is(filter, "filterby") => {
+            if is(kind, "module") {
+                Box::new(|_, _| false)
+            } else if is(kind, "aclcat") {
+                let wanted = String::from_utf8_lossy(pattern).to_ascii_lowercase();
+                Box::new(move |command, _| command.category_names().contains(&wanted.as_str()))
+            } else if is(kind, "pattern") {
+                let pattern = pattern.to_ascii_lowercase();
+                Box::new(move |_, name| matches(&pattern, name.as_bytes()))
+            } else {
+                return Err(CommandError::Syntax);
+            }
+        }
+        _ => return Err(CommandError::Syntax),
+    };
+    let mut names = Vec::new();
+    for command in all() {
+        if keep(command, command.name) {
+            names.push(command.name.to_owned());
+        }
+        if let (Run::Container(subcommands), false) = (command.run, call.rest(2).is_empty()) {
+            for subcommand in subcommands {
+                let name = format!("{}|{}", command.name, subcommand.name);
+                if keep(subcommand, &name) {
+                    names.push(name);
+                }
+            }
+        }
+    }
+    call.reply.set(names.len());
+    for name in names {
+        call.reply.bulk(name.as_bytes());
+    }
+    Ok(())
+}
+
+/// The command that `args` begin with, and the positions of its keys.
+fn keys_of(args: &[&[u8]]) -> Result<(&'static Command, Vec<usize>), CommandError> {
+    let command = match lookup(args) {
+        Ok(command) => command,
+        Err(CommandError::WrongArity(_)) => {
+            return Err(CommandError::text(
+                "ERR Invalid number of arguments specified for command",
+            ));
+        }
+        Err(_) => return Err(CommandError::text("ERR Invalid command specified")),
+    };
+    if matches!(command.keys, KeySpec::None) {
+        return Err(CommandError::text("ERR The command has no key arguments"));
+    }
+    let positions = command.keys.positions(args);
+    if positions.is_empty() {
+        return Err(CommandError::text(
+            "ERR Invalid arguments specified for command",
+        ));
+    }
+    Ok((command, positions.to_vec()))
+}
+
+fn get_keys(call: &mut Call<'_>) -> Answer {
+    let args = call.rest(2);
+    let (_, positions) = keys_of(args)?;
+    call.reply.array(positions.len());
+    for position in positions {
+        call.reply
+            .bulk(args.get(position).copied().unwrap_or_default());
+    }
+    Ok(())
+}
+
+fn get_keys_and_flags(call: &mut Call<'_>) -> Answer {
+    let args = call.rest(2);
+    let (command, positions) = keys_of(args)?;
+    call.reply.array(positions.len());
+    for position in positions {
+        call.reply.array(2);
+        call.reply
+            .bulk(args.get(position).copied().unwrap_or_default());
+        words(call.reply, access(command).iter().copied());
+    }
+    Ok(())
+}
+
+fn show_help(call: &mut Call<'_>) -> Answer {
+    help(
+        call,
+        &[
+            "(no subcommand)",
+            "    All commands, as INFO shows them.",
+            "COUNT",
+            "    The number of commands.",
+            "DOCS [<command> ...]",
+            "    The documentation of all or some commands.",
+            "GETKEYS <command> [<argument> ...]",
+            "    The keys of a command.",
+            "GETKEYSANDFLAGS <command> [<argument> ...]",
+            "    The keys of a command, and what it does with each.",
+            "INFO [<command> ...]",
+            "    Arity, flags, keys and categories of all or some commands.",
+            "LIST [FILTERBY (MODULE <module>|ACLCAT <category>|PATTERN <pattern>)]",
+            "    The names of all or some commands.",
+        ],
+    );
+    Ok(())
+}

@@ -1,6 +1,8 @@
 //! Commands: the table of them, and their implementations, one file a family.
 
 pub mod call;
+pub mod categories;
+mod help;
 pub mod spec;
 mod table;
 
@@ -25,6 +27,7 @@ mod server;
 mod set;
 mod sorted_set;
 mod string;
+mod tracking;
 mod transaction;
 
 pub use call::{Call, Wait, integer, is};

@@ -1,6 +1,316 @@
 //! Publishing and subscribing.
 
-use super::Command;
+use super::help::help;
+use super::{Answer, Call, Command, Flags, Group};
+use crate::error::CommandError;
+use crate::net::Message;
+use crate::pubsub::Topic;
+
+const GROUP: Group = Group::PubSub;
+const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::PUBSUB.0 | Flags::LOADING.0);
+const SUBSCRIBES: Flags = Flags(FREE.0 | Flags::NOSCRIPT.0 | Flags::SUBSCRIBER.0);
+
+const fn subscribing(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
+    Command::new(name, arity, run).flag(SUBSCRIBES)
+}
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[];
+pub const COMMANDS: &[Command] = &[
+    subscribing("subscribe", -2, subscribe).about(
+        GROUP,
+        "2.0.0",
+        "O(N) for N channels",
+        "Listens to messages published to channels.",
+    ),
+    subscribing("unsubscribe", -1, unsubscribe).about(
+        GROUP,
+        "2.0.0",
+        "O(N) for N channels",
+        "Stops listening to messages posted to channels.",
+    ),
+    subscribing("psubscribe", -2, psubscribe).about(
+        GROUP,
+        "2.0.0",
+        "O(N) for N patterns",
+        "Listens to messages published to channels that match patterns.",
+    ),
+    subscribing("punsubscribe", -1, punsubscribe).about(
+        GROUP,
+        "2.0.0",
+        "O(N) for N patterns",
+        "Stops listening to channels that match patterns.",
+    ),
+    subscribing("ssubscribe", -2, ssubscribe).about(
+        GROUP,
+        "7.0.0",
+        "O(N) for N channels",
+        "Listens to messages published to shard channels.",
+    ),
+    subscribing("sunsubscribe", -1, sunsubscribe).about(
+        GROUP,
+        "7.0.0",
+        "O(N) for N channels",
+        "Stops listening to messages posted to shard channels.",
+    ),
+    Command::new("publish", 3, publish).fast().flag(FREE).about(
+        GROUP,
+        "2.0.0",
+        "O(N+M) for N listeners and M patterns",
+        "Posts a message to a channel.",
+    ),
+    Command::new("spublish", 3, spublish)
+        .fast()
+        .flag(FREE)
+        .about(
+            GROUP,
+            "7.0.0",
+            "O(N) for N listeners",
+            "Posts a message to a shard channel.",
+        ),
+    Command::container("pubsub", SUBCOMMANDS).about(
+        GROUP,
+        "2.8.0",
+        "Depends on the subcommand",
+        "Tells of channels and who listens to them.",
+    ),
+];
+
+const SUBCOMMANDS: &[Command] = &[
+    Command::new("channels", -2, channels).flag(FREE).about(
+        GROUP,
+        "2.8.0",
+        "O(N) for N channels",
+        "Returns the channels that somebody listens to.",
+    ),
+    Command::new("numsub", -2, numsub).flag(FREE).about(
+        GROUP,
+        "2.8.0",
+        "O(N) for N channels",
+        "Returns how many listen to channels.",
+    ),
+    Command::new("numpat", 2, numpat).flag(FREE).about(
+        GROUP,
+        "2.8.0",
+        "O(1)",
+        "Returns how many patterns there are.",
+    ),
+    Command::new("shardchannels", -2, shard_channels)
+        .flag(FREE)
+        .about(
+            GROUP,
+            "7.0.0",
+            "O(N) for N channels",
+            "Returns the shard channels that somebody listens to.",
+        ),
+    Command::new("shardnumsub", -2, shard_numsub)
+        .flag(FREE)
+        .about(
+            GROUP,
+            "7.0.0",
+            "O(N) for N channels",
+            "Returns how many listen to shard channels.",
+        ),
+    Command::new("help", 2, show_help).flag(FREE).about(
+        GROUP,
+        "6.2.0",
+        "O(1)",
+        "Returns a text about the subcommands.",
+    ),
+];
+
+/// What a client is told when a subscription begins and ends.
+fn verbs(topic: Topic) -> (&'static str, &'static str) {
+    match topic {
+        Topic::Channel => ("subscribe", "unsubscribe"),
+        Topic::Pattern => ("psubscribe", "punsubscribe"),
+        Topic::Shard => ("ssubscribe", "sunsubscribe"),
+    }
+}
+
+/// Begins to listen. Within a transaction a client that speaks RESP2 may not.
+fn listen(call: &mut Call<'_>, topic: Topic) -> Answer {
+    for &name in call.rest(1) {
+        let client = &mut *call.client;
+        if client.subscriptions.of_mut(topic).insert(name.to_vec()) {
+            call.server.pubsub.add(topic, name, &client.shared);
+        }
+        client.subscriptions.show(&client.shared);
+        let count = client.subscriptions.count_for(topic);
+        call.reply.push(3);
+        call.reply.bulk(verbs(topic).0.as_bytes());
+        call.reply.bulk(name);
+        call.reply.count(count);
+    }
+    Ok(())
+}
+
+/// Ends listening to what is named, or to all of a kind.
+fn end(call: &mut Call<'_>, topic: Topic) -> Answer {
+    let named = call.rest(1);
+    let names: Vec<Vec<u8>> = if named.is_empty() {
+        call.client
+            .subscriptions
+            .of(topic)
+            .iter()
+            .cloned()
+            .collect()
+    } else {
+        named.iter().map(|name| name.to_vec()).collect()
+    };
+    for name in &names {
+        if call.client.subscriptions.of_mut(topic).remove(name) {
+            call.server.pubsub.remove(topic, name, &call.client.shared);
+            deliver_pending(call);
+        }
+        confirm_end(call, topic, Some(name));
+    }
+    if names.is_empty() {
+        confirm_end(call, topic, None);
+    }
+    Ok(())
+}
+
+fn confirm_end(call: &mut Call<'_>, topic: Topic, name: Option<&[u8]>) {
+    call.client.subscriptions.show(&call.client.shared);
+    let count = call.client.subscriptions.count_for(topic);
+    call.reply.push(3);
+    call.reply.bulk(verbs(topic).1.as_bytes());
+    call.reply.bulk_or_null(name);
+    call.reply.count(count);
+}
+
+/// Sends the client what was published to it and lies in its thread's mailbox.
+pub fn deliver_pending(call: &mut Call<'_>) {
+    let mailboxes = call.server.mailboxes.get();
+    let client = &call.client.shared;
+    let Some(mailbox) = mailboxes.and_then(|all| all.get(client.thread)) else {
+        return;
+    };
+    for message in mailbox.take_delivered(client.id) {
+        if let Message::Deliver { bytes, .. } = message {
+            call.reply.raw(&bytes);
+        }
+    }
+}
+
+/// Ends all subscriptions, and what was published before is dropped, for `RESET`.
+pub fn unsubscribe_silently(call: &mut Call<'_>) {
+    call.server.pubsub.leave(call.client);
+    let mailboxes = call.server.mailboxes.get();
+    if let Some(mailbox) = mailboxes.and_then(|all| all.get(call.client.shared.thread)) {
+        mailbox.take_delivered(call.client.shared.id);
+    }
+}
+
+fn subscribe(call: &mut Call<'_>) -> Answer {
+    listen(call, Topic::Channel)
+}
+
+fn psubscribe(call: &mut Call<'_>) -> Answer {
+    listen(call, Topic::Pattern)
+}
+
+fn ssubscribe(call: &mut Call<'_>) -> Answer {
+    listen(call, Topic::Shard)
+}
+
+fn unsubscribe(call: &mut Call<'_>) -> Answer {
+    end(call, Topic::Channel)
+}
+
+fn punsubscribe(call: &mut Call<'_>) -> Answer {
+    end(call, Topic::Pattern)
+}
+
+fn sunsubscribe(call: &mut Call<'_>) -> Answer {
+    end(call, Topic::Shard)
+}
+
+fn publish(call: &mut Call<'_>) -> Answer {
+    send(call, Topic::Channel)
+}
+
+fn spublish(call: &mut Call<'_>) -> Answer {
+    send(call, Topic::Shard)
+}
+
+fn send(call: &mut Call<'_>, topic: Topic) -> Answer {
+    let (channel, message) = (call.args[1], call.args[2]);
+    let pubsub = &call.server.pubsub;
+    let count = pubsub.publish(call.server, topic, channel, message);
+    call.reply.count(count);
+    Ok(())
+}
+
+fn names(call: &mut Call<'_>, topic: Topic) -> Answer {
+    let pattern = match call.rest(2) {
+        [] => None,
+        [pattern] => Some(*pattern),
+        _ => return Err(wrong_arguments(call)),
+    };
+    let names = call.server.pubsub.names(topic, pattern);
+    call.reply.array(names.len());
+    for name in names {
+        call.reply.bulk(&name);
+    }
+    Ok(())
+}
+
+fn wrong_arguments(call: &Call<'_>) -> CommandError {
+    let word = crate::error::shown(call.args.get(1).copied().unwrap_or_default());
+    CommandError::owned(format!(
+        "ERR unknown subcommand or wrong number of arguments for '{word}'. Try PUBSUB HELP."
+    ))
+}
+
+fn counts(call: &mut Call<'_>, topic: Topic) -> Answer {
+    let names = call.rest(2);
+    call.reply.array(2 * names.len());
+    for name in names {
+        call.reply.bulk(name);
+        let count = call.server.pubsub.listeners(topic, name);
+        call.reply.count(count);
+    }
+    Ok(())
+}
+
+fn channels(call: &mut Call<'_>) -> Answer {
+    names(call, Topic::Channel)
+}
+
+fn shard_channels(call: &mut Call<'_>) -> Answer {
+    names(call, Topic::Shard)
+}
+
+fn numsub(call: &mut Call<'_>) -> Answer {
+    counts(call, Topic::Channel)
+}
+
+fn shard_numsub(call: &mut Call<'_>) -> Answer {
+    counts(call, Topic::Shard)
+}
+
+fn numpat(call: &mut Call<'_>) -> Answer {
+    let count = call.server.pubsub.count(Topic::Pattern);
+    call.reply.count(count);
+    Ok(())
+}
+
+fn show_help(call: &mut Call<'_>) -> Answer {
+    help(
+        call,
+        &[
+            "CHANNELS [<pattern>]",
+            "    The channels that somebody listens to.",
+            "NUMPAT",
+            "    The number of patterns that somebody listens to.",
+            "NUMSUB [<channel> ...]",
+            "    How many listen to each channel.",
+            "SHARDCHANNELS [<pattern>]",
+            "    The shard channels that somebody listens to.",
+            "SHARDNUMSUB [<channel> ...]",
+            "    How many listen to each shard channel.",
+        ],
+    );
+    Ok(())
+}

@@ -190,6 +190,8 @@ pub struct Command {
     pub categories: &'static [&'static str],
     /// What runs it.
     pub run: Run,
+    /// What runs a container that is sent without a subcommand.
+    pub bare: Option<fn(&mut Call<'_>) -> Answer>,
 }
 
 impl Command {
@@ -207,6 +209,7 @@ impl Command {
             deviation: "",
             categories: &[],
             run: Run::Command(run),
+            bare: None,
         }
     }
 
@@ -219,6 +222,13 @@ impl Command {
             run: Run::Container(subcommands),
             ..Command::new(name, -2, never)
         }
+    }
+
+    /// A container that may be sent without a subcommand, and then does this.
+    pub const fn without_subcommand(mut self, run: fn(&mut Call<'_>) -> Answer) -> Command {
+        self.arity = -1;
+        self.bare = Some(run);
+        self
     }
 
     /// Adds flags.

@@ -156,7 +156,7 @@ fn unwatch(call: &mut Call<'_>) -> Answer {
 }
 
 /// Ends the watching of all keys of the client.
-fn forget_watches(call: &mut Call<'_>) {
+pub fn forget_watches(call: &mut Call<'_>) {
     let watched = std::mem::take(&mut call.client.watched);
     call.server.watches.remove(&watched, &call.client.shared);
     call.client

@@ -60,6 +60,8 @@ pub struct Effects {
     pub last_events: Vec<Event>,
     /// Whether somebody observes, so that events are to be collected.
     pub observed: bool,
+    /// The number of the client whose command it is; 0: the server itself.
+    pub origin: u64,
 }
 
 impl Effects {

@@ -26,6 +26,8 @@ pub struct Connection {
     pub dirty: bool,
     /// Whether the socket took less than it was given, so that it will say when it takes more.
     stuffed: bool,
+    /// Since when more waits to be sent than the soft limit allows, in milliseconds since 1970.
+    pub over_soft_limit_since_ms: Option<u64>,
 }
 
 /// What reading has brought.
@@ -52,6 +54,7 @@ impl Connection {
             postponed: false,
             dirty: false,
             stuffed: false,
+            over_soft_limit_since_ms: None,
         }
     }
 

@@ -71,6 +71,12 @@ impl Mailbox {
         }
     }
 
+    /// Takes what is to be sent to a client, and leaves the rest.
+    pub fn take_delivered(&self, id: u64) -> Vec<Message> {
+        let is = |message: &mut Message| matches!(message, Message::Deliver { client, .. } if *client == id);
+        self.shared.messages.lock().extract_if(.., is).collect()
+    }
+
     /// Takes all messages.
     pub fn empty(&self) -> Vec<Message> {
         self.shared.woken.store(false, Ordering::Release);

@@ -1,14 +1,17 @@
 //! A thread that serves connections.
 
 use super::connection::{Connection, Received};
+use super::limits;
 use super::mailbox::{Mailbox, Message};
 use super::round::{Clients, Round};
-use crate::client::{Client, ClientShared, Replies};
+use crate::client::{Client, ClientShared};
 use crate::command::Wait;
 use crate::execute::Executor;
+use crate::resp::Reply;
+use crate::resp::RequestLimits;
 use crate::resp::request::Step;
-use crate::resp::{Reply, RequestLimits};
 use crate::server::{Server, now_ms};
+use crate::singly::Reason;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
@@ -26,6 +29,8 @@ const WAKER: Token = Token(usize::MAX);
 const FIRST_LISTENER: usize = usize::MAX - 64;
 /// How long a thread sleeps at most.
 const TICK: Duration = Duration::from_millis(100);
+/// How long it sleeps at most while commands are held back.
+const HELD_TICK: Duration = Duration::from_millis(5);
 /// What is read at once.
 const READ_BYTES: usize = 64 << 10;
 /// How often one connection is read before the others have their turn.
@@ -178,6 +183,10 @@ struct IoThread<'s> {
     scratch: Vec<u8>,
     now_ms: u64,
     next_thread: usize,
+    /// Clients whose commands are held back.
+    held: Vec<u64>,
+    /// When idle clients were last looked for, in milliseconds since 1970.
+    looked_at_ms: u64,
     /// When clients have waited long enough, the soonest first, with their numbers.
     deadlines: BinaryHeap<Reverse<(u64, u64)>>,
 }
@@ -198,6 +207,8 @@ impl<'s> IoThread<'s> {
             scratch: vec![0; READ_BYTES],
             now_ms: now_ms(),
             next_thread: 0,
+            held: Vec::new(),
+            looked_at_ms: 0,
             deadlines: BinaryHeap::new(),
         }
     }
@@ -254,6 +265,9 @@ impl<'s> IoThread<'s> {
         loop {
             match listener.accept() {
                 Ok((stream, _)) => {
+                    let Some(stream) = limits::admit(self.server, stream) else {
+                        continue;
+                    };
                     let mailboxes = self.server.mailboxes.get().map_or(&[][..], Vec::as_slice);
                     self.next_thread = (self.next_thread + 1) % mailboxes.len().max(1);
                     if self.next_thread == self.number {
@@ -271,6 +285,7 @@ impl<'s> IoThread<'s> {
     fn add(&mut self, stream: TcpStream) {
         // Replies are sent whole; waiting for more would only delay them.
         let _ = stream.set_nodelay(true);
+        limits::keep_alive(self.server, &stream);
         let address = |address: io::Result<SocketAddr>| {
             address.map_or_else(|_| "?:0".to_owned(), |address| address.to_string())
         };
@@ -305,25 +320,31 @@ impl<'s> IoThread<'s> {
         }
         let mut connection = self.connections.0.remove(index);
         let _ = self.poll.registry().deregister(connection.source());
-        let id = connection.client.shared.id;
-        self.by_client.remove(&id);
-        self.server.blocked.remove(id);
-        let watched = std::mem::take(&mut connection.client.watched);
-        self.server
-            .watches
-            .remove(&watched, &connection.client.shared);
-        self.server.clients.lock().remove(&id);
+        self.by_client.remove(&connection.client.shared.id);
+        self.server.forget(&mut connection.client);
     }
 
     fn read_mail(&mut self) {
-        for message in self.mailbox.empty() {
+        let (deliveries, others): (Vec<_>, Vec<_>) = self
+            .mailbox
+            .empty()
+            .into_iter()
+            .partition(|message| matches!(message, Message::Deliver { .. }));
+        // What is delivered comes first: a client that then goes on may end its subscriptions,
+        // and is to find what was published before.
+        for message in deliveries.into_iter().chain(others) {
             match message {
                 Message::Serve(stream) => self.add(stream),
                 Message::Deliver { client, bytes } => {
                     if let Some(&index) = self.by_client.get(&client) {
                         self.execute_round();
-                        self.connections.0[index].reply.raw(&bytes);
-                        self.mark_dirty(index);
+                        let connection = &mut self.connections.0[index];
+                        connection.reply.raw(&bytes);
+                        if connection.is_over_output_limit(self.server, self.now_ms) {
+                            self.close(index);
+                        } else {
+                            self.mark_dirty(index);
+                        }
                     }
                 }
                 Message::Resume { client, answer } => {
@@ -350,6 +371,15 @@ impl<'s> IoThread<'s> {
 
     /// Reads what has come on a connection and executes it, or has the round do so.
     fn receive(&mut self, index: usize) {
+        if self
+            .connections
+            .0
+            .get(index)
+            .is_some_and(Connection::is_killed)
+        {
+            self.close(index);
+            return;
+        }
         for _ in 0..READS_MAX {
             let Some(connection) = self.connections.0.get_mut(index) else {
                 return;
@@ -403,6 +433,11 @@ impl<'s> IoThread<'s> {
                     return;
                 }
                 self.process_input(index);
+                let connection = self.connections.0.get(index);
+                if connection.is_some_and(|it| it.is_over_query_limit(self.server)) {
+                    self.close(index);
+                    return;
+                }
             }
             if !full {
                 return;
@@ -442,7 +477,7 @@ impl<'s> IoThread<'s> {
             }
             let rest = bytes.get(used..).unwrap_or_default();
             let limits = if connection.client.authenticated {
-                RequestLimits::default()
+                limits::of_requests(self.server)
             } else {
                 RequestLimits::unauthenticated()
             };
@@ -468,10 +503,9 @@ impl<'s> IoThread<'s> {
                 self.dirty.push(index);
             }
             let client = &connection.client;
-            let plain = client.login.is_unrestricted(&self.server.acl)
-                && client.transaction.is_none()
-                && client.replies == Replies::On;
-            if plain
+            if client.is_plain()
+                && client.login.is_unrestricted(&self.server.acl)
+                && self.server.singly.none()
                 && self.round.add(
                     &self.server.keyspace,
                     index as u32,
@@ -494,9 +528,21 @@ impl<'s> IoThread<'s> {
                 ..
             } = &mut self.connections.0[index];
             let args: SmallVec<[&[u8]; 16]> = parser.arguments(rest).collect();
+            if self.server.singly.has(Reason::Pause)
+                && self
+                    .server
+                    .pause
+                    .holds(self.server, client, &args, self.now_ms)
+            {
+                // It is read again when commands may go on.
+                *waiting = true;
+                self.held.push(client.shared.id);
+                return used - end;
+            }
             let wait = self.executor.run(client, &args, self.now_ms, reply);
             *waiting = wait.is_some();
             drop(args);
+            client.show(*waiting);
             if let Some(until) = wait.and_then(|wait| wait.until_ms) {
                 let id = client.shared.id;
                 self.deadlines.push(Reverse((until, id)));
@@ -522,7 +568,10 @@ impl<'s> IoThread<'s> {
                 continue;
             };
             connection.dirty = false;
-            if !connection.send() || (connection.client.closing && connection.reply.is_empty()) {
+            if !connection.send()
+                || connection.is_over_output_limit(self.server, self.now_ms)
+                || (connection.client.closing && connection.reply.is_empty())
+            {
                 self.close(index);
             }
         }
@@ -544,11 +593,17 @@ impl<'s> IoThread<'s> {
         if !self.unread.is_empty() {
             return Duration::ZERO;
         }
+        // A pause that ends is noticed soon.
+        let tick = if self.held.is_empty() {
+            TICK
+        } else {
+            HELD_TICK
+        };
         match self.deadlines.peek() {
             Some(Reverse((until, _))) => {
-                TICK.min(Duration::from_millis(until.saturating_sub(now_ms())))
+                tick.min(Duration::from_millis(until.saturating_sub(now_ms())))
             }
-            None => TICK,
+            None => tick,
         }
     }
 
@@ -565,7 +620,51 @@ impl<'s> IoThread<'s> {
                 self.resume(index, &waiter.wait.in_vain);
             }
         }
+        self.let_go();
+        self.look_for_idle();
         self.finish_round();
+    }
+
+    /// Executes what was held back, once nothing is.
+    fn let_go(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        if self
+            .server
+            .pause
+            .current(self.server, self.now_ms)
+            .is_some()
+        {
+            return;
+        }
+        for id in std::mem::take(&mut self.held) {
+            if let Some(&index) = self.by_client.get(&id) {
+                self.connections.0[index].waiting = false;
+                self.process_input(index);
+            }
+        }
+    }
+
+    /// Closes clients that have sent nothing for long, and those that take too long to receive.
+    fn look_for_idle(&mut self) {
+        const EVERY_MS: u64 = 1000;
+        if self.now_ms.saturating_sub(self.looked_at_ms) < EVERY_MS {
+            return;
+        }
+        self.looked_at_ms = self.now_ms;
+        self.server.statistics.sample(self.now_ms);
+        let (server, now_ms) = (self.server, self.now_ms);
+        let mut due = Vec::new();
+        for (index, connection) in &mut self.connections.0 {
+            if connection.is_idle(server, now_ms) || connection.is_over_output_limit(server, now_ms)
+            {
+                due.push(index);
+            }
+        }
+        for index in due {
+            self.close(index);
+        }
     }
 
     /// Answers a client that has waited and goes on with its commands.
@@ -576,6 +675,7 @@ impl<'s> IoThread<'s> {
         if std::mem::take(&mut connection.postponed) {
             self.unread.push(index);
         }
+        connection.client.show(false);
         self.mark_dirty(index);
         self.process_input(index);
     }

@@ -1,0 +1,19 @@
+//! What `HELP` subcommands answer.
+
+use super::Call;
+
+/// Answers a text about the subcommands of a command, in Redis's shape: a title, `lines`, and a
+/// line about `HELP` itself.
+pub fn help(call: &mut Call<'_>, lines: &[&str]) {
+    let name = call.args.first().copied().unwrap_or_default();
+    let name = String::from_utf8_lossy(name).to_ascii_uppercase();
+    call.reply.array(lines.len() + 3);
+    call.reply.simple(&format!(
+        "{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+    ));
+    for line in lines {
+        call.reply.simple(line);
+    }
+    call.reply.simple("HELP");
+    call.reply.simple("    Print this help.");
+}

@@ -1,0 +1,220 @@
+//! Configuration: parameters by name, as `CONFIG GET` and `CONFIG SET` and files in the syntax of
+//! `redis.conf` know them.
+//!
+//! The value of each parameter is kept as the text that clients are shown. What code asks for
+//! often is kept once more in [`Hot`], as numbers that are read without a lock.
+
+mod file;
+mod hot;
+mod parameter;
+mod parameters;
+mod special;
+
+pub use file::{FileError, Setting, Settings};
+pub use hot::{BufferLimit, ClientClass, Hot};
+pub use parameter::{Kind, Parameter};
+
+use crate::keyspace::Observer;
+use crate::pubsub::glob::matches;
+use crate::server::{Options, Server};
+use crate::singly::Reason;
+use parameters::PARAMETERS;
+use parking_lot::RwLock;
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+/// Why `CONFIG SET` changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SetError {
+    /// There is no parameter of the name.
+    #[error("ERR Unknown option or number of arguments for CONFIG SET - '{0}'")]
+    Unknown(String),
+    /// A parameter cannot have the value.
+    #[error("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")]
+    Refused {
+        /// The parameter.
+        name: String,
+        /// What is wrong with it.
+        why: Cow<'static, str>,
+    },
+}
+
+/// The values of all parameters.
+#[derive(Debug)]
+pub struct Config {
+    values: RwLock<Vec<String>>,
+    /// What code asks for often.
+    pub hot: Hot,
+    /// The file that the configuration was read from.
+    pub file: Option<PathBuf>,
+}
+
+fn find(name: &str) -> Option<usize> {
+    PARAMETERS.iter().position(|parameter| {
+        parameter.name.eq_ignore_ascii_case(name) || parameter.alias.eq_ignore_ascii_case(name)
+    })
+}
+
+impl Config {
+    /// The values that a server is started with: of the file, where the command line says nothing
+    /// else.
+    pub fn new(options: &Options) -> Config {
+        let config = Config {
+            values: RwLock::new(PARAMETERS.iter().map(|it| it.default.to_owned()).collect()),
+            hot: Hot::default(),
+            file: options.settings.file.clone(),
+        };
+        for setting in &options.settings.values {
+            config.start_with(&setting.name, &setting.value);
+        }
+        let addresses: Vec<_> = options.bind.iter().map(ToString::to_string).collect();
+        config.start_with("bind", &addresses.join(" "));
+        config.start_with("port", &options.port.to_string());
+        config.start_with("io-threads", &options.threads.to_string());
+        if let Ok(directory) = std::env::current_dir()
+            && config.text("dir").is_empty()
+        {
+            config.start_with("dir", &directory.to_string_lossy());
+        }
+        config.refresh();
+        config
+    }
+
+    /// Sets a value that was checked before, or comes from the program.
+    fn start_with(&self, name: &str, value: &str) {
+        let Some(number) = find(name) else {
+            return;
+        };
+        let mut values = self.values.write();
+        if let (Some(parameter), Some(slot)) = (PARAMETERS.get(number), values.get_mut(number)) {
+            *slot = parameter
+                .accept(value, slot)
+                .unwrap_or_else(|_| value.to_owned());
+        }
+    }
+
+    /// The value of a parameter, as clients are shown it; empty if there is none of the name.
+    pub fn text(&self, name: &str) -> String {
+        let number = find(name);
+        let values = self.values.read();
+        number
+            .and_then(|number| values.get(number))
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// The value of a parameter that is a number; 0 if it is none.
+    pub fn integer(&self, name: &str) -> i64 {
+        self.text(name).parse().unwrap_or(0)
+    }
+
+    /// Whether a parameter is `yes`.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.text(name) == "yes"
+    }
+
+    /// The names and values of all parameters that one of `patterns` describes.
+    pub fn matching(&self, patterns: &[&[u8]]) -> Vec<(&'static str, String)> {
+        let patterns: Vec<_> = patterns.iter().map(|it| it.to_ascii_lowercase()).collect();
+        let values = self.values.read();
+        let mut found = Vec::new();
+        for (parameter, value) in PARAMETERS.iter().zip(values.iter()) {
+            for name in [parameter.name, parameter.alias] {
+                let is = |pattern: &Vec<u8>| matches(pattern, name.as_bytes());
+                if !name.is_empty() && patterns.iter().any(is) {
+                    found.push((name, value.clone()));
+                }
+            }
+        }
+        found
+    }
+
+    /// Changes several parameters, all or none.
+    ///
+    /// # Errors
+    /// Which of them is refused, and why.
+    pub fn set(&self, pairs: &[(String, String)]) -> Result<(), SetError> {
+        let mut values = self.values.write();
+        let mut changed: Vec<(usize, String)> = Vec::new();
+        for (name, _) in pairs {
+            if find(name).is_none() {
+                return Err(SetError::Unknown(name.clone()));
+            }
+        }
+        for (name, value) in pairs {
+            let refused = |why| SetError::Refused {
+                name: name.clone(),
+                why,
+            };
+            let Some((number, parameter)) =
+                find(name).and_then(|number| Some((number, PARAMETERS.get(number)?)))
+            else {
+                continue;
+            };
+            if let Some(why) = parameter.protection() {
+                return Err(refused(why.into()));
+            }
+            if changed.iter().any(|(other, _)| *other == number) {
+                return Err(refused("duplicate parameter".into()));
+            }
+            let old = values.get(number).cloned().unwrap_or_default();
+            let new = parameter.accept(value, &old).map_err(refused)?;
+            changed.push((number, new));
+        }
+        for (number, new) in changed {
+            if let Some(slot) = values.get_mut(number) {
+                *slot = new;
+            }
+        }
+        drop(values);
+        self.refresh();
+        Ok(())
+    }
+
+    /// Brings [`Hot`] up to date.
+    fn refresh(&self) {
+        self.hot.refresh(|name| self.text(name));
+    }
+
+    /// The parameters whose values are not the defaults.
+    fn changed(&self) -> Vec<(&'static Parameter, String)> {
+        let values = self.values.read();
+        PARAMETERS
+            .iter()
+            .zip(values.iter())
+            .filter(|(parameter, value)| parameter.default != value.as_str())
+            .map(|(parameter, value)| (parameter, value.clone()))
+            .collect()
+    }
+
+    /// Writes the configuration to the file that it was read from.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be written.
+    pub fn rewrite(&self) -> Result<(), FileError> {
+        let Some(path) = &self.file else {
+            return Err(FileError::None);
+        };
+        file::rewrite(path, &self.changed())
+    }
+}
+
+/// Makes those parts of the server do what the configuration says that do not ask it each time.
+/// To be called in the exclusive phase, or before the server serves anybody.
+pub fn apply(server: &Server) {
+    let hot = &server.config.hot;
+    let events = hot.notified_events.load(Ordering::Relaxed);
+    let notifies = crate::notifications::is_on(events);
+    server
+        .keyspace
+        .set_observed(Observer::Notifications, notifies);
+    let slow = hot.slowlog_slower_than_us.load(Ordering::Relaxed);
+    server
+        .singly
+        .set(Reason::SlowLog, (0..SINGLY_BELOW_US).contains(&slow));
+}
+
+/// If the slow log takes commands that are faster than this, in microseconds, each command has to
+/// be timed, which is not done for those of a batch: a whole batch takes no longer.
+const SINGLY_BELOW_US: i64 = 1000;

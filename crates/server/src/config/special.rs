@@ -1,0 +1,102 @@
+//! Parameters with a syntax of their own.
+
+use super::parameter::memory;
+use crate::notifications;
+use std::borrow::Cow;
+
+type Shown = Result<String, Cow<'static, str>>;
+
+/// `save`: pairs of seconds and changes.
+pub fn save(value: &str, _: &str) -> Shown {
+    let numbers: Vec<_> = value.split_whitespace().collect();
+    let is = |word: &&str| {
+        crate::number::parse_integer(word.as_bytes()).is_some_and(|number| number >= 0)
+    };
+    let seconds_are_positive = numbers.iter().step_by(2).all(|word| *word != "0");
+    if numbers.len() % 2 != 0 || !numbers.iter().all(|word| is(word)) || !seconds_are_positive {
+        return Err("Invalid save parameters".into());
+    }
+    Ok(numbers.join(" "))
+}
+
+/// `notify-keyspace-events`: letters.
+pub fn events(value: &str, _: &str) -> Shown {
+    match notifications::parse(value) {
+        Some(events) => Ok(notifications::letters(events)),
+        None => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into()),
+    }
+}
+
+/// `latency-tracking-info-percentiles`: numbers up to 100.
+pub fn percentiles(value: &str, _: &str) -> Shown {
+    let name = "latency-tracking-info-percentiles";
+    let mut shown = Vec::new();
+    for word in value.split_whitespace() {
+        match word.parse::<f64>() {
+            Ok(number) if (0.0..=100.0).contains(&number) => {
+                shown.push(crate::number::format_double(number));
+            }
+            Ok(number) if number.is_finite() => {
+                return Err(format!("{name} parameters should sit between [0.0,100.0]").into());
+            }
+            _ => return Err(format!("Invalid {name} parameters").into()),
+        }
+    }
+    Ok(shown.join(" "))
+}
+
+/// `client-output-buffer-limit`: for some classes of clients the hard limit, the soft limit, and
+/// how many seconds the latter may be exceeded. The other classes stay as they are.
+pub fn output_limits(value: &str, old: &str) -> Shown {
+    let words: Vec<_> = value.split_whitespace().collect();
+    if words.len() % 4 != 0 {
+        return Err("Wrong number of arguments in buffer limit configuration.".into());
+    }
+    let mut classes: Vec<Vec<String>> = old
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect::<Vec<_>>()
+        .chunks(4)
+        .map(<[String]>::to_vec)
+        .collect();
+    for limit in words.chunks(4) {
+        let [class, hard, soft, seconds] = limit else {
+            continue;
+        };
+        let class = match class.to_ascii_lowercase().as_str() {
+            "replica" | "slave" => "slave",
+            "normal" => "normal",
+            "pubsub" => "pubsub",
+            _ => {
+                return Err("Invalid client class specified in buffer limit configuration.".into());
+            }
+        };
+        let numbers = (memory(hard), memory(soft), seconds.parse::<u32>());
+        let (Some(hard), Some(soft), Ok(seconds)) = numbers else {
+            return Err(
+                "Error in hard, soft or soft_seconds setting in buffer limit configuration.".into(),
+            );
+        };
+        let new = vec![
+            class.to_owned(),
+            hard.to_string(),
+            soft.to_string(),
+            seconds.to_string(),
+        ];
+        match classes.iter_mut().find(|old| old.first() == new.first()) {
+            Some(old) => *old = new,
+            None => classes.push(new),
+        }
+    }
+    let classes: Vec<_> = classes.iter().map(|class| class.join(" ")).collect();
+    Ok(classes.join(" "))
+}
+
+/// `activedefrag`: memory is not moved to other places.
+pub fn defragmentation(value: &str, _: &str) -> Shown {
+    match value.to_ascii_lowercase().as_str() {
+        "no" => Ok("no".into()),
+        "yes" => Err("Active defragmentation cannot be enabled: there is none".into()),
+        _ => Err("argument must be 'yes' or 'no'".into()),
+    }
+}

@@ -1,0 +1,89 @@
+//! What took longer than `latency-monitor-threshold`, by kind of event (`LATENCY`).
+
+use crate::server::Server;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Of each event so many samples are kept, one a second.
+const SAMPLES_MAX: usize = 160;
+
+/// How long an event took at most within one second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// The second, since 1970.
+    pub at_s: u64,
+    /// How long it took, in milliseconds.
+    pub took_ms: u64,
+}
+
+/// What is known of one kind of event.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// The samples, the oldest first.
+    pub samples: VecDeque<Sample>,
+    /// The longest that was seen, in milliseconds.
+    pub longest_ms: u64,
+}
+
+/// What took long.
+#[derive(Debug, Default)]
+pub struct LatencyMonitor {
+    events: Mutex<BTreeMap<&'static str, History>>,
+}
+
+impl LatencyMonitor {
+    /// Notes how long an event took, if that was long.
+    pub fn note(&self, server: &Server, event: &'static str, took: Duration) {
+        let threshold_ms = server
+            .config
+            .hot
+            .latency_threshold_ms
+            .load(Ordering::Relaxed);
+        let took_ms = took.as_millis() as u64;
+        if threshold_ms == 0 || took_ms < threshold_ms {
+            return;
+        }
+        let at_s = crate::server::now_ms() / 1000;
+        let mut events = self.events.lock();
+        let history = events.entry(event).or_default();
+        history.longest_ms = history.longest_ms.max(took_ms);
+        match history.samples.back_mut() {
+            Some(last) if last.at_s == at_s => last.took_ms = last.took_ms.max(took_ms),
+            _ => history.samples.push_back(Sample { at_s, took_ms }),
+        }
+        if history.samples.len() > SAMPLES_MAX {
+            history.samples.pop_front();
+        }
+    }
+
+    /// All events and what is known of them.
+    pub fn all(&self) -> Vec<(&'static str, History)> {
+        let events = self.events.lock();
+        events
+            .iter()
+            .map(|(name, it)| (*name, it.clone()))
+            .collect()
+    }
+
+    /// What is known of one event.
+    pub fn of(&self, event: &[u8]) -> Option<History> {
+        let events = self.events.lock();
+        let mut all = events.iter();
+        let found = all.find(|(name, _)| event.eq_ignore_ascii_case(name.as_bytes()));
+        found.map(|(_, history)| history.clone())
+    }
+
+    /// Forgets the events named, or all; says how many.
+    pub fn reset(&self, names: &[&[u8]]) -> usize {
+        let mut events = self.events.lock();
+        let before = events.len();
+        let is = |name: &str| {
+            let same = |wanted: &&[u8]| wanted.eq_ignore_ascii_case(name.as_bytes());
+            names.is_empty() || names.iter().any(|wanted| same(wanted))
+        };
+        events.retain(|name, _| !is(name));
+        before - events.len()
+    }
+}

@@ -1,0 +1,167 @@
+//! Publishing and subscribing: who listens to which channels and patterns.
+//!
+//! A message is written once for each version of the protocol and left in the mailbox of the
+//! thread of each subscriber, while the registry is held. So a thread that has removed a
+//! subscription finds in its own mailbox all that was published before, and nothing comes later.
+
+pub mod glob;
+mod subscriptions;
+
+pub use subscriptions::Subscriptions;
+
+use crate::client::{Client, ClientShared};
+use crate::net::Message;
+use crate::resp::{Protocol, Reply};
+use crate::server::Server;
+use hashbrown::HashMap;
+use parking_lot::RwLock;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What a client may subscribe to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// A channel.
+    Channel,
+    /// All channels that a pattern describes.
+    Pattern,
+    /// A channel of one shard of a cluster, apart from the others.
+    Shard,
+}
+
+type Listeners = HashMap<Vec<u8>, Vec<Arc<ClientShared>>>;
+
+/// Who listens to what.
+#[derive(Debug, Default)]
+pub struct PubSub {
+    state: RwLock<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    channels: Listeners,
+    patterns: Listeners,
+    shard_channels: Listeners,
+}
+
+impl State {
+    fn of(&self, topic: Topic) -> &Listeners {
+        match topic {
+            Topic::Channel => &self.channels,
+            Topic::Pattern => &self.patterns,
+            Topic::Shard => &self.shard_channels,
+        }
+    }
+
+    fn of_mut(&mut self, topic: Topic) -> &mut Listeners {
+        match topic {
+            Topic::Channel => &mut self.channels,
+            Topic::Pattern => &mut self.patterns,
+            Topic::Shard => &mut self.shard_channels,
+        }
+    }
+}
+
+impl PubSub {
+    /// Has a client listen.
+    pub fn add(&self, topic: Topic, name: &[u8], client: &Arc<ClientShared>) {
+        let mut state = self.state.write();
+        let listeners = state.of_mut(topic).entry_ref(name).or_default();
+        listeners.push(Arc::clone(client));
+    }
+
+    /// Has a client listen no more.
+    pub fn remove(&self, topic: Topic, name: &[u8], client: &ClientShared) {
+        let mut state = self.state.write();
+        let all = state.of_mut(topic);
+        if let Some(listeners) = all.get_mut(name) {
+            listeners.retain(|other| other.id != client.id);
+            if listeners.is_empty() {
+                all.remove(name);
+            }
+        }
+    }
+
+    /// Ends all that a client has subscribed to.
+    pub fn leave(&self, client: &mut Client) {
+        if !client.subscriptions.any() {
+            return;
+        }
+        let subscriptions = std::mem::take(&mut client.subscriptions);
+        for topic in [Topic::Channel, Topic::Pattern, Topic::Shard] {
+            for name in subscriptions.of(topic) {
+                self.remove(topic, name, &client.shared);
+            }
+        }
+        client.subscriptions.show(&client.shared);
+    }
+
+    /// How many listen to a channel by its name.
+    pub fn listeners(&self, topic: Topic, name: &[u8]) -> usize {
+        self.state.read().of(topic).get(name).map_or(0, Vec::len)
+    }
+
+    /// The names that somebody listens to and that are as `pattern` says, in order.
+    pub fn names(&self, topic: Topic, pattern: Option<&[u8]>) -> Vec<Vec<u8>> {
+        let state = self.state.read();
+        let is = |name: &&Vec<u8>| pattern.is_none_or(|pattern| glob::matches(pattern, name));
+        let mut names: Vec<_> = state.of(topic).keys().filter(is).cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// How many names of a kind somebody listens to.
+    pub fn count(&self, topic: Topic) -> usize {
+        self.state.read().of(topic).len()
+    }
+
+    /// Sends a message to all who listen to a channel, and says to how many.
+    pub fn publish(&self, server: &Server, topic: Topic, channel: &[u8], message: &[u8]) -> usize {
+        let state = self.state.read();
+        let mut receivers = 0;
+        if let Some(listeners) = state.of(topic).get(channel) {
+            let kind: &[u8] = match topic {
+                Topic::Shard => b"smessage",
+                Topic::Channel | Topic::Pattern => b"message",
+            };
+            receivers += deliver(server, listeners, &[kind, channel, message]);
+        }
+        if topic == Topic::Channel {
+            for (pattern, listeners) in &state.patterns {
+                if glob::matches(pattern, channel) {
+                    let words: [&[u8]; 4] = [b"pmessage", pattern, channel, message];
+                    receivers += deliver(server, listeners, &words);
+                }
+            }
+        }
+        receivers
+    }
+}
+
+/// Leaves a message for each of `listeners`; says how many they are.
+fn deliver(server: &Server, listeners: &[Arc<ClientShared>], words: &[&[u8]]) -> usize {
+    let (mut in_resp2, mut in_resp3): (Option<Arc<[u8]>>, Option<Arc<[u8]>>) = (None, None);
+    for client in listeners {
+        let (written, protocol) = if client.listed.resp3.load(Ordering::Relaxed) {
+            (&mut in_resp3, Protocol::Resp3)
+        } else {
+            (&mut in_resp2, Protocol::Resp2)
+        };
+        let bytes = written.get_or_insert_with(|| {
+            let mut reply = Reply::new(protocol);
+            reply.push(words.len());
+            for word in words {
+                reply.bulk(word);
+            }
+            reply.take().into()
+        });
+        server.send(
+            client.thread,
+            Message::Deliver {
+                client: client.id,
+                bytes: Arc::clone(bytes),
+            },
+        );
+    }
+    listeners.len()
+}

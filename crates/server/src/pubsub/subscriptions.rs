@@ -1,0 +1,61 @@
+//! What one client has subscribed to.
+
+use super::Topic;
+use crate::client::ClientShared;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+/// What a client has subscribed to, each in order.
+#[derive(Debug, Default)]
+pub struct Subscriptions {
+    channels: BTreeSet<Vec<u8>>,
+    patterns: BTreeSet<Vec<u8>>,
+    shard_channels: BTreeSet<Vec<u8>>,
+}
+
+impl Subscriptions {
+    /// All of a kind.
+    pub fn of(&self, topic: Topic) -> &BTreeSet<Vec<u8>> {
+        match topic {
+            Topic::Channel => &self.channels,
+            Topic::Pattern => &self.patterns,
+            Topic::Shard => &self.shard_channels,
+        }
+    }
+
+    /// All of a kind, to be changed; [`show`](Self::show) is to be called afterwards.
+    pub fn of_mut(&mut self, topic: Topic) -> &mut BTreeSet<Vec<u8>> {
+        match topic {
+            Topic::Channel => &mut self.channels,
+            Topic::Pattern => &mut self.patterns,
+            Topic::Shard => &mut self.shard_channels,
+        }
+    }
+
+    /// The number that a client is told after it has changed a subscription: shard channels are
+    /// counted apart from all others.
+    pub fn count_for(&self, topic: Topic) -> usize {
+        match topic {
+            Topic::Shard => self.shard_channels.len(),
+            Topic::Channel | Topic::Pattern => self.channels.len() + self.patterns.len(),
+        }
+    }
+
+    /// True if there is any.
+    pub fn any(&self) -> bool {
+        !(self.channels.is_empty() && self.patterns.is_empty() && self.shard_channels.is_empty())
+    }
+
+    /// Lets others see how many there are.
+    pub fn show(&self, client: &ClientShared) {
+        let listed = &client.listed;
+        let counters = [&listed.channels, &listed.patterns, &listed.shard_channels];
+        for (counter, topic) in
+            counters
+                .into_iter()
+                .zip([Topic::Channel, Topic::Pattern, Topic::Shard])
+        {
+            counter.store(self.of(topic).len(), Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The last commands that took long (`SLOWLOG`).
+
+use crate::client::Client;
+use crate::server::Server;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A command that took long.
+#[derive(Clone, Debug)]
+pub struct SlowCommand {
+    /// A number that no other has had.
+    pub id: u64,
+    /// When it ended, in seconds since 1970.
+    pub at_s: u64,
+    /// How long it took, in microseconds.
+    pub took_us: u64,
+    /// What was sent, shortened.
+    pub args: Vec<Vec<u8>>,
+    /// Where the client was.
+    pub peer: String,
+    /// The client's name.
+    pub name: String,
+}
+
+/// The last commands that took long, the latest first.
+#[derive(Debug, Default)]
+pub struct SlowLog {
+    state: Mutex<(u64, VecDeque<SlowCommand>)>,
+}
+
+/// Of longer commands only so many words are kept.
+const WORDS_MAX: usize = 32;
+/// Of longer words only so many bytes are kept.
+const WORD_BYTES_MAX: usize = 128;
+
+impl SlowLog {
+    /// Notes a command, if it took long enough.
+    pub fn note(&self, server: &Server, client: &Client, args: &[&[u8]], took: Duration) {
+        let hot = &server.config.hot;
+        let least = hot.slowlog_slower_than_us.load(Ordering::Relaxed);
+        let took_us = took.as_micros() as u64;
+        if least < 0 || took_us < least as u64 {
+            return;
+        }
+        let entries_max = hot.slowlog_max_len.load(Ordering::Relaxed) as usize;
+        let mut state = self.state.lock();
+        let (next_id, entries) = &mut *state;
+        entries.push_front(SlowCommand {
+            id: *next_id,
+            at_s: crate::server::now_ms() / 1000,
+            took_us,
+            args: shorten(args),
+            peer: client.shared.peer.clone(),
+            name: client.shared.name.lock().clone(),
+        });
+        *next_id += 1;
+        entries.truncate(entries_max);
+    }
+
+    /// The latest `count`, the latest first.
+    pub fn latest(&self, count: usize) -> Vec<SlowCommand> {
+        self.state.lock().1.iter().take(count).cloned().collect()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.state.lock().1.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets all.
+    pub fn clear(&self) {
+        self.state.lock().1.clear();
+    }
+}
+
+fn shorten(args: &[&[u8]]) -> Vec<Vec<u8>> {
+    let kept = if args.len() > WORDS_MAX {
+        WORDS_MAX - 1
+    } else {
+        args.len()
+    };
+    let mut words: Vec<Vec<u8>> = Vec::with_capacity(kept + 1);
+    for word in args.iter().take(kept) {
+        let mut shown = word.get(..WORD_BYTES_MAX).unwrap_or(word).to_vec();
+        if word.len() > WORD_BYTES_MAX {
+            let more = word.len() - WORD_BYTES_MAX;
+            shown.extend_from_slice(format!("... ({more} more bytes)").as_bytes());
+        }
+        words.push(shown);
+    }
+    if kept < args.len() {
+        let more = args.len() - kept;
+        words.push(format!("... ({more} more arguments)").into_bytes());
+    }
+    words
+}

@@ -1,0 +1,314 @@
+//! What clients cache (`CLIENT TRACKING`): who is to be told when a key is written.
+//!
+//! By default the server remembers for each key which clients have read it, and tells each of them
+//! once. The table is bounded: when it is full, clients are told that some key was written, which
+//! makes them forget it. Clients that have chosen *prefixes* ("broadcasting") are told of all keys
+//! that begin with these, and nothing is remembered.
+//!
+//! A key is entered in the table in the phase in which it is read. While anybody tracks, writes
+//! take the exclusive phase, so no write is missed.
+
+use crate::client::{Client, ClientShared};
+use crate::keyspace::{Class, Event, Keyspace, Observer};
+use crate::net::Message;
+use crate::resp::{Protocol, Reply};
+use crate::server::Server;
+use hashbrown::{HashMap, HashSet};
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What a client has chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// The client that is told in its place; 0: none.
+    pub redirection: u64,
+    /// Whether it is told of prefixes.
+    pub broadcast: bool,
+    /// The prefixes; none means all keys.
+    pub prefixes: Vec<Vec<u8>>,
+    /// Only what is read after `CLIENT CACHING YES` is tracked.
+    pub opt_in: bool,
+    /// What is read after `CLIENT CACHING NO` is not tracked.
+    pub opt_out: bool,
+    /// It is not told of what it writes itself.
+    pub no_loop: bool,
+    /// What it has said with `CLIENT CACHING` of its next command.
+    pub caching: Option<bool>,
+    /// Whether that was said by the command that is being executed.
+    pub caching_is_new: bool,
+}
+
+/// Who has read what.
+#[derive(Debug, Default)]
+pub struct Tracking {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// All who track.
+    clients: HashMap<u64, Tracker>,
+    /// Who has read which keys, whatever the database.
+    readers: HashMap<Vec<u8>, SmallVec<[u64; 2]>>,
+    /// Who is told of which prefixes.
+    prefixes: BTreeMap<Vec<u8>, BTreeSet<u64>>,
+}
+
+#[derive(Debug)]
+struct Tracker {
+    client: Arc<ClientShared>,
+    redirection: u64,
+    no_loop: bool,
+}
+
+/// How much is tracked, as `INFO` tells.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TrackingCounts {
+    /// Clients.
+    pub clients: usize,
+    /// Keys in the table.
+    pub keys: usize,
+    /// Clients in the table, counted for each key.
+    pub items: usize,
+    /// Prefixes.
+    pub prefixes: usize,
+}
+
+impl Tracking {
+    /// Has a client track as it has chosen. To be called in the exclusive phase.
+    pub fn join(&self, keyspace: &Keyspace, client: &mut Client, choice: Choice) {
+        let mut state = self.state.lock();
+        let shared = &client.shared;
+        let tracker = Tracker {
+            client: Arc::clone(shared),
+            redirection: choice.redirection,
+            no_loop: choice.no_loop,
+        };
+        state.clients.insert(shared.id, tracker);
+        if choice.broadcast {
+            let all = [Vec::new()];
+            let prefixes = if choice.prefixes.is_empty() {
+                &all[..]
+            } else {
+                &choice.prefixes
+            };
+            for prefix in prefixes {
+                let clients = state.prefixes.entry(prefix.clone()).or_default();
+                clients.insert(shared.id);
+            }
+        }
+        let listed = &shared.listed;
+        listed.tracking.store(true, Ordering::Relaxed);
+        listed
+            .tracking_prefixes
+            .store(choice.broadcast, Ordering::Relaxed);
+        listed.redirection_broken.store(false, Ordering::Relaxed);
+        listed
+            .redirection
+            .store(choice.redirection as i64, Ordering::Relaxed);
+        client.tracking = Some(Box::new(choice));
+        keyspace.set_observed(Observer::Tracking, true);
+    }
+
+    /// Has a client track no more.
+    pub fn leave(&self, keyspace: &Keyspace, client: &mut Client) {
+        if client.tracking.take().is_none() {
+            return;
+        }
+        let id = client.shared.id;
+        let mut state = self.state.lock();
+        state.clients.remove(&id);
+        state.prefixes.retain(|_, clients| {
+            clients.remove(&id);
+            !clients.is_empty()
+        });
+        // Where the table names it, it is passed over.
+        if state.clients.is_empty() {
+            state.readers = HashMap::new();
+            keyspace.set_observed(Observer::Tracking, false);
+        }
+        let listed = &client.shared.listed;
+        listed.tracking.store(false, Ordering::Relaxed);
+        listed.tracking_prefixes.store(false, Ordering::Relaxed);
+        listed.redirection_broken.store(false, Ordering::Relaxed);
+        listed.redirection.store(-1, Ordering::Relaxed);
+    }
+
+    /// Remembers that a client has read keys, if it has chosen so.
+    pub fn note_read<'k>(
+        &self,
+        server: &Server,
+        client: &Client,
+        keys: impl Iterator<Item = &'k [u8]>,
+    ) {
+        let Some(choice) = &client.tracking else {
+            return;
+        };
+        let skip = (choice.opt_in && choice.caching != Some(true))
+            || (choice.opt_out && choice.caching == Some(false));
+        if choice.broadcast || skip {
+            return;
+        }
+        let id = client.shared.id;
+        let mut state = self.state.lock();
+        for key in keys {
+            let readers = state.readers.entry_ref(key).or_default();
+            if !readers.contains(&id) {
+                readers.push(id);
+            }
+        }
+        let keys_max = server
+            .config
+            .hot
+            .tracking_table_max_keys
+            .load(Ordering::Relaxed) as usize;
+        while keys_max > 0 && state.readers.len() > keys_max {
+            let Some(key) = state.readers.keys().next().cloned() else {
+                break;
+            };
+            state.tell_readers(server, &key, None);
+        }
+    }
+
+    /// Tells clients which keys have been written, by the client `origin`.
+    pub fn tell(&self, server: &Server, origin: u64, events: &[Event]) {
+        let mut seen = HashSet::new();
+        let mut keys = Vec::new();
+        for event in events {
+            if event.class != Class::New && seen.insert(event.key.as_slice()) {
+                keys.push(event.key.as_slice());
+            }
+        }
+        if keys.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock();
+        for key in &keys {
+            state.tell_readers(server, key, Some(origin));
+        }
+        state.tell_prefixes(server, &keys, origin);
+    }
+
+    /// Tells all clients that all keys have been written.
+    pub fn tell_all(&self, server: &Server) {
+        let mut state = self.state.lock();
+        state.readers.clear();
+        for tracker in state.clients.values() {
+            tracker.tell(server, None);
+        }
+    }
+
+    /// How much is tracked.
+    pub fn counts(&self) -> TrackingCounts {
+        let state = self.state.lock();
+        TrackingCounts {
+            clients: state.clients.len(),
+            keys: state.readers.len(),
+            items: state.readers.values().map(SmallVec::len).sum(),
+            prefixes: state.prefixes.len(),
+        }
+    }
+}
+
+impl State {
+    fn tell_readers(&mut self, server: &Server, key: &[u8], origin: Option<u64>) {
+        let Some(readers) = self.readers.remove(key) else {
+            return;
+        };
+        for id in readers {
+            if let Some(tracker) = self.clients.get(&id)
+                && !(tracker.no_loop && origin == Some(id))
+            {
+                tracker.tell(server, Some(&[key]));
+            }
+        }
+    }
+
+    fn tell_prefixes(&self, server: &Server, keys: &[&[u8]], origin: u64) {
+        for (prefix, clients) in &self.prefixes {
+            let of: Vec<&[u8]> = keys
+                .iter()
+                .copied()
+                .filter(|key| key.starts_with(prefix))
+                .collect();
+            if of.is_empty() {
+                continue;
+            }
+            for id in clients {
+                if let Some(tracker) = self.clients.get(id)
+                    && !(tracker.no_loop && origin == *id)
+                {
+                    tracker.tell(server, Some(&of));
+                }
+            }
+        }
+    }
+}
+
+impl Tracker {
+    /// Tells the client, or whom it has named in its place, that `keys` are no longer what they
+    /// were; `None`: no key is.
+    fn tell(&self, server: &Server, keys: Option<&[&[u8]]>) {
+        let redirected = self.redirection != 0;
+        let target = if redirected {
+            let target = server.clients.lock().get(&self.redirection).cloned();
+            match target {
+                Some(target) => target,
+                None => return self.say_broken(server),
+            }
+        } else {
+            Arc::clone(&self.client)
+        };
+        let resp3 = target.listed.resp3.load(Ordering::Relaxed);
+        let mut reply = Reply::new(if resp3 {
+            Protocol::Resp3
+        } else {
+            Protocol::Resp2
+        });
+        if resp3 {
+            reply.push(2);
+            reply.bulk(b"invalidate");
+        } else if redirected && target.listed.is_subscriber() {
+            reply.push(3);
+            reply.bulk(b"message");
+            reply.bulk(b"__redis__:invalidate");
+        } else {
+            // It has no means to be told.
+            return;
+        }
+        match keys {
+            Some(keys) => {
+                reply.array(keys.len());
+                for key in keys {
+                    reply.bulk(key);
+                }
+            }
+            None => reply.null_array(),
+        }
+        deliver(server, &target, &mut reply);
+    }
+
+    /// Tells the client itself that whom it has named is gone.
+    fn say_broken(&self, server: &Server) {
+        let listed = &self.client.listed;
+        listed.redirection_broken.store(true, Ordering::Relaxed);
+        if listed.resp3.load(Ordering::Relaxed) {
+            let mut reply = Reply::new(Protocol::Resp3);
+            reply.push(2);
+            reply.bulk(b"tracking-redir-broken");
+            reply.integer(self.redirection as i64);
+            deliver(server, &self.client, &mut reply);
+        }
+    }
+}
+
+fn deliver(server: &Server, target: &ClientShared, reply: &mut Reply) {
+    let message = Message::Deliver {
+        client: target.id,
+        bytes: reply.take().into(),
+    };
+    server.send(target.thread, message);
+}
