@@ -71,6 +71,7 @@ impl<'c> Keys<'c> {
         now_ms: u64,
         effects: &'c mut Effects,
     ) -> Keys<'c> {
+        effects.logging = keyspace.is_logging();
         Keys {
             keyspace,
             access,
@@ -148,7 +149,11 @@ impl<'c> Keys<'c> {
             Access::Shared(_) | Access::None => {
                 panic!("a command that is not exclusive changes whole databases")
             }
-            Access::Exclusive(databases) => databases,
+            Access::Exclusive(databases) => {
+                let keyspace = self.keyspace;
+                keyspace.snapshot.before_all_change(keyspace, databases);
+                databases
+            }
         }
     }
 
@@ -294,6 +299,7 @@ impl<'c> Keys<'c> {
             Some(Found {
                 slot: Some(slot), ..
             }) => {
+                self.before_change(key);
                 let mut object = self.keyspace.slots.open(slot);
                 let Some(text) = object.as_mut().and_then(Text::of_mut) else {
                     unreachable!("the slot of a string holds a string")
@@ -394,6 +400,7 @@ impl<'c> Keys<'c> {
         let Some(slot) = found.slot.filter(|_| found.kind == T::KIND) else {
             return Err(CommandError::WrongType);
         };
+        self.before_change(key);
         let mut guard = self.keyspace.slots.open(slot);
         let Some(object) = guard.as_mut().and_then(T::of_mut) else {
             unreachable!("the slot of a key holds its object")
@@ -440,10 +447,22 @@ impl<'c> Keys<'c> {
         object.as_ref().map(read)
     }
 
+    /// Has a snapshot that is being taken save the key as it is. Whatever changes a key calls this
+    /// before.
+    #[inline]
+    fn before_change(&self, key: &[u8]) {
+        let (keyspace, number) = (self.keyspace, self.database);
+        let database = self.database();
+        keyspace
+            .snapshot
+            .before_change(keyspace, number, database, key);
+    }
+
     // ---- Keys as a whole -------------------------------------------------------------------
 
     /// Deletes a key and says whether it was there. Frees its object.
     pub fn remove(&mut self, key: &[u8]) -> Result<bool, CommandError> {
+        self.before_change(key);
         let Some(entries) = self.database().entries() else {
             return Ok(false);
         };
@@ -493,6 +512,7 @@ impl<'c> Keys<'c> {
         before: Option<u64>,
         after: Option<u64>,
     ) -> Result<(), CommandError> {
+        self.before_change(key);
         let database = self.database();
         database.note_expiry(key, before, after)?;
         let inserted = database
@@ -519,6 +539,7 @@ impl<'c> Keys<'c> {
         if target_database == self.database && source == target {
             return Ok(true);
         }
+        self.before_change(source);
         let Some(Ok(Some(stored))) = self.database().entries().map(|map| map.remove(source)) else {
             return Ok(false);
         };
@@ -552,6 +573,7 @@ impl<'c> Keys<'c> {
         stored: &[u8],
         expires_at_ms: Option<u64>,
     ) -> Result<(), CommandError> {
+        self.before_change(key);
         let database = self.database();
         let old = database.entries_or_create()?.insert(key, stored)?;
         match &old {

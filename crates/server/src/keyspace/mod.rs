@@ -29,11 +29,12 @@ pub use range::KeyBounds;
 pub use record::{Kind, Payload, Record};
 
 use crate::object::{Limits, SharedLimits};
+use crate::snapshot::Snapshot;
 use nearfield_tiers::Heap;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use slots::Slots;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use stripes::Stripes;
 
 /// All databases.
@@ -69,6 +70,10 @@ pub struct Keyspace {
     pub slots: Arc<Slots>,
     /// Where objects take their memory.
     pub heap: Heap,
+    /// The snapshot that is being taken.
+    pub snapshot: Snapshot,
+    /// Whether commands collect what is to be logged.
+    logging: AtomicBool,
     observers: AtomicU32,
     limits: SharedLimits,
     /// Changes since the last snapshot.
@@ -125,6 +130,17 @@ impl Keyspace {
             self.observers
                 .fetch_and(!(observer as u32), Ordering::AcqRel);
         }
+    }
+
+    /// True if there is a log, so that commands collect what it is to hold.
+    #[inline]
+    pub fn is_logging(&self) -> bool {
+        self.logging.load(Ordering::Acquire)
+    }
+
+    /// Says that there is a log from now on, or no more. To be called in the exclusive phase.
+    pub fn set_logging(&self, logging: bool) {
+        self.logging.store(logging, Ordering::Release);
     }
 
     /// Up to which size objects have their small forms.

@@ -1,0 +1,96 @@
+//! What the log and the snapshots ask of a file system. Tests put one in its place that fails.
+
+use std::fmt::Debug;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A file system, as far as it is written to.
+pub trait Disk: Debug + Send + Sync {
+    /// Opens a new, empty file; one that is there is emptied.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    /// Opens a file that is there, to be written at its end.
+    fn append(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    /// Gives a file another name, in place of whatever had it.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Deletes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Returns once the names in a directory are on the medium.
+    fn sync_directory(&self, path: &Path) -> io::Result<()>;
+}
+
+/// A file that is written at its end. One thread writes at a time; another may sync meanwhile.
+pub trait DiskFile: Debug + Send + Sync {
+    /// Writes some of `bytes`, and says how many.
+    fn write(&self, bytes: &[u8]) -> io::Result<usize>;
+    /// Returns once what was written is on the medium. After an error nobody knows what is, and
+    /// asking again does not help.
+    fn sync(&self) -> io::Result<()>;
+    /// Cuts the file off.
+    fn truncate(&self, length: u64) -> io::Result<()>;
+}
+
+/// Writes all of `bytes`.
+///
+/// # Errors
+/// Those of the file, which may then hold a part of them.
+pub fn write_all(file: &dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// This machine's file system.
+#[derive(Debug)]
+pub struct RealDisk;
+
+impl Disk for RealDisk {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        // Opened for appending, so that a write after `truncate` leaves no hole.
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = OpenOptions::new().append(true).create_new(true).open(path)?;
+        Ok(Arc::new(file))
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(OpenOptions::new().append(true).open(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+}
+
+impl DiskFile for File {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut file = self;
+        Write::write(&mut file, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        self.set_len(length)
+    }
+}

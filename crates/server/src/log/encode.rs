@@ -1,0 +1,36 @@
+//! Commands as the log holds them: arrays of byte strings.
+
+use crate::keyspace::effects::Words;
+
+/// Appends the head of a command of so many words.
+pub fn array(out: &mut Vec<u8>, words: usize) {
+    head(out, b'*', words);
+}
+
+/// Appends a word.
+pub fn word(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.reserve(bytes.len() + 24);
+    head(out, b'$', bytes.len());
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a command.
+pub fn command(out: &mut Vec<u8>, words: &Words) {
+    array(out, words.len());
+    for bytes in words {
+        word(out, bytes);
+    }
+}
+
+/// Appends a command that selects a database.
+pub fn select(out: &mut Vec<u8>, database: usize) {
+    out.extend_from_slice(b"*2\r\n$6\r\nSELECT\r\n");
+    word(out, itoa::Buffer::new().format(database).as_bytes());
+}
+
+fn head(out: &mut Vec<u8>, kind: u8, number: usize) {
+    out.push(kind);
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,409 @@
+//! Reading snapshots and logs into the keyspace.
+
+use super::frame::{Behind, Frames, Next, look_behind};
+use crate::client::Client;
+use crate::command::Flags;
+use crate::execute::{invoke, lookup};
+use crate::keyspace::{Access, DATABASES, Databases, Effects, Keys};
+use crate::rdb;
+use crate::resp::request::{RequestLimits, Step};
+use crate::resp::{Parser, Reply};
+use crate::server::Server;
+use crate::snapshot::value;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Why a file was not loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A file or directory cannot be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A snapshot is damaged, or holds what is not supported.
+    #[error("{path}: {source}")]
+    Snapshot {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: rdb::Error,
+    },
+    /// A log has damage that is not merely a write that was cut short.
+    #[error(
+        "{path}: damaged at offset {offset}: {reason}. What follows is not lost yet: restore the \
+         file, or start once with --repair-log, which keeps a copy and cuts the log off there"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where the damage begins.
+        offset: u64,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// A command of a log is not known, or fails.
+    #[error("{path}: the command at offset {offset} cannot be repeated: {reason}")]
+    Command {
+        /// The file.
+        path: PathBuf,
+        /// Where the command begins.
+        offset: u64,
+        /// The command's name and what it was answered.
+        reason: String,
+    },
+    /// A file cannot be applied to the keyspace.
+    #[error("{path}: {reason}")]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What is done about damage in a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Damage {
+    /// A last frame that was not written to its end is cut off, all else is refused.
+    #[default]
+    Refuse,
+    /// The log is cut off where the damage begins, and a copy kept.
+    Repair,
+}
+
+/// Reads files into the keyspace, one after the other.
+pub struct Loader<'l> {
+    server: &'l Server,
+    databases: &'l mut Databases,
+    effects: Effects,
+    client: Client,
+    reply: Reply,
+    progress: Progress,
+}
+
+/// The time at which commands of a log are executed: no key's time is over then, as the log says
+/// itself which were deleted.
+const BEFORE_ALL_TIMES: u64 = 0;
+
+impl<'l> Loader<'l> {
+    /// A loader into `databases`, which are those of `server`.
+    pub fn new(server: &'l Server, databases: &'l mut Databases) -> Loader<'l> {
+        Loader {
+            server,
+            databases,
+            effects: Effects::default(),
+            client: Client::internal(),
+            reply: Reply::default(),
+            progress: Progress::default(),
+        }
+    }
+
+    // ---- Snapshots -------------------------------------------------------------------------
+
+    /// Reads a snapshot. Keys whose time was over at `now_ms` are left out; `None`: none are, as
+    /// a log follows.
+    ///
+    /// # Errors
+    /// `Io`, `Snapshot`, `Refused`.
+    pub fn snapshot(&mut self, path: &Path, now_ms: Option<u64>) -> Result<(), LoadError> {
+        let file = open(path)?;
+        self.progress.begin(path, &file);
+        self.snapshot_of(path, file, now_ms)?;
+        Ok(())
+    }
+
+    /// Answers how long the snapshot is, which something else may follow.
+    fn snapshot_of(
+        &mut self,
+        path: &Path,
+        input: impl Read,
+        now_ms: Option<u64>,
+    ) -> Result<u64, LoadError> {
+        let refused = |reason: String| LoadError::Refused {
+            path: path.to_owned(),
+            reason,
+        };
+        let snapshot = |source| LoadError::Snapshot {
+            path: path.to_owned(),
+            source,
+        };
+        let unsupported = rdb::Unsupported::Refuse;
+        let mut reader = rdb::Reader::new(input, unsupported).map_err(snapshot)?;
+        let mut database = 0;
+        while let Some(item) = reader.next() {
+            match item.map_err(snapshot)? {
+                rdb::Item::Select(number) => {
+                    let number = usize::try_from(number).ok();
+                    let number = number.filter(|&number| number < DATABASES);
+                    database = number
+                        .ok_or_else(|| refused(format!("it has more than {DATABASES} databases")))?;
+                }
+                rdb::Item::Entry {
+                    key,
+                    value,
+                    expires_at_ms,
+                    ..
+                } => {
+                    let is_over = |time| now_ms.is_some_and(|now| time <= now);
+                    if !expires_at_ms.is_some_and(is_over) {
+                        let mut keys = self.keys(database);
+                        value::put(&mut keys, &key, value, expires_at_ms).map_err(|error| {
+                            refused(format!("key \"{}\": {error}", key.escape_ascii()))
+                        })?;
+                    }
+                    self.progress.count(1, reader.offset());
+                }
+                rdb::Item::Function(_) => {
+                    eprintln!(
+                        "nearfield: {}: a library of functions is passed over",
+                        path.display()
+                    );
+                }
+                _ => {}
+            }
+        }
+        self.progress.end();
+        Ok(reader.offset())
+    }
+
+    fn keys(&mut self, database: usize) -> Keys<'_> {
+        self.effects.clear();
+        let access = Access::Exclusive(self.databases);
+        let keyspace = &self.server.keyspace;
+        let effects = &mut self.effects;
+        Keys::new(keyspace, access, database, BEFORE_ALL_TIMES, effects).without_expiry()
+    }
+
+    // ---- Logs ------------------------------------------------------------------------------
+
+    /// Reads a log, and cuts off what is damaged as far as it is allowed. `last`: a write may
+    /// have been cut short at its end. Answers how long the log is then.
+    ///
+    /// # Errors
+    /// `Io`, `Damaged`, `Command`.
+    pub fn log(&mut self, path: &Path, last: bool, damage: Damage) -> Result<u64, LoadError> {
+        let io = |source| LoadError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let file = open(path)?;
+        self.progress.begin(path, &file);
+        let mut frames = Frames::new(&file);
+        // At the beginning of a file the log selects its database anew.
+        self.client.database = 0;
+        let (offset, reason) = loop {
+            match frames.next().map_err(io)? {
+                Next::Frame { end, .. } => {
+                    let mut count = 0;
+                    for (offset, bytes) in frames.commands() {
+                        self.repeat(path, offset, bytes)?;
+                        count += 1;
+                    }
+                    self.progress.count(count, end);
+                }
+                Next::End => {
+                    self.progress.end();
+                    return file.metadata().map(|data| data.len()).map_err(io);
+                }
+                Next::Bad { from, reason } => break (from, reason),
+            }
+        };
+        self.progress.end();
+        let behind = look_behind(&mut &file, offset).map_err(io)?;
+        let torn = last && behind != Behind::Synced;
+        if !torn && damage == Damage::Refuse {
+            return Err(LoadError::Damaged {
+                path: path.to_owned(),
+                offset,
+                reason,
+            });
+        }
+        let length = file.metadata().map_err(io)?.len();
+        let kept = if behind == Behind::Nothing && last {
+            String::new()
+        } else {
+            let copy = path.with_extension(format!("aof.damaged-{}", crate::server::now_ms()));
+            std::fs::copy(path, &copy).map_err(io)?;
+            format!("; {} is a copy of what it was", copy.display())
+        };
+        eprintln!(
+            "nearfield: {}: cut off at offset {offset}, {} bytes from the end: {reason}{kept}",
+            path.display(),
+            length - offset
+        );
+        let writable = File::options().write(true).open(path).map_err(io)?;
+        writable.set_len(offset).map_err(io)?;
+        writable.sync_all().map_err(io)?;
+        Ok(offset)
+    }
+
+    /// Reads a log of Redis, which may begin with a snapshot and has no frames. Its end may be
+    /// missing.
+    ///
+    /// # Errors
+    /// `Io`, `Snapshot`, `Refused`, `Damaged`, `Command`.
+    pub fn foreign_log(&mut self, path: &Path) -> Result<(), LoadError> {
+        let io = |source| LoadError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let bytes = std::fs::read(path).map_err(io)?;
+        let mut position = 0;
+        self.progress.begin(path, &open(path)?);
+        if bytes.starts_with(b"REDIS") {
+            position = self.snapshot_of(path, bytes.as_slice(), None)? as usize;
+        }
+        self.client.database = 0;
+        let limits = RequestLimits::default();
+        loop {
+            let rest = bytes.get(position..).unwrap_or_default();
+            match Parser::new().next(rest, &limits) {
+                Ok(Step::Complete(length)) => {
+                    // Annotations are lines that begin with a hash sign.
+                    if rest.first() != Some(&b'#') {
+                        let command = rest.get(..length).unwrap_or_default();
+                        self.repeat(path, position as u64, command)?;
+                    }
+                    position += length;
+                    self.progress.count(1, position as u64);
+                }
+                Ok(Step::Incomplete) => {
+                    self.progress.end();
+                    if !rest.is_empty() {
+                        let (path, offset) = (path.display(), position);
+                        eprintln!("nearfield: {path}: it breaks off at offset {offset}");
+                    }
+                    return Ok(());
+                }
+                Err(error) => {
+                    return Err(LoadError::Damaged {
+                        path: path.to_owned(),
+                        offset: position as u64,
+                        reason: error.to_string(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Executes a command of a log.
+    fn repeat(&mut self, path: &Path, offset: u64, bytes: &[u8]) -> Result<(), LoadError> {
+        let failed = |reason: String| LoadError::Command {
+            path: path.to_owned(),
+            offset,
+            reason,
+        };
+        let mut parser = Parser::new();
+        if !matches!(
+            parser.next(bytes, &RequestLimits::default()),
+            Ok(Step::Complete(_))
+        ) {
+            return Err(failed("it is incomplete".to_owned()));
+        }
+        let args: Vec<&[u8]> = parser.arguments(bytes).collect();
+        let is = |name: &str| args.first().is_some_and(|word| is_word(word, name));
+        if args.is_empty() || is("multi") || is("exec") {
+            // Nobody else is served meanwhile.
+            return Ok(());
+        }
+        if is("select") {
+            let number = args.get(1).and_then(|word| std::str::from_utf8(word).ok());
+            let number = number.and_then(|word| word.parse().ok());
+            let number = number.filter(|&number: &usize| number < DATABASES);
+            self.client.database =
+                number.ok_or_else(|| failed(format!("there are {DATABASES} databases")))?;
+            return Ok(());
+        }
+        let name = String::from_utf8_lossy(args.first().copied().unwrap_or_default());
+        let command = lookup(&args).map_err(|error| failed(format!("{name}: {error}")))?;
+        self.effects.clear();
+        let access = if command.flags.has(Flags::NO_PHASE) {
+            Access::None
+        } else {
+            Access::Exclusive(self.databases)
+        };
+        let (keyspace, database) = (&self.server.keyspace, self.client.database);
+        let effects = &mut self.effects;
+        let keys = Keys::new(keyspace, access, database, BEFORE_ALL_TIMES, effects);
+        let (client, reply) = (&mut self.client, &mut self.reply);
+        reply.truncate(0);
+        let keys = keys.without_expiry();
+        let wait = invoke(self.server, keys, client, command, &args, reply, true);
+        if let Some(error) = reply.bytes().strip_prefix(b"-") {
+            let error = String::from_utf8_lossy(error);
+            return Err(failed(format!("{name}: {}", error.trim_end())));
+        }
+        if wait.is_some() {
+            return Err(failed(format!("{name}: it waits")));
+        }
+        self.effects.clear();
+        reply.shrink(REPLY_BYTES);
+        Ok(())
+    }
+}
+
+/// What is kept of the buffer for replies.
+const REPLY_BYTES: usize = 1 << 20;
+
+fn is_word(bytes: &[u8], word: &str) -> bool {
+    bytes.eq_ignore_ascii_case(word.as_bytes())
+}
+
+fn open(path: &Path) -> Result<File, LoadError> {
+    File::open(path).map_err(|source| LoadError::Io {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Tells people how far loading has come, once a second.
+#[derive(Debug, Default)]
+struct Progress {
+    path: PathBuf,
+    length: u64,
+    count: u64,
+    told: Option<Instant>,
+    shown: bool,
+}
+
+impl Progress {
+    fn begin(&mut self, path: &Path, file: &File) {
+        *self = Progress {
+            path: path.to_owned(),
+            length: file.metadata().map_or(0, |data| data.len()),
+            told: Some(Instant::now()),
+            ..Progress::default()
+        };
+    }
+
+    fn count(&mut self, count: u64, offset: u64) {
+        let before = self.count;
+        self.count += count;
+        // The clock is asked now and then only.
+        let due = self.count / 1024 != before / 1024
+            && self.told.is_some_and(|told| told.elapsed() >= Duration::from_secs(1));
+        if due {
+            self.told = Some(Instant::now());
+            self.shown = true;
+            self.tell(100 * offset / self.length.max(1));
+        }
+    }
+
+    fn end(&mut self) {
+        if self.shown {
+            self.tell(100);
+        }
+    }
+
+    fn tell(&self, percent: u64) {
+        let (path, count) = (self.path.display(), self.count);
+        eprintln!("nearfield: loading {path}: {percent} %, {count} keys or commands");
+    }
+}

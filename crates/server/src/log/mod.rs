@@ -1,0 +1,629 @@
+//! The log: all commands that have changed keys, on disk before their clients are answered.
+//!
+//! # From a command to the medium
+//!
+//! A command that has changed keys is *appended* to a buffer in memory while nobody else can
+//! change its keys (see [`keyspace`](crate::keyspace)), so that for each key, and for all that
+//! was executed as one whole, the log has the order of memory. Before a thread sends the replies
+//! of a round it *commits*: it waits until all that was appended before is as safe as the
+//! [`Policy`] asks. Whoever finds nobody writing becomes the *leader* and writes all that is in
+//! the buffer as one [frame](frame); the others wait for it. So many clients share one write and
+//! one sync, and a reply never tells of something that the log does not hold, be it the client's
+//! own write or one of others that it has read.
+//!
+//! | policy | a reply waits for | lost when the process is killed | when the power fails |
+//! |---|---|---|---|
+//! | `always` | write and sync | nothing | nothing |
+//! | `everysec` | write | nothing | about a second; two at most, then replies wait |
+//! | `no` | write | nothing | what the system has not written out |
+//!
+//! # When the disk fails
+//!
+//! Memory is ahead of the log then, and cannot go back. What holds is: no reply says that
+//! something is safe that is not, and memory does not run further ahead.
+//!
+//! 1. A *write* that fails (no space, an I/O error) may have left part of a frame. The leader cuts
+//!    the file back to the last whole frame and keeps the frame in the buffer. Until a later
+//!    attempt succeeds (one is made ten times a second), commands that write are refused with
+//!    `MISCONF`, so that the buffer does not grow. Clients whose commands were executed already
+//!    get no reply: their connections are closed, since neither `OK` nor an error would be true.
+//!    Clients that only read are served.
+//! 2. A *sync* that fails, or a cut that fails, leaves a file of which nobody knows what is on the
+//!    medium: the system may have dropped the pages and will report success the next time. The
+//!    file is *lost*: nothing more is written to it, and all of case 1 holds, until a new base
+//!    (a snapshot of memory) and a new log have taken its place. Only then, memory is on the
+//!    medium by another way, and the buffer is dropped.
+//!
+//! # Files
+//!
+//! See [`manifest`]. When the log is rewritten, the *switch* to a new file is put into the buffer
+//! at the instant of which the snapshot is taken, in the exclusive phase and without waiting for
+//! the disk; the leader carries it out between two frames.
+
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
+
+pub mod disk;
+mod encode;
+pub mod frame;
+pub mod load;
+pub mod manifest;
+
+use crate::keyspace::effects::Words;
+use disk::{DiskFile, write_all};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What has to be done before a client is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// The log is on the medium.
+    Always,
+    /// The log is written; it is on the medium a second later.
+    #[default]
+    EverySecond,
+    /// The log is written; the system decides when it goes to the medium.
+    No,
+}
+
+impl Policy {
+    /// The policy of a name in the configuration.
+    pub fn from_name(name: &str) -> Option<Policy> {
+        [Policy::Always, Policy::EverySecond, Policy::No]
+            .into_iter()
+            .find(|policy| policy.name() == name)
+    }
+
+    /// The policy's name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::Always => "always",
+            Policy::EverySecond => "everysec",
+            Policy::No => "no",
+        }
+    }
+}
+
+/// How long a sync may take under `everysec` until replies wait for it.
+const SYNC_PATIENCE: Duration = Duration::from_secs(2);
+/// How often the log is synced under `everysec`.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+/// A buffer that has grown beyond this is not kept.
+const SPARE_BYTES: usize = 1 << 20;
+
+/// The log cannot be written, so that what a client did is not known to be safe.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the log cannot be written: {0}")]
+pub struct NotDurable(pub String);
+
+/// A file that a log is written to.
+#[derive(Clone, Debug)]
+pub struct LogFile {
+    /// The open file.
+    pub file: Arc<dyn DiskFile>,
+    /// Its path, for messages.
+    pub path: PathBuf,
+    /// Its length.
+    pub length: u64,
+    /// Up to which length it is on the medium.
+    pub synced: u64,
+}
+
+/// The log. See the [module](self).
+#[derive(Debug, Default)]
+pub struct Log {
+    on: AtomicBool,
+    failing: AtomicBool,
+    /// Positions count all bytes that were ever appended, frames' trailers not among them.
+    appended: AtomicU64,
+    /// Up to where replies may tell.
+    durable: AtomicU64,
+    state: Mutex<State>,
+    /// Signalled when a leader or a sync has ended.
+    progress: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    policy: Policy,
+    chunks: VecDeque<Chunk>,
+    /// The database of the last command in the buffer, `None` at the beginning of a file.
+    database: Option<usize>,
+    written: u64,
+    synced: u64,
+    file: Option<LogFile>,
+    leading: bool,
+    /// Somebody waits to change the buffer while nobody leads.
+    reserved: bool,
+    /// Since when a sync beside the leader is under way.
+    syncing_since: Option<Instant>,
+    last_sync: Option<Instant>,
+    failure: Option<Failure>,
+    spare: Vec<u8>,
+    counts: Counts,
+}
+
+/// What is appended and not written.
+#[derive(Debug)]
+enum Chunk {
+    Commands(Vec<u8>),
+    /// From here on another file is written.
+    Switch(LogFile),
+}
+
+#[derive(Clone, Debug)]
+struct Failure {
+    message: String,
+    /// The file of which nobody knows what is on the medium.
+    lost: Option<PathBuf>,
+}
+
+/// What the log has done, for `INFO`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// The length of the file that is written now.
+    pub file_bytes: u64,
+    /// Bytes that are appended and not written.
+    pub buffer_bytes: u64,
+    /// Frames that were written.
+    pub frames: u64,
+    /// Syncs that were made.
+    pub syncs: u64,
+    /// Replies that had to wait for a slow sync.
+    pub delayed: u64,
+}
+
+impl Log {
+    /// Begins to log, into `file`.
+    pub fn open(&self, policy: Policy, file: LogFile) {
+        let mut state = self.state.lock();
+        state.policy = policy;
+        state.database = None;
+        state.counts.file_bytes = file.length;
+        state.file = Some(file);
+        state.last_sync = Some(Instant::now());
+        self.on.store(true, Ordering::Release);
+    }
+
+    /// True if commands are logged.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// True if the log cannot be written, so that nothing may be changed.
+    #[inline]
+    pub fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Acquire)
+    }
+
+    /// Why the log cannot be written, and whether it takes a new base to go on.
+    pub fn failure(&self) -> Option<(String, bool)> {
+        let state = self.state.lock();
+        let failure = state.failure.as_ref()?;
+        Some((failure.message.clone(), failure.lost.is_some()))
+    }
+
+    /// What the log has done.
+    pub fn counts(&self) -> Counts {
+        let state = self.state.lock();
+        Counts {
+            buffer_bytes: self.position() - state.written,
+            ..state.counts
+        }
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> Policy {
+        self.state.lock().policy
+    }
+
+    /// Changes the policy.
+    pub fn set_policy(&self, policy: Policy) {
+        let mut state = self.state.lock();
+        state.policy = policy;
+        // What was safe enough may be so no more, and is waited for again.
+        self.durable.store(state.durable(), Ordering::Release);
+    }
+
+    /// Up to where the log has been appended to.
+    #[inline]
+    pub fn position(&self) -> u64 {
+        self.appended.load(Ordering::Acquire)
+    }
+
+    /// Up to where replies may tell of it.
+    #[inline]
+    pub fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    // ---- Appending -------------------------------------------------------------------------
+
+    /// Appends commands, each with its database, that were executed as one whole. Answers the
+    /// position behind them. To be called while what they have changed cannot be changed by
+    /// others.
+    pub fn append(&self, commands: &[(usize, Words)]) -> u64 {
+        let mut appender = self.appender();
+        let whole = commands.len() > 1;
+        if whole {
+            encode::array(appender.out(), 1);
+            encode::word(appender.out(), b"MULTI");
+        }
+        for (database, words) in commands {
+            appender.select(*database);
+            encode::command(appender.out(), words);
+        }
+        if whole {
+            encode::array(appender.out(), 1);
+            encode::word(appender.out(), b"EXEC");
+        }
+        appender.finish()
+    }
+
+    /// Begins to append several commands.
+    pub fn appender(&self) -> Appender<'_> {
+        let mut state = self.state.lock();
+        if !matches!(state.chunks.back(), Some(Chunk::Commands(_))) {
+            let spare = std::mem::take(&mut state.spare);
+            state.chunks.push_back(Chunk::Commands(spare));
+        }
+        let start = state.out().len();
+        Appender {
+            log: self,
+            state,
+            start,
+        }
+    }
+
+    // ---- Committing ------------------------------------------------------------------------
+
+    /// Waits until all that was appended before is as safe as the policy asks. `own` is the
+    /// position behind what the caller's own clients have changed.
+    ///
+    /// # Errors
+    /// The log cannot be written, and what lies before `own` is not safe.
+    pub fn commit(&self, own: u64) -> Result<(), NotDurable> {
+        if !self.is_on() || self.durable() >= self.position() {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        let target = self.position();
+        loop {
+            if state.durable() >= target {
+                return Ok(());
+            }
+            if let Some(failure) = &state.failure {
+                return if own > state.durable() {
+                    Err(NotDurable(failure.message.clone()))
+                } else {
+                    Ok(())
+                };
+            }
+            let slow = |since: Instant| since.elapsed() > SYNC_PATIENCE;
+            if state.leading || state.reserved {
+                self.progress.wait(&mut state);
+            } else if state.syncing_since.is_some_and(slow) {
+                state.counts.delayed += 1;
+                self.progress.wait(&mut state);
+            } else {
+                state = self.lead(state);
+            }
+        }
+    }
+
+    /// Does what is due: writes what is in the buffer, another time if it has failed before, and
+    /// syncs. To be called about ten times a second.
+    pub fn tend(&self) {
+        if !self.is_on() {
+            return;
+        }
+        let mut state = self.state.lock();
+        let lost = |failure: &Failure| failure.lost.is_some();
+        if state.failure.as_ref().is_some_and(lost) {
+            return;
+        }
+        let slow = |since: Instant| since.elapsed() > SYNC_PATIENCE;
+        let busy = state.leading || state.reserved || state.syncing_since.is_some_and(slow);
+        if !state.chunks.is_empty() && !busy {
+            state = self.lead(state);
+        }
+        let due = state.last_sync.is_none_or(|last| last.elapsed() >= SYNC_EVERY);
+        if state.policy == Policy::EverySecond && due && state.failure.is_none() {
+            self.sync_beside(state);
+        }
+    }
+
+    /// Writes and syncs all that was appended, whatever the policy.
+    ///
+    /// # Errors
+    /// The log cannot be written.
+    pub fn flush(&self) -> Result<(), NotDurable> {
+        self.commit(self.position())?;
+        if self.is_on() {
+            self.sync_beside(self.state.lock());
+        }
+        match self.failure() {
+            Some((message, _)) => Err(NotDurable(message)),
+            None => Ok(()),
+        }
+    }
+
+    /// Syncs what is written while others go on writing.
+    fn sync_beside(&self, mut state: MutexGuard<'_, State>) {
+        while state.syncing_since.is_some() {
+            self.progress.wait(&mut state);
+        }
+        state.last_sync = Some(Instant::now());
+        let Some(current) = state.file.clone() else {
+            return;
+        };
+        if current.synced >= current.length || state.failure.is_some() {
+            return;
+        }
+        let written = state.written;
+        state.syncing_since = Some(Instant::now());
+        let result = MutexGuard::unlocked(&mut state, || current.file.sync());
+        state.syncing_since = None;
+        state.counts.syncs += 1;
+        match result {
+            Ok(()) => {
+                if let Some(file) = &mut state.file
+                    && file.path == current.path
+                {
+                    file.synced = file.synced.max(current.length);
+                }
+                state.synced = state.synced.max(written);
+            }
+            Err(error) => self.fail(&mut state, &current, &error, true),
+        }
+        self.durable.store(state.durable(), Ordering::Release);
+        self.progress.notify_all();
+    }
+
+    /// Writes all that is in the buffer, and syncs it if the policy asks for it.
+    fn lead<'l>(&'l self, mut state: MutexGuard<'l, State>) -> MutexGuard<'l, State> {
+        state.leading = true;
+        while let Some(chunk) = state.chunks.pop_front() {
+            let Some(current) = state.file.clone() else {
+                state.chunks.push_front(chunk);
+                break;
+            };
+            let done = match chunk {
+                Chunk::Commands(commands) => self.write(&mut state, current, commands),
+                Chunk::Switch(next) => self.change_file(&mut state, &current, next),
+            };
+            if !done {
+                break;
+            }
+        }
+        state.leading = false;
+        self.durable.store(state.durable(), Ordering::Release);
+        self.progress.notify_all();
+        state
+    }
+
+    /// Writes a frame. On failure the commands are back in the buffer.
+    fn write(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        mut current: LogFile,
+        mut commands: Vec<u8>,
+    ) -> bool {
+        // Under `no` the system chooses when to write out what, so that damage before whole
+        // frames need not be due to a power failure of just now; it is not to be cut off unasked.
+        let synced = match state.policy {
+            Policy::No => current.length,
+            Policy::Always | Policy::EverySecond => current.synced,
+        };
+        let length = commands.len();
+        let always = state.policy == Policy::Always;
+        let (written, synced) = MutexGuard::unlocked(state, || {
+            frame::seal(&mut commands, current.length, synced);
+            let written = write_all(&*current.file, &commands);
+            let is_synced = written.is_ok() && always;
+            let synced = is_synced.then(|| current.file.sync());
+            (written, synced)
+        });
+        let mut done = true;
+        match (written, synced) {
+            (Err(error), _) => {
+                let cut = MutexGuard::unlocked(state, || current.file.truncate(current.length));
+                self.fail(state, &current, &error, cut.is_err());
+                done = false;
+            }
+            (Ok(()), Some(Err(error))) => {
+                self.fail(state, &current, &error, true);
+                done = false;
+            }
+            (Ok(()), synced) => {
+                current.length += commands.len() as u64;
+                state.counts.frames += 1;
+                state.counts.file_bytes = current.length;
+                state.written += length as u64;
+                if synced.is_some() {
+                    state.counts.syncs += 1;
+                    state.synced = state.written;
+                    current.synced = current.length;
+                }
+                if let Some(file) = &mut state.file {
+                    file.length = current.length;
+                    file.synced = file.synced.max(current.synced);
+                }
+                self.recover(state);
+            }
+        }
+        if done {
+            commands.clear();
+            commands.shrink_to(SPARE_BYTES);
+            state.spare = commands;
+        } else {
+            commands.truncate(length);
+            state.put_back(commands);
+        }
+        done
+    }
+
+    /// Ends a file and goes on with another. On failure the switch is back in the buffer.
+    fn change_file(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        current: &LogFile,
+        next: LogFile,
+    ) -> bool {
+        // All of a file is on the medium before the next is written to, so that only the last
+        // may be torn.
+        if let Err(error) = MutexGuard::unlocked(state, || current.file.sync()) {
+            self.fail(state, current, &error, true);
+            state.chunks.push_front(Chunk::Switch(next));
+            return false;
+        }
+        state.synced = state.written;
+        state.counts.file_bytes = next.length;
+        state.file = Some(next);
+        true
+    }
+
+    fn fail(&self, state: &mut State, file: &LogFile, error: &io::Error, lost: bool) {
+        let message = message(error);
+        eprintln!(
+            "nearfield: {}: {error}; commands that write are refused",
+            file.path.display()
+        );
+        // A file that is lost stays so, whatever happens besides.
+        if !state.failure.as_ref().is_some_and(|old| old.lost.is_some()) {
+            let lost = lost.then(|| file.path.clone());
+            state.failure = Some(Failure { message, lost });
+        }
+        self.failing.store(true, Ordering::Release);
+    }
+
+    fn recover(&self, state: &mut State) {
+        let lost = |failure: &Failure| failure.lost.is_some();
+        if state.failure.is_some() && !state.failure.as_ref().is_some_and(lost) {
+            state.failure = None;
+            self.failing.store(false, Ordering::Release);
+            eprintln!("nearfield: the log is written again");
+        }
+    }
+
+    // ---- Rewriting -------------------------------------------------------------------------
+
+    /// Has all that is appended from now on go to `next`. To be called in the exclusive phase, at
+    /// the instant of which the next base is taken.
+    pub fn switch_to(&self, next: LogFile) {
+        let mut state = self.state.lock();
+        state.chunks.push_back(Chunk::Switch(next));
+        state.database = None;
+    }
+
+    /// Makes sure that what is appended goes to the last file that was switched to, now that a
+    /// base holds all that came before. What was not written by then need not be.
+    pub fn leave_older_files(&self) {
+        let mut state = self.state.lock();
+        state.reserved = true;
+        while state.leading {
+            self.progress.wait(&mut state);
+        }
+        state.reserved = false;
+        let is_switch = |chunk: &Chunk| matches!(chunk, Chunk::Switch(_));
+        if let Some(last) = state.chunks.iter().rposition(is_switch) {
+            let older: Vec<Chunk> = state.chunks.drain(..=last).collect();
+            for chunk in older {
+                match chunk {
+                    Chunk::Commands(commands) => state.written += commands.len() as u64,
+                    Chunk::Switch(next) => {
+                        state.counts.file_bytes = next.length;
+                        state.file = Some(next);
+                    }
+                }
+            }
+            state.synced = state.written;
+        }
+        let current = state.file.as_ref().map(|file| file.path.clone());
+        let still = |failure: &Failure| failure.lost.is_some() && failure.lost == current;
+        if state.failure.is_some() && !state.failure.as_ref().is_some_and(still) {
+            state.failure = None;
+            self.failing.store(false, Ordering::Release);
+            eprintln!("nearfield: the log goes on in a new file");
+        }
+        self.durable.store(state.durable(), Ordering::Release);
+        self.progress.notify_all();
+    }
+}
+
+impl State {
+    fn durable(&self) -> u64 {
+        match self.policy {
+            Policy::Always => self.synced,
+            Policy::EverySecond | Policy::No => self.written,
+        }
+    }
+
+    /// The buffer that is appended to.
+    fn out(&mut self) -> &mut Vec<u8> {
+        match self.chunks.back_mut() {
+            Some(Chunk::Commands(commands)) => commands,
+            _ => unreachable!("an appender begins by putting a buffer there"),
+        }
+    }
+
+    /// Puts commands that could not be written before those that have come since.
+    fn put_back(&mut self, mut commands: Vec<u8>) {
+        if let Some(Chunk::Commands(later)) = self.chunks.front_mut() {
+            commands.append(later);
+            *later = commands;
+        } else {
+            self.chunks.push_front(Chunk::Commands(commands));
+        }
+    }
+}
+
+/// Appends commands to the log, in their order.
+#[derive(Debug)]
+pub struct Appender<'l> {
+    log: &'l Log,
+    state: MutexGuard<'l, State>,
+    start: usize,
+}
+
+impl Appender<'_> {
+    /// Appends that a key is set to a string that does not expire.
+    pub fn set(&mut self, database: usize, key: &[u8], value: &[u8]) {
+        self.select(database);
+        let out = self.state.out();
+        out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n");
+        encode::word(out, key);
+        encode::word(out, value);
+    }
+
+    /// Ends the commands, and answers the position behind them.
+    pub fn finish(mut self) -> u64 {
+        let length = self.state.out().len() - self.start;
+        self.log.appended.fetch_add(length as u64, Ordering::AcqRel) + length as u64
+    }
+
+    fn out(&mut self) -> &mut Vec<u8> {
+        self.state.out()
+    }
+
+    fn select(&mut self, database: usize) {
+        if self.state.database != Some(database) {
+            self.state.database = Some(database);
+            encode::select(self.state.out(), database);
+        }
+    }
+}
+
+/// What clients are told of an error: the system's text, without its number.
+fn message(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(end) => text.get(..end).unwrap_or_default().to_owned(),
+        None => text,
+    }
+}

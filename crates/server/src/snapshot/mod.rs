@@ -1,0 +1,371 @@
+//! Snapshots: the state of all keys at one instant, written while clients are served.
+//!
+//! There is no second process and no second copy of the keyspace. A *cursor* goes through the
+//! keys in their order, a *slice* at a time, and writes them. A key that is changed while it is
+//! still ahead of the cursor is written first, with the value that it has before the change, and
+//! the cursor passes over it later. So each key is written once, as it was when the snapshot
+//! began:
+//!
+//! ```text
+//!   a  b  c  d  e  f  g  h  i         SET h 2:  h is ahead of the cursor, so its old value is
+//!   ──written──▶│        ▲            written now, and the cursor will pass over it
+//!             cursor     saved        SET b 2:  b is behind it; nothing is to be done
+//! ```
+//!
+//! The hook is in [`Keys`](crate::keyspace::Keys), in all that changes a key, so that no command
+//! can go past it: whatever its flags, within transactions and scripts, and when time is over.
+//! While a snapshot is taken, commands that write are executed in the exclusive phase (it is an
+//! [`Observer`]); a slice runs in the shared phase, beside reads. The two exclude each other by
+//! the lock around [`Running`], which is also held where a read finds a key's time over and
+//! deletes it in the shared phase. Phase first, then the lock.
+//!
+//! Who changes databases as a whole (`FLUSHALL`, `SWAPDB`) first has all keys written that are
+//! ahead of the cursor, which takes as long as it takes.
+//!
+//! Memory: what waits for the disk is bounded (see [`output`]); besides, there are the names of
+//! keys that were saved ahead of the cursor.
+
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
+
+mod output;
+pub mod value;
+
+use crate::keyspace::{Database, Databases, Keyspace, Observer, Payload, Record};
+use crate::log::disk::{Disk, DiskFile};
+use crate::rdb::{Attributes, Error, Writer};
+use hashbrown::HashSet;
+use output::Output;
+use parking_lot::Mutex;
+use std::io;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long a slice may take, and how many keys it may have; writes wait for it.
+const SLICE_TIME: Duration = Duration::from_micros(500);
+const SLICE_KEYS: usize = 256;
+
+/// Where a keyspace has the snapshot that is being taken.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    running: Mutex<Option<Running>>,
+}
+
+/// A snapshot that is being taken.
+struct Running {
+    writer: Writer<Output>,
+    output: Output,
+    /// The database of the entry that was written last.
+    selected: Option<usize>,
+    /// All keys of lesser databases are written, and of this one those up to `after`.
+    database: usize,
+    after: Option<Vec<u8>>,
+    /// Keys of this database and of greater ones that the cursor has to pass over.
+    saved: Vec<HashSet<Box<[u8]>>>,
+    keys: u64,
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Running")
+            .field("database", &self.database)
+            .field("after", &self.after)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a snapshot has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// How many keys it holds.
+    pub keys: u64,
+    /// How long the file is.
+    pub bytes: u64,
+    /// How many changes had been made since the snapshot before.
+    pub changes: u64,
+}
+
+impl Snapshot {
+    /// To be called before `key` of a database is changed.
+    #[inline]
+    pub fn before_change(&self, keyspace: &Keyspace, number: usize, database: &Database, key: &[u8]) {
+        if keyspace.is_observed_by(Observer::Snapshot) {
+            self.save(keyspace, number, database, key);
+        }
+    }
+
+    #[cold]
+    fn save(&self, keyspace: &Keyspace, number: usize, database: &Database, key: &[u8]) {
+        let mut running = self.running.lock();
+        let Some(running) = running.as_mut() else {
+            return;
+        };
+        if running.save(keyspace, number, database, key).is_ok() {
+            running.output.wait_for_room_of_change();
+        }
+    }
+
+    /// To be called before databases are changed as a whole.
+    pub fn before_all_change(&self, keyspace: &Keyspace, databases: &Databases) {
+        if !keyspace.is_observed_by(Observer::Snapshot) {
+            return;
+        }
+        let mut running = self.running.lock();
+        let Some(running) = running.as_mut() else {
+            return;
+        };
+        // An error is seen again by who takes the snapshot.
+        while let Ok(false) = running.slice(keyspace, databases) {
+            running.output.wait_for_room_of_change();
+        }
+    }
+
+    fn slice(&self, keyspace: &Keyspace) -> Result<bool, Error> {
+        let databases = keyspace.share();
+        match self.running.lock().as_mut() {
+            Some(running) => running.slice(keyspace, &databases),
+            None => Ok(true),
+        }
+    }
+}
+
+impl Running {
+    fn new(output: Output) -> Result<Running, Error> {
+        let mut writer = Writer::new(output.clone())?;
+        let ctime = crate::server::now_ms() / 1000;
+        writer.aux(b"redis-ver", b"7.0.15")?;
+        writer.aux(b"redis-bits", b"64")?;
+        writer.aux(b"ctime", ctime.to_string().as_bytes())?;
+        Ok(Running {
+            writer,
+            output,
+            selected: None,
+            database: 0,
+            after: None,
+            saved: Vec::new(),
+            keys: 0,
+        })
+    }
+
+    fn save(
+        &mut self,
+        keyspace: &Keyspace,
+        number: usize,
+        database: &Database,
+        key: &[u8],
+    ) -> Result<(), Error> {
+        let passed = self.after.as_deref().is_some_and(|after| key <= after);
+        if number < self.database || (number == self.database && passed) {
+            return Ok(());
+        }
+        if self.saved.len() <= number {
+            self.saved.resize_with(number + 1, HashSet::new);
+        }
+        // A key that is not there yet has no old value, and its new one is not wanted either.
+        let is_new = self
+            .saved
+            .get_mut(number)
+            .is_some_and(|saved| saved.insert(key.into()));
+        if !is_new {
+            return Ok(());
+        }
+        let written = database.read(key, |record| self.write(keyspace, number, key, record));
+        written.unwrap_or(Ok(()))
+    }
+
+    /// Writes some keys and says whether there are no more.
+    fn slice(&mut self, keyspace: &Keyspace, databases: &Databases) -> Result<bool, Error> {
+        let began = Instant::now();
+        let mut count = 0;
+        while let Some(database) = databases.get(self.database) {
+            if let Some(entries) = database.entries() {
+                let after = self.after.take();
+                let start = match &after {
+                    Some(after) => Bound::Excluded(after.as_slice()),
+                    None => Bound::Unbounded,
+                };
+                let mut last = None;
+                let mut full = false;
+                for (key, stored) in entries.range((start, Bound::Unbounded)) {
+                    let number = self.database;
+                    let saved = self.saved.get_mut(number);
+                    if !saved.is_some_and(|saved| saved.remove(&*key)) {
+                        self.write(keyspace, number, &key, Record::parse(&stored))?;
+                    }
+                    last = Some(key.to_vec());
+                    count += 1;
+                    if count >= SLICE_KEYS || (count % 8 == 0 && began.elapsed() > SLICE_TIME) {
+                        full = true;
+                        break;
+                    }
+                }
+                if full {
+                    self.after = last;
+                    return Ok(false);
+                }
+            }
+            self.after = None;
+            if let Some(saved) = self.saved.get_mut(self.database) {
+                *saved = HashSet::new();
+            }
+            self.database += 1;
+        }
+        Ok(true)
+    }
+
+    fn write(
+        &mut self,
+        keyspace: &Keyspace,
+        number: usize,
+        key: &[u8],
+        record: Record<'_>,
+    ) -> Result<(), Error> {
+        if self.selected != Some(number) {
+            self.writer.select(number as u64)?;
+            self.selected = Some(number);
+        }
+        let attributes = Attributes {
+            expires_at_ms: record.expires_at_ms,
+            ..Attributes::default()
+        };
+        self.keys += 1;
+        match record.payload {
+            Payload::Inline(value) => self.writer.string(key, value, attributes),
+            Payload::InSlot(slot) => match &*keyspace.slots.open(slot) {
+                Some(object) => value::write(&mut self.writer, key, object, attributes),
+                None => unreachable!("the slot of a key holds its object"),
+            },
+        }
+    }
+}
+
+/// Takes a snapshot of `keyspace` into a new file, while others work on it. `at_instant` is called
+/// in the exclusive phase at the instant of which it is. When this returns, the file is on the
+/// medium, its name not yet.
+///
+/// # Errors
+/// Those of the disk, or `interrupted` was answered true.
+pub fn take(
+    keyspace: &Keyspace,
+    disk: &dyn Disk,
+    path: &Path,
+    at_instant: impl FnOnce(),
+    interrupted: impl Fn() -> bool,
+) -> io::Result<Taken> {
+    let file = disk.create(path)?;
+    let output = Output::default();
+    let mut changes = 0;
+    let begin = || {
+        // Dropped after the phase.
+        let running = Running::new(output.clone()).map_err(into_io)?;
+        let databases = keyspace.exclude();
+        *keyspace.snapshot.running.lock() = Some(running);
+        keyspace.set_observed(Observer::Snapshot, true);
+        at_instant();
+        changes = keyspace.changes.load(Ordering::Relaxed);
+        drop(databases);
+        Ok(())
+    };
+    let write = || {
+        loop {
+            if interrupted() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            output.wait_for_room();
+            if keyspace.snapshot.slice(keyspace).map_err(into_io)? {
+                return Ok(());
+            }
+            std::thread::yield_now();
+        }
+    };
+    let end = |failed: bool| {
+        let databases = keyspace.exclude();
+        keyspace.set_observed(Observer::Snapshot, false);
+        let running = keyspace.snapshot.running.lock().take();
+        drop(databases);
+        match running {
+            Some(running) if !failed => running.finish().map_err(into_io),
+            _ => Ok(0),
+        }
+    };
+    let (keys, bytes) = drained(&output, &*file, || {
+        begin()?;
+        let written: io::Result<()> = write();
+        let keys = end(written.is_err())?;
+        written.map(|()| keys)
+    })?;
+    Ok(Taken {
+        keys,
+        bytes,
+        changes,
+    })
+}
+
+/// Writes all keys to a new file at once, for who has the keyspace to itself.
+///
+/// # Errors
+/// Those of the disk.
+pub fn take_exclusively(
+    keyspace: &Keyspace,
+    databases: &Databases,
+    disk: &dyn Disk,
+    path: &Path,
+) -> io::Result<Taken> {
+    let file = disk.create(path)?;
+    let output = Output::default();
+    let (keys, bytes) = drained(&output, &*file, || {
+        let mut running = Running::new(output.clone()).map_err(into_io)?;
+        while !running.slice(keyspace, databases).map_err(into_io)? {
+            output.wait_for_room();
+        }
+        running.finish().map_err(into_io)
+    })?;
+    Ok(Taken {
+        keys,
+        bytes,
+        changes: keyspace.changes.load(Ordering::Relaxed),
+    })
+}
+
+impl Running {
+    fn finish(self) -> Result<u64, Error> {
+        self.writer.finish()?;
+        Ok(self.keys)
+    }
+}
+
+/// Runs `produce` while another thread writes the output to `file`, and syncs that.
+fn drained(
+    output: &Output,
+    file: &dyn DiskFile,
+    produce: impl FnOnce() -> io::Result<u64>,
+) -> io::Result<(u64, u64)> {
+    std::thread::scope(|scope| {
+        let drain = scope.spawn(|| output.drain_to(file));
+        let produced = produce();
+        match &produced {
+            Ok(_) => output.end(),
+            Err(error) => output.fail(output::again(error)),
+        }
+        let drained = drain
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that writes has panicked")));
+        // The drain's error is the cause where both failed.
+        let bytes = match (drained, produced.as_ref()) {
+            (Ok(bytes), _) => bytes,
+            (Err(error), _) => return Err(error),
+        };
+        let keys = produced?;
+        file.sync()?;
+        Ok((keys, bytes))
+    })
+}
+
+fn into_io(error: Error) -> io::Error {
+    match error {
+        Error::Io { source, .. } => source,
+        error => io::Error::other(error),
+    }
+}

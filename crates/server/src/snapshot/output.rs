@@ -1,0 +1,121 @@
+//! The way of a snapshot's bytes from who reads keys to the file: a buffer that is bounded,
+//! because a key's bytes must not be lost while a slow disk is waited for.
+
+use crate::log::disk::{DiskFile, write_all};
+use parking_lot::{Condvar, Mutex};
+use std::io::{self, Write};
+use std::sync::Arc;
+
+/// Who goes through the keys pauses when so much waits to be written.
+const CURSOR_BYTES: usize = 4 << 20;
+/// Who changes a key waits when so much waits to be written.
+const CHANGE_BYTES: usize = 64 << 20;
+
+/// A buffer that one thread empties into a file. Clones are the same buffer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Output {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Signalled when there is something to write, or no more will come.
+    filled: Condvar,
+    /// Signalled when something was written.
+    emptied: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    buffer: Vec<u8>,
+    ended: bool,
+    failed: Option<io::Error>,
+}
+
+impl Output {
+    /// Writes what is put into the buffer to `file` until the end. Answers how many bytes.
+    pub fn drain_to(&self, file: &dyn DiskFile) -> io::Result<u64> {
+        let mut chunk = Vec::new();
+        let mut written = 0;
+        loop {
+            let mut state = self.shared.state.lock();
+            while state.buffer.is_empty() && !state.ended && state.failed.is_none() {
+                self.shared.filled.wait(&mut state);
+            }
+            if let Some(error) = &state.failed {
+                return Err(again(error));
+            }
+            if state.buffer.is_empty() {
+                return Ok(written);
+            }
+            std::mem::swap(&mut state.buffer, &mut chunk);
+            self.shared.emptied.notify_all();
+            drop(state);
+            if let Err(error) = write_all(file, &chunk) {
+                self.fail(again(&error));
+                return Err(error);
+            }
+            written += chunk.len() as u64;
+            chunk.clear();
+            chunk.shrink_to(CURSOR_BYTES);
+        }
+    }
+
+    /// No more will come.
+    pub fn end(&self) {
+        self.shared.state.lock().ended = true;
+        self.shared.filled.notify_all();
+    }
+
+    /// Nothing that comes is wanted any more.
+    pub fn fail(&self, error: io::Error) {
+        let mut state = self.shared.state.lock();
+        state.buffer = Vec::new();
+        state.failed.get_or_insert(error);
+        drop(state);
+        self.shared.filled.notify_all();
+        self.shared.emptied.notify_all();
+    }
+
+    /// Waits until there is room for who goes through the keys.
+    pub fn wait_for_room(&self) {
+        self.wait_below(CURSOR_BYTES);
+    }
+
+    /// Waits until there is room for who changes a key.
+    pub fn wait_for_room_of_change(&self) {
+        self.wait_below(CHANGE_BYTES);
+    }
+
+    fn wait_below(&self, bytes: usize) {
+        let mut state = self.shared.state.lock();
+        while state.buffer.len() >= bytes && state.failed.is_none() {
+            self.shared.emptied.wait(&mut state);
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = self.shared.state.lock();
+        if let Some(error) = &state.failed {
+            return Err(again(error));
+        }
+        state.buffer.extend_from_slice(bytes);
+        self.shared.filled.notify_all();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The same error, for another who is to hear of it.
+pub(super) fn again(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => error.kind().into(),
+    }
+}
