@@ -1,10 +1,15 @@
 //! `nearfield serve`: Redis clients in front of the ordered keyspace.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use nearfield_server::log::Policy;
+use nearfield_server::log::load::Damage;
+use nearfield_server::persistence;
 use nearfield_server::server::{Options, Server};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Serve Redis clients.
 #[derive(Debug, Args)]
@@ -25,16 +30,37 @@ pub struct Arguments {
     #[arg(long)]
     aclfile: Option<PathBuf>,
     /// Whether connections from other machines are refused while there is no password.
-    #[arg(long, value_name = "yes|no", default_value = "yes", value_parser = yes_or_no)]
-    protected_mode: bool,
+    #[arg(long, value_enum, value_name = "yes|no", default_value = "yes")]
+    protected_mode: YesNo,
+    /// Where to keep data. Without it nothing is kept, unless --appendonly asks for it; then in
+    /// the working directory.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Whether to log what is changed [default: yes if there is a --dir].
+    #[arg(long, value_name = "yes|no")]
+    appendonly: Option<YesNo>,
+    /// When the log goes to the medium.
+    #[arg(long, value_enum, default_value = "everysec")]
+    appendfsync: Sync,
+    /// Cut the log off where it is damaged, and keep a copy, instead of refusing to start.
+    #[arg(long)]
+    repair_log: bool,
 }
 
-fn yes_or_no(word: &str) -> Result<bool, String> {
-    match word {
-        "yes" => Ok(true),
-        "no" => Ok(false),
-        _ => Err("it is yes or no".to_owned()),
-    }
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum YesNo {
+    Yes,
+    No,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Sync {
+    /// Before each reply.
+    Always,
+    /// Each second.
+    Everysec,
+    /// When the system chooses.
+    No,
 }
 
 /// Runs the command.
@@ -44,20 +70,49 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         port: arguments.port,
         password: arguments.requirepass.clone(),
         acl_file: arguments.aclfile.clone(),
-        protected: arguments.protected_mode,
+        protected: matches!(arguments.protected_mode, YesNo::Yes),
+        persistence: persistence::Options {
+            directory: arguments.dir.clone(),
+            log: arguments
+                .appendonly
+                .map(|choice| matches!(choice, YesNo::Yes)),
+            policy: match arguments.appendfsync {
+                Sync::Always => Policy::Always,
+                Sync::Everysec => Policy::EverySecond,
+                Sync::No => Policy::No,
+            },
+            damage: match arguments.repair_log {
+                true => Damage::Repair,
+                false => Damage::Refuse,
+            },
+            ..persistence::Options::default()
+        },
         ..Options::default()
     };
     if let Some(threads) = arguments.threads {
         options.threads = threads;
     }
-    let server = Server::new(options);
+    let server: &'static Server = Box::leak(Box::new(Server::new(options)));
     if arguments.aclfile.as_ref().is_some_and(|file| file.exists())
         && let Err(error) = server.acl.load()
     {
         eprintln!("nearfield: {error}");
         return ExitCode::FAILURE;
     }
-    let served = nearfield_server::net::serve(&server, |addresses| {
+    let is_ready = Arc::new(AtomicBool::new(false));
+    let ready = Arc::clone(&is_ready);
+    let handler = ctrlc::set_handler(move || {
+        // Nothing is to be saved yet while data are loaded.
+        if !ready.load(Ordering::Acquire) {
+            std::process::exit(130);
+        }
+        persistence::shut_down(server, None, false);
+    });
+    if let Err(error) = handler {
+        eprintln!("nearfield: signals will stop the server at once: {error}");
+    }
+    let served = nearfield_server::net::serve(server, |addresses| {
+        is_ready.store(true, Ordering::Release);
         let port = addresses.first().map_or(0, |address| address.port());
         println!("Nearfield is ready. Type: redis-cli -p {port}");
     });

@@ -32,6 +32,9 @@ pub struct Client {
     pub subscriptions: Subscriptions,
     /// What it caches, if it does.
     pub tracking: Option<Box<Choice>>,
+    /// The position in the log behind what it has changed last. It is answered when the log is
+    /// safe up to there.
+    pub logged_up_to: u64,
 }
 
 /// A transaction that is being queued.
@@ -98,6 +101,7 @@ impl Client {
             replies: Replies::On,
             subscriptions: Subscriptions::default(),
             tracking: None,
+            logged_up_to: 0,
         }
     }
 

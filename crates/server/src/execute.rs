@@ -30,6 +30,11 @@ impl<'s> Executor<'s> {
         }
     }
 
+    /// The server.
+    pub fn server(&self) -> &'s Server {
+        self.server
+    }
+
     /// The keys of the server.
     pub fn keyspace(&self) -> &'s Keyspace {
         &self.server.keyspace
@@ -115,6 +120,7 @@ impl<'s> Executor<'s> {
         {
             return Err(not_while_subscribed(command, args));
         }
+        self.server.admit_write(command)?;
         Ok(command)
     }
 
@@ -136,7 +142,13 @@ impl<'s> Executor<'s> {
         let database = client.database;
         if command.flags.has(Flags::NO_PHASE) {
             let keys = Keys::new(keyspace, Access::None, database, now_ms, effects);
-            return invoke(server, keys, client, command, args, reply, false);
+            let before = server.log.position();
+            let wait = invoke(server, keys, client, command, args, reply, false);
+            // It may have entered a phase by itself and changed something.
+            if server.log.position() != before {
+                client.logged_up_to = server.log.position();
+            }
+            return wait;
         }
         let writes = command.flags.has(Flags::WRITE);
         let positions = command.keys.positions(args);
@@ -150,6 +162,7 @@ impl<'s> Executor<'s> {
                 let keys = Keys::new(keyspace, access, database, now_ms, effects);
                 let wait = invoke(server, keys, client, command, args, reply, false);
                 server.log_effects(effects);
+                client.logged_up_to = client.logged_up_to.max(effects.logged_up_to);
                 drop(stripe);
                 return wait;
             }
@@ -170,6 +183,7 @@ impl<'s> Executor<'s> {
             });
         }
         server.log_effects(effects);
+        client.logged_up_to = client.logged_up_to.max(effects.logged_up_to);
         server.announce(effects, &mut databases, now_ms);
         wait
     }
@@ -274,6 +288,10 @@ pub fn invoke(
         unreachable!("`lookup` finds subcommands")
     };
     let start = reply.len();
+    if let Err(error) = server.admit_write(command) {
+        reply.error(&error.to_string());
+        return None;
+    }
     let account = Account::begin(server, client, command, args);
     let mut call = Call {
         args,
@@ -306,7 +324,20 @@ impl Server {
     /// Logs what commands have changed, as one whole. To be called while what they have changed
     /// cannot be changed by others.
     pub fn log_effects(&self, effects: &mut Effects) {
-        effects.logged.clear();
+        if !effects.logged.is_empty() {
+            if self.log.is_on() {
+                effects.logged_up_to = self.log.append(&effects.logged);
+            }
+            effects.logged.clear();
+        }
+    }
+
+    /// Refuses a command that writes while what it does could not be kept.
+    fn admit_write(&self, command: &Command) -> Result<(), CommandError> {
+        if command.flags.has(Flags::WRITE) && self.refuses_writes() {
+            return Err(self.write_refusal());
+        }
+        Ok(())
     }
 
     /// Tells those who observe what happened to keys, and lets those go on who have waited for

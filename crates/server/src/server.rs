@@ -7,9 +7,11 @@ use crate::config::{Config, Settings};
 use crate::cursors::Cursors;
 use crate::keyspace::Keyspace;
 use crate::latency::LatencyMonitor;
+use crate::log::Log;
 use crate::monitor::Monitors;
 use crate::net::{Mailbox, Message};
 use crate::pause::Pause;
+use crate::persistence::{self, Persistence};
 use crate::pubsub::PubSub;
 use crate::singly::Singly;
 use crate::slowlog::SlowLog;
@@ -41,6 +43,8 @@ pub struct Options {
     pub protected: bool,
     /// What a configuration file says, where the above does not.
     pub settings: Settings,
+    /// What is kept on disk.
+    pub persistence: persistence::Options,
 }
 
 impl Default for Options {
@@ -53,6 +57,7 @@ impl Default for Options {
             acl_file: None,
             protected: true,
             settings: Settings::default(),
+            persistence: persistence::Options::default(),
         }
     }
 }
@@ -98,6 +103,10 @@ pub struct Server {
     pub blocked: Blocked,
     /// Where scans of the keyspace stand.
     pub cursors: Cursors,
+    /// What was changed, on disk.
+    pub log: Log,
+    /// What else is on disk.
+    pub persistence: Persistence,
     /// Where threads receive what others have for them.
     pub mailboxes: OnceLock<Vec<Mailbox>>,
     /// When the server started.
@@ -127,6 +136,8 @@ impl Server {
                 options.acl_file.clone(),
                 options.protected,
             ),
+            log: Log::default(),
+            persistence: Persistence::new(&options.persistence),
             options,
             clients: Mutex::default(),
             watches: Watches::default(),

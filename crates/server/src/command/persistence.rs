@@ -1,6 +1,287 @@
-//! Saving to disk.
+//! Saving to disk, and stopping.
 
-use super::Command;
+use super::call::is;
+use super::{Answer, Call, Command, Flags, Group};
+use crate::error::CommandError;
+use crate::keyspace::Databases;
+use crate::log::load::{LoadError, Loader};
+use crate::log::manifest::Manifest;
+use crate::number::parse_double;
+use crate::persistence::{self, DUMP, Requested, Task, load_log, save_now};
+use std::time::Duration;
+
+const GROUP: Group = Group::Server;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[];
+pub const COMMANDS: &[Command] = &[
+    Command::new("save", 1, save)
+        .flag(Flags::EXCLUSIVE)
+        .flag(Flags::ADMIN)
+        .flag(Flags::NOSCRIPT)
+        .flag(Flags::NO_MULTI)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(N) for N keys",
+            "Saves all keys to dump.rdb, and serves nobody meanwhile.",
+        ),
+    Command::new("bgsave", -1, bgsave)
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::ADMIN)
+        .flag(Flags::NOSCRIPT)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(1)",
+            "Saves all keys to dump.rdb while clients are served.",
+        )
+        .differs(
+            "There is no second process: the keys are those of the moment at which it began, \
+                  kept by saving each before it is changed.",
+        ),
+    Command::new("bgrewriteaof", 1, bgrewriteaof)
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::ADMIN)
+        .flag(Flags::NOSCRIPT)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(1)",
+            "Makes the log as short as the keys allow, while clients are served.",
+        )
+        .differs("Refused while there is no log, as nobody would read what it makes."),
+    Command::new("lastsave", 1, lastsave)
+        .fast()
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::LOADING)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(1)",
+            "Returns the time of the last save to dump.rdb.",
+        ),
+    Command::new("shutdown", -1, shutdown)
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::ADMIN)
+        .flag(Flags::NOSCRIPT)
+        .flag(Flags::NO_MULTI)
+        .flag(Flags::LOADING)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(N) for N keys if they are saved",
+            "Saves the keys if save points are set, and stops the server.",
+        )
+        .differs(
+            "NOW changes nothing and ABORT finds nothing to abort, as no replica is waited \
+                  for.",
+        ),
+    Command::container("debug", DEBUG).flag(Flags::ADMIN).about(
+        GROUP,
+        "1.0.0",
+        "",
+        "Is for tests.",
+    ),
+];
+
+const DEBUG: &[Command] = &[
+    Command::new("reload", -2, debug_reload)
+        .flag(Flags::EXCLUSIVE)
+        .flag(Flags::ADMIN)
+        .flag(Flags::NOSCRIPT)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(N) for N keys",
+            "Saves all keys to dump.rdb and reads them again.",
+        )
+        .differs("Options are not known."),
+    Command::new("loadaof", 2, debug_loadaof)
+        .flag(Flags::EXCLUSIVE)
+        .flag(Flags::ADMIN)
+        .flag(Flags::NOSCRIPT)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(N) for N keys and commands",
+            "Forgets all keys and reads them from the log.",
+        ),
+    Command::new("sleep", 3, debug_sleep)
+        .flag(Flags::EXCLUSIVE)
+        .flag(Flags::ADMIN)
+        .flag(Flags::NOSCRIPT)
+        .about(GROUP, "1.0.0", "O(1)", "Stops all work for some seconds."),
+];
+
+const UNDER_WAY: CommandError = CommandError::text("ERR Background save already in progress");
+
+fn save(call: &mut Call<'_>) -> Answer {
+    match save_now(call.server, call.keys.databases()) {
+        Ok(()) => call.reply.ok(),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Err(UNDER_WAY),
+        // The server's log says what it was.
+        Err(_) => return Err(CommandError::text("ERR")),
+    }
+    Ok(())
+}
+
+fn bgsave(call: &mut Call<'_>) -> Answer {
+    let schedule = match call.rest(1) {
+        [] => false,
+        [word] if is(word, "schedule") => true,
+        _ => return Err(CommandError::Syntax),
+    };
+    match call.server.persistence.request(Task::Save, schedule) {
+        Requested::Started => call.reply.simple("Background saving started"),
+        Requested::Scheduled => call.reply.simple("Background saving scheduled"),
+        Requested::UnderWay => return Err(UNDER_WAY),
+        Requested::Busy => {
+            return Err(CommandError::text(
+                "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE \
+                 SCHEDULE in order to schedule a BGSAVE whenever possible.",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn bgrewriteaof(call: &mut Call<'_>) -> Answer {
+    if !call.server.log.is_on() {
+        return Err(CommandError::text(
+            "ERR there is no append only file: start with --appendonly yes",
+        ));
+    }
+    match call.server.persistence.request(Task::Rewrite, true) {
+        Requested::Started => {
+            let text = "Background append only file rewriting started";
+            call.reply.simple(text);
+        }
+        Requested::Scheduled | Requested::Busy => {
+            let text = "Background append only file rewriting scheduled";
+            call.reply.simple(text);
+        }
+        Requested::UnderWay => {
+            return Err(CommandError::text(
+                "ERR Background append only file rewriting already in progress",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn lastsave(call: &mut Call<'_>) -> Answer {
+    let seconds = call.server.persistence.status().last_save_s;
+    call.reply
+        .integer(i64::try_from(seconds).unwrap_or(i64::MAX));
+    Ok(())
+}
+
+fn shutdown(call: &mut Call<'_>) -> Answer {
+    let (mut wanted, mut force, mut abort, mut other) = (None, false, false, false);
+    for &word in call.rest(1) {
+        let before = wanted;
+        if is(word, "save") {
+            wanted = Some(true);
+        } else if is(word, "nosave") {
+            wanted = Some(false);
+        } else if is(word, "force") {
+            force = true;
+        } else if is(word, "abort") {
+            abort = true;
+        } else if !is(word, "now") {
+            return Err(CommandError::Syntax);
+        }
+        if before.is_some() && before != wanted {
+            return Err(CommandError::Syntax);
+        }
+        other |= !is(word, "abort");
+    }
+    if abort {
+        return Err(if other {
+            CommandError::Syntax
+        } else {
+            CommandError::text("ERR No shutdown in progress.")
+        });
+    }
+    if !persistence::shut_down(call.server, wanted, force) {
+        return Err(CommandError::text(
+            "ERR Errors trying to SHUTDOWN. Check logs.",
+        ));
+    }
+    call.client.closing = true;
+    Ok(())
+}
+
+// ---- For tests ---------------------------------------------------------------------------------
+
+fn debug_reload(call: &mut Call<'_>) -> Answer {
+    if call.args.len() > 2 {
+        return Err(CommandError::Syntax);
+    }
+    let server = call.server;
+    if save_now(server, call.keys.databases()).is_err() {
+        return Err(CommandError::text(
+            "ERR Error trying to save the DB, check server logs",
+        ));
+    }
+    let path = server.options.persistence.directory().join(DUMP);
+    read_again(call, |databases| {
+        Loader::new(server, databases).snapshot(&path, None)
+    })
+}
+
+fn debug_loadaof(call: &mut Call<'_>) -> Answer {
+    let server = call.server;
+    if let Err(error) = server.log.flush() {
+        return Err(CommandError::owned(format!("ERR {error}")));
+    }
+    let manifest = match Manifest::read(server.options.persistence.directory()) {
+        Ok(Some(manifest)) if server.log.is_on() => manifest,
+        _ => return Err(CommandError::text("ERR there is no append only file")),
+    };
+    read_again(call, |databases| load_log(server, databases, &manifest))
+}
+
+/// Forgets all keys and reads them from disk.
+fn read_again(
+    call: &mut Call<'_>,
+    load: impl FnOnce(&mut Databases) -> Result<(), LoadError>,
+) -> Answer {
+    let keyspace = call.keys.keyspace();
+    let changes = keyspace.changes.load(std::sync::atomic::Ordering::Relaxed);
+    let databases = call.keys.databases_mut();
+    for database in databases.iter() {
+        retire_objects(keyspace, database);
+    }
+    *databases = Default::default();
+    let loaded = load(databases);
+    keyspace
+        .changes
+        .store(changes, std::sync::atomic::Ordering::Relaxed);
+    match loaded {
+        Ok(()) => call.reply.ok(),
+        Err(error) => {
+            eprintln!("nearfield: {error}");
+            return Err(CommandError::owned(format!("ERR {error}")));
+        }
+    }
+    Ok(())
+}
+
+fn retire_objects(keyspace: &crate::keyspace::Keyspace, database: &crate::keyspace::Database) {
+    for (_, stored) in database.entries().into_iter().flat_map(|map| map.range(..)) {
+        if let Some(slot) = crate::keyspace::Record::parse(&stored).slot() {
+            keyspace.slots.retire(slot);
+        }
+    }
+}
+
+fn debug_sleep(call: &mut Call<'_>) -> Answer {
+    const SECONDS_MAX: f64 = 3600.0;
+    let seconds = call.args.get(2).and_then(|word| parse_double(word));
+    let seconds = seconds.filter(|seconds| seconds.is_finite());
+    let seconds = seconds.ok_or(CommandError::NotFloat)?;
+    std::thread::sleep(Duration::from_secs_f64(seconds.clamp(0.0, SECONDS_MAX)));
+    call.reply.ok();
+    Ok(())
+}

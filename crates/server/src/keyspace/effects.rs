@@ -49,6 +49,8 @@ pub struct Effects {
     pub logging: bool,
     /// What is to be logged of this command and those that were executed with it, as one whole.
     pub logged: Vec<(usize, Words)>,
+    /// The position in the log behind what was logged last.
+    pub logged_up_to: u64,
     /// What is logged before the command itself: deletions of keys whose time was over, each with
     /// its database.
     pub before: Vec<(usize, Words)>,

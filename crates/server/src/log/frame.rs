@@ -296,7 +296,12 @@ mod tests {
 
     fn sample(synced: bool) -> (Vec<u8>, Vec<usize>) {
         let value = b"*2\r\n$4\r\nECHO\r\n$3\r\nabc\r\n";
-        let set = [&b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$23\r\n"[..], value, b"\r\n"].concat();
+        let set = [
+            &b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$23\r\n"[..],
+            value,
+            b"\r\n",
+        ]
+        .concat();
         log(&[&[SET], &[DEL, SET], &[&set], &[SET, DEL, DEL]], synced)
     }
 
@@ -335,7 +340,14 @@ mod tests {
                 let Next::Bad { from, .. } = end else {
                     panic!("{length}: {end:?}");
                 };
-                assert_eq!(from, if whole == 0 { 0 } else { ends[whole - 1] as u64 });
+                assert_eq!(
+                    from,
+                    if whole == 0 {
+                        0
+                    } else {
+                        ends[whole - 1] as u64
+                    }
+                );
                 let behind = look_behind(&mut Cursor::new(&log[..length]), from).unwrap();
                 assert_eq!(behind, Behind::Nothing);
             }

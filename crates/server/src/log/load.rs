@@ -142,8 +142,9 @@ impl<'l> Loader<'l> {
                 rdb::Item::Select(number) => {
                     let number = usize::try_from(number).ok();
                     let number = number.filter(|&number| number < DATABASES);
-                    database = number
-                        .ok_or_else(|| refused(format!("it has more than {DATABASES} databases")))?;
+                    database = number.ok_or_else(|| {
+                        refused(format!("it has more than {DATABASES} databases"))
+                    })?;
                 }
                 rdb::Item::Entry {
                     key,
@@ -388,7 +389,9 @@ impl Progress {
         self.count += count;
         // The clock is asked now and then only.
         let due = self.count / 1024 != before / 1024
-            && self.told.is_some_and(|told| told.elapsed() >= Duration::from_secs(1));
+            && self
+                .told
+                .is_some_and(|told| told.elapsed() >= Duration::from_secs(1));
         if due {
             self.told = Some(Instant::now());
             self.shown = true;

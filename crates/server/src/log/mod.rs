@@ -332,7 +332,9 @@ impl Log {
         if !state.chunks.is_empty() && !busy {
             state = self.lead(state);
         }
-        let due = state.last_sync.is_none_or(|last| last.elapsed() >= SYNC_EVERY);
+        let due = state
+            .last_sync
+            .is_none_or(|last| last.elapsed() >= SYNC_EVERY);
         if state.policy == Policy::EverySecond && due && state.failure.is_none() {
             self.sync_beside(state);
         }

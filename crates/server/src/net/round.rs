@@ -5,8 +5,10 @@ use crate::error::CommandError;
 use crate::execute::Executor;
 use crate::keyspace::record::PLAIN_STRING;
 use crate::keyspace::{Database, Keyspace, Kind, Payload, Record};
+use crate::log::Log;
 use crate::object::{Container, Text};
 use crate::resp::{Parser, Reply};
+use crate::server::Server;
 use nearfield::{Batch, Bytes};
 use std::sync::atomic::Ordering;
 
@@ -113,7 +115,7 @@ impl Round {
         if self.pending.is_empty() {
             return;
         }
-        if !self.execute_as_batch(executor.keyspace(), now_ms, clients) {
+        if !self.execute_as_batch(executor.server(), now_ms, clients) {
             self.execute_singly(executor, now_ms, clients);
         }
         self.pending.clear();
@@ -128,13 +130,14 @@ impl Round {
     )]
     fn execute_as_batch(
         &mut self,
-        keyspace: &Keyspace,
+        server: &Server,
         now_ms: u64,
         clients: &mut impl Clients,
     ) -> bool {
+        let keyspace = &server.keyspace;
         let databases = keyspace.share();
         let writes = !self.stripes.is_empty();
-        if writes && keyspace.is_observed() {
+        if writes && (keyspace.is_observed() || server.refuses_writes()) {
             return false;
         }
         let database = &databases[self.database];
@@ -145,6 +148,9 @@ impl Round {
         keyspace.stripes.lock_all(&mut self.stripes, &mut guards);
         if entries.execute(&mut self.batch).is_err() {
             return false;
+        }
+        if writes && server.log.is_on() {
+            self.log(&server.log, clients);
         }
         let (mut hits, mut misses) = (0, 0);
         for (position, pending) in self.pending.iter().enumerate() {
@@ -162,6 +168,22 @@ impl Round {
         let written = (self.pending.len() as u64) - hits - misses;
         keyspace.changes.fetch_add(written, Ordering::Relaxed);
         true
+    }
+
+    /// Logs the writes, while the stripes of their keys are held.
+    fn log(&self, log: &Log, clients: &mut impl Clients) {
+        let mut appender = log.appender();
+        for position in 0..self.pending.len() {
+            if let Some((key, Some(value))) = self.words(position)
+                && !matches!(self.batch.outcome(position), nearfield::Outcome::Failed(_))
+            {
+                appender.set(self.database, key, value);
+            }
+        }
+        let position = appender.finish();
+        for pending in self.pending.iter().filter(|pending| pending.write) {
+            clients.client(pending.connection).0.logged_up_to = position;
+        }
     }
 
     /// Answers a write, and gives up what it has replaced.

@@ -7,6 +7,9 @@ use super::round::{Clients, Round};
 use crate::client::{Client, ClientShared};
 use crate::command::Wait;
 use crate::execute::Executor;
+use crate::log::NotDurable;
+use crate::log::load::LoadError;
+use crate::persistence;
 use crate::resp::Reply;
 use crate::resp::RequestLimits;
 use crate::resp::request::Step;
@@ -64,6 +67,12 @@ pub enum ServeError {
         /// What the system says.
         source: io::Error,
     },
+    /// What is on disk cannot be read.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The log does not hold all that was done, and clients were not answered therefore.
+    #[error(transparent)]
+    NotDurable(#[from] NotDurable),
     /// The system gives no means to wait for sockets, or no thread.
     #[error("the system refused {what}: {source}")]
     System {
@@ -95,6 +104,7 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
         .iter()
         .filter_map(|listener| listener.local_addr().ok())
         .collect();
+    persistence::start(server)?;
     let (mut polls, mut mailboxes) = (Vec::new(), Vec::new());
     for _ in 0..server.options.threads.max(1) {
         let poll = Poll::new().map_err(system("a means to wait for sockets"))?;
@@ -105,6 +115,20 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
     let mailboxes = server.mailboxes.get_or_init(|| mailboxes);
     std::thread::scope(|scope| {
         let mut first = None;
+        let keepers: [(&str, fn(&Server)); 2] = [
+            ("nearfield-log", persistence::keep),
+            ("nearfield-snapshot", persistence::take_snapshots),
+        ];
+        for (name, run) in keepers {
+            let thread = std::thread::Builder::new().name(name.to_owned());
+            if let Err(source) = thread.spawn_scoped(scope, move || run(server)) {
+                server.stop();
+                return Err(ServeError::System {
+                    what: "a thread",
+                    source,
+                });
+            }
+        }
         for (number, (poll, mailbox)) in polls.into_iter().zip(mailboxes).enumerate() {
             let thread = IoThread::new(server, number, poll, mailbox);
             if number == 0 {
@@ -128,7 +152,9 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
             thread.run(listeners);
         }
         Ok(())
-    })
+    })?;
+    persistence::finish(server)?;
+    Ok(())
 }
 
 /// True if the other end of a connection is on this machine.
@@ -349,6 +375,9 @@ impl<'s> IoThread<'s> {
                 }
                 Message::Resume { client, answer } => {
                     if let Some(&index) = self.by_client.get(&client) {
+                        // Another client's command has executed this one's.
+                        let position = self.server.log.position();
+                        self.connections.0[index].client.logged_up_to = position;
                         self.resume(index, &answer);
                     }
                 }
@@ -548,7 +577,11 @@ impl<'s> IoThread<'s> {
                 self.deadlines.push(Reverse((until, id)));
             }
             let long = reply.len() > REPLY_BYTES;
-            if long && !self.connections.0[index].send() {
+            let logged_up_to = client.logged_up_to;
+            if long
+                && (self.server.log.commit(logged_up_to).is_err()
+                    || !self.connections.0[index].send())
+            {
                 self.close(index);
             }
         }
@@ -563,12 +596,20 @@ impl<'s> IoThread<'s> {
     fn finish_round(&mut self) {
         self.execute_round();
         self.executor.reclaim();
-        for index in std::mem::take(&mut self.dirty) {
+        if self.dirty.is_empty() {
+            return;
+        }
+        let dirty = std::mem::take(&mut self.dirty);
+        let safe_up_to = self.commit(&dirty);
+        for index in dirty {
             let Some(connection) = self.connections.0.get_mut(index) else {
                 continue;
             };
             connection.dirty = false;
-            if !connection.send()
+            // Neither success nor an error would be true of what it has done.
+            let unsafe_to_tell = connection.client.logged_up_to > safe_up_to;
+            if unsafe_to_tell
+                || !connection.send()
                 || connection.is_over_output_limit(self.server, self.now_ms)
                 || (connection.client.closing && connection.reply.is_empty())
             {
@@ -577,11 +618,25 @@ impl<'s> IoThread<'s> {
         }
     }
 
+    /// Waits until the log is safe enough for the clients of `dirty` connections to be answered.
+    /// Answers the position up to which they may hear of what they have done.
+    fn commit(&self, dirty: &[usize]) -> u64 {
+        let connection = |&index: &usize| self.connections.0.get(index);
+        let logged = |connection: &Connection| connection.client.logged_up_to;
+        let own = dirty.iter().filter_map(connection).map(logged).max();
+        match self.server.log.commit(own.unwrap_or(0)) {
+            Ok(()) => u64::MAX,
+            Err(_) => self.server.log.durable(),
+        }
+    }
+
     fn resume_sending(&mut self, index: usize) {
         let Some(connection) = self.connections.0.get_mut(index) else {
             return;
         };
+        // What is dirty is sent at the end of the round, when it is safe to be told.
         if connection.is_stuffed()
+            && !connection.dirty
             && (!connection.send() || (connection.client.closing && connection.reply.is_empty()))
         {
             self.close(index);

@@ -90,7 +90,13 @@ pub struct Taken {
 impl Snapshot {
     /// To be called before `key` of a database is changed.
     #[inline]
-    pub fn before_change(&self, keyspace: &Keyspace, number: usize, database: &Database, key: &[u8]) {
+    pub fn before_change(
+        &self,
+        keyspace: &Keyspace,
+        number: usize,
+        database: &Database,
+        key: &[u8],
+    ) {
         if keyspace.is_observed_by(Observer::Snapshot) {
             self.save(keyspace, number, database, key);
         }
@@ -266,7 +272,7 @@ pub fn take(
         at_instant();
         changes = keyspace.changes.load(Ordering::Relaxed);
         drop(databases);
-        Ok(())
+        io::Result::Ok(())
     };
     let write = || {
         loop {

@@ -1,0 +1,216 @@
+//! Starting with what an earlier server has left.
+
+use super::{DUMP, create_log};
+use crate::keyspace::Databases;
+use crate::log::LogFile;
+use crate::log::load::{LoadError, Loader};
+use crate::log::manifest::{Manifest, NAME, base_name, log_name, numbered_files};
+use crate::server::{Server, now_ms};
+use crate::snapshot;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+/// Reads what is on disk, and begins to log.
+///
+/// # Errors
+/// What is there is not read entirely, or nothing can be written. The server must not serve then.
+pub fn start(server: &Server) -> Result<(), LoadError> {
+    let options = &server.options.persistence;
+    if options.directory.is_none() && !options.log() {
+        return Ok(());
+    }
+    let directory = options.directory();
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| LoadError::Io { path, source }
+    };
+    std::fs::create_dir_all(directory).map_err(io(directory))?;
+    let lock = lock(directory)?;
+    let mut databases = server.keyspace.exclude();
+    let manifest = Manifest::read(directory).map_err(io(&directory.join(NAME)))?;
+    match &manifest {
+        Some(manifest) => {
+            // What an interrupted rewrite has left.
+            for (name, _) in numbered_files(directory).map_err(io(directory))? {
+                if !manifest.holds(&name) {
+                    let path = directory.join(name);
+                    options.disk.remove(&path).map_err(io(&path))?;
+                }
+            }
+            load_log(server, &mut databases, manifest)?;
+        }
+        None => load_foreign(server, &mut databases, directory)?,
+    }
+    server.keyspace.changes.store(0, Ordering::Relaxed);
+    let mut state = server.persistence.state.lock();
+    state.lock = Some(lock);
+    let numbers = numbered_files(directory).map_err(io(directory))?;
+    state.next_number = 1 + numbers.iter().map(|(_, number)| *number).max().unwrap_or(0);
+    if !options.log() {
+        if manifest.is_some() {
+            give_up_log(server, &databases, directory).map_err(io(directory))?;
+        }
+        return Ok(());
+    }
+    let number = state.next_number;
+    let (manifest, file) = open_log(server, &databases, manifest, number).map_err(io(directory))?;
+    state.next_number = number + 1;
+    state.manifest = manifest;
+    state.status.base_bytes = bytes_of(directory, &state.manifest);
+    server.log.open(options.policy, file);
+    server.keyspace.set_logging(true);
+    Ok(())
+}
+
+/// The length of all files that a manifest names.
+fn bytes_of(directory: &Path, manifest: &Manifest) -> u64 {
+    let names = manifest.logs.iter().chain(&manifest.base);
+    let length = |name| std::fs::metadata(directory.join(name)).map_or(0, |data| data.len());
+    names.map(length).sum()
+}
+
+/// Makes sure that no other server uses the directory.
+fn lock(directory: &Path) -> Result<File, LoadError> {
+    let path = directory.join("nearfield.lock");
+    let opened = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path);
+    let file = opened.map_err(|source| LoadError::Io {
+        path: path.clone(),
+        source,
+    })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(_) => Err(LoadError::Refused {
+            path,
+            reason: "another server uses this directory".to_owned(),
+        }),
+    }
+}
+
+/// Reads base and logs.
+///
+/// # Errors
+/// See [`Loader`].
+pub fn load_log(
+    server: &Server,
+    databases: &mut Databases,
+    manifest: &Manifest,
+) -> Result<(), LoadError> {
+    let options = &server.options.persistence;
+    let directory = options.directory();
+    let mut loader = Loader::new(server, databases);
+    if let Some(base) = &manifest.base {
+        loader.snapshot(&directory.join(base), None)?;
+    }
+    let paths: Vec<PathBuf> = manifest
+        .logs
+        .iter()
+        .map(|log| directory.join(log))
+        .collect();
+    for (number, path) in paths.iter().enumerate() {
+        let is_empty = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|data| data.len() == 0);
+        // A file is written to only when the one before is complete.
+        let last = paths.iter().skip(number + 1).all(is_empty);
+        loader.log(path, last, options.damage)?;
+    }
+    Ok(())
+}
+
+/// Reads what a Redis has left: what its log says, else its snapshot.
+fn load_foreign(
+    server: &Server,
+    databases: &mut Databases,
+    directory: &Path,
+) -> Result<(), LoadError> {
+    let mut loader = Loader::new(server, databases);
+    let dump = directory.join(DUMP);
+    if dump.exists() {
+        return loader.snapshot(&dump, Some(now_ms()));
+    }
+    let parts = directory.join("appendonlydir");
+    let manifest = parts.join("appendonly.aof.manifest");
+    if let Ok(text) = std::fs::read_to_string(&manifest) {
+        for line in text.lines() {
+            // file appendonly.aof.1.base.rdb seq 1 type b
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            match words.as_slice() {
+                ["file", name, .., "type", "b" | "i"] if !name.contains('/') => {
+                    loader.foreign_log(&parts.join(name))?;
+                }
+                [] | ["file", .., "h"] => {}
+                _ => {
+                    return Err(LoadError::Refused {
+                        path: manifest,
+                        reason: format!("the line \"{line}\" is not understood"),
+                    });
+                }
+            }
+        }
+        return Ok(());
+    }
+    let log = directory.join("appendonly.aof");
+    if log.exists() {
+        return loader.foreign_log(&log);
+    }
+    Ok(())
+}
+
+/// Opens the log that a manifest names last; without one, makes a base of what is in memory and
+/// a log behind it.
+fn open_log(
+    server: &Server,
+    databases: &Databases,
+    manifest: Option<Manifest>,
+    number: u64,
+) -> io::Result<(Manifest, LogFile)> {
+    let options = &server.options.persistence;
+    let (disk, directory) = (&*options.disk, options.directory());
+    if let Some(manifest) = manifest
+        && let Some(name) = manifest.logs.last()
+    {
+        let path = directory.join(name);
+        let length = std::fs::metadata(&path)?.len();
+        let file = disk.append(&path)?;
+        // After a kill, what was written may not be on the medium yet.
+        file.sync()?;
+        let synced = length;
+        let file = LogFile {
+            file,
+            path,
+            length,
+            synced,
+        };
+        return Ok((manifest, file));
+    }
+    let mut manifest = Manifest {
+        base: None,
+        logs: vec![log_name(number)],
+    };
+    if databases.iter().any(|database| !database.is_empty()) {
+        let path = directory.join(base_name(number));
+        snapshot::take_exclusively(&server.keyspace, databases, disk, &path)?;
+        manifest.base = Some(base_name(number));
+    }
+    let file = create_log(disk, directory.join(log_name(number)))?;
+    manifest.replace(disk, directory)?;
+    Ok((manifest, file))
+}
+
+/// Goes over from a log to snapshots: a dump holds what the log has held.
+fn give_up_log(server: &Server, databases: &Databases, directory: &Path) -> io::Result<()> {
+    let disk = &*server.options.persistence.disk;
+    let temporary = directory.join("dump.rdb.tmp");
+    snapshot::take_exclusively(&server.keyspace, databases, disk, &temporary)?;
+    disk.rename(&temporary, &directory.join(DUMP))?;
+    // From here on the log is no more what counts; its files are kept.
+    disk.rename(
+        &directory.join(NAME),
+        &directory.join("nearfield.manifest.old"),
+    )?;
+    disk.sync_directory(directory)
+}

@@ -1,0 +1,275 @@
+//! What is done beside serving clients: snapshots, rewrites, and the log's care.
+
+use super::{DUMP, FIRST_PATIENCE, LONGEST_PATIENCE, Task, create_log};
+use crate::keyspace::Databases;
+use crate::log::manifest::{Manifest, base_name, log_name};
+use crate::server::{Server, now_ms};
+use crate::snapshot;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How often the log is looked after.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Looks after the log, and asks for snapshots when they are due, until the server stops.
+pub fn keep(server: &Server) {
+    while !server.stopping.load(Ordering::Acquire) {
+        std::thread::sleep(TICK);
+        server.log.tend();
+        if let Some(task) = due(server) {
+            server.persistence.request(task, true);
+        }
+    }
+}
+
+/// Which snapshot is due.
+fn due(server: &Server) -> Option<Task> {
+    let persistence = &server.persistence;
+    let state = persistence.state.lock();
+    let waits = state
+        .last_attempt
+        .is_some_and(|last| last.elapsed() < state.patience);
+    if state.status.running.is_some() || state.status.scheduled.is_some() {
+        return None;
+    }
+    if server.log.is_on() {
+        if server.log.failure().is_some_and(|(_, lost)| lost) {
+            return (!waits).then_some(Task::Rewrite);
+        }
+        let options = &server.options.persistence;
+        let bytes = server.log.counts().file_bytes;
+        let base = state.status.base_bytes.max(1);
+        let percentage = u128::from(options.rewrite_percentage);
+        let grown = u128::from(bytes) * 100 >= u128::from(base) * percentage;
+        let long = bytes >= options.rewrite_min_bytes;
+        if percentage > 0 && grown && long && (state.status.last_rewrite_ok || !waits) {
+            return Some(Task::Rewrite);
+        }
+    }
+    let since = (now_ms() / 1000).saturating_sub(state.status.last_save_s);
+    let changes = server.keyspace.changes.load(Ordering::Relaxed);
+    let points = persistence.save_points.lock();
+    let is_due = points
+        .iter()
+        .any(|point| since >= point.seconds && changes >= point.changes);
+    (is_due && (state.status.last_save_ok || !waits)).then_some(Task::Save)
+}
+
+/// Takes the snapshots that are asked for, until the server stops.
+pub fn take_snapshots(server: &Server) {
+    let persistence = &server.persistence;
+    while !server.stopping.load(Ordering::Acquire) {
+        let task = {
+            let mut state = persistence.state.lock();
+            if state.status.scheduled.is_none() {
+                persistence.wanted.wait_for(&mut state, TICK);
+            }
+            // `SAVE` may be under way.
+            if state.status.running.is_some() {
+                continue;
+            }
+            let Some(task) = state.status.scheduled.take() else {
+                continue;
+            };
+            state.status.running = Some(task);
+            state.began = Some(Instant::now());
+            task
+        };
+        let result = match task {
+            Task::Save => save(server),
+            Task::Rewrite => rewrite(server),
+        };
+        if let Err(error) = &result
+            && !server.stopping.load(Ordering::Acquire)
+        {
+            let what = match task {
+                Task::Save => "the snapshot was not saved",
+                Task::Rewrite => "the log was not rewritten",
+            };
+            eprintln!("nearfield: {what}: {error}");
+        }
+        server.note_end(task, result.is_ok());
+    }
+}
+
+fn is_stopping(server: &Server) -> bool {
+    server.stopping.load(Ordering::Acquire)
+}
+
+/// Saves a dump while clients are served.
+fn save(server: &Server) -> io::Result<()> {
+    let options = &server.options.persistence;
+    let (disk, directory) = (&*options.disk, options.directory());
+    let temporary = directory.join("dump-background.rdb.tmp");
+    let taken = snapshot::take(
+        &server.keyspace,
+        disk,
+        &temporary,
+        || {},
+        || is_stopping(server),
+    )?;
+    disk.rename(&temporary, &directory.join(DUMP))?;
+    disk.sync_directory(directory)?;
+    let changes = &server.keyspace.changes;
+    changes.fetch_sub(taken.changes, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Saves a dump for who has the keyspace to itself.
+///
+/// # Errors
+/// `AlreadyExists` if one is being saved, or those of the disk.
+pub fn save_now(server: &Server, databases: &Databases) -> io::Result<()> {
+    {
+        let mut state = server.persistence.state.lock();
+        if state.status.running == Some(Task::Save) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        state.status.scheduled = state.status.scheduled.filter(|&task| task != Task::Save);
+    }
+    let options = &server.options.persistence;
+    let (disk, directory) = (&*options.disk, options.directory());
+    let temporary = directory.join("dump.rdb.tmp");
+    let began = Instant::now();
+    let saved = || {
+        std::fs::create_dir_all(directory)?;
+        let taken = snapshot::take_exclusively(&server.keyspace, databases, disk, &temporary)?;
+        disk.rename(&temporary, &directory.join(DUMP))?;
+        disk.sync_directory(directory)?;
+        let changes = &server.keyspace.changes;
+        changes.fetch_sub(taken.changes, Ordering::Relaxed);
+        Ok(())
+    };
+    let result: io::Result<()> = saved();
+    if let Err(error) = &result {
+        eprintln!("nearfield: the snapshot was not saved: {error}");
+    }
+    server.note_save(result.is_ok(), began.elapsed());
+    result
+}
+
+/// Makes a new base and goes on with a new log; what was before is deleted then.
+///
+/// Each step leaves a manifest from which all that was acknowledged can be read:
+///
+/// 1. The new log is created and named in the manifest behind the old ones.
+/// 2. In one exclusive phase the snapshot begins and the log switches to the new file.
+/// 3. The base is written and synced.
+/// 4. The manifest names the base and the new log alone. The old files are deleted.
+fn rewrite(server: &Server) -> io::Result<()> {
+    let options = &server.options.persistence;
+    let (disk, directory) = (&*options.disk, options.directory());
+    let (number, mut manifest) = {
+        let mut state = server.persistence.state.lock();
+        state.next_number += 1;
+        (state.next_number - 1, state.manifest.clone())
+    };
+    let log = create_log(disk, directory.join(log_name(number)))?;
+    disk.sync_directory(directory)?;
+    manifest.logs.push(log_name(number));
+    manifest.replace(disk, directory)?;
+    server.persistence.state.lock().manifest = manifest.clone();
+    let path = directory.join(base_name(number));
+    let taken = snapshot::take(
+        &server.keyspace,
+        disk,
+        &path,
+        || server.log.switch_to(log),
+        || is_stopping(server),
+    );
+    let taken = match taken {
+        Ok(taken) => taken,
+        Err(error) => {
+            // Only a waste of space if it stays.
+            let _ = disk.remove(&path);
+            return Err(error);
+        }
+    };
+    let rewritten = Manifest {
+        base: Some(base_name(number)),
+        logs: vec![log_name(number)],
+    };
+    rewritten.replace(disk, directory)?;
+    server.log.leave_older_files();
+    {
+        let mut state = server.persistence.state.lock();
+        state.manifest = rewritten.clone();
+        state.status.base_bytes = taken.bytes;
+    }
+    for name in manifest.logs.iter().chain(&manifest.base) {
+        if !rewritten.holds(name)
+            && let Err(error) = disk.remove(&directory.join(name))
+        {
+            // The next start deletes what the manifest does not name.
+            eprintln!("nearfield: {name} is no more needed and was not deleted: {error}");
+        }
+    }
+    Ok(())
+}
+
+/// Saves a dump if save points are set, or as `save` says, makes the log safe, and stops the
+/// server. If it cannot save it goes on and answers false, unless it has to stop by `force`. The
+/// caller holds no phase.
+pub fn shut_down(server: &Server, save: Option<bool>, force: bool) -> bool {
+    let relied_on = || !server.persistence.save_points.lock().is_empty();
+    let mut safe = true;
+    if save.unwrap_or_else(relied_on) {
+        // One that is under way does not hold the last changes.
+        while server.persistence.status().running == Some(Task::Save) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        safe = save_now(server, &server.keyspace.exclude()).is_ok();
+    }
+    safe &= server.log.flush().is_ok();
+    if safe || force {
+        server.stop();
+    }
+    safe || force
+}
+
+/// Ends what is kept on disk, when no client is served any more.
+///
+/// # Errors
+/// The log does not hold all that was done; clients were told nothing of it.
+pub fn finish(server: &Server) -> Result<(), crate::log::NotDurable> {
+    server.log.flush()
+}
+
+impl Server {
+    fn note_end(&self, task: Task, ok: bool) {
+        let time = {
+            let mut state = self.persistence.state.lock();
+            state.last_attempt = Some(Instant::now());
+            state.patience = match ok {
+                true => FIRST_PATIENCE,
+                false => (2 * state.patience).min(LONGEST_PATIENCE),
+            };
+            let time = state.began.take().map(|began| began.elapsed());
+            state.status.running = None;
+            if task == Task::Rewrite {
+                state.status.last_rewrite_ok = ok;
+                state.status.last_rewrite_time = time;
+                state.status.rewrites += u64::from(ok);
+            }
+            time
+        };
+        if task == Task::Save {
+            self.note_save(ok, time.unwrap_or_default());
+        }
+    }
+
+    fn note_save(&self, ok: bool, time: Duration) {
+        let mut state = self.persistence.state.lock();
+        state.status.last_save_ok = ok;
+        state.status.last_save_time = Some(time);
+        if ok {
+            state.status.saves += 1;
+            state.status.last_save_s = now_ms() / 1000;
+        }
+        drop(state);
+        let relied_on = !self.persistence.save_points.lock().is_empty();
+        let failing = &self.persistence.save_failing;
+        failing.store(!ok && relied_on, Ordering::Relaxed);
+    }
+}
