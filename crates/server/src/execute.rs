@@ -52,6 +52,32 @@ impl<'s> Executor<'s> {
         }
     }
 
+    /// Deletes up to `limit` keys of a database whose time is over, and says how many there were.
+    /// The keyspace is not taken if there are none.
+    pub fn expire_due(&mut self, database: usize, limit: usize, now_ms: u64) -> usize {
+        let server = self.server;
+        let keyspace = &server.keyspace;
+        let due = |databases: &Databases| -> bool {
+            let database = databases.get(database);
+            database.is_some_and(|database| database.is_expiry_due(now_ms))
+        };
+        if !due(&keyspace.share()) {
+            return 0;
+        }
+        let mut databases = keyspace.exclude();
+        let effects = &mut self.effects;
+        effects.clear();
+        effects.observed = keyspace.is_observed();
+        let access = Access::Exclusive(&mut databases);
+        let mut keys = Keys::new(keyspace, access, database, now_ms, effects);
+        // What the index refuses is tried again the next time.
+        let count = keys.expire_due(limit).unwrap_or(0);
+        effects.settle(database, &[]);
+        server.log_effects(effects);
+        server.announce(effects, &mut databases, now_ms);
+        count
+    }
+
     /// Executes a command of a client and writes the answer, unless the client has to wait for
     /// it, which is answered here.
     pub fn run(

@@ -1,40 +1,198 @@
 //! Keys of any type.
 
-use super::{Answer, Call, Command, Flags, Group};
-use crate::keyspace::Class;
+mod copy;
+mod dump;
+mod flush;
+mod inspect;
+mod random;
+mod scan;
+mod sort;
+
+use super::{Answer, Call, Command, Flags, Group, integer};
+use crate::error::CommandError;
+use crate::keyspace::{Class, DATABASES};
+
+const GROUP: Group = Group::Generic;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    Command::new("del", -2, del)
-        .writes()
-        .keys_at(1, -1, 1)
+    Command::new("del", -2, del).writes().keys_at(1, -1, 1).about(
+        GROUP,
+        "1.0.0",
+        "O(N log M) for N keys of M",
+        "Deletes one or more keys.",
+    ),
+    Command::new("unlink", -2, del).writes().fast().keys_at(1, -1, 1).about(
+        GROUP,
+        "4.0.0",
+        "O(N log M) for N keys of M",
+        "Deletes one or more keys, and frees what they held later. DEL does the same.",
+    ),
+    Command::new("exists", -2, exists).reads().fast().keys_at(1, -1, 1).about(
+        GROUP,
+        "1.0.0",
+        "O(N) for N keys",
+        "Counts how many of the keys are there.",
+    ),
+    Command::new("touch", -2, exists).reads().fast().keys_at(1, -1, 1).about(
+        GROUP,
+        "3.2.1",
+        "O(N) for N keys",
+        "Counts how many of the keys are there, which counts as use of them.",
+    ),
+    Command::new("type", 2, kind).reads().fast().key(1).about(
+        GROUP,
+        "1.0.0",
+        "O(1)",
+        "Returns the type of a key.",
+    ),
+    Command::new("rename", 3, rename).writes().keys_at(1, 2, 1).about(
+        GROUP,
+        "1.0.0",
+        "O(log N)",
+        "Renames a key, and replaces what has the new name.",
+    ),
+    Command::new("renamenx", 3, renamenx).writes().fast().keys_at(1, 2, 1).about(
+        GROUP,
+        "1.0.0",
+        "O(log N)",
+        "Renames a key if none has the new name.",
+    ),
+    Command::new("copy", -3, copy::copy).grows().keys_at(1, 2, 1).about(
+        GROUP,
+        "6.2.0",
+        "O(N) for the N elements of the value",
+        "Copies a key to another.",
+    ),
+    Command::new("move", 3, r#move).writes().fast().key(1).about(
+        GROUP,
+        "1.0.0",
+        "O(log N)",
+        "Moves a key to another database.",
+    ),
+    Command::new("randomkey", 1, random::randomkey)
+        .reads()
+        .about(GROUP, "1.0.0", "O(log N)", "Returns a key by chance.")
+        .differs("Not all keys are as probable as each other: chance decides at each byte where keys differ, as an ordered index does not know how many keys lie behind each."),
+    Command::new("keys", 2, scan::keys)
+        .reads()
+        .flag(Flags::EXCLUSIVE)
+        .categories(&["dangerous"])
         .about(
-            Group::Generic,
+            GROUP,
             "1.0.0",
-            "O(N log M) for N keys of M",
-            "Deletes one or more keys.",
+            "O(N) for N keys that begin as the pattern does",
+            "Returns all keys that match a pattern, in the order of their bytes.",
         ),
-    Command::new("dbsize", 1, dbsize).reads().fast().about(
+    Command::new("scan", -2, scan::scan)
+        .reads()
+        .about(
+            GROUP,
+            "2.8.0",
+            "O(N) for N keys of a call, O(M) for all M keys that begin as the pattern does",
+            "Returns some keys, and a cursor from which the next call goes on.",
+        )
+        .differs("Keys come in the order of their bytes, each once. A cursor is a number that the server remembers: of those that were not used for the longest time it forgets when there are more than 65,536, or all when it starts, and answers an error to them."),
+    Command::container("object", inspect::SUBCOMMANDS).about(
+        GROUP,
+        "2.2.3",
+        "Depends on subcommand.",
+        "Tells how a key is represented.",
+    ),
+    Command::new("dump", 2, dump::dump).reads().key(1).about(
+        GROUP,
+        "2.6.0",
+        "O(N) for the N elements of the value",
+        "Returns the value of a key in the form that RESTORE takes.",
+    ),
+    Command::new("restore", -4, dump::restore)
+        .grows()
+        .key(1)
+        .categories(&["dangerous"])
+        .about(
+            GROUP,
+            "2.6.0",
+            "O(N) for the N elements of the value",
+            "Creates a key from what DUMP has returned.",
+        )
+        .differs("IDLETIME and FREQ are checked and ignored: how keys are used is not stored with them. Streams and values of modules are refused."),
+    Command::new("sort", -2, sort::sort)
+        .grows()
+        .keys_found(sort::keys_of_sort)
+        .flag(Flags::EXCLUSIVE)
+        .categories(&["list", "set", "sortedset", "dangerous"])
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(N log N) for N elements",
+            "Sorts the elements of a list, set or sorted set, and may store the result.",
+        )
+        .differs("With ALPHA elements are compared byte by byte, whatever the locale."),
+    Command::new("sort_ro", -2, sort::sort_ro)
+        .reads()
+        .key(1)
+        .flag(Flags::EXCLUSIVE)
+        .categories(&["list", "set", "sortedset", "dangerous"])
+        .about(
+            GROUP,
+            "7.0.0",
+            "O(N log N) for N elements",
+            "Sorts the elements of a list, set or sorted set.",
+        )
+        .differs("With ALPHA elements are compared byte by byte, whatever the locale."),
+    Command::new("wait", 3, wait)
+        .flag(Flags::BLOCKING)
+        .about(
+            GROUP,
+            "3.0.0",
+            "O(1)",
+            "Waits until replicas have what the client has written.",
+        )
+        .differs("There are no replicas: the answer is 0, at once."),
+    Command::new("dbsize", 1, flush::dbsize).reads().fast().about(
         Group::Server,
         "1.0.0",
         "O(1)",
         "Returns the number of keys in the database.",
     ),
-    Command::new("flushall", -1, flushall)
+    Command::new("flushdb", -1, flush::flushdb)
         .writes()
         .flag(Flags::EXCLUSIVE)
+        .categories(&["dangerous"])
         .about(
             Group::Server,
             "1.0.0",
-            "O(N) for N keys",
+            "O(1), and O(N) for N keys beside other commands",
+            "Removes all keys from the database.",
+        ),
+    Command::new("flushall", -1, flush::flushall)
+        .writes()
+        .flag(Flags::EXCLUSIVE)
+        .categories(&["dangerous"])
+        .about(
+            Group::Server,
+            "1.0.0",
+            "O(1), and O(N) for N keys beside other commands",
             "Removes all keys from all databases.",
+        ),
+    Command::new("swapdb", 3, flush::swapdb)
+        .writes()
+        .fast()
+        .flag(Flags::EXCLUSIVE)
+        .categories(&["dangerous"])
+        .about(
+            Group::Server,
+            "4.0.0",
+            "O(N) for N keys that clients watch or wait for",
+            "Exchanges the keys of two databases.",
         ),
 ];
 
 fn del(call: &mut Call<'_>) -> Answer {
     let mut count = 0;
     for key in call.rest(1) {
-        if call.keys.remove(key)? {
+        // One whose time is over is deleted as such, which the log has to say.
+        if call.keys.exists(key)? && call.keys.remove(key)? {
             call.keys.changed(key, Class::Generic, "del");
             count += 1;
         }
@@ -43,13 +201,101 @@ fn del(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn dbsize(call: &mut Call<'_>) -> Answer {
-    call.reply.count(call.keys.database().len());
+fn exists(call: &mut Call<'_>) -> Answer {
+    let mut count = 0;
+    for key in call.rest(1) {
+        count += i64::from(call.keys.find(key)?.is_some());
+    }
+    call.reply.integer(count);
     Ok(())
 }
 
-fn flushall(call: &mut Call<'_>) -> Answer {
-    *call.keys.databases_mut() = Default::default();
+fn kind(call: &mut Call<'_>) -> Answer {
+    let found = call.keys.find(call.args[1])?;
+    call.reply
+        .simple(found.map_or("none", |found| found.kind.name()));
+    Ok(())
+}
+
+fn rename(call: &mut Call<'_>) -> Answer {
+    let (source, target) = (call.args[1], call.args[2]);
+    if !call.keys.exists(source)? {
+        return Err(CommandError::NoSuchKey);
+    }
+    rename_present(call, source, target)?;
     call.reply.ok();
+    Ok(())
+}
+
+fn rename_present(call: &mut Call<'_>, source: &[u8], target: &[u8]) -> Answer {
+    if source == target {
+        return Ok(());
+    }
+    let database = call.keys.database_number();
+    call.keys.rename(source, database, target)?;
+    call.keys.changed(source, Class::Generic, "rename_from");
+    call.keys.changed(target, Class::Generic, "rename_to");
+    Ok(())
+}
+
+fn renamenx(call: &mut Call<'_>) -> Answer {
+    let (source, target) = (call.args[1], call.args[2]);
+    if !call.keys.exists(source)? {
+        return Err(CommandError::NoSuchKey);
+    }
+    let free = !call.keys.exists(target)?;
+    if free {
+        rename_present(call, source, target)?;
+    }
+    call.reply.integer(i64::from(free));
+    Ok(())
+}
+
+/// An argument as the number of a database.
+fn database_number(argument: &[u8]) -> Result<usize, CommandError> {
+    let number = usize::try_from(integer(argument)?).ok();
+    number
+        .filter(|&number| number < DATABASES)
+        .ok_or(CommandError::text("ERR DB index is out of range"))
+}
+
+/// What a command answers that would copy or move a key to where it is.
+const SAME_OBJECT: CommandError =
+    CommandError::text("ERR source and destination objects are the same");
+
+fn r#move(call: &mut Call<'_>) -> Answer {
+    let key = call.args[1];
+    let source = call.keys.database_number();
+    let target = database_number(call.args[2])?;
+    if source == target {
+        return Err(SAME_OBJECT);
+    }
+    let mut moved = call.keys.exists(key)?;
+    if moved {
+        call.keys.select(target);
+        let taken = call.keys.exists(key);
+        call.keys.select(source);
+        moved = !taken?;
+    }
+    if moved {
+        call.keys.rename(key, target, key)?;
+        call.keys.changed(key, Class::Generic, "move_from");
+        call.keys.select(target);
+        call.keys.changed(key, Class::Generic, "move_to");
+        call.keys.select(source);
+    }
+    call.reply.integer(i64::from(moved));
+    Ok(())
+}
+
+fn wait(call: &mut Call<'_>) -> Answer {
+    call.integer(1)?;
+    let timeout = call
+        .integer(2)
+        .map_err(|_| CommandError::text("ERR timeout is not an integer or out of range"))?;
+    if timeout < 0 {
+        return Err(CommandError::text("ERR timeout is negative"));
+    }
+    call.reply.integer(0);
     Ok(())
 }

@@ -1,6 +1,246 @@
 //! Ranges of keys: what Redis has not.
 
-use super::Command;
+use super::{Answer, Call, Command, Flags, Group, integer, is};
+use crate::error::CommandError;
+use crate::glob::end_of_prefix;
+use crate::keyspace::{Class, KeyBounds, Keys, Kind, Record};
+use crate::resp::Reply;
+use std::ops::Bound;
+
+const GROUP: Group = Group::Ordered;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[];
+pub const COMMANDS: &[Command] = &[
+    Command::new("krange", -3, krange)
+        .writes()
+        .flag(Flags::EXCLUSIVE)
+        .flag(Flags::OWN)
+        .categories(&["keyspace"])
+        .about(
+            GROUP,
+            "7.2.0",
+            "O(log N + M) for M keys up to the last one of the answer",
+            "Returns, counts or deletes the keys between two bounds, in the order of their bytes.",
+        )
+        .differs("Not in Redis. Bounds, REV and LIMIT are those of ZRANGE with BYLEX: KRANGE min max [REV] [LIMIT offset count] [WITHVALUES | COUNT | DEL]. With WITHVALUES keys of other types than strings have null for a value."),
+    Command::new("kprefix", -2, kprefix)
+        .writes()
+        .flag(Flags::EXCLUSIVE)
+        .flag(Flags::OWN)
+        .categories(&["keyspace"])
+        .about(
+            GROUP,
+            "7.2.0",
+            "O(log N + M) for M keys up to the last one of the answer",
+            "Returns, counts or deletes the keys with a prefix, in the order of their bytes.",
+        )
+        .differs("Not in Redis: KPREFIX prefix [REV] [LIMIT offset count] [WITHVALUES | COUNT | DEL]."),
+    Command::new("knearest", -2, knearest)
+        .reads()
+        .fast()
+        .flag(Flags::EXCLUSIVE)
+        .flag(Flags::OWN)
+        .categories(&["keyspace"])
+        .about(
+            GROUP,
+            "7.2.0",
+            "O(log N)",
+            "Returns the least key that is not before a key, or the greatest that is not after it.",
+        )
+        .differs("Not in Redis: KNEAREST key [BEFORE | AFTER] [WITHVALUE]."),
+];
+
+/// What is done with the keys of a range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Action {
+    #[default]
+    List,
+    ListWithValues,
+    Count,
+    Delete,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Options {
+    reverse: bool,
+    action: Action,
+    offset: i64,
+    /// How many keys; all if negative.
+    count: Option<i64>,
+}
+
+impl Options {
+    fn parse(words: &[&[u8]]) -> Result<Options, CommandError> {
+        let mut options = Options::default();
+        let mut rest = words;
+        loop {
+            let (action, after) = match *rest {
+                [] => return Ok(options),
+                [word, ref after @ ..] if is(word, "rev") => {
+                    options.reverse = true;
+                    rest = after;
+                    continue;
+                }
+                [word, offset, count, ref after @ ..] if is(word, "limit") => {
+                    options.offset = integer(offset)?;
+                    options.count = Some(integer(count)?);
+                    rest = after;
+                    continue;
+                }
+                [word, ref after @ ..] if is(word, "withvalues") => (Action::ListWithValues, after),
+                [word, ref after @ ..] if is(word, "count") => (Action::Count, after),
+                [word, ref after @ ..] if is(word, "del") => (Action::Delete, after),
+                _ => return Err(CommandError::Syntax),
+            };
+            if options.action != Action::List {
+                return Err(CommandError::Syntax);
+            }
+            options.action = action;
+            rest = after;
+        }
+    }
+}
+
+/// A bound as `ZRANGE` with `BYLEX` has it: `[key` is included, `(key` is not, `-` lies before all
+/// keys and `+` behind them. Answers the bound as the end `unbounded` says: `-` for the lower and
+/// `+` for the upper one; `None` if it is the other one, so that no key lies between.
+fn parse_bound(argument: &[u8], unbounded: u8) -> Result<Option<Bound<&[u8]>>, CommandError> {
+    match argument {
+        [b'[', key @ ..] => Ok(Some(Bound::Included(key))),
+        [b'(', key @ ..] => Ok(Some(Bound::Excluded(key))),
+        [sign @ (b'-' | b'+')] => Ok((*sign == unbounded).then_some(Bound::Unbounded)),
+        _ => Err(CommandError::text(
+            "ERR min or max not valid string range item",
+        )),
+    }
+}
+
+fn krange(call: &mut Call<'_>) -> Answer {
+    let options = Options::parse(call.rest(3))?;
+    let (mut low, mut high) = (call.args[1], call.args[2]);
+    if options.reverse {
+        (low, high) = (high, low);
+    }
+    let (low, high) = (parse_bound(low, b'-')?, parse_bound(high, b'+')?);
+    let bounds = match (low, high) {
+        (Some(low), Some(high)) => (low, high),
+        // Nothing is less than nothing.
+        _ => (Bound::Unbounded, Bound::Excluded(&b""[..])),
+    };
+    run(call, bounds, options)
+}
+
+fn kprefix(call: &mut Call<'_>) -> Answer {
+    let options = Options::parse(call.rest(2))?;
+    let prefix = call.args[1];
+    let end = end_of_prefix(prefix);
+    let high = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+    run(call, (Bound::Included(prefix), high), options)
+}
+
+fn run(call: &mut Call<'_>, bounds: KeyBounds<'_>, options: Options) -> Answer {
+    // As ZRANGE does it: nothing from a negative offset on, all for a negative count.
+    let (skip, take) = match usize::try_from(options.offset) {
+        Ok(skip) => (skip, options.count.unwrap_or(-1)),
+        Err(_) => (0, 0),
+    };
+    let take = usize::try_from(take).unwrap_or(usize::MAX);
+    let (keys, reply) = (&call.keys, &mut *call.reply);
+    let range = keys.range(bounds);
+    let range: Box<dyn Iterator<Item = (Vec<u8>, Vec<u8>)>> = if options.reverse {
+        Box::new(range.rev())
+    } else {
+        Box::new(range)
+    };
+    let range = range.skip(skip).take(take);
+    match options.action {
+        Action::Count => reply.count(range.count()),
+        Action::List => {
+            let mark = reply.begin();
+            let mut count = 0;
+            for (key, _) in range {
+                reply.bulk(&key);
+                count += 1;
+            }
+            reply.end_array(mark, count);
+        }
+        Action::ListWithValues => {
+            let mark = reply.begin();
+            let mut count = 0;
+            for (key, stored) in range {
+                reply.pair();
+                reply.bulk(&key);
+                write_value(keys, reply, &stored);
+                count += 1;
+            }
+            reply.end_pairs(mark, count);
+        }
+        Action::Delete => {
+            let keys: Vec<Vec<u8>> = range.map(|(key, _)| key).collect();
+            return delete(call, &keys);
+        }
+    }
+    Ok(())
+}
+
+/// Replies the string of a key, or null if it holds another type.
+fn write_value(keys: &Keys<'_>, reply: &mut Reply, stored: &[u8]) {
+    let record = Record::parse(stored);
+    if record.kind == Kind::String {
+        keys.read_stored(&record, |value| reply.bulk_or_null(value));
+    } else {
+        reply.null();
+    }
+}
+
+/// So many keys are deleted by one command of the log.
+const LOGGED_KEYS: usize = 1000;
+
+fn delete(call: &mut Call<'_>, keys: &[Vec<u8>]) -> Answer {
+    for key in keys {
+        call.keys.remove(key)?;
+        call.keys.changed(key, Class::Generic, "del");
+    }
+    // The keys themselves, as others may be there when the log is read: ones whose time is over.
+    for keys in keys.chunks(LOGGED_KEYS) {
+        let keys = keys.iter().map(Vec::as_slice);
+        let words: Vec<&[u8]> = std::iter::once(&b"DEL"[..]).chain(keys).collect();
+        call.keys.effects().log_instead(&words);
+    }
+    call.reply.count(keys.len());
+    Ok(())
+}
+
+fn knearest(call: &mut Call<'_>) -> Answer {
+    let key = call.args[1];
+    let (mut before, mut direction_given, mut with_value) = (false, false, false);
+    for word in call.rest(2) {
+        let direction = is(word, "before") || is(word, "after");
+        if direction && !direction_given {
+            (before, direction_given) = (is(word, "before"), true);
+        } else if is(word, "withvalue") {
+            with_value = true;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+    }
+    let (keys, reply) = (&call.keys, &mut *call.reply);
+    let nearest = if before {
+        let bounds = (Bound::Unbounded, Bound::Included(key));
+        keys.range(bounds).next_back()
+    } else {
+        let bounds = (Bound::Included(key), Bound::Unbounded);
+        keys.range(bounds).next()
+    };
+    match nearest {
+        Some((key, stored)) if with_value => {
+            reply.array(2);
+            reply.bulk(&key);
+            write_value(keys, reply, &stored);
+        }
+        Some((key, _)) => reply.bulk(&key),
+        None if with_value => reply.null_array(),
+        None => reply.null(),
+    }
+    Ok(())
+}

@@ -52,6 +52,13 @@ impl Database {
         self.expiries().map_or(0, Map::len)
     }
 
+    /// True if the time of a key is over.
+    pub fn is_expiry_due(&self, now_ms: u64) -> bool {
+        let first = self.expiries().and_then(Map::first);
+        let time = first.and_then(|(expiry, _)| Some(parse_expiry_key(&expiry)?.0));
+        time.is_some_and(|time| time <= now_ms)
+    }
+
     /// Reads what is stored for a key, whether its time is over or not.
     #[inline]
     pub fn read<R>(&self, key: &[u8], read: impl FnOnce(Record<'_>) -> R) -> Option<R> {

@@ -24,7 +24,7 @@ pub mod stripes;
 
 pub use database::{DATABASES, Database};
 pub use effects::{Class, Effects, Event};
-pub use keys::{Access, Keys};
+pub use keys::{Access, Found, Keys};
 pub use range::KeyBounds;
 pub use record::{Kind, Payload, Record};
 

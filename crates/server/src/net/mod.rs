@@ -6,6 +6,7 @@
 //! other commands in between, and sends the replies.
 
 mod connection;
+mod expiry;
 mod limits;
 mod mailbox;
 mod round;

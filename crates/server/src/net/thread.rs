@@ -1,6 +1,7 @@
 //! A thread that serves connections.
 
 use super::connection::{Connection, Received};
+use super::expiry::Expiry;
 use super::limits;
 use super::mailbox::{Mailbox, Message};
 use super::round::{Clients, Round};
@@ -215,6 +216,8 @@ struct IoThread<'s> {
     looked_at_ms: u64,
     /// When clients have waited long enough, the soonest first, with their numbers.
     deadlines: BinaryHeap<Reverse<(u64, u64)>>,
+    /// Of the first thread.
+    expiry: Expiry,
 }
 
 impl<'s> IoThread<'s> {
@@ -236,6 +239,7 @@ impl<'s> IoThread<'s> {
             held: Vec::new(),
             looked_at_ms: 0,
             deadlines: BinaryHeap::new(),
+            expiry: Expiry::default(),
         }
     }
 
@@ -663,6 +667,9 @@ impl<'s> IoThread<'s> {
     }
 
     fn housekeeping(&mut self) {
+        if self.number == 0 {
+            self.expiry.tick(&mut self.executor, self.now_ms);
+        }
         while let Some(&Reverse((until, id))) = self.deadlines.peek() {
             if until > self.now_ms {
                 break;

@@ -1,0 +1,53 @@
+//! Copying a key.
+
+use super::{SAME_OBJECT, database_number};
+use crate::command::{Answer, Call, is};
+use crate::error::CommandError;
+use crate::keyspace::Class;
+
+pub(super) fn copy(call: &mut Call<'_>) -> Answer {
+    let (source, target) = (call.args[1], call.args[2]);
+    let own = call.keys.database_number();
+    let (mut other, mut replace) = (own, false);
+    let mut words = call.rest(3).iter();
+    while let Some(word) = words.next() {
+        if is(word, "replace") {
+            replace = true;
+        } else if is(word, "db") {
+            other = database_number(words.next().ok_or(CommandError::Syntax)?)?;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+    }
+    if own == other && source == target {
+        return Err(SAME_OBJECT);
+    }
+    let Some(found) = call.keys.find(source)? else {
+        call.reply.integer(0);
+        return Ok(());
+    };
+    let heap = &call.keys.keyspace().heap;
+    let object = call
+        .keys
+        .read_object(&found, |object| object.rebuild_in(heap));
+    let string = match object {
+        Some(_) => None,
+        None => call.keys.string(source)?,
+    };
+    call.keys.select(other);
+    if call.keys.exists(target)? && !replace {
+        call.keys.select(own);
+        call.reply.integer(0);
+        return Ok(());
+    }
+    let expires_at_ms = found.expires_at_ms;
+    match (object, string) {
+        (Some(object), _) => call.keys.put_object(target, object, expires_at_ms)?,
+        (None, Some(string)) => call.keys.set_string(target, &string, expires_at_ms)?,
+        (None, None) => {}
+    }
+    call.keys.changed(target, Class::Generic, "copy_to");
+    call.keys.select(own);
+    call.reply.integer(1);
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! Values as payloads, which other servers take, too.
+
+use crate::command::{Answer, Call, is};
+use crate::error::CommandError;
+use crate::keyspace::{Class, Found, Keys};
+use crate::object::{Container, Hash, Limits, List, Object, Set, SortedSet};
+use crate::rdb::{self, Error, Value};
+use nearfield_tiers::Heap;
+
+pub(super) fn dump(call: &mut Call<'_>) -> Answer {
+    let key = call.args[1];
+    let Some(found) = call.keys.find(key)? else {
+        call.reply.null();
+        return Ok(());
+    };
+    let payload = rdb::dump(&value(&mut call.keys, key, &found)?);
+    call.reply.bulk(&payload);
+    Ok(())
+}
+
+fn value(keys: &mut Keys<'_>, key: &[u8], found: &Found) -> Result<Value, CommandError> {
+    let value = keys.read_object(found, |object| match object {
+        Object::Text(text) => Value::String(text.bytes().to_vec()),
+        Object::List(list) => Value::List(list.iter().map(<[u8]>::to_vec).collect()),
+        Object::Hash(hash) => {
+            let pair = |(field, value): (&[u8], &[u8])| (field.to_vec(), value.to_vec());
+            Value::Hash(hash.iter().map(pair).collect())
+        }
+        Object::Set(set) => Value::Set(set.iter().map(|member| member.to_vec()).collect()),
+        Object::SortedSet(sorted_set) => {
+            // With falling scores Redis reads it fastest.
+            let members = sorted_set.range(0..sorted_set.len(), true);
+            let pair = |(member, score): (&[u8], f64)| (member.to_vec(), score);
+            Value::SortedSet(members.map(pair).collect())
+        }
+    });
+    match value {
+        Some(value) => Ok(value),
+        None => Ok(Value::String(keys.string(key)?.unwrap_or_default())),
+    }
+}
+
+/// Builds the object of a value that is no string; `None` if an element is in it twice.
+fn build(value: &Value, limits: &Limits, heap: &Heap) -> Option<Object> {
+    let (object, length) = match value {
+        Value::String(_) => return None,
+        Value::List(elements) => {
+            let mut list = List::create(heap);
+            for element in elements {
+                list.push_back(limits, element);
+            }
+            (list.wrap(), elements.len())
+        }
+        Value::Hash(fields) => {
+            let mut hash = Hash::create(heap);
+            for (field, value) in fields {
+                hash.set(limits, field, value);
+            }
+            (hash.wrap(), fields.len())
+        }
+        Value::Set(members) => {
+            let mut set = Set::create(heap);
+            for member in members {
+                set.add(limits, member);
+            }
+            (set.wrap(), members.len())
+        }
+        Value::SortedSet(members) => {
+            let mut sorted_set = SortedSet::create(heap);
+            for (member, score) in members {
+                sorted_set.insert(limits, member, *score);
+            }
+            (sorted_set.wrap(), members.len())
+        }
+    };
+    (object.len() == length).then_some(object)
+}
+
+/// The options of `RESTORE`.
+#[derive(Clone, Copy, Debug, Default)]
+struct Options {
+    replace: bool,
+    /// Whether the time to live counts from 1970.
+    absolute: bool,
+}
+
+impl Options {
+    fn parse(words: &[&[u8]]) -> Result<Options, CommandError> {
+        let mut options = Options::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            if is(word, "replace") {
+                options.replace = true;
+            } else if is(word, "absttl") {
+                options.absolute = true;
+            } else if is(word, "idletime") {
+                let argument = words.next().ok_or(CommandError::Syntax)?;
+                if crate::command::integer(argument)? < 0 {
+                    return Err(CommandError::text(
+                        "ERR Invalid IDLETIME value, must be >= 0",
+                    ));
+                }
+            } else if is(word, "freq") {
+                let argument = words.next().ok_or(CommandError::Syntax)?;
+                if !(0..=255).contains(&crate::command::integer(argument)?) {
+                    return Err(CommandError::text(
+                        "ERR Invalid FREQ value, must be >= 0 and <= 255",
+                    ));
+                }
+            } else {
+                return Err(CommandError::Syntax);
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// The bytes of version and checksum, without which there is no payload.
+const FOOTER_BYTES: usize = 10;
+
+pub(super) fn restore(call: &mut Call<'_>) -> Answer {
+    let (key, payload) = (call.args[1], call.args[3]);
+    let options = Options::parse(call.rest(4))?;
+    let present = call.keys.exists(key)?;
+    if present && !options.replace {
+        return Err(CommandError::text(
+            "BUSYKEY Target key name already exists.",
+        ));
+    }
+    let Ok(time_to_live) = u64::try_from(call.integer(2)?) else {
+        return Err(CommandError::text("ERR Invalid TTL value, must be >= 0"));
+    };
+    let bad_data = CommandError::text("ERR Bad data format");
+    let value = match rdb::restore(payload) {
+        Ok(value) => value,
+        Err(Error::UnknownVersion { .. } | Error::ChecksumMismatch { .. }) => {
+            return Err(bad_footer());
+        }
+        Err(_) if payload.len() < FOOTER_BYTES => return Err(bad_footer()),
+        Err(_) => return Err(bad_data),
+    };
+    let expires_at_ms = match time_to_live {
+        0 => None,
+        time if options.absolute => Some(time),
+        time => Some(time.saturating_add(call.keys.now_ms())),
+    };
+    if call.keys.is_over(expires_at_ms) {
+        if present {
+            call.keys.remove(key)?;
+            call.keys.changed(key, Class::Generic, "del");
+            call.keys.effects().log_instead(&[b"DEL", key]);
+        }
+        call.reply.ok();
+        return Ok(());
+    }
+    match &value {
+        Value::String(value) => call.keys.set_string(key, value, expires_at_ms)?,
+        value => {
+            let heap = &call.keys.keyspace().heap;
+            let object = build(value, &call.keys.limits(), heap).ok_or(bad_data)?;
+            call.keys.put_object(key, object, expires_at_ms)?;
+        }
+    }
+    call.keys.changed(key, Class::Generic, "restore");
+    let time = expires_at_ms.unwrap_or(0).to_string();
+    let words = [
+        b"RESTORE",
+        key,
+        time.as_bytes(),
+        payload,
+        b"REPLACE",
+        b"ABSTTL",
+    ];
+    call.keys.effects().log_instead(&words);
+    call.reply.ok();
+    Ok(())
+}
+
+fn bad_footer() -> CommandError {
+    CommandError::text("ERR DUMP payload version or checksum are wrong")
+}

@@ -1,0 +1,95 @@
+//! Whole databases.
+
+use crate::command::{Answer, Call, is};
+use crate::error::CommandError;
+use crate::keyspace::{Class, DATABASES, Database, flushed};
+use crate::number::parse_integer;
+use std::ops::Range;
+
+pub(super) fn dbsize(call: &mut Call<'_>) -> Answer {
+    call.reply.count(call.keys.database().len());
+    Ok(())
+}
+
+pub(super) fn flushdb(call: &mut Call<'_>) -> Answer {
+    let own = call.keys.database_number();
+    flush(call, own..own + 1)
+}
+
+pub(super) fn flushall(call: &mut Call<'_>) -> Answer {
+    flush(call, 0..DATABASES)
+}
+
+fn flush(call: &mut Call<'_>, numbers: Range<usize>) -> Answer {
+    match *call.rest(1) {
+        [] => {}
+        // What was taken away is freed beside other commands, if it is much, in either case.
+        [how] if is(how, "async") || is(how, "sync") => {}
+        _ => return Err(CommandError::Syntax),
+    }
+    let mut flushed = Vec::new();
+    let mut keys = 0;
+    for number in numbers {
+        touch_watched(call, number, number);
+        let Some(database) = call.keys.databases_mut().get_mut(number) else {
+            continue;
+        };
+        keys += database.len() as u64;
+        flushed.push(std::mem::take(database));
+    }
+    flushed::free(flushed, &call.keys.keyspace().slots);
+    // Logged even if nothing was there.
+    call.keys.effects().changes += keys.max(1);
+    call.reply.ok();
+    Ok(())
+}
+
+/// Tells those who watch a key of database `number` that it is another one, if it is there, or in
+/// the database that takes the place of this one.
+fn touch_watched(call: &mut Call<'_>, number: usize, other: usize) {
+    for key in call.server.watches.keys_of(number) {
+        let databases = call.keys.databases();
+        let has_key = |number| -> bool {
+            let database: Option<&Database> = databases.get(number);
+            database.is_some_and(|database| database.read(&key, |_| ()).is_some())
+        };
+        if has_key(number) || has_key(other) {
+            call.server.watches.touch(number, &key);
+        }
+    }
+}
+
+pub(super) fn swapdb(call: &mut Call<'_>) -> Answer {
+    let number = |position: usize, error| {
+        let number = parse_integer(call.args[position]).and_then(|value| i32::try_from(value).ok());
+        number.ok_or(CommandError::text(error))
+    };
+    let one = number(1, "ERR invalid first DB index")?;
+    let two = number(2, "ERR invalid second DB index")?;
+    let valid = |number: i32| usize::try_from(number).ok().filter(|&n| n < DATABASES);
+    let (Some(one), Some(two)) = (valid(one), valid(two)) else {
+        return Err(CommandError::text("ERR DB index is out of range"));
+    };
+    if one != two {
+        touch_watched(call, one, two);
+        touch_watched(call, two, one);
+        call.keys.databases_mut().swap(one, two);
+        wake_waiting(call, one);
+        wake_waiting(call, two);
+    }
+    call.keys.effects().changes += 1;
+    call.reply.ok();
+    Ok(())
+}
+
+/// Has the clients look again that wait for keys of a database that is another one now.
+fn wake_waiting(call: &mut Call<'_>, number: usize) {
+    let own = call.keys.database_number();
+    call.keys.select(number);
+    for key in call.server.blocked.keys_of(number) {
+        if call.keys.database().read(&key, |_| ()).is_some() {
+            call.keys.changed(&key, Class::Generic, "swapdb");
+        }
+    }
+    call.keys.select(own);
+}

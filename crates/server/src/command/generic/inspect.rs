@@ -1,0 +1,140 @@
+//! How keys are represented.
+
+use super::GROUP;
+use crate::command::{Answer, Call, Command};
+use crate::error::CommandError;
+use crate::keyspace::Kind;
+use crate::keyspace::record::INLINE_BYTES_MAX;
+use crate::number::parse_integer;
+
+/// The subcommands of `OBJECT`.
+pub(super) const SUBCOMMANDS: &[Command] = &[
+    Command::new("encoding", 3, encoding).reads().key(2).about(
+        GROUP,
+        "2.2.3",
+        "O(1)",
+        "Returns how the value of a key is stored.",
+    ),
+    Command::new("freq", 3, freq)
+        .reads()
+        .key(2)
+        .about(GROUP, "4.0.0", "O(1)", "Returns how often a key is used.")
+        .differs("How often each key is used is not stored with it; the answer is the error that Redis gives under policies that do not need it."),
+    Command::new("idletime", 3, idletime)
+        .reads()
+        .key(2)
+        .about(
+            GROUP,
+            "2.2.3",
+            "O(1)",
+            "Returns for how many seconds a key was not used.",
+        )
+        .differs("When a key was used last is not stored with it; the answer is 0."),
+    Command::new("refcount", 3, refcount)
+        .reads()
+        .key(2)
+        .about(
+            GROUP,
+            "2.2.3",
+            "O(1)",
+            "Returns how many refer to the value of a key.",
+        )
+        .differs("The answer is 1, also for small integers, which Redis shares."),
+    Command::new("help", 2, help).about(
+        GROUP,
+        "6.2.0",
+        "O(1)",
+        "Returns what the subcommands do.",
+    ),
+];
+
+/// Strings up to this length are embedded in Redis, and tools expect to be told so.
+const EMBEDDED_BYTES_MAX: usize = 44;
+/// Redis takes strings up to this length for integers.
+const INTEGER_BYTES_MAX: usize = 20;
+
+fn encoding(call: &mut Call<'_>) -> Answer {
+    let key = call.args[2];
+    let Some(found) = call.keys.peek(key)? else {
+        call.reply.null();
+        return Ok(());
+    };
+    if found.kind != Kind::String {
+        let limits = call.keys.limits();
+        let encoding = call
+            .keys
+            .read_object(&found, |object| object.encoding(&limits));
+        call.reply.bulk_or_null(encoding.map(str::as_bytes));
+        return Ok(());
+    }
+    let name = call.keys.read_string(key, |value| {
+        let value = value.unwrap_or_default();
+        if found.slot.is_some() || found.raw || value.len() > INLINE_BYTES_MAX {
+            "raw"
+        } else if value.len() <= INTEGER_BYTES_MAX && parse_integer(value).is_some() {
+            "int"
+        } else if value.len() <= EMBEDDED_BYTES_MAX {
+            "embstr"
+        } else {
+            "raw"
+        }
+    })?;
+    call.reply.bulk(name.as_bytes());
+    Ok(())
+}
+
+/// Replies null if a key is not there.
+fn is_there(call: &mut Call<'_>) -> Result<bool, CommandError> {
+    let is_there = call.keys.exists(call.args[2])?;
+    if !is_there {
+        call.reply.null();
+    }
+    Ok(is_there)
+}
+
+fn freq(call: &mut Call<'_>) -> Answer {
+    if is_there(call)? {
+        return Err(CommandError::text(
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+        ));
+    }
+    Ok(())
+}
+
+fn idletime(call: &mut Call<'_>) -> Answer {
+    if is_there(call)? {
+        call.reply.integer(0);
+    }
+    Ok(())
+}
+
+fn refcount(call: &mut Call<'_>) -> Answer {
+    if is_there(call)? {
+        call.reply.integer(1);
+    }
+    Ok(())
+}
+
+fn help(call: &mut Call<'_>) -> Answer {
+    const LINES: [&str; 13] = [
+        "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "ENCODING <key>",
+        "    Return the kind of internal representation used in order to store the value",
+        "    associated with a <key>.",
+        "FREQ <key>",
+        "    Return the access frequency index of the <key>. The returned integer is",
+        "    proportional to the logarithm of the recent access frequency of the key.",
+        "IDLETIME <key>",
+        "    Return the idle time of the <key>, that is the approximated number of",
+        "    seconds elapsed since the last access to the key.",
+        "REFCOUNT <key>",
+        "    Return the number of references of the value associated with the specified",
+        "    <key>.",
+    ];
+    const LAST: [&str; 2] = ["HELP", "    Print this help."];
+    call.reply.array(LINES.len() + LAST.len());
+    for line in LINES.iter().chain(&LAST) {
+        call.reply.simple(line);
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! Going through all keys.
+
+use crate::command::{Answer, Call, integer, is};
+use crate::error::CommandError;
+use crate::glob;
+use crate::keyspace::{KeyBounds, Record};
+use std::ops::Bound;
+
+/// The range of keys that begin with `prefix`, of which `end` is the end.
+fn with_prefix<'k>(prefix: &'k [u8], end: Option<&'k [u8]>) -> KeyBounds<'k> {
+    let end = end.map_or(Bound::Unbounded, Bound::Excluded);
+    (Bound::Included(prefix), end)
+}
+
+pub(super) fn keys(call: &mut Call<'_>) -> Answer {
+    let pattern = call.args[1];
+    let prefix = glob::prefix(pattern);
+    let end = glob::end_of_prefix(&prefix);
+    let mark = call.reply.begin();
+    let mut count = 0;
+    for (key, _) in call.keys.range(with_prefix(&prefix, end.as_deref())) {
+        if glob::matches(pattern, &key) {
+            call.reply.bulk(&key);
+            count += 1;
+        }
+    }
+    call.reply.end_array(mark, count);
+    Ok(())
+}
+
+/// How many keys a call looks at unless it says otherwise.
+const COUNT: usize = 10;
+
+pub(super) fn scan(call: &mut Call<'_>) -> Answer {
+    let text = std::str::from_utf8(call.args[1]).ok();
+    let digits = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let Some(cursor) = digits.and_then(|text| text.parse::<u64>().ok()) else {
+        return Err(CommandError::text("ERR invalid cursor"));
+    };
+    let mut pattern: &[u8] = b"*";
+    let mut wanted: Option<&[u8]> = None;
+    let mut limit = COUNT;
+    let mut words = call.rest(2).iter();
+    while let Some(word) = words.next() {
+        let Some(value) = words.next() else {
+            return Err(CommandError::Syntax);
+        };
+        if is(word, "match") {
+            pattern = value;
+        } else if is(word, "count") {
+            let count = usize::try_from(integer(value)?).unwrap_or(0);
+            if count == 0 {
+                return Err(CommandError::Syntax);
+            }
+            limit = count;
+        } else if is(word, "type") {
+            wanted = Some(value);
+        } else {
+            return Err(CommandError::Syntax);
+        }
+    }
+    let last = match cursor {
+        0 => None,
+        number => match call.server.cursors.key(number) {
+            Some(key) => Some(key),
+            None => {
+                return Err(CommandError::text(
+                    "ERR unknown cursor: it was not given by this server, or too long ago",
+                ));
+            }
+        },
+    };
+    let prefix = glob::prefix(pattern);
+    let end = glob::end_of_prefix(&prefix);
+    let mut bounds = with_prefix(&prefix, end.as_deref());
+    if let Some(last) = last.as_deref().filter(|&last| last >= &prefix[..]) {
+        bounds.0 = Bound::Excluded(last);
+    }
+    let (mut found, mut visited, mut last) = (Vec::new(), 0, None);
+    for (key, stored) in call.keys.range(bounds).take(limit) {
+        let kind = Record::parse(&stored).kind.name();
+        let is_wanted = wanted.is_none_or(|wanted| is(wanted, kind));
+        if is_wanted && glob::matches(pattern, &key) {
+            found.push(key.clone());
+        }
+        visited += 1;
+        last = Some(key);
+    }
+    let more = last.filter(|last| {
+        let rest = (Bound::Excluded(&last[..]), bounds.1);
+        visited == limit && call.keys.range(rest).next().is_some()
+    });
+    let cursor = more.map_or(0, |key| call.server.cursors.begin(key));
+    call.reply.array(2);
+    call.reply.bulk(cursor.to_string().as_bytes());
+    call.reply.array(found.len());
+    for key in &found {
+        call.reply.bulk(key);
+    }
+    Ok(())
+}

@@ -1,0 +1,270 @@
+//! Sorting the elements of an object, by themselves or by what keys hold that are named after
+//! them.
+
+use super::super::string::part;
+use crate::command::{Answer, Call, integer, is};
+use crate::error::CommandError;
+use crate::keyspace::{Class, Keys, Kind};
+use crate::number::parse_double;
+use crate::object::{Container, Hash, List, Object};
+use nearfield_tiers::Heap;
+use std::cmp::Ordering;
+
+/// What is to be done.
+#[derive(Debug, Default)]
+struct Options<'c> {
+    descending: bool,
+    /// Whether to compare bytes, not numbers.
+    by_bytes: bool,
+    /// The first element that is answered, and how many.
+    limit: Option<(i64, i64)>,
+    store: Option<&'c [u8]>,
+    by: Option<&'c [u8]>,
+    get: Vec<&'c [u8]>,
+}
+
+impl<'c> Options<'c> {
+    fn parse(words: &[&'c [u8]], may_store: bool) -> Result<Options<'c>, CommandError> {
+        let mut options = Options::default();
+        let mut rest = words;
+        loop {
+            rest = match *rest {
+                [] => return Ok(options),
+                [word, ref rest @ ..] if is(word, "asc") => {
+                    options.descending = false;
+                    rest
+                }
+                [word, ref rest @ ..] if is(word, "desc") => {
+                    options.descending = true;
+                    rest
+                }
+                [word, ref rest @ ..] if is(word, "alpha") => {
+                    options.by_bytes = true;
+                    rest
+                }
+                [word, start, count, ref rest @ ..] if is(word, "limit") => {
+                    options.limit = Some((integer(start)?, integer(count)?));
+                    rest
+                }
+                [word, target, ref rest @ ..] if may_store && is(word, "store") => {
+                    options.store = Some(target);
+                    rest
+                }
+                [word, pattern, ref rest @ ..] if is(word, "by") => {
+                    options.by = Some(pattern);
+                    rest
+                }
+                [word, pattern, ref rest @ ..] if is(word, "get") => {
+                    options.get.push(pattern);
+                    rest
+                }
+                _ => return Err(CommandError::Syntax),
+            };
+        }
+    }
+
+    /// Those of `length` elements that are answered.
+    fn part(&self, length: usize) -> std::ops::Range<usize> {
+        let Some((start, count)) = self.limit else {
+            return 0..length;
+        };
+        let start = start.max(0);
+        match count {
+            0 => 0..0,
+            count if count < 0 => part(length, start, -1),
+            count => part(length, start, start.saturating_add(count - 1)),
+        }
+    }
+}
+
+/// The keys of a `SORT`: what is sorted, and where the result goes.
+pub(super) fn keys_of_sort(args: &[&[u8]]) -> Vec<usize> {
+    let mut keys = vec![1];
+    let mut position = 2;
+    let mut store = None;
+    while let Some(word) = args.get(position) {
+        position += match word {
+            _ if is(word, "limit") => 3,
+            _ if is(word, "by") || is(word, "get") => 2,
+            _ if is(word, "store") => {
+                store = Some(position + 1).filter(|&target| target < args.len());
+                2
+            }
+            _ => 1,
+        };
+    }
+    keys.extend(store);
+    keys
+}
+
+pub(super) fn sort(call: &mut Call<'_>) -> Answer {
+    let options = Options::parse(call.rest(2), true)?;
+    sort_with(call, options)
+}
+
+pub(super) fn sort_ro(call: &mut Call<'_>) -> Answer {
+    let options = Options::parse(call.rest(2), false)?;
+    sort_with(call, options)
+}
+
+fn sort_with(call: &mut Call<'_>, mut options: Options<'_>) -> Answer {
+    let (elements, kind) = elements(&mut call.keys, call.args[1])?;
+    let is_pattern = |pattern: &[u8]| pattern.contains(&b'*');
+    let mut in_order = options.by.is_some_and(|pattern| !is_pattern(pattern));
+    if in_order {
+        options.by = None;
+        if kind == Some(Kind::Set) && options.store.is_some() {
+            // A set has no order, but what is stored must not depend on chance.
+            (in_order, options.by_bytes) = (false, true);
+        }
+    }
+    let sorted = if in_order {
+        let mut elements = elements;
+        if options.descending && kind == Some(Kind::SortedSet) {
+            elements.reverse();
+        }
+        elements
+    } else {
+        sorted(&mut call.keys, elements, &options)?
+    };
+    let part = sorted.get(options.part(sorted.len())).unwrap_or_default();
+    let mut answers = Vec::new();
+    for element in part {
+        if options.get.is_empty() {
+            answers.push(Some(element.clone()));
+        }
+        for pattern in &options.get {
+            answers.push(look_up(&mut call.keys, pattern, element)?);
+        }
+    }
+    let Some(target) = options.store else {
+        call.reply.array(answers.len());
+        for answer in &answers {
+            call.reply.bulk_or_null(answer.as_deref());
+        }
+        return Ok(());
+    };
+    call.reply.count(answers.len());
+    store(call, target, &answers)
+}
+
+fn store(call: &mut Call<'_>, target: &[u8], answers: &[Option<Vec<u8>>]) -> Answer {
+    if answers.is_empty() {
+        if call.keys.exists(target)? {
+            call.keys.remove(target)?;
+            call.keys.changed(target, Class::Generic, "del");
+        }
+        return Ok(());
+    }
+    let limits = call.keys.limits();
+    let mut list = List::create(&call.keys.keyspace().heap);
+    for answer in answers {
+        list.push_back(&limits, answer.as_deref().unwrap_or_default());
+    }
+    call.keys.put_object(target, list.wrap(), None)?;
+    call.keys.changed(target, Class::List, "sortstore");
+    Ok(())
+}
+
+/// The elements of an object, and its type.
+fn elements(keys: &mut Keys<'_>, key: &[u8]) -> Result<(Vec<Vec<u8>>, Option<Kind>), CommandError> {
+    let Some(found) = keys.find(key)? else {
+        return Ok((Vec::new(), None));
+    };
+    let elements = keys.read_object(&found, |object| match object {
+        Object::List(list) => Some(list.iter().map(<[u8]>::to_vec).collect()),
+        Object::Set(set) => Some(set.iter().map(|member| member.to_vec()).collect()),
+        Object::SortedSet(set) => Some(set.iter().map(|(member, _)| member.to_vec()).collect()),
+        Object::Text(_) | Object::Hash(_) => None,
+    });
+    let elements = elements.flatten().ok_or(CommandError::WrongType)?;
+    Ok((elements, Some(found.kind)))
+}
+
+/// What an element is compared by.
+#[derive(Debug, PartialEq, PartialOrd)]
+enum Weight {
+    Number(f64),
+    /// Of none there is less than of any.
+    Bytes(Option<Vec<u8>>),
+    /// The element itself.
+    Element,
+}
+
+fn sorted(
+    keys: &mut Keys<'_>,
+    elements: Vec<Vec<u8>>,
+    options: &Options<'_>,
+) -> Result<Vec<Vec<u8>>, CommandError> {
+    let mut weighed = Vec::with_capacity(elements.len());
+    for element in elements {
+        let weight = match (options.by, options.by_bytes) {
+            (None, true) => Weight::Element,
+            (None, false) => Weight::Number(number(&element)?),
+            (Some(pattern), true) => Weight::Bytes(look_up(keys, pattern, &element)?),
+            (Some(pattern), false) => match look_up(keys, pattern, &element)? {
+                Some(value) => Weight::Number(number(&value)?),
+                None => Weight::Number(0.0),
+            },
+        };
+        weighed.push((weight, element));
+    }
+    weighed.sort_by(|one, two| {
+        let order = one.partial_cmp(two).unwrap_or(Ordering::Equal);
+        if options.descending {
+            order.reverse()
+        } else {
+            order
+        }
+    });
+    Ok(weighed.into_iter().map(|(_, element)| element).collect())
+}
+
+/// A number as `strtod` reads it, to whom nothing is 0.
+fn number(text: &[u8]) -> Result<f64, CommandError> {
+    let text = text.trim_ascii_start();
+    if text.is_empty() {
+        return Ok(0.0);
+    }
+    parse_double(text).ok_or(CommandError::text(
+        "ERR One or more scores can't be converted into double",
+    ))
+}
+
+/// The value of the key, or of the field of a hash, that `pattern` makes of an element: the
+/// element takes the place of the first star, and a field's name stands behind `->`.
+fn look_up(
+    keys: &mut Keys<'_>,
+    pattern: &[u8],
+    element: &[u8],
+) -> Result<Option<Vec<u8>>, CommandError> {
+    if pattern == b"#" {
+        return Ok(Some(element.to_vec()));
+    }
+    let Some(star) = pattern.iter().position(|&byte| byte == b'*') else {
+        return Ok(None);
+    };
+    let (before, after) = pattern.split_at(star);
+    let after = after.get(1..).unwrap_or_default();
+    let arrow = after.windows(2).position(|two| two == b"->");
+    let field = arrow.and_then(|arrow| after.get(arrow + 2..));
+    let (after, field) = match field {
+        Some(field) if !field.is_empty() => {
+            let end = arrow.unwrap_or(0);
+            (after.get(..end).unwrap_or_default(), Some(field))
+        }
+        _ => (after, None),
+    };
+    let key = [before, element, after].concat();
+    let value = match field {
+        Some(field) => keys.read::<Hash<Heap>, _>(&key, |hash| {
+            hash.and_then(|hash| hash.get(field)).map(<[u8]>::to_vec)
+        }),
+        None => keys.string(&key),
+    };
+    match value {
+        // A key of another type counts as none.
+        Err(CommandError::WrongType) => Ok(None),
+        other => other,
+    }
+}
