@@ -131,7 +131,7 @@ fn help(call: &mut Call<'_>) -> Answer {
         "    Return the number of references of the value associated with the specified",
         "    <key>.",
     ];
-    const LAST: [&str; 2] = ["HELP", "    Print this help."];
+    const LAST: [&str; 2] = ["HELP", "    Prints this help."];
     call.reply.array(LINES.len() + LAST.len());
     for line in LINES.iter().chain(&LAST) {
         call.reply.simple(line);
