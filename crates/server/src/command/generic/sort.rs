@@ -120,11 +120,17 @@ fn sort_with(call: &mut Call<'_>, mut options: Options<'_>) -> Answer {
     }
     let sorted = if in_order {
         let mut elements = elements;
-        if options.descending && kind == Some(Kind::SortedSet) {
+        // The members of a set have no order that could be reversed.
+        if options.descending && kind != Some(Kind::Set) {
             elements.reverse();
         }
         elements
     } else {
+        let mut elements = elements;
+        if kind == Some(Kind::Set) {
+            // Elements that weigh the same must not come in an order of chance either.
+            elements.sort_unstable();
+        }
         sorted(&mut call.keys, elements, &options)?
     };
     let part = sorted.get(options.part(sorted.len())).unwrap_or_default();
@@ -210,7 +216,11 @@ fn sorted(
         weighed.push((weight, element));
     }
     weighed.sort_by(|one, two| {
-        let order = one.partial_cmp(two).unwrap_or(Ordering::Equal);
+        // By bytes that are the same, elements stay in their order.
+        let order = match (&one.0, &two.0) {
+            (Weight::Bytes(one), Weight::Bytes(two)) => one.cmp(two),
+            _ => one.partial_cmp(two).unwrap_or(Ordering::Equal),
+        };
         if options.descending {
             order.reverse()
         } else {
