@@ -123,7 +123,7 @@ impl LongDouble {
     }
 
     /// The sum, or `None` if it is infinite, or no number.
-    pub fn add(self, other: LongDouble) -> Option<LongDouble> {
+    pub fn plus(self, other: LongDouble) -> Option<LongDouble> {
         if self.exponent == Self::INFINITE || other.exponent == Self::INFINITE {
             return None;
         }
@@ -332,7 +332,7 @@ mod tests {
     fn sum(one: &str, two: &str) -> Option<String> {
         let one = LongDouble::parse(one.as_bytes())?;
         let two = LongDouble::parse(two.as_bytes())?;
-        Some(one.add(two)?.format())
+        Some(one.plus(two)?.format())
     }
 
     #[test]
@@ -388,7 +388,7 @@ mod tests {
             let text = format!("{value}");
             let zero = LongDouble::parse(b"0").unwrap();
             let number = LongDouble::parse(text.as_bytes()).unwrap();
-            assert_eq!(number.add(zero).unwrap().format(), text);
+            assert_eq!(number.plus(zero).unwrap().format(), text);
         }
     }
 }

@@ -83,10 +83,10 @@ impl Field {
             let is_set = bytes.get(byte).is_some_and(|byte| byte & bit != 0);
             value = (value << 1) | u64::from(is_set);
         }
-        self.from_bits(value)
+        self.value_of(value)
     }
 
-    fn from_bits(self, bits: u64) -> i64 {
+    fn value_of(self, bits: u64) -> i64 {
         let unused = 64 - self.width;
         if self.signed {
             (bits << unused) as i64 >> unused
@@ -117,7 +117,7 @@ impl Field {
             return Some(value as i64);
         }
         match overflow {
-            Overflow::Wrap => Some(self.from_bits(value as u64)),
+            Overflow::Wrap => Some(self.value_of(value as u64)),
             Overflow::Saturate => Some(value.clamp(least, greatest) as i64),
             Overflow::Fail => None,
         }

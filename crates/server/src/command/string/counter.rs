@@ -54,7 +54,7 @@ pub(super) fn incrbyfloat(call: &mut Call<'_>) -> Answer {
         LongDouble::parse(value.unwrap_or(b"0")).ok_or(CommandError::NotFloat)
     })??;
     let summand = LongDouble::parse(call.args[2]).ok_or(CommandError::NotFloat)?;
-    let Some(sum) = value.add(summand) else {
+    let Some(sum) = value.plus(summand) else {
         return Err(CommandError::text(
             "ERR increment would produce NaN or Infinity",
         ));
