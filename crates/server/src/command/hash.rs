@@ -253,7 +253,7 @@ fn hincrbyfloat(call: &mut Call<'_>) -> Answer {
                 None => CommandError::text("ERR hash value is not a float"),
             });
         };
-        let sum = value.add(summand).ok_or(TOO_LARGE)?.format();
+        let sum = value.plus(summand).ok_or(TOO_LARGE)?.format();
         hash.set(limits, field, sum.as_bytes());
         Ok(sum)
     })??;
