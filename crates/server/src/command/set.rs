@@ -1,6 +1,265 @@
 //! Sets.
 
-use super::Command;
+use super::arguments::count;
+use super::parts::{Draw, REPEATED_MAX_DEVIATION, Step, cursor};
+use super::{Answer, Call, Command, Group};
+use crate::error::CommandError;
+use crate::keyspace::Class;
+use crate::object::{Member, Set};
+use nearfield_tiers::Heap;
+
+const GROUP: Group = Group::Set;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[];
+pub const COMMANDS: &[Command] = &[
+    Command::new("sadd", -3, sadd).grows().fast().key(1).about(
+        GROUP,
+        "1.0.0",
+        "O(1) for each member",
+        "Adds members to a set. Creates the key if it is not there.",
+    ),
+    Command::new("srem", -3, srem).writes().fast().key(1).about(
+        GROUP,
+        "1.0.0",
+        "O(1) for each member",
+        "Removes members from a set. Deletes the key if none is left.",
+    ),
+    Command::new("sismember", 3, sismember)
+        .reads()
+        .fast()
+        .key(1)
+        .about(GROUP, "1.0.0", "O(1)", "Says whether a set has a member."),
+    Command::new("smismember", -3, smismember)
+        .reads()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "6.2.0",
+            "O(1) for each member",
+            "Says which of several members a set has.",
+        ),
+    Command::new("smembers", 2, smembers).reads().key(1).about(
+        GROUP,
+        "1.0.0",
+        "O(N) for N members",
+        "Returns all members of a set.",
+    ),
+    Command::new("scard", 2, scard).reads().fast().key(1).about(
+        GROUP,
+        "1.0.0",
+        "O(1)",
+        "Returns the number of members.",
+    ),
+    Command::new("spop", -2, spop).writes().fast().key(1).about(
+        GROUP,
+        "1.0.0",
+        "O(1) for each member",
+        "Removes members that are drawn by chance and returns them.",
+    ),
+    Command::new("srandmember", -2, srandmember)
+        .reads()
+        .key(1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(N) for N members that are returned",
+            "Returns members that are drawn by chance.",
+        )
+        .differs(REPEATED_MAX_DEVIATION),
+    Command::new("smove", 4, smove)
+        .grows()
+        .fast()
+        .keys_at(1, 2, 1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(1)",
+            "Moves a member from one set to another.",
+        ),
+    Command::new("sscan", -3, sscan).reads().key(1).about(
+        GROUP,
+        "2.8.0",
+        "O(1) for each call, O(N) for all N members",
+        "Goes over the members of a set step by step.",
+    ),
+];
+
+fn sadd(call: &mut Call<'_>) -> Answer {
+    let (key, members) = (call.args[1], call.rest(2));
+    let added = call.keys.edit::<Set<Heap>, _>(key, |set, limits| {
+        members
+            .iter()
+            .filter(|member| set.add(limits, member))
+            .count()
+    })?;
+    if added > 0 {
+        call.keys.changed(key, Class::Set, "sadd");
+    }
+    call.reply.count(added);
+    Ok(())
+}
+
+fn srem(call: &mut Call<'_>) -> Answer {
+    let (key, members) = (call.args[1], call.rest(2));
+    let removed = call.keys.edit_present::<Set<Heap>, _>(key, |set| {
+        members.iter().filter(|member| set.remove(member)).count()
+    })?;
+    let removed = removed.unwrap_or(0);
+    if removed > 0 {
+        call.keys.changed(key, Class::Set, "srem");
+    }
+    call.reply.count(removed);
+    Ok(())
+}
+
+fn sismember(call: &mut Call<'_>) -> Answer {
+    let member = call.args[2];
+    let is_member = call.keys.read::<Set<Heap>, _>(call.args[1], |set| {
+        set.is_some_and(|set| set.contains(member))
+    })?;
+    call.reply.integer(i64::from(is_member));
+    Ok(())
+}
+
+fn smismember(call: &mut Call<'_>) -> Answer {
+    let members = call.rest(2);
+    let reply = &mut *call.reply;
+    call.keys.read::<Set<Heap>, _>(call.args[1], |set| {
+        reply.array(members.len());
+        for member in members {
+            let is_member = set.is_some_and(|set| set.contains(member));
+            reply.integer(i64::from(is_member));
+        }
+    })
+}
+
+fn smembers(call: &mut Call<'_>) -> Answer {
+    let reply = &mut *call.reply;
+    call.keys.read::<Set<Heap>, _>(call.args[1], |set| {
+        reply.set(set.map_or(0, Set::len));
+        for member in set.into_iter().flat_map(Set::iter) {
+            reply.bulk(&member);
+        }
+    })
+}
+
+fn scard(call: &mut Call<'_>) -> Answer {
+    let len = |set: Option<&Set<Heap>>| set.map_or(0, Set::len);
+    call.reply.count(call.keys.read(call.args[1], len)?);
+    Ok(())
+}
+
+fn spop(call: &mut Call<'_>) -> Answer {
+    if call.args.len() > 3 {
+        return Err(CommandError::Syntax);
+    }
+    let key = call.args[1];
+    let limit = call.args.get(2).map(|limit| count(limit)).transpose()?;
+    let popped = call.keys.edit_present::<Set<Heap>, _>(key, |set| {
+        let mut random = rand::rng();
+        let count = limit.unwrap_or(1).min(set.len());
+        if count == set.len() {
+            let all = set.iter().map(|member| member.to_vec()).collect();
+            set.clear();
+            return all;
+        }
+        let pop = || set.pop_random(&mut random);
+        std::iter::repeat_with(pop).take(count).flatten().collect()
+    })?;
+    let popped: Vec<Vec<u8>> = popped.unwrap_or_default();
+    if !popped.is_empty() {
+        call.keys.changed(key, Class::Set, "spop");
+        let words = [&b"SREM"[..], key].into_iter();
+        let words = words.chain(popped.iter().map(Vec::as_slice));
+        let words: Vec<&[u8]> = words.collect();
+        call.keys.effects().log_instead(&words);
+    }
+    if limit.is_none() {
+        call.reply.bulk_or_null(popped.first().map(Vec::as_slice));
+        return Ok(());
+    }
+    call.reply.set(popped.len());
+    popped.iter().for_each(|member| call.reply.bulk(member));
+    Ok(())
+}
+
+fn srandmember(call: &mut Call<'_>) -> Answer {
+    if call.args.len() > 3 {
+        return Err(CommandError::Syntax);
+    }
+    let draw = call.args.get(2).map(|&count| Draw::parse(count));
+    let draw = draw.transpose()?;
+    let reply = &mut *call.reply;
+    call.keys.read::<Set<Heap>, _>(call.args[1], |set| {
+        let mut random = rand::rng();
+        let Some(draw) = draw else {
+            let drawn = set.and_then(|set| set.random(&mut random));
+            reply.bulk_or_null(drawn.as_deref());
+            return;
+        };
+        let len = set.map_or(0, Set::len);
+        reply.array(draw.count(len));
+        let Some(set) = set else { return };
+        // Repetition is decided by the position; only members that lie in the set have a name.
+        let random = || {
+            let drawn = set.random(&mut random)?;
+            let name = match drawn {
+                Member::Bytes(bytes) => bytes,
+                Member::Integer(_) => b"",
+            };
+            Some((name, drawn))
+        };
+        draw.draw(len, set.iter(), random, |member| reply.bulk(&member));
+    })
+}
+
+fn smove(call: &mut Call<'_>) -> Answer {
+    let (source, target, member) = (call.args[1], call.args[2], call.args[3]);
+    let is_member = call
+        .keys
+        .edit_present::<Set<Heap>, _>(source, |set| set.contains(member))?;
+    let Some(is_member) = is_member else {
+        call.reply.integer(0);
+        return Ok(());
+    };
+    // The target's type is looked at even if there is nothing to move.
+    call.keys.edit_present::<Set<Heap>, _>(target, |_| ())?;
+    if is_member && source != target {
+        // It is put where it goes before it is taken from where it is, so that it is not lost if
+        // the target refuses it.
+        let added = call
+            .keys
+            .edit::<Set<Heap>, _>(target, |set, limits| set.add(limits, member))?;
+        call.keys
+            .edit_present::<Set<Heap>, _>(source, |set| set.remove(member))?;
+        call.keys.changed(source, Class::Set, "srem");
+        if added {
+            call.keys.changed(target, Class::Set, "sadd");
+        }
+    }
+    call.reply.integer(i64::from(is_member));
+    Ok(())
+}
+
+fn sscan(call: &mut Call<'_>) -> Answer {
+    let (cursor, options) = (cursor(call.args[2])?, call.rest(3));
+    let reply = &mut *call.reply;
+    call.keys.read::<Set<Heap>, _>(call.args[1], |set| {
+        let mark = reply.begin();
+        let Some(set) = set else {
+            reply.end_scan(mark, 0, 0);
+            return Ok(());
+        };
+        let step = Step::parse(options, false)?;
+        let mut written = 0;
+        let next = set.scan(cursor, step.count, |member| {
+            if step.accepts(member) {
+                reply.bulk(member);
+                written += 1;
+            }
+        });
+        reply.end_scan(mark, next, written);
+        Ok(())
+    })?
+}

@@ -1,6 +1,413 @@
 //! Sorted sets.
 
-use super::Command;
+use super::parts::{Draw, REPEATED_MAX_DEVIATION, Step, cursor};
+use super::{Answer, Call, Command, Group, is};
+use crate::error::CommandError;
+use crate::keyspace::Class;
+use crate::number::{format_double, parse_double};
+use crate::object::{Limits, SortedSet};
+use nearfield_tiers::Heap;
+use smallvec::SmallVec;
+
+const GROUP: Group = Group::SortedSet;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[];
+pub const COMMANDS: &[Command] = &[
+    Command::new("zadd", -4, zadd).grows().fast().key(1).about(
+        GROUP,
+        "1.2.0",
+        "O(log N) for each member",
+        "Adds members or changes their scores. Creates the key if it is not there.",
+    ),
+    Command::new("zincrby", 4, zincrby)
+        .grows()
+        .fast()
+        .key(1)
+        .about(GROUP, "1.2.0", "O(log N)", "Adds to the score of a member."),
+    Command::new("zcard", 2, zcard).reads().fast().key(1).about(
+        GROUP,
+        "1.2.0",
+        "O(1)",
+        "Returns the number of members.",
+    ),
+    Command::new("zscore", 3, zscore)
+        .reads()
+        .fast()
+        .key(1)
+        .about(GROUP, "1.2.0", "O(1)", "Returns the score of a member."),
+    Command::new("zmscore", -3, zmscore)
+        .reads()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "6.2.0",
+            "O(1) for each member",
+            "Returns the scores of members.",
+        ),
+    Command::new("zrank", -3, |call| rank(call, false))
+        .reads()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "2.0.0",
+            "O(log N)",
+            "Returns how many members have a lower score.",
+        ),
+    Command::new("zrevrank", -3, |call| rank(call, true))
+        .reads()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "2.0.0",
+            "O(log N)",
+            "Returns how many members have a higher score.",
+        ),
+    Command::new("zrem", -3, zrem).writes().fast().key(1).about(
+        GROUP,
+        "1.2.0",
+        "O(log N) for each member",
+        "Removes members. Deletes the key if none is left.",
+    ),
+    Command::new("zrandmember", -2, zrandmember)
+        .reads()
+        .key(1)
+        .about(
+            GROUP,
+            "6.2.0",
+            "O(N) for N members that are returned",
+            "Returns members that are drawn by chance.",
+        )
+        .differs(REPEATED_MAX_DEVIATION),
+    Command::new("zscan", -3, zscan).reads().key(1).about(
+        GROUP,
+        "2.8.0",
+        "O(1) for each call, O(N) for all N members",
+        "Goes over the members and scores step by step.",
+    ),
+];
+
+const NO_NUMBER: CommandError = CommandError::text("ERR resulting score is not a number (NaN)");
+
+/// The options of `ZADD`.
+#[derive(Clone, Copy, Default)]
+struct Options {
+    /// Adds no members.
+    present: bool,
+    /// Changes no scores.
+    absent: bool,
+    /// Changes scores only upward.
+    greater: bool,
+    /// Changes scores only downward.
+    less: bool,
+    /// Counts members whose scores were changed.
+    changed: bool,
+    /// Adds to the score.
+    increment: bool,
+}
+
+impl Options {
+    /// Reads the options; answers them and what is behind them.
+    fn parse<'a>(mut arguments: &'a [&'a [u8]]) -> Result<(Options, &'a [&'a [u8]]), CommandError> {
+        let mut options = Options::default();
+        while let [option, rest @ ..] = arguments {
+            let option = match option.len() {
+                2 if is(option, "nx") => &mut options.absent,
+                2 if is(option, "xx") => &mut options.present,
+                2 if is(option, "gt") => &mut options.greater,
+                2 if is(option, "lt") => &mut options.less,
+                2 if is(option, "ch") => &mut options.changed,
+                4 if is(option, "incr") => &mut options.increment,
+                _ => break,
+            };
+            *option = true;
+            arguments = rest;
+        }
+        if arguments.is_empty() || arguments.len() % 2 != 0 {
+            return Err(CommandError::Syntax);
+        }
+        let Options {
+            present,
+            absent,
+            greater,
+            less,
+            ..
+        } = options;
+        if absent && present {
+            return Err(CommandError::text(
+                "ERR XX and NX options at the same time are not compatible",
+            ));
+        }
+        if greater && less || absent && (greater || less) {
+            return Err(CommandError::text(
+                "ERR GT, LT, and/or NX options at the same time are not compatible",
+            ));
+        }
+        if options.increment && arguments.len() > 2 {
+            return Err(CommandError::text(
+                "ERR INCR option supports a single increment-element pair",
+            ));
+        }
+        Ok((options, arguments))
+    }
+
+    /// Sets the score of a member, or adds to it, unless the options forbid it.
+    fn apply(
+        self,
+        set: &mut SortedSet<Heap>,
+        limits: &Limits,
+        member: &[u8],
+        score: f64,
+    ) -> Result<Applied, CommandError> {
+        let is_plain = !(self.present || self.absent || self.greater || self.less);
+        if is_plain && !self.increment {
+            return Ok(match set.insert(limits, member, score) {
+                None => Applied::Added(score),
+                Some(old) if old == score => Applied::Kept(score),
+                Some(_) => Applied::Changed(score),
+            });
+        }
+        let Some(old) = set.score(member) else {
+            if self.present {
+                return Ok(Applied::Refused);
+            }
+            set.insert(limits, member, score);
+            return Ok(Applied::Added(score));
+        };
+        if self.absent {
+            return Ok(Applied::Refused);
+        }
+        let score = if self.increment { old + score } else { score };
+        if score.is_nan() {
+            return Err(NO_NUMBER);
+        }
+        if self.greater && score <= old || self.less && score >= old {
+            return Ok(Applied::Refused);
+        }
+        if score == old {
+            return Ok(Applied::Kept(score));
+        }
+        set.insert(limits, member, score);
+        Ok(Applied::Changed(score))
+    }
+}
+
+/// What became of a member.
+enum Applied {
+    Refused,
+    Added(f64),
+    Changed(f64),
+    Kept(f64),
+}
+
+fn score_of(argument: &[u8]) -> Result<f64, CommandError> {
+    let score = parse_double(argument).ok_or(CommandError::NotFloat)?;
+    // Zero has no sign, as in Redis's small sets; the sum of both zeros is the positive one.
+    Ok(score + 0.0)
+}
+
+fn zadd(call: &mut Call<'_>) -> Answer {
+    let (options, pairs) = Options::parse(call.rest(2))?;
+    let (pairs, _) = pairs.as_chunks::<2>();
+    // All scores are read before any is set.
+    let scores = pairs.iter().map(|[score, _]| score_of(score));
+    let scores: SmallVec<[f64; 4]> = scores.collect::<Result<_, _>>()?;
+    let members = pairs.iter().map(|&[_, member]| member);
+    add(call, options, members.zip(scores))
+}
+
+fn zincrby(call: &mut Call<'_>) -> Answer {
+    let options = Options {
+        increment: true,
+        ..Options::default()
+    };
+    let (summand, member) = (score_of(call.args[2])?, call.args[3]);
+    add(call, options, std::iter::once((member, summand)))
+}
+
+/// Sets or changes the scores of members and answers as `ZADD` does.
+fn add<'a>(
+    call: &mut Call<'_>,
+    options: Options,
+    mut members: impl Iterator<Item = (&'a [u8], f64)>,
+) -> Answer {
+    let key = call.args[1];
+    let (mut added, mut changed, mut last) = (0, 0, None);
+    let result: Answer = call.keys.edit::<SortedSet<Heap>, _>(key, |set, limits| {
+        members.try_for_each(|(member, score)| {
+            last = match options.apply(set, limits, member, score)? {
+                Applied::Refused => None,
+                Applied::Kept(score) => Some(score),
+                Applied::Added(score) => {
+                    added += 1;
+                    Some(score)
+                }
+                Applied::Changed(score) => {
+                    changed += 1;
+                    Some(score)
+                }
+            };
+            Ok(())
+        })
+    })?;
+    result?;
+    if added + changed > 0 {
+        let event = if options.increment { "zincr" } else { "zadd" };
+        call.keys.changed(key, Class::SortedSet, event);
+    }
+    match last {
+        _ if !options.increment => {
+            let counted = if options.changed {
+                added + changed
+            } else {
+                added
+            };
+            call.reply.integer(counted);
+        }
+        Some(score) => call.reply.double(score),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn zcard(call: &mut Call<'_>) -> Answer {
+    let len = |set: Option<&SortedSet<Heap>>| set.map_or(0, SortedSet::len);
+    call.reply.count(call.keys.read(call.args[1], len)?);
+    Ok(())
+}
+
+fn zscore(call: &mut Call<'_>) -> Answer {
+    let member = call.args[2];
+    let score = call
+        .keys
+        .read::<SortedSet<Heap>, _>(call.args[1], |set| set.and_then(|set| set.score(member)))?;
+    match score {
+        Some(score) => call.reply.double(score),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn zmscore(call: &mut Call<'_>) -> Answer {
+    let members = call.rest(2);
+    let reply = &mut *call.reply;
+    call.keys.read::<SortedSet<Heap>, _>(call.args[1], |set| {
+        reply.array(members.len());
+        for member in members {
+            match set.and_then(|set| set.score(member)) {
+                Some(score) => reply.double(score),
+                None => reply.null(),
+            }
+        }
+    })
+}
+
+fn rank(call: &mut Call<'_>, reverse: bool) -> Answer {
+    let with_score = match *call.rest(3) {
+        [] => false,
+        [option] if is(option, "withscore") => true,
+        [_] => return Err(CommandError::Syntax),
+        _ => {
+            let name = if reverse { "zrevrank" } else { "zrank" };
+            return Err(CommandError::WrongArity(name.into()));
+        }
+    };
+    let member = call.args[2];
+    let found = call.keys.read::<SortedSet<Heap>, _>(call.args[1], |set| {
+        let set = set?;
+        let score = if with_score { set.score(member)? } else { 0.0 };
+        Some((set.rank(member, reverse)?, score))
+    })?;
+    match found {
+        None if with_score => call.reply.null_array(),
+        None => call.reply.null(),
+        Some((rank, score)) => {
+            if with_score {
+                call.reply.array(2);
+            }
+            call.reply.count(rank);
+            if with_score {
+                call.reply.double(score);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn zrem(call: &mut Call<'_>) -> Answer {
+    let (key, members) = (call.args[1], call.rest(2));
+    let removed = call.keys.edit_present::<SortedSet<Heap>, _>(key, |set| {
+        let removed = members.iter().filter(|member| set.remove(member).is_some());
+        removed.count()
+    })?;
+    let removed = removed.unwrap_or(0);
+    if removed > 0 {
+        call.keys.changed(key, Class::SortedSet, "zrem");
+    }
+    call.reply.count(removed);
+    Ok(())
+}
+
+fn zrandmember(call: &mut Call<'_>) -> Answer {
+    let Some(&count) = call.args.get(2) else {
+        let reply = &mut *call.reply;
+        return call.keys.read::<SortedSet<Heap>, _>(call.args[1], |set| {
+            let drawn = set.and_then(|set| set.random(&mut rand::rng()));
+            reply.bulk_or_null(drawn.map(|(member, _)| member));
+        });
+    };
+    let draw = Draw::parse(count)?;
+    let scores = match *call.rest(3) {
+        [] => false,
+        [option] if is(option, "withscores") => true,
+        _ => return Err(CommandError::Syntax),
+    };
+    let reply = &mut *call.reply;
+    call.keys.read::<SortedSet<Heap>, _>(call.args[1], |set| {
+        let len = set.map_or(0, SortedSet::len);
+        let count = draw.count(len);
+        if scores {
+            reply.pairs(count);
+        } else {
+            reply.array(count);
+        }
+        let Some(set) = set else { return };
+        let mut random = rand::rng();
+        let random = || set.random(&mut random).map(|drawn| (drawn.0, drawn));
+        draw.draw(len, set.iter(), random, |(member, score)| {
+            if scores {
+                reply.pair();
+            }
+            reply.bulk(member);
+            if scores {
+                reply.double(score);
+            }
+        });
+    })
+}
+
+fn zscan(call: &mut Call<'_>) -> Answer {
+    let (cursor, options) = (cursor(call.args[2])?, call.rest(3));
+    let reply = &mut *call.reply;
+    call.keys.read::<SortedSet<Heap>, _>(call.args[1], |set| {
+        let mark = reply.begin();
+        let Some(set) = set else {
+            reply.end_scan(mark, 0, 0);
+            return Ok(());
+        };
+        let step = Step::parse(options, false)?;
+        let mut written = 0;
+        let next = set.scan(cursor, step.count, |member, score| {
+            if step.accepts(member) {
+                reply.bulk(member);
+                // As text in both versions of the protocol, like Redis.
+                reply.bulk(format_double(score).as_bytes());
+                written += 2;
+            }
+        });
+        reply.end_scan(mark, next, written);
+        Ok(())
+    })?
+}

@@ -3,8 +3,8 @@
 use super::spec::{Command, Run};
 use super::{
     acl, bit, client, config, connection, expiry, generic, hash, introspection, list,
-    list_blocking, ordered, persistence, pubsub, scripting, server, set, sorted_set, string,
-    transaction,
+    list_blocking, ordered, persistence, pubsub, scripting, server, set, set_algebra, sorted_set,
+    sorted_set_algebra, sorted_set_pop, sorted_set_range, string, transaction,
 };
 use hashbrown::HashMap;
 use std::sync::LazyLock;
@@ -19,7 +19,11 @@ const FAMILIES: &[&[Command]] = &[
     list_blocking::COMMANDS,
     hash::COMMANDS,
     set::COMMANDS,
+    set_algebra::COMMANDS,
     sorted_set::COMMANDS,
+    sorted_set_algebra::COMMANDS,
+    sorted_set_pop::COMMANDS,
+    sorted_set_range::COMMANDS,
     transaction::COMMANDS,
     pubsub::COMMANDS,
     scripting::COMMANDS,

@@ -228,6 +228,11 @@ impl<A: Allocator + Clone> Set<A> {
         }
     }
 
+    /// Removes all members.
+    pub fn clear(&mut self) {
+        *self = Set::new_in(self.heap().clone());
+    }
+
     /// All members.
     pub fn iter(&self) -> Members<'_, A> {
         Members(match &self.form {

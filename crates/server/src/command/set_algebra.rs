@@ -1,0 +1,211 @@
+//! Sets: unions, intersections and differences.
+
+use super::arguments::counted_keys;
+use super::sorted_set_algebra::card_limit;
+use super::sorted_set_range::store;
+use super::{Answer, Call, Command, Group, integer, is};
+use crate::error::CommandError;
+use crate::keyspace::{Found, Kind};
+use crate::object::{Container, Object, Set};
+use hashbrown::HashSet;
+use nearfield_tiers::Heap;
+
+const GROUP: Group = Group::Set;
+const UNION_TIME: &str = "O(N) for N members of all sets";
+const INTER_TIME: &str = "O(N*K) for the smallest of K sets with N members";
+const DIFF_TIME: &str = "O(N*K) for the first of K sets with N members";
+
+/// The rows of the command table.
+pub const COMMANDS: &[Command] = &[
+    Command::new("sinter", -2, |call| answer(call, Operation::Inter))
+        .reads()
+        .keys_at(1, -1, 1)
+        .about(
+            GROUP,
+            "1.0.0",
+            INTER_TIME,
+            "Returns the intersection of sets.",
+        ),
+    Command::new("sinterstore", -3, |call| {
+        store_result(call, Operation::Inter, "sinterstore")
+    })
+    .grows()
+    .keys_at(1, -1, 1)
+    .about(
+        GROUP,
+        "1.0.0",
+        INTER_TIME,
+        "Stores the intersection of sets.",
+    ),
+    Command::new("sintercard", -3, sintercard)
+        .reads()
+        .keys_counted(1, None)
+        .about(
+            GROUP,
+            "7.0.0",
+            INTER_TIME,
+            "Returns how many members the intersection of sets has.",
+        ),
+    Command::new("sunion", -2, |call| answer(call, Operation::Union))
+        .reads()
+        .keys_at(1, -1, 1)
+        .about(GROUP, "1.0.0", UNION_TIME, "Returns the union of sets."),
+    Command::new("sunionstore", -3, |call| {
+        store_result(call, Operation::Union, "sunionstore")
+    })
+    .grows()
+    .keys_at(1, -1, 1)
+    .about(GROUP, "1.0.0", UNION_TIME, "Stores the union of sets."),
+    Command::new("sdiff", -2, |call| answer(call, Operation::Diff))
+        .reads()
+        .keys_at(1, -1, 1)
+        .about(
+            GROUP,
+            "1.0.0",
+            DIFF_TIME,
+            "Returns the members of the first set that are in no other one.",
+        ),
+    Command::new("sdiffstore", -3, |call| {
+        store_result(call, Operation::Diff, "sdiffstore")
+    })
+    .grows()
+    .keys_at(1, -1, 1)
+    .about(
+        GROUP,
+        "1.0.0",
+        DIFF_TIME,
+        "Stores the members of the first set that are in no other one.",
+    ),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Union,
+    Inter,
+    Diff,
+}
+
+/// The result of an operation on the sets of `keys`, in any order.
+fn run(
+    call: &mut Call<'_>,
+    operation: Operation,
+    keys: &[&[u8]],
+) -> Result<Vec<Vec<u8>>, CommandError> {
+    let mut sets = Vec::with_capacity(keys.len());
+    for key in keys {
+        let found = call.keys.find(key)?;
+        if found.is_some_and(|found| found.kind != Kind::Set) {
+            return Err(CommandError::WrongType);
+        }
+        sets.push(found);
+    }
+    let has_none = match operation {
+        Operation::Union => false,
+        Operation::Inter => sets.iter().any(Option::is_none),
+        Operation::Diff => sets.first().is_none_or(Option::is_none),
+    };
+    if has_none {
+        return Ok(Vec::new());
+    }
+    let mut sets: Vec<Found> = sets.into_iter().flatten().collect();
+    match operation {
+        Operation::Union => Ok(union(call, &sets)),
+        Operation::Inter => {
+            sets.sort_by_cached_key(|set| call.keys.read_object(set, Object::len));
+            Ok(filter(call, &sets, true))
+        }
+        Operation::Diff => Ok(filter(call, &sets, false)),
+    }
+}
+
+fn union(call: &Call<'_>, sets: &[Found]) -> Vec<Vec<u8>> {
+    if let [only] = sets {
+        return load(call, only);
+    }
+    let mut members: HashSet<Vec<u8>> = HashSet::new();
+    for set in sets {
+        read(call, set, |set| {
+            for member in set.iter() {
+                if !members.contains(&*member) {
+                    members.insert(member.to_vec());
+                }
+            }
+        });
+    }
+    members.into_iter().collect()
+}
+
+/// The members of the first set that are in all others, or in none of them.
+fn filter(call: &Call<'_>, sets: &[Found], present: bool) -> Vec<Vec<u8>> {
+    let Some((first, others)) = sets.split_first() else {
+        return Vec::new();
+    };
+    let mut members = load(call, first);
+    for set in others {
+        read(call, set, |set| {
+            members.retain(|member| set.contains(member) == present);
+        });
+    }
+    members
+}
+
+fn load(call: &Call<'_>, set: &Found) -> Vec<Vec<u8>> {
+    let mut members = Vec::new();
+    read(call, set, |set| {
+        members.extend(set.iter().map(|member| member.to_vec()));
+    });
+    members
+}
+
+fn read(call: &Call<'_>, set: &Found, read: impl FnOnce(&Set<Heap>)) {
+    call.keys.read_object(set, |object| {
+        if let Some(set) = Set::of(object) {
+            read(set);
+        }
+    });
+}
+
+fn answer(call: &mut Call<'_>, operation: Operation) -> Answer {
+    let members = run(call, operation, call.rest(1))?;
+    call.reply.set(members.len());
+    members.iter().for_each(|member| call.reply.bulk(member));
+    Ok(())
+}
+
+fn store_result(call: &mut Call<'_>, operation: Operation, event: &'static str) -> Answer {
+    let members = run(call, operation, call.rest(2))?;
+    let limits = call.keys.limits();
+    let mut result = Set::<Heap>::create(&call.keys.keyspace().heap);
+    for member in &members {
+        result.add(&limits, member);
+    }
+    store(call, call.args[1], result, event)?;
+    call.reply.count(members.len());
+    Ok(())
+}
+
+fn sintercard(call: &mut Call<'_>) -> Answer {
+    const NO_COUNT: CommandError = CommandError::text("ERR numkeys should be greater than 0");
+    let arguments = call.rest(1);
+    let number = integer(call.args[1]).map_err(|_| NO_COUNT)?;
+    if number > arguments.len() as i64 - 1 {
+        return Err(CommandError::text(
+            "ERR Number of keys can't be greater than number of args",
+        ));
+    }
+    let (keys, mut options) = counted_keys(arguments, NO_COUNT)?;
+    let mut limit = usize::MAX;
+    while let [option, rest @ ..] = options {
+        let [number, rest @ ..] = rest else {
+            return Err(CommandError::Syntax);
+        };
+        if !is(option, "limit") {
+            return Err(CommandError::Syntax);
+        }
+        limit = card_limit(number)?;
+        options = rest;
+    }
+    let count = run(call, Operation::Inter, keys)?.len();
+    call.reply.count(count.min(limit));
+    Ok(())
+}

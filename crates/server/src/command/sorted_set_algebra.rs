@@ -1,0 +1,418 @@
+//! Sorted sets: unions, intersections and differences, of sorted sets and of sets, whose members
+//! count as having score 1.
+
+use super::arguments::count;
+use super::sorted_set_range::store;
+use super::{Answer, Call, Command, Group, is};
+use crate::error::CommandError;
+use crate::keyspace::{Found, Kind};
+use crate::number::parse_double;
+use crate::object::{Container, Object, SortedSet};
+use hashbrown::HashMap;
+use nearfield_tiers::Heap;
+
+const GROUP: Group = Group::SortedSet;
+const UNION_TIME: &str = "O(N) + O(M log M) for N members of all inputs and M of the result";
+const INTER_TIME: &str =
+    "O(N*K) + O(M log M) for the smallest of K inputs with N members and M of the result";
+const DIFF_TIME: &str =
+    "O(N*K) + O(M log M) for the first of K inputs with N members and M of the result";
+
+/// The rows of the command table.
+pub const COMMANDS: &[Command] = &[
+    Command::new("zunion", -3, |call| {
+        answer(call, Operation::Union, "zunion")
+    })
+    .reads()
+    .keys_counted(1, None)
+    .about(
+        GROUP,
+        "6.2.0",
+        UNION_TIME,
+        "Returns the union of sorted sets.",
+    ),
+    Command::new("zinter", -3, |call| {
+        answer(call, Operation::Inter, "zinter")
+    })
+    .reads()
+    .keys_counted(1, None)
+    .about(
+        GROUP,
+        "6.2.0",
+        INTER_TIME,
+        "Returns the intersection of sorted sets.",
+    ),
+    Command::new("zdiff", -3, |call| answer(call, Operation::Diff, "zdiff"))
+        .reads()
+        .keys_counted(1, None)
+        .about(
+            GROUP,
+            "6.2.0",
+            DIFF_TIME,
+            "Returns the members of the first sorted set that are in no other one.",
+        ),
+    Command::new("zunionstore", -4, |call| {
+        store_result(call, Operation::Union, "zunionstore")
+    })
+    .grows()
+    .keys_counted(2, Some(1))
+    .about(
+        GROUP,
+        "2.0.0",
+        UNION_TIME,
+        "Stores the union of sorted sets.",
+    ),
+    Command::new("zinterstore", -4, |call| {
+        store_result(call, Operation::Inter, "zinterstore")
+    })
+    .grows()
+    .keys_counted(2, Some(1))
+    .about(
+        GROUP,
+        "2.0.0",
+        INTER_TIME,
+        "Stores the intersection of sorted sets.",
+    ),
+    Command::new("zdiffstore", -4, |call| {
+        store_result(call, Operation::Diff, "zdiffstore")
+    })
+    .grows()
+    .keys_counted(2, Some(1))
+    .about(
+        GROUP,
+        "6.2.0",
+        DIFF_TIME,
+        "Stores the members of the first sorted set that are in no other one.",
+    ),
+    Command::new("zintercard", -3, zintercard)
+        .reads()
+        .keys_counted(1, None)
+        .about(
+            GROUP,
+            "7.0.0",
+            INTER_TIME,
+            "Returns how many members the intersection of sorted sets has.",
+        ),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Union,
+    Inter,
+    Diff,
+}
+
+/// What becomes of the scores of a member that is in several inputs.
+#[derive(Clone, Copy, Debug)]
+enum Aggregate {
+    Sum,
+    Min,
+    Max,
+}
+
+impl Aggregate {
+    fn parse(argument: &[u8]) -> Result<Aggregate, CommandError> {
+        if is(argument, "sum") {
+            Ok(Aggregate::Sum)
+        } else if is(argument, "min") {
+            Ok(Aggregate::Min)
+        } else if is(argument, "max") {
+            Ok(Aggregate::Max)
+        } else {
+            Err(CommandError::Syntax)
+        }
+    }
+
+    fn apply(self, one: f64, other: f64) -> f64 {
+        match self {
+            Aggregate::Sum => number_or_zero(one + other),
+            Aggregate::Min => one.min(other),
+            Aggregate::Max => one.max(other),
+        }
+    }
+}
+
+/// Infinity less infinity counts as nothing, and so does infinity times nothing.
+fn number_or_zero(score: f64) -> f64 {
+    if score.is_nan() { 0.0 } else { score }
+}
+
+/// A set or sorted set that is there.
+#[derive(Debug)]
+struct Input {
+    object: Found,
+    len: usize,
+    weight: f64,
+}
+
+/// What is asked for.
+#[derive(Debug)]
+struct Query {
+    operation: Operation,
+    /// The inputs that are there.
+    inputs: Vec<Input>,
+    /// Whether the first input is there.
+    first: bool,
+    /// Whether all inputs are there.
+    complete: bool,
+    aggregate: Aggregate,
+    scores: bool,
+}
+
+/// Members with their scores, in any order.
+type Members = Vec<(Vec<u8>, f64)>;
+
+/// The inputs that a command names from `position` on, and its options.
+fn inputs<'c>(
+    call: &mut Call<'c>,
+    position: usize,
+    name: &'static str,
+) -> Result<(Vec<Option<Input>>, &'c [&'c [u8]]), CommandError> {
+    let number = call.integer(position)?;
+    if number < 1 {
+        return Err(CommandError::owned(format!(
+            "ERR at least 1 input key is needed for '{name}' command"
+        )));
+    }
+    let number = usize::try_from(number).unwrap_or(usize::MAX);
+    let rest = call.rest(position + 1);
+    let (keys, options) = rest.split_at_checked(number).ok_or(CommandError::Syntax)?;
+    let mut inputs = Vec::with_capacity(keys.len());
+    for key in keys {
+        let found = call.keys.find(key)?;
+        if let Some(found) = &found
+            && !matches!(found.kind, Kind::Set | Kind::SortedSet)
+        {
+            return Err(CommandError::WrongType);
+        }
+        let input = found.map(|object| Input {
+            len: call.keys.read_object(&object, Object::len).unwrap_or(0),
+            object,
+            weight: 1.0,
+        });
+        inputs.push(input);
+    }
+    Ok((inputs, options))
+}
+
+impl Query {
+    fn parse(
+        call: &mut Call<'_>,
+        position: usize,
+        operation: Operation,
+        name: &'static str,
+        stores: bool,
+    ) -> Result<Query, CommandError> {
+        let (mut inputs, mut options) = inputs(call, position, name)?;
+        let (mut aggregate, mut scores) = (Aggregate::Sum, false);
+        let combines = operation != Operation::Diff;
+        while let [option, rest @ ..] = options {
+            options = if combines
+                && is(option, "weights")
+                && let Some((weights, rest)) = rest.split_at_checked(inputs.len())
+            {
+                for (input, weight) in inputs.iter_mut().zip(weights) {
+                    let weight = parse_double(weight)
+                        .ok_or(CommandError::text("ERR weight value is not a float"))?;
+                    if let Some(input) = input {
+                        input.weight = weight;
+                    }
+                }
+                rest
+            } else if combines
+                && is(option, "aggregate")
+                && let [word, rest @ ..] = rest
+            {
+                aggregate = Aggregate::parse(word)?;
+                rest
+            } else if !stores && is(option, "withscores") {
+                scores = true;
+                rest
+            } else {
+                return Err(CommandError::Syntax);
+            };
+        }
+        let complete = inputs.iter().all(Option::is_some);
+        let first = inputs.first().is_some_and(Option::is_some);
+        Ok(Query {
+            operation,
+            inputs: inputs.into_iter().flatten().collect(),
+            first,
+            complete,
+            aggregate,
+            scores,
+        })
+    }
+
+    /// The members of the result and their scores, in the order of a sorted set.
+    fn run(mut self, call: &mut Call<'_>) -> Members {
+        let mut members = match self.operation {
+            Operation::Union => self.union(call),
+            Operation::Inter if !self.complete => Members::new(),
+            Operation::Inter => {
+                self.inputs.sort_by_key(|input| input.len);
+                self.inter(call)
+            }
+            Operation::Diff if !self.first => Members::new(),
+            Operation::Diff => self.diff(call),
+        };
+        members.sort_unstable_by(|one, other| {
+            let scores = one.1.partial_cmp(&other.1);
+            // Scores are never NaN.
+            let scores = scores.unwrap_or(std::cmp::Ordering::Equal);
+            scores.then_with(|| one.0.cmp(&other.0))
+        });
+        members
+    }
+
+    fn union(&self, call: &Call<'_>) -> Members {
+        if let [only] = &self.inputs[..] {
+            return load(call, only);
+        }
+        let mut members: HashMap<Vec<u8>, f64> = HashMap::new();
+        for input in &self.inputs {
+            visit(call, input, |member, score| match members.get_mut(member) {
+                Some(sum) => *sum = self.aggregate.apply(*sum, score),
+                None => {
+                    members.insert(member.to_vec(), score);
+                }
+            });
+        }
+        members.into_iter().collect()
+    }
+
+    fn inter(&self, call: &Call<'_>) -> Members {
+        let Some((first, others)) = self.inputs.split_first() else {
+            return Members::new();
+        };
+        let mut members = load(call, first);
+        for input in others {
+            call.keys.read_object(&input.object, |object| {
+                members.retain_mut(|(member, score)| match score_in(object, member) {
+                    Some(other) => {
+                        let other = number_or_zero(other * input.weight);
+                        *score = self.aggregate.apply(*score, other);
+                        true
+                    }
+                    None => false,
+                });
+            });
+        }
+        members
+    }
+
+    fn diff(&self, call: &Call<'_>) -> Members {
+        let Some((first, others)) = self.inputs.split_first() else {
+            return Members::new();
+        };
+        let mut members = load(call, first);
+        for input in others {
+            call.keys.read_object(&input.object, |object| {
+                members.retain(|(member, _)| score_in(object, member).is_none());
+            });
+        }
+        members
+    }
+}
+
+/// Has `seen` see the members of an input and their scores times its weight.
+fn visit(call: &Call<'_>, input: &Input, mut seen: impl FnMut(&[u8], f64)) {
+    let weighted = |score: f64| number_or_zero(score * input.weight);
+    call.keys.read_object(&input.object, |object| match object {
+        Object::Set(set) => set.iter().for_each(|member| seen(&member, weighted(1.0))),
+        Object::SortedSet(set) => {
+            let members = set.iter();
+            members.for_each(|(member, score)| seen(member, weighted(score)));
+        }
+        _ => {}
+    });
+}
+
+fn load(call: &Call<'_>, input: &Input) -> Members {
+    let mut members = Members::with_capacity(input.len);
+    visit(call, input, |member, score| {
+        members.push((member.to_vec(), score));
+    });
+    members
+}
+
+fn score_in(object: &Object, member: &[u8]) -> Option<f64> {
+    match object {
+        Object::Set(set) => set.contains(member).then_some(1.0),
+        Object::SortedSet(set) => set.score(member),
+        _ => None,
+    }
+}
+
+fn answer(call: &mut Call<'_>, operation: Operation, name: &'static str) -> Answer {
+    let query = Query::parse(call, 1, operation, name, false)?;
+    let scores = query.scores;
+    let members = query.run(call);
+    if scores {
+        call.reply.pairs(members.len());
+    } else {
+        call.reply.array(members.len());
+    }
+    for (member, score) in &members {
+        if scores {
+            call.reply.pair();
+        }
+        call.reply.bulk(member);
+        if scores {
+            call.reply.double(*score);
+        }
+    }
+    Ok(())
+}
+
+fn store_result(call: &mut Call<'_>, operation: Operation, name: &'static str) -> Answer {
+    let query = Query::parse(call, 2, operation, name, true)?;
+    let members = query.run(call);
+    let limits = call.keys.limits();
+    let mut result = SortedSet::<Heap>::create(&call.keys.keyspace().heap);
+    for (member, score) in &members {
+        result.insert(&limits, member, *score);
+    }
+    store(call, call.args[1], result, name)?;
+    call.reply.count(members.len());
+    Ok(())
+}
+
+fn zintercard(call: &mut Call<'_>) -> Answer {
+    let (inputs, mut options) = inputs(call, 1, "zintercard")?;
+    let mut limit = usize::MAX;
+    while let [option, rest @ ..] = options {
+        let [number, rest @ ..] = rest else {
+            return Err(CommandError::Syntax);
+        };
+        if !is(option, "limit") {
+            return Err(CommandError::Syntax);
+        }
+        limit = card_limit(number)?;
+        options = rest;
+    }
+    let complete = inputs.iter().all(Option::is_some);
+    let query = Query {
+        operation: Operation::Inter,
+        first: complete,
+        complete,
+        inputs: inputs.into_iter().flatten().collect(),
+        aggregate: Aggregate::Sum,
+        scores: false,
+    };
+    let count = query.run(call).len();
+    call.reply.count(count.min(limit));
+    Ok(())
+}
+
+/// How far `ZINTERCARD` and `SINTERCARD` count; 0 is to the end.
+///
+/// # Errors
+/// It is negative, or none.
+pub fn card_limit(argument: &[u8]) -> Result<usize, CommandError> {
+    match count(argument) {
+        Ok(0) => Ok(usize::MAX),
+        Ok(limit) => Ok(limit),
+        Err(_) => Err(CommandError::text("ERR LIMIT can't be negative")),
+    }
+}

@@ -1,0 +1,203 @@
+//! Sorted sets: commands that take the members of the lowest or highest scores, and those that
+//! wait until there are any.
+
+use super::arguments::{count, counted_keys, timeout_ms};
+use super::list_blocking::mpop_count;
+use super::{Answer, Call, Command, Flags, Group, is};
+use crate::error::CommandError;
+use crate::keyspace::Class;
+use crate::object::SortedSet;
+use nearfield_tiers::Heap;
+
+const GROUP: Group = Group::SortedSet;
+const TIME: &str = "O(log N * M) for M members";
+const WAITS: Flags = Flags(Flags::BLOCKING.0 | Flags::EXCLUSIVE.0);
+
+/// The rows of the command table.
+pub const COMMANDS: &[Command] = &[
+    Command::new("zpopmin", -2, |call| pop(call, Side::Min))
+        .writes()
+        .fast()
+        .key(1)
+        .about(GROUP, "5.0.0", TIME, "Removes the members of the lowest scores and returns them."),
+    Command::new("zpopmax", -2, |call| pop(call, Side::Max))
+        .writes()
+        .fast()
+        .key(1)
+        .about(GROUP, "5.0.0", TIME, "Removes the members of the highest scores and returns them."),
+    Command::new("zmpop", -4, zmpop)
+        .writes()
+        .keys_counted(1, None)
+        .about(GROUP, "7.0.0", "O(K) + O(log N * M) for K keys and M members", "Removes members from the first sorted set that is not empty and returns them."),
+    Command::new("bzpopmin", -3, |call| blocking_pop(call, Side::Min))
+        .writes()
+        .fast()
+        .flag(WAITS)
+        .keys_at(1, -2, 1)
+        .about(GROUP, "5.0.0", "O(log N)", "Removes the member of the lowest score and returns it. Waits until there is one."),
+    Command::new("bzpopmax", -3, |call| blocking_pop(call, Side::Max))
+        .writes()
+        .fast()
+        .flag(WAITS)
+        .keys_at(1, -2, 1)
+        .about(GROUP, "5.0.0", "O(log N)", "Removes the member of the highest score and returns it. Waits until there is one."),
+    Command::new("bzmpop", -5, bzmpop)
+        .writes()
+        .flag(WAITS)
+        .keys_counted(2, None)
+        .about(GROUP, "7.0.0", "O(K) + O(log N * M) for K keys and M members", "Removes members from the first sorted set that is not empty and returns them. Waits until there are any."),
+];
+
+/// The lowest or the highest scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Min,
+    Max,
+}
+
+impl Side {
+    fn parse(argument: &[u8]) -> Result<Side, CommandError> {
+        if is(argument, "min") {
+            Ok(Side::Min)
+        } else if is(argument, "max") {
+            Ok(Side::Max)
+        } else {
+            Err(CommandError::Syntax)
+        }
+    }
+
+    fn event(self) -> &'static str {
+        match self {
+            Side::Min => "zpopmin",
+            Side::Max => "zpopmax",
+        }
+    }
+
+    /// Removes `count` members, as many as there are at most, and has `visit` see them before.
+    fn pop(self, set: &mut SortedSet<Heap>, count: usize, mut visit: impl FnMut(&[u8], f64)) {
+        let len = set.len();
+        let count = count.min(len);
+        match self {
+            Side::Min => {
+                set.remove_ranks(0..count, visit);
+            }
+            Side::Max => {
+                let ranks = len - count..len;
+                for (member, score) in set.range(ranks.clone(), true) {
+                    visit(member, score);
+                }
+                set.remove_ranks(ranks, |_, _| {});
+            }
+        }
+    }
+}
+
+fn pop(call: &mut Call<'_>, side: Side) -> Answer {
+    if call.args.len() > 3 {
+        return Err(CommandError::Syntax);
+    }
+    let key = call.args[1];
+    let limit = call.args.get(2).map(|limit| count(limit)).transpose()?;
+    let reply = &mut *call.reply;
+    let popped = call.keys.edit_present::<SortedSet<Heap>, _>(key, |set| {
+        let count = limit.unwrap_or(1).min(set.len());
+        match limit {
+            Some(_) => reply.pairs(count),
+            None => reply.array(2),
+        }
+        side.pop(set, count, |member, score| {
+            if limit.is_some() {
+                reply.pair();
+            }
+            reply.bulk(member);
+            reply.double(score);
+        });
+        count > 0
+    })?;
+    match popped {
+        Some(true) => call.keys.changed(key, Class::SortedSet, side.event()),
+        Some(false) => {}
+        None => call.reply.array(0),
+    }
+    Ok(())
+}
+
+/// Pops from the first of `keys` that is a sorted set; false if none is. Answers its key and the
+/// members with their scores, or the only one if `limit` is `None`.
+fn pop_first(
+    call: &mut Call<'_>,
+    keys: &[&[u8]],
+    side: Side,
+    limit: Option<usize>,
+) -> Result<bool, CommandError> {
+    for &key in keys {
+        let reply = &mut *call.reply;
+        let popped = call.keys.edit_present::<SortedSet<Heap>, _>(key, |set| {
+            let count = limit.unwrap_or(1).min(set.len());
+            reply.array(if limit.is_some() { 2 } else { 3 });
+            reply.bulk(key);
+            if limit.is_some() {
+                reply.array(count);
+            }
+            side.pop(set, count, |member, score| {
+                if limit.is_some() {
+                    reply.array(2);
+                }
+                reply.bulk(member);
+                reply.double(score);
+            });
+            count
+        })?;
+        if let Some(count) = popped {
+            call.keys.changed(key, Class::SortedSet, side.event());
+            let mut digits = itoa::Buffer::new();
+            let name = if side == Side::Min {
+                "ZPOPMIN"
+            } else {
+                "ZPOPMAX"
+            };
+            let words = [name.as_bytes(), key, digits.format(count).as_bytes()];
+            call.keys.effects().log_instead(&words);
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn blocking_pop(call: &mut Call<'_>, side: Side) -> Answer {
+    let Some((timeout, keys)) = call.rest(1).split_last() else {
+        return Err(CommandError::Syntax);
+    };
+    let timeout = timeout_ms(timeout)?;
+    if !pop_first(call, keys, side, None)? {
+        call.wait_for(keys, timeout, |reply| reply.null_array());
+    }
+    Ok(())
+}
+
+fn zmpop(call: &mut Call<'_>) -> Answer {
+    let (keys, side, limit) = parse_mpop(call.rest(1))?;
+    if !pop_first(call, keys, side, Some(limit))? {
+        call.reply.null_array();
+    }
+    Ok(())
+}
+
+fn bzmpop(call: &mut Call<'_>) -> Answer {
+    let (keys, side, limit) = parse_mpop(call.rest(2))?;
+    let timeout = timeout_ms(call.args[1])?;
+    if !pop_first(call, keys, side, Some(limit))? {
+        call.wait_for(keys, timeout, |reply| reply.null_array());
+    }
+    Ok(())
+}
+
+fn parse_mpop<'a>(
+    arguments: &'a [&'a [u8]],
+) -> Result<(&'a [&'a [u8]], Side, usize), CommandError> {
+    let refused = CommandError::text("ERR numkeys should be greater than 0");
+    let (keys, rest) = counted_keys(arguments, refused)?;
+    let (side, options) = rest.split_first().ok_or(CommandError::Syntax)?;
+    let side = Side::parse(side)?;
+    Ok((keys, side, mpop_count(options)?))
+}

@@ -1,0 +1,430 @@
+//! Sorted sets: ranges by rank, by score and by member.
+
+use super::arguments::positions;
+use super::{Answer, Call, Command, Group, integer, is};
+use crate::error::CommandError;
+use crate::keyspace::Class;
+use crate::number::parse_double;
+use crate::object::{Container, SortedSet};
+use nearfield_tiers::Heap;
+use std::ops::{Bound, Range};
+
+const GROUP: Group = Group::SortedSet;
+const TIME: &str = "O(log N + M) for M members";
+
+/// The rows of the command table.
+pub const COMMANDS: &[Command] = &[
+    Command::new("zrange", -4, |call| range(call, Form::default()))
+        .reads()
+        .key(1)
+        .about(
+            GROUP,
+            "1.2.0",
+            TIME,
+            "Returns the members within a range of ranks, scores or members.",
+        ),
+    Command::new("zrangestore", -5, zrangestore)
+        .grows()
+        .keys_at(1, 2, 1)
+        .about(
+            GROUP,
+            "6.2.0",
+            TIME,
+            "Stores the members within a range of ranks, scores or members.",
+        ),
+    Command::new("zrevrange", -4, |call| {
+        range(call, Form::old(By::Rank, true))
+    })
+    .reads()
+    .key(1)
+    .about(
+        GROUP,
+        "1.2.0",
+        TIME,
+        "Returns the members within a range of ranks, the highest score first.",
+    ),
+    Command::new("zrangebyscore", -4, |call| {
+        range(call, Form::old(By::Score, false))
+    })
+    .reads()
+    .key(1)
+    .about(
+        GROUP,
+        "1.0.5",
+        TIME,
+        "Returns the members within a range of scores.",
+    ),
+    Command::new("zrevrangebyscore", -4, |call| {
+        range(call, Form::old(By::Score, true))
+    })
+    .reads()
+    .key(1)
+    .about(
+        GROUP,
+        "2.2.0",
+        TIME,
+        "Returns the members within a range of scores, the highest score first.",
+    ),
+    Command::new("zrangebylex", -4, |call| {
+        range(call, Form::old(By::Member, false))
+    })
+    .reads()
+    .key(1)
+    .about(
+        GROUP,
+        "2.8.9",
+        TIME,
+        "Returns the members within a range of members, all of the same score.",
+    ),
+    Command::new("zrevrangebylex", -4, |call| {
+        range(call, Form::old(By::Member, true))
+    })
+    .reads()
+    .key(1)
+    .about(
+        GROUP,
+        "2.8.9",
+        TIME,
+        "Returns the members within a range of members, all of the same score, the last one first.",
+    ),
+    Command::new("zcount", 4, |call| count(call, By::Score))
+        .reads()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "2.0.0",
+            "O(log N)",
+            "Returns how many members are within a range of scores.",
+        ),
+    Command::new("zlexcount", 4, |call| count(call, By::Member))
+        .reads()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "2.8.9",
+            "O(log N)",
+            "Returns how many members are within a range of members, all of the same score.",
+        ),
+    Command::new("zremrangebyrank", 4, |call| {
+        remove(call, By::Rank, "zremrangebyrank")
+    })
+    .writes()
+    .key(1)
+    .about(
+        GROUP,
+        "2.0.0",
+        TIME,
+        "Removes the members within a range of ranks.",
+    ),
+    Command::new("zremrangebyscore", 4, |call| {
+        remove(call, By::Score, "zremrangebyscore")
+    })
+    .writes()
+    .key(1)
+    .about(
+        GROUP,
+        "1.2.0",
+        TIME,
+        "Removes the members within a range of scores.",
+    ),
+    Command::new("zremrangebylex", 4, |call| {
+        remove(call, By::Member, "zremrangebylex")
+    })
+    .writes()
+    .key(1)
+    .about(
+        GROUP,
+        "2.8.9",
+        TIME,
+        "Removes the members within a range of members, all of the same score.",
+    ),
+];
+
+/// What the bounds of a range are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Rank,
+    Score,
+    Member,
+}
+
+/// What a command's name says of the range; the rest is left to options.
+#[derive(Clone, Copy, Debug, Default)]
+struct Form {
+    by: Option<By>,
+    reverse: Option<bool>,
+    /// Whether the members are stored, so that their scores are not answered.
+    stores: bool,
+}
+
+impl Form {
+    /// The form of the commands that are older than options.
+    fn old(by: By, reverse: bool) -> Form {
+        Form {
+            by: Some(by),
+            reverse: Some(reverse),
+            stores: false,
+        }
+    }
+}
+
+/// A range as it was asked for.
+#[derive(Debug)]
+struct Query<'a> {
+    bounds: Bounds<'a>,
+    reverse: bool,
+    /// How many members are passed by, and how many follow at most; negative for all.
+    limit: Option<(i64, i64)>,
+    scores: bool,
+}
+
+#[derive(Debug)]
+enum Bounds<'a> {
+    Ranks(i64, i64),
+    Scores(Bound<f64>, Bound<f64>),
+    /// `None` is a range that holds nothing.
+    Members(Option<(Bound<&'a [u8]>, Bound<&'a [u8]>)>),
+}
+
+impl<'a> Bounds<'a> {
+    fn parse(by: By, min: &'a [u8], max: &'a [u8]) -> Result<Bounds<'a>, CommandError> {
+        match by {
+            By::Rank => Ok(Bounds::Ranks(integer(min)?, integer(max)?)),
+            By::Score => Ok(Bounds::Scores(score_bound(min)?, score_bound(max)?)),
+            By::Member => {
+                let (min, max) = (member_bound(min)?, member_bound(max)?);
+                Ok(Bounds::Members(match (min, max) {
+                    (MemberBound::Last, _) | (_, MemberBound::First) => None,
+                    (min, max) => Some((min.bound(), max.bound())),
+                }))
+            }
+        }
+    }
+
+    /// The ranks of the members within the bounds.
+    fn ranks(&self, set: &SortedSet<Heap>, reverse: bool) -> Range<usize> {
+        match *self {
+            Bounds::Ranks(start, stop) => {
+                let range = positions(start, stop, set.len());
+                if reverse {
+                    set.len() - range.end..set.len() - range.start
+                } else {
+                    range
+                }
+            }
+            Bounds::Scores(min, max) => set.score_ranks(min, max),
+            Bounds::Members(Some((min, max))) => set.lex_ranks(min, max),
+            Bounds::Members(None) => 0..0,
+        }
+    }
+}
+
+fn score_bound(argument: &[u8]) -> Result<Bound<f64>, CommandError> {
+    const NO_FLOAT: CommandError = CommandError::text("ERR min or max is not a float");
+    // Nothing counts as zero, as it does for C's `strtod`.
+    let score = |text: &[u8]| match text {
+        b"" => Ok(0.0),
+        text => parse_double(text).ok_or(NO_FLOAT),
+    };
+    match argument {
+        [b'(', text @ ..] => score(text).map(Bound::Excluded),
+        text => score(text).map(Bound::Included),
+    }
+}
+
+enum MemberBound<'a> {
+    First,
+    Last,
+    At(Bound<&'a [u8]>),
+}
+
+impl<'a> MemberBound<'a> {
+    fn bound(self) -> Bound<&'a [u8]> {
+        match self {
+            MemberBound::First | MemberBound::Last => Bound::Unbounded,
+            MemberBound::At(bound) => bound,
+        }
+    }
+}
+
+fn member_bound(argument: &[u8]) -> Result<MemberBound<'_>, CommandError> {
+    match argument {
+        b"-" => Ok(MemberBound::First),
+        b"+" => Ok(MemberBound::Last),
+        [b'[', member @ ..] => Ok(MemberBound::At(Bound::Included(member))),
+        [b'(', member @ ..] => Ok(MemberBound::At(Bound::Excluded(member))),
+        _ => Err(CommandError::text(
+            "ERR min or max not valid string range item",
+        )),
+    }
+}
+
+impl<'a> Query<'a> {
+    /// Reads the bounds and the options behind them.
+    fn parse(form: Form, arguments: &'a [&'a [u8]]) -> Result<Query<'a>, CommandError> {
+        let [first, second, ref options @ ..] = *arguments else {
+            return Err(CommandError::Syntax);
+        };
+        let Form {
+            mut by,
+            mut reverse,
+            ..
+        } = form;
+        let (mut limit, mut scores) = (None, false);
+        let mut options = options;
+        while let [option, rest @ ..] = options {
+            options = rest;
+            if !form.stores && is(option, "withscores") {
+                scores = true;
+            } else if is(option, "limit")
+                && let [offset, count, rest @ ..] = rest
+            {
+                limit = Some((integer(offset)?, integer(count)?));
+                options = rest;
+            } else if reverse.is_none() && is(option, "rev") {
+                reverse = Some(true);
+            } else if by.is_none() && is(option, "bylex") {
+                by = Some(By::Member);
+            } else if by.is_none() && is(option, "byscore") {
+                by = Some(By::Score);
+            } else {
+                return Err(CommandError::Syntax);
+            }
+        }
+        let (by, reverse) = (by.unwrap_or(By::Rank), reverse.unwrap_or(false));
+        // A limit of all is none: Redis cannot tell them apart either.
+        if by == By::Rank && limit.is_some_and(|(_, count)| count != -1) {
+            return Err(CommandError::text(
+                "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
+            ));
+        }
+        if by == By::Member && scores {
+            return Err(CommandError::text(
+                "ERR syntax error, WITHSCORES not supported in combination with BYLEX",
+            ));
+        }
+        let (min, max) = if reverse && by != By::Rank {
+            (second, first)
+        } else {
+            (first, second)
+        };
+        Ok(Query {
+            bounds: Bounds::parse(by, min, max)?,
+            reverse,
+            limit: limit.filter(|_| by != By::Rank),
+            scores,
+        })
+    }
+
+    /// The ranks of the members that were asked for.
+    fn ranks(&self, set: &SortedSet<Heap>) -> Range<usize> {
+        let ranks = self.bounds.ranks(set, self.reverse);
+        let Some((offset, count)) = self.limit else {
+            return ranks;
+        };
+        // A negative offset passes all members by.
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let offset = offset.min(ranks.len());
+        let count = count.min(ranks.len() - offset);
+        if self.reverse {
+            let end = ranks.end - offset;
+            end - count..end
+        } else {
+            let start = ranks.start + offset;
+            start..start + count
+        }
+    }
+}
+
+fn range(call: &mut Call<'_>, form: Form) -> Answer {
+    let query = Query::parse(form, call.rest(2))?;
+    let reply = &mut *call.reply;
+    call.keys.read::<SortedSet<Heap>, _>(call.args[1], |set| {
+        let Some(set) = set else {
+            reply.array(0);
+            return;
+        };
+        let ranks = query.ranks(set);
+        if query.scores {
+            reply.pairs(ranks.len());
+            for (member, score) in set.range(ranks, query.reverse) {
+                reply.pair();
+                reply.bulk(member);
+                reply.double(score);
+            }
+        } else {
+            reply.array(ranks.len());
+            for (member, _) in set.range(ranks, query.reverse) {
+                reply.bulk(member);
+            }
+        }
+    })
+}
+
+fn zrangestore(call: &mut Call<'_>) -> Answer {
+    let form = Form {
+        stores: true,
+        ..Form::default()
+    };
+    let query = Query::parse(form, call.rest(3))?;
+    let (limits, heap) = (call.keys.limits(), call.keys.keyspace().heap.clone());
+    let mut result = SortedSet::create(&heap);
+    call.keys.read::<SortedSet<Heap>, _>(call.args[2], |set| {
+        if let Some(set) = set {
+            for (member, score) in set.range(query.ranks(set), false) {
+                result.insert(&limits, member, score);
+            }
+        }
+    })?;
+    let count = result.len();
+    store(call, call.args[1], result, "zrangestore")?;
+    call.reply.count(count);
+    Ok(())
+}
+
+/// Replaces what a key holds by the result of a command, or deletes the key if that is empty.
+pub fn store<T: Container>(
+    call: &mut Call<'_>,
+    target: &[u8],
+    result: T,
+    event: &'static str,
+) -> Answer {
+    if !result.is_empty() {
+        let class = match T::KIND {
+            crate::keyspace::Kind::SortedSet => Class::SortedSet,
+            _ => Class::Set,
+        };
+        call.keys.put_object(target, result.wrap(), None)?;
+        call.keys.changed(target, class, event);
+    } else if call.keys.remove(target)? {
+        call.keys.changed(target, Class::Generic, "del");
+    }
+    Ok(())
+}
+
+fn count(call: &mut Call<'_>, by: By) -> Answer {
+    let bounds = Bounds::parse(by, call.args[2], call.args[3])?;
+    let count = call.keys.read::<SortedSet<Heap>, _>(call.args[1], |set| {
+        set.map_or(0, |set| bounds.ranks(set, false).len())
+    })?;
+    call.reply.count(count);
+    Ok(())
+}
+
+fn remove(call: &mut Call<'_>, by: By, event: &'static str) -> Answer {
+    let key = call.args[1];
+    let bounds = Bounds::parse(by, call.args[2], call.args[3])?;
+    let removed = call.keys.edit_present::<SortedSet<Heap>, _>(key, |set| {
+        let ranks = bounds.ranks(set, false);
+        set.remove_ranks(ranks, |_, _| {})
+    })?;
+    let removed = removed.unwrap_or(0);
+    if removed > 0 {
+        call.keys.changed(key, Class::SortedSet, event);
+    }
+    call.reply.count(removed);
+    Ok(())
+}
