@@ -10,7 +10,9 @@ use crate::keyspace::{Access, Databases, Effects, Keys, Keyspace, Kind, Observer
 use crate::net::Message;
 use crate::notifications;
 use crate::resp::{Protocol, Reply};
+use crate::script;
 use crate::server::Server;
+use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -38,6 +40,12 @@ impl<'s> Executor<'s> {
     /// The keys of the server.
     pub fn keyspace(&self) -> &'s Keyspace {
         &self.server.keyspace
+    }
+
+    /// Enters the shared phase, unless a script has held the exclusive one for long.
+    #[inline]
+    pub fn share(&self) -> Option<RwLockReadGuard<'s, Databases>> {
+        self.server.share_unless_busy()
     }
 
     /// Frees what commands have given up, if nobody else works on the keyspace.
@@ -179,7 +187,10 @@ impl<'s> Executor<'s> {
         let writes = command.flags.has(Flags::WRITE);
         let positions = command.keys.positions(args);
         if positions.len() <= 1 && !command.flags.has(Flags::EXCLUSIVE) {
-            let databases = keyspace.share();
+            let Some(databases) = server.share_unless_busy() else {
+                reply.error(script::BUSY);
+                return None;
+            };
             // Who begins to observe does so in the exclusive phase, so it is known from here on.
             if !(writes && keyspace.is_observed()) {
                 let key = positions.first().and_then(|&position| args.get(position));
@@ -193,7 +204,10 @@ impl<'s> Executor<'s> {
                 return wait;
             }
         }
-        let mut databases = keyspace.exclude();
+        let Some(mut databases) = server.exclude_unless_busy() else {
+            reply.error(script::BUSY);
+            return None;
+        };
         effects.observed = keyspace.is_observed();
         let access = Access::Exclusive(&mut databases);
         let keys = Keys::new(keyspace, access, database, now_ms, effects);

@@ -27,6 +27,7 @@ pub mod persistence;
 pub mod pubsub;
 pub mod rdb;
 pub mod resp;
+pub mod script;
 pub mod server;
 pub mod singly;
 pub mod slowlog;

@@ -13,6 +13,7 @@ use crate::net::{Mailbox, Message};
 use crate::pause::Pause;
 use crate::persistence::{self, Persistence};
 use crate::pubsub::PubSub;
+use crate::script::Scripts;
 use crate::singly::Singly;
 use crate::slowlog::SlowLog;
 use crate::statistics::Statistics;
@@ -97,6 +98,8 @@ pub struct Server {
     pub slowlog: SlowLog,
     /// What else took long.
     pub latency: LatencyMonitor,
+    /// Scripts in Lua.
+    pub scripts: Scripts,
     /// Who watches which keys.
     pub watches: Watches,
     /// Who waits for which keys.
@@ -140,6 +143,7 @@ impl Server {
             persistence: Persistence::new(&options.persistence),
             options,
             clients: Mutex::default(),
+            scripts: Scripts::default(),
             watches: Watches::default(),
             blocked: Blocked::default(),
             cursors: Cursors::default(),

@@ -35,6 +35,7 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use slots::Slots;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 use stripes::Stripes;
 
 /// All databases.
@@ -102,6 +103,17 @@ impl Keyspace {
     #[inline]
     pub fn exclude(&self) -> RwLockWriteGuard<'_, Databases> {
         self.phase.write()
+    }
+
+    /// Enters the shared phase, if that can be done within `patience`.
+    #[inline]
+    pub fn try_share_for(&self, patience: Duration) -> Option<RwLockReadGuard<'_, Databases>> {
+        self.phase.try_read_for(patience)
+    }
+
+    /// Enters the exclusive phase, if that can be done within `patience`.
+    pub fn try_exclude_for(&self, patience: Duration) -> Option<RwLockWriteGuard<'_, Databases>> {
+        self.phase.try_write_for(patience)
     }
 
     /// Enters the exclusive phase if nobody is in one.

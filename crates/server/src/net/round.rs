@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::error::CommandError;
 use crate::execute::Executor;
 use crate::keyspace::record::PLAIN_STRING;
-use crate::keyspace::{Database, Keyspace, Kind, Payload, Record};
+use crate::keyspace::{Database, Databases, Keyspace, Kind, Payload, Record};
 use crate::log::Log;
 use crate::object::{Container, Text};
 use crate::resp::{Parser, Reply};
@@ -115,7 +115,11 @@ impl Round {
         if self.pending.is_empty() {
             return;
         }
-        if !self.execute_as_batch(executor.server(), now_ms, clients) {
+        let databases = executor.share();
+        let executed = databases.is_some_and(|databases| {
+            self.execute_as_batch(executor.server(), &databases, now_ms, clients)
+        });
+        if !executed {
             self.execute_singly(executor, now_ms, clients);
         }
         self.pending.clear();
@@ -131,11 +135,11 @@ impl Round {
     fn execute_as_batch(
         &mut self,
         server: &Server,
+        databases: &Databases,
         now_ms: u64,
         clients: &mut impl Clients,
     ) -> bool {
         let keyspace = &server.keyspace;
-        let databases = keyspace.share();
         let writes = !self.stripes.is_empty();
         if writes && (keyspace.is_observed() || server.refuses_writes()) {
             return false;

@@ -1,0 +1,82 @@
+//! Arguments of functions that scripts call, checked as Lua's libraries do.
+
+use super::failure::bad_argument;
+use mlua::{Lua, LuaString, MultiValue, Result, Value};
+
+/// The arguments of a call, and the name of the function, for errors.
+pub struct Arguments<'l> {
+    lua: &'l Lua,
+    function: &'static str,
+    values: MultiValue,
+}
+
+impl<'l> Arguments<'l> {
+    /// The arguments of a call of `function`.
+    pub fn new(lua: &'l Lua, function: &'static str, values: MultiValue) -> Arguments<'l> {
+        Arguments {
+            lua,
+            function,
+            values,
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The argument at `position`, which counts from 1.
+    pub fn get(&self, position: usize) -> Option<&Value> {
+        self.values.get(position.wrapping_sub(1))
+    }
+
+    /// An error of an argument.
+    pub fn bad(&self, position: usize, text: &str) -> mlua::Error {
+        bad_argument(self.lua, position, self.function, text)
+    }
+
+    fn unexpected(&self, position: usize, expected: &str) -> mlua::Error {
+        let got = self.get(position).map_or("no value", type_name);
+        self.bad(position, &format!("{expected} expected, got {got}"))
+    }
+
+    /// An argument as a number; strings of digits count.
+    pub fn number(&self, position: usize) -> Result<f64> {
+        let value = self.get(position).cloned().unwrap_or(Value::Nil);
+        match value {
+            Value::Number(number) => Ok(number),
+            Value::Integer(number) => Ok(number as f64),
+            Value::String(_) => {
+                let number = self.lua.coerce_number(value)?;
+                number.ok_or_else(|| self.unexpected(position, "number"))
+            }
+            _ => Err(self.unexpected(position, "number")),
+        }
+    }
+
+    /// An argument as a string; numbers count.
+    pub fn string(&self, position: usize) -> Result<LuaString> {
+        let value = self.get(position).cloned().unwrap_or(Value::Nil);
+        match value {
+            Value::String(_) | Value::Number(_) | Value::Integer(_) => {
+                let text = self.lua.coerce_string(value)?;
+                text.ok_or_else(|| self.unexpected(position, "string"))
+            }
+            _ => Err(self.unexpected(position, "string")),
+        }
+    }
+}
+
+/// The name of a value's type in Lua.
+pub fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Nil => "nil",
+        Value::Boolean(_) => "boolean",
+        Value::Integer(_) | Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Table(_) => "table",
+        Value::Function(_) => "function",
+        Value::Thread(_) => "thread",
+        _ => "userdata",
+    }
+}

@@ -1,0 +1,371 @@
+//! The Lua state: its sandbox, the functions that scripts are given, and how a script is run.
+
+use super::host::Host;
+use super::random::Random;
+use super::source::{Script, ScriptError};
+use super::watchdog::{KILLED, Watchdog};
+use super::{
+    arguments::Arguments, bits, convert, failure, json, msgpack, random, sha1_hex, structs,
+};
+use crate::command::Call;
+use hashbrown::HashMap;
+use mlua::chunk::ChunkMode;
+use mlua::debug::HookTriggers;
+use mlua::{
+    Function, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table, Value, VmState,
+};
+use parking_lot::Mutex;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+const PRELUDE: &str = include_str!("prelude.lua");
+
+/// How many instructions of Lua run before it is looked whether the script is to be killed: about
+/// a millisecond.
+const HOOK_INSTRUCTIONS: u32 = 100_000;
+
+/// What all scripts together may hold in memory. Redis has no limit, so that a script may end the
+/// server; here it ends itself.
+const MEMORY_BYTES_MAX: usize = 1 << 30;
+
+/// The version of Redis whose scripts run here.
+const VERSION: &str = "7.2.0";
+
+/// The Lua state, and the parts of it that are needed for each script.
+#[derive(Debug)]
+pub struct Engine {
+    lua: Lua,
+    /// What scripts see as their globals.
+    environment: Table,
+    /// Where these lie.
+    globals: Table,
+    /// The table `redis`.
+    redis: Table,
+    /// Runs a compiled script.
+    run: Function,
+    compiled: HashMap<String, Function>,
+    /// Whether the running script has asked for RESP3.
+    typed: Arc<AtomicBool>,
+}
+
+impl Engine {
+    /// A state that has run nothing.
+    pub fn new(watchdog: &Arc<Watchdog>) -> std::result::Result<Engine, ScriptError> {
+        let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
+        let lua = Lua::new_with(libraries, LuaOptions::default())?;
+        lua.set_memory_limit(MEMORY_BYTES_MAX)?;
+        let typed = Arc::new(AtomicBool::new(false));
+        let random = Arc::new(Mutex::new(Random::default()));
+        let redis = redis_table(&lua, &typed)?;
+        let native = native_table(&lua, &redis, &random, watchdog)?;
+        let prelude = lua.load(PRELUDE).set_name("=prelude").into_function()?;
+        let (environment, globals, run) = prelude.call((native,))?;
+        let guard = Arc::clone(watchdog);
+        let triggers = HookTriggers::new().every_nth_instruction(HOOK_INSTRUCTIONS);
+        lua.set_global_hook(triggers, move |_, _| {
+            if guard.is_killed() {
+                return Err(failure::raise_reply(KILLED));
+            }
+            Ok(VmState::Continue)
+        })?;
+        Ok(Engine {
+            lua,
+            environment,
+            globals,
+            redis,
+            run,
+            compiled: HashMap::new(),
+            typed,
+        })
+    }
+
+    /// The bytes of memory that the state takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.lua.used_memory()
+    }
+
+    /// Compiles a script, unless that is done already.
+    pub fn compile(&mut self, script: &Script) -> std::result::Result<Function, ScriptError> {
+        if let Some(function) = self.compiled.get(&script.digest) {
+            return Ok(function.clone());
+        }
+        let chunk = self.lua.load(&script.code[..]);
+        let chunk = chunk.set_name("@user_script").set_mode(ChunkMode::Text);
+        let chunk = chunk.set_environment(self.environment.clone());
+        let function = chunk
+            .into_function()
+            .map_err(|error| ScriptError::Compile(failure::message(&error)))?;
+        self.compiled
+            .insert(script.digest.clone(), function.clone());
+        Ok(function)
+    }
+
+    /// Runs a script and writes what it returns.
+    pub fn run(
+        &mut self,
+        script: &Script,
+        call: &mut Call<'_>,
+        keys: &[&[u8]],
+        arguments: &[&[u8]],
+        only_reads: bool,
+    ) -> std::result::Result<(), ScriptError> {
+        let function = self.compile(script)?;
+        self.typed.store(false, Ordering::Relaxed);
+        self.globals.raw_set("KEYS", self.strings(keys)?)?;
+        self.globals.raw_set("ARGV", self.strings(arguments)?)?;
+        let database = call.client.database;
+        let host = RefCell::new(Host::new(call, only_reads, &self.typed));
+        let result = self.lua.scope(|scope| {
+            let run = |lua: &Lua, words: MultiValue| host.borrow_mut().run(lua, &words);
+            let function_call = scope.create_function(move |lua, words| {
+                let value = run(lua, words)?;
+                match error_text(&value)? {
+                    Some(text) => Err(failure::raise_reply(text)),
+                    None => Ok(value),
+                }
+            })?;
+            let protected_call = scope.create_function(run)?;
+            let check =
+                scope.create_function(|_, words: MultiValue| host.borrow_mut().check(&words))?;
+            self.redis.raw_set("call", function_call)?;
+            self.redis.raw_set("pcall", protected_call)?;
+            self.redis.raw_set("acl_check_cmd", check)?;
+            self.run.call::<(bool, Value)>(function)
+        });
+        drop(host);
+        call.client.database = database;
+        match result? {
+            (true, value) => {
+                let typed = self.typed.load(Ordering::Relaxed);
+                Ok(convert::to_reply(&value, call.reply, typed)?)
+            }
+            (false, error) => Err(failed(script, &error)),
+        }
+    }
+
+    fn strings(&self, words: &[&[u8]]) -> Result<Table> {
+        let table = self.lua.create_table_with_capacity(words.len(), 0)?;
+        for (position, word) in words.iter().enumerate() {
+            table.raw_set(position + 1, self.lua.create_string(word)?)?;
+        }
+        Ok(table)
+    }
+}
+
+/// The text of a table that stands for an error.
+fn error_text(value: &Value) -> Result<Option<String>> {
+    let Value::Table(table) = value else {
+        return Ok(None);
+    };
+    let text: Option<LuaString> = table.raw_get("err")?;
+    Ok(text.map(|text| text.to_string_lossy()))
+}
+
+/// What the client of a script that failed is told.
+fn failed(script: &Script, error: &Value) -> ScriptError {
+    let Value::Table(table) = error else {
+        // Not even its error could be made, as there is no memory.
+        let text = error.to_string().unwrap_or_default();
+        return ScriptError::Lua(text);
+    };
+    let field = |name: &str| match table.raw_get(name) {
+        Ok(Value::String(text)) => Some(text.to_string_lossy()),
+        Ok(Value::Integer(number)) => Some(number.to_string()),
+        Ok(Value::Number(number)) => Some(number.to_string()),
+        _ => None,
+    };
+    let mut text = field("err").unwrap_or_else(|| "ERR unknown error".to_owned());
+    if let (Some(source), Some(line)) = (field("source"), field("line")) {
+        text += &format!(" script: {}, on {source}:{line}.", script.digest);
+    }
+    ScriptError::Text(text)
+}
+
+/// What only the prelude gets to see, and passes on.
+fn native_table(
+    lua: &Lua,
+    redis: &Table,
+    random: &Arc<Mutex<Random>>,
+    watchdog: &Arc<Watchdog>,
+) -> Result<Table> {
+    let native = lua.create_table()?;
+    let guard = Arc::clone(watchdog);
+    let translate = lua.create_function(move |lua, value: Value| {
+        // Whoever kills a script does not want it to go on with the error.
+        if guard.is_killed() {
+            return Err(failure::raise_reply(KILLED));
+        }
+        failure::translate(lua, value)
+    })?;
+    native.raw_set("translate", translate)?;
+    native.raw_set("locate", lua.create_function(failure::locate)?)?;
+    let load = |lua: &Lua, (environment, text, name): (Table, LuaString, Option<LuaString>)| {
+        let bytes = text.as_bytes().to_vec();
+        let name = match name {
+            Some(name) => name.to_string_lossy(),
+            None => text.to_string_lossy(),
+        };
+        let chunk = lua.load(bytes).set_name(name).set_mode(ChunkMode::Text);
+        match chunk.set_environment(environment).into_function() {
+            Ok(function) => Ok((Some(function), None)),
+            Err(error) => Ok((None, Some(failure::message(&error)))),
+        }
+    };
+    native.raw_set("load", lua.create_function(load)?)?;
+    let started = Instant::now();
+    let clock = lua.create_function(move |_, ()| Ok(started.elapsed().as_secs_f64()))?;
+    native.raw_set("clock", clock)?;
+    let (draw, seed) = random::functions(lua, random)?;
+    native.raw_set("random", draw)?;
+    native.raw_set("randomseed", seed)?;
+    let libraries = lua.create_table()?;
+    libraries.raw_set("redis", redis)?;
+    libraries.raw_set("bit", bits::library(lua)?)?;
+    libraries.raw_set("cjson", json::library(lua)?)?;
+    libraries.raw_set("cmsgpack", msgpack::library(lua)?)?;
+    libraries.raw_set("struct", structs::library(lua)?)?;
+    native.raw_set("libraries", libraries)?;
+    Ok(native)
+}
+
+/// The table `redis`, without what needs the call of the script.
+fn redis_table(lua: &Lua, typed: &Arc<AtomicBool>) -> Result<Table> {
+    let redis = lua.create_table()?;
+    for (level, name) in ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"]
+        .into_iter()
+        .enumerate()
+    {
+        redis.raw_set(name, level)?;
+    }
+    for (name, bits) in [
+        ("REPL_NONE", 0),
+        ("REPL_AOF", 1),
+        ("REPL_REPLICA", 2),
+        ("REPL_SLAVE", 2),
+        ("REPL_ALL", 3),
+    ] {
+        redis.raw_set(name, bits)?;
+    }
+    redis.raw_set("REDIS_VERSION", VERSION)?;
+    let number = VERSION
+        .split('.')
+        .filter_map(|part| part.parse::<i64>().ok());
+    redis.raw_set(
+        "REDIS_VERSION_NUM",
+        number.fold(0, |all, part| all << 8 | part),
+    )?;
+    let error = lua.create_function(|lua, values: MultiValue| {
+        let Some(text) = only_string(&values) else {
+            return wrong_type(lua);
+        };
+        let text = text.as_bytes();
+        let text = text.strip_prefix(b"-").unwrap_or(&text);
+        let text = text.trim_ascii_end();
+        // What has but one word has no code.
+        if text.contains(&b' ') {
+            failure::reply_table(lua, text)
+        } else {
+            failure::reply_table(lua, [b"ERR ", text].concat())
+        }
+    })?;
+    redis.raw_set("error_reply", error)?;
+    let status = lua.create_function(|lua, values: MultiValue| {
+        let Some(text) = only_string(&values) else {
+            return wrong_type(lua);
+        };
+        let table = lua.create_table()?;
+        table.raw_set("ok", text)?;
+        Ok(table)
+    })?;
+    redis.raw_set("status_reply", status)?;
+    let digest = lua.create_function(|lua, values: MultiValue| {
+        if values.len() != 1 {
+            return Err(failure::raise_reply("ERR wrong number of arguments"));
+        }
+        let arguments = Arguments::new(lua, "sha1hex", values);
+        Ok(sha1_hex(&arguments.string(1)?.as_bytes()))
+    })?;
+    redis.raw_set("sha1hex", digest)?;
+    redis.raw_set("log", lua.create_function(log)?)?;
+    let always = lua.create_function(|_, ()| Ok(true))?;
+    redis.raw_set("replicate_commands", always)?;
+    redis.raw_set("set_repl", lua.create_function(set_replication)?)?;
+    let typed = Arc::clone(typed);
+    let set_protocol = lua.create_function(move |lua, values: MultiValue| {
+        if values.len() != 1 {
+            return Err(failure::raise_reply(
+                "ERR redis.setresp() requires one argument.",
+            ));
+        }
+        let version = Arguments::new(lua, "setresp", values).number(1)?;
+        if version != 2.0 && version != 3.0 {
+            return Err(failure::raise_reply("ERR RESP version must be 2 or 3."));
+        }
+        typed.store(version == 3.0, Ordering::Relaxed);
+        Ok(())
+    })?;
+    redis.raw_set("setresp", set_protocol)?;
+    Ok(redis)
+}
+
+fn only_string(values: &MultiValue) -> Option<&LuaString> {
+    match values.get(0) {
+        Some(Value::String(text)) if values.len() == 1 => Some(text),
+        _ => None,
+    }
+}
+
+fn wrong_type(lua: &Lua) -> Result<Table> {
+    failure::reply_table(lua, "ERR wrong number or type of arguments")
+}
+
+fn log(lua: &Lua, values: MultiValue) -> Result<()> {
+    const LEVELS: std::ops::RangeInclusive<i64> = 0..=3;
+    const NOTICE: i64 = 2;
+    if values.len() < 2 {
+        return Err(failure::raise_reply(
+            "ERR redis.log() requires two arguments or more.",
+        ));
+    }
+    let arguments = Arguments::new(lua, "log", values);
+    let Some(Value::Integer(level)) = arguments.get(1) else {
+        return Err(failure::raise_reply(
+            "ERR First argument must be a number (log level).",
+        ));
+    };
+    if !LEVELS.contains(level) {
+        return Err(failure::raise_reply("ERR Invalid debug level."));
+    }
+    let mut text = String::new();
+    for position in 2..=arguments.len() {
+        let Ok(part) = arguments.string(position) else {
+            continue;
+        };
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text += &part.to_string_lossy();
+    }
+    if *level >= NOTICE {
+        eprintln!("nearfield: script: {text}");
+    }
+    Ok(())
+}
+
+/// All that scripts change is logged, so that there is nothing to choose from.
+fn set_replication(lua: &Lua, values: MultiValue) -> Result<()> {
+    if values.len() != 1 {
+        return Err(failure::raise_reply(
+            "ERR redis.set_repl() requires one argument.",
+        ));
+    }
+    let bits = Arguments::new(lua, "set_repl", values).number(1)? as i64;
+    if bits & !3 != 0 {
+        return Err(failure::raise_reply(
+            "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",
+        ));
+    }
+    Ok(())
+}

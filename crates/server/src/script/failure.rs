@@ -1,0 +1,108 @@
+//! Errors of functions that scripts call.
+
+use mlua::{Error, Lua, Result, Table, Value};
+
+/// What went wrong in a function that a script called, until Lua gets to see it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct Failure {
+    /// What went wrong.
+    pub text: String,
+    /// Whether it is a reply of a command, which scripts get as a table.
+    pub is_reply: bool,
+}
+
+/// An error as the functions of Lua's libraries raise it: with the line that called them.
+pub fn raise(lua: &Lua, text: impl std::fmt::Display) -> Error {
+    let position = lua.inspect_stack(1, |frame| {
+        let line = frame.current_line()?;
+        let source = frame.source().short_src?;
+        Some(format!("{source}:{line}: "))
+    });
+    let position = position.flatten().unwrap_or_default();
+    Error::external(Failure {
+        text: format!("{position}{text}"),
+        is_reply: false,
+    })
+}
+
+/// An error of an argument, by its position from 1.
+pub fn bad_argument(lua: &Lua, position: usize, function: &str, text: &str) -> Error {
+    raise(
+        lua,
+        format_args!("bad argument #{position} to '{function}' ({text})"),
+    )
+}
+
+/// An error that scripts get as a table, as if a command had answered it.
+pub fn raise_reply(text: impl Into<String>) -> Error {
+    Error::external(Failure {
+        text: text.into(),
+        is_reply: true,
+    })
+}
+
+/// What Lua gets to see of an error: values as they are, ours as strings or tables.
+pub fn translate(lua: &Lua, value: Value) -> Result<Value> {
+    let Value::Error(error) = value else {
+        return Ok(value);
+    };
+    match error.downcast_ref::<Failure>() {
+        Some(failure) if failure.is_reply => Ok(Value::Table(reply_table(lua, &failure.text)?)),
+        Some(failure) => Ok(Value::String(lua.create_string(&failure.text)?)),
+        None => {
+            let text = message(&error);
+            Ok(Value::String(lua.create_string(text)?))
+        }
+    }
+}
+
+/// The table that stands for an error reply.
+pub fn reply_table(lua: &Lua, text: impl AsRef<[u8]>) -> Result<Table> {
+    let table = lua.create_table()?;
+    table.raw_set("err", lua.create_string(text)?)?;
+    Ok(table)
+}
+
+/// The text of an error of Lua itself, without where it passed through.
+pub fn message(error: &Error) -> String {
+    match error {
+        Error::SyntaxError { message, .. } => message.clone(),
+        Error::RuntimeError(text) | Error::MemoryError(text) => text.clone(),
+        Error::CallbackError { cause, .. } => message(cause),
+        error => error.to_string(),
+    }
+}
+
+/// What a script that failed is to be told by: a table with the error and where it was raised.
+pub fn locate(lua: &Lua, value: Value) -> Result<Table> {
+    let table = match translate(lua, value)? {
+        Value::Table(table) => table,
+        value => {
+            let text = match &value {
+                Value::String(text) => text.as_bytes().to_vec(),
+                value => value.to_string()?.into_bytes(),
+            };
+            reply_table(lua, [b"ERR ", &text[..]].concat())?
+        }
+    };
+    for level in 1..LEVELS_MAX {
+        let place = lua.inspect_stack(level, |frame| {
+            let source = frame.source().source?.into_owned();
+            Some((source, frame.current_line()?))
+        });
+        match place {
+            Some(Some((source, line))) if source.starts_with('@') => {
+                table.raw_set("source", source)?;
+                table.raw_set("line", line)?;
+                break;
+            }
+            Some(_) => {}
+            None => break,
+        }
+    }
+    Ok(table)
+}
+
+/// How far the line of an error is looked for.
+const LEVELS_MAX: usize = 64;

@@ -1,0 +1,144 @@
+//! Scripts in Lua 5.1, in a sandbox like Redis's.
+//!
+//! There is one Lua state for the server, as scripts run in the exclusive phase, one at a time. A
+//! script's commands are executed one by one within that of the script; what they change is logged
+//! as one whole, and the script itself is not.
+//!
+//! Scripts share tables that they cannot write, and find nothing of one another. What is missing of
+//! Redis's sandbox is what needs its changed Lua: a table that scripts see is an empty one in
+//! front of the real one (see `prelude.lua`).
+
+mod arguments;
+mod bits;
+mod convert;
+mod engine;
+mod failure;
+mod host;
+mod json;
+mod msgpack;
+mod number;
+mod random;
+mod source;
+mod structs;
+mod watchdog;
+
+pub use source::{Script, ScriptError};
+pub use watchdog::{BUSY, Watchdog};
+
+use crate::acl::hex;
+use crate::command::Call;
+use crate::error::CommandError;
+use engine::Engine;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use sha1::{Digest, Sha1};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many values a function of a library may answer.
+const RESULTS_MAX: usize = 7000;
+
+/// The SHA-1 digest of a text, in hexadecimal.
+pub fn sha1_hex(text: &[u8]) -> String {
+    hex(&Sha1::digest(text))
+}
+
+/// All scripts of a server, and what runs them.
+#[derive(Debug, Default)]
+pub struct Scripts {
+    /// The scripts that may be called by their digests.
+    known: Mutex<HashMap<String, Arc<Script>>>,
+    engine: Mutex<Option<Engine>>,
+    /// What the engine's state has taken.
+    engine_bytes: AtomicUsize,
+    /// What looks after the script that runs.
+    pub watchdog: Arc<Watchdog>,
+}
+
+impl Scripts {
+    /// The script of a digest, in any case.
+    pub fn find(&self, digest: &[u8]) -> Option<Arc<Script>> {
+        let digest = std::str::from_utf8(digest).ok()?.to_ascii_lowercase();
+        self.known.lock().get(&digest).cloned()
+    }
+
+    /// Makes a text a script that may be called by its digest.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn load(&self, text: &[u8]) -> Result<Arc<Script>, ScriptError> {
+        let digest = sha1_hex(text);
+        if let Some(script) = self.find(digest.as_bytes()) {
+            return Ok(script);
+        }
+        let script = Arc::new(Script::parse(text, digest)?);
+        self.with_engine(|engine| engine.compile(&script))?;
+        let mut known = self.known.lock();
+        known.insert(script.digest.clone(), Arc::clone(&script));
+        Ok(script)
+    }
+
+    /// Runs a script, which answers the call.
+    ///
+    /// # Errors
+    /// It has failed.
+    pub fn run(
+        &self,
+        script: &Script,
+        call: &mut Call<'_>,
+        keys: &[&[u8]],
+        arguments: &[&[u8]],
+        only_reads: bool,
+    ) -> Result<(), CommandError> {
+        self.watchdog.begin();
+        let result =
+            self.with_engine(|engine| engine.run(script, call, keys, arguments, only_reads));
+        self.watchdog.end();
+        result.map_err(|error| CommandError::owned(error.to_string()))
+    }
+
+    fn with_engine<R>(
+        &self,
+        work: impl FnOnce(&mut Engine) -> Result<R, ScriptError>,
+    ) -> Result<R, ScriptError> {
+        let mut engine = self.engine.lock();
+        if engine.is_none() {
+            *engine = Some(Engine::new(&self.watchdog)?);
+        }
+        let Some(engine) = engine.as_mut() else {
+            unreachable!("it has just been made")
+        };
+        let result = work(engine);
+        let bytes = engine.memory_bytes();
+        self.engine_bytes.store(bytes, Ordering::Relaxed);
+        result
+    }
+
+    /// Forgets all scripts, and all that the Lua state holds.
+    pub fn flush(&self) {
+        self.known.lock().clear();
+        *self.engine.lock() = None;
+        self.engine_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// How many scripts are known.
+    pub fn len(&self) -> usize {
+        self.known.lock().len()
+    }
+
+    /// True if no script is known.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of memory that the Lua state takes (`used_memory_vm_eval`).
+    pub fn engine_bytes(&self) -> usize {
+        self.engine_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The bytes of memory that known scripts take (`used_memory_scripts_eval`).
+    pub fn known_bytes(&self) -> usize {
+        let known = self.known.lock();
+        known.values().map(|script| script.memory_bytes()).sum()
+    }
+}

@@ -1,0 +1,153 @@
+-- Builds what scripts see. Called once with the functions that the server has for them; answers
+-- the environment of scripts, where their globals lie, the table `redis`, and what runs a script.
+--
+-- Scripts may change no table that outlives them. Lua 5.1 has no tables that cannot be written, so
+-- they are given empty ones in front of the real ones.
+
+local native = ...
+local error, getmetatable, setmetatable, next, type = error, getmetatable, setmetatable, next, type
+local pcall, xpcall, rawget, rawset, tostring = pcall, xpcall, rawget, rawset, tostring
+local resume = coroutine.resume
+local concat = table.concat
+
+local READONLY = "Attempt to modify a readonly table"
+
+-- From each table that scripts see to the one behind it.
+local real = {}
+
+local function refuse()
+    error(READONLY, 2)
+end
+
+local function protect(behind)
+    local front = setmetatable({}, { __index = behind, __newindex = refuse, __metatable = false })
+    real[front] = behind
+    return front
+end
+
+local globals = {}
+local environment = protect(globals)
+setmetatable(globals, {
+    __index = function(_, name)
+        error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+    end,
+})
+
+for _, name in next, {
+    "assert", "collectgarbage", "error", "gcinfo", "getmetatable", "ipairs", "rawequal", "select",
+    "tonumber", "tostring", "type", "unpack", "_VERSION",
+} do
+    globals[name] = rawget(_G, name)
+end
+globals._G = environment
+
+function globals.rawget(table, key)
+    return rawget(real[table] or table, key)
+end
+
+function globals.rawset(table, key, value)
+    if real[table] then
+        error(READONLY, 0)
+    end
+    return rawset(table, key, value)
+end
+
+function globals.setmetatable(table, metatable)
+    if real[table] then
+        error(READONLY, 0)
+    end
+    return setmetatable(table, metatable)
+end
+
+function globals.next(table, key)
+    return next(real[table] or table, key)
+end
+
+local function step(front, key)
+    return next(real[front], key)
+end
+
+local pairs = pairs
+function globals.pairs(table)
+    if real[table] then
+        return step, table, nil
+    end
+    return pairs(table)
+end
+
+-- Errors of the server's functions are no values of Lua, and become some where a script gets them.
+-- A script that is to be killed gets none.
+local function finish(ok, ...)
+    if ok then
+        return true, ...
+    end
+    local value = native.translate((...))
+    if type(value) == "table" and type(value.err) == "string" then
+        value = value.err
+    end
+    return false, value
+end
+
+function globals.pcall(...)
+    return finish(pcall(...))
+end
+
+function globals.xpcall(run, explain)
+    return xpcall(run, function(value)
+        return explain(native.translate(value))
+    end)
+end
+
+function globals.loadstring(text, name)
+    return native.load(environment, text, name)
+end
+
+function globals.load(read, name)
+    if type(read) ~= "function" then
+        error("bad argument #1 to 'load' (function expected, got " .. type(read) .. ")", 2)
+    end
+    local parts = {}
+    while true do
+        local part = read()
+        if part == nil or part == "" then
+            break
+        end
+        parts[#parts + 1] = part
+    end
+    return native.load(environment, concat(parts), name or "=(load)")
+end
+
+-- Strings reach their functions by their metatable, which is thus to be seen by nobody.
+getmetatable("").__metatable = false
+
+math.random, math.randomseed = native.random, native.randomseed
+function coroutine.resume(...)
+    return finish(resume(...))
+end
+
+for _, name in next, { "string", "math", "table", "coroutine" } do
+    globals[name] = protect(rawget(_G, name))
+end
+globals.os = protect({ clock = native.clock })
+for name, library in next, native.libraries do
+    globals[name] = protect(library)
+end
+
+-- What a script has put into the tables in front, past their metatables.
+local function tidy(...)
+    for front in next, real do
+        local key = next(front)
+        while key ~= nil do
+            rawset(front, key, nil)
+            key = next(front)
+        end
+    end
+    return ...
+end
+
+local locate = native.locate
+local function run(script)
+    return tidy(xpcall(script, locate))
+end
+
+return environment, globals, run

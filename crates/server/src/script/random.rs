@@ -1,0 +1,62 @@
+//! The random numbers of scripts: the same from each start of the server on, as in Redis. The
+//! generator is `lrand48` of POSIX.
+
+use super::arguments::Arguments;
+use mlua::{Lua, MultiValue, Result};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// A generator.
+#[derive(Debug)]
+pub struct Random(u64);
+
+impl Default for Random {
+    fn default() -> Self {
+        Random(0x1234_abcd_330e)
+    }
+}
+
+impl Random {
+    fn seeded(seed: i32) -> Random {
+        Random(u64::from(seed as u32) << 16 | 0x330e)
+    }
+
+    /// The next number, from 0 to less than 1.
+    fn next(&mut self) -> f64 {
+        const MODULUS: f64 = i32::MAX as f64;
+        let next = self.0.wrapping_mul(0x5_deec_e66d).wrapping_add(0xb);
+        self.0 = next & ((1 << 48) - 1);
+        let bits = (self.0 >> 17) as u32 as i32;
+        f64::from(bits % i32::MAX) / MODULUS
+    }
+}
+
+/// The functions `math.random` and `math.randomseed`.
+pub fn functions(
+    lua: &Lua,
+    random: &Arc<Mutex<Random>>,
+) -> Result<(mlua::Function, mlua::Function)> {
+    let shared = Arc::clone(random);
+    let draw = lua.create_function(move |lua, values: MultiValue| {
+        let arguments = Arguments::new(lua, "random", values);
+        let drawn = shared.lock().next();
+        let (from, to) = match arguments.len() {
+            0 => return Ok(drawn),
+            1 => (1.0, arguments.number(1)?.trunc()),
+            2 => (arguments.number(1)?.trunc(), arguments.number(2)?.trunc()),
+            _ => return Err(super::failure::raise(lua, "wrong number of arguments")),
+        };
+        if from > to {
+            return Err(arguments.bad(arguments.len(), "interval is empty"));
+        }
+        Ok((drawn * (to - from + 1.0)).floor() + from)
+    })?;
+    let shared = Arc::clone(random);
+    let seed = lua.create_function(move |lua, values: MultiValue| {
+        let arguments = Arguments::new(lua, "randomseed", values);
+        let seed = arguments.number(1)? as i64 as i32;
+        *shared.lock() = Random::seeded(seed);
+        Ok(())
+    })?;
+    Ok((draw, seed))
+}
