@@ -60,16 +60,17 @@ impl Encoder<'_> {
                     table,
                     position,
                     length,
-                } if position < length => {
+                } => {
+                    if *position == *length {
+                        self.out.push(b']');
+                        open.pop();
+                        continue;
+                    }
                     if *position > 0 {
                         self.out.push(b',');
                     }
                     *position += 1;
                     current = Some(table.raw_get(*position)?);
-                }
-                Open::Array { .. } => {
-                    self.out.push(b']');
-                    open.pop();
                 }
                 Open::Object { pairs, first } => match pairs.next() {
                     Some((key, value)) => {
