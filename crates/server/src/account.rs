@@ -4,6 +4,7 @@
 use crate::client::Client;
 use crate::command::{Command, Flags};
 use crate::error::CommandError;
+use crate::keyspace::Observer;
 use crate::server::Server;
 use crate::singly::Reason;
 use crate::statistics::number_of;
@@ -63,6 +64,12 @@ impl Account {
         }
         if waits {
             return;
+        }
+        if matches!(command.name, "flushall" | "flushdb")
+            && answer.is_ok()
+            && server.keyspace.is_observed_by(Observer::Tracking)
+        {
+            server.tracking.tell_all(server);
         }
         let took = self.started.elapsed();
         let thread = client.shared.thread;

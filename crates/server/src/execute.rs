@@ -12,29 +12,47 @@ use crate::notifications;
 use crate::resp::{Protocol, Reply};
 use crate::script;
 use crate::server::Server;
+use crate::statistics::number_of;
 use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// What executes the commands of one thread.
 #[derive(Debug)]
 pub struct Executor<'s> {
     server: &'s Server,
     effects: Effects,
+    /// The number of the thread, for counters.
+    thread: usize,
+    get: usize,
+    set: usize,
 }
 
 impl<'s> Executor<'s> {
     /// An executor of `server`.
-    pub fn new(server: &'s Server) -> Executor<'s> {
+    pub fn new(server: &'s Server, thread: usize) -> Executor<'s> {
+        let number = |name| command::find(name).map_or(0, number_of);
         Executor {
             server,
             effects: Effects::default(),
+            thread,
+            get: number(b"get"),
+            set: number(b"set"),
         }
     }
 
     /// The server.
     pub fn server(&self) -> &'s Server {
         self.server
+    }
+
+    /// Counts reads and writes that were executed as one batch.
+    pub fn count_batch(&self, reads: u64, writes: u64, took: Duration) {
+        let statistics = &self.server.statistics;
+        let each = took / (reads + writes).max(1) as u32;
+        statistics.count(self.thread, self.get, reads, each * reads as u32);
+        statistics.count(self.thread, self.set, writes, each * writes as u32);
     }
 
     /// The keys of the server.

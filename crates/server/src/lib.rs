@@ -12,6 +12,7 @@ pub mod cursors;
 pub mod error;
 pub mod execute;
 pub mod glob;
+pub mod info;
 pub mod keyspace;
 pub mod latency;
 pub mod listed;

@@ -51,8 +51,6 @@ pub struct Listed {
     pub sent_bytes: AtomicU64,
     /// What program the client is, and its version, as it has said.
     pub library: Mutex<(String, String)>,
-    /// The name of its user.
-    pub user: Mutex<Option<String>>,
 }
 
 impl Listed {
@@ -91,7 +89,7 @@ pub fn describe(client: &ClientShared, now_ms: u64) -> String {
         .and_then(crate::statistics::name_of)
         .unwrap_or("NULL");
     let library = listed.library.lock().clone();
-    let user = listed.user.lock().clone();
+    let user = client.user.lock().clone();
     let (query, output) = (count(&listed.query_bytes), count(&listed.output_bytes));
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
@@ -114,7 +112,7 @@ pub fn describe(client: &ClientShared, now_ms: u64) -> String {
         count(&listed.watched),
         query + output,
         if output > 0 { "rw" } else { "r" },
-        user.as_deref().unwrap_or("default"),
+        String::from_utf8_lossy(&user),
         listed.redirection.load(Relaxed),
         if listed.resp3.load(Relaxed) { 3 } else { 2 },
         library.0,

@@ -112,6 +112,8 @@ pub struct Server {
     pub persistence: Persistence,
     /// Where threads receive what others have for them.
     pub mailboxes: OnceLock<Vec<Mailbox>>,
+    /// A name of this run, which no other has.
+    pub run_id: String,
     /// When the server started.
     pub started: Instant,
     /// Whether it is to stop.
@@ -148,6 +150,11 @@ impl Server {
             blocked: Blocked::default(),
             cursors: Cursors::default(),
             mailboxes: OnceLock::new(),
+            run_id: format!(
+                "{:032x}{:08x}",
+                rand::random::<u128>(),
+                rand::random::<u32>()
+            ),
             started: Instant::now(),
             stopping: AtomicBool::new(false),
             next_client: AtomicU64::new(1),

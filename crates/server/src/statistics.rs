@@ -3,11 +3,10 @@
 //! Counters are kept once for each of some threads, so that counting does not have threads wait
 //! for each other, and are summed up by whoever asks.
 
-use crate::command::{Command, Run, all};
-use hashbrown::HashMap;
+use crate::acl::registry::registry;
+use crate::command::Command;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -18,40 +17,15 @@ pub const BUCKETS: usize = 40;
 /// So many kinds of errors are counted one by one.
 const ERRORS_MAX: usize = 128;
 
-/// All commands and subcommands, with their full names; a command's number is its place.
-static NUMBERED: LazyLock<Vec<(&'static Command, String)>> = LazyLock::new(|| {
-    let mut numbered = Vec::new();
-    for command in all() {
-        numbered.push((command, command.name.to_owned()));
-        if let Run::Container(subcommands) = command.run {
-            for subcommand in subcommands {
-                let name = format!("{}|{}", command.name, subcommand.name);
-                numbered.push((subcommand, name));
-            }
-        }
-    }
-    numbered
-});
-
-/// Numbers by where the row of the table lies, which is the same for whoever finds it.
-static NUMBERS: LazyLock<HashMap<usize, usize>> = LazyLock::new(|| {
-    let rows = NUMBERED.iter().enumerate();
-    rows.map(|(number, (command, _))| (address(command), number))
-        .collect()
-});
-
-fn address(command: &'static Command) -> usize {
-    std::ptr::from_ref(command).addr()
-}
-
 /// The number of a command or subcommand.
 pub fn number_of(command: &'static Command) -> usize {
-    NUMBERS.get(&address(command)).copied().unwrap_or(0)
+    registry().number(command).unwrap_or(0)
 }
 
 /// The full name of a command or subcommand by its number.
 pub fn name_of(number: usize) -> Option<&'static str> {
-    NUMBERED.get(number).map(|(_, name)| name.as_str())
+    let entry = registry().entries().get(number);
+    entry.map(|entry| entry.name.as_str())
 }
 
 /// What is counted of one command.
@@ -127,7 +101,13 @@ struct Rate {
 
 impl Default for Statistics {
     fn default() -> Self {
-        let shard = || NUMBERED.iter().map(|_| Counters::default()).collect();
+        let shard = || {
+            registry()
+                .entries()
+                .iter()
+                .map(|_| Counters::default())
+                .collect()
+        };
         Statistics {
             shards: (0..SHARDS).map(|_| shard()).collect(),
             errors: Mutex::default(),
@@ -201,8 +181,8 @@ impl Statistics {
 
     /// What was counted of each command that was sent.
     pub fn commands(&self) -> Vec<CommandCounts> {
-        let all = NUMBERED.iter().enumerate();
-        all.map(|(number, (_, name))| self.of(number, name))
+        let all = registry().entries().iter().enumerate();
+        all.map(|(number, entry)| self.of(number, &entry.name))
             .filter(|counts| counts.calls + counts.rejected > 0)
             .collect()
     }
@@ -302,8 +282,9 @@ impl Statistics {
     /// Sets the durations of the commands named to zero, or those of all; says of how many.
     pub fn reset_durations(&self, names: &[&[u8]]) -> usize {
         let mut reset = 0;
-        for (number, (_, name)) in NUMBERED.iter().enumerate() {
-            let is = |wanted: &&[u8]| wanted.eq_ignore_ascii_case(name.as_bytes());
+        for (number, entry) in registry().entries().iter().enumerate() {
+            let name = entry.name.as_bytes();
+            let is = |wanted: &&[u8]| wanted.eq_ignore_ascii_case(name);
             if !names.is_empty() && !names.iter().any(|wanted| is(wanted)) {
                 continue;
             }

@@ -1,31 +1,8 @@
 //! The categories of access control that a command is in, and its flags, as Redis names them.
 
-use super::{Command, Flags, Group, KeySpec};
-
-/// All categories, in Redis's order.
-pub const CATEGORIES: &[&str] = &[
-    "keyspace",
-    "read",
-    "write",
-    "set",
-    "sortedset",
-    "list",
-    "hash",
-    "string",
-    "bitmap",
-    "hyperloglog",
-    "geo",
-    "stream",
-    "pubsub",
-    "admin",
-    "fast",
-    "slow",
-    "blocking",
-    "dangerous",
-    "connection",
-    "transaction",
-    "scripting",
-];
+use super::{Command, Flags, KeySpec};
+use crate::acl::category;
+use crate::acl::registry::registry;
 
 /// The flags that clients are told of.
 const FLAGS: &[(Flags, &str)] = &[
@@ -43,39 +20,15 @@ const FLAGS: &[(Flags, &str)] = &[
 ];
 
 impl Command {
-    /// The categories that the command is in, in the order of [`CATEGORIES`].
-    pub fn category_names(&self) -> Vec<&'static str> {
-        CATEGORIES
-            .iter()
-            .copied()
-            .filter(|category| self.is_in_category(category))
-            .collect()
-    }
-
-    fn is_in_category(&self, category: &str) -> bool {
-        let has = |flag| self.flags.has(flag);
-        let by_kind = match category {
-            "write" => has(Flags::WRITE),
-            "read" => has(Flags::READONLY) && self.group != Group::Scripting,
-            "admin" => has(Flags::ADMIN),
-            "dangerous" => has(Flags::ADMIN),
-            "pubsub" => has(Flags::PUBSUB),
-            "fast" => has(Flags::FAST),
-            "slow" => !has(Flags::FAST),
-            "blocking" => has(Flags::BLOCKING),
-            "keyspace" => matches!(self.group, Group::Generic | Group::Ordered),
-            "string" => self.group == Group::String,
-            "list" => self.group == Group::List,
-            "hash" => self.group == Group::Hash,
-            "set" => self.group == Group::Set,
-            "sortedset" => self.group == Group::SortedSet,
-            "transaction" => self.group == Group::Transactions,
-            "scripting" => self.group == Group::Scripting,
-            "connection" => self.group == Group::Connection,
-            _ => false,
-        };
-        let named = |own: &&&str| own.trim_start_matches('@') == category;
-        by_kind || self.categories.iter().find(named).is_some()
+    /// The categories that the command is in.
+    pub fn category_names(&'static self) -> Vec<&'static str> {
+        let entry = registry()
+            .number(self)
+            .and_then(|number| registry().entries().get(number));
+        let bits = entry.map_or(0, |entry| entry.categories);
+        let is = |(position, _): &(usize, &&str)| bits >> position & 1 != 0;
+        let names = category::NAMES.iter().enumerate().filter(is);
+        names.map(|(_, name)| *name).collect()
     }
 
     /// The flags that clients are told of.

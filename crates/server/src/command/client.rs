@@ -9,6 +9,7 @@ use crate::net::Message;
 use crate::number::parse_integer;
 use crate::pause::PauseMode;
 use crate::resp::Reply;
+use crate::server::Server;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -280,6 +281,14 @@ fn set_info(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
+fn user_named(server: &Server, name: &[u8]) -> Result<Vec<u8>, CommandError> {
+    if server.acl.user(name).is_none() {
+        let name = shown(name);
+        return Err(CommandError::owned(format!("ERR No such user '{name}'")));
+    }
+    Ok(name.to_vec())
+}
+
 /// Which clients `KILL` is to close.
 #[derive(Default)]
 struct Filter {
@@ -287,12 +296,12 @@ struct Filter {
     kind: Option<&'static str>,
     address: Option<String>,
     local: Option<String>,
-    user: Option<String>,
+    user: Option<Vec<u8>>,
     also_self: bool,
 }
 
 impl Filter {
-    fn parse(mut words: &[&[u8]]) -> Result<Filter, CommandError> {
+    fn parse(server: &Server, mut words: &[&[u8]]) -> Result<Filter, CommandError> {
         let mut filter = Filter::default();
         let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
         loop {
@@ -313,7 +322,7 @@ impl Filter {
             } else if is(option, "laddr") {
                 filter.local = Some(text(value));
             } else if is(option, "user") {
-                filter.user = Some(text(value));
+                filter.user = Some(user_named(server, value)?);
             } else if is(option, "skipme") {
                 filter.also_self = if is(value, "no") {
                     true
@@ -329,13 +338,12 @@ impl Filter {
     }
 
     fn takes(&self, client: &ClientShared, own: u64) -> bool {
-        let user = client.listed.user.lock();
-        let user = user.as_deref().unwrap_or("default");
+        let user = client.user.lock();
         self.id.is_none_or(|id| id == client.id)
             && self.kind.is_none_or(|kind| kind == type_of(client))
             && self.address.as_ref().is_none_or(|it| *it == client.peer)
             && self.local.as_ref().is_none_or(|it| *it == client.local)
-            && self.user.as_ref().is_none_or(|it| it == user)
+            && self.user.as_ref().is_none_or(|it| *it == *user)
             && (self.also_self || client.id != own)
     }
 }
@@ -349,7 +357,7 @@ fn kill(call: &mut Call<'_>) -> Answer {
             ..Filter::default()
         }
     } else {
-        Filter::parse(call.rest(2))?
+        Filter::parse(call.server, call.rest(2))?
     };
     let own = call.client.shared.id;
     let mut killed = 0;

@@ -243,6 +243,7 @@ fn reset(call: &mut Call<'_>) -> Answer {
     call.client.replies = Default::default();
     call.client.shared.listed.set_no_touch(false);
     call.client.shared.listed.set_no_evict(false);
+    call.server.acl.welcome(call.client);
     call.reply.simple("RESET");
     Ok(())
 }

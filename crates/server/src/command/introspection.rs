@@ -4,7 +4,7 @@ use super::help::help;
 use super::{Answer, Call, Command, Flags, Group, KeySpec, Run, all, find, is};
 use crate::error::CommandError;
 use crate::execute::lookup;
-use crate::pubsub::glob::matches;
+use crate::glob::matches;
 use crate::resp::Reply;
 
 const GROUP: Group = Group::Server;
@@ -119,14 +119,10 @@ fn words<'w>(reply: &mut Reply, words: impl IntoIterator<Item = &'w str>) {
 }
 
 /// Writes a command as `COMMAND INFO` shows it.
-fn describe(reply: &mut Reply, command: &Command, name: &str) {
+fn describe(reply: &mut Reply, command: &'static Command, name: &str) {
     let (first, last, step) = match command.keys {
         KeySpec::Range { first, last, step } => {
-            let last = if last < 0 {
-                i64::from(last)
-            } else {
-                i64::from(last)
-            };
+            let last = i64::from(last);
             (first as i64, last, step as i64)
         }
         KeySpec::Counted {
@@ -274,7 +270,7 @@ fn document(reply: &mut Reply, command: &Command, name: &str) {
 }
 
 fn list(call: &mut Call<'_>) -> Answer {
-    let keep: Box<dyn Fn(&Command, &str) -> bool> = match call.rest(2) {
+    let keep: Box<dyn Fn(&'static Command, &str) -> bool> = match call.rest(2) {
         [] => Box::new(|_, _| true),
         [filter, kind, pattern] if is(filter, "filterby") => {
             if is(kind, "module") {

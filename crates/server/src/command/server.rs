@@ -1,6 +1,195 @@
-//! The server.
+//! The server: what it does, has done, and could do as a part of several.
 
-use super::Command;
+use super::help::help;
+use super::{Answer, Call, Command, Flags, Group, cluster, integer, is, latency, memory};
+use crate::error::CommandError;
+use crate::info;
+
+const GROUP: Group = Group::Server;
+const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::LOADING.0);
+const ADMIN: Flags = Flags(FREE.0 | Flags::ADMIN.0);
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[];
+pub const COMMANDS: &[Command] = &[
+    Command::new("info", -1, show_info)
+        .flag(Flags::LOADING)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(1)",
+            "Returns what the server is and has done.",
+        )
+        .differs("fields of what is not here are missing or zero"),
+    Command::container("slowlog", SLOWLOG).about(
+        GROUP,
+        "2.2.12",
+        "Depends on the subcommand",
+        "Tells of commands that took long.",
+    ),
+    Command::container("latency", latency::COMMANDS).about(
+        GROUP,
+        "2.8.13",
+        "Depends on the subcommand",
+        "Tells what took long, and how long commands take.",
+    ),
+    Command::container("memory", memory::COMMANDS).about(
+        GROUP,
+        "4.0.0",
+        "Depends on the subcommand",
+        "Tells what takes how much memory.",
+    ),
+    Command::new("monitor", 1, monitor)
+        .flag(Flags::EXCLUSIVE)
+        .flag(Flags::ADMIN)
+        .flag(Flags::NOSCRIPT)
+        .flag(Flags::NO_MULTI)
+        .flag(Flags::LOADING)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(1)",
+            "Shows all commands that are executed.",
+        ),
+    Command::new("role", 1, role)
+        .fast()
+        .flag(FREE)
+        .flag(Flags::NOSCRIPT)
+        .about(
+            GROUP,
+            "2.8.12",
+            "O(1)",
+            "Returns the server's part in replication.",
+        ),
+    replicates("replicaof", "5.0.0"),
+    replicates("slaveof", "1.0.0"),
+    Command::container("cluster", cluster::COMMANDS).about(
+        Group::Server,
+        "3.0.0",
+        "Depends on the subcommand",
+        "Tells of the cluster that the server is not part of.",
+    ),
+];
+
+const fn replicates(name: &'static str, since: &'static str) -> Command {
+    Command::new(name, 3, replicate)
+        .flag(FREE)
+        .flag(Flags::ADMIN)
+        .flag(Flags::NOSCRIPT)
+        .about(GROUP, since, "O(1)", "Makes the server a replica, or none.")
+        .differs("the server is no replica: NO ONE is accepted, an address is refused")
+}
+
+const SLOWLOG: &[Command] = &[
+    Command::new("get", -2, slowlog_get).flag(ADMIN).about(
+        GROUP,
+        "2.2.12",
+        "O(N) for N entries",
+        "Returns the last commands that took long.",
+    ),
+    Command::new("len", 2, slowlog_len).flag(ADMIN).about(
+        GROUP,
+        "2.2.12",
+        "O(1)",
+        "Returns how many commands took long.",
+    ),
+    Command::new("reset", 2, slowlog_reset).flag(ADMIN).about(
+        GROUP,
+        "2.2.12",
+        "O(N) for N entries",
+        "Forgets the commands that took long.",
+    ),
+    Command::new("help", 2, slowlog_help).flag(FREE).about(
+        GROUP,
+        "6.2.0",
+        "O(1)",
+        "Returns a text about the subcommands.",
+    ),
+];
+
+fn show_info(call: &mut Call<'_>) -> Answer {
+    let text = info::write(call.server, call.keys.databases(), call.rest(1));
+    call.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn slowlog_get(call: &mut Call<'_>) -> Answer {
+    let count = match call.rest(2) {
+        [] => 10,
+        [_] => match integer(call.args[2])? {
+            -1 => usize::MAX,
+            count => usize::try_from(count).map_err(|_| {
+                CommandError::text("ERR count should be greater than or equal to -1")
+            })?,
+        },
+        _ => return Err(CommandError::WrongArity("slowlog|get".into())),
+    };
+    let entries = call.server.slowlog.latest(count);
+    call.reply.array(entries.len());
+    for entry in entries {
+        call.reply.array(6);
+        call.reply.integer(entry.id as i64);
+        call.reply.integer(entry.at_s as i64);
+        call.reply.integer(entry.took_us as i64);
+        call.reply.array(entry.args.len());
+        for word in &entry.args {
+            call.reply.bulk(word);
+        }
+        call.reply.bulk(entry.peer.as_bytes());
+        call.reply.bulk(entry.name.as_bytes());
+    }
+    Ok(())
+}
+
+fn slowlog_len(call: &mut Call<'_>) -> Answer {
+    call.reply.count(call.server.slowlog.len());
+    Ok(())
+}
+
+fn slowlog_reset(call: &mut Call<'_>) -> Answer {
+    call.server.slowlog.clear();
+    call.reply.ok();
+    Ok(())
+}
+
+fn slowlog_help(call: &mut Call<'_>) -> Answer {
+    help(
+        call,
+        &[
+            "GET [<count>]",
+            "    The last commands that took long: number, time, microseconds, words, client.",
+            "LEN",
+            "    How many there are.",
+            "RESET",
+            "    Forget them.",
+        ],
+    );
+    Ok(())
+}
+
+fn monitor(call: &mut Call<'_>) -> Answer {
+    call.server.monitors.join(call.server, call.client);
+    call.reply.ok();
+    Ok(())
+}
+
+fn role(call: &mut Call<'_>) -> Answer {
+    call.reply.array(3);
+    call.reply.bulk(b"master");
+    call.reply.integer(0);
+    call.reply.array(0);
+    Ok(())
+}
+
+fn replicate(call: &mut Call<'_>) -> Answer {
+    if is(call.args[1], "no") && is(call.args[2], "one") {
+        call.reply.ok();
+        return Ok(());
+    }
+    let port = crate::number::parse_integer(call.args[2]);
+    if !port.is_some_and(|port| (0..=65535).contains(&port)) {
+        return Err(CommandError::text("ERR Invalid master port"));
+    }
+    Err(CommandError::text(
+        "ERR this server cannot be a replica of another",
+    ))
+}

@@ -14,8 +14,9 @@ pub use file::{FileError, Setting, Settings};
 pub use hot::{BufferLimit, ClientClass, Hot};
 pub use parameter::{Kind, Parameter};
 
+use crate::glob::matches;
 use crate::keyspace::Observer;
-use crate::pubsub::glob::matches;
+use crate::object::ChunkLimit;
 use crate::server::{Options, Server};
 use crate::singly::Reason;
 use parameters::PARAMETERS;
@@ -213,6 +214,18 @@ pub fn apply(server: &Server) {
     server
         .singly
         .set(Reason::SlowLog, (0..SINGLY_BELOW_US).contains(&slow));
+    let size = |name| usize::try_from(server.config.integer(name)).unwrap_or(0);
+    server.keyspace.set_limits(|limits| {
+        limits.hash_entries_max = size("hash-max-listpack-entries");
+        limits.hash_bytes_max = size("hash-max-listpack-value");
+        limits.set_integers_max = size("set-max-intset-entries");
+        limits.set_entries_max = size("set-max-listpack-entries");
+        limits.set_bytes_max = size("set-max-listpack-value");
+        limits.sorted_set_entries_max = size("zset-max-listpack-entries");
+        limits.sorted_set_bytes_max = size("zset-max-listpack-value");
+        let chunk = server.config.integer("list-max-listpack-size");
+        limits.list_chunk = ChunkLimit::from_setting(chunk as i32);
+    });
 }
 
 /// If the slow log takes commands that are faster than this, in microseconds, each command has to

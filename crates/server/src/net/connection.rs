@@ -3,8 +3,10 @@
 
 use crate::client::Client;
 use crate::resp::{Parser, Protocol, Reply};
+use crate::statistics::Statistics;
 use mio::net::TcpStream;
 use std::io::{ErrorKind, Read, Write};
+use std::sync::atomic::Ordering;
 
 /// A client's connection.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub struct Connection {
     pub dirty: bool,
     /// Whether the socket took less than it was given, so that it will say when it takes more.
     stuffed: bool,
+    /// What was sent since the thread last counted it.
+    pub sent_bytes: u64,
     /// Since when more waits to be sent than the soft limit allows, in milliseconds since 1970.
     pub over_soft_limit_since_ms: Option<u64>,
 }
@@ -54,6 +58,7 @@ impl Connection {
             postponed: false,
             dirty: false,
             stuffed: false,
+            sent_bytes: 0,
             over_soft_limit_since_ms: None,
         }
     }
@@ -93,11 +98,36 @@ impl Connection {
                 Err(_) => return false,
             }
         }
+        self.sent_bytes += sent as u64;
         self.reply.consume(sent);
         if self.reply.is_empty() {
             self.reply.shrink(IDLE_REPLY_BYTES);
         }
         true
+    }
+
+    /// Counts what was sent, and lets others see what waits.
+    pub fn show(&mut self, statistics: &Statistics) {
+        let sent = std::mem::take(&mut self.sent_bytes);
+        let listed = &self.client.shared.listed;
+        statistics.sent_bytes.fetch_add(sent, Ordering::Relaxed);
+        listed.sent_bytes.fetch_add(sent, Ordering::Relaxed);
+        listed
+            .query_bytes
+            .store(self.input.len(), Ordering::Relaxed);
+        listed
+            .output_bytes
+            .store(self.reply.len(), Ordering::Relaxed);
+    }
+
+    /// Counts what was received.
+    pub fn count_received(&self, statistics: &Statistics, bytes: usize) {
+        let bytes = bytes as u64;
+        statistics
+            .received_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
+        let listed = &self.client.shared.listed;
+        listed.received_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// True if there is something to send that the socket will say when it takes.

@@ -8,9 +8,9 @@ use crate::keyspace::{Database, Databases, Keyspace, Kind, Payload, Record};
 use crate::log::Log;
 use crate::object::{Container, Text};
 use crate::resp::{Parser, Reply};
-use crate::server::Server;
 use nearfield::{Batch, Bytes};
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// Commands that are executed as one batch, and whom each is of.
 #[derive(Debug)]
@@ -116,9 +116,8 @@ impl Round {
             return;
         }
         let databases = executor.share();
-        let executed = databases.is_some_and(|databases| {
-            self.execute_as_batch(executor.server(), &databases, now_ms, clients)
-        });
+        let executed = databases
+            .is_some_and(|databases| self.execute_as_batch(executor, &databases, now_ms, clients));
         if !executed {
             self.execute_singly(executor, now_ms, clients);
         }
@@ -134,11 +133,12 @@ impl Round {
     )]
     fn execute_as_batch(
         &mut self,
-        server: &Server,
+        executor: &Executor<'_>,
         databases: &Databases,
         now_ms: u64,
         clients: &mut impl Clients,
     ) -> bool {
+        let server = executor.server();
         let keyspace = &server.keyspace;
         let writes = !self.stripes.is_empty();
         if writes && (keyspace.is_observed() || server.refuses_writes()) {
@@ -148,6 +148,7 @@ impl Round {
         let Ok(entries) = database.entries_or_create() else {
             return false;
         };
+        let started = Instant::now();
         let mut guards = Vec::new();
         keyspace.stripes.lock_all(&mut self.stripes, &mut guards);
         if entries.execute(&mut self.batch).is_err() {
@@ -171,6 +172,7 @@ impl Round {
         keyspace.misses.fetch_add(misses, Ordering::Relaxed);
         let written = (self.pending.len() as u64) - hits - misses;
         keyspace.changes.fetch_add(written, Ordering::Relaxed);
+        executor.count_batch(hits + misses, written, started.elapsed());
         true
     }
 

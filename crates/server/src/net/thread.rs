@@ -229,7 +229,7 @@ impl<'s> IoThread<'s> {
             mailbox,
             connections: Connections(Slab::new()),
             by_client: hashbrown::HashMap::new(),
-            executor: Executor::new(server),
+            executor: Executor::new(server, number),
             round: Round::default(),
             dirty: Vec::new(),
             unread: Vec::new(),
@@ -428,6 +428,7 @@ impl<'s> IoThread<'s> {
                 match connection.receive(&mut scratch) {
                     Received::Bytes(count) => {
                         full = count == scratch.len();
+                        connection.count_received(&self.server.statistics, count);
                         let bytes = scratch.get(..count).unwrap_or_default();
                         let used = self.process(index, bytes);
                         if let Some(connection) = self.connections.0.get_mut(index) {
@@ -456,6 +457,7 @@ impl<'s> IoThread<'s> {
                     Received::Nothing | Received::End => 0,
                 };
                 full = count == room;
+                connection.count_received(&self.server.statistics, count);
                 input.truncate(length + count);
                 connection.input = input;
                 if received == Received::End {
@@ -612,8 +614,9 @@ impl<'s> IoThread<'s> {
             connection.dirty = false;
             // Neither success nor an error would be true of what it has done.
             let unsafe_to_tell = connection.client.logged_up_to > safe_up_to;
-            if unsafe_to_tell
-                || !connection.send()
+            let sent = !unsafe_to_tell && connection.send();
+            connection.show(&self.server.statistics);
+            if !sent
                 || connection.is_over_output_limit(self.server, self.now_ms)
                 || (connection.client.closing && connection.reply.is_empty())
             {

@@ -4,7 +4,6 @@
 //! thread of each subscriber, while the registry is held. So a thread that has removed a
 //! subscription finds in its own mailbox all that was published before, and nothing comes later.
 
-pub mod glob;
 mod subscriptions;
 
 pub use subscriptions::Subscriptions;
@@ -104,7 +103,8 @@ impl PubSub {
     /// The names that somebody listens to and that are as `pattern` says, in order.
     pub fn names(&self, topic: Topic, pattern: Option<&[u8]>) -> Vec<Vec<u8>> {
         let state = self.state.read();
-        let is = |name: &&Vec<u8>| pattern.is_none_or(|pattern| glob::matches(pattern, name));
+        let is =
+            |name: &&Vec<u8>| pattern.is_none_or(|pattern| crate::glob::matches(pattern, name));
         let mut names: Vec<_> = state.of(topic).keys().filter(is).cloned().collect();
         names.sort_unstable();
         names
@@ -128,7 +128,7 @@ impl PubSub {
         }
         if topic == Topic::Channel {
             for (pattern, listeners) in &state.patterns {
-                if glob::matches(pattern, channel) {
+                if crate::glob::matches(pattern, channel) {
                     let words: [&[u8]; 4] = [b"pmessage", pattern, channel, message];
                     receivers += deliver(server, listeners, &words);
                 }

@@ -1,0 +1,139 @@
+//! The section about memory.
+
+use super::Page;
+use crate::keyspace::Databases;
+use crate::server::Server;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// How much memory is taken, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Figures {
+    /// By keys, objects and clients.
+    pub used: u64,
+    /// The most that was seen.
+    pub peak: u64,
+    /// By what clients have sent and are to be sent.
+    pub clients: u64,
+    /// By the process, as the system sees it.
+    pub resident: u64,
+    /// That the machine has.
+    pub machine: u64,
+}
+
+impl Figures {
+    /// Takes all figures.
+    pub fn take(server: &Server, databases: &Databases) -> Figures {
+        let clients = server.clients.lock();
+        let buffers = clients.values().map(|client| {
+            let listed = &client.listed;
+            let bytes = listed.query_bytes.load(Relaxed) + listed.output_bytes.load(Relaxed);
+            (bytes + size_of_val(&**client)) as u64
+        });
+        let buffers: u64 = buffers.sum();
+        drop(clients);
+        let used = server.keyspace.memory_bytes(databases) as u64 + buffers;
+        let peak = &server.statistics.peak_memory_bytes;
+        let peak = peak.fetch_max(used, Relaxed).max(used);
+        Figures {
+            used,
+            peak,
+            clients: buffers,
+            resident: resident_bytes().unwrap_or(used),
+            machine: machine_bytes().unwrap_or(0),
+        }
+    }
+
+    /// How much more the process takes than its data.
+    pub fn fragmentation(&self) -> f64 {
+        self.resident as f64 / (self.used as f64).max(1.0)
+    }
+}
+
+/// What the system says of the process; `None` where it does not.
+fn resident_bytes() -> Option<u64> {
+    const PAGE_BYTES: u64 = 4096;
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * PAGE_BYTES)
+}
+
+fn machine_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// Bytes for people: `1.50M`.
+fn human(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "K", "M", "G", "T"] {
+        if value < 1024.0 {
+            return if unit == "B" {
+                format!("{bytes}B")
+            } else {
+                format!("{value:.2}{unit}")
+            };
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.2}P")
+}
+
+/// Writes the section.
+pub fn write(page: &mut Page<'_>) {
+    let figures = Figures::take(page.server, page.databases);
+    let dataset = figures.used - figures.clients;
+    let percent =
+        |part: u64, of: u64| format!("{:.2}%", part as f64 * 100.0 / (of as f64).max(1.0));
+    page.field("used_memory", figures.used);
+    page.field("used_memory_human", human(figures.used));
+    page.field("used_memory_rss", figures.resident);
+    page.field("used_memory_rss_human", human(figures.resident));
+    page.field("used_memory_peak", figures.peak);
+    page.field("used_memory_peak_human", human(figures.peak));
+    page.field("used_memory_peak_perc", percent(figures.used, figures.peak));
+    page.field("used_memory_overhead", figures.clients);
+    page.field("used_memory_startup", 0);
+    page.field("used_memory_dataset", dataset);
+    page.field("used_memory_dataset_perc", percent(dataset, figures.used));
+    page.field("allocator_allocated", figures.used);
+    page.field("allocator_active", figures.resident);
+    page.field("allocator_resident", figures.resident);
+    page.field("total_system_memory", figures.machine);
+    page.field("total_system_memory_human", human(figures.machine));
+    page.zeros(&["used_memory_lua", "number_of_cached_scripts"]);
+    let maxmemory = page.server.config.hot.maxmemory_bytes.load(Relaxed);
+    page.field("maxmemory", maxmemory);
+    page.field("maxmemory_human", human(maxmemory));
+    let policy = page.server.config.text("maxmemory-policy");
+    page.field("maxmemory_policy", policy);
+    let ratio = figures.fragmentation();
+    page.field("mem_fragmentation_ratio", format!("{ratio:.2}"));
+    let more = figures.resident as i64 - figures.used as i64;
+    page.field("mem_fragmentation_bytes", more);
+    page.zeros(&[
+        "mem_not_counted_for_evict",
+        "mem_replication_backlog",
+        "mem_total_replication_buffers",
+        "mem_clients_slaves",
+    ]);
+    page.field("mem_clients_normal", figures.clients);
+    page.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
+    page.field("mem_allocator", "system");
+    page.zeros(&["active_defrag_running", "lazyfree_pending_objects"]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::human;
+
+    #[test]
+    fn bytes_are_shown_as_redis_shows_them() {
+        assert_eq!(human(0), "0B");
+        assert_eq!(human(1023), "1023B");
+        assert_eq!(human(1024), "1.00K");
+        assert_eq!(human(6_623_232), "6.32M");
+        assert_eq!(human(25_276_502_016), "23.54G");
+    }
+}

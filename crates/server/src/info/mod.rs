@@ -1,0 +1,89 @@
+//! What `INFO` tells, section by section, in Redis's names, so that tools that read it find what
+//! they look for.
+
+mod commands;
+pub mod memory;
+mod sections;
+
+use crate::keyspace::Databases;
+use crate::server::Server;
+use std::fmt::Display;
+
+/// A section: its name, whether it is shown by default, and what writes it.
+struct Section {
+    name: &'static str,
+    by_default: bool,
+    write: fn(&mut Page<'_>),
+}
+
+const fn section(name: &'static str, by_default: bool, write: fn(&mut Page<'_>)) -> Section {
+    Section {
+        name,
+        by_default,
+        write,
+    }
+}
+
+const SECTIONS: &[Section] = &[
+    section("Server", true, sections::server),
+    section("Clients", true, sections::clients),
+    section("Memory", true, memory::write),
+    section("Persistence", true, sections::persistence),
+    section("Stats", true, sections::stats),
+    section("Replication", true, sections::replication),
+    section("CPU", true, sections::cpu),
+    section("Modules", true, |_| ()),
+    section("Commandstats", false, commands::commandstats),
+    section("Errorstats", true, commands::errorstats),
+    section("Latencystats", false, commands::latencystats),
+    section("Cluster", true, sections::cluster),
+    section("Keyspace", true, sections::keyspace),
+];
+
+/// What is being written.
+pub struct Page<'s> {
+    /// Of whom.
+    pub server: &'s Server,
+    /// The databases.
+    pub databases: &'s Databases,
+    text: String,
+}
+
+impl Page<'_> {
+    /// Writes a field.
+    pub fn field(&mut self, name: &str, value: impl Display) {
+        self.text += &format!("{name}:{value}\r\n");
+    }
+
+    /// Writes fields that are numbers and are zero, as what they count does not happen here.
+    pub fn zeros(&mut self, names: &[&str]) {
+        for name in names {
+            self.field(name, 0);
+        }
+    }
+}
+
+/// Writes the sections that are asked for: by their names, or `default`, `all`, `everything`.
+pub fn write(server: &Server, databases: &Databases, wanted: &[&[u8]]) -> String {
+    let is = |name: &str| {
+        let same = |word: &&[u8]| word.eq_ignore_ascii_case(name.as_bytes());
+        wanted.iter().any(|word| same(word))
+    };
+    let all = is("all") || is("everything");
+    let default = wanted.is_empty() || is("default");
+    let mut page = Page {
+        server,
+        databases,
+        text: String::new(),
+    };
+    for section in SECTIONS {
+        if all || (default && section.by_default) || is(section.name) {
+            if !page.text.is_empty() {
+                page.text += "\r\n";
+            }
+            page.text += &format!("# {}\r\n", section.name);
+            (section.write)(&mut page);
+        }
+    }
+    page.text
+}

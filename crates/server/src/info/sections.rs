@@ -1,0 +1,190 @@
+//! Most sections.
+
+use super::Page;
+use crate::command::REDIS_VERSION;
+use crate::pubsub::Topic;
+use crate::server::now_ms;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What the server is.
+pub fn server(page: &mut Page<'_>) {
+    let server = page.server;
+    let uptime = server.started.elapsed().as_secs();
+    page.field("redis_version", REDIS_VERSION);
+    page.field("redis_git_sha1", "00000000");
+    page.field("redis_git_dirty", 0);
+    page.field("redis_build_id", "0");
+    page.field("redis_mode", "standalone");
+    page.field("nearfield_version", env!("CARGO_PKG_VERSION"));
+    page.field("os", std::env::consts::OS);
+    page.field("arch_bits", usize::BITS);
+    page.field("multiplexing_api", "epoll");
+    page.field("process_id", std::process::id());
+    page.field("run_id", &server.run_id);
+    page.field("tcp_port", server.config.integer("port"));
+    page.field("server_time_usec", now_ms() * 1000);
+    page.field("uptime_in_seconds", uptime);
+    page.field("uptime_in_days", uptime / 86400);
+    page.field("hz", server.config.integer("hz"));
+    page.field("configured_hz", server.config.integer("hz"));
+    page.field("lru_clock", now_ms() / 1000 & 0xff_ffff);
+    let program = std::env::current_exe().unwrap_or_default();
+    page.field("executable", program.display());
+    let file = server.config.file.clone().unwrap_or_default();
+    page.field("config_file", file.display());
+    page.field("io_threads_active", u8::from(server.options.threads > 1));
+}
+
+/// Who is connected.
+pub fn clients(page: &mut Page<'_>) {
+    let server = page.server;
+    let (mut input, mut output) = (0, 0);
+    let clients = server.clients.lock();
+    for client in clients.values() {
+        input = input.max(client.listed.query_bytes.load(Relaxed));
+        output = output.max(client.listed.output_bytes.load(Relaxed));
+    }
+    let count = clients.len();
+    drop(clients);
+    page.field("connected_clients", count);
+    page.field("cluster_connections", 0);
+    page.field("maxclients", server.config.hot.maxclients.load(Relaxed));
+    page.field("client_recent_max_input_buffer", input);
+    page.field("client_recent_max_output_buffer", output);
+    page.field("blocked_clients", server.blocked.len());
+    page.field("tracking_clients", server.tracking.counts().clients);
+    page.field("clients_in_timeout_table", 0);
+}
+
+/// Snapshots and the log.
+pub fn persistence(page: &mut Page<'_>) {
+    let server = page.server;
+    page.zeros(&["loading", "async_loading", "current_cow_size"]);
+    let changes = server.keyspace.changes.load(Relaxed);
+    page.field("rdb_changes_since_last_save", changes);
+    page.field("rdb_bgsave_in_progress", 0);
+    let started = now_ms() / 1000 - server.started.elapsed().as_secs();
+    page.field("rdb_last_save_time", started);
+    page.field("rdb_last_bgsave_status", "ok");
+    page.field("rdb_last_bgsave_time_sec", -1);
+    page.field("rdb_current_bgsave_time_sec", -1);
+    page.field("rdb_saves", 0);
+    page.field("rdb_last_cow_size", 0);
+    let logs = server.config.is_on("appendonly");
+    page.field("aof_enabled", u8::from(logs));
+    page.zeros(&["aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
+    page.field("aof_last_rewrite_time_sec", -1);
+    page.field("aof_current_rewrite_time_sec", -1);
+    page.field("aof_last_bgrewrite_status", "ok");
+    page.field("aof_last_write_status", "ok");
+    page.field("aof_last_cow_size", 0);
+}
+
+/// What was done since the start.
+pub fn stats(page: &mut Page<'_>) {
+    let server = page.server;
+    let statistics = &server.statistics;
+    let keyspace = &server.keyspace;
+    let [commands, received, sent] = statistics.per_second();
+    let kilobytes = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
+    page.field(
+        "total_connections_received",
+        statistics.connections.load(Relaxed),
+    );
+    page.field("total_commands_processed", statistics.calls());
+    page.field("instantaneous_ops_per_sec", commands);
+    page.field(
+        "total_net_input_bytes",
+        statistics.received_bytes.load(Relaxed),
+    );
+    page.field(
+        "total_net_output_bytes",
+        statistics.sent_bytes.load(Relaxed),
+    );
+    page.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
+    page.field("instantaneous_input_kbps", kilobytes(received));
+    page.field("instantaneous_output_kbps", kilobytes(sent));
+    page.field(
+        "rejected_connections",
+        statistics.rejected_connections.load(Relaxed),
+    );
+    page.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    page.field("expired_keys", keyspace.expired_keys.load(Relaxed));
+    page.field("expired_stale_perc", "0.00");
+    page.zeros(&["expired_time_cap_reached_count", "evicted_keys"]);
+    page.zeros(&["evicted_clients", "total_eviction_exceeded_time"]);
+    page.field("keyspace_hits", keyspace.hits.load(Relaxed));
+    page.field("keyspace_misses", keyspace.misses.load(Relaxed));
+    page.field("pubsub_channels", server.pubsub.count(Topic::Channel));
+    page.field("pubsub_patterns", server.pubsub.count(Topic::Pattern));
+    page.field("pubsubshard_channels", server.pubsub.count(Topic::Shard));
+    page.zeros(&["latest_fork_usec", "total_forks", "migrate_cached_sockets"]);
+    let tracking = server.tracking.counts();
+    page.field("tracking_total_keys", tracking.keys);
+    page.field("tracking_total_items", tracking.items);
+    page.field("tracking_total_prefixes", tracking.prefixes);
+    page.field("unexpected_error_replies", 0);
+    page.field(
+        "total_error_replies",
+        statistics.error_replies.load(Relaxed),
+    );
+    page.zeros(&["dump_payload_sanitizations", "reply_buffer_shrinks"]);
+    page.field(
+        "client_query_buffer_limit_disconnections",
+        statistics.query_limit_closed.load(Relaxed),
+    );
+    page.field(
+        "client_output_buffer_limit_disconnections",
+        statistics.output_limit_closed.load(Relaxed),
+    );
+}
+
+/// The server's part in replication: none.
+pub fn replication(page: &mut Page<'_>) {
+    page.field("role", "master");
+    page.field("connected_slaves", 0);
+    page.field("master_failover_state", "no-failover");
+    page.field("master_replid", &page.server.run_id);
+    page.field("master_replid2", "0".repeat(40));
+    page.field("master_repl_offset", 0);
+    page.field("second_repl_offset", -1);
+    page.zeros(&["repl_backlog_active", "repl_backlog_size"]);
+    page.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+}
+
+/// The time that the processor has spent.
+pub fn cpu(page: &mut Page<'_>) {
+    let (system, user) = processor_seconds().unwrap_or((0.0, 0.0));
+    page.field("used_cpu_sys", format!("{system:.6}"));
+    page.field("used_cpu_user", format!("{user:.6}"));
+    page.field("used_cpu_sys_children", "0.000000");
+    page.field("used_cpu_user_children", "0.000000");
+}
+
+/// Seconds in the system and in the program, as the system says; `None` where it does not.
+fn processor_seconds() -> Option<(f64, f64)> {
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let text = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The program's name, in parentheses, may have spaces.
+    let mut fields = text.rsplit(')').next()?.split_whitespace().skip(11);
+    let user: f64 = fields.next()?.parse().ok()?;
+    let system: f64 = fields.next()?.parse().ok()?;
+    Some((system / TICKS_PER_SECOND, user / TICKS_PER_SECOND))
+}
+
+/// The server is not part of a cluster.
+pub fn cluster(page: &mut Page<'_>) {
+    page.field("cluster_enabled", 0);
+}
+
+/// How many keys there are.
+pub fn keyspace(page: &mut Page<'_>) {
+    let databases = page.databases;
+    for (number, database) in databases.iter().enumerate() {
+        if !database.is_empty() {
+            let (keys, expires) = (database.len(), database.expiring());
+            let value = format!("keys={keys},expires={expires},avg_ttl=0");
+            page.field(&format!("db{number}"), value);
+        }
+    }
+}
