@@ -346,7 +346,8 @@ pub fn invoke(
         unreachable!("`lookup` finds subcommands")
     };
     let start = reply.len();
-    if let Err(error) = server.admit_write(command) {
+    // What has begun as a whole is ended as a whole; a transaction was asked before.
+    if !nested && let Err(error) = server.admit_write(command) {
         reply.error(&error.to_string());
         return None;
     }
@@ -391,7 +392,10 @@ impl Server {
     }
 
     /// Refuses a command that writes while what it does could not be kept.
-    fn admit_write(&self, command: &Command) -> Result<(), CommandError> {
+    ///
+    /// # Errors
+    /// `MISCONF`.
+    pub fn admit_write(&self, command: &Command) -> Result<(), CommandError> {
         if command.flags.has(Flags::WRITE) && self.refuses_writes() {
             return Err(self.write_refusal());
         }

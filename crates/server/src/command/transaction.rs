@@ -5,6 +5,7 @@ use crate::acl::log::Context;
 use crate::error::CommandError;
 use crate::execute::lookup;
 use crate::keyspace::Observer;
+use crate::keyspace::effects::Words;
 use std::sync::atomic::Ordering;
 
 const GROUP: Group = Group::Transactions;
@@ -96,6 +97,11 @@ fn exec(call: &mut Call<'_>) -> Answer {
             "EXECABORT Transaction discarded because of previous errors.",
         ));
     }
+    if let Err(error) = admit_writes(call, &transaction.commands) {
+        return Err(CommandError::owned(format!(
+            "EXECABORT Transaction discarded because of: {error}"
+        )));
+    }
     if broken {
         call.reply.null_array();
         return Ok(());
@@ -117,6 +123,20 @@ fn exec(call: &mut Call<'_>) -> Answer {
                 }
             }
             Err(error) => call.reply.error(&error.to_string()),
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a transaction that writes while what it does could not be kept.
+fn admit_writes(call: &Call<'_>, commands: &[Words]) -> Answer {
+    if !call.server.refuses_writes() {
+        return Ok(());
+    }
+    for words in commands {
+        let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        if let Ok(command) = lookup(&args) {
+            call.server.admit_write(command)?;
         }
     }
     Ok(())

@@ -20,6 +20,7 @@ static CHECKSUM: Crc<u32, Tables> = Crc::<u32, Tables>::new(&CRC_32_ISCSI);
 
 const ECHO: &[u8] = b"*2\r\n$4\r\nECHO\r\n$";
 const NAME: &[u8] = b"nearfield:from=";
+const CHECKSUM_DIGITS: usize = 8;
 /// Bytes read at once.
 const CHUNK: usize = 256 << 10;
 
@@ -30,7 +31,6 @@ pub fn checksum(bytes: &[u8]) -> u32 {
 
 /// Ends the frame `body`, which is to lie at the offset `from`.
 pub fn seal(body: &mut Vec<u8>, from: u64, synced: u64) {
-    const CHECKSUM_DIGITS: usize = 8;
     let text = format!("nearfield:from={from}:synced={synced}:crc32c=");
     body.extend_from_slice(ECHO);
     let length = text.len() + CHECKSUM_DIGITS;
@@ -167,10 +167,11 @@ impl<R: Read> Frames<R> {
     }
 
     fn end_frame(&mut self, trailer: Trailer, end: usize) -> Next {
-        // The checksum's digits and the line's end.
-        let covered = self.start..self.start + end - 10;
-        let covered = self.buffer.get(covered).unwrap_or_default();
-        if checksum(covered) != trailer.checksum {
+        let frame = self.start..self.start + end;
+        let frame = self.buffer.get(frame).unwrap_or_default();
+        // The checksum's digits and the line's end, which the parser takes for granted.
+        let (covered, last) = frame.split_at(end - CHECKSUM_DIGITS - 2);
+        if checksum(covered) != trailer.checksum || !last.ends_with(b"\r\n") {
             return self.bad("its checksum is not that of its bytes");
         }
         if trailer.from != self.from {
@@ -239,7 +240,9 @@ pub fn look_behind<F: Read + Seek>(input: &mut F, damage: u64) -> io::Result<Beh
             if trailer.from <= damage || trailer.from >= end || found == Behind::Synced {
                 continue;
             }
-            if checksum_of(input, trailer.from, end - 10)? == trailer.checksum {
+            if checksum_of(input, trailer.from, end - CHECKSUM_DIGITS as u64 - 2)?
+                == trailer.checksum
+            {
                 found = if trailer.synced > damage {
                     Behind::Synced
                 } else {

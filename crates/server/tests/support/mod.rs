@@ -3,7 +3,9 @@
 #![allow(dead_code, reason = "each test uses a part of this")]
 
 pub mod connection;
+pub mod faulty;
 pub mod play;
 pub mod reply;
 pub mod script;
 pub mod servers;
+pub mod state;

@@ -25,11 +25,15 @@ pub struct Nearfield {
 impl Nearfield {
     /// Starts a server with so many threads on a free port.
     pub fn start(threads: usize) -> Nearfield {
-        let server = Arc::new(Server::new(Options {
-            port: 0,
+        Nearfield::start_with(Options {
             threads,
             ..Options::default()
-        }));
+        })
+    }
+
+    /// Starts a server on a free port.
+    pub fn start_with(options: Options) -> Nearfield {
+        let server = Arc::new(Server::new(Options { port: 0, ..options }));
         let (sender, receiver) = mpsc::channel();
         let shared = Arc::clone(&server);
         let thread = thread::spawn(move || {

@@ -1,0 +1,310 @@
+//! What was acknowledged survives `kill -9` at any instant, with and without a disk that fails.
+//!
+//! The server is another process: this test program executes itself. Clients write under
+//! `always`, with snapshots and rewrites under way, until the server is killed; it is started
+//! again on the same folder, and each key has to hold what was acknowledged last, or what was sent
+//! after that and never answered. `NEARFIELD_KILLS` says how often (20), `NEARFIELD_SEED` where
+//! chance begins.
+
+mod support;
+
+use nearfield_server::log::Policy;
+use nearfield_server::net;
+use nearfield_server::persistence;
+use nearfield_server::server::{Options, Server};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use support::connection::{Connection, encode};
+use support::faulty::{Chance, FaultyDisk};
+use support::reply::Value;
+use support::state::Folder;
+
+const FOLDER: &str = "NEARFIELD_CRASH_FOLDER";
+const FAULTS: &str = "NEARFIELD_CRASH_FAULTS";
+
+/// The server, when this program is executed for it; else nothing.
+#[test]
+fn server_process() {
+    let Ok(folder) = std::env::var(FOLDER) else {
+        return;
+    };
+    let disk = FaultyDisk::default();
+    let faults = Arc::clone(&disk.faults);
+    let server = Server::new(Options {
+        port: 0,
+        threads: 2,
+        persistence: persistence::Options {
+            directory: Some(folder.into()),
+            policy: Policy::Always,
+            disk: Arc::new(disk),
+            ..persistence::Options::default()
+        },
+        ..Options::default()
+    });
+    let served = net::serve(&server, |addresses| {
+        if let Ok(seed) = std::env::var(FAULTS) {
+            let seed = seed.parse().expect("a seed");
+            faults.lock().chance = Some(Chance::new(seed));
+        }
+        println!("\nlistening {}", addresses[0]);
+        std::io::stdout().flush().expect("the test listens");
+    });
+    if let Err(error) = served {
+        println!("\nrefused {error}");
+    }
+}
+
+struct Process {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Process {
+    fn start(folder: &Path, faults: Option<u64>) -> Process {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command
+            .args(["--exact", "server_process", "--nocapture"])
+            .env(FOLDER, folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        if let Some(seed) = faults {
+            command.env(FAULTS, seed.to_string());
+        }
+        let mut child = command.spawn().expect("this program runs");
+        let stdout = child.stdout.take().expect("a pipe");
+        for line in BufReader::new(stdout).lines() {
+            let line = line.expect("a line");
+            if let Some(address) = line.strip_prefix("listening ") {
+                let address = address.parse().expect("an address");
+                return Process { child, address };
+            }
+            assert!(!line.starts_with("refused"), "{line}");
+        }
+        panic!("the server did not start");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a key may hold: what was acknowledged last, and what was sent since; `None`: nothing.
+type Possible = BTreeMap<String, BTreeSet<Option<u64>>>;
+
+/// What a command does to keys once it is executed.
+type Outcome = Vec<(String, Option<u64>)>;
+
+const CLIENTS: u64 = 3;
+const KEYS: u64 = 12;
+
+/// Writes until the connection breaks. The keys are this client's alone.
+fn client(
+    address: SocketAddr,
+    number: u64,
+    first: u64,
+    mut possible: Possible,
+    acknowledged: &mut u64,
+) -> (Possible, u64) {
+    let mut random = SmallRng::seed_from_u64(first ^ (number << 32));
+    let mut count = first;
+    let Ok(mut connection) = Connection::open(address) else {
+        return (possible, count);
+    };
+    loop {
+        // Several requests at once, each with its number of replies.
+        let mut requests = Vec::new();
+        let mut outcomes: Vec<(usize, Outcome)> = Vec::new();
+        for _ in 0..random.random_range(1..8) {
+            count += 1;
+            let value = count.to_string();
+            let key = format!("k:{number}:{}", random.random_range(0..KEYS));
+            let mut send = |words: &[&str]| {
+                let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+                encode(&mut requests, &words);
+            };
+            match random.random_range(0..20) {
+                0..10 => {
+                    send(&["SET", &key, &value]);
+                    outcomes.push((1, vec![(key, Some(count))]));
+                }
+                10..12 => {
+                    send(&["DEL", &key]);
+                    outcomes.push((1, vec![(key, None)]));
+                }
+                12..18 => {
+                    let other = format!("pair:{number}:{}", key.len() % 2);
+                    let third = format!("{other}:z");
+                    send(&["MULTI"]);
+                    send(&["SET", &other, &value]);
+                    send(&["SET", &third, &value]);
+                    send(&["EXEC"]);
+                    outcomes.push((4, vec![(other, Some(count)), (third, Some(count))]));
+                }
+                18 => {
+                    send(&["BGREWRITEAOF"]);
+                    outcomes.push((1, Vec::new()));
+                }
+                _ => {
+                    send(&["BGSAVE"]);
+                    outcomes.push((1, Vec::new()));
+                }
+            }
+        }
+        for (key, value) in outcomes.iter().flat_map(|(_, outcome)| outcome) {
+            possible.entry(key.clone()).or_default().insert(*value);
+        }
+        if connection.send(&requests).is_err() {
+            return (possible, count);
+        }
+        // What is known once these are answered; a later request may have been executed, too.
+        let mut later = outcomes.clone();
+        for (replies, outcome) in &outcomes {
+            let mut last = None;
+            for _ in 0..*replies {
+                match connection.receive() {
+                    Ok(value) => last = Some(value),
+                    Err(_) => return (possible, count),
+                }
+            }
+            later.remove(0);
+            let refused = matches!(&last, Some(Value::Error(_)));
+            if let Some(Value::Array(values)) = &last {
+                let fails = |value| matches!(value, &Value::Error(_));
+                assert!(
+                    !values.iter().any(fails),
+                    "half of a transaction: {values:?}"
+                );
+            }
+            if !refused {
+                *acknowledged += 1;
+                for (key, value) in outcome {
+                    let mut left = BTreeSet::from([*value]);
+                    let after = later.iter().flat_map(|(_, outcome)| outcome);
+                    left.extend(
+                        after
+                            .filter(|(other, _)| other == key)
+                            .map(|(_, value)| *value),
+                    );
+                    possible.insert(key.clone(), left);
+                }
+            }
+        }
+    }
+}
+
+/// Compares what the server holds with what it may hold, which is what it holds then.
+fn check(address: SocketAddr, possible: &mut Possible, context: &str) {
+    let mut connection = Connection::open(address).expect("the server listens");
+    for (key, values) in possible.iter_mut() {
+        let found = match connection.command(&[b"GET", key.as_bytes()]) {
+            Ok(Value::Bulk(value)) => {
+                let text = String::from_utf8(value).expect("digits");
+                Some(text.parse().expect("a number"))
+            }
+            Ok(Value::NullBulk) => None,
+            other => panic!("{context}: {key}: {other:?}"),
+        };
+        assert!(
+            values.contains(&found),
+            "{context}: {key} holds {found:?} and may hold {values:?}"
+        );
+        *values = BTreeSet::from([found]);
+    }
+    for (key, values) in possible.iter() {
+        let whole = possible.get(&format!("{key}:z"));
+        assert!(
+            whole.is_none_or(|other| other == values),
+            "{context}: half of a transaction at {key}"
+        );
+    }
+    let expected = possible.values().filter(|values| !values.contains(&None));
+    let size = connection.command(&[b"DBSIZE"]).expect("a size");
+    assert_eq!(size, Value::Integer(expected.count() as i64), "{context}");
+}
+
+fn kill_often(faulty: bool) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let kills = number("NEARFIELD_KILLS").unwrap_or(20);
+    let seed = number("NEARFIELD_SEED").unwrap_or_else(rand::random);
+    let mut random = SmallRng::seed_from_u64(seed);
+    let (mut folder, mut possible, mut count) = (Folder::new(), Possible::new(), 0);
+    let mut acknowledged = 0;
+    for kill in 0..kills {
+        let context = format!(
+            "NEARFIELD_SEED={seed}, kill {kill}, in {}",
+            folder.0.display()
+        );
+        if kill % 100 == 99 {
+            (folder, possible) = (Folder::new(), Possible::new());
+        }
+        let faults = faulty.then(|| random.random());
+        let mut process = Process::start(&folder.0, faults);
+        let address = process.address;
+        check(address, &mut possible, &context);
+        let time = Duration::from_micros(random.random_range(5_000..150_000));
+        let before = count;
+        std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..CLIENTS)
+                .map(|number| {
+                    let own =
+                        |key: &&String| key.split(':').nth(1) == Some(number.to_string().as_str());
+                    let own: Possible = possible
+                        .iter()
+                        .filter(|(key, _)| own(key))
+                        .map(|(key, values)| (key.clone(), values.clone()))
+                        .collect();
+                    // A server with a bad disk closes connections; the client comes again.
+                    scope.spawn(move || {
+                        let (mut state, mut acknowledged) = ((own, before), 0);
+                        loop {
+                            let (own, last) =
+                                client(address, number, state.1, state.0, &mut acknowledged);
+                            let progress = last > state.1;
+                            state = (own, last);
+                            if !faulty || !progress || Connection::open(address).is_err() {
+                                return (state, acknowledged);
+                            }
+                        }
+                    })
+                })
+                .collect();
+            std::thread::sleep(time);
+            process.child.kill().expect("it runs");
+            process.child.wait().expect("it is ours");
+            for client in clients {
+                let ((own, last), told) = client.join().expect("a client");
+                acknowledged += told;
+                count = count.max(last);
+                possible.extend(own);
+            }
+        });
+    }
+    let process = Process::start(&folder.0, None);
+    check(process.address, &mut possible, "at last");
+    println!("{kills} kills, {acknowledged} requests acknowledged");
+}
+
+#[test]
+fn what_was_acknowledged_survives_kills() {
+    if std::env::var(FOLDER).is_err() {
+        kill_often(false);
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_kills_and_a_bad_disk() {
+    if std::env::var(FOLDER).is_err() {
+        kill_often(true);
+    }
+}

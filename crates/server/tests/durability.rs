@@ -1,0 +1,655 @@
+//! What was acknowledged is there after a restart, whatever the disk did; and snapshots are those
+//! of one instant.
+
+mod support;
+
+use nearfield_server::keyspace::{Access, Effects, Keys};
+use nearfield_server::log::Policy;
+use nearfield_server::log::load::{Damage, LoadError};
+use nearfield_server::object::{Container, Hash, List, Set, SortedSet};
+use nearfield_server::persistence::{self, Task};
+use nearfield_server::server::{Options, Server};
+use parking_lot::Mutex;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use support::connection::{Connection, PATIENCE, encode};
+use support::faulty::{EIO, ENOSPC, FaultyDisk};
+use support::reply::Value;
+use support::servers::Nearfield;
+use support::state::{Folder, State, state};
+
+fn options(folder: &Path, log: bool, policy: Policy) -> Options {
+    Options {
+        threads: 2,
+        persistence: persistence::Options {
+            directory: Some(folder.to_owned()),
+            log: Some(log),
+            policy,
+            save: Some(Vec::new()),
+            ..persistence::Options::default()
+        },
+        ..Options::default()
+    }
+}
+
+/// Loads a folder without serving anybody.
+fn load(folder: &Path, log: bool, damage: Damage) -> Result<State, LoadError> {
+    let mut options = options(folder, log, Policy::Always);
+    options.persistence.damage = damage;
+    let server = Server::new(options);
+    persistence::start(&server)?;
+    Ok(state(&server.keyspace))
+}
+
+fn run(connection: &mut Connection, line: &str) -> Value {
+    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    connection.command(&words).expect("an answer")
+}
+
+fn ok() -> Value {
+    Value::Simple(b"OK".to_vec())
+}
+
+fn wait_until(what: &str, is: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is() {
+        assert!(began.elapsed() < PATIENCE, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Fills the keyspace with something of each kind, in every form.
+fn fill(server: &Server) {
+    let mut databases = server.keyspace.exclude();
+    let mut effects = Effects::default();
+    let access = Access::Exclusive(&mut databases);
+    let mut keys = Keys::new(&server.keyspace, access, 0, 0, &mut effects);
+    let later = Some(4_000_000_000_000);
+    for database in [0, 3, 15] {
+        keys.select(database);
+        for size in [1_usize, 5, 200, 70_000] {
+            let name = |kind: &str| format!("{kind}:{database}:{size}").into_bytes();
+            let text = vec![b'x'; size];
+            keys.set_string(&name("string"), &text, None).unwrap();
+            keys.set_string(&name("expiring"), b"12", later).unwrap();
+            let edited = keys.edit_string(&name("raw"), |string| string.append(&text));
+            edited.unwrap();
+            let count = size.min(3000);
+            let element = |index: usize| format!("element {index}\r\n\0\u{ff}").into_bytes();
+            keys.edit::<List<_>, _>(&name("list"), |list, limits| {
+                (0..count).for_each(|index| list.push_back(limits, &element(index)));
+            })
+            .unwrap();
+            keys.edit::<Hash<_>, _>(&name("hash"), |hash, limits| {
+                for index in 0..count {
+                    hash.set(limits, &element(index), b"value");
+                }
+            })
+            .unwrap();
+            keys.edit::<Set<_>, _>(&name("set"), |set, limits| {
+                for index in 0..count {
+                    set.add(limits, &element(index));
+                }
+            })
+            .unwrap();
+            keys.edit::<Set<_>, _>(&name("integers"), |set, limits| {
+                for index in 0..count {
+                    set.add(limits, format!("{}", index as i64 - 50).as_bytes());
+                }
+            })
+            .unwrap();
+            let mut sorted_set = SortedSet::create(&keys.keyspace().heap);
+            let limits = keys.limits();
+            let scores = [f64::INFINITY, f64::NEG_INFINITY, -0.0, 1.0 / 3.0];
+            for index in 0..count {
+                let score = scores.get(index).copied().unwrap_or(index as f64);
+                sorted_set.insert(&limits, &element(index), score);
+            }
+            keys.put_object(&name("zset"), sorted_set.wrap(), later)
+                .unwrap();
+        }
+    }
+    keys.select(1);
+    keys.set_string(b"", b"", None).unwrap();
+}
+
+#[test]
+fn every_kind_of_value_comes_back_from_a_dump() {
+    let folder = Folder::new();
+    let saved = {
+        let server = Nearfield::start_with(options(&folder.0, false, Policy::No));
+        fill(&server.server);
+        let mut connection = server.connect();
+        assert_eq!(run(&mut connection, "SAVE"), ok());
+        let before = state(&server.server.keyspace);
+        assert_eq!(run(&mut connection, "DEBUG RELOAD"), ok());
+        assert_eq!(state(&server.server.keyspace), before);
+        before
+    };
+    assert_eq!(saved.len(), 3 * 4 * 8 + 1);
+    assert_eq!(load(&folder.0, false, Damage::Refuse).unwrap(), saved);
+    // The same through a base, when logging begins.
+    assert_eq!(load(&folder.0, true, Damage::Refuse).unwrap(), saved);
+    fs::remove_file(folder.join("dump.rdb")).unwrap();
+    assert_eq!(load(&folder.0, true, Damage::Refuse).unwrap(), saved);
+    // And back, when it ends.
+    assert_eq!(load(&folder.0, false, Damage::Refuse).unwrap(), saved);
+    assert!(!folder.join("nearfield.manifest").exists());
+    assert_eq!(load(&folder.0, false, Damage::Refuse).unwrap(), saved);
+}
+
+#[test]
+fn what_was_done_comes_back_from_the_log() {
+    for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
+        let folder = Folder::new();
+        let mut expected = None;
+        for restart in 0..3 {
+            let server = Nearfield::start_with(options(&folder.0, true, policy));
+            if let Some(expected) = &expected {
+                assert_eq!(&state(&server.server.keyspace), expected);
+            }
+            let mut connection = server.connect();
+            for index in 0..200 {
+                run(&mut connection, &format!("SET k{index} v{restart}"));
+            }
+            run(&mut connection, "MULTI");
+            run(&mut connection, &format!("SET a {restart}"));
+            run(&mut connection, "DEL k7 k8");
+            run(&mut connection, &format!("SET b {restart}"));
+            run(&mut connection, "EXEC");
+            run(&mut connection, "DEL k9");
+            if restart == 1 {
+                assert_eq!(run(&mut connection, "DEBUG LOADAOF"), ok());
+            }
+            expected = Some(state(&server.server.keyspace));
+        }
+        assert_eq!(expected.unwrap().len(), 199);
+    }
+}
+
+/// The log of a small history, and the states after each of its frames.
+fn small_history() -> (Folder, PathBuf, Vec<State>) {
+    let folder = Folder::new();
+    let server = Nearfield::start_with(options(&folder.0, true, Policy::Always));
+    let mut connection = server.connect();
+    let mut states = vec![State::new()];
+    for line in ["SET a 1", "SET b 2", "DEL a", "SET b 3", "SET c 4"] {
+        run(&mut connection, line);
+        states.push(state(&server.server.keyspace));
+    }
+    drop(server);
+    let path = folder.join("log-1.aof");
+    (folder, path, states)
+}
+
+#[test]
+fn a_log_cut_anywhere_loads_as_far_as_it_goes() {
+    let (folder, path, states) = small_history();
+    let whole = fs::read(&path).unwrap();
+    let mut seen = 0;
+    for length in 0..=whole.len() {
+        fs::write(&path, &whole[..length]).unwrap();
+        let loaded = load(&folder.0, true, Damage::Refuse).unwrap();
+        let position = states.iter().position(|state| *state == loaded).unwrap();
+        assert!(position >= seen, "a longer log has less");
+        seen = position;
+        // What is cut off stays cut off.
+        assert_eq!(load(&folder.0, true, Damage::Refuse).unwrap(), loaded);
+    }
+    assert_eq!(seen, states.len() - 1);
+}
+
+#[test]
+fn no_flipped_byte_of_a_log_makes_a_wrong_state() {
+    let (folder, path, states) = small_history();
+    let whole = fs::read(&path).unwrap();
+    let (mut refused, mut cut) = (0, 0);
+    for position in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[position] ^= 1 << (position % 8);
+        fs::write(&path, &damaged).unwrap();
+        match load(&folder.0, true, Damage::Refuse) {
+            Ok(loaded) => {
+                assert_eq!(loaded, states[states.len() - 2], "at {position}");
+                cut += 1;
+            }
+            Err(LoadError::Damaged { offset, .. }) => {
+                assert!(offset <= position as u64);
+                assert_eq!(fs::read(&path).unwrap(), damaged, "it is left as it is");
+                refused += 1;
+                if position % 16 == 0 {
+                    let repaired = load(&folder.0, true, Damage::Repair).unwrap();
+                    assert!(states.contains(&repaired));
+                    assert_eq!(fs::metadata(&path).unwrap().len(), offset);
+                }
+            }
+            Err(other) => panic!("at {position}: {other}"),
+        }
+    }
+    assert!(refused > cut && cut > 50, "{refused} and {cut}");
+}
+
+#[test]
+fn a_command_that_cannot_be_repeated_is_refused() {
+    let (folder, path, _) = small_history();
+    for command in ["*1\r\n$5\r\nNOSUC\r\n", "*2\r\n$3\r\nSET\r\n$1\r\nk\r\n"] {
+        let mut frame = command.as_bytes().to_vec();
+        nearfield_server::log::frame::seal(&mut frame, 0, 0);
+        fs::write(&path, &frame).unwrap();
+        let error = load(&folder.0, true, Damage::Refuse).unwrap_err();
+        assert!(
+            matches!(error, LoadError::Command { offset: 0, .. }),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn two_servers_do_not_share_a_folder() {
+    let folder = Folder::new();
+    let _server = Nearfield::start_with(options(&folder.0, true, Policy::No));
+    let error = load(&folder.0, true, Damage::Refuse).unwrap_err();
+    assert!(matches!(error, LoadError::Refused { .. }), "{error}");
+}
+
+#[test]
+fn a_log_of_redis_is_taken_over() {
+    let folder = Folder::new();
+    let aof = folder.join("appendonlydir");
+    fs::create_dir(&aof).unwrap();
+    let manifest = "file appendonly.aof.1.base.rdb seq 1 type b\n\
+                    file appendonly.aof.1.incr.aof seq 1 type i\n";
+    fs::write(aof.join("appendonly.aof.manifest"), manifest).unwrap();
+    let mut writer = nearfield_server::rdb::Writer::new(Vec::new()).unwrap();
+    writer.select(0).unwrap();
+    writer.string(b"old", b"1", Default::default()).unwrap();
+    let base = writer.finish().unwrap();
+    fs::write(aof.join("appendonly.aof.1.base.rdb"), &base).unwrap();
+    let mut log = Vec::new();
+    let commands: [&[&str]; 6] = [
+        &["SELECT", "2"],
+        &["SET", "new", "2"],
+        &["MULTI"],
+        &["SET", "x", "3"],
+        &["EXEC"],
+        &["SET", "cut", "off"],
+    ];
+    for words in commands {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        encode(&mut log, &words);
+    }
+    fs::write(aof.join("appendonly.aof.1.incr.aof"), &log[..log.len() - 3]).unwrap();
+    let loaded = load(&folder.0, true, Damage::Refuse).unwrap();
+    let keys: Vec<_> = loaded
+        .keys()
+        .map(|(number, key)| (*number, &key[..]))
+        .collect();
+    assert_eq!(keys, [(0, &b"old"[..]), (2, b"new"), (2, b"x")]);
+    // From then on its own log counts.
+    fs::remove_dir_all(&aof).unwrap();
+    assert_eq!(load(&folder.0, true, Damage::Refuse).unwrap(), loaded);
+    // One file, as it was before Redis 7.
+    let other = Folder::new();
+    fs::write(other.join("appendonly.aof"), [base, log].concat()).unwrap();
+    assert_eq!(load(&other.0, true, Damage::Refuse).unwrap().len(), 4);
+}
+
+// ---- Snapshots while clients write -------------------------------------------------------------
+
+/// Writes pairs of keys that are equal at each instant, far from each other in the keys' order,
+/// and keys that are moved from one end to the other, until `stop`.
+fn write_pairs(server: &Nearfield, number: usize, stop: &AtomicBool) {
+    let mut connection = server.connect();
+    let mut count = 0_u64;
+    while !stop.load(Ordering::Relaxed) {
+        count += 1;
+        let (pair, at) = (count % 50, count.is_multiple_of(2));
+        let (here, there) = if at { ("a", "z") } else { ("z", "a") };
+        let commands = [
+            "MULTI".to_owned(),
+            format!("SET a:pair:{number}:{pair} {count}"),
+            format!("SET z:pair:{number}:{pair} {count}"),
+            format!("DEL {here}:moved:{number}"),
+            format!("SET {there}:moved:{number} {count}"),
+            "EXEC".to_owned(),
+        ];
+        let mut request = Vec::new();
+        for line in &commands {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            encode(&mut request, &words);
+        }
+        connection.send(&request).unwrap();
+        for _ in commands {
+            connection.receive().unwrap();
+        }
+    }
+}
+
+fn check_pairs(state: &State) {
+    let string = |key: String| state.get(&(0, key.into_bytes()));
+    for number in 0..2 {
+        for pair in 0..50 {
+            let first = string(format!("a:pair:{number}:{pair}"));
+            assert_eq!(first, string(format!("z:pair:{number}:{pair}")));
+        }
+        let here = string(format!("a:moved:{number}"));
+        let there = string(format!("z:moved:{number}"));
+        assert!(here.is_none() || there.is_none(), "{here:?} {there:?}");
+    }
+}
+
+#[test]
+fn snapshots_are_of_one_instant_while_clients_write() {
+    let folder = Folder::new();
+    let server = Nearfield::start_with(options(&folder.0, false, Policy::No));
+    let filler = 60_000;
+    let mut connection = server.connect();
+    for index in 0..filler {
+        let key = format!("m:{index}");
+        let mut request = Vec::new();
+        encode(&mut request, &[b"SET", key.as_bytes(), b"filler"]);
+        connection.send(&request).unwrap();
+        if index % 500 == 499 {
+            (0..500).for_each(|_| assert_eq!(connection.receive().unwrap(), ok()));
+        }
+    }
+    for _ in filler / 500 * 500..filler {
+        connection.receive().unwrap();
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (server, stop) = (&server, &stop);
+        for number in 0..2 {
+            scope.spawn(move || write_pairs(server, number, stop));
+        }
+        for round in 0..6 {
+            let saves = server.server.persistence.status().saves;
+            let mut connection = server.connect();
+            run(&mut connection, "BGSAVE");
+            wait_until("a snapshot", || {
+                server.server.persistence.status().saves > saves
+            });
+            let copy = Folder::new();
+            fs::copy(folder.join("dump.rdb"), copy.join("dump.rdb")).unwrap();
+            let loaded = load(&copy.0, false, Damage::Refuse).unwrap();
+            assert!(loaded.len() >= filler, "{round}: {}", loaded.len());
+            check_pairs(&loaded);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_flush_does_not_reach_a_snapshot_that_has_begun() {
+    let folder = Folder::new();
+    let server = Nearfield::start_with(options(&folder.0, false, Policy::No));
+    fill(&server.server);
+    let before = state(&server.server.keyspace);
+    let path = folder.join("other.rdb");
+    let disk = nearfield_server::log::disk::RealDisk;
+    let keyspace = &server.server.keyspace;
+    let flushed = AtomicBool::new(false);
+    let flush = || {
+        if !flushed.swap(true, Ordering::Relaxed) {
+            let mut connection = server.connect();
+            run(&mut connection, "SET integers:0:1 other");
+            run(&mut connection, "SET new value");
+            run(&mut connection, "FLUSHALL");
+        }
+        false
+    };
+    nearfield_server::snapshot::take(keyspace, &disk, &path, || {}, flush).unwrap();
+    assert!(state(keyspace).is_empty());
+    let copy = Folder::new();
+    fs::rename(path, copy.join("dump.rdb")).unwrap();
+    assert_eq!(load(&copy.0, false, Damage::Refuse).unwrap(), before);
+}
+
+#[test]
+fn the_log_is_rewritten_while_clients_write() {
+    let folder = Folder::new();
+    let expected = {
+        let server = Nearfield::start_with(options(&folder.0, true, Policy::Always));
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (server, stop) = (&server, &stop);
+            for number in 0..2 {
+                scope.spawn(move || write_pairs(server, number, stop));
+            }
+            for _ in 0..10 {
+                let rewrites = server.server.persistence.status().rewrites;
+                let mut connection = server.connect();
+                run(&mut connection, "BGREWRITEAOF");
+                wait_until("a rewrite", || {
+                    server.server.persistence.status().rewrites > rewrites
+                });
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        state(&server.server.keyspace)
+    };
+    assert!(folder.join("base-11.rdb").exists());
+    assert!(!folder.join("log-1.aof").exists());
+    let loaded = load(&folder.0, true, Damage::Refuse).unwrap();
+    assert_eq!(loaded, expected);
+    check_pairs(&loaded);
+}
+
+#[test]
+fn the_log_is_rewritten_when_it_has_grown() {
+    let folder = Folder::new();
+    let mut options = options(&folder.0, true, Policy::No);
+    options.persistence.rewrite_min_bytes = 50_000;
+    let server = Nearfield::start_with(options);
+    let mut connection = server.connect();
+    let value = "x".repeat(1000);
+    for _ in 0..100 {
+        run(&mut connection, &format!("SET k {value}"));
+    }
+    wait_until("a rewrite", || {
+        server.server.persistence.status().rewrites == 1
+    });
+    assert!(server.server.log.counts().file_bytes < 50_000);
+}
+
+// ---- A disk that fails -------------------------------------------------------------------------
+
+struct Failing {
+    folder: Folder,
+    disk: FaultyDisk,
+    server: Nearfield,
+}
+
+fn failing(policy: Policy) -> Failing {
+    let (folder, disk) = (Folder::new(), FaultyDisk::default());
+    let mut options = options(&folder.0, true, policy);
+    options.persistence.disk = Arc::new(disk.clone());
+    let server = Nearfield::start_with(options);
+    Failing {
+        folder,
+        disk,
+        server,
+    }
+}
+
+fn is_misconf(value: &Value) -> bool {
+    matches!(value, Value::Error(text) if text.starts_with(b"MISCONF Errors writing"))
+}
+
+#[test]
+fn without_space_nothing_is_acknowledged_and_reads_go_on() {
+    for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
+        let Failing {
+            folder,
+            disk,
+            server,
+        } = failing(policy);
+        let mut connection = server.connect();
+        assert_eq!(run(&mut connection, "SET a 1"), ok());
+        disk.faults.lock().space = Some(50);
+        // Memory has changed, the log has not: neither success nor failure would be true.
+        assert!(connection.command(&[b"SET", b"b", b"2"]).is_err());
+        let mut connection = server.connect();
+        assert!(is_misconf(&run(&mut connection, "SET c 3")));
+        assert!(is_misconf(&run(&mut connection, "DEL a")));
+        assert_eq!(run(&mut connection, "GET a"), Value::Bulk(b"1".to_vec()));
+        assert_eq!(
+            run(&mut connection, "PING"),
+            Value::Simple(b"PONG".to_vec())
+        );
+        // The file is as it was before.
+        let copy = Folder::new();
+        for name in ["nearfield.manifest", "log-1.aof"] {
+            fs::copy(folder.join(name), copy.join(name)).unwrap();
+        }
+        assert_eq!(load(&copy.0, true, Damage::Refuse).unwrap().len(), 1);
+        disk.faults.lock().space = None;
+        wait_until("the log", || !server.server.refuses_writes());
+        assert_eq!(run(&mut connection, "SET d 4"), ok());
+        drop(server);
+        assert_eq!(load(&folder.0, true, Damage::Refuse).unwrap().len(), 3);
+    }
+}
+
+#[test]
+fn writes_in_pieces_are_whole() {
+    let Failing {
+        folder,
+        disk,
+        server,
+    } = failing(Policy::Always);
+    disk.faults.lock().short = Some(3);
+    let mut connection = server.connect();
+    assert_eq!(run(&mut connection, "SET a 1"), ok());
+    assert_eq!(run(&mut connection, "SAVE"), ok());
+    drop(server);
+    assert_eq!(load(&folder.0, true, Damage::Refuse).unwrap().len(), 1);
+}
+
+#[test]
+fn after_a_sync_that_failed_a_new_base_is_made() {
+    for policy in [Policy::Always, Policy::EverySecond] {
+        let Failing {
+            folder,
+            disk,
+            server,
+        } = failing(policy);
+        let mut connection = server.connect();
+        assert_eq!(run(&mut connection, "SET a 1"), ok());
+        server.server.log.flush().unwrap();
+        disk.faults.lock().syncs = Some(EIO);
+        let told = connection.command(&[b"SET", b"b", b"2"]).is_ok();
+        assert_eq!(told, policy == Policy::EverySecond);
+        wait_until("the failure", || server.server.refuses_writes());
+        let mut connection = server.connect();
+        assert!(is_misconf(&run(&mut connection, "SET c 3")));
+        assert!(server.server.log.failure().unwrap().1);
+        disk.faults.lock().syncs = None;
+        wait_until("a new base", || !server.server.refuses_writes());
+        assert_eq!(run(&mut connection, "SET d 4"), ok());
+        assert!(!folder.join("log-1.aof").exists());
+        drop(server);
+        assert_eq!(load(&folder.0, true, Damage::Refuse).unwrap().len(), 3);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_cut_back_is_replaced() {
+    let Failing {
+        folder,
+        disk,
+        server,
+    } = failing(Policy::Always);
+    let mut connection = server.connect();
+    assert_eq!(run(&mut connection, "SET a 1"), ok());
+    {
+        let mut faults = disk.faults.lock();
+        faults.space = Some(50);
+        faults.truncates = Some(EIO);
+    }
+    assert!(connection.command(&[b"SET", b"b", b"2"]).is_err());
+    disk.faults.lock().space = None;
+    wait_until("a new base", || !server.server.refuses_writes());
+    drop(server);
+    assert_eq!(load(&folder.0, true, Damage::Refuse).unwrap().len(), 2);
+}
+
+#[test]
+fn a_snapshot_that_fails_leaves_the_last_one() {
+    let folder = Folder::new();
+    let disk = FaultyDisk::default();
+    let mut options = options(&folder.0, false, Policy::No);
+    options.persistence.disk = Arc::new(disk.clone());
+    let server = Nearfield::start_with(options);
+    let mut connection = server.connect();
+    run(&mut connection, "SET a 1");
+    assert_eq!(run(&mut connection, "SAVE"), ok());
+    run(&mut connection, "SET b 2");
+    for _ in 0..2 {
+        disk.faults.lock().writes = Some(ENOSPC);
+        assert!(matches!(run(&mut connection, "SAVE"), Value::Error(_)));
+        disk.faults.lock().writes = None;
+        disk.faults.lock().names = Some(EIO);
+        run(&mut connection, "BGSAVE");
+        let status = || server.server.persistence.status();
+        wait_until("the end", || {
+            status().running.is_none() && status().scheduled.is_none()
+        });
+        assert!(!status().last_save_ok);
+        disk.faults.lock().names = None;
+    }
+    // No save point asked for it, so writes go on.
+    assert_eq!(run(&mut connection, "SET c 3"), ok());
+    drop(server);
+    assert_eq!(load(&folder.0, false, Damage::Refuse).unwrap().len(), 1);
+}
+
+#[test]
+fn a_rewrite_that_fails_anywhere_loses_nothing() {
+    let expected = Mutex::new(0);
+    let Failing {
+        folder,
+        disk,
+        server,
+    } = failing(Policy::Always);
+    let mut connection = server.connect();
+    for round in 0..20 {
+        assert_eq!(run(&mut connection, &format!("SET k{round} v")), ok());
+        *expected.lock() += 1;
+        let attempts = server.server.persistence.status();
+        {
+            let mut faults = disk.faults.lock();
+            match round % 4 {
+                0 => faults.names = Some(EIO),
+                1 => faults.space = Some(round * 10),
+                2 => faults.syncs = Some(EIO),
+                _ => {}
+            }
+        }
+        run(&mut connection, "BGREWRITEAOF");
+        let status = || server.server.persistence.status();
+        wait_until("the end", || {
+            status().running.is_none() && status().scheduled != Some(Task::Rewrite)
+        });
+        {
+            let mut faults = disk.faults.lock();
+            (faults.names, faults.space, faults.syncs) = (None, None, None);
+        }
+        assert_eq!(
+            status().rewrites > attempts.rewrites,
+            round % 4 == 3,
+            "{round}"
+        );
+        wait_until("the log", || !server.server.refuses_writes());
+        let copy = Folder::new();
+        for entry in fs::read_dir(&folder.0).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+        }
+        let loaded = load(&copy.0, true, Damage::Refuse).unwrap();
+        assert_eq!(loaded.len(), *expected.lock(), "{round}");
+    }
+}

@@ -1,0 +1,192 @@
+//! A file system that fails, as it is told or by chance.
+
+use nearfield_server::log::disk::{Disk, DiskFile, RealDisk};
+use parking_lot::Mutex;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// No space left on device.
+pub const ENOSPC: i32 = 28;
+/// Input/output error.
+pub const EIO: i32 = 5;
+
+/// What fails.
+#[derive(Debug, Default)]
+pub struct Faults {
+    /// So many bytes can still be written, then there is no space.
+    pub space: Option<u64>,
+    /// Writes fail with this error.
+    pub writes: Option<i32>,
+    /// Syncs fail with this error, and what was written since the last one is gone.
+    pub syncs: Option<i32>,
+    /// Files cannot be cut off.
+    pub truncates: Option<i32>,
+    /// Files cannot be created, renamed or deleted, and directories not synced.
+    pub names: Option<i32>,
+    /// A write takes no more than so many bytes at once.
+    pub short: Option<usize>,
+    /// Faults that come and go by chance.
+    pub chance: Option<Chance>,
+    /// How many operations have failed.
+    pub failed: u64,
+}
+
+/// Faults that come and go by chance.
+#[derive(Debug)]
+pub struct Chance {
+    random: SmallRng,
+    /// So many operations more fail.
+    burst: u32,
+}
+
+impl Chance {
+    /// Faults that follow from a seed.
+    pub fn new(seed: u64) -> Chance {
+        Chance {
+            random: SmallRng::seed_from_u64(seed),
+            burst: 0,
+        }
+    }
+
+    fn fails(&mut self, of: u32) -> Option<i32> {
+        if self.burst == 0 && self.random.random_range(0..of) == 0 {
+            self.burst = 1 << self.random.random_range(0..4);
+        }
+        self.burst = self.burst.checked_sub(1)?;
+        Some(if self.random.random() { ENOSPC } else { EIO })
+    }
+}
+
+/// A file system that fails as its [`Faults`] say. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct FaultyDisk {
+    /// What fails now.
+    pub faults: Arc<Mutex<Faults>>,
+}
+
+#[derive(Debug)]
+struct FaultyFile {
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    synced: Mutex<u64>,
+    faults: Arc<Mutex<Faults>>,
+}
+
+fn length(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |data| data.len())
+}
+
+impl FaultyDisk {
+    fn wrap(&self, path: &Path, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        Arc::new(FaultyFile {
+            file,
+            path: path.to_owned(),
+            synced: Mutex::new(length(path)),
+            faults: Arc::clone(&self.faults),
+        })
+    }
+
+    fn check_names(&self) -> io::Result<()> {
+        let mut faults = self.faults.lock();
+        let chance = faults.chance.as_mut().and_then(|chance| chance.fails(40));
+        let failure = faults.names.or(chance);
+        faults.fail(failure)
+    }
+}
+
+impl Faults {
+    fn fail(&mut self, error: Option<i32>) -> io::Result<()> {
+        match error {
+            Some(error) => {
+                self.failed += 1;
+                Err(io::Error::from_raw_os_error(error))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Disk for FaultyDisk {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.check_names()?;
+        Ok(self.wrap(path, RealDisk.create(path)?))
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.wrap(path, RealDisk.append(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check_names()?;
+        RealDisk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.check_names()?;
+        RealDisk.remove(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        self.check_names()?;
+        RealDisk.sync_directory(path)
+    }
+}
+
+impl DiskFile for FaultyFile {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut faults = self.faults.lock();
+        let mut count = bytes.len();
+        if let Some(chance) = &mut faults.chance {
+            // A part is written before it fails.
+            if chance.random.random_range(0..4) == 0 {
+                count = chance.random.random_range(1..=count);
+            }
+            let failure = chance.fails(60);
+            faults.fail(failure)?;
+        }
+        let writes = faults.writes;
+        faults.fail(writes)?;
+        count = count.min(faults.short.unwrap_or(count));
+        if let Some(space) = &mut faults.space {
+            count = count.min(usize::try_from(*space).unwrap_or(count));
+            *space -= count as u64;
+            if count == 0 {
+                faults.fail(Some(ENOSPC))?;
+            }
+        }
+        drop(faults);
+        self.file.write(&bytes[..count])
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let failure = {
+            let mut faults = self.faults.lock();
+            let chance = faults.chance.as_mut().and_then(|chance| chance.fails(60));
+            let failure = faults.syncs.or(chance);
+            faults.fail(failure)
+        };
+        if let Err(error) = failure {
+            // The worst that may happen: no page that was not synced before is on the medium.
+            self.file.truncate(*self.synced.lock())?;
+            return Err(error);
+        }
+        let length = length(&self.path);
+        self.file.sync()?;
+        let mut synced = self.synced.lock();
+        *synced = length.max(*synced);
+        Ok(())
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        {
+            let mut faults = self.faults.lock();
+            let chance = faults.chance.as_mut().and_then(|chance| chance.fails(20));
+            let failure = faults.truncates.or(chance);
+            faults.fail(failure)?;
+        }
+        self.file.truncate(length)
+    }
+}

@@ -1,0 +1,82 @@
+//! What a server holds, to be compared.
+
+use nearfield_server::keyspace::{Keyspace, Payload, Record};
+use nearfield_server::object::Object;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// All keys, each with its database, its value in words, and when it expires.
+pub type State = BTreeMap<(usize, Vec<u8>), (String, Option<u64>)>;
+
+/// All that is in a keyspace.
+pub fn state(keyspace: &Keyspace) -> State {
+    let databases = keyspace.exclude();
+    let mut state = State::new();
+    for (number, database) in databases.iter().enumerate() {
+        for (key, stored) in database.entries().into_iter().flat_map(|map| map.range(..)) {
+            let record = Record::parse(&stored);
+            let value = match record.payload {
+                Payload::Inline(value) => format!("string {}", value.escape_ascii()),
+                Payload::InSlot(slot) => {
+                    describe(keyspace.slots.open(slot).as_ref().expect("an object"))
+                }
+            };
+            state.insert((number, key.to_vec()), (value, record.expires_at_ms));
+        }
+        let expiring = state
+            .iter()
+            .filter(|((other, _), (_, time))| *other == number && time.is_some());
+        assert_eq!(expiring.count(), database.expiring());
+    }
+    state
+}
+
+fn describe(object: &Object) -> String {
+    let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+    let mut words: Vec<String> = match object {
+        Object::Text(string) => return format!("string {}", text(string.bytes())),
+        Object::List(list) => {
+            let words: Vec<String> = list.iter().map(text).collect();
+            return format!("list {words:?}");
+        }
+        Object::Hash(hash) => hash
+            .iter()
+            .map(|(field, value)| format!("{}={}", text(field), text(value)))
+            .collect(),
+        Object::Set(set) => set.iter().map(|member| text(&member)).collect(),
+        Object::SortedSet(sorted_set) => sorted_set
+            .iter()
+            .map(|(member, score)| format!("{}={score:?}", text(member)))
+            .collect(),
+    };
+    words.sort();
+    format!("{} {words:?}", object.kind().name())
+}
+
+/// A folder of its own that is deleted when this is dropped.
+#[derive(Debug)]
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    /// A new, empty folder.
+    pub fn new() -> Folder {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("nearfield-test-{}-{count}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).expect("a new folder");
+        Folder(path)
+    }
+
+    /// The path of a file in it.
+    pub fn join(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
