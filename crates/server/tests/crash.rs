@@ -162,7 +162,9 @@ fn client(
             }
         }
         for (key, value) in outcomes.iter().flat_map(|(_, outcome)| outcome) {
-            possible.entry(key.clone()).or_default().insert(*value);
+            let nothing = || BTreeSet::from([None]);
+            let values = possible.entry(key.clone()).or_insert_with(nothing);
+            values.insert(*value);
         }
         if connection.send(&requests).is_err() {
             return (possible, count);
@@ -186,7 +188,12 @@ fn client(
                     "half of a transaction: {values:?}"
                 );
             }
-            if !refused {
+            if refused {
+                // Values are sent once only, and this one was not stored.
+                for (key, value) in outcome.iter().filter(|(_, value)| value.is_some()) {
+                    possible.entry(key.clone()).or_default().remove(value);
+                }
+            } else {
                 *acknowledged += 1;
                 for (key, value) in outcome {
                     let mut left = BTreeSet::from([*value]);
