@@ -16,7 +16,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -78,13 +78,17 @@ impl Process {
         if let Some(seed) = faults {
             command.env(FAULTS, seed.to_string());
         }
-        let mut child = command.spawn().expect("this program runs");
-        let stdout = child.stdout.take().expect("a pipe");
+        let child = command.spawn().expect("this program runs");
+        let mut process = Process {
+            child,
+            address: (Ipv4Addr::LOCALHOST, 0).into(),
+        };
+        let stdout = process.child.stdout.take().expect("a pipe");
         for line in BufReader::new(stdout).lines() {
             let line = line.expect("a line");
             if let Some(address) = line.strip_prefix("listening ") {
-                let address = address.parse().expect("an address");
-                return Process { child, address };
+                process.address = address.parse().expect("an address");
+                return process;
             }
             assert!(!line.starts_with("refused"), "{line}");
         }

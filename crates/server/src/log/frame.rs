@@ -122,7 +122,7 @@ impl<R: Read> Frames<R> {
     ///
     /// # Errors
     /// Those of the input.
-    pub fn next(&mut self) -> io::Result<Next> {
+    pub fn read(&mut self) -> io::Result<Next> {
         self.start += self.taken;
         self.from += std::mem::take(&mut self.taken) as u64;
         self.commands.clear();
@@ -312,7 +312,7 @@ mod tests {
         let mut frames = Frames::new(bytes);
         let mut commands = Vec::new();
         loop {
-            match frames.next().unwrap() {
+            match frames.read().unwrap() {
                 Next::Frame { .. } => {
                     commands.extend(frames.commands().map(|(_, command)| command.to_vec()));
                 }

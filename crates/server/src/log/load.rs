@@ -200,7 +200,7 @@ impl<'l> Loader<'l> {
         // At the beginning of a file the log selects its database anew.
         self.client.database = 0;
         let (offset, reason) = loop {
-            match frames.next().map_err(io)? {
+            match frames.read().map_err(io)? {
                 Next::Frame { end, .. } => {
                     let mut count = 0;
                     for (offset, bytes) in frames.commands() {

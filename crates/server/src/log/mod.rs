@@ -323,8 +323,7 @@ impl Log {
             return;
         }
         let mut state = self.state.lock();
-        let lost = |failure: &Failure| failure.lost.is_some();
-        if state.failure.as_ref().is_some_and(lost) {
+        if state.is_lost() {
             return;
         }
         let slow = |since: Instant| since.elapsed() > SYNC_PATIENCE;
@@ -497,7 +496,7 @@ impl Log {
             file.path.display()
         );
         // A file that is lost stays so, whatever happens besides.
-        if !state.failure.as_ref().is_some_and(|old| old.lost.is_some()) {
+        if !state.is_lost() {
             let lost = lost.then(|| file.path.clone());
             state.failure = Some(Failure { message, lost });
         }
@@ -505,8 +504,7 @@ impl Log {
     }
 
     fn recover(&self, state: &mut State) {
-        let lost = |failure: &Failure| failure.lost.is_some();
-        if state.failure.is_some() && !state.failure.as_ref().is_some_and(lost) {
+        if state.failure.is_some() && !state.is_lost() {
             state.failure = None;
             self.failing.store(false, Ordering::Release);
             eprintln!("nearfield: the log is written again");
@@ -564,6 +562,12 @@ impl State {
             Policy::Always => self.synced,
             Policy::EverySecond | Policy::No => self.written,
         }
+    }
+
+    /// True if nobody knows what of a file is on the medium.
+    fn is_lost(&self) -> bool {
+        let lost = |failure: &Failure| failure.lost.is_some();
+        self.failure.as_ref().is_some_and(lost)
     }
 
     /// The buffer that is appended to.

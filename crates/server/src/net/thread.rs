@@ -116,19 +116,12 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
     let mailboxes = server.mailboxes.get_or_init(|| mailboxes);
     std::thread::scope(|scope| {
         let mut first = None;
-        let keepers: [(&str, fn(&Server)); 2] = [
-            ("nearfield-log", persistence::keep),
-            ("nearfield-snapshot", persistence::take_snapshots),
-        ];
-        for (name, run) in keepers {
-            let thread = std::thread::Builder::new().name(name.to_owned());
-            if let Err(source) = thread.spawn_scoped(scope, move || run(server)) {
-                server.stop();
-                return Err(ServeError::System {
-                    what: "a thread",
-                    source,
-                });
-            }
+        if let Err(source) = persistence::spawn(server, scope) {
+            server.stop();
+            return Err(ServeError::System {
+                what: "a thread",
+                source,
+            });
         }
         for (number, (poll, mailbox)) in polls.into_iter().zip(mailboxes).enumerate() {
             let thread = IoThread::new(server, number, poll, mailbox);

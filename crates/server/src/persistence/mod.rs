@@ -5,7 +5,7 @@ mod start;
 mod tasks;
 
 pub use start::{load_log, start};
-pub use tasks::{finish, keep, save_now, shut_down, take_snapshots};
+pub use tasks::{finish, save_now, shut_down, spawn};
 
 use crate::error::CommandError;
 use crate::log::disk::{Disk, RealDisk};

@@ -12,8 +12,22 @@ use std::time::{Duration, Instant};
 /// How often the log is looked after.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Looks after the log, and asks for snapshots when they are due, until the server stops.
-pub fn keep(server: &Server) {
+/// Starts what runs beside the threads that serve clients, until the server stops.
+///
+/// # Errors
+/// The system gives no thread. One may have been started.
+pub fn spawn<'scope>(
+    server: &'scope Server,
+    scope: &'scope std::thread::Scope<'scope, '_>,
+) -> io::Result<()> {
+    let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+    thread("nearfield-log").spawn_scoped(scope, || keep(server))?;
+    thread("nearfield-save").spawn_scoped(scope, || take_snapshots(server))?;
+    Ok(())
+}
+
+/// Looks after the log, and asks for snapshots when they are due.
+fn keep(server: &Server) {
     while !server.stopping.load(Ordering::Acquire) {
         std::thread::sleep(TICK);
         server.log.tend();
@@ -56,8 +70,8 @@ fn due(server: &Server) -> Option<Task> {
     (is_due && (state.status.last_save_ok || !waits)).then_some(Task::Save)
 }
 
-/// Takes the snapshots that are asked for, until the server stops.
-pub fn take_snapshots(server: &Server) {
+/// Takes the snapshots that are asked for.
+fn take_snapshots(server: &Server) {
     let persistence = &server.persistence;
     while !server.stopping.load(Ordering::Acquire) {
         let task = {
