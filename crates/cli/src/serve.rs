@@ -39,9 +39,9 @@ pub struct Arguments {
     /// Whether to log what is changed [default: yes if there is a --dir].
     #[arg(long, value_name = "yes|no")]
     appendonly: Option<YesNo>,
-    /// When the log goes to the medium.
-    #[arg(long, value_enum, default_value = "everysec")]
-    appendfsync: Sync,
+    /// When the log goes to the medium [default: everysec].
+    #[arg(long, value_enum)]
+    appendfsync: Option<Sync>,
     /// Cut the log off where it is damaged, and keep a copy, instead of refusing to start.
     #[arg(long)]
     repair_log: bool,
@@ -76,11 +76,11 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             log: arguments
                 .appendonly
                 .map(|choice| matches!(choice, YesNo::Yes)),
-            policy: match arguments.appendfsync {
+            policy: arguments.appendfsync.map(|choice| match choice {
                 Sync::Always => Policy::Always,
                 Sync::Everysec => Policy::EverySecond,
                 Sync::No => Policy::No,
-            },
+            }),
             damage: match arguments.repair_log {
                 true => Damage::Repair,
                 false => Damage::Refuse,

@@ -124,7 +124,8 @@ pub struct Server {
 
 impl Server {
     /// A server without keys that listens to nobody yet.
-    pub fn new(options: Options) -> Server {
+    pub fn new(mut options: Options) -> Server {
+        options.persistence.complete(&options.settings);
         let server = Server {
             config: Config::new(&options),
             pubsub: PubSub::default(),
@@ -142,7 +143,7 @@ impl Server {
                 options.protected,
             ),
             log: Log::default(),
-            persistence: Persistence::new(&options.persistence),
+            persistence: Persistence::default(),
             options,
             clients: Mutex::default(),
             scripts: Scripts::default(),

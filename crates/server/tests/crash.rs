@@ -42,7 +42,7 @@ fn server_process() {
         threads: 2,
         persistence: persistence::Options {
             directory: Some(folder.into()),
-            policy: Policy::Always,
+            policy: Some(Policy::Always),
             disk: Arc::new(disk),
             ..persistence::Options::default()
         },

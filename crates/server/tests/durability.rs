@@ -27,7 +27,7 @@ fn options(folder: &Path, log: bool, policy: Policy) -> Options {
         persistence: persistence::Options {
             directory: Some(folder.to_owned()),
             log: Some(log),
-            policy,
+            policy: Some(policy),
             save: Some(Vec::new()),
             ..persistence::Options::default()
         },
@@ -441,10 +441,10 @@ fn the_log_is_rewritten_while_clients_write() {
 #[test]
 fn the_log_is_rewritten_when_it_has_grown() {
     let folder = Folder::new();
-    let mut options = options(&folder.0, true, Policy::No);
-    options.persistence.rewrite_min_bytes = 50_000;
-    let server = Nearfield::start_with(options);
+    let server = Nearfield::start_with(options(&folder.0, true, Policy::No));
     let mut connection = server.connect();
+    let smaller = "CONFIG SET auto-aof-rewrite-min-size 50000";
+    assert_eq!(run(&mut connection, smaller), ok());
     let value = "x".repeat(1000);
     for _ in 0..100 {
         run(&mut connection, &format!("SET k {value}"));

@@ -16,7 +16,9 @@ pub use parameter::{Kind, Parameter};
 
 use crate::glob::matches;
 use crate::keyspace::Observer;
+use crate::log::Policy;
 use crate::object::ChunkLimit;
+use crate::persistence::SavePoint;
 use crate::server::{Options, Server};
 use crate::singly::Reason;
 use parameters::PARAMETERS;
@@ -73,6 +75,14 @@ impl Config {
         config.start_with("bind", &addresses.join(" "));
         config.start_with("port", &options.port.to_string());
         config.start_with("io-threads", &options.threads.to_string());
+        let kept = &options.persistence;
+        if let Some(directory) = &kept.directory {
+            config.start_with("dir", &directory.to_string_lossy());
+        }
+        let appendonly = if kept.log() { "yes" } else { "no" };
+        config.start_with("appendonly", appendonly);
+        config.start_with("appendfsync", kept.policy().name());
+        config.start_with("save", &SavePoint::text(&kept.save_points()));
         if let Ok(directory) = std::env::current_dir()
             && config.text("dir").is_empty()
         {
@@ -210,6 +220,10 @@ pub fn apply(server: &Server) {
     server
         .keyspace
         .set_observed(Observer::Notifications, notifies);
+    let policy = Policy::from_name(&server.config.text("appendfsync"));
+    server.log.set_policy(policy.unwrap_or_default());
+    let save_points = SavePoint::parse(&server.config.text("save"));
+    *server.persistence.save_points.lock() = save_points;
     let slow = hot.slowlog_slower_than_us.load(Ordering::Relaxed);
     server
         .singly

@@ -110,7 +110,7 @@ pub const PARAMETERS: &[Parameter] = &[
         Kind::Enumeration(&["everysec", "always", "no"]),
         "everysec",
     ),
-    switch("appendonly", "no"),
+    switch("appendonly", "no").fixed(),
     free(
         "auto-aof-rewrite-min-size",
         Kind::Memory(0, i64::MAX as u64),

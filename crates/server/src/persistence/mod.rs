@@ -7,6 +7,7 @@ mod tasks;
 pub use start::{load_log, start};
 pub use tasks::{finish, save_now, shut_down, spawn};
 
+use crate::config::Settings;
 use crate::error::CommandError;
 use crate::log::disk::{Disk, RealDisk};
 use crate::log::load::Damage;
@@ -33,15 +34,11 @@ pub struct Options {
     /// Whether commands are logged; `None`: if there is a directory.
     pub log: Option<bool>,
     /// When the log goes to the medium.
-    pub policy: Policy,
+    pub policy: Option<Policy>,
     /// What is done about damage in the log.
     pub damage: Damage,
     /// When a snapshot is taken; `None`: as Redis does it, if there is a directory and no log.
     pub save: Option<Vec<SavePoint>>,
-    /// The log is rewritten when it has grown by so many percent; 0: never.
-    pub rewrite_percentage: u64,
-    /// But not while it is shorter than this.
-    pub rewrite_min_bytes: u64,
     /// The file system.
     pub disk: Arc<dyn Disk>,
 }
@@ -55,16 +52,31 @@ pub struct SavePoint {
     pub changes: u64,
 }
 
+impl SavePoint {
+    /// Reads pairs of seconds and changes, as the configuration has them.
+    pub fn parse(text: &str) -> Vec<SavePoint> {
+        let numbers = text.split_ascii_whitespace();
+        let numbers: Vec<u64> = numbers.filter_map(|word| word.parse().ok()).collect();
+        let (pairs, _) = numbers.as_chunks();
+        let point = |&[seconds, changes]: &[u64; 2]| SavePoint { seconds, changes };
+        pairs.iter().map(point).collect()
+    }
+
+    /// Writes what [`parse`](Self::parse) reads.
+    pub fn text(points: &[SavePoint]) -> String {
+        let text = |point: &SavePoint| format!("{} {}", point.seconds, point.changes);
+        points.iter().map(text).collect::<Vec<_>>().join(" ")
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Options {
             directory: None,
             log: None,
-            policy: Policy::default(),
+            policy: None,
             damage: Damage::default(),
             save: None,
-            rewrite_percentage: 100,
-            rewrite_min_bytes: 64 << 20,
             disk: Arc::new(RealDisk),
         }
     }
@@ -81,7 +93,29 @@ impl Options {
         self.log.unwrap_or(self.directory.is_some())
     }
 
-    fn save_points(&self) -> Vec<SavePoint> {
+    /// When the log goes to the medium.
+    pub fn policy(&self) -> Policy {
+        self.policy.unwrap_or_default()
+    }
+
+    /// Takes from a configuration file what is not said otherwise.
+    pub fn complete(&mut self, settings: &Settings) {
+        if self.directory.is_none() {
+            self.directory = settings.value("dir").map(PathBuf::from);
+        }
+        if self.log.is_none() {
+            self.log = settings.value("appendonly").map(|value| value == "yes");
+        }
+        if self.policy.is_none() {
+            self.policy = settings.value("appendfsync").and_then(Policy::from_name);
+        }
+        if self.save.is_none() {
+            self.save = settings.value("save").map(SavePoint::parse);
+        }
+    }
+
+    /// When a snapshot is taken.
+    pub fn save_points(&self) -> Vec<SavePoint> {
         let redis = [(3600, 1), (300, 100), (60, 10_000)];
         let point = |(seconds, changes)| SavePoint { seconds, changes };
         match &self.save {
@@ -166,11 +200,10 @@ struct State {
     patience: Duration,
 }
 
-impl Persistence {
-    /// Nothing is kept yet.
-    pub fn new(options: &Options) -> Persistence {
+impl Default for Persistence {
+    fn default() -> Persistence {
         Persistence {
-            save_points: Mutex::new(options.save_points()),
+            save_points: Mutex::default(),
             save_failing: AtomicBool::new(false),
             state: Mutex::new(State {
                 status: Status {
@@ -189,7 +222,9 @@ impl Persistence {
             wanted: Condvar::new(),
         }
     }
+}
 
+impl Persistence {
     /// What is known of snapshots and rewrites.
     pub fn status(&self) -> Status {
         let state = self.state.lock();

@@ -59,7 +59,7 @@ pub fn start(server: &Server) -> Result<(), LoadError> {
     state.next_number = number + 1;
     state.manifest = manifest;
     state.status.base_bytes = bytes_of(directory, &state.manifest);
-    server.log.open(options.policy, file);
+    server.log.open(options.policy(), file);
     server.keyspace.set_logging(true);
     Ok(())
 }

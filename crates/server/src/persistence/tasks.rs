@@ -51,12 +51,12 @@ fn due(server: &Server) -> Option<Task> {
         if server.log.failure().is_some_and(|(_, lost)| lost) {
             return (!waits).then_some(Task::Rewrite);
         }
-        let options = &server.options.persistence;
+        let number = |name| u64::try_from(server.config.integer(name)).unwrap_or(0);
         let bytes = server.log.counts().file_bytes;
         let base = state.status.base_bytes.max(1);
-        let percentage = u128::from(options.rewrite_percentage);
-        let grown = u128::from(bytes) * 100 >= u128::from(base) * percentage;
-        let long = bytes >= options.rewrite_min_bytes;
+        let percentage = number("auto-aof-rewrite-percentage");
+        let grown = u128::from(bytes) * 100 >= u128::from(base) * u128::from(percentage);
+        let long = bytes >= number("auto-aof-rewrite-min-size");
         if percentage > 0 && grown && long && (state.status.last_rewrite_ok || !waits) {
             return Some(Task::Rewrite);
         }
@@ -282,7 +282,8 @@ impl Server {
             state.status.last_save_s = now_ms() / 1000;
         }
         drop(state);
-        let relied_on = !self.persistence.save_points.lock().is_empty();
+        let relied_on = !self.persistence.save_points.lock().is_empty()
+            && self.config.is_on("stop-writes-on-bgsave-error");
         let failing = &self.persistence.save_failing;
         failing.store(!ok && relied_on, Ordering::Relaxed);
     }
