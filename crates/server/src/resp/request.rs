@@ -19,11 +19,11 @@ pub struct RequestLimits {
 }
 
 impl Default for RequestLimits {
-    /// Redis's limits: 512 MiB, 1,048,576 arguments, 64 KiB.
+    /// Redis's limits: 512 MiB, 2,147,483,647 arguments, 64 KiB.
     fn default() -> Self {
         RequestLimits {
             argument_bytes: 512 << 20,
-            arguments: 1024 * 1024,
+            arguments: i32::MAX as usize,
             line_bytes: 64 << 10,
         }
     }
@@ -410,7 +410,7 @@ mod tests {
     fn what_is_no_request_is_refused() {
         for (bytes, error) in [
             (&b"*x\r\n"[..], ProtocolError::InvalidArrayLength),
-            (b"*3000000\r\n", ProtocolError::InvalidArrayLength),
+            (b"*2147483648\r\n", ProtocolError::InvalidArrayLength),
             (
                 b"*99999999999999999999\r\n",
                 ProtocolError::InvalidArrayLength,
