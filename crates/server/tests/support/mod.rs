@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part of this")]
 
+pub mod commands;
 pub mod connection;
 pub mod faulty;
 pub mod play;

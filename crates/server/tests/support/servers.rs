@@ -81,6 +81,14 @@ impl Redis {
     /// # Errors
     /// Why there is none to compare with: it is not installed, or not of version 7.
     pub fn start() -> Result<Redis, String> {
+        Redis::start_with(&[])
+    }
+
+    /// Starts a server with options of its command line.
+    ///
+    /// # Errors
+    /// As for [`start`](Redis::start).
+    pub fn start_with(options: &[&str]) -> Result<Redis, String> {
         let version = Command::new("redis-server").arg("--version").output();
         let version = version.map_err(|error| format!("no redis-server: {error}"))?;
         let version = String::from_utf8_lossy(&version.stdout).into_owned();
@@ -89,14 +97,14 @@ impl Redis {
         }
         // Another program may take the port before the server does.
         for _ in 0..5 {
-            if let Some(redis) = Redis::try_start() {
+            if let Some(redis) = Redis::try_start(options) {
                 return Ok(redis);
             }
         }
         panic!("redis-server is installed and does not start");
     }
 
-    fn try_start() -> Option<Redis> {
+    fn try_start(options: &[&str]) -> Option<Redis> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("nearfield-redis-{}-{count}", process::id());
@@ -108,6 +116,9 @@ impl Redis {
         let child = Command::new("redis-server")
             .args(["--port", &address.port().to_string()])
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            // So that commands that wait are ended in time.
+            .args(["--hz", "500"])
+            .args(options)
             .current_dir(&folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

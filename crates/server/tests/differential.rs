@@ -1,0 +1,291 @@
+//! Random commands, of which our server and Debian's redis-server have to make the same.
+//!
+//! Each *episode* is some hundred commands on few keys, so that types clash; it begins on empty
+//! servers and ends with reading all keys. What is generated is described in
+//! `support/commands.rs`; commands that our table does not have are left out. A failure is
+//! shrunk to few commands and printed with its seed.
+//!
+//! `NEARFIELD_COMMANDS` sets the number of commands, `NEARFIELD_SEED` the seed of the first
+//! episode, which is random otherwise. Without redis-server the test says so and checks nothing.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod support;
+
+use nearfield_server::command;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use support::commands::{Generator, KEYS, Mode, Sent};
+use support::connection::{Connection, encode};
+use support::reply::Value;
+use support::servers::{Nearfield, Redis};
+
+const COMMANDS: u64 = 100_000;
+const EPISODE_COMMANDS: usize = 400;
+const DATABASES: usize = 2;
+/// Sent at once; replies fit into the buffers of the sockets.
+const PIPELINE: usize = 50;
+const SHRINK_TIME: Duration = Duration::from_secs(30);
+
+#[test]
+fn random_commands_are_answered_as_by_redis() {
+    let Some(redis) = redis(&[]) else { return };
+    let ours = Nearfield::start(2);
+    let known = |name: &[u8]| command::find(name).is_some();
+    let commands = number("NEARFIELD_COMMANDS").unwrap_or(COMMANDS);
+    let seed = number("NEARFIELD_SEED").unwrap_or_else(|| rand::rng().random::<u32>().into());
+    let counts = compare([ours.address, redis.address], known, commands, seed);
+    let counts = counts.unwrap_or_else(|failure| panic!("{failure}"));
+    let _ = writeln!(std::io::stderr(), "compared {counts}");
+}
+
+#[test]
+fn redis_answers_the_same_twice() {
+    let (Some(one), Some(other)) = (redis(&[]), redis(&[])) else {
+        return;
+    };
+    let addresses = [one.address, other.address];
+    let commands = number("NEARFIELD_COMMANDS").unwrap_or(COMMANDS) / 5;
+    let seed = number("NEARFIELD_SEED").unwrap_or(1);
+    if let Err(failure) = compare(addresses, |_| true, commands, seed) {
+        panic!("this is no test of our server: {failure}");
+    }
+}
+
+#[test]
+fn a_difference_is_found_and_shrunk() {
+    let options = ["--rename-command", "LPUSH", "MISLAID"];
+    let (Some(one), Some(other)) = (redis(&options), redis(&[])) else {
+        return;
+    };
+    let failure = compare([one.address, other.address], |_| true, 20_000, 1).unwrap_err();
+    let commands = failure.lines().filter(|line| line.starts_with("> "));
+    let commands: Vec<String> = commands.map(str::to_ascii_uppercase).collect();
+    assert!(
+        matches!(&*commands, [one] if one.starts_with("> LPUSH")),
+        "{failure}"
+    );
+}
+
+fn redis(options: &[&str]) -> Option<Redis> {
+    match Redis::start_with(options) {
+        Ok(redis) => Some(redis),
+        Err(reason) => {
+            // Past the harness, which keeps what tests that pass print.
+            let _ = writeln!(std::io::stderr(), "not compared with Redis: {reason}");
+            None
+        }
+    }
+}
+
+/// Compares two servers by random commands; returns how many they were, or the first difference.
+fn compare(
+    addresses: [SocketAddr; 2],
+    known: fn(&[u8]) -> bool,
+    commands: u64,
+    first: u64,
+) -> Result<String, String> {
+    let mut families: BTreeMap<&str, u64> = BTreeMap::new();
+    let (mut compared, mut seed) = (0, first);
+    while compared < commands {
+        let episode = episode(seed, known);
+        let mut pair = Pair::open(addresses, episode.resp3);
+        if let Some(difference) = pair.run(&episode.commands) {
+            let end = (difference.position + 1).min(episode.commands.len());
+            let few = episode.commands[..end].to_vec();
+            let few = shrink(addresses, episode.resp3, few);
+            let difference = Pair::open(addresses, episode.resp3)
+                .run(&few)
+                .unwrap_or(difference);
+            let shown: Vec<String> = few
+                .iter()
+                .map(|sent| format!("> {}", sent.shown()))
+                .collect();
+            return Err(format!(
+                "the replies differ{}:\n{}\nours:\n{}\nredis:\n{}\nreplay with \
+                 NEARFIELD_SEED={seed} NEARFIELD_COMMANDS=1",
+                if episode.resp3 { " (RESP3)" } else { "" },
+                shown.join("\n"),
+                difference.ours,
+                difference.redis,
+            ));
+        }
+        compared += episode.commands.len() as u64;
+        for sent in &episode.commands {
+            *families.entry(sent.family).or_default() += 1;
+        }
+        seed += 1;
+    }
+    let counts = families
+        .iter()
+        .map(|(family, count)| format!("{family} {count}"));
+    let counts = counts.collect::<Vec<_>>().join(", ");
+    Ok(format!("{compared} commands from seed {first}: {counts}"))
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().expect("a number"))
+}
+
+struct Episode {
+    resp3: bool,
+    commands: Vec<Sent>,
+}
+
+/// The commands of an episode, and at its end those that read all there is.
+fn episode(seed: u64, known: fn(&[u8]) -> bool) -> Episode {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let resp3 = known(b"hello") && random.random_bool(0.3);
+    let mut generator = Generator::new(random, known);
+    let mut commands: Vec<Sent> = (0..EPISODE_COMMANDS).map(|_| generator.next()).collect();
+    let mut read = |words: &[&[u8]], mode| {
+        if known(words[0]) {
+            commands.push(Sent {
+                words: words.iter().map(|word| word.to_vec()).collect(),
+                family: "contents",
+                mode,
+            });
+        }
+    };
+    // An error unless a transaction is open.
+    read(&[b"EXEC"], Mode::Exact);
+    for database in 0..DATABASES {
+        read(&[b"SELECT", database.to_string().as_bytes()], Mode::Exact);
+        read(&[b"DBSIZE"], Mode::Exact);
+        read(&[b"KEYS", b"*"], Mode::Unordered);
+        for key in KEYS {
+            read(&[b"TYPE", key], Mode::Exact);
+            // Those of the other types fail in the same way.
+            read(&[b"GET", key], Mode::Exact);
+            read(&[b"LRANGE", key, b"0", b"-1"], Mode::Exact);
+            read(&[b"SMEMBERS", key], Mode::Unordered);
+            read(&[b"HGETALL", key], Mode::Pairs);
+            read(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"], Mode::Exact);
+            read(&[b"PEXPIRETIME", key], Mode::Near(20_000));
+        }
+    }
+    Episode { resp3, commands }
+}
+
+struct Difference {
+    position: usize,
+    ours: String,
+    redis: String,
+}
+
+/// A connection to either server, both empty.
+struct Pair {
+    ours: Connection,
+    redis: Connection,
+}
+
+impl Pair {
+    fn open([ours, redis]: [SocketAddr; 2], resp3: bool) -> Pair {
+        let mut pair = Pair {
+            ours: Connection::open(ours).unwrap(),
+            redis: Connection::open(redis).unwrap(),
+        };
+        for connection in [&mut pair.ours, &mut pair.redis] {
+            assert_eq!(
+                connection.command(&[b"FLUSHALL"]).unwrap(),
+                Value::Simple(b"OK".to_vec())
+            );
+            if resp3 {
+                let reply = connection.command(&[b"HELLO", b"3"]).unwrap();
+                assert!(matches!(reply, Value::Map(_)), "{reply}");
+            }
+        }
+        pair
+    }
+
+    /// Finds the first reply that differs.
+    fn run(&mut self, commands: &[Sent]) -> Option<Difference> {
+        // The modes of what is queued in a transaction.
+        let mut queued: Vec<Mode> = Vec::new();
+        for (number, some) in commands.chunks(PIPELINE).enumerate() {
+            let mut request = Vec::new();
+            for sent in some {
+                let words: Vec<&[u8]> = sent.words.iter().map(Vec::as_slice).collect();
+                encode(&mut request, &words);
+            }
+            self.ours.send(&request).unwrap();
+            self.redis.send(&request).unwrap();
+            for (within, sent) in some.iter().enumerate() {
+                let position = number * PIPELINE + within;
+                let redis = self.redis.receive().expect("redis-server answers");
+                let ours = match self.ours.receive() {
+                    Ok(ours) => ours,
+                    Err(error) => {
+                        return Some(Difference {
+                            position,
+                            ours: format!("({error})"),
+                            redis: redis.to_string(),
+                        });
+                    }
+                };
+                let name = sent.words[0].to_ascii_uppercase();
+                let same = if name == b"EXEC" {
+                    same_each(&queued, &ours, &redis)
+                } else {
+                    sent.mode.same(&ours, &redis)
+                };
+                if !same {
+                    return Some(Difference {
+                        position,
+                        ours: ours.to_string(),
+                        redis: redis.to_string(),
+                    });
+                }
+                match name.as_slice() {
+                    b"EXEC" | b"DISCARD" | b"MULTI" if !matches!(redis, Value::Error(_)) => {
+                        queued.clear();
+                    }
+                    _ if redis == Value::Simple(b"QUEUED".to_vec()) => queued.push(sent.mode),
+                    _ => {}
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Compares the replies within a transaction, each in the way of its command.
+fn same_each(modes: &[Mode], ours: &Value, redis: &Value) -> bool {
+    match (ours, redis) {
+        (Value::Array(ours), Value::Array(redis)) if redis.len() == modes.len() => {
+            let mut pairs = ours.iter().zip(redis).zip(modes);
+            ours.len() == redis.len() && pairs.all(|((ours, redis), mode)| mode.same(ours, redis))
+        }
+        (ours, redis) => ours == redis,
+    }
+}
+
+/// Leaves out what is not needed for some reply to differ.
+fn shrink(addresses: [SocketAddr; 2], resp3: bool, mut commands: Vec<Sent>) -> Vec<Sent> {
+    let start = Instant::now();
+    let mut size = commands.len().div_ceil(2);
+    while size > 0 {
+        let mut position = 0;
+        let mut fewer = false;
+        while position < commands.len() && start.elapsed() < SHRINK_TIME {
+            let end = (position + size).min(commands.len());
+            let rest = [&commands[..position], &commands[end..]].concat();
+            match Pair::open(addresses, resp3).run(&rest) {
+                Some(difference) => {
+                    commands = rest;
+                    commands.truncate(difference.position + 1);
+                    fewer = true;
+                }
+                None => position = end,
+            }
+        }
+        // Once more with single commands, as long as that helps.
+        size = if size == 1 && fewer { 1 } else { size / 2 };
+    }
+    commands
+}

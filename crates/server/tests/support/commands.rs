@@ -1,0 +1,726 @@
+//! Random commands: which there are, and how their replies are compared.
+//!
+//! Left out, as they are random, tell the time or the program, or differ between Redis 7.0, which
+//! is compared with, and 7.2, which is meant:
+//! - RANDOMKEY, and SPOP, SRANDMEMBER, HRANDFIELD and ZRANDMEMBER with less than all members;
+//! - cursors other than 0 of SCAN and the like;
+//! - DUMP and RESTORE (the version of the payload), OBJECT ENCODING (sets are listpacks since 7.2),
+//!   OBJECT FREQ and IDLETIME, DEBUG, INFO, MEMORY;
+//! - ZRANK and ZREVRANK WITHSCORE, and CLIENT NO-TOUCH (since 7.2);
+//! - numbers that are not written the same by 7.0 (`%.17g`) and 7.2 (the shortest text), so that
+//!   only numbers of few binary digits are used;
+//! - deadlines that pass during the test, and GT and LT beside deadlines that depend on the time.
+
+use super::reply::Value;
+use rand::RngExt;
+use rand::rngs::SmallRng;
+
+/// The keys that commands are about.
+pub const KEYS: &[&[u8]] = &[b"k1", b"k2", b"k3", b"k4", b"k5", b"k6", b"{k}", b""];
+
+/// A command of an episode.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub words: Vec<Vec<u8>>,
+    pub family: &'static str,
+    pub mode: Mode,
+}
+
+impl Sent {
+    /// As one would type it into redis-cli.
+    pub fn shown(&self) -> String {
+        let words = self.words.iter().map(|word| {
+            let plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);
+            if !word.is_empty() && word.iter().all(plain) {
+                String::from_utf8_lossy(word).into_owned()
+            } else {
+                Value::Bulk(word.clone()).to_string()
+            }
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// How replies are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Exact,
+    /// Elements in any order.
+    Unordered,
+    /// Pairs in any order, in one flat array or not.
+    Pairs,
+    /// A cursor, and elements in any order.
+    Scan,
+    /// A cursor, and pairs in any order, in one flat array.
+    ScanPairs,
+    /// Numbers so far from each other at most.
+    Near(i64),
+}
+
+impl Mode {
+    /// True if two replies say the same.
+    pub fn same(self, ours: &Value, redis: &Value) -> bool {
+        match (self, ours, redis) {
+            (Mode::Near(distance), Value::Integer(ours), Value::Integer(redis)) => {
+                (*ours < 0) == (*redis < 0) && ours.abs_diff(*redis) <= distance.unsigned_abs()
+            }
+            (Mode::Exact | Mode::Near(_), ours, redis) => ours == redis,
+            (mode, ours, redis) => mode.sorted(ours.clone()) == mode.sorted(redis.clone()),
+        }
+    }
+
+    fn sorted(self, value: Value) -> Value {
+        match (self, value) {
+            (Mode::Unordered, Value::Array(mut elements)) => {
+                elements.sort();
+                Value::Array(elements)
+            }
+            (Mode::Unordered, Value::Set(mut elements)) => {
+                elements.sort();
+                Value::Set(elements)
+            }
+            (_, Value::Map(mut pairs)) => {
+                pairs.sort();
+                Value::Map(pairs)
+            }
+            (Mode::Pairs, Value::Array(mut elements)) => {
+                if elements.iter().any(|element| element.elements().is_some()) {
+                    elements.sort();
+                    return Value::Array(elements);
+                }
+                let mut pairs: Vec<Vec<Value>> = elements.chunks(2).map(<[_]>::to_vec).collect();
+                pairs.sort();
+                Value::Array(pairs.concat())
+            }
+            (Mode::Scan | Mode::ScanPairs, Value::Array(mut parts)) => {
+                let inner = if self == Mode::Scan {
+                    Mode::Unordered
+                } else {
+                    Mode::Pairs
+                };
+                if let [_, elements] = parts.as_mut_slice() {
+                    *elements = inner.sorted(elements.clone());
+                }
+                Value::Array(parts)
+            }
+            (_, value) => value,
+        }
+    }
+}
+
+/// Lines of commands. Words in lower case stand for random words (see [`slot`]), `[a]` for an
+/// option, `(a | b)` for a choice, `a+` for some. Before a command may stand how its replies are
+/// compared: `~` unordered, `~~` unordered pairs, `scan`, `scanpairs`, `near=N`. `!` keeps its
+/// arguments from being replaced by odd ones, where that would make it wait, answer without end,
+/// or depend on the time.
+const COMMANDS: &[(&str, &str)] = &[
+    (
+        "strings",
+        "GET key
+        SET key val [(NX | XX)] [GET]
+        SETNX key val
+        GETSET key val
+        GETDEL key
+        ! GETEX key [(EX far | PX farms | EXAT at | PXAT atms | PERSIST | EX badtime)]
+        ! SET key val (EX far | PX farms | EXAT at | PXAT atms | KEEPTTL | EX badtime) [(NX | XX | GET)]
+        ! SETEX key (far | badtime) val
+        ! PSETEX key (farms | badtime) val
+        MGET key+
+        MSET (key val)+
+        MSETNX (key val)+
+        APPEND key val
+        STRLEN key
+        INCR key
+        DECR key
+        INCRBY key int
+        DECRBY key int
+        INCRBYFLOAT key flt
+        GETRANGE key idx idx
+        SUBSTR key idx idx
+        SETRANGE key (0 | 1 | 5 | 100 | -1 | 536870912) val
+        LCS key key [(LEN | IDX [MINMATCHLEN cnt] [WITHMATCHLEN])]",
+    ),
+    (
+        "bits",
+        "SETBIT key bit (0 | 1 | 2)
+        GETBIT key bit
+        BITCOUNT key
+        BITCOUNT key idx idx [(BYTE | BIT)]
+        BITPOS key (0 | 1 | 2) [idx] 
+        BITPOS key (0 | 1) idx idx [(BYTE | BIT)]
+        BITOP (AND | OR | XOR) key key+
+        BITOP NOT key key
+        BITFIELD key ([OVERFLOW (WRAP | SAT | FAIL)] (GET enc fieldbit | SET enc fieldbit int | INCRBY enc fieldbit int))+
+        BITFIELD_RO key (GET enc fieldbit)+",
+    ),
+    (
+        "keys",
+        "DEL key+
+        UNLINK key+
+        EXISTS key+
+        TOUCH key+
+        TYPE key
+        RENAME key key
+        RENAMENX key key
+        COPY key key [REPLACE]
+        COPY key key DB (0 | 1 | 16) [REPLACE]
+        MOVE key (0 | 1 | 16)
+        SELECT (0 | 0 | 0 | 1 | 16 | x)
+        ~ KEYS pat
+        scan SCAN 0 COUNT 10000 [MATCH pat] [TYPE (string | list | set | hash | zset | none)]
+        DBSIZE
+        SORT key [LIMIT idx idx] [(ASC | DESC)] [ALPHA]
+        SORT key ALPHA [(ASC | DESC)] STORE key
+        SORT key BY (w_* | *->f) GET # GET (* | k* | *->a)
+        SORT_RO key [LIMIT idx idx] [(ASC | DESC)] [ALPHA]
+        OBJECT REFCOUNT nokey
+        ECHO val
+        PING [val]",
+    ),
+    ("rare", "FLUSHALL\nFLUSHDB\nFLUSHALL (ASYNC | SYNC | x)\nSWAPDB (0 | 1 | 16) (0 | 1 | x)"),
+    (
+        "expiry",
+        "! EXPIRE key (far | badtime) [(NX | XX)]
+        ! PEXPIRE key (farms | badtime) [(NX | XX)]
+        ! EXPIREAT key (at | badtime) [(NX | XX | GT | LT)]
+        ! PEXPIREAT key (atms | badtime) [(NX | XX | GT | LT | GT LT | NX GT | x)]
+        ! PERSIST key
+        near=20 TTL key
+        near=20000 PTTL key
+        near=20 EXPIRETIME key
+        near=20000 PEXPIRETIME key",
+    ),
+    (
+        "lists",
+        "LPUSH key val+
+        RPUSH key val+
+        LPUSHX key val+
+        RPUSHX key val+
+        LPOP key [cnt]
+        RPOP key [cnt]
+        LLEN key
+        LRANGE key idx idx
+        LINDEX key idx
+        LSET key idx val
+        LINSERT key (BEFORE | AFTER | x) val val
+        LREM key idx val
+        LTRIM key idx idx
+        LPOS key val [RANK idx] [COUNT cnt] [MAXLEN cnt]
+        RPOPLPUSH key key
+        LMOVE key key (LEFT | RIGHT) (LEFT | RIGHT)
+        LMPOP cnt key key (LEFT | RIGHT) [COUNT cnt]
+        LMPOP 1 key (LEFT | RIGHT) [COUNT cnt]
+        ! BLPOP key key 0.001
+        ! BRPOP key (0.001 | -1 | x)
+        ! BLMOVE key key (LEFT | RIGHT) (LEFT | RIGHT) 0.001
+        ! BRPOPLPUSH key key 0.001
+        ! BLMPOP 0.001 2 key key (LEFT | RIGHT) [COUNT cnt]",
+    ),
+    (
+        "hashes",
+        "HSET key (mem val)+
+        HMSET key (mem val)+
+        HSETNX key mem val
+        HGET key mem
+        HMGET key mem+
+        ~~ HGETALL key
+        ~ HKEYS key
+        ~ HVALS key
+        HDEL key mem+
+        HLEN key
+        HEXISTS key mem
+        HSTRLEN key mem
+        HINCRBY key mem int
+        HINCRBYFLOAT key mem flt
+        ! ~ HRANDFIELD key 1000
+        ! ~~ HRANDFIELD key 1000 WITHVALUES
+        ! HRANDFIELD key 0
+        scanpairs HSCAN key 0 COUNT 10000 [MATCH pat]",
+    ),
+    (
+        "sets",
+        "SADD key mem+
+        SREM key mem+
+        SISMEMBER key mem
+        SMISMEMBER key mem+
+        SCARD key
+        ~ SMEMBERS key
+        SMOVE key key mem
+        ~ SINTER key+
+        ~ SUNION key+
+        ~ SDIFF key+
+        SINTERSTORE key key+
+        SUNIONSTORE key key+
+        SDIFFSTORE key key+
+        SINTERCARD cnt key key [LIMIT cnt]
+        SINTERCARD 1 key [LIMIT cnt]
+        ! ~ SPOP key 1000
+        ! SPOP key 0
+        ! ~ SRANDMEMBER key 1000
+        scan SSCAN key 0 COUNT 10000 [MATCH pat]",
+    ),
+    (
+        "sorted sets",
+        "ZADD key [(NX | XX)] [(GT | LT)] [CH] (score mem)+
+        ZADD key (score mem)+
+        ZADD key [(NX | XX)] INCR score mem
+        ZINCRBY key score mem
+        ZREM key mem+
+        ZCARD key
+        ZSCORE key mem
+        ZMSCORE key mem+
+        ZRANK key mem
+        ZREVRANK key mem
+        ZCOUNT key sbound sbound
+        ZLEXCOUNT key lbound lbound
+        ZREMRANGEBYRANK key idx idx
+        ZREMRANGEBYSCORE key sbound sbound
+        ZREMRANGEBYLEX key lbound lbound
+        ZPOPMIN key [cnt]
+        ZPOPMAX key [cnt]
+        ZMPOP 2 key key (MIN | MAX) [COUNT cnt]
+        ! BZPOPMIN key key 0.001
+        ! BZPOPMAX key 0.001
+        ! BZMPOP 0.001 1 key (MIN | MAX) [COUNT cnt]
+        ZUNIONSTORE key 2 key key [WEIGHTS flt flt] [AGGREGATE (SUM | MIN | MAX)]
+        ZINTERSTORE key 2 key key [WEIGHTS flt flt] [AGGREGATE (SUM | MIN | MAX)]
+        ZDIFFSTORE key 2 key key
+        ZUNION 2 key key [WEIGHTS flt flt] [AGGREGATE (SUM | MIN | MAX)] [WITHSCORES]
+        ZINTER 2 key key [WEIGHTS flt flt] [AGGREGATE (SUM | MIN | MAX)] [WITHSCORES]
+        ZDIFF cnt key key [WITHSCORES]
+        ZINTERCARD 2 key key [LIMIT cnt]
+        ! ~ ZRANDMEMBER key 1000
+        ! ~~ ZRANDMEMBER key 1000 WITHSCORES
+        scanpairs ZSCAN key 0 COUNT 10000 [MATCH pat]",
+    ),
+    (
+        "ranges",
+        "ZRANGE key idx idx [REV] [WITHSCORES]
+        ZRANGE key sbound sbound BYSCORE [REV] [LIMIT idx idx] [WITHSCORES]
+        ZRANGE key lbound lbound BYLEX [REV] [LIMIT idx idx]
+        ZRANGE key idx idx LIMIT idx idx
+        ZREVRANGE key idx idx [WITHSCORES]
+        ZRANGEBYSCORE key sbound sbound [WITHSCORES] [LIMIT idx idx]
+        ZREVRANGEBYSCORE key sbound sbound [WITHSCORES] [LIMIT idx idx]
+        ZRANGEBYLEX key lbound lbound [LIMIT idx idx]
+        ZREVRANGEBYLEX key lbound lbound [LIMIT idx idx]
+        ZRANGESTORE key key idx idx [REV]
+        ZRANGESTORE key key sbound sbound BYSCORE [REV] [LIMIT idx idx]
+        ZRANGESTORE key key lbound lbound BYLEX [REV] [LIMIT idx idx]",
+    ),
+    ("transactions", "MULTI\nMULTI\nMULTI\nEXEC\nDISCARD\nWATCH key+\nWATCH key+\nUNWATCH"),
+];
+
+/// A random word of a kind; `None` if `name` is no kind but the word itself.
+fn slot(name: &str, random: &mut SmallRng) -> Option<Vec<u8>> {
+    let words: &[&str] = match name {
+        "key" => {
+            // The first keys more often, so that they hold more.
+            let count = random.random_range(1..=KEYS.len());
+            return Some(KEYS[random.random_range(0..count)].to_vec());
+        }
+        "nokey" => &["absent"],
+        "val" => &[
+            "",
+            "a",
+            "b",
+            "c",
+            "foo",
+            "bar",
+            "foobar",
+            "0",
+            "1",
+            "-1",
+            "10",
+            "007",
+            " 1",
+            "1.5",
+            "-0.25",
+            "9223372036854775807",
+            "-9223372036854775808",
+            "9223372036854775808",
+            "1e3",
+            "inf",
+            "a string that is longer than what fits into one entry of a listpack, by far",
+            "\u{0}\r\nx",
+            "1234567890123456789012345678901234567890123456",
+        ],
+        "mem" => &[
+            "a",
+            "b",
+            "c",
+            "d",
+            "e",
+            "f",
+            "aa",
+            "ab",
+            "",
+            "0",
+            "1",
+            "2",
+            "3",
+            "-5",
+            "100000",
+            "70000000000",
+            "1.5",
+            "01",
+            "a member that is longer than what fits into one entry of a listpack",
+            "\u{0}\n",
+        ],
+        "int" => &[
+            "0",
+            "1",
+            "1",
+            "-1",
+            "2",
+            "5",
+            "-7",
+            "100",
+            "9223372036854775807",
+            "-9223372036854775808",
+            "9223372036854775808",
+            "1.5",
+            "",
+            "a",
+            "01",
+            " 1",
+        ],
+        "idx" => &[
+            "0",
+            "0",
+            "1",
+            "2",
+            "3",
+            "5",
+            "-1",
+            "-1",
+            "-2",
+            "-3",
+            "-5",
+            "10",
+            "100",
+            "-100",
+            "9223372036854775807",
+            "-9223372036854775808",
+            "a",
+        ],
+        "cnt" => &["0", "1", "1", "2", "2", "3", "10", "1000", "-1", "a", ""],
+        "flt" => &[
+            "0", "1", "-1", "0.5", "-2.25", "3", "1e2", "1024", "inf", "-inf", "nan", "a", "", " 1",
+        ],
+        "score" => &[
+            "0",
+            "0",
+            "1",
+            "1",
+            "2",
+            "3",
+            "-1",
+            "1.5",
+            "-2.25",
+            "0.125",
+            "1e3",
+            "9007199254740992",
+            "inf",
+            "-inf",
+            "+inf",
+            "nan",
+            "a",
+            "",
+        ],
+        "sbound" => &[
+            "-inf", "+inf", "inf", "0", "1", "2", "(0", "(1", "(1.5", "-1", "(-2.25", "1.5", "3",
+            "(inf", "(-inf", "a", "(", "",
+        ],
+        "lbound" => &[
+            "-", "+", "[a", "(a", "[b", "(c", "[", "(", "[d", "[zz", "a", "", "[aa", "(ab",
+        ],
+        "bit" => &[
+            "0",
+            "1",
+            "2",
+            "7",
+            "8",
+            "9",
+            "15",
+            "63",
+            "64",
+            "100",
+            "500",
+            "-1",
+            "4294967296",
+            "a",
+            "",
+        ],
+        "fieldbit" => &[
+            "0",
+            "1",
+            "7",
+            "8",
+            "#0",
+            "#1",
+            "#3",
+            "60",
+            "100",
+            "-1",
+            "a",
+            "#a",
+            "4294967296",
+        ],
+        "enc" => &[
+            "u1", "u2", "u8", "i8", "u7", "i5", "u16", "i16", "u32", "i32", "u63", "i64", "u64",
+            "i65", "a", "i0",
+        ],
+        "pat" => &[
+            "*", "k*", "k?", "k[1-3]", "?", "", "[^a]", "a*", "*a", "[ab]*", "\\*", "k[^2]", "*1*",
+        ],
+        "far" => &["100000", "200000", "4000000"],
+        "farms" => &["100000000", "200000000", "4000000000"],
+        "at" => &["4000000000", "4100000000", "4200000000"],
+        "atms" => &["4000000000000", "4100000000000", "4200000000001"],
+        "badtime" => &[
+            "0",
+            "-1",
+            "-9223372036854775808",
+            "9223372036854775807",
+            "a",
+            "",
+            "1.5",
+            "9223372036854775",
+        ],
+        _ => return None,
+    };
+    Some(
+        words[random.random_range(0..words.len())]
+            .as_bytes()
+            .to_vec(),
+    )
+}
+
+/// Put in place of any argument.
+const ODD: &[&str] = &[
+    "",
+    "-1",
+    "0",
+    "a",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775808",
+    "1.5",
+    "nan",
+    "inf",
+    "k1",
+    "LIMIT",
+    "WITHSCORES",
+    "COUNT",
+    "NX",
+    "\u{0}",
+    "99999999999999999999999999",
+];
+
+enum Node {
+    Word(String),
+    All(Vec<Node>),
+    One(Vec<Node>),
+    Maybe(Box<Node>),
+    Some(Box<Node>),
+}
+
+impl Node {
+    /// Reads alternatives up to the end or a closing bracket.
+    fn read(tokens: &mut std::iter::Peekable<std::vec::IntoIter<String>>) -> Node {
+        let mut alternatives = vec![Vec::new()];
+        while let Some(token) = tokens.next_if(|token| token != ")" && token != "]") {
+            let node = match token.as_str() {
+                "|" => {
+                    alternatives.push(Vec::new());
+                    continue;
+                }
+                "(" | "[" => {
+                    let inner = Node::read(tokens);
+                    tokens.next().expect("a closing bracket");
+                    if token == "[" {
+                        Node::Maybe(Box::new(inner))
+                    } else {
+                        inner
+                    }
+                }
+                _ => Node::Word(token),
+            };
+            let node = match tokens.next_if(|token| token == "+") {
+                Some(_) => Node::Some(Box::new(node)),
+                None => node,
+            };
+            if let Some(last) = alternatives.last_mut() {
+                last.push(node);
+            }
+        }
+        let mut alternatives: Vec<Node> = alternatives.into_iter().map(Node::All).collect();
+        match alternatives.len() {
+            1 => alternatives.remove(0),
+            _ => Node::One(alternatives),
+        }
+    }
+
+    fn write(&self, random: &mut SmallRng, words: &mut Vec<Vec<u8>>) {
+        match self {
+            Node::Word(name) => {
+                words.push(slot(name, random).unwrap_or_else(|| name.clone().into_bytes()));
+            }
+            Node::All(nodes) => {
+                for node in nodes {
+                    node.write(random, words);
+                }
+            }
+            Node::One(nodes) => nodes[random.random_range(0..nodes.len())].write(random, words),
+            Node::Maybe(node) => {
+                if random.random_bool(0.4) {
+                    node.write(random, words);
+                }
+            }
+            Node::Some(node) => {
+                for _ in 0..random.random_range(1..=3) {
+                    node.write(random, words);
+                }
+            }
+        }
+    }
+}
+
+struct Template {
+    mode: Mode,
+    odd: bool,
+    node: Node,
+}
+
+impl Template {
+    /// Reads a line; `None` if its command is not among those `known`.
+    fn read(line: &str, known: fn(&[u8]) -> bool) -> Option<Template> {
+        let mut template = Template {
+            mode: Mode::Exact,
+            odd: true,
+            node: Node::All(Vec::new()),
+        };
+        let mut rest = line.trim();
+        loop {
+            let (first, after) = rest.split_once(' ').unwrap_or((rest, ""));
+            match first {
+                "!" => template.odd = false,
+                "~" => template.mode = Mode::Unordered,
+                "~~" => template.mode = Mode::Pairs,
+                "scan" => template.mode = Mode::Scan,
+                "scanpairs" => template.mode = Mode::ScanPairs,
+                _ => match first.strip_prefix("near=") {
+                    Some(distance) => {
+                        template.mode = Mode::Near(distance.parse().expect("a number"))
+                    }
+                    None => break,
+                },
+            }
+            rest = after;
+        }
+        let name = rest.split(' ').next().unwrap_or_default();
+        if !known(name.as_bytes()) {
+            return None;
+        }
+        let mut spaced = rest.to_owned();
+        for mark in ["(", ")", "[", "]", "|", "+"] {
+            // Within a word, as in `k[1-3]`, brackets do not occur here.
+            spaced = spaced.replace(mark, &format!(" {mark} "));
+        }
+        let tokens: Vec<String> = spaced.split_whitespace().map(str::to_owned).collect();
+        template.node = Node::read(&mut tokens.into_iter().peekable());
+        Some(template)
+    }
+}
+
+/// Generates commands of an episode.
+pub struct Generator {
+    random: SmallRng,
+    /// Each family with how often it is chosen.
+    families: Vec<(&'static str, u32, Vec<Template>)>,
+    in_transaction: bool,
+}
+
+impl Generator {
+    /// A generator of commands that are `known`, which prefers some families.
+    pub fn new(mut random: SmallRng, known: fn(&[u8]) -> bool) -> Generator {
+        let mut families = Vec::new();
+        for (family, lines) in COMMANDS {
+            let templates: Vec<Template> = lines
+                .lines()
+                .filter_map(|line| Template::read(line, known))
+                .collect();
+            let weight = match *family {
+                "rare" => 1,
+                "transactions" => 8,
+                _ => [5, 20, 100][random.random_range(0..3)],
+            };
+            if !templates.is_empty() {
+                families.push((*family, weight, templates));
+            }
+        }
+        Generator {
+            random,
+            families,
+            in_transaction: false,
+        }
+    }
+
+    /// The next command.
+    pub fn next(&mut self) -> Sent {
+        let random = &mut self.random;
+        if self.in_transaction && random.random_bool(0.15) {
+            self.in_transaction = false;
+            return Sent {
+                words: vec![b"EXEC".to_vec()],
+                family: "transactions",
+                mode: Mode::Exact,
+            };
+        }
+        let total: u32 = self.families.iter().map(|(_, weight, _)| weight).sum();
+        let mut choice = random.random_range(0..total);
+        let mut chosen = &self.families[0];
+        for family in &self.families {
+            chosen = family;
+            if choice < family.1 {
+                break;
+            }
+            choice -= family.1;
+        }
+        let (family, _, templates) = chosen;
+        let template = &templates[random.random_range(0..templates.len())];
+        let mut words = Vec::new();
+        template.node.write(random, &mut words);
+        if template.odd && random.random_bool(0.03) {
+            odd(&mut words, random);
+        }
+        match words[0].as_slice() {
+            b"MULTI" => self.in_transaction = true,
+            b"EXEC" | b"DISCARD" => self.in_transaction = false,
+            _ => {}
+        }
+        if random.random_bool(0.1) {
+            words[0].make_ascii_lowercase();
+        }
+        Sent {
+            words,
+            family,
+            mode: template.mode,
+        }
+    }
+}
+
+/// Adds, removes or replaces an argument.
+fn odd(words: &mut Vec<Vec<u8>>, random: &mut SmallRng) {
+    let word = ODD[random.random_range(0..ODD.len())].as_bytes().to_vec();
+    let position = random.random_range(0..words.len());
+    match random.random_range(0..3) {
+        0 => words.push(word),
+        1 if words.len() > 1 => {
+            words.pop();
+        }
+        _ if position > 0 => words[position] = word,
+        _ => {}
+    }
+}
