@@ -10,19 +10,29 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-mod support;
+#[path = "support/commands.rs"]
+mod commands;
+#[path = "support/connection.rs"]
+mod connection;
+#[path = "support/nearfield.rs"]
+mod nearfield;
+#[path = "support/redis.rs"]
+mod redis;
+#[path = "support/reply.rs"]
+mod reply;
 
+use commands::{Generator, KEYS, Mode, Sent};
+use connection::{Connection, encode};
+use nearfield::Nearfield;
 use nearfield_server::command;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use redis::Redis;
+use reply::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use support::commands::{Generator, KEYS, Mode, Sent};
-use support::connection::{Connection, encode};
-use support::reply::Value;
-use support::servers::{Nearfield, Redis};
 
 const COMMANDS: u64 = 100_000;
 const EPISODE_COMMANDS: usize = 400;
@@ -72,7 +82,7 @@ fn a_difference_is_found_and_shrunk() {
 }
 
 fn redis(options: &[&str]) -> Option<Redis> {
-    match Redis::start_with(options) {
+    match Redis::start(options) {
         Ok(redis) => Some(redis),
         Err(reason) => {
             // Past the harness, which keeps what tests that pass print.

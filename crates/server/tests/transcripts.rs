@@ -49,16 +49,28 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-mod support;
+#[path = "support/connection.rs"]
+mod connection;
+#[path = "support/nearfield.rs"]
+mod nearfield;
+#[path = "support/play.rs"]
+mod play;
+#[path = "support/redis.rs"]
+mod redis;
+#[path = "support/reply.rs"]
+mod reply;
+#[path = "support/script.rs"]
+mod script;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use nearfield::Nearfield;
+use play::{Reading, compare, play};
+use redis::Redis;
+use script::{Action, Case};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::play::{Reading, compare, play};
-use support::script::{self, Action, Case};
-use support::servers::{Nearfield, Redis};
 
 const STRICT: Reading = Reading {
     patience: Duration::from_secs(10),
@@ -81,7 +93,7 @@ impl Stage {
     fn new(redis: bool) -> Stage {
         Stage {
             ours: Nearfield::start(2),
-            redis: redis.then(|| Redis::start().expect("it has started before")),
+            redis: redis.then(|| Redis::start(&[]).expect("it has started before")),
         }
     }
 }
@@ -97,7 +109,7 @@ fn main() {
         update(&root, &files, &arguments);
         return;
     }
-    let with_redis = match Redis::start() {
+    let with_redis = match Redis::start(&[]) {
         Ok(_) => true,
         Err(reason) => {
             eprintln!("not compared with Redis: {reason}");
@@ -202,7 +214,7 @@ fn check(case: &Case, place: &str, lines: &[String], stage: &Stage) -> Result<()
 
 /// Writes what servers answer into the files.
 fn update(root: &Path, files: &[PathBuf], arguments: &Arguments) {
-    let redis = Redis::start().expect("a redis-server to ask");
+    let redis = Redis::start(&[]).expect("a redis-server to ask");
     let ours = Nearfield::start(2);
     for file in files {
         let text = fs::read_to_string(file).unwrap();

@@ -84,7 +84,10 @@ impl Mode {
                 Value::Map(pairs)
             }
             (Mode::Pairs, Value::Array(mut elements)) => {
-                if elements.iter().any(|element| element.elements().is_some()) {
+                if elements
+                    .iter()
+                    .any(|element| matches!(element, Value::Array(_)))
+                {
                     elements.sort();
                     return Value::Array(elements);
                 }
@@ -311,16 +314,12 @@ const COMMANDS: &[(&str, &str)] = &[
     ("transactions", "MULTI\nMULTI\nMULTI\nEXEC\nDISCARD\nWATCH key+\nWATCH key+\nUNWATCH"),
 ];
 
-/// A random word of a kind; `None` if `name` is no kind but the word itself.
-fn slot(name: &str, random: &mut SmallRng) -> Option<Vec<u8>> {
-    let words: &[&str] = match name {
-        "key" => {
-            // The first keys more often, so that they hold more.
-            let count = random.random_range(1..=KEYS.len());
-            return Some(KEYS[random.random_range(0..count)].to_vec());
-        }
-        "nokey" => &["absent"],
-        "val" => &[
+/// The words of a kind that a line of a command names.
+const KINDS: &[(&str, &[&str])] = &[
+    ("nokey", &["absent"]),
+    (
+        "val",
+        &[
             "",
             "a",
             "b",
@@ -345,7 +344,10 @@ fn slot(name: &str, random: &mut SmallRng) -> Option<Vec<u8>> {
             "\u{0}\r\nx",
             "1234567890123456789012345678901234567890123456",
         ],
-        "mem" => &[
+    ),
+    (
+        "mem",
+        &[
             "a",
             "b",
             "c",
@@ -367,7 +369,10 @@ fn slot(name: &str, random: &mut SmallRng) -> Option<Vec<u8>> {
             "a member that is longer than what fits into one entry of a listpack",
             "\u{0}\n",
         ],
-        "int" => &[
+    ),
+    (
+        "int",
+        &[
             "0",
             "1",
             "1",
@@ -385,7 +390,10 @@ fn slot(name: &str, random: &mut SmallRng) -> Option<Vec<u8>> {
             "01",
             " 1",
         ],
-        "idx" => &[
+    ),
+    (
+        "idx",
+        &[
             "0",
             "0",
             "1",
@@ -404,11 +412,20 @@ fn slot(name: &str, random: &mut SmallRng) -> Option<Vec<u8>> {
             "-9223372036854775808",
             "a",
         ],
-        "cnt" => &["0", "1", "1", "2", "2", "3", "10", "1000", "-1", "a", ""],
-        "flt" => &[
+    ),
+    (
+        "cnt",
+        &["0", "1", "1", "2", "2", "3", "10", "1000", "-1", "a", ""],
+    ),
+    (
+        "flt",
+        &[
             "0", "1", "-1", "0.5", "-2.25", "3", "1e2", "1024", "inf", "-inf", "nan", "a", "", " 1",
         ],
-        "score" => &[
+    ),
+    (
+        "score",
+        &[
             "0",
             "0",
             "1",
@@ -428,14 +445,23 @@ fn slot(name: &str, random: &mut SmallRng) -> Option<Vec<u8>> {
             "a",
             "",
         ],
-        "sbound" => &[
+    ),
+    (
+        "sbound",
+        &[
             "-inf", "+inf", "inf", "0", "1", "2", "(0", "(1", "(1.5", "-1", "(-2.25", "1.5", "3",
             "(inf", "(-inf", "a", "(", "",
         ],
-        "lbound" => &[
+    ),
+    (
+        "lbound",
+        &[
             "-", "+", "[a", "(a", "[b", "(c", "[", "(", "[d", "[zz", "a", "", "[aa", "(ab",
         ],
-        "bit" => &[
+    ),
+    (
+        "bit",
+        &[
             "0",
             "1",
             "2",
@@ -452,7 +478,10 @@ fn slot(name: &str, random: &mut SmallRng) -> Option<Vec<u8>> {
             "a",
             "",
         ],
-        "fieldbit" => &[
+    ),
+    (
+        "fieldbit",
+        &[
             "0",
             "1",
             "7",
@@ -467,18 +496,27 @@ fn slot(name: &str, random: &mut SmallRng) -> Option<Vec<u8>> {
             "#a",
             "4294967296",
         ],
-        "enc" => &[
+    ),
+    (
+        "enc",
+        &[
             "u1", "u2", "u8", "i8", "u7", "i5", "u16", "i16", "u32", "i32", "u63", "i64", "u64",
             "i65", "a", "i0",
         ],
-        "pat" => &[
+    ),
+    (
+        "pat",
+        &[
             "*", "k*", "k?", "k[1-3]", "?", "", "[^a]", "a*", "*a", "[ab]*", "\\*", "k[^2]", "*1*",
         ],
-        "far" => &["100000", "200000", "4000000"],
-        "farms" => &["100000000", "200000000", "4000000000"],
-        "at" => &["4000000000", "4100000000", "4200000000"],
-        "atms" => &["4000000000000", "4100000000000", "4200000000001"],
-        "badtime" => &[
+    ),
+    ("far", &["100000", "200000", "4000000"]),
+    ("farms", &["100000000", "200000000", "4000000000"]),
+    ("at", &["4000000000", "4100000000", "4200000000"]),
+    ("atms", &["4000000000000", "4100000000000", "4200000000001"]),
+    (
+        "badtime",
+        &[
             "0",
             "-1",
             "-9223372036854775808",
@@ -488,8 +526,17 @@ fn slot(name: &str, random: &mut SmallRng) -> Option<Vec<u8>> {
             "1.5",
             "9223372036854775",
         ],
-        _ => return None,
-    };
+    ),
+];
+
+/// A random word of a kind; `None` if `name` is no kind but the word itself.
+fn slot(name: &str, random: &mut SmallRng) -> Option<Vec<u8>> {
+    if name == "key" {
+        // The first keys more often, so that they hold more.
+        let count = random.random_range(1..=KEYS.len());
+        return Some(KEYS[random.random_range(0..count)].to_vec());
+    }
+    let (_, words) = KINDS.iter().find(|(kind, _)| *kind == name)?;
     Some(
         words[random.random_range(0..words.len())]
             .as_bytes()

@@ -2,7 +2,7 @@
 
 use super::reply::Value;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// Long enough for a machine that is busy with other tests.
@@ -11,11 +11,13 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// A connection to a server.
 #[derive(Debug)]
 pub struct Connection {
-    stream: TcpStream,
+    pub(super) stream: TcpStream,
     /// What has come and was not read yet.
-    input: Vec<u8>,
-    start: usize,
-    ended: bool,
+    pub(super) input: Vec<u8>,
+    /// How much of it was read.
+    pub(super) start: usize,
+    /// Whether the server has closed it.
+    pub(super) ended: bool,
 }
 
 impl Connection {
@@ -84,46 +86,8 @@ impl Connection {
         }
     }
 
-    /// Reads so many bytes, or fewer if no more come.
-    pub fn receive_bytes(&mut self, count: usize, patience: Duration) -> io::Result<Vec<u8>> {
-        let deadline = Instant::now() + patience;
-        while self.input.len() - self.start < count && !self.ended && Instant::now() < deadline {
-            self.fill(deadline)?;
-        }
-        let end = self.input.len().min(self.start.saturating_add(count));
-        let bytes = self.input[self.start..end].to_vec();
-        self.start = end;
-        Ok(bytes)
-    }
-
-    /// True if nothing comes for `time`.
-    pub fn is_silent(&mut self, time: Duration) -> io::Result<bool> {
-        let deadline = Instant::now() + time;
-        while self.input.len() == self.start && !self.ended && Instant::now() < deadline {
-            self.fill(deadline)?;
-        }
-        Ok(self.input.len() == self.start && !self.ended)
-    }
-
-    /// True if the server closes the connection and has sent nothing before.
-    pub fn is_closed(&mut self, patience: Duration) -> io::Result<bool> {
-        Ok(!self.is_silent(patience)? && self.input.len() == self.start)
-    }
-
-    /// Closes the connection, waits for the server to do so, too, and returns what was not read.
-    pub fn close(mut self) -> Vec<u8> {
-        let _ = self.stream.shutdown(Shutdown::Write);
-        let deadline = Instant::now() + Duration::from_secs(2);
-        while !self.ended && Instant::now() < deadline {
-            if self.fill(deadline).is_err() {
-                break;
-            }
-        }
-        self.input.split_off(self.start)
-    }
-
     /// Reads what comes first, before `deadline`; false if nothing does.
-    fn fill(&mut self, deadline: Instant) -> io::Result<bool> {
+    pub(super) fn fill(&mut self, deadline: Instant) -> io::Result<bool> {
         if self.start == self.input.len() {
             self.input.clear();
             self.start = 0;

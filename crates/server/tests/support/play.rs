@@ -4,9 +4,9 @@ use super::connection::Connection;
 use super::script::{Action, Case};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a command is watched that is expected to wait.
 const SILENCE: Duration = Duration::from_millis(50);
@@ -235,4 +235,45 @@ fn elements(lines: &[&str]) -> Vec<String> {
     }
     elements.sort();
     elements
+}
+
+/// What only transcripts look at.
+impl Connection {
+    /// Reads so many bytes, or fewer if no more come.
+    fn receive_bytes(&mut self, count: usize, patience: Duration) -> io::Result<Vec<u8>> {
+        let deadline = Instant::now() + patience;
+        while self.input.len() - self.start < count && !self.ended && Instant::now() < deadline {
+            self.fill(deadline)?;
+        }
+        let end = self.input.len().min(self.start.saturating_add(count));
+        let bytes = self.input[self.start..end].to_vec();
+        self.start = end;
+        Ok(bytes)
+    }
+
+    /// True if nothing comes for `time`.
+    fn is_silent(&mut self, time: Duration) -> io::Result<bool> {
+        let deadline = Instant::now() + time;
+        while self.input.len() == self.start && !self.ended && Instant::now() < deadline {
+            self.fill(deadline)?;
+        }
+        Ok(self.input.len() == self.start && !self.ended)
+    }
+
+    /// True if the server closes the connection and has sent nothing before.
+    fn is_closed(&mut self, patience: Duration) -> io::Result<bool> {
+        Ok(!self.is_silent(patience)? && self.input.len() == self.start)
+    }
+
+    /// Closes the connection, waits for the server to do so, too, and returns what was not read.
+    fn close(mut self) -> Vec<u8> {
+        let _ = self.stream.shutdown(Shutdown::Write);
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while !self.ended && Instant::now() < deadline {
+            if self.fill(deadline).is_err() {
+                break;
+            }
+        }
+        self.input.split_off(self.start)
+    }
 }

@@ -49,14 +49,6 @@ impl Value {
         }
     }
 
-    /// The elements of an array, set or push.
-    pub fn elements(&self) -> Option<&[Value]> {
-        match self {
-            Value::Array(elements) | Value::Set(elements) | Value::Push(elements) => Some(elements),
-            _ => None,
-        }
-    }
-
     fn write(&self, out: &mut String, prefix: &str) {
         match self {
             Value::Simple(text) | Value::Verbatim(text) => {

@@ -1,71 +1,14 @@
-//! Servers to talk to: ours, within the process, and Debian's redis-server.
+//! Debian's redis-server, to compare with.
 
 use super::connection::{Connection, PATIENCE};
 use super::reply::Value;
-use nearfield_server::net;
-use nearfield_server::server::{Options, Server};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{self, Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
-
-/// Our server, in threads of this process. It stops when it is dropped.
-pub struct Nearfield {
-    /// Where it listens.
-    pub address: SocketAddr,
-    /// What its threads share.
-    pub server: Arc<Server>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Nearfield {
-    /// Starts a server with so many threads on a free port.
-    pub fn start(threads: usize) -> Nearfield {
-        Nearfield::start_with(Options {
-            threads,
-            ..Options::default()
-        })
-    }
-
-    /// Starts a server on a free port.
-    pub fn start_with(options: Options) -> Nearfield {
-        let server = Arc::new(Server::new(Options { port: 0, ..options }));
-        let (sender, receiver) = mpsc::channel();
-        let shared = Arc::clone(&server);
-        let thread = thread::spawn(move || {
-            net::serve(&shared, |addresses| {
-                sender.send(addresses[0]).expect("the test waits");
-            })
-            .expect("a server on a free port");
-        });
-        Nearfield {
-            address: receiver.recv_timeout(PATIENCE).expect("a server"),
-            server,
-            thread: Some(thread),
-        }
-    }
-
-    /// Connects to it.
-    pub fn connect(&self) -> Connection {
-        Connection::open(self.address).expect("the server listens")
-    }
-}
-
-impl Drop for Nearfield {
-    fn drop(&mut self) {
-        self.server.stop();
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-            && !thread::panicking()
-        {
-            panic!("a thread of the server panicked");
-        }
-    }
-}
 
 /// A redis-server with a folder of its own. It is killed when this is dropped.
 pub struct Redis {
@@ -76,19 +19,12 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Starts a server on a free port, with default settings but without persistence.
+    /// Starts a server on a free port, without persistence and else with default settings but
+    /// for `options` of its command line.
     ///
     /// # Errors
     /// Why there is none to compare with: it is not installed, or not of version 7.
-    pub fn start() -> Result<Redis, String> {
-        Redis::start_with(&[])
-    }
-
-    /// Starts a server with options of its command line.
-    ///
-    /// # Errors
-    /// As for [`start`](Redis::start).
-    pub fn start_with(options: &[&str]) -> Result<Redis, String> {
+    pub fn start(options: &[&str]) -> Result<Redis, String> {
         let version = Command::new("redis-server").arg("--version").output();
         let version = version.map_err(|error| format!("no redis-server: {error}"))?;
         let version = String::from_utf8_lossy(&version.stdout).into_owned();
@@ -140,11 +76,6 @@ impl Redis {
             thread::sleep(Duration::from_millis(10));
         }
         None
-    }
-
-    /// Connects to it.
-    pub fn connect(&self) -> Connection {
-        Connection::open(self.address).expect("redis-server listens")
     }
 }
 

@@ -1,0 +1,53 @@
+//! Our server within the process of a test.
+
+use super::connection::PATIENCE;
+use nearfield_server::net;
+use nearfield_server::server::{Options, Server};
+use std::net::SocketAddr;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+
+/// Our server, in threads of this process. It stops when it is dropped.
+pub struct Nearfield {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What its threads share.
+    pub server: Arc<Server>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Nearfield {
+    /// Starts a server with so many threads on a free port.
+    pub fn start(threads: usize) -> Nearfield {
+        let server = Arc::new(Server::new(Options {
+            port: 0,
+            threads,
+            ..Options::default()
+        }));
+        let (sender, receiver) = mpsc::channel();
+        let shared = Arc::clone(&server);
+        let thread = thread::spawn(move || {
+            net::serve(&shared, |addresses| {
+                sender.send(addresses[0]).expect("the test waits");
+            })
+            .expect("a server on a free port");
+        });
+        Nearfield {
+            address: receiver.recv_timeout(PATIENCE).expect("a server"),
+            server,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Nearfield {
+    fn drop(&mut self) {
+        self.server.stop();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+            && !thread::panicking()
+        {
+            panic!("a thread of the server panicked");
+        }
+    }
+}
