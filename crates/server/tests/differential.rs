@@ -103,7 +103,7 @@ fn compare(
     let (mut compared, mut seed) = (0, first);
     while compared < commands {
         let episode = episode(seed, known);
-        let mut pair = Pair::open(addresses, episode.resp3);
+        let pair = Pair::open(addresses, episode.resp3);
         if let Some(difference) = pair.run(&episode.commands) {
             let end = (difference.position + 1).min(episode.commands.len());
             let few = episode.commands[..end].to_vec();
@@ -213,8 +213,15 @@ impl Pair {
         pair
     }
 
-    /// Finds the first reply that differs.
-    fn run(&mut self, commands: &[Sent]) -> Option<Difference> {
+    /// Finds the first reply that differs, and leaves nothing behind that is still executed.
+    fn run(mut self, commands: &[Sent]) -> Option<Difference> {
+        let difference = self.first_difference(commands);
+        self.ours.close();
+        self.redis.close();
+        difference
+    }
+
+    fn first_difference(&mut self, commands: &[Sent]) -> Option<Difference> {
         // The modes of what is queued in a transaction.
         let mut queued: Vec<Mode> = Vec::new();
         for (number, some) in commands.chunks(PIPELINE).enumerate() {

@@ -2,7 +2,7 @@
 
 use super::reply::Value;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// Long enough for a machine that is busy with other tests.
@@ -11,7 +11,7 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// A connection to a server.
 #[derive(Debug)]
 pub struct Connection {
-    pub(super) stream: TcpStream,
+    stream: TcpStream,
     /// What has come and was not read yet.
     pub(super) input: Vec<u8>,
     /// How much of it was read.
@@ -84,6 +84,18 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// Closes the connection, waits for the server to do so, too, and returns what was not read.
+    pub fn close(mut self) -> Vec<u8> {
+        let _ = self.stream.shutdown(Shutdown::Write);
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while !self.ended && Instant::now() < deadline {
+            if self.fill(deadline).is_err() {
+                break;
+            }
+        }
+        self.input.split_off(self.start)
     }
 
     /// Reads what comes first, before `deadline`; false if nothing does.

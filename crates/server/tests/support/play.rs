@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::script::{Action, Case};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -263,17 +263,5 @@ impl Connection {
     /// True if the server closes the connection and has sent nothing before.
     fn is_closed(&mut self, patience: Duration) -> io::Result<bool> {
         Ok(!self.is_silent(patience)? && self.input.len() == self.start)
-    }
-
-    /// Closes the connection, waits for the server to do so, too, and returns what was not read.
-    fn close(mut self) -> Vec<u8> {
-        let _ = self.stream.shutdown(Shutdown::Write);
-        let deadline = Instant::now() + Duration::from_secs(2);
-        while !self.ended && Instant::now() < deadline {
-            if self.fill(deadline).is_err() {
-                break;
-            }
-        }
-        self.input.split_off(self.start)
     }
 }
