@@ -7,6 +7,8 @@
 //! - DUMP and RESTORE (the version of the payload), OBJECT ENCODING (sets are listpacks since 7.2),
 //!   OBJECT FREQ and IDLETIME, DEBUG, INFO, MEMORY;
 //! - ZRANK and ZREVRANK WITHSCORE, and CLIENT NO-TOUCH (since 7.2);
+//! - wrong arguments of BITCOUNT and BITPOS of a missing key, and the least 64-bit number as RANK of
+//!   LPOS (errors since 7.2);
 //! - numbers that are not written the same by 7.0 (`%.17g`) and 7.2 (the shortest text), so that
 //!   only numbers of few binary digits are used;
 //! - deadlines that pass during the test, and GT and LT beside deadlines that depend on the time.
@@ -147,10 +149,10 @@ const COMMANDS: &[(&str, &str)] = &[
         "bits",
         "SETBIT key bit (0 | 1 | 2)
         GETBIT key bit
-        BITCOUNT key
-        BITCOUNT key idx idx [(BYTE | BIT)]
-        BITPOS key (0 | 1 | 2) [idx] 
-        BITPOS key (0 | 1) idx idx [(BYTE | BIT)]
+        ! BITCOUNT key
+        ! BITCOUNT key pos pos [(BYTE | BIT)]
+        ! BITPOS key (0 | 1 | 2) [pos]
+        ! BITPOS key (0 | 1) pos pos [(BYTE | BIT)]
         BITOP (AND | OR | XOR) key key+
         BITOP NOT key key
         BITFIELD key ([OVERFLOW (WRAP | SAT | FAIL)] (GET enc fieldbit | SET enc fieldbit int | INCRBY enc fieldbit int))+
@@ -208,7 +210,7 @@ const COMMANDS: &[(&str, &str)] = &[
         LINSERT key (BEFORE | AFTER | x) val val
         LREM key idx val
         LTRIM key idx idx
-        LPOS key val [RANK idx] [COUNT cnt] [MAXLEN cnt]
+        LPOS key val [RANK pos] [COUNT cnt] [MAXLEN cnt]
         RPOPLPUSH key key
         LMOVE key key (LEFT | RIGHT) (LEFT | RIGHT)
         LMPOP cnt key key (LEFT | RIGHT) [COUNT cnt]
@@ -411,6 +413,23 @@ const KINDS: &[(&str, &[&str])] = &[
             "9223372036854775807",
             "-9223372036854775808",
             "a",
+        ],
+    ),
+    (
+        "pos",
+        &[
+            "0",
+            "1",
+            "2",
+            "3",
+            "5",
+            "-1",
+            "-2",
+            "-3",
+            "10",
+            "100",
+            "-100",
+            "9223372036854775807",
         ],
     ),
     (
