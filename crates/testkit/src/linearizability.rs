@@ -1,18 +1,84 @@
-//! Decides whether a history of point operations is linearizable.
+//! Decides whether a history is linearizable.
 //!
-//! Operations on different keys do not depend on each other, so each key is decided on its own.
-//! For one key, the search of Wing and Gong with Lowe's memory of what was tried: of the first
-//! operations that remain in each session, one that was invoked before all others returned takes
-//! effect next, if it can have met the value as it is now. An operation that can come next and
-//! leaves the value as it is does so at once, since that excludes nothing; only writes that meet
-//! the same value at the same time make the search branch.
+//! Point operations on different keys do not depend on each other, so [`check`] decides each key
+//! on its own; [`order`] takes operations of any kind on one object, such as transactions on a few
+//! keys. For one object, the search of Wing and Gong with Lowe's memory of what was tried: of the
+//! first operations that remain in each session, one that was invoked before all others returned
+//! takes effect next, if it can on the state as it is now. A read that can come next does so at
+//! once, since that excludes nothing; only writes that meet the same state at the same time make
+//! the search branch.
 
 use crate::history::{Action, Event, Interval};
 use std::collections::HashSet;
-use std::fmt::{self, Display, Formatter};
+use std::fmt::{self, Debug, Display, Formatter};
+use std::hash::Hash;
 
 /// How many operations before the failure a counterexample shows.
 const SHOWN_BEFORE: usize = 6;
+
+/// An operation on an object that may take effect at one instant of its interval.
+pub trait Operation: Clone {
+    /// What the object is in between; at first, its default.
+    type State: Clone + Default + Eq + Hash + Debug;
+
+    /// The session that called it, whose operations are ordered.
+    fn session(&self) -> u32;
+
+    /// When it was at work.
+    fn interval(&self) -> Interval;
+
+    /// The state after the operation if it was `state` before; `None` if the operation cannot
+    /// have taken effect then.
+    fn after(&self, state: &Self::State) -> Option<Self::State>;
+
+    /// Whether it leaves every state as it is in which it can take effect.
+    fn is_read(&self) -> bool;
+}
+
+impl Operation for Event {
+    type State = Option<u64>;
+
+    fn session(&self) -> u32 {
+        self.session
+    }
+
+    fn interval(&self) -> Interval {
+        self.interval
+    }
+
+    fn after(&self, state: &Option<u64>) -> Option<Option<u64>> {
+        Event::after(self, *state)
+    }
+
+    fn is_read(&self) -> bool {
+        // It can only take effect on what it has met.
+        Event::after(self, self.met) == Some(self.met)
+    }
+}
+
+/// As far as operations can be ordered, and where that ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadEnd<O: Operation> {
+    /// The last operations of the longest order found.
+    pub before: Vec<O>,
+    /// The state after them.
+    pub state: O::State,
+    /// The operations one of which would have to come next.
+    pub stuck: Vec<O>,
+}
+
+/// Checks that every operation on one object can have taken effect at one instant of its
+/// interval, and those of a session in their order. The operations of a session must be in order;
+/// sessions may be in any.
+///
+/// Nearly linear in the number of operations as long as few that change the state overlap.
+///
+/// # Errors
+/// How far the operations can be ordered.
+pub fn order<O: Operation>(mut history: Vec<O>) -> Result<(), Box<DeadEnd<O>>> {
+    history.sort_by_key(O::session);
+    search(&history)
+}
 
 /// Why a history is not linearizable: as far as the operations of one key can be ordered, and
 /// the ones of which none can come next.
@@ -46,52 +112,59 @@ pub fn check(mut history: Vec<Event>) -> Result<(), Box<Counterexample>> {
 }
 
 fn check_key(events: &[Event]) -> Result<(), Box<Counterexample>> {
+    search(events).map_err(|dead_end| Box::new(Counterexample::new(events, *dead_end)))
+}
+
+/// Orders operations that lie session by session.
+fn search<O: Operation>(operations: &[O]) -> Result<(), Box<DeadEnd<O>>> {
     let mut search = Search {
-        queues: events
-            .chunk_by(|left, right| left.session == right.session)
+        queues: operations
+            .chunk_by(|left, right| left.session() == right.session())
             .collect(),
-        path: Vec::with_capacity(events.len()),
+        path: Vec::with_capacity(operations.len()),
         branches: Vec::new(),
         tried: HashSet::new(),
-        deepest: Deepest::default(),
+        deepest: Deepest {
+            path: Vec::new(),
+            point: None,
+        },
     };
-    if search.succeeds(events.len()) {
+    if search.succeeds(operations.len()) {
         Ok(())
     } else {
-        Err(Box::new(search.counterexample(events)))
+        Err(Box::new(search.dead_end()))
     }
 }
 
 /// How many operations of each queue have taken effect, and the value after them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Point {
+struct Point<S> {
     taken: Vec<u32>,
-    state: Option<u64>,
+    state: S,
 }
 
-#[derive(Default)]
-struct Deepest {
+struct Deepest<S> {
     path: Vec<usize>,
-    point: Option<Point>,
+    point: Option<Point<S>>,
 }
 
-struct Search<'h> {
+struct Search<'h, O: Operation> {
     /// The operations of each session.
-    queues: Vec<&'h [Event]>,
+    queues: Vec<&'h [O]>,
     /// The queues that operations were taken from, in order.
     path: Vec<usize>,
     /// Other ways to go on: the length of the path until there, the queue to take from, and
     /// the point before that.
-    branches: Vec<(usize, usize, Point)>,
-    tried: HashSet<Point>,
-    deepest: Deepest,
+    branches: Vec<(usize, usize, Point<O::State>)>,
+    tried: HashSet<Point<O::State>>,
+    deepest: Deepest<O::State>,
 }
 
-impl<'h> Search<'h> {
+impl<'h, O: Operation> Search<'h, O> {
     fn succeeds(&mut self, total: usize) -> bool {
         let mut point = Point {
             taken: vec![0; self.queues.len()],
-            state: None,
+            state: O::State::default(),
         };
         loop {
             self.take_unchanging(&mut point);
@@ -110,31 +183,35 @@ impl<'h> Search<'h> {
     }
 
     /// The first operation of a queue that has not taken effect.
-    fn head(&self, queue: usize, point: &Point) -> Option<&'h Event> {
+    fn head(&self, queue: usize, point: &Point<O::State>) -> Option<&'h O> {
         self.queues[queue].get(point.taken[queue] as usize)
     }
 
     /// The queues whose heads can come next by their intervals.
-    fn ready<'s>(&'s self, point: &'s Point) -> impl Iterator<Item = (usize, &'h Event)> + 's {
+    fn ready<'s>(
+        &'s self,
+        point: &'s Point<O::State>,
+    ) -> impl Iterator<Item = (usize, &'h O)> + 's {
         let heads = || (0..self.queues.len()).filter_map(|at| Some((at, self.head(at, point)?)));
-        let first_return = heads().map(|(_, head)| head.interval.returned).min();
-        heads().filter(move |(_, head)| Some(head.interval.invoked) < first_return)
+        let first_return = heads().map(|(_, head)| head.interval().returned).min();
+        heads().filter(move |(_, head)| Some(head.interval().invoked) < first_return)
     }
 
-    fn take(&mut self, queue: usize, point: &mut Point) {
+    fn take(&mut self, queue: usize, point: &mut Point<O::State>) {
         let head = self
             .head(queue, point)
             .expect("a queue is chosen for its head");
-        let after = head.after(point.state);
+        let after = head.after(&point.state);
         point.state = after.expect("a queue is chosen for what its head has met");
         point.taken[queue] += 1;
         self.path.push(queue);
     }
 
-    fn take_unchanging(&mut self, point: &mut Point) {
-        let unchanging = |search: &Self, point: &Point| {
+    fn take_unchanging(&mut self, point: &mut Point<O::State>) {
+        let unchanging = |search: &Self, point: &Point<O::State>| {
             let mut ready = search.ready(point);
-            let found = ready.find(|(_, head)| head.after(point.state) == Some(point.state))?;
+            let found =
+                ready.find(|(_, head)| head.is_read() && head.after(&point.state).is_some())?;
             Some(found.0)
         };
         while let Some(queue) = unchanging(self, point) {
@@ -143,10 +220,10 @@ impl<'h> Search<'h> {
     }
 
     /// Picks a queue to take from, and remembers the others.
-    fn choose(&mut self, point: &Point) -> Option<usize> {
+    fn choose(&mut self, point: &Point<O::State>) -> Option<usize> {
         let mut choices = self
             .ready(point)
-            .filter(|(_, head)| head.after(point.state).is_some())
+            .filter(|(_, head)| head.after(&point.state).is_some())
             .map(|(queue, _)| queue);
         let first = choices.next()?;
         let others: Vec<_> = choices.collect();
@@ -163,40 +240,35 @@ impl<'h> Search<'h> {
         Some(first)
     }
 
-    fn go_back(&mut self, point: &mut Point) -> Option<usize> {
+    fn go_back(&mut self, point: &mut Point<O::State>) -> Option<usize> {
         let (depth, queue, before) = self.branches.pop()?;
         self.path.truncate(depth);
         *point = before;
         Some(queue)
     }
 
-    fn note_dead_end(&mut self, point: &Point) {
+    fn note_dead_end(&mut self, point: &Point<O::State>) {
         if self.deepest.point.is_none() || self.path.len() > self.deepest.path.len() {
             self.deepest.path.clone_from(&self.path);
             self.deepest.point = Some(point.clone());
         }
     }
 
-    fn counterexample(&self, events: &[Event]) -> Counterexample {
+    fn dead_end(self) -> DeadEnd<O> {
         let point = self
             .deepest
             .point
             .as_ref()
             .expect("a failed search has a dead end");
-        let stuck: Vec<_> = self.ready(point).map(|(_, head)| *head).collect();
-        let met: HashSet<_> = stuck.iter().filter_map(|event| event.met).collect();
-        let wrote = |event: &&Event| event.written().is_some_and(|value| met.contains(&value));
-        Counterexample {
-            key: events[0].key,
+        DeadEnd {
             before: self.last_taken(point),
-            state: point.state,
-            writers: events.iter().filter(wrote).copied().collect(),
-            stuck,
+            state: point.state.clone(),
+            stuck: self.ready(point).map(|(_, head)| head.clone()).collect(),
         }
     }
 
     /// The end of the deepest path, walked backwards.
-    fn last_taken(&self, point: &Point) -> Vec<Event> {
+    fn last_taken(&self, point: &Point<O::State>) -> Vec<O> {
         let mut taken = point.taken.clone();
         let mut last: Vec<_> = self
             .deepest
@@ -206,11 +278,30 @@ impl<'h> Search<'h> {
             .take(SHOWN_BEFORE)
             .map(|&queue| {
                 taken[queue] -= 1;
-                self.queues[queue][taken[queue] as usize]
+                self.queues[queue][taken[queue] as usize].clone()
             })
             .collect();
         last.reverse();
         last
+    }
+}
+
+impl Counterexample {
+    fn new(events: &[Event], dead_end: DeadEnd<Event>) -> Counterexample {
+        let DeadEnd {
+            before,
+            state,
+            stuck,
+        } = dead_end;
+        let met: HashSet<_> = stuck.iter().filter_map(|event| event.met).collect();
+        let wrote = |event: &&Event| event.written().is_some_and(|value| met.contains(&value));
+        Counterexample {
+            key: events[0].key,
+            before,
+            state,
+            writers: events.iter().filter(wrote).copied().collect(),
+            stuck,
+        }
     }
 }
 

@@ -1,0 +1,334 @@
+//! Commands and transactions of several clients at once take effect one at a time, each between
+//! its request and its reply.
+//!
+//! Clients send pipelines of commands on single keys, transactions, and transactions that watch a
+//! key, on few keys and to a server with two threads. What they were answered has to fit to some
+//! order, which the checker of nearfield-testkit looks for.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+#[path = "support/connection.rs"]
+mod connection;
+#[path = "support/nearfield.rs"]
+mod nearfield;
+#[path = "support/reply.rs"]
+mod reply;
+
+use connection::{Connection, encode};
+use nearfield::Nearfield;
+use nearfield_server::command;
+use nearfield_testkit::history::{Interval, Recorder};
+use nearfield_testkit::linearizability::{Operation, order};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use reply::Value;
+use std::fmt::{self, Display, Formatter};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread;
+
+const KEYS: usize = 3;
+const CLIENTS: u32 = 4;
+const TURNS: usize = 60;
+const ROUNDS: u64 = 40;
+
+/// What commands have done that took effect together.
+#[derive(Clone, Debug)]
+struct Done {
+    client: u32,
+    interval: Interval,
+    steps: Vec<(usize, Did)>,
+}
+
+/// What a command did to a key, as far as its reply tells.
+#[derive(Clone, Copy, Debug)]
+enum Did {
+    Read(Option<i64>),
+    Set(i64),
+    RaisedTo(i64),
+    Deleted(bool),
+}
+
+impl Operation for Done {
+    type State = [Option<i64>; KEYS];
+
+    fn session(&self) -> u32 {
+        self.client
+    }
+
+    fn interval(&self) -> Interval {
+        self.interval
+    }
+
+    fn after(&self, state: &Self::State) -> Option<Self::State> {
+        let mut after = *state;
+        for &(key, did) in &self.steps {
+            let met = after[key];
+            after[key] = match did {
+                Did::Read(read) => (read == met).then_some(met)?,
+                Did::Set(value) => Some(value),
+                Did::RaisedTo(value) => (value == met.unwrap_or(0) + 1).then_some(Some(value))?,
+                Did::Deleted(deleted) => (deleted == met.is_some()).then_some(None)?,
+            };
+        }
+        Some(after)
+    }
+
+    fn is_read(&self) -> bool {
+        let mut steps = self.steps.iter();
+        steps.all(|(_, did)| matches!(did, Did::Read(_) | Did::Deleted(false)))
+    }
+}
+
+impl Display for Done {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        let Interval { invoked, returned } = self.interval;
+        write!(formatter, "[{invoked}, {returned}] client {}:", self.client)?;
+        let mut steps = self.steps.iter();
+        steps.try_for_each(|(key, did)| write!(formatter, " key{key} {did:?}"))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Command {
+    Get,
+    Set(i64),
+    Incr,
+    Del,
+}
+
+impl Command {
+    fn append_to(self, request: &mut Vec<u8>, key: usize) {
+        let key = format!("key{key}").into_bytes();
+        match self {
+            Command::Get => encode(request, &[b"GET", &key]),
+            Command::Set(value) => encode(request, &[b"SET", &key, value.to_string().as_bytes()]),
+            Command::Incr => encode(request, &[b"INCR", &key]),
+            Command::Del => encode(request, &[b"DEL", &key]),
+        }
+    }
+
+    fn did(self, reply: &Value) -> Did {
+        match (self, reply) {
+            (Command::Get, Value::NullBulk) => Did::Read(None),
+            (Command::Get, Value::Bulk(text)) => {
+                let text = std::str::from_utf8(text).unwrap();
+                Did::Read(Some(text.parse().unwrap()))
+            }
+            (Command::Set(value), Value::Simple(_)) => Did::Set(value),
+            (Command::Incr, &Value::Integer(value)) => Did::RaisedTo(value),
+            (Command::Del, &Value::Integer(count)) => Did::Deleted(count == 1),
+            _ => panic!("{self:?} is answered {reply}"),
+        }
+    }
+}
+
+struct Client<'r> {
+    number: u32,
+    random: SmallRng,
+    connection: Connection,
+    recorder: &'r Recorder,
+    /// Makes values that differ, and stay apart when they are raised.
+    values: &'r AtomicI64,
+    done: Vec<Done>,
+    has_incr: bool,
+}
+
+impl Client<'_> {
+    fn run(mut self) -> Vec<Done> {
+        for _ in 0..TURNS {
+            match self.random.random_range(0..10) {
+                0..6 => self.pipeline(),
+                6..8 => self.transaction(None),
+                _ => self.watched_transaction(),
+            }
+        }
+        self.done
+    }
+
+    fn command(&mut self) -> (usize, Command) {
+        let key = self.random.random_range(0..KEYS);
+        let command = match self.random.random_range(0..10) {
+            0..4 => Command::Get,
+            4..6 if self.has_incr => Command::Incr,
+            9 => Command::Del,
+            _ => Command::Set(self.values.fetch_add(1_000_000, Ordering::Relaxed)),
+        };
+        (key, command)
+    }
+
+    fn commands(&mut self) -> Vec<(usize, Command)> {
+        let count = self.random.random_range(1..=4);
+        (0..count).map(|_| self.command()).collect()
+    }
+
+    /// Sends requests at once and reads so many replies.
+    fn exchange(&mut self, request: &[u8], replies: usize) -> (Interval, Vec<Value>) {
+        let connection = &mut self.connection;
+        self.recorder.call(|| {
+            connection.send(request).unwrap();
+            (0..replies)
+                .map(|_| connection.receive().unwrap())
+                .collect()
+        })
+    }
+
+    fn pipeline(&mut self) {
+        let commands = self.commands();
+        let mut request = Vec::new();
+        for (key, command) in &commands {
+            command.append_to(&mut request, *key);
+        }
+        let (interval, replies) = self.exchange(&request, commands.len());
+        for ((key, command), reply) in commands.iter().zip(&replies) {
+            self.done.push(Done {
+                client: self.number,
+                interval,
+                steps: vec![(*key, command.did(reply))],
+            });
+        }
+    }
+
+    /// Executes commands in a transaction. What was read before, of a key that is watched, has to
+    /// be there still.
+    fn transaction(&mut self, watched: Option<(usize, Did)>) {
+        let commands = self.commands();
+        let mut request = Vec::new();
+        encode(&mut request, &[b"MULTI"]);
+        for (key, command) in &commands {
+            command.append_to(&mut request, *key);
+        }
+        encode(&mut request, &[b"EXEC"]);
+        let (interval, replies) = self.exchange(&request, commands.len() + 2);
+        match replies.last() {
+            Some(Value::NullArray) if watched.is_some() => {}
+            Some(Value::Array(replies)) => {
+                assert_eq!(replies.len(), commands.len());
+                let steps = commands.iter().zip(replies);
+                let steps = steps.map(|((key, command), reply)| (*key, command.did(reply)));
+                self.done.push(Done {
+                    client: self.number,
+                    interval,
+                    steps: watched.into_iter().chain(steps).collect(),
+                });
+            }
+            other => panic!("EXEC is answered {other:?}"),
+        }
+    }
+
+    fn watched_transaction(&mut self) {
+        let key = self.random.random_range(0..KEYS);
+        let mut request = Vec::new();
+        encode(&mut request, &[b"WATCH", format!("key{key}").as_bytes()]);
+        Command::Get.append_to(&mut request, key);
+        let (interval, replies) = self.exchange(&request, 2);
+        let read = (key, Command::Get.did(&replies[1]));
+        self.done.push(Done {
+            client: self.number,
+            interval,
+            steps: vec![read],
+        });
+        self.transaction(Some(read));
+    }
+}
+
+/// Lets clients work on the empty server, and returns what they have done.
+fn record(server: &Nearfield, seed: u64) -> Vec<Done> {
+    let mut connection = Connection::open(server.address).unwrap();
+    connection.command(&[b"FLUSHALL"]).unwrap();
+    connection.close();
+    let (recorder, values) = (Recorder::new(), AtomicI64::new(1_000_000));
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| Client {
+                number,
+                random: SmallRng::seed_from_u64(seed * u64::from(CLIENTS) + u64::from(number)),
+                connection: Connection::open(server.address).unwrap(),
+                recorder: &recorder,
+                values: &values,
+                done: Vec::new(),
+                has_incr: command::find(b"incr").is_some(),
+            })
+            .collect();
+        let threads: Vec<_> = clients
+            .into_iter()
+            .map(|client| scope.spawn(|| client.run()))
+            .collect();
+        let histories = threads.into_iter().map(|thread| thread.join().unwrap());
+        histories.flatten().collect()
+    })
+}
+
+#[test]
+fn commands_and_transactions_take_effect_one_at_a_time() {
+    let server = Nearfield::start(2);
+    for seed in 0..ROUNDS {
+        let history = record(&server, seed);
+        assert!(history.len() >= CLIENTS as usize * TURNS / 2);
+        if let Err(dead_end) = order(history) {
+            let shown = |all: &[Done]| {
+                all.iter()
+                    .map(|done| format!("  {done}\n"))
+                    .collect::<String>()
+            };
+            panic!(
+                "round {seed}: no order of the commands explains the replies; after\n{}the values are \
+                 {:?}, and none of these can be next:\n{}",
+                shown(&dead_end.before),
+                dead_end.state,
+                shown(&dead_end.stuck)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_reply_that_was_changed_is_noticed() {
+    let server = Nearfield::start(2);
+    let mut history = record(&server, ROUNDS);
+    let steps = history.iter_mut().flat_map(|done| &mut done.steps);
+    let reads = steps.filter_map(|(_, did)| match did {
+        Did::Read(Some(value)) => Some(value),
+        _ => None,
+    });
+    // Nobody has set this.
+    *reads.last().unwrap() += 500_000;
+    assert!(order(history).is_err());
+}
+
+fn done(client: u32, ticks: (u64, u64), steps: &[(usize, Did)]) -> Done {
+    Done {
+        client,
+        interval: Interval {
+            invoked: ticks.0,
+            returned: ticks.1,
+        },
+        steps: steps.to_vec(),
+    }
+}
+
+#[test]
+fn half_a_transaction_is_noticed() {
+    let writer = done(0, (0, 9), &[(0, Did::Set(1)), (1, Did::Set(1))]);
+    let (new, old) = ((0, Did::Read(Some(1))), (1, Did::Read(None)));
+    let whole = done(1, (1, 8), &[new, (1, Did::Read(Some(1)))]);
+    assert!(order(vec![writer.clone(), whole]).is_ok());
+    assert!(order(vec![writer.clone(), done(1, (1, 8), &[new, old])]).is_err());
+    // Nor may two commands one after the other see so.
+    let apart = [done(1, (1, 2), &[new]), done(1, (3, 4), &[old])];
+    assert!(order([&[writer][..], &apart].concat()).is_err());
+}
+
+#[test]
+fn a_lost_increment_is_noticed() {
+    let raised = |client, to| done(client, (0, 9), &[(0, Did::RaisedTo(to))]);
+    assert!(order(vec![raised(0, 2), raised(1, 1)]).is_ok());
+    assert!(order(vec![raised(0, 1), raised(1, 1)]).is_err());
+}
+
+#[test]
+fn a_late_read_of_an_old_value_is_noticed() {
+    let write = done(0, (0, 1), &[(0, Did::Set(1))]);
+    let read = |ticks, value| done(1, ticks, &[(0, Did::Read(value))]);
+    assert!(order(vec![write.clone(), read((2, 3), Some(1))]).is_ok());
+    assert!(order(vec![write, read((2, 3), None)]).is_err());
+}
