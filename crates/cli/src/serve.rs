@@ -45,6 +45,13 @@ pub struct Arguments {
     /// Cut the log off where it is damaged, and keep a copy, instead of refusing to start.
     #[arg(long)]
     repair_log: bool,
+    /// The memory that may be used, such as 100mb; 0 is no limit.
+    #[arg(long, value_name = "BYTES")]
+    maxmemory: Option<String>,
+    /// Which keys are evicted when more is used: noeviction, allkeys-lru, allkeys-lfu,
+    /// allkeys-random, volatile-lru, volatile-lfu, volatile-random or volatile-ttl.
+    #[arg(long, value_name = "POLICY")]
+    maxmemory_policy: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -91,6 +98,18 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     };
     if let Some(threads) = arguments.threads {
         options.threads = threads;
+    }
+    let given = [
+        ("maxmemory", &arguments.maxmemory),
+        ("maxmemory-policy", &arguments.maxmemory_policy),
+    ];
+    for (name, value) in given {
+        if let Some(value) = value
+            && let Err(why) = options.settings.add(name, value.clone())
+        {
+            eprintln!("nearfield: {why}");
+            return ExitCode::FAILURE;
+        }
     }
     let server: &'static Server = Box::leak(Box::new(Server::new(options)));
     if arguments.aclfile.as_ref().is_some_and(|file| file.exists())

@@ -44,6 +44,8 @@ pub struct Transaction {
     pub commands: Vec<Words>,
     /// Whether one was refused, so that none will be executed.
     pub refused: bool,
+    /// Whether there was no memory for its commands when it was to be executed.
+    pub without_memory: bool,
 }
 
 /// Whether a client is answered (`CLIENT REPLY`).

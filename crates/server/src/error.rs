@@ -33,6 +33,9 @@ pub enum CommandError {
     /// The value would exceed the limit of strings.
     #[error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")]
     StringTooLong,
+    /// More memory is used than may be.
+    #[error("OOM command not allowed when used memory > 'maxmemory'.")]
+    OutOfMemory,
     /// The index refused the operation.
     #[error("{}", index_message(.0))]
     Index(#[from] nearfield_core::Error),

@@ -6,6 +6,7 @@ use crate::blocking::Waiter;
 use crate::client::{Client, Replies};
 use crate::command::{self, Call, Command, Flags, Group, Run, Wait};
 use crate::error::{CommandError, shown};
+use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::keyspace::{Access, Databases, Effects, Keys, Keyspace, Kind, Observer};
 use crate::net::Message;
 use crate::notifications;
@@ -115,7 +116,13 @@ impl<'s> Executor<'s> {
     ) -> Option<Wait> {
         let start = reply.len();
         let skip = client.replies;
-        let wait = match self.admit(client, reply.protocol(), args) {
+        let admitted = self
+            .admit(client, reply.protocol(), args)
+            .and_then(|command| {
+                self.check_memory(client, command, now_ms)?;
+                Ok(command)
+            });
+        let wait = match admitted {
             Ok(command) if must_queue(client, command) => {
                 let words = args.iter().map(|word| word.to_vec()).collect();
                 if let Some(transaction) = &mut client.transaction {
@@ -176,6 +183,61 @@ impl<'s> Executor<'s> {
         Ok(command)
     }
 
+    /// Makes room if need be, and refuses commands that may take memory if there is none.
+    fn check_memory(
+        &mut self,
+        client: &mut Client,
+        command: &Command,
+        now_ms: u64,
+    ) -> Result<(), CommandError> {
+        let server = self.server;
+        if !server
+            .eviction
+            .may_be_over(&server.keyspace, &server.access)
+        {
+            return Ok(());
+        }
+        let denied = |command: &Command| command.flags.has(Flags::DENYOOM);
+        let denied_in_exec = command.name == "exec"
+            && client
+                .transaction
+                .iter()
+                .flat_map(|t| &t.commands)
+                .any(|words| {
+                    let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                    lookup(&args).is_ok_and(denied)
+                });
+        // Queued commands take memory, whatever they do.
+        if !(denied(command) || denied_in_exec || must_queue(client, command))
+            || self.make_room(now_ms)
+        {
+            return Ok(());
+        }
+        if denied_in_exec && let Some(transaction) = &mut client.transaction {
+            // EXEC then ends the transaction and says why.
+            transaction.without_memory = true;
+            return Ok(());
+        }
+        Err(CommandError::OutOfMemory)
+    }
+
+    /// Evicts keys until less memory is used than may be, and says whether that went.
+    pub fn make_room(&mut self, now_ms: u64) -> bool {
+        let server = self.server;
+        let effects = &mut self.effects;
+        effects.clear();
+        effects.origin = 0;
+        let mut databases = server.keyspace.exclude();
+        effects.observed = server.keyspace.is_observed();
+        let access = Access::Exclusive(&mut databases);
+        let mut keys = Keys::new(&server.keyspace, access, 0, now_ms, effects);
+        let room = server.eviction.make_room(&mut keys, &server.access);
+        effects.settle(0, &[]);
+        server.log_effects(effects);
+        server.announce(effects, &mut databases, now_ms);
+        room
+    }
+
     /// Runs a command in its phase.
     fn execute(
         &mut self,
@@ -204,6 +266,7 @@ impl<'s> Executor<'s> {
         }
         let writes = command.flags.has(Flags::WRITE);
         let positions = command.keys.positions(args);
+        note_uses(server, command, args, &positions, database);
         if positions.len() <= 1 && !command.flags.has(Flags::EXCLUSIVE) {
             let Some(databases) = server.share_unless_busy() else {
                 reply.error(script::BUSY);
@@ -315,6 +378,48 @@ fn not_while_subscribed(command: &Command, args: &[&[u8]]) -> CommandError {
          are allowed in this context"
     ))
 }
+
+/// Notes that keys are used, and what a write may take.
+pub fn note_uses(
+    server: &Server,
+    command: &Command,
+    args: &[&[u8]],
+    positions: &[usize],
+    database: usize,
+) {
+    if command.flags.has(Flags::WRITE) {
+        let bytes = args.iter().map(|word| word.len()).sum();
+        server.eviction.note_writes(positions.len().max(1), bytes);
+    }
+    if positions.is_empty() || LOOKS_ONLY.contains(&command.name) {
+        return;
+    }
+    let looked_at = rand::random_ratio(1, USES_PER_SAMPLE);
+    let noting = server.access.noting();
+    for key in positions.iter().filter_map(|&position| args.get(position)) {
+        noting.note(database, key);
+        if looked_at {
+            server.access.hot_keys.sample(database, key);
+        }
+    }
+}
+
+/// Commands that ask about keys and are no use of them; the first two are subcommands of OBJECT.
+const LOOKS_ONLY: &[&str] = &[
+    "freq",
+    "idletime",
+    "encoding",
+    "refcount",
+    "exists",
+    "type",
+    "ttl",
+    "pttl",
+    "expiretime",
+    "pexpiretime",
+    "dump",
+    "usage",
+    "watch",
+];
 
 fn must_queue(client: &Client, command: &Command) -> bool {
     client.transaction.is_some() && !command.flags.has(Flags::IN_MULTI)

@@ -81,7 +81,7 @@ impl LatencyMonitor {
         let before = events.len();
         let is = |name: &str| {
             let same = |wanted: &&[u8]| wanted.eq_ignore_ascii_case(name.as_bytes());
-            names.is_empty() || names.iter().any(|wanted| same(wanted))
+            names.is_empty() || names.iter().any(same)
         };
         events.retain(|name, _| !is(name));
         before - events.len()

@@ -10,6 +10,7 @@ pub mod command;
 pub mod config;
 pub mod cursors;
 pub mod error;
+pub mod eviction;
 pub mod execute;
 pub mod glob;
 pub mod info;

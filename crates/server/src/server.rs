@@ -5,7 +5,8 @@ use crate::blocking::Blocked;
 use crate::client::{Client, ClientShared};
 use crate::config::{Config, Settings};
 use crate::cursors::Cursors;
-use crate::keyspace::Keyspace;
+use crate::eviction::{Access, Eviction};
+use crate::keyspace::{Databases, Keyspace};
 use crate::latency::LatencyMonitor;
 use crate::log::Log;
 use crate::monitor::Monitors;
@@ -76,6 +77,10 @@ pub struct Server {
     pub keyspace: Keyspace,
     /// What it was started with.
     pub options: Options,
+    /// Keeps within the limit of memory.
+    pub eviction: Eviction,
+    /// What is known of how keys are used.
+    pub access: Access,
     /// The clients, by their numbers.
     pub clients: Mutex<BTreeMap<u64, Arc<ClientShared>>>,
     /// Who may do what.
@@ -137,6 +142,8 @@ impl Server {
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),
             keyspace: Keyspace::new(),
+            eviction: Eviction::default(),
+            access: Access::new(0, false),
             acl: Acl::new(
                 options.password.as_deref(),
                 options.acl_file.clone(),
@@ -179,6 +186,12 @@ impl Server {
     /// A number for a client, which no other has had.
     pub fn next_client_id(&self) -> u64 {
         self.next_client.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The bytes in use, as they are held against the limit. Takes microseconds.
+    pub fn used_bytes(&self, databases: &Databases) -> u64 {
+        self.eviction
+            .used_bytes(&self.keyspace, databases, &self.access)
     }
 
     /// Sends a message to the thread of a client.

@@ -285,7 +285,7 @@ impl Statistics {
         for (number, entry) in registry().entries().iter().enumerate() {
             let name = entry.name.as_bytes();
             let is = |wanted: &&[u8]| wanted.eq_ignore_ascii_case(name);
-            if !names.is_empty() && !names.iter().any(|wanted| is(wanted)) {
+            if !names.is_empty() && !names.iter().any(is) {
                 continue;
             }
             let mut any = false;

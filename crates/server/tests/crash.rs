@@ -6,12 +6,14 @@
 //! after that and never answered. `NEARFIELD_KILLS` says how often (20), `NEARFIELD_SEED` where
 //! chance begins.
 
-mod support;
-
 use nearfield_server::log::Policy;
 use nearfield_server::net;
 use nearfield_server::persistence;
 use nearfield_server::server::{Options, Server};
+use nearfield_server_testkit::connection::{Connection, encode};
+use nearfield_server_testkit::faulty::{Chance, FaultyDisk};
+use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::reply::Value;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,10 +23,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-use support::connection::{Connection, encode};
-use support::faulty::{Chance, FaultyDisk};
-use support::reply::Value;
-use support::state::Folder;
 
 const FOLDER: &str = "NEARFIELD_CRASH_FOLDER";
 const FAULTS: &str = "NEARFIELD_CRASH_FAULTS";

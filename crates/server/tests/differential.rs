@@ -10,25 +10,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-#[path = "support/commands.rs"]
-mod commands;
-#[path = "support/connection.rs"]
-mod connection;
-#[path = "support/nearfield.rs"]
-mod nearfield;
-#[path = "support/redis.rs"]
-mod redis;
-#[path = "support/reply.rs"]
-mod reply;
-
-use commands::{Generator, KEYS, Mode, Sent};
-use connection::{Connection, encode};
-use nearfield::Nearfield;
 use nearfield_server::command;
+use nearfield_server_testkit::commands::{Generator, KEYS, Mode, Sent};
+use nearfield_server_testkit::connection::{Connection, encode};
+use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::redis::Redis;
+use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::saving::saving_into;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use redis::Redis;
-use reply::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -44,7 +35,8 @@ const SHRINK_TIME: Duration = Duration::from_secs(30);
 #[test]
 fn random_commands_are_answered_as_by_redis() {
     let Some(redis) = redis(&[]) else { return };
-    let ours = Nearfield::start(2);
+    let folder = Folder::new();
+    let ours = Nearfield::start(saving_into(&folder, 2));
     let known = |name: &[u8]| command::find(name).is_some();
     let commands = number("NEARFIELD_COMMANDS").unwrap_or(COMMANDS);
     let seed = number("NEARFIELD_SEED").unwrap_or_else(|| rand::rng().random::<u32>().into());
@@ -152,7 +144,9 @@ fn episode(seed: u64, known: fn(&[u8]) -> bool) -> Episode {
     let mut random = SmallRng::seed_from_u64(seed);
     let resp3 = known(b"hello") && random.random_bool(0.3);
     let mut generator = Generator::new(random, known);
-    let mut commands: Vec<Sent> = (0..EPISODE_COMMANDS).map(|_| generator.next()).collect();
+    let mut commands: Vec<Sent> = (0..EPISODE_COMMANDS)
+        .map(|_| generator.next_command())
+        .collect();
     let mut read = |words: &[&[u8]], mode| {
         if known(words[0]) {
             commands.push(Sent {

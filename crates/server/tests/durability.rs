@@ -1,7 +1,7 @@
 //! What was acknowledged is there after a restart, whatever the disk did; and snapshots are those
 //! of one instant.
 
-mod support;
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::keyspace::{Access, Effects, Keys};
 use nearfield_server::log::Policy;
@@ -9,17 +9,18 @@ use nearfield_server::log::load::{Damage, LoadError};
 use nearfield_server::object::{Container, Hash, List, Set, SortedSet};
 use nearfield_server::persistence::{self, Task};
 use nearfield_server::server::{Options, Server};
+use nearfield_server_testkit::connection::{Connection, PATIENCE, encode};
+use nearfield_server_testkit::faulty::{EIO, ENOSPC, FaultyDisk};
+use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::state::{State, state};
 use parking_lot::Mutex;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use support::connection::{Connection, PATIENCE, encode};
-use support::faulty::{EIO, ENOSPC, FaultyDisk};
-use support::reply::Value;
-use support::servers::Nearfield;
-use support::state::{Folder, State, state};
 
 fn options(folder: &Path, log: bool, policy: Policy) -> Options {
     Options {
@@ -42,6 +43,10 @@ fn load(folder: &Path, log: bool, damage: Damage) -> Result<State, LoadError> {
     let server = Server::new(options);
     persistence::start(&server)?;
     Ok(state(&server.keyspace))
+}
+
+fn connect(server: &Nearfield) -> Connection {
+    Connection::open(server.address).expect("the server listens")
 }
 
 fn run(connection: &mut Connection, line: &str) -> Value {
@@ -120,9 +125,9 @@ fn fill(server: &Server) {
 fn every_kind_of_value_comes_back_from_a_dump() {
     let folder = Folder::new();
     let saved = {
-        let server = Nearfield::start_with(options(&folder.0, false, Policy::No));
+        let server = Nearfield::start(options(&folder.0, false, Policy::No));
         fill(&server.server);
-        let mut connection = server.connect();
+        let mut connection = connect(&server);
         assert_eq!(run(&mut connection, "SAVE"), ok());
         let before = state(&server.server.keyspace);
         assert_eq!(run(&mut connection, "DEBUG RELOAD"), ok());
@@ -147,11 +152,11 @@ fn what_was_done_comes_back_from_the_log() {
         let folder = Folder::new();
         let mut expected = None;
         for restart in 0..3 {
-            let server = Nearfield::start_with(options(&folder.0, true, policy));
+            let server = Nearfield::start(options(&folder.0, true, policy));
             if let Some(expected) = &expected {
                 assert_eq!(&state(&server.server.keyspace), expected);
             }
-            let mut connection = server.connect();
+            let mut connection = connect(&server);
             for index in 0..200 {
                 run(&mut connection, &format!("SET k{index} v{restart}"));
             }
@@ -173,8 +178,8 @@ fn what_was_done_comes_back_from_the_log() {
 /// The log of a small history, and the states after each of its frames.
 fn small_history() -> (Folder, PathBuf, Vec<State>) {
     let folder = Folder::new();
-    let server = Nearfield::start_with(options(&folder.0, true, Policy::Always));
-    let mut connection = server.connect();
+    let server = Nearfield::start(options(&folder.0, true, Policy::Always));
+    let mut connection = connect(&server);
     let mut states = vec![State::new()];
     for line in ["SET a 1", "SET b 2", "DEL a", "SET b 3", "SET c 4"] {
         run(&mut connection, line);
@@ -250,7 +255,7 @@ fn a_command_that_cannot_be_repeated_is_refused() {
 #[test]
 fn two_servers_do_not_share_a_folder() {
     let folder = Folder::new();
-    let _server = Nearfield::start_with(options(&folder.0, true, Policy::No));
+    let _server = Nearfield::start(options(&folder.0, true, Policy::No));
     let error = load(&folder.0, true, Damage::Refuse).unwrap_err();
     assert!(matches!(error, LoadError::Refused { .. }), "{error}");
 }
@@ -302,7 +307,7 @@ fn a_log_of_redis_is_taken_over() {
 /// Writes pairs of keys that are equal at each instant, far from each other in the keys' order,
 /// and keys that are moved from one end to the other, until `stop`.
 fn write_pairs(server: &Nearfield, number: usize, stop: &AtomicBool) {
-    let mut connection = server.connect();
+    let mut connection = connect(server);
     let mut count = 0_u64;
     while !stop.load(Ordering::Relaxed) {
         count += 1;
@@ -344,9 +349,9 @@ fn check_pairs(state: &State) {
 #[test]
 fn snapshots_are_of_one_instant_while_clients_write() {
     let folder = Folder::new();
-    let server = Nearfield::start_with(options(&folder.0, false, Policy::No));
+    let server = Nearfield::start(options(&folder.0, false, Policy::No));
     let filler = 60_000;
-    let mut connection = server.connect();
+    let mut connection = connect(&server);
     for index in 0..filler {
         let key = format!("m:{index}");
         let mut request = Vec::new();
@@ -367,7 +372,7 @@ fn snapshots_are_of_one_instant_while_clients_write() {
         }
         for round in 0..6 {
             let saves = server.server.persistence.status().saves;
-            let mut connection = server.connect();
+            let mut connection = connect(server);
             run(&mut connection, "BGSAVE");
             wait_until("a snapshot", || {
                 server.server.persistence.status().saves > saves
@@ -385,7 +390,7 @@ fn snapshots_are_of_one_instant_while_clients_write() {
 #[test]
 fn a_flush_does_not_reach_a_snapshot_that_has_begun() {
     let folder = Folder::new();
-    let server = Nearfield::start_with(options(&folder.0, false, Policy::No));
+    let server = Nearfield::start(options(&folder.0, false, Policy::No));
     fill(&server.server);
     let before = state(&server.server.keyspace);
     let path = folder.join("other.rdb");
@@ -394,7 +399,7 @@ fn a_flush_does_not_reach_a_snapshot_that_has_begun() {
     let flushed = AtomicBool::new(false);
     let flush = || {
         if !flushed.swap(true, Ordering::Relaxed) {
-            let mut connection = server.connect();
+            let mut connection = connect(&server);
             run(&mut connection, "SET integers:0:1 other");
             run(&mut connection, "SET new value");
             run(&mut connection, "FLUSHALL");
@@ -412,7 +417,7 @@ fn a_flush_does_not_reach_a_snapshot_that_has_begun() {
 fn the_log_is_rewritten_while_clients_write() {
     let folder = Folder::new();
     let expected = {
-        let server = Nearfield::start_with(options(&folder.0, true, Policy::Always));
+        let server = Nearfield::start(options(&folder.0, true, Policy::Always));
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let (server, stop) = (&server, &stop);
@@ -421,7 +426,7 @@ fn the_log_is_rewritten_while_clients_write() {
             }
             for _ in 0..10 {
                 let rewrites = server.server.persistence.status().rewrites;
-                let mut connection = server.connect();
+                let mut connection = connect(server);
                 run(&mut connection, "BGREWRITEAOF");
                 wait_until("a rewrite", || {
                     server.server.persistence.status().rewrites > rewrites
@@ -441,8 +446,8 @@ fn the_log_is_rewritten_while_clients_write() {
 #[test]
 fn the_log_is_rewritten_when_it_has_grown() {
     let folder = Folder::new();
-    let server = Nearfield::start_with(options(&folder.0, true, Policy::No));
-    let mut connection = server.connect();
+    let server = Nearfield::start(options(&folder.0, true, Policy::No));
+    let mut connection = connect(&server);
     let smaller = "CONFIG SET auto-aof-rewrite-min-size 50000";
     assert_eq!(run(&mut connection, smaller), ok());
     let value = "x".repeat(1000);
@@ -467,7 +472,7 @@ fn failing(policy: Policy) -> Failing {
     let (folder, disk) = (Folder::new(), FaultyDisk::default());
     let mut options = options(&folder.0, true, policy);
     options.persistence.disk = Arc::new(disk.clone());
-    let server = Nearfield::start_with(options);
+    let server = Nearfield::start(options);
     Failing {
         folder,
         disk,
@@ -487,12 +492,12 @@ fn without_space_nothing_is_acknowledged_and_reads_go_on() {
             disk,
             server,
         } = failing(policy);
-        let mut connection = server.connect();
+        let mut connection = connect(&server);
         assert_eq!(run(&mut connection, "SET a 1"), ok());
         disk.faults.lock().space = Some(50);
         // Memory has changed, the log has not: neither success nor failure would be true.
         assert!(connection.command(&[b"SET", b"b", b"2"]).is_err());
-        let mut connection = server.connect();
+        let mut connection = connect(&server);
         assert!(is_misconf(&run(&mut connection, "SET c 3")));
         assert!(is_misconf(&run(&mut connection, "DEL a")));
         assert_eq!(run(&mut connection, "GET a"), Value::Bulk(b"1".to_vec()));
@@ -522,7 +527,7 @@ fn writes_in_pieces_are_whole() {
         server,
     } = failing(Policy::Always);
     disk.faults.lock().short = Some(3);
-    let mut connection = server.connect();
+    let mut connection = connect(&server);
     assert_eq!(run(&mut connection, "SET a 1"), ok());
     assert_eq!(run(&mut connection, "SAVE"), ok());
     drop(server);
@@ -537,14 +542,14 @@ fn after_a_sync_that_failed_a_new_base_is_made() {
             disk,
             server,
         } = failing(policy);
-        let mut connection = server.connect();
+        let mut connection = connect(&server);
         assert_eq!(run(&mut connection, "SET a 1"), ok());
         server.server.log.flush().unwrap();
         disk.faults.lock().syncs = Some(EIO);
         let told = connection.command(&[b"SET", b"b", b"2"]).is_ok();
         assert_eq!(told, policy == Policy::EverySecond);
         wait_until("the failure", || server.server.refuses_writes());
-        let mut connection = server.connect();
+        let mut connection = connect(&server);
         assert!(is_misconf(&run(&mut connection, "SET c 3")));
         assert!(server.server.log.failure().unwrap().1);
         disk.faults.lock().syncs = None;
@@ -563,7 +568,7 @@ fn a_file_that_cannot_be_cut_back_is_replaced() {
         disk,
         server,
     } = failing(Policy::Always);
-    let mut connection = server.connect();
+    let mut connection = connect(&server);
     assert_eq!(run(&mut connection, "SET a 1"), ok());
     {
         let mut faults = disk.faults.lock();
@@ -583,8 +588,8 @@ fn a_snapshot_that_fails_leaves_the_last_one() {
     let disk = FaultyDisk::default();
     let mut options = options(&folder.0, false, Policy::No);
     options.persistence.disk = Arc::new(disk.clone());
-    let server = Nearfield::start_with(options);
-    let mut connection = server.connect();
+    let server = Nearfield::start(options);
+    let mut connection = connect(&server);
     run(&mut connection, "SET a 1");
     assert_eq!(run(&mut connection, "SAVE"), ok());
     run(&mut connection, "SET b 2");
@@ -615,7 +620,7 @@ fn a_rewrite_that_fails_anywhere_loses_nothing() {
         disk,
         server,
     } = failing(Policy::Always);
-    let mut connection = server.connect();
+    let mut connection = connect(&server);
     for round in 0..20 {
         assert_eq!(run(&mut connection, &format!("SET k{round} v")), ok());
         *expected.lock() += 1;

@@ -7,21 +7,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-#[path = "support/connection.rs"]
-mod connection;
-#[path = "support/nearfield.rs"]
-mod nearfield;
-#[path = "support/reply.rs"]
-mod reply;
-
-use connection::{Connection, encode};
-use nearfield::Nearfield;
 use nearfield_server::command;
+use nearfield_server_testkit::connection::{Connection, encode};
+use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::saving::saving_into;
 use nearfield_testkit::history::{Interval, Recorder};
 use nearfield_testkit::linearizability::{Operation, order};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use reply::Value;
 use std::fmt::{self, Display, Formatter};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
@@ -260,7 +255,8 @@ fn record(server: &Nearfield, seed: u64) -> Vec<Done> {
 
 #[test]
 fn commands_and_transactions_take_effect_one_at_a_time() {
-    let server = Nearfield::start(2);
+    let folder = Folder::new();
+    let server = Nearfield::start(saving_into(&folder, 2));
     for seed in 0..ROUNDS {
         let history = record(&server, seed);
         assert!(history.len() >= CLIENTS as usize * TURNS / 2);
@@ -283,7 +279,8 @@ fn commands_and_transactions_take_effect_one_at_a_time() {
 
 #[test]
 fn a_reply_that_was_changed_is_noticed() {
-    let server = Nearfield::start(2);
+    let folder = Folder::new();
+    let server = Nearfield::start(saving_into(&folder, 2));
     let mut history = record(&server, ROUNDS);
     let steps = history.iter_mut().flat_map(|done| &mut done.steps);
     let reads = steps.filter_map(|(_, did)| match did {

@@ -49,24 +49,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-#[path = "support/connection.rs"]
-mod connection;
-#[path = "support/nearfield.rs"]
-mod nearfield;
-#[path = "support/play.rs"]
-mod play;
-#[path = "support/redis.rs"]
-mod redis;
-#[path = "support/reply.rs"]
-mod reply;
-#[path = "support/script.rs"]
-mod script;
-
 use libtest_mimic::{Arguments, Failed, Trial};
-use nearfield::Nearfield;
-use play::{Reading, compare, play};
-use redis::Redis;
-use script::{Action, Case};
+use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::play::{Reading, compare, play};
+use nearfield_server_testkit::redis::Redis;
+use nearfield_server_testkit::saving::saving_into;
+use nearfield_server_testkit::script::{self, Action, Case};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -86,13 +75,16 @@ const CASES_AT_ONCE: usize = 4;
 /// The servers that one case at a time is played against.
 struct Stage {
     ours: Nearfield,
+    _folder: Folder,
     redis: Option<Redis>,
 }
 
 impl Stage {
     fn new(redis: bool) -> Stage {
+        let folder = Folder::new();
         Stage {
-            ours: Nearfield::start(2),
+            ours: Nearfield::start(saving_into(&folder, 2)),
+            _folder: folder,
             redis: redis.then(|| Redis::start(&[]).expect("it has started before")),
         }
     }
@@ -215,7 +207,8 @@ fn check(case: &Case, place: &str, lines: &[String], stage: &Stage) -> Result<()
 /// Writes what servers answer into the files.
 fn update(root: &Path, files: &[PathBuf], arguments: &Arguments) {
     let redis = Redis::start(&[]).expect("a redis-server to ask");
-    let ours = Nearfield::start(2);
+    let folder = Folder::new();
+    let ours = Nearfield::start(saving_into(&folder, 2));
     for file in files {
         let text = fs::read_to_string(file).unwrap();
         let place = place(root, file);

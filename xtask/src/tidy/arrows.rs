@@ -26,6 +26,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-tiers",
         ],
     ),
+    (SERVER_TESTKIT, &["nearfield-server"]),
     ("nearfield-cli", &["nearfield-lab", "nearfield-server"]),
     (
         "nearfield-fuzz",
@@ -43,6 +44,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
 const PEERS: &str = "nearfield-peers";
 /// What the tests of any crate may use.
 const TESTKIT: &str = "nearfield-testkit";
+/// What the tests of the server share.
+const SERVER_TESTKIT: &str = "nearfield-server-testkit";
 
 pub fn check(packages: &[Package]) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -59,7 +62,7 @@ pub fn check(packages: &[Package]) -> Vec<Finding> {
         for dependency in &package.dependencies {
             let name = dependency.name.as_str();
             let ours = packages.iter().any(|other| other.name == name);
-            let for_tests = dependency.development && name == TESTKIT;
+            let for_tests = dependency.development && [TESTKIT, SERVER_TESTKIT].contains(&name);
             if ours && !for_tests && !allowed.contains(&name) {
                 let reason = format!("{} may not depend on {name}", package.name);
                 findings.push(Finding::new(&package.manifest, 1, reason));

@@ -53,7 +53,7 @@ const SORT: &[&str] = &["sort", "sort_ro"];
 /// The bit of a category.
 pub fn bit(name: &[u8]) -> Option<u32> {
     let is = |other: &&str| name.eq_ignore_ascii_case(other.as_bytes());
-    NAMES.iter().position(|other| is(&other)).map(|at| 1 << at)
+    NAMES.iter().position(is).map(|at| 1 << at)
 }
 
 /// The categories of a command, or of a subcommand of `container`.

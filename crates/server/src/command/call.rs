@@ -3,7 +3,7 @@
 use super::Command;
 use crate::client::Client;
 use crate::error::CommandError;
-use crate::execute::invoke;
+use crate::execute::{invoke, note_uses};
 use crate::keyspace::Keys;
 use crate::number::{parse_double, parse_integer};
 use crate::resp::Reply;
@@ -67,6 +67,8 @@ impl<'c> Call<'c> {
     /// Executes another command within this one, which must have the keyspace to itself; it is
     /// answered in the same reply.
     pub fn run_nested(&mut self, command: &'static Command, args: &[&[u8]]) {
+        let positions = command.keys.positions(args);
+        note_uses(self.server, command, args, &positions, self.client.database);
         let mut keys = self.keys.nested();
         keys.select(self.client.database);
         invoke(

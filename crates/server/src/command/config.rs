@@ -77,7 +77,7 @@ fn get(call: &mut Call<'_>) -> Answer {
 
 fn set(call: &mut Call<'_>) -> Answer {
     let words = call.rest(2);
-    if words.len() % 2 != 0 {
+    if !words.len().is_multiple_of(2) {
         return Err(CommandError::WrongArity("config|set".into()));
     }
     let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();

@@ -16,6 +16,7 @@ mod connection;
 mod expiry;
 mod generic;
 mod hash;
+mod hotkeys;
 mod introspection;
 mod latency;
 mod list;

@@ -125,7 +125,7 @@ impl Options {
             *option = true;
             arguments = rest;
         }
-        if arguments.is_empty() || arguments.len() % 2 != 0 {
+        if arguments.is_empty() || !arguments.len().is_multiple_of(2) {
             return Err(CommandError::Syntax);
         }
         let Options {

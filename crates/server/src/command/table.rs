@@ -2,7 +2,7 @@
 
 use super::spec::{Command, Run};
 use super::{
-    acl, bit, client, config, connection, expiry, generic, hash, introspection, list,
+    acl, bit, client, config, connection, expiry, generic, hash, hotkeys, introspection, list,
     list_blocking, ordered, persistence, pubsub, scripting, server, set, set_algebra, sorted_set,
     sorted_set_algebra, sorted_set_pop, sorted_set_range, string, transaction,
 };
@@ -30,6 +30,7 @@ const FAMILIES: &[&[Command]] = &[
     connection::COMMANDS,
     client::COMMANDS,
     server::COMMANDS,
+    hotkeys::COMMANDS,
     config::COMMANDS,
     acl::COMMANDS,
     persistence::COMMANDS,

@@ -97,6 +97,12 @@ fn exec(call: &mut Call<'_>) -> Answer {
             "EXECABORT Transaction discarded because of previous errors.",
         ));
     }
+    if transaction.without_memory {
+        let why = CommandError::OutOfMemory;
+        return Err(CommandError::owned(format!(
+            "EXECABORT Transaction discarded because of: {why}"
+        )));
+    }
     if let Err(error) = admit_writes(call, &transaction.commands) {
         return Err(CommandError::owned(format!(
             "EXECABORT Transaction discarded because of: {error}"

@@ -116,7 +116,11 @@ impl Settings {
         Ok(())
     }
 
-    fn add(&mut self, name: &str, mut value: String) -> Result<(), String> {
+    /// Adds a value after it was checked.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn add(&mut self, name: &str, mut value: String) -> Result<(), String> {
         let parameter = find(name).and_then(|number| PARAMETERS.get(number));
         let Some(parameter) = parameter else {
             return Err(format!("there is no parameter '{name}'"));

@@ -14,6 +14,7 @@ pub use file::{FileError, Setting, Settings};
 pub use hot::{BufferLimit, ClientClass, Hot};
 pub use parameter::{Kind, Parameter};
 
+use crate::eviction::{self, SAMPLES};
 use crate::glob::matches;
 use crate::keyspace::Observer;
 use crate::log::Policy;
@@ -224,6 +225,12 @@ pub fn apply(server: &Server) {
     server.log.set_policy(policy.unwrap_or_default());
     let save_points = SavePoint::parse(&server.config.text("save"));
     *server.persistence.save_points.lock() = save_points;
+    let config = &server.config;
+    let policy = eviction::Policy::parse(&config.text("maxmemory-policy")).unwrap_or_default();
+    let limit = hot.maxmemory_bytes.load(Ordering::Relaxed);
+    let samples = usize::try_from(config.integer("maxmemory-samples")).unwrap_or(SAMPLES);
+    server.eviction.configure(limit, policy, samples);
+    server.access.resize(limit, policy.is_lfu());
     let slow = hot.slowlog_slower_than_us.load(Ordering::Relaxed);
     server
         .singly

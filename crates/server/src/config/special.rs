@@ -13,7 +13,7 @@ pub fn save(value: &str, _: &str) -> Shown {
         crate::number::parse_integer(word.as_bytes()).is_some_and(|number| number >= 0)
     };
     let seconds_are_positive = numbers.iter().step_by(2).all(|word| *word != "0");
-    if numbers.len() % 2 != 0 || !numbers.iter().all(|word| is(word)) || !seconds_are_positive {
+    if numbers.len() % 2 != 0 || !numbers.iter().all(is) || !seconds_are_positive {
         return Err("Invalid save parameters".into());
     }
     Ok(numbers.join(" "))

@@ -67,7 +67,7 @@ impl Page<'_> {
 pub fn write(server: &Server, databases: &Databases, wanted: &[&[u8]]) -> String {
     let is = |name: &str| {
         let same = |word: &&[u8]| word.eq_ignore_ascii_case(name.as_bytes());
-        wanted.iter().any(|word| same(word))
+        wanted.iter().any(same)
     };
     let all = is("all") || is("everything");
     let default = wanted.is_empty() || is("default");

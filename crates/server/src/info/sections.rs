@@ -27,7 +27,7 @@ pub fn server(page: &mut Page<'_>) {
     page.field("uptime_in_days", uptime / 86400);
     page.field("hz", server.config.integer("hz"));
     page.field("configured_hz", server.config.integer("hz"));
-    page.field("lru_clock", now_ms() / 1000 & 0xff_ffff);
+    page.field("lru_clock", (now_ms() / 1000) & 0xff_ffff);
     let program = std::env::current_exe().unwrap_or_default();
     page.field("executable", program.display());
     let file = server.config.file.clone().unwrap_or_default();

@@ -89,6 +89,12 @@ impl Database {
         Ok(())
     }
 
+    /// The bytes of memory that the indexes use, without what they hold for use again.
+    pub fn used_bytes(&self) -> usize {
+        let bytes = |map: &Map<Bytes>| map.memory().total_bytes();
+        self.entries().map_or(0, bytes) + self.expiries().map_or(0, bytes)
+    }
+
     /// The bytes of memory that the indexes have taken.
     pub fn memory_bytes(&self) -> usize {
         let bytes = |map: &Map<Bytes>| map.memory().taken_bytes;

@@ -614,6 +614,18 @@ impl<'c> Keys<'c> {
         Ok(())
     }
 
+    /// Deletes a key that is there to make room.
+    pub fn evict(&mut self, key: &[u8]) -> Result<(), CommandError> {
+        self.remove(key)?;
+        let words = vec![b"DEL".to_vec(), key.to_vec()];
+        self.effects.before.push((self.database, words));
+        if self.effects.observed {
+            let event = self.event(key, Class::Evicted, "evicted");
+            self.effects.events.push(event);
+        }
+        Ok(())
+    }
+
     /// Deletes up to `limit` keys of the database whose time is over, the oldest first. Needs
     /// the exclusive phase. Says how many there were.
     pub fn expire_due(&mut self, limit: usize) -> Result<usize, CommandError> {

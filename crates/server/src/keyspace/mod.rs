@@ -167,6 +167,11 @@ impl Keyspace {
         self.limits.change(change);
     }
 
+    /// The bytes of memory that the indexes use, without what they hold for use again.
+    pub fn index_bytes(&self, databases: &Databases) -> usize {
+        databases.iter().map(Database::used_bytes).sum()
+    }
+
     /// The bytes of memory that keys and objects have taken.
     pub fn memory_bytes(&self, databases: &Databases) -> usize {
         let indexes: usize = databases.iter().map(Database::memory_bytes).sum();

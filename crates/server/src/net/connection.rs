@@ -130,6 +130,11 @@ impl Connection {
         listed.received_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// What it holds of what was read and of what is to be sent.
+    pub fn buffer_bytes(&self) -> usize {
+        self.input.capacity() + self.reply.capacity()
+    }
+
     /// True if there is something to send that the socket will say when it takes.
     pub fn is_stuffed(&self) -> bool {
         self.stuffed

@@ -2,12 +2,14 @@
 
 use crate::client::Client;
 use crate::error::CommandError;
+use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::execute::Executor;
 use crate::keyspace::record::PLAIN_STRING;
 use crate::keyspace::{Database, Databases, Keyspace, Kind, Payload, Record};
 use crate::log::Log;
 use crate::object::{Container, Text};
 use crate::resp::{Parser, Reply};
+use crate::server::Server;
 use nearfield::{Batch, Bytes};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -23,6 +25,10 @@ pub struct Round {
     stripes: Vec<u16>,
     /// The value being put together.
     value: Vec<u8>,
+    /// The bytes of keys and values that are written.
+    written_bytes: usize,
+    /// Uses of keys since one was looked at, to find those that are used most.
+    uses: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +57,8 @@ impl Default for Round {
             database: 0,
             stripes: Vec::new(),
             value: Vec::new(),
+            written_bytes: 0,
+            uses: 0,
         }
     }
 }
@@ -97,6 +105,7 @@ impl Round {
             self.value.push(PLAIN_STRING);
             self.value.extend_from_slice(value);
             self.batch.insert(key, &self.value);
+            self.written_bytes += key.len() + value.len();
             self.stripes.push(keyspace.stripes.of(key));
         } else {
             self.batch.get(key);
@@ -115,12 +124,21 @@ impl Round {
         if self.pending.is_empty() {
             return;
         }
-        let databases = executor.share();
+        let server = executor.server();
+        let room = self.stripes.is_empty()
+            || !server
+                .eviction
+                .may_be_over(&server.keyspace, &server.access)
+            || executor.make_room(now_ms);
+        let databases = if room { executor.share() } else { None };
         let executed = databases
             .is_some_and(|databases| self.execute_as_batch(executor, &databases, now_ms, clients));
-        if !executed {
+        if executed {
+            self.note_uses(server);
+        } else {
             self.execute_singly(executor, now_ms, clients);
         }
+        self.written_bytes = 0;
         self.pending.clear();
         self.stripes.clear();
         self.batch.clear();
@@ -189,6 +207,29 @@ impl Round {
         let position = appender.finish();
         for pending in self.pending.iter().filter(|pending| pending.write) {
             clients.client(pending.connection).0.logged_up_to = position;
+        }
+    }
+
+    /// Notes that the keys are used, and what the writes may take.
+    fn note_uses(&mut self, server: &Server) {
+        if self.written_bytes > 0 {
+            let writes = self.pending.iter().filter(|pending| pending.write).count();
+            server.eviction.note_writes(writes, self.written_bytes);
+        }
+        let noting = server.access.noting();
+        for position in 0..self.pending.len() {
+            if let Some((key, _)) = self.words(position) {
+                noting.note(self.database, key);
+            }
+        }
+        drop(noting);
+        self.uses += self.pending.len() as u32;
+        while self.uses >= USES_PER_SAMPLE {
+            self.uses -= USES_PER_SAMPLE;
+            let position = rand::random_range(0..self.pending.len());
+            if let Some((key, _)) = self.words(position) {
+                server.access.hot_keys.sample(self.database, key);
+            }
         }
     }
 

@@ -202,6 +202,8 @@ struct IoThread<'s> {
     unread: Vec<usize>,
     scratch: Vec<u8>,
     now_ms: u64,
+    /// What the connections held when it was counted, and when that was.
+    buffers: (usize, u64),
     next_thread: usize,
     /// Clients whose commands are held back.
     held: Vec<u64>,
@@ -228,6 +230,7 @@ impl<'s> IoThread<'s> {
             unread: Vec::new(),
             scratch: vec![0; READ_BYTES],
             now_ms: now_ms(),
+            buffers: (0, 0),
             next_thread: 0,
             held: Vec::new(),
             looked_at_ms: 0,
@@ -662,10 +665,22 @@ impl<'s> IoThread<'s> {
         }
     }
 
+    /// Says how much memory the connections hold, if that was not said of late.
+    fn count_buffers(&mut self) {
+        let (before, counted_ms) = self.buffers;
+        if self.now_ms.abs_diff(counted_ms) >= TICK.as_millis() as u64 {
+            let held = |(_, connection): (usize, &Connection)| connection.buffer_bytes();
+            let after = self.connections.0.iter().map(held).sum();
+            self.server.eviction.note_buffers(before, after);
+            self.buffers = (after, self.now_ms);
+        }
+    }
+
     fn housekeeping(&mut self) {
         if self.number == 0 {
             self.expiry.tick(&mut self.executor, self.now_ms);
         }
+        self.count_buffers();
         while let Some(&Reverse((until, id))) = self.deadlines.peek() {
             if until > self.now_ms {
                 break;

@@ -135,8 +135,18 @@ fn write_table(table: &Table, reply: &mut Reply, typed: bool, depth: usize) -> R
         return Ok(());
     }
     match table.raw_get("double")? {
-        Value::Number(number) => return Ok(reply.double(number)),
-        Value::Integer(number) => return Ok(reply.double(number as f64)),
+        Value::Number(number) => {
+            return {
+                reply.double(number);
+                Ok(())
+            };
+        }
+        Value::Integer(number) => {
+            return {
+                reply.double(number as f64);
+                Ok(())
+            };
+        }
         _ => {}
     }
     if let Value::Table(map) = table.raw_get("map")? {

@@ -311,7 +311,7 @@ fn redis_table(lua: &Lua, typed: &Arc<AtomicBool>) -> Result<Table> {
 }
 
 fn only_string(values: &MultiValue) -> Option<&LuaString> {
-    match values.get(0) {
+    match values.front() {
         Some(Value::String(text)) if values.len() == 1 => Some(text),
         _ => None,
     }

@@ -9,10 +9,15 @@ use std::time::Duration;
 /// A case of a transcript.
 #[derive(Clone, Debug)]
 pub struct Case {
+    /// What it shows.
     pub name: String,
+    /// Whether its connections speak RESP3.
     pub resp3: bool,
+    /// Whether it is played against our server alone.
     pub own: bool,
+    /// Whether the elements of replies may come in any order.
     pub unordered: bool,
+    /// What is done, in order.
     pub steps: Vec<Step>,
 }
 
@@ -23,6 +28,7 @@ pub struct Step {
     pub lines: Range<usize>,
     /// Which connection it is about, as it is written.
     pub connection: u32,
+    /// What is done.
     pub action: Action,
 }
 

@@ -5,9 +5,13 @@ use std::fmt::{self, Display, Write};
 /// A reply of either version of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {
+    /// `+`
     Simple(Vec<u8>),
+    /// `-`
     Error(Vec<u8>),
+    /// `:`
     Integer(i64),
+    /// `$`
     Bulk(Vec<u8>),
     /// `$-1`
     NullBulk,
@@ -15,13 +19,19 @@ pub enum Value {
     NullArray,
     /// `_`, of RESP3
     Null,
+    /// `*`
     Array(Vec<Value>),
+    /// `%`
     Map(Vec<(Value, Value)>),
+    /// `~`
     Set(Vec<Value>),
+    /// `>`
     Push(Vec<Value>),
     /// As it was written, so that what is compared is what was sent.
     Double(Vec<u8>),
+    /// `#`
     Boolean(bool),
+    /// `(`
     BigNumber(Vec<u8>),
     /// Without its format of three letters.
     Verbatim(Vec<u8>),

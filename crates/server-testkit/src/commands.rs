@@ -23,8 +23,11 @@ pub const KEYS: &[&[u8]] = &[b"k1", b"k2", b"k3", b"k4", b"k5", b"k6", b"{k}", b
 /// A command of an episode.
 #[derive(Clone, Debug)]
 pub struct Sent {
+    /// Its words, the name first.
     pub words: Vec<Vec<u8>>,
+    /// The family of commands that it is of.
     pub family: &'static str,
+    /// How its replies are compared.
     pub mode: Mode,
 }
 
@@ -46,6 +49,7 @@ impl Sent {
 /// How replies are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
+    /// As they are.
     Exact,
     /// Elements in any order.
     Unordered,
@@ -734,7 +738,7 @@ impl Generator {
     }
 
     /// The next command.
-    pub fn next(&mut self) -> Sent {
+    pub fn next_command(&mut self) -> Sent {
         let random = &mut self.random;
         if self.in_transaction && random.random_bool(0.15) {
             self.in_transaction = false;

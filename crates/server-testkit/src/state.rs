@@ -3,8 +3,6 @@
 use nearfield_server::keyspace::{Keyspace, Payload, Record};
 use nearfield_server::object::Object;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// All keys, each with its database, its value in words, and when it expires.
 pub type State = BTreeMap<(usize, Vec<u8>), (String, Option<u64>)>;
@@ -52,31 +50,4 @@ fn describe(object: &Object) -> String {
     };
     words.sort();
     format!("{} {words:?}", object.kind().name())
-}
-
-/// A folder of its own that is deleted when this is dropped.
-#[derive(Debug)]
-pub struct Folder(pub PathBuf);
-
-impl Folder {
-    /// A new, empty folder.
-    pub fn new() -> Folder {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("nearfield-test-{}-{count}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).expect("a new folder");
-        Folder(path)
-    }
-
-    /// The path of a file in it.
-    pub fn join(&self, name: impl AsRef<Path>) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -1,0 +1,18 @@
+//! What the tests of the server share: servers to talk to, ours and Redis's; connections and
+//! replies; transcripts; random commands; and disks that fail.
+//!
+//! What goes wrong here is a failed test, so most things panic.
+
+#![forbid(unsafe_code)]
+
+pub mod commands;
+pub mod connection;
+pub mod faulty;
+pub mod folder;
+pub mod nearfield;
+pub mod play;
+pub mod redis;
+pub mod reply;
+pub mod saving;
+pub mod script;
+pub mod state;

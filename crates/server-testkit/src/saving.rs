@@ -1,0 +1,18 @@
+//! Servers that save where they are told to, and log nothing.
+
+use super::folder::Folder;
+use nearfield_server::persistence;
+use nearfield_server::server::Options;
+
+/// A server of so many threads that saves into a folder.
+pub fn saving_into(folder: &Folder, threads: usize) -> Options {
+    Options {
+        threads,
+        persistence: persistence::Options {
+            directory: Some(folder.0.clone()),
+            log: Some(false),
+            ..persistence::Options::default()
+        },
+        ..Options::default()
+    }
+}

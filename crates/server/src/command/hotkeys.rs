@@ -1,0 +1,39 @@
+//! Which keys are used most.
+
+use super::{Answer, Call, Command, Flags, Group};
+use crate::error::CommandError;
+
+/// The family's rows of the command table.
+pub const COMMANDS: &[Command] = &[Command::new("hotkeys", -1, hotkeys)
+    .flag(Flags::NO_PHASE)
+    .flag(Flags::OWN)
+    .about(
+        Group::Server,
+        "",
+        "O(N log N) for N counted keys, at most 512",
+        "Returns the keys that are used most, each with its database and uses per second.",
+    )
+    .differs(
+        "Not in Redis, whose redis-cli --hotkeys goes through all keys. One use of 64 is counted.",
+    )];
+
+const COUNT: i64 = 10;
+
+/// `HOTKEYS [count]`
+fn hotkeys(call: &mut Call<'_>) -> Answer {
+    let count = match call.args.len() {
+        1 => COUNT,
+        2 => call.integer(1)?,
+        _ => return Err(CommandError::Syntax),
+    };
+    let count = usize::try_from(count).map_err(|_| CommandError::NotPositive)?;
+    let hottest = call.server.access.hot_keys.hottest(count);
+    call.reply.array(hottest.len());
+    for hot in hottest {
+        call.reply.array(3);
+        call.reply.bulk(&hot.key);
+        call.reply.count(hot.database);
+        call.reply.integer(hot.uses_per_second.round() as i64);
+    }
+    Ok(())
+}

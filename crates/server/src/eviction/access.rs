@@ -1,0 +1,163 @@
+//! What is known of how keys are used: when last, and how often of late.
+//!
+//! Values lie in blocks that are not changed, so this cannot stand beside them as in Redis. It
+//! stands in tables by the hash of the key, of a size that depends on `maxmemory` and not on the
+//! number of keys.
+//!
+//! # When last
+//!
+//! A table of clocks; a key's clock is set whenever the key is used. Keys share clocks, so that
+//! one may seem used later than it was, never earlier: a hot key is never taken for a cold one,
+//! and a cold one that shares its clock with a hot one stays longer than it ought to. With a clock
+//! for each 64 bytes of `maxmemory` that are few.
+//!
+//! # How often
+//!
+//! A [`FrequencySketch`], which halves its counters by itself; unlike Redis's logarithmic counter
+//! it goes from 0 to 15.
+
+use super::hot_keys::HotKeys;
+use nearfield_hotness::FrequencySketch;
+use parking_lot::{RwLock, RwLockReadGuard};
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// Clocks that there are without a limit of memory: 256 KiB.
+const CLOCKS_MIN: usize = 1 << 16;
+const CLOCKS_MAX: usize = 1 << 28;
+/// Of `maxmemory`, for each clock.
+const LIMIT_BYTES_PER_CLOCK: u64 = 64;
+/// Of `maxmemory`, for each byte of the sketch.
+const LIMIT_BYTES_PER_SKETCH_BYTE: u64 = 32;
+/// A tick of a clock, in milliseconds as a power of two: 2^32 of them are two years.
+const TICK_SHIFT: u32 = 4;
+const DATABASE_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What is known of how keys are used.
+#[derive(Debug)]
+pub struct Access {
+    hasher: foldhash::fast::FixedState,
+    started: Instant,
+    tables: RwLock<Tables>,
+    bytes: AtomicUsize,
+    /// Whether frequencies are kept.
+    counts: AtomicBool,
+    /// The keys that are used most.
+    pub hot_keys: HotKeys,
+}
+
+#[derive(Debug)]
+struct Tables {
+    clocks: Box<[AtomicU32]>,
+    sketch: Option<FrequencySketch>,
+}
+
+/// The tables, opened to note several keys at one time.
+#[derive(Debug)]
+pub struct Noting<'a> {
+    hasher: &'a foldhash::fast::FixedState,
+    tables: RwLockReadGuard<'a, Tables>,
+    tick: u32,
+}
+
+impl Access {
+    /// Tables for a server that keeps within `limit_bytes`, if that is not 0.
+    pub fn new(limit_bytes: u64, counts: bool) -> Access {
+        let access = Access {
+            hasher: foldhash::fast::FixedState::with_seed(0x6e65_6172),
+            started: Instant::now(),
+            tables: RwLock::new(Tables {
+                clocks: Box::default(),
+                sketch: None,
+            }),
+            bytes: AtomicUsize::new(0),
+            counts: AtomicBool::new(false),
+            hot_keys: HotKeys::default(),
+        };
+        access.resize(limit_bytes, counts);
+        access
+    }
+
+    /// Makes tables for another limit; with `counts`, frequencies are kept, too. What was known is
+    /// forgotten if their sizes change.
+    pub fn resize(&self, limit_bytes: u64, counts: bool) {
+        let clocks = (limit_bytes / LIMIT_BYTES_PER_CLOCK) as usize;
+        let clocks = clocks.next_power_of_two().clamp(CLOCKS_MIN, CLOCKS_MAX);
+        let sketch = (limit_bytes / LIMIT_BYTES_PER_SKETCH_BYTE) as usize;
+        let sketch = sketch.clamp(64 << 10, 1 << 30);
+        let mut tables = self.tables.write();
+        if tables.clocks.len() != clocks {
+            tables.clocks = (0..clocks).map(|_| AtomicU32::new(0)).collect();
+        }
+        match &tables.sketch {
+            _ if !counts => tables.sketch = None,
+            Some(old) if old.bytes() == sketch / 64 * 64 => {}
+            _ => tables.sketch = Some(FrequencySketch::with_bytes(sketch)),
+        }
+        let sketch = tables.sketch.as_ref().map_or(0, FrequencySketch::bytes);
+        let bytes = size_of_val(&*tables.clocks) + sketch;
+        self.bytes.store(bytes, Ordering::Relaxed);
+        self.counts.store(counts, Ordering::Relaxed);
+    }
+
+    /// The memory of the tables that depend on the limit, which counts as used.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Opens the tables.
+    #[inline]
+    pub fn noting(&self) -> Noting<'_> {
+        Noting {
+            hasher: &self.hasher,
+            tables: self.tables.read(),
+            tick: self.tick(),
+        }
+    }
+
+    fn tick(&self) -> u32 {
+        // From 1 on, as 0 is a clock that was never set.
+        ((self.started.elapsed().as_millis() as u64 >> TICK_SHIFT) as u32).saturating_add(1)
+    }
+}
+
+impl Noting<'_> {
+    #[inline]
+    fn hash(&self, database: usize, key: &[u8]) -> u64 {
+        let hash = self.hasher.hash_one(key);
+        hash ^ (database as u64).wrapping_mul(DATABASE_FACTOR)
+    }
+
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "the mask is less than the length")]
+    fn clock(&self, hash: u64) -> &AtomicU32 {
+        let clocks = &self.tables.clocks;
+        // The sketch takes its blocks from the high bits, and tells keys apart by the low ones.
+        &clocks[(hash >> 16) as usize & (clocks.len() - 1)]
+    }
+
+    /// Notes that a key is used.
+    #[inline]
+    pub fn note(&self, database: usize, key: &[u8]) {
+        let hash = self.hash(database, key);
+        self.clock(hash).store(self.tick, Ordering::Relaxed);
+        if let Some(sketch) = &self.tables.sketch {
+            sketch.record(hash);
+        }
+    }
+
+    /// How long a key has not been used, in milliseconds; of one that never was, since the start.
+    pub fn idle_ms(&self, database: usize, key: &[u8]) -> u64 {
+        let clock = self.clock(self.hash(database, key));
+        let ticks = self.tick.saturating_sub(clock.load(Ordering::Relaxed));
+        u64::from(ticks) << TICK_SHIFT
+    }
+
+    /// How often a key was used of late, from 0 to 15; 0 if that is not kept.
+    pub fn frequency(&self, database: usize, key: &[u8]) -> u8 {
+        let sketch = self.tables.sketch.as_ref();
+        sketch.map_or(0, |sketch| sketch.estimate(self.hash(database, key)))
+    }
+}

@@ -1,0 +1,317 @@
+//! Which keys are looked at for eviction.
+//!
+//! # Hands
+//!
+//! Candidates ought to be any keys, each as likely as another. A random position of an ordered
+//! index is no such thing: whether one takes the key that follows random bytes or [walks](walk)
+//! down the keys by random bytes, keys that stand alone are met far more often than keys in
+//! crowds, so that a few sessions would be evicted before a million users.
+//!
+//! So *hands* go through the keys in their order, sixteen at a time, and between that propose to
+//! go on somewhere else, where a random walk ends. The walk tells how probable its end is. If the
+//! new place is more probable by a factor than where the hand stands, the hand goes there with one
+//! part in that factor only, and else stays in order (Metropolis and Hastings). Both the jumps and
+//! the steps in order leave equally likely keys equally likely, so that in the long run each key
+//! is met as often as others. Hands that only go in order were tried: those that follow another
+//! meet fewer keys, as these have been evicted, and so catch up with it until all stand together.
+//! Keys that stand together are often used together, so that jumps are needed.
+//!
+//! # Pool
+//!
+//! The best candidates that were not evicted are kept for the next time, as in Redis, so that
+//! each eviction chooses among more keys than it looks at. What is known of a key in the pool is
+//! looked up again before it is evicted, as it may have been used since.
+
+use super::Policy;
+use super::access::{Access, Noting};
+use super::walk::walk;
+use crate::keyspace::database::parse_expiry_key;
+use crate::keyspace::{DATABASES, Database, Databases};
+use std::collections::VecDeque;
+use std::ops::Bound;
+
+const HANDS: usize = 4;
+/// How many keys a hand reads at once.
+const KEYS_AT_ONCE: usize = 16;
+const POOL_MAX: usize = 16;
+
+/// A key and its database.
+pub type Place = (usize, Vec<u8>);
+
+/// The hands that go through the keys.
+#[derive(Debug, Default)]
+pub struct Candidates {
+    hands: [Hand; HANDS],
+    /// Whether they go through keys that expire, in the order of their time.
+    expiring: bool,
+    next: usize,
+}
+
+#[derive(Debug, Default)]
+struct Hand {
+    /// The entry that it read last.
+    after: Place,
+    read: VecDeque<Place>,
+}
+
+impl Candidates {
+    fn next(&mut self, databases: &Databases, expiring: bool) -> Option<Place> {
+        if self.expiring != expiring {
+            self.hands = Default::default();
+            self.expiring = expiring;
+        }
+        self.next = (self.next + 1) % HANDS;
+        self.hands.get_mut(self.next)?.next(databases, expiring)
+    }
+}
+
+impl Hand {
+    /// The next key; after the last comes the first.
+    fn next(&mut self, databases: &Databases, expiring: bool) -> Option<Place> {
+        if self.read.is_empty() {
+            self.jump(databases, expiring);
+            let (first, after) = (self.after.0, std::mem::take(&mut self.after.1));
+            self.read_on(databases, expiring, first, Bound::Excluded(&after));
+            for step in 1..=DATABASES {
+                if !self.read.is_empty() {
+                    break;
+                }
+                let database = (first + step) % DATABASES;
+                self.read_on(databases, expiring, database, Bound::Unbounded);
+            }
+        }
+        self.read.pop_front()
+    }
+
+    /// Goes on somewhere else, or not.
+    fn jump(&mut self, databases: &Databases, expiring: bool) {
+        let length = |number: usize| {
+            let database = databases.get(number);
+            let index = database.and_then(|database| index(database, expiring));
+            index.map_or(0, nearfield::Map::len)
+        };
+        let total: usize = (0..DATABASES).map(length).sum();
+        if total == 0 {
+            return;
+        }
+        // Databases are as likely as they have keys.
+        let mut rank = rand::random_range(0..total);
+        let number = (0..DATABASES).find(|&number| {
+            let found = rank < length(number);
+            rank = rank.saturating_sub(length(number));
+            found
+        });
+        let walk_in = |number: usize, key: Option<&[u8]>| {
+            let index = index(databases.get(number)?, expiring)?;
+            let (end, probability) = walk(index, |at, low, high| match key {
+                Some(key) => key.get(at).map_or(0, |&byte| u16::from(byte) + 1),
+                None => rand::random_range(low..=high),
+            })?;
+            Some((end, probability + (index.len() as f64).ln()))
+        };
+        let Some(number) = number else { return };
+        let Some((key, there)) = walk_in(number, None) else {
+            return;
+        };
+        let (database, after) = &self.after;
+        let here = walk_in(*database, Some(after)).map_or(f64::INFINITY, |(_, here)| here);
+        if rand::random::<f64>() < (here - there).exp() {
+            self.after = (number, key);
+        }
+    }
+
+    fn read_on(
+        &mut self,
+        databases: &Databases,
+        expiring: bool,
+        number: usize,
+        from: Bound<&Vec<u8>>,
+    ) {
+        let database = databases.get(number);
+        let Some(index) = database.and_then(|database| index(database, expiring)) else {
+            return;
+        };
+        let from = from.map(Vec::as_slice);
+        for (key, _) in index.range((from, Bound::Unbounded)).take(KEYS_AT_ONCE) {
+            self.after = (number, key.to_vec());
+            let key = match expiring {
+                true => parse_expiry_key(&key).map(|(_, key)| key.to_vec()),
+                false => Some(key.to_vec()),
+            };
+            self.read.extend(key.map(|key| (number, key)));
+        }
+    }
+}
+
+fn index(database: &Database, expiring: bool) -> Option<&nearfield::Map<nearfield::Bytes>> {
+    match expiring {
+        true => database.expiries(),
+        false => database.entries(),
+    }
+}
+
+/// The best candidates so far, each with how much it is to be evicted; the best is the last.
+#[derive(Debug, Default)]
+pub struct Pool(Vec<(u64, Place)>);
+
+impl Pool {
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The key that is to be evicted next, which is there; `None` if there is none.
+    pub fn next(
+        &mut self,
+        databases: &Databases,
+        candidates: &mut Candidates,
+        policy: Policy,
+        samples: usize,
+        access: &Access,
+    ) -> Option<Place> {
+        if policy == Policy::VolatileTtl {
+            return soonest(databases);
+        }
+        let noting = access.noting();
+        let expiring = policy.is_volatile();
+        if matches!(policy, Policy::AllKeysRandom | Policy::VolatileRandom) {
+            return self.look(databases, candidates, expiring, |_| 0);
+        }
+        let score = |place: &Place| score(policy, &noting, place);
+        for _ in 0..samples {
+            let Some(place) = candidates.next(databases, expiring) else {
+                break;
+            };
+            self.offer(score(&place), place);
+        }
+        self.look(databases, candidates, expiring, score)
+    }
+
+    fn offer(&mut self, score: u64, place: Place) {
+        if self.0.iter().any(|(_, other)| *other == place) {
+            return;
+        }
+        let position = self.0.partition_point(|(other, _)| *other < score);
+        if self.0.len() < POOL_MAX {
+            self.0.insert(position, (score, place));
+        } else if position > 0 {
+            self.0.insert(position, (score, place));
+            self.0.remove(0);
+        }
+    }
+
+    /// Takes the best candidate that is still there and still as good.
+    fn look(
+        &mut self,
+        databases: &Databases,
+        candidates: &mut Candidates,
+        expiring: bool,
+        score: impl Fn(&Place) -> u64,
+    ) -> Option<Place> {
+        while let Some((known, place)) = self.0.pop() {
+            let now = score(&place);
+            if is_there(databases, &place, expiring) {
+                if now >= known {
+                    return Some(place);
+                }
+                // It has been used since: the others have their turn first.
+                let better = self.0.last().is_some_and(|(other, _)| *other > now);
+                if !better {
+                    return Some(place);
+                }
+                self.offer(now, place);
+            }
+        }
+        // Whatever was read ahead may be gone, but a hand that reads on finds all that is there.
+        for _ in 0..HANDS * (KEYS_AT_ONCE + 1) {
+            let place = candidates.next(databases, expiring)?;
+            if is_there(databases, &place, expiring) {
+                return Some(place);
+            }
+        }
+        None
+    }
+}
+
+fn is_there(databases: &Databases, (number, key): &Place, expiring: bool) -> bool {
+    let database = databases.get(*number);
+    database
+        .and_then(|database| database.read(key, |record| record.expires_at_ms.is_some()))
+        .is_some_and(|expires| expires || !expiring)
+}
+
+/// How much a key is to be evicted.
+fn score(policy: Policy, noting: &Noting<'_>, (database, key): &Place) -> u64 {
+    let idle = noting.idle_ms(*database, key);
+    if !policy.is_lfu() {
+        return idle;
+    }
+    // Of those that are used as seldom, the one that was used longest ago.
+    const IDLE_BITS: u32 = 48;
+    let seldom = u64::from(u8::MAX - noting.frequency(*database, key));
+    (seldom << IDLE_BITS) | idle.min((1 << IDLE_BITS) - 1)
+}
+
+/// The key of all databases that expires next.
+fn soonest(databases: &Databases) -> Option<Place> {
+    let first = |(number, database): (usize, &Database)| {
+        let (entry, _) = database.expiries()?.first()?;
+        let (time, key) = parse_expiry_key(&entry)?;
+        Some((time, number, key.to_vec()))
+    };
+    let all = databases.iter().enumerate().filter_map(first);
+    all.min().map(|(_, number, key)| (number, key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::{Access as Phase, Effects, Keys, Keyspace};
+
+    /// Ten keys that stand alone, a crowd of random keys and a crowd of numbers, in two databases.
+    #[test]
+    fn all_keys_are_met_equally_often() {
+        let keyspace = Keyspace::new();
+        let mut databases = keyspace.exclude();
+        let mut effects = Effects::default();
+        let phase = Phase::Exclusive(&mut databases);
+        let mut keys = Keys::new(&keyspace, phase, 0, 0, &mut effects);
+        let (mut lone, mut total) = (Vec::new(), 0);
+        for letter in b'a'..=b'j' {
+            lone.push(vec![letter; 3]);
+        }
+        for key in &lone {
+            keys.set_string(key, b"", None).unwrap();
+        }
+        for number in 0..2000_u64 {
+            let random = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            keys.select(0);
+            let key = format!("user:{random:016x}");
+            keys.set_string(key.as_bytes(), b"", None).unwrap();
+            keys.select(5);
+            let key = format!("order:{number}");
+            keys.set_string(key.as_bytes(), b"", None).unwrap();
+            total += 2;
+        }
+        total += lone.len();
+        drop(keys);
+        let mut candidates = Candidates::default();
+        let (mut met, mut lone_met) = (hashbrown::HashMap::new(), 0);
+        const ROUNDS: usize = 50;
+        for _ in 0..ROUNDS * total {
+            let place = candidates.next(&databases, false).unwrap();
+            lone_met += usize::from(lone.contains(&place.1));
+            *met.entry(place).or_insert(0) += 1;
+        }
+        let users = met.iter().filter(|((_, key), _)| key.starts_with(b"user:"));
+        let users: usize = users.map(|(_, count)| count).sum();
+        let expected = ROUNDS * lone.len();
+        println!(
+            "lone {lone_met} of {expected}, users {users} of {}",
+            ROUNDS * 2000
+        );
+        assert!((expected / 3..expected * 3).contains(&lone_met));
+        assert!((ROUNDS * 1400..ROUNDS * 2600).contains(&users));
+        assert!(met.len() > total * 99 / 100, "{} of {total}", met.len());
+    }
+}

@@ -1,0 +1,204 @@
+//! Keeping within `maxmemory`: what counts as used, and which keys go when there is too much.
+//!
+//! # What counts as used
+//!
+//! The bytes that are *in use*: nodes and blocks of the indexes that hold something, memory of
+//! objects, buffers of connections, and the tables that tell which keys are used. Bytes that the
+//! indexes have taken from the system and hold for use again do not count: they never become
+//! less, so that eviction by them would end only when there are no keys. They are used again
+//! before more is taken, so the memory of the process stays near the greatest use there ever was.
+//!
+//! A block of the index is given up when its neighbours have room for what is left in it, not with
+//! each key, so the first evictions after a time without any free little, and the room in blocks
+//! is then used by new keys without any memory being taken. On the average each key frees its
+//! share, and the number of bytes always reaches zero with the last key, so eviction ends.
+//!
+//! # When is looked
+//!
+//! Counting takes microseconds. So the indexes are counted once, and then each write adds what it
+//! may have taken at most to that number, as if nothing was ever replaced. Only when this estimate
+//! passes the limit are they counted again; eviction goes on until there is a thousandth of the
+//! limit to spare, so that this is not with each write. Objects have a counter of their own, which
+//! is always exact.
+//!
+//! # Which keys go
+//!
+//! See [`Candidates`](candidates::Candidates) for how candidates are found and
+//! [`Access`](access::Access) for what is known of them. Source: Redis's approximated LRU
+//! (evict.c), with walks down the index in place of random buckets.
+
+pub mod access;
+mod candidates;
+pub mod hot_keys;
+mod policy;
+mod walk;
+
+pub use access::Access;
+pub use policy::Policy;
+
+use crate::keyspace::{Databases, Keys, Keyspace};
+use candidates::{Candidates, Pool};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+/// What a write may take in an index beyond the bytes of key and value: its share of nodes, and
+/// the room that is left in blocks which have been divided.
+const WRITE_OVERHEAD_BYTES: usize = 64;
+
+/// Evicts down to the limit less this part of it.
+const SPARE_PART: u64 = 1024;
+
+/// The limit of memory, and what is known of its use.
+#[derive(Debug)]
+pub struct Eviction {
+    /// `maxmemory`; 0 is no limit.
+    limit_bytes: AtomicU64,
+    policy: AtomicU8,
+    samples: AtomicUsize,
+    /// What the indexes take at most: counted, and with all writes since.
+    index_bytes_max: AtomicU64,
+    /// What connections hold.
+    buffer_bytes: AtomicUsize,
+    /// Keys that were evicted, since the start.
+    evicted_keys: AtomicU64,
+    search: Mutex<Search>,
+}
+
+#[derive(Debug, Default)]
+struct Search {
+    candidates: Candidates,
+    pool: Pool,
+}
+
+/// How many candidates are looked at for each eviction, if nobody says otherwise.
+pub const SAMPLES: usize = 5;
+
+impl Default for Eviction {
+    fn default() -> Self {
+        Eviction {
+            limit_bytes: AtomicU64::new(0),
+            policy: AtomicU8::new(Policy::NoEviction as u8),
+            samples: AtomicUsize::new(SAMPLES),
+            // More than any limit: the first write has the indexes counted.
+            index_bytes_max: AtomicU64::new(u64::MAX / 2),
+            buffer_bytes: AtomicUsize::new(0),
+            evicted_keys: AtomicU64::new(0),
+            search: Mutex::default(),
+        }
+    }
+}
+
+impl Eviction {
+    /// `maxmemory`; 0 is no limit.
+    #[inline]
+    pub fn limit_bytes(&self) -> u64 {
+        self.limit_bytes.load(Ordering::Relaxed)
+    }
+
+    /// `maxmemory-policy`.
+    pub fn policy(&self) -> Policy {
+        Policy::from_number(self.policy.load(Ordering::Relaxed))
+    }
+
+    /// Changes the limit, which holds from the next write on, which keys are evicted, and how many
+    /// are looked at for each.
+    pub fn configure(&self, limit_bytes: u64, policy: Policy, samples: usize) {
+        // Writes were not counted while there was no limit.
+        self.index_bytes_max.store(u64::MAX / 2, Ordering::Relaxed);
+        self.limit_bytes.store(limit_bytes, Ordering::Relaxed);
+        self.policy.store(policy as u8, Ordering::Relaxed);
+        self.samples.store(samples, Ordering::Relaxed);
+        self.search.lock().pool.clear();
+    }
+
+    /// Keys that were evicted, since the start.
+    pub fn evicted_keys(&self) -> u64 {
+        self.evicted_keys.load(Ordering::Relaxed)
+    }
+
+    /// Begins to count evicted keys from zero.
+    pub fn forget_evicted_keys(&self) {
+        self.evicted_keys.store(0, Ordering::Relaxed);
+    }
+
+    /// What connections hold.
+    pub fn buffer_bytes(&self) -> usize {
+        self.buffer_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Says that the connections of a thread hold `after` bytes, and held `before`.
+    pub fn note_buffers(&self, before: usize, after: usize) {
+        self.buffer_bytes.fetch_add(after, Ordering::Relaxed);
+        self.buffer_bytes.fetch_sub(before, Ordering::Relaxed);
+    }
+
+    /// The bytes in use, counted. Takes microseconds.
+    pub fn used_bytes(&self, keyspace: &Keyspace, databases: &Databases, access: &Access) -> u64 {
+        let index = keyspace.index_bytes(databases) as u64;
+        self.index_bytes_max.store(index, Ordering::Relaxed);
+        index + self.other_bytes(keyspace, access)
+    }
+
+    fn other_bytes(&self, keyspace: &Keyspace, access: &Access) -> u64 {
+        (keyspace.heap.used_bytes() + self.buffer_bytes() + access.bytes()) as u64
+    }
+
+    /// Counts that `writes` writes may have put `bytes` bytes of keys and values into indexes.
+    #[inline]
+    pub fn note_writes(&self, writes: usize, bytes: usize) {
+        if self.limit_bytes() != 0 {
+            let bytes = (bytes + writes * WRITE_OVERHEAD_BYTES) as u64;
+            self.index_bytes_max.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// True if there may be more in use than there may be, so that it has to be counted.
+    #[inline]
+    pub fn may_be_over(&self, keyspace: &Keyspace, access: &Access) -> bool {
+        let limit = self.limit_bytes();
+        limit != 0 && {
+            let index = self.index_bytes_max.load(Ordering::Relaxed);
+            index + self.other_bytes(keyspace, access) > limit
+        }
+    }
+
+    /// Evicts keys until there is room, and says whether there is. `keys` are in the exclusive
+    /// phase.
+    pub fn make_room(&self, keys: &mut Keys<'_>, access: &Access) -> bool {
+        let keyspace = keys.keyspace();
+        let limit = self.limit_bytes();
+        let used = self.used_bytes(keyspace, keys.databases(), access);
+        if limit == 0 || used <= limit {
+            return true;
+        }
+        let policy = self.policy();
+        if policy == Policy::NoEviction {
+            return false;
+        }
+        let target = limit - limit / SPARE_PART;
+        let mut search = self.search.lock();
+        let Search { candidates, pool } = &mut *search;
+        let samples = self.samples.load(Ordering::Relaxed);
+        let own = keys.database_number();
+        let used = loop {
+            let used = self.used_bytes(keyspace, keys.databases(), access);
+            if used <= target {
+                break used;
+            }
+            let databases = keys.databases();
+            let Some((database, key)) = pool.next(databases, candidates, policy, samples, access)
+            else {
+                break used;
+            };
+            keys.select(database);
+            if keys.evict(&key).is_err() {
+                break used;
+            }
+            self.evicted_keys.fetch_add(1, Ordering::Relaxed);
+            // Objects are freed here, as what they take would be counted else.
+            drop(keyspace.slots.reclaim(keys.databases_mut()));
+        };
+        keys.select(own);
+        used <= limit
+    }
+}

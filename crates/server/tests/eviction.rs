@@ -1,0 +1,298 @@
+//! Keeping within `maxmemory`: what is refused, which keys go, and how well the rest serves.
+
+use nearfield_server::eviction::Policy;
+use nearfield_server::keyspace::{Access, Effects, Keys};
+use nearfield_server::server::{Options, now_ms};
+use nearfield_server_testkit::connection::{Connection, encode};
+use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::redis::Redis;
+use nearfield_server_testkit::reply::Value;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+const LIMIT: u64 = 4 << 20;
+
+fn limited(policy: Policy, limit: u64) -> Nearfield {
+    let server = Nearfield::start(Options {
+        threads: 1,
+        ..Options::default()
+    });
+    configure(&server, "maxmemory", &(limit).to_string());
+    configure(&server, "maxmemory-policy", policy.name());
+    server
+}
+
+fn configure(server: &Nearfield, name: &str, value: &str) {
+    let words = [&b"CONFIG"[..], b"SET", name.as_bytes(), value.as_bytes()];
+    let answer = server.connect().command(&words).unwrap();
+    assert_eq!(answer, Value::Simple(b"OK".to_vec()));
+}
+
+fn used(server: &Nearfield) -> u64 {
+    let databases = server.server.keyspace.share();
+    server.server.used_bytes(&databases)
+}
+
+fn key(number: u64) -> Vec<u8> {
+    // Spread over the order, so that hot keys do not stand together.
+    format!("user:{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).into_bytes()
+}
+
+/// Sends requests at one time and reads all answers.
+fn pipeline(connection: &mut Connection, requests: &[Vec<Vec<u8>>]) -> Vec<Value> {
+    let mut bytes = Vec::new();
+    for request in requests {
+        let words: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
+        encode(&mut bytes, &words);
+    }
+    connection.send(&bytes).unwrap();
+    requests
+        .iter()
+        .map(|_| connection.receive().unwrap())
+        .collect()
+}
+
+fn set(number: u64) -> Vec<Vec<u8>> {
+    vec![b"SET".to_vec(), key(number), vec![b'v'; 100]]
+}
+
+fn get(number: u64) -> Vec<Vec<u8>> {
+    vec![b"GET".to_vec(), key(number)]
+}
+
+struct Zipf {
+    cumulative: Vec<f64>,
+    random: SmallRng,
+}
+
+impl Zipf {
+    fn new(keys: usize, exponent: f64) -> Self {
+        let weights = (1..=keys).map(|rank| (rank as f64).powf(-exponent));
+        let sum = |sum: &mut f64, weight: f64| {
+            *sum += weight;
+            Some(*sum)
+        };
+        Zipf {
+            cumulative: weights.scan(0.0, sum).collect(),
+            random: SmallRng::seed_from_u64(7),
+        }
+    }
+
+    fn draw(&mut self) -> u64 {
+        let total = self.cumulative[self.cumulative.len() - 1];
+        let point = self.random.random_range(0.0..total);
+        self.cumulative.partition_point(|&sum| sum <= point) as u64
+    }
+}
+
+const KEYS: usize = 200_000;
+
+/// Reads keys, and writes those that are not there, as a cache is used. Answers the share of
+/// reads in the second half that found their key, and of the hottest tenth of what could be kept
+/// the share that was.
+fn cache(connection: &mut Connection) -> (f64, f64) {
+    const ROUNDS: usize = 12_000;
+    const AT_ONCE: usize = 50;
+    let mut zipf = Zipf::new(KEYS, 0.99);
+    let (mut hits, mut reads) = (0, 0);
+    for round in 0..ROUNDS {
+        let numbers: Vec<u64> = (0..AT_ONCE).map(|_| zipf.draw()).collect();
+        let gets: Vec<_> = numbers.iter().map(|&number| get(number)).collect();
+        let found = pipeline(connection, &gets);
+        let missed = numbers.iter().zip(&found);
+        let missed = missed.filter(|(_, value)| !matches!(value, Value::Bulk(_)));
+        let sets: Vec<_> = missed.map(|(&number, _)| set(number)).collect();
+        for answer in pipeline(connection, &sets) {
+            assert_eq!(answer, Value::Simple(b"OK".to_vec()));
+        }
+        if round >= ROUNDS / 2 {
+            hits += AT_ONCE - sets.len();
+            reads += AT_ONCE;
+        }
+    }
+    let Value::Integer(kept) = connection.command(&[b"DBSIZE"]).unwrap() else {
+        panic!("DBSIZE")
+    };
+    let hottest = kept as u64 / 10;
+    let gets: Vec<_> = (0..hottest).map(get).collect();
+    let found = pipeline(connection, &gets);
+    let found = found.iter().filter(|value| matches!(value, Value::Bulk(_)));
+    println!("  keys kept: {kept}");
+    (
+        hits as f64 / reads as f64,
+        found.count() as f64 / hottest as f64,
+    )
+}
+
+#[test]
+fn caches_serve_as_well_as_those_of_redis() {
+    for policy in [
+        Policy::AllKeysLru,
+        Policy::AllKeysLfu,
+        Policy::AllKeysRandom,
+    ] {
+        let server = limited(policy, LIMIT);
+        let (ours, hot) = cache(&mut server.connect());
+        let used = used(&server);
+        println!(
+            "{}: hit ratio {ours:.4}, hottest tenth kept {hot:.4}, used {used}, evicted {}",
+            policy.name(),
+            server.server.eviction.evicted_keys()
+        );
+        // Blocks that are replaced are given back a little later.
+        assert!(used <= LIMIT + LIMIT / 20, "{used}");
+        if policy != Policy::AllKeysRandom {
+            assert!(hot > 0.85, "{}: {hot}", policy.name());
+        }
+        let Ok(redis) = Redis::start() else { continue };
+        let mut connection = redis.connect();
+        let limit = LIMIT.to_string();
+        for (name, value) in [("maxmemory", &*limit), ("maxmemory-policy", policy.name())] {
+            let words = [&b"CONFIG"[..], b"SET", name.as_bytes(), value.as_bytes()];
+            connection.command(&words).unwrap();
+        }
+        let (theirs, hot) = cache(&mut connection);
+        println!("  redis-server: hit ratio {theirs:.4}, hottest tenth kept {hot:.4}");
+        assert!(ours > theirs - 0.02, "{}: {ours} {theirs}", policy.name());
+    }
+}
+
+#[test]
+fn without_eviction_commands_that_take_memory_are_refused() {
+    let server = limited(Policy::NoEviction, 1 << 20);
+    let mut connection = server.connect();
+    let sets: Vec<_> = (0..20_000).map(set).collect();
+    let answers = pipeline(&mut connection, &sets);
+    let refused = Value::Error(b"OOM command not allowed when used memory > 'maxmemory'.".to_vec());
+    let kept = answers.iter().filter(|&answer| *answer != refused).count();
+    assert!((1000..15_000).contains(&kept), "{kept}");
+    assert_eq!(answers.last(), Some(&refused));
+    assert_eq!(
+        pipeline(&mut connection, &[get(0)]),
+        [Value::Bulk(vec![b'v'; 100])]
+    );
+    assert_eq!(server.server.eviction.evicted_keys(), 0);
+    // Transactions are refused as a whole, those that only read and delete are not.
+    let ok = Value::Simple(b"OK".to_vec());
+    assert_eq!(connection.command(&[b"MULTI"]).unwrap(), ok);
+    assert_eq!(connection.command(&[b"SET", b"a", b"b"]).unwrap(), refused);
+    let Value::Error(text) = connection.command(&[b"EXEC"]).unwrap() else {
+        panic!("EXEC is refused")
+    };
+    assert!(text.starts_with(b"EXECABORT"));
+    let dels: Vec<_> = (0..20_000).map(|n| vec![b"DEL".to_vec(), key(n)]).collect();
+    let deleted = pipeline(&mut connection, &dels);
+    let deleted = deleted
+        .iter()
+        .filter(|&answer| *answer == Value::Integer(1));
+    assert_eq!(deleted.count(), kept);
+    assert_eq!(connection.command(&[b"SET", b"a", b"b"]).unwrap(), ok);
+}
+
+#[test]
+fn a_lower_limit_is_kept_with_the_next_write() {
+    let server = Nearfield::start(Options {
+        threads: 1,
+        ..Options::default()
+    });
+    let mut connection = server.connect();
+    let sets: Vec<_> = (0..50_000).map(set).collect();
+    pipeline(&mut connection, &sets);
+    let before = used(&server);
+    configure(&server, "maxmemory-policy", Policy::AllKeysLru.name());
+    configure(&server, "maxmemory", &(before / 2).to_string());
+    pipeline(&mut connection, &[set(50_000)]);
+    let kept = server.server.keyspace.share()[0].len();
+    println!(
+        "{before} bytes of 50000 keys; half of it: {} of {kept}",
+        used(&server)
+    );
+    assert!(used(&server) <= before / 2);
+    assert!((10_000..35_000).contains(&kept), "{kept}");
+}
+
+/// Keys 0 to 199 of `database` expire, later ones later; all others do not.
+fn with_expiries(server: &Nearfield, database: usize, keys: u64) {
+    let mut databases = server.server.keyspace.exclude();
+    let mut effects = Effects::default();
+    let access = Access::Exclusive(&mut databases);
+    let keyspace = &server.server.keyspace;
+    let mut all = Keys::new(keyspace, access, database, now_ms(), &mut effects);
+    for number in 0..keys {
+        let expiry = (number < 200).then(|| now_ms() + 1_000_000 + number * 1000);
+        all.set_string(&key(number), &[b'v'; 1000], expiry).unwrap();
+    }
+}
+
+#[test]
+fn volatile_policies_evict_only_what_expires() {
+    for policy in [
+        Policy::VolatileLru,
+        Policy::VolatileLfu,
+        Policy::VolatileRandom,
+        Policy::VolatileTtl,
+    ] {
+        let server = Nearfield::start(Options {
+            threads: 1,
+            ..Options::default()
+        });
+        with_expiries(&server, 0, 500);
+        with_expiries(&server, 3, 500);
+        configure(&server, "maxmemory-policy", policy.name());
+        let mut connection = server.connect();
+        let ok = Value::Simple(b"OK".to_vec());
+        let (mut limit, mut evicted) = (used(&server), 0);
+        while evicted < 10 {
+            limit -= 20_000;
+            configure(&server, "maxmemory", &limit.to_string());
+            assert_eq!(connection.command(&[b"SET", b"a", b"b"]).unwrap(), ok);
+            evicted = server.server.eviction.evicted_keys() as usize;
+        }
+        assert!((10..400).contains(&evicted), "{evicted}");
+        {
+            let databases = server.server.keyspace.share();
+            assert_eq!(databases[0].len() + databases[3].len(), 1001 - evicted);
+            assert_eq!(
+                databases[0].expiring() + databases[3].expiring(),
+                400 - evicted
+            );
+            if policy == Policy::VolatileTtl {
+                // The soonest of both databases, exactly.
+                let gone = |number: u64| databases[0].read(&key(number), |_| ()).is_none();
+                assert!((0..evicted as u64 / 2).all(gone));
+                assert!(!(evicted as u64 / 2 + 1..200).any(gone));
+            }
+        }
+        // When none of those are left, writes are refused.
+        configure(&server, "maxmemory", &(300_000).to_string());
+        assert!(matches!(
+            connection.command(&[b"SET", b"a", b"b"]).unwrap(),
+            Value::Error(_)
+        ));
+        assert_eq!(server.server.eviction.evicted_keys(), 400);
+    }
+}
+
+#[test]
+fn hot_keys_are_told() {
+    let server = Nearfield::start(Options {
+        threads: 1,
+        ..Options::default()
+    });
+    let mut connection = server.connect();
+    for round in 0..200 {
+        let gets: Vec<_> = (0..100)
+            .map(|n| get(if n % 2 == 0 { 1 } else { n + round }))
+            .collect();
+        pipeline(&mut connection, &gets);
+    }
+    let Value::Array(hot) = connection.command(&[b"HOTKEYS", b"1"]).unwrap() else {
+        panic!("HOTKEYS")
+    };
+    assert_eq!(hot.len(), 1);
+    let Value::Array(first) = &hot[0] else {
+        panic!("{hot:?}")
+    };
+    assert_eq!(first[0], Value::Bulk(key(1)));
+    assert_eq!(first[1], Value::Integer(0));
+}
