@@ -1,6 +1,6 @@
 //! Our server within the process of a test.
 
-use super::connection::PATIENCE;
+use super::connection::{Connection, PATIENCE};
 use nearfield_server::net;
 use nearfield_server::server::{Options, Server};
 use std::net::SocketAddr;
@@ -33,6 +33,11 @@ impl Nearfield {
             server,
             thread: Some(thread),
         }
+    }
+
+    /// Connects to it.
+    pub fn connect(&self) -> Connection {
+        Connection::open(self.address).expect("the server listens")
     }
 }
 

@@ -45,10 +45,6 @@ fn load(folder: &Path, log: bool, damage: Damage) -> Result<State, LoadError> {
     Ok(state(&server.keyspace))
 }
 
-fn connect(server: &Nearfield) -> Connection {
-    Connection::open(server.address).expect("the server listens")
-}
-
 fn run(connection: &mut Connection, line: &str) -> Value {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     connection.command(&words).expect("an answer")
@@ -127,7 +123,7 @@ fn every_kind_of_value_comes_back_from_a_dump() {
     let saved = {
         let server = Nearfield::start(options(&folder.0, false, Policy::No));
         fill(&server.server);
-        let mut connection = connect(&server);
+        let mut connection = server.connect();
         assert_eq!(run(&mut connection, "SAVE"), ok());
         let before = state(&server.server.keyspace);
         assert_eq!(run(&mut connection, "DEBUG RELOAD"), ok());
@@ -156,7 +152,7 @@ fn what_was_done_comes_back_from_the_log() {
             if let Some(expected) = &expected {
                 assert_eq!(&state(&server.server.keyspace), expected);
             }
-            let mut connection = connect(&server);
+            let mut connection = server.connect();
             for index in 0..200 {
                 run(&mut connection, &format!("SET k{index} v{restart}"));
             }
@@ -179,7 +175,7 @@ fn what_was_done_comes_back_from_the_log() {
 fn small_history() -> (Folder, PathBuf, Vec<State>) {
     let folder = Folder::new();
     let server = Nearfield::start(options(&folder.0, true, Policy::Always));
-    let mut connection = connect(&server);
+    let mut connection = server.connect();
     let mut states = vec![State::new()];
     for line in ["SET a 1", "SET b 2", "DEL a", "SET b 3", "SET c 4"] {
         run(&mut connection, line);
@@ -307,7 +303,7 @@ fn a_log_of_redis_is_taken_over() {
 /// Writes pairs of keys that are equal at each instant, far from each other in the keys' order,
 /// and keys that are moved from one end to the other, until `stop`.
 fn write_pairs(server: &Nearfield, number: usize, stop: &AtomicBool) {
-    let mut connection = connect(server);
+    let mut connection = server.connect();
     let mut count = 0_u64;
     while !stop.load(Ordering::Relaxed) {
         count += 1;
@@ -351,7 +347,7 @@ fn snapshots_are_of_one_instant_while_clients_write() {
     let folder = Folder::new();
     let server = Nearfield::start(options(&folder.0, false, Policy::No));
     let filler = 60_000;
-    let mut connection = connect(&server);
+    let mut connection = server.connect();
     for index in 0..filler {
         let key = format!("m:{index}");
         let mut request = Vec::new();
@@ -372,7 +368,7 @@ fn snapshots_are_of_one_instant_while_clients_write() {
         }
         for round in 0..6 {
             let saves = server.server.persistence.status().saves;
-            let mut connection = connect(server);
+            let mut connection = server.connect();
             run(&mut connection, "BGSAVE");
             wait_until("a snapshot", || {
                 server.server.persistence.status().saves > saves
@@ -399,7 +395,7 @@ fn a_flush_does_not_reach_a_snapshot_that_has_begun() {
     let flushed = AtomicBool::new(false);
     let flush = || {
         if !flushed.swap(true, Ordering::Relaxed) {
-            let mut connection = connect(&server);
+            let mut connection = server.connect();
             run(&mut connection, "SET integers:0:1 other");
             run(&mut connection, "SET new value");
             run(&mut connection, "FLUSHALL");
@@ -426,7 +422,7 @@ fn the_log_is_rewritten_while_clients_write() {
             }
             for _ in 0..10 {
                 let rewrites = server.server.persistence.status().rewrites;
-                let mut connection = connect(server);
+                let mut connection = server.connect();
                 run(&mut connection, "BGREWRITEAOF");
                 wait_until("a rewrite", || {
                     server.server.persistence.status().rewrites > rewrites
@@ -447,7 +443,7 @@ fn the_log_is_rewritten_while_clients_write() {
 fn the_log_is_rewritten_when_it_has_grown() {
     let folder = Folder::new();
     let server = Nearfield::start(options(&folder.0, true, Policy::No));
-    let mut connection = connect(&server);
+    let mut connection = server.connect();
     let smaller = "CONFIG SET auto-aof-rewrite-min-size 50000";
     assert_eq!(run(&mut connection, smaller), ok());
     let value = "x".repeat(1000);
@@ -492,12 +488,12 @@ fn without_space_nothing_is_acknowledged_and_reads_go_on() {
             disk,
             server,
         } = failing(policy);
-        let mut connection = connect(&server);
+        let mut connection = server.connect();
         assert_eq!(run(&mut connection, "SET a 1"), ok());
         disk.faults.lock().space = Some(50);
         // Memory has changed, the log has not: neither success nor failure would be true.
         assert!(connection.command(&[b"SET", b"b", b"2"]).is_err());
-        let mut connection = connect(&server);
+        let mut connection = server.connect();
         assert!(is_misconf(&run(&mut connection, "SET c 3")));
         assert!(is_misconf(&run(&mut connection, "DEL a")));
         assert_eq!(run(&mut connection, "GET a"), Value::Bulk(b"1".to_vec()));
@@ -527,7 +523,7 @@ fn writes_in_pieces_are_whole() {
         server,
     } = failing(Policy::Always);
     disk.faults.lock().short = Some(3);
-    let mut connection = connect(&server);
+    let mut connection = server.connect();
     assert_eq!(run(&mut connection, "SET a 1"), ok());
     assert_eq!(run(&mut connection, "SAVE"), ok());
     drop(server);
@@ -542,14 +538,14 @@ fn after_a_sync_that_failed_a_new_base_is_made() {
             disk,
             server,
         } = failing(policy);
-        let mut connection = connect(&server);
+        let mut connection = server.connect();
         assert_eq!(run(&mut connection, "SET a 1"), ok());
         server.server.log.flush().unwrap();
         disk.faults.lock().syncs = Some(EIO);
         let told = connection.command(&[b"SET", b"b", b"2"]).is_ok();
         assert_eq!(told, policy == Policy::EverySecond);
         wait_until("the failure", || server.server.refuses_writes());
-        let mut connection = connect(&server);
+        let mut connection = server.connect();
         assert!(is_misconf(&run(&mut connection, "SET c 3")));
         assert!(server.server.log.failure().unwrap().1);
         disk.faults.lock().syncs = None;
@@ -568,7 +564,7 @@ fn a_file_that_cannot_be_cut_back_is_replaced() {
         disk,
         server,
     } = failing(Policy::Always);
-    let mut connection = connect(&server);
+    let mut connection = server.connect();
     assert_eq!(run(&mut connection, "SET a 1"), ok());
     {
         let mut faults = disk.faults.lock();
@@ -589,7 +585,7 @@ fn a_snapshot_that_fails_leaves_the_last_one() {
     let mut options = options(&folder.0, false, Policy::No);
     options.persistence.disk = Arc::new(disk.clone());
     let server = Nearfield::start(options);
-    let mut connection = connect(&server);
+    let mut connection = server.connect();
     run(&mut connection, "SET a 1");
     assert_eq!(run(&mut connection, "SAVE"), ok());
     run(&mut connection, "SET b 2");
@@ -620,7 +616,7 @@ fn a_rewrite_that_fails_anywhere_loses_nothing() {
         disk,
         server,
     } = failing(Policy::Always);
-    let mut connection = connect(&server);
+    let mut connection = server.connect();
     for round in 0..20 {
         assert_eq!(run(&mut connection, &format!("SET k{round} v")), ok());
         *expected.lock() += 1;

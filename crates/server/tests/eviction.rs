@@ -144,8 +144,10 @@ fn caches_serve_as_well_as_those_of_redis() {
         if policy != Policy::AllKeysRandom {
             assert!(hot > 0.85, "{}: {hot}", policy.name());
         }
-        let Ok(redis) = Redis::start() else { continue };
-        let mut connection = redis.connect();
+        let Ok(redis) = Redis::start(&[]) else {
+            continue;
+        };
+        let mut connection = Connection::open(redis.address).unwrap();
         let limit = LIMIT.to_string();
         for (name, value) in [("maxmemory", &*limit), ("maxmemory-policy", policy.name())] {
             let words = [&b"CONFIG"[..], b"SET", name.as_bytes(), value.as_bytes()];
