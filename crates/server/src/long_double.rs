@@ -122,9 +122,14 @@ impl LongDouble {
         })
     }
 
+    /// True for `inf`, and what is as large.
+    pub fn is_infinite(self) -> bool {
+        self.exponent == Self::INFINITE
+    }
+
     /// The sum, or `None` if it is infinite, or no number.
     pub fn plus(self, other: LongDouble) -> Option<LongDouble> {
-        if self.exponent == Self::INFINITE || other.exponent == Self::INFINITE {
+        if self.is_infinite() || other.is_infinite() {
             return None;
         }
         if self.mantissa == 0 || other.mantissa == 0 {

@@ -5,7 +5,7 @@ use super::{Answer, Call, Command, Group, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::long_double::LongDouble;
-use crate::number::{parse_double, parse_integer};
+use crate::number::parse_integer;
 use crate::object::Hash;
 use crate::resp::Reply;
 use nearfield_tiers::Heap;
@@ -237,21 +237,16 @@ fn hincrby(call: &mut Call<'_>) -> Answer {
 
 fn hincrbyfloat(call: &mut Call<'_>) -> Answer {
     let (key, field, summand) = (call.args[1], call.args[2], call.args[3]);
-    let Some(summand) = LongDouble::parse(summand) else {
-        return Err(match parse_double(summand) {
-            Some(_) => CommandError::text("ERR value is NaN or Infinity"),
-            None => CommandError::NotFloat,
-        });
-    };
+    let summand = LongDouble::parse(summand).ok_or(CommandError::NotFloat)?;
+    if summand.is_infinite() {
+        return Err(CommandError::text("ERR value is NaN or Infinity"));
+    }
     const TOO_LARGE: CommandError =
         CommandError::text("ERR increment would produce NaN or Infinity");
     let sum = call.keys.edit::<Hash<Heap>, _>(key, |hash, limits| {
         let value = hash.get(field).unwrap_or(b"0");
         let Some(value) = LongDouble::parse(value) else {
-            return Err(match parse_double(value) {
-                Some(_) => TOO_LARGE,
-                None => CommandError::text("ERR hash value is not a float"),
-            });
+            return Err(CommandError::text("ERR hash value is not a float"));
         };
         let sum = value.plus(summand).ok_or(TOO_LARGE)?.format();
         hash.set(limits, field, sum.as_bytes());
