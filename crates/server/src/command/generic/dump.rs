@@ -3,9 +3,10 @@
 use crate::command::{Answer, Call, is};
 use crate::error::CommandError;
 use crate::keyspace::{Class, Found, Keys};
-use crate::object::{Container, Hash, Limits, List, Object, Set, SortedSet};
+use crate::object::Object;
 use crate::rdb::{self, Error, Value};
-use nearfield_tiers::Heap;
+use crate::snapshot::value::put;
+use hashbrown::HashSet;
 
 pub(super) fn dump(call: &mut Call<'_>) -> Answer {
     let key = call.args[1];
@@ -40,40 +41,18 @@ fn value(keys: &mut Keys<'_>, key: &[u8], found: &Found) -> Result<Value, Comman
     }
 }
 
-/// Builds the object of a value that is no string; `None` if an element is in it twice.
-fn build(value: &Value, limits: &Limits, heap: &Heap) -> Option<Object> {
-    let (object, length) = match value {
-        Value::String(_) => return None,
-        Value::List(elements) => {
-            let mut list = List::create(heap);
-            for element in elements {
-                list.push_back(limits, element);
-            }
-            (list.wrap(), elements.len())
-        }
-        Value::Hash(fields) => {
-            let mut hash = Hash::create(heap);
-            for (field, value) in fields {
-                hash.set(limits, field, value);
-            }
-            (hash.wrap(), fields.len())
-        }
-        Value::Set(members) => {
-            let mut set = Set::create(heap);
-            for member in members {
-                set.add(limits, member);
-            }
-            (set.wrap(), members.len())
-        }
-        Value::SortedSet(members) => {
-            let mut sorted_set = SortedSet::create(heap);
-            for (member, score) in members {
-                sorted_set.insert(limits, member, *score);
-            }
-            (sorted_set.wrap(), members.len())
-        }
-    };
-    (object.len() == length).then_some(object)
+/// True if a member or field is in a container twice, as no server puts it there.
+fn has_duplicates(value: &Value) -> bool {
+    fn any<'v>(names: impl ExactSizeIterator<Item = &'v Vec<u8>>) -> bool {
+        let length = names.len();
+        names.collect::<HashSet<_>>().len() < length
+    }
+    match value {
+        Value::String(_) | Value::List(_) => false,
+        Value::Set(members) => any(members.iter()),
+        Value::Hash(fields) => any(fields.iter().map(|(field, _)| field)),
+        Value::SortedSet(members) => any(members.iter().map(|(member, _)| member)),
+    }
 }
 
 /// The options of `RESTORE`.
@@ -153,14 +132,10 @@ pub(super) fn restore(call: &mut Call<'_>) -> Answer {
         call.reply.ok();
         return Ok(());
     }
-    match &value {
-        Value::String(value) => call.keys.set_string(key, value, expires_at_ms)?,
-        value => {
-            let heap = &call.keys.keyspace().heap;
-            let object = build(value, &call.keys.limits(), heap).ok_or(bad_data)?;
-            call.keys.put_object(key, object, expires_at_ms)?;
-        }
+    if has_duplicates(&value) {
+        return Err(bad_data);
     }
+    put(&mut call.keys, key, value, expires_at_ms)?;
     call.keys.changed(key, Class::Generic, "restore");
     let time = expires_at_ms.unwrap_or(0).to_string();
     let words = [

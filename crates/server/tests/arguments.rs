@@ -1,0 +1,170 @@
+//! Commands on keys take any arguments: words that mean something to some command, and numbers at
+//! the limits, in any number and order. Each is answered with one reply, and none panics.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use nearfield_server::client::Client;
+use nearfield_server::command::{Command, Flags, Group, Run, all};
+use nearfield_server::execute::Executor;
+use nearfield_server::resp::{Protocol, Reply};
+use nearfield_server::server::{Options, Server, now_ms};
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+
+const WORDS: &[&str] = &[
+    "a",
+    "b",
+    "c",
+    "string",
+    "list",
+    "hash",
+    "",
+    "0",
+    "1",
+    "-1",
+    "2",
+    "7",
+    "100",
+    "-100",
+    "1.5",
+    "1e300",
+    "-inf",
+    "nan",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "4294967295",
+    "536870911",
+    "18446744073709551615",
+    "NX",
+    "XX",
+    "GT",
+    "LT",
+    "EX",
+    "PX",
+    "EXAT",
+    "PXAT",
+    "KEEPTTL",
+    "PERSIST",
+    "GET",
+    "SET",
+    "INCRBY",
+    "OVERFLOW",
+    "SAT",
+    "FAIL",
+    "WRAP",
+    "u8",
+    "i64",
+    "u63",
+    "i1",
+    "#1",
+    "#9223372036854775807",
+    "AND",
+    "OR",
+    "XOR",
+    "NOT",
+    "BIT",
+    "BYTE",
+    "LEN",
+    "IDX",
+    "MINMATCHLEN",
+    "WITHMATCHLEN",
+    "MATCH",
+    "COUNT",
+    "TYPE",
+    "LIMIT",
+    "BY",
+    "ASC",
+    "DESC",
+    "ALPHA",
+    "STORE",
+    "w_*->f",
+    "*",
+    "[",
+    "[a-",
+    "\\",
+    "**a",
+    "REPLACE",
+    "DB",
+    "ABSTTL",
+    "FREQ",
+    "IDLETIME",
+    "ASYNC",
+    "SYNC",
+    "-",
+    "+",
+    "[a",
+    "(b",
+    "REV",
+    "WITHVALUES",
+    "DEL",
+    "BEFORE",
+    "AFTER",
+    "WITHVALUE",
+];
+
+/// The length of the reply that `bytes` begin with.
+fn reply_length(bytes: &[u8]) -> usize {
+    let end = bytes.windows(2).position(|two| two == b"\r\n").unwrap();
+    let number = || -> i64 {
+        let digits = std::str::from_utf8(&bytes[1..end]).unwrap();
+        digits.parse().unwrap()
+    };
+    let head = end + 2;
+    match bytes[0] {
+        b'+' | b'-' | b':' | b'_' => head,
+        b'$' if number() < 0 => head,
+        b'$' => head + number() as usize + 2,
+        b'*' | b'%' => {
+            let each = if bytes[0] == b'%' { 2 } else { 1 };
+            let count = number().max(0) * each;
+            (0..count).fold(head, |length, _| length + reply_length(&bytes[length..]))
+        }
+        other => panic!("no reply begins with {}", other as char),
+    }
+}
+
+#[test]
+fn any_arguments_are_answered_once() {
+    let groups = [Group::String, Group::Generic, Group::Ordered];
+    let is_ours = |command: &&&Command| {
+        groups.contains(&command.group) && !command.flags.has(Flags::NO_PHASE)
+    };
+    let commands: Vec<&Command> = all().filter(|command| is_ours(&command)).collect();
+    let random = &mut SmallRng::seed_from_u64(7);
+    let server = Server::new(Options::default());
+    let mut executor = Executor::new(&server);
+    let mut client = Client::internal();
+    let mut run = |words: &[&str]| {
+        let mut reply = Reply::new(Protocol::Resp2);
+        let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        executor.run(&mut client, &args, now_ms(), &mut reply);
+        let bytes = reply.take();
+        assert_eq!(reply_length(&bytes), bytes.len(), "{words:?}");
+    };
+    for round in 0..60_000 {
+        if round % 50 == 0 {
+            run(&["SET", "string", "some text"]);
+            run(&["DEL", "list", "hash"]);
+            run(&["RPUSH", "list", "1", "2"]);
+            run(&["HSET", "hash", "f", "1"]);
+        }
+        let command = commands.choose(random).unwrap();
+        let mut words = vec![command.name];
+        if let Run::Container(subcommands) = command.run {
+            words.push(subcommands.choose(random).unwrap().name);
+        }
+        let least = command.arity.unsigned_abs() as usize;
+        let length = least + random.random_range(0..6) * usize::from(command.arity < 0);
+        while words.len() < length {
+            words.push(WORDS.choose(random).unwrap());
+        }
+        // Strings of half a gigabyte are for other tests.
+        let long = ["536870911", "4294967295", "#9223372036854775807"];
+        let grows = ["setrange", "setbit", "bitfield"].contains(&command.name);
+        if !(grows && words.iter().any(|word| long.contains(word))) {
+            run(&words);
+        }
+    }
+}
