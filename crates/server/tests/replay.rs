@@ -25,10 +25,7 @@ fn execute(
 ) -> (Vec<(usize, Words)>, Vec<u8>) {
     let mut client = Client::internal();
     client.database = database;
-    let mut effects = Effects {
-        logging: true,
-        ..Effects::default()
-    };
+    let mut effects = Effects::default();
     let mut reply = Reply::new(Protocol::Resp2);
     let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     let command = lookup(&args).unwrap();
@@ -141,6 +138,7 @@ fn the_log_makes_the_same_keyspace_at_any_time() {
     for seed in 0..40 {
         let random = &mut SmallRng::seed_from_u64(seed);
         let server = Server::new(Options::default());
+        server.keyspace.set_logging(true);
         let mut log = Vec::new();
         let mut now_ms = START_MS;
         for _ in 0..1500 {
