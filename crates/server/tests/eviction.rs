@@ -1,5 +1,7 @@
 //! Keeping within `maxmemory`: what is refused, which keys go, and how well the rest serves.
 
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 use nearfield_server::eviction::Policy;
 use nearfield_server::keyspace::{Access, Effects, Keys};
 use nearfield_server::server::{Options, now_ms};
