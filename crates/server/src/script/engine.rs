@@ -203,10 +203,8 @@ fn native_table(
     native.raw_set("locate", lua.create_function(failure::locate)?)?;
     let load = |lua: &Lua, (environment, text, name): (Table, LuaString, Option<LuaString>)| {
         let bytes = text.as_bytes().to_vec();
-        let name = match name {
-            Some(name) => name.to_string_lossy(),
-            None => text.to_string_lossy(),
-        };
+        // A name is a string of C.
+        let name = name.unwrap_or(text).to_string_lossy().replace('\0', "");
         let chunk = lua.load(bytes).set_name(name).set_mode(ChunkMode::Text);
         match chunk.set_environment(environment).into_function() {
             Ok(function) => Ok((Some(function), None)),

@@ -96,7 +96,10 @@ impl<'f, 'l> Format<'f, 'l> {
                 b'!' => {
                     let align = self.take_number(8)?;
                     if !align.is_power_of_two() {
-                        return Err(raise(self.lua, "alignment is not a power of 2"));
+                        return Err(raise(
+                            self.lua,
+                            format_args!("alignment {align} is not a power of 2"),
+                        ));
                     }
                     self.layout.align = align;
                     continue;
