@@ -134,20 +134,14 @@ fn write_table(table: &Table, reply: &mut Reply, typed: bool, depth: usize) -> R
         reply.simple(&one_line(&text.as_bytes()));
         return Ok(());
     }
-    match table.raw_get("double")? {
-        Value::Number(number) => {
-            return {
-                reply.double(number);
-                Ok(())
-            };
-        }
-        Value::Integer(number) => {
-            return {
-                reply.double(number as f64);
-                Ok(())
-            };
-        }
-        _ => {}
+    let double = match table.raw_get("double")? {
+        Value::Number(number) => Some(number),
+        Value::Integer(number) => Some(number as f64),
+        _ => None,
+    };
+    if let Some(number) = double {
+        reply.double(number);
+        return Ok(());
     }
     if let Value::Table(map) = table.raw_get("map")? {
         let mark = reply.begin();

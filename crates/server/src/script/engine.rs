@@ -116,25 +116,26 @@ impl Engine {
         self.globals.raw_set("KEYS", self.strings(keys)?)?;
         self.globals.raw_set("ARGV", self.strings(arguments)?)?;
         let database = call.client.database;
-        let host = RefCell::new(Host::new(call, only_reads, &self.typed));
-        let result = self.lua.scope(|scope| {
-            let run = |lua: &Lua, words: MultiValue| host.borrow_mut().run(lua, &words);
-            let function_call = scope.create_function(move |lua, words| {
-                let value = run(lua, words)?;
-                match error_text(&value)? {
-                    Some(text) => Err(failure::raise_reply(text)),
-                    None => Ok(value),
-                }
-            })?;
-            let protected_call = scope.create_function(run)?;
-            let check =
-                scope.create_function(|_, words: MultiValue| host.borrow_mut().check(&words))?;
-            self.redis.raw_set("call", function_call)?;
-            self.redis.raw_set("pcall", protected_call)?;
-            self.redis.raw_set("acl_check_cmd", check)?;
-            self.run.call::<(bool, Value)>(function)
-        });
-        drop(host);
+        let result = {
+            let host = RefCell::new(Host::new(call, only_reads, &self.typed));
+            self.lua.scope(|scope| {
+                let run = |lua: &Lua, words: MultiValue| host.borrow_mut().run(lua, &words);
+                let function_call = scope.create_function(move |lua, words| {
+                    let value = run(lua, words)?;
+                    match error_text(&value)? {
+                        Some(text) => Err(failure::raise_reply(text)),
+                        None => Ok(value),
+                    }
+                })?;
+                let protected_call = scope.create_function(run)?;
+                let check = scope
+                    .create_function(|_, words: MultiValue| host.borrow_mut().check(&words))?;
+                self.redis.raw_set("call", function_call)?;
+                self.redis.raw_set("pcall", protected_call)?;
+                self.redis.raw_set("acl_check_cmd", check)?;
+                self.run.call::<(bool, Value)>(function)
+            })
+        };
         call.client.database = database;
         match result? {
             (true, value) => {
