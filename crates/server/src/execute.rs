@@ -269,7 +269,7 @@ impl<'s> Executor<'s> {
         note_uses(server, command, args, &positions, database);
         if positions.len() <= 1 && !command.flags.has(Flags::EXCLUSIVE) {
             let Some(databases) = server.share_unless_busy() else {
-                reply.error(script::BUSY);
+                refuse_while_busy(client, command, reply);
                 return None;
             };
             // Who begins to observe does so in the exclusive phase, so it is known from here on.
@@ -286,7 +286,7 @@ impl<'s> Executor<'s> {
             }
         }
         let Some(mut databases) = server.exclude_unless_busy() else {
-            reply.error(script::BUSY);
+            refuse_while_busy(client, command, reply);
             return None;
         };
         effects.observed = keyspace.is_observed();
@@ -307,6 +307,19 @@ impl<'s> Executor<'s> {
         client.logged_up_to = client.logged_up_to.max(effects.logged_up_to);
         server.announce(effects, &mut databases, now_ms);
         wait
+    }
+}
+
+/// Refuses a command while a script runs for long. A transaction that cannot be executed now is
+/// over, as the client cannot tell what has become of it otherwise.
+fn refuse_while_busy(client: &mut Client, command: &Command, reply: &mut Reply) {
+    if command.name == "exec" && client.transaction.take().is_some() {
+        let reason = script::BUSY;
+        reply.error(&format!(
+            "EXECABORT Transaction discarded because of: {reason}"
+        ));
+    } else {
+        reply.error(script::BUSY);
     }
 }
 
