@@ -276,3 +276,86 @@ fn parse_hash(text: &[u8]) -> Result<Hash, RuleError> {
     }
     Ok(hash)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::StdRng;
+    use rand::seq::IndexedRandom;
+    use rand::{RngExt, SeedableRng};
+
+    const RULES: &[&str] = &[
+        "on",
+        "off",
+        "nopass",
+        "resetpass",
+        ">a",
+        ">b",
+        "<a",
+        "~*",
+        "~a*",
+        "%R~a*",
+        "%W~*",
+        "%R~*",
+        "%R",
+        "~(",
+        "~)",
+        "resetkeys",
+        "&*",
+        "&a",
+        "&)",
+        "resetchannels",
+        "+@all",
+        "-@all",
+        "+get",
+        "-get",
+        "+set|x",
+        "+set|y",
+        "+get|a)",
+        "+acl",
+        "-acl|list",
+        "+acl|whoami",
+        "+@read",
+        "-@write",
+        "-@dangerous",
+        "(+get ~a)",
+        "(~*",
+        "+@all)",
+        "clearselectors",
+        "sanitize-payload",
+        "skip-sanitize-payload",
+        "nosuch",
+        "",
+    ];
+
+    #[test]
+    fn a_user_is_the_same_once_its_description_is_read_back() {
+        let seed = 20_261_121;
+        let mut random = StdRng::seed_from_u64(seed);
+        for round in 0..20_000 {
+            let mut user = User::new(b"somebody");
+            let mut rules: Vec<&[u8]> = Vec::new();
+            for _ in 0..random.random_range(0..12) {
+                rules.extend(RULES.choose(&mut random).map(|rule| rule.as_bytes()));
+            }
+            for rule in &rules {
+                let before = user.clone();
+                if user.apply_all(&[rule]).is_err() {
+                    assert_eq!(user, before, "seed {seed}, round {round}");
+                }
+            }
+            // All at once joins selectors, and stops at the first that is refused.
+            let mut other = User::new(b"somebody");
+            let _ = other.apply_all(&rules);
+            for user in [user, other] {
+                let line = user.describe();
+                let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+                let mut again = User::new(b"somebody");
+                let shown = String::from_utf8_lossy(&line);
+                let applied = again.apply_all(&words[2..]);
+                assert!(applied.is_ok(), "{shown}: {applied:?}");
+                assert_eq!(again, user, "{shown}");
+            }
+        }
+    }
+}
