@@ -16,7 +16,7 @@ struct Session<'s> {
 impl<'s> Session<'s> {
     fn new(server: &'s Server) -> Self {
         Session {
-            executor: Executor::new(server),
+            executor: Executor::new(server, 0),
             client: Client::internal(),
         }
     }
