@@ -1,6 +1,7 @@
 //! `nearfield serve`: Redis clients in front of the ordered keyspace.
 
 use clap::{Args, ValueEnum};
+use nearfield_server::config::Settings;
 use nearfield_server::log::Policy;
 use nearfield_server::log::load::Damage;
 use nearfield_server::persistence;
@@ -14,11 +15,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Serve Redis clients.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// The port to listen on.
-    #[arg(long, default_value_t = 6399)]
-    port: u16,
-    /// The address to listen on; may be given several times.
-    #[arg(long, default_value = "127.0.0.1")]
+    /// A configuration file in the syntax of redis.conf; what is said here comes before it.
+    #[arg(long)]
+    config: Option<PathBuf>,
+    /// The port to listen on [default: 6399].
+    #[arg(long)]
+    port: Option<u16>,
+    /// The address to listen on; may be given several times [default: 127.0.0.1].
+    #[arg(long)]
     bind: Vec<IpAddr>,
     /// Threads that serve connections [default: one less than there are cores].
     #[arg(long)]
@@ -29,9 +33,10 @@ pub struct Arguments {
     /// A file with users, which ACL SAVE and ACL LOAD write and read.
     #[arg(long)]
     aclfile: Option<PathBuf>,
-    /// Whether connections from other machines are refused while there is no password.
-    #[arg(long, value_enum, value_name = "yes|no", default_value = "yes")]
-    protected_mode: YesNo,
+    /// Whether connections from other machines are refused while there is no password [default:
+    /// yes].
+    #[arg(long, value_enum, value_name = "yes|no")]
+    protected_mode: Option<YesNo>,
     /// Where to keep data. Without it nothing is kept, unless --appendonly asks for it; then in
     /// the working directory.
     #[arg(long)]
@@ -70,49 +75,70 @@ enum Sync {
     No,
 }
 
-/// Runs the command.
-pub fn run(arguments: &Arguments) -> ExitCode {
-    let mut options = Options {
-        bind: arguments.bind.clone(),
-        port: arguments.port,
-        password: arguments.requirepass.clone(),
-        acl_file: arguments.aclfile.clone(),
-        protected: matches!(arguments.protected_mode, YesNo::Yes),
-        persistence: persistence::Options {
-            directory: arguments.dir.clone(),
-            log: arguments
-                .appendonly
-                .map(|choice| matches!(choice, YesNo::Yes)),
-            policy: arguments.appendfsync.map(|choice| match choice {
-                Sync::Always => Policy::Always,
-                Sync::Everysec => Policy::EverySecond,
-                Sync::No => Policy::No,
-            }),
-            damage: match arguments.repair_log {
-                true => Damage::Repair,
-                false => Damage::Refuse,
-            },
-            ..persistence::Options::default()
-        },
-        ..Options::default()
+/// What the command line says, and where it says nothing, the configuration file.
+fn options(arguments: &Arguments) -> Result<Options, String> {
+    let mut options = match &arguments.config {
+        Some(file) => {
+            let settings = Settings::read(file).map_err(|error| error.to_string())?;
+            Options::from_settings(settings)?
+        }
+        None => Options::default(),
     };
-    if let Some(threads) = arguments.threads {
-        options.threads = threads;
+    if !arguments.bind.is_empty() {
+        options.bind.clone_from(&arguments.bind);
     }
+    options.port = arguments.port.unwrap_or(options.port);
+    options.threads = arguments.threads.unwrap_or(options.threads);
+    if let Some(choice) = arguments.protected_mode {
+        options.protected = matches!(choice, YesNo::Yes);
+    }
+    if arguments.requirepass.is_some() {
+        options.password.clone_from(&arguments.requirepass);
+    }
+    if arguments.aclfile.is_some() {
+        options.acl_file.clone_from(&arguments.aclfile);
+    }
+    options.persistence = persistence::Options {
+        directory: arguments.dir.clone(),
+        log: arguments
+            .appendonly
+            .map(|choice| matches!(choice, YesNo::Yes)),
+        policy: arguments.appendfsync.map(|choice| match choice {
+            Sync::Always => Policy::Always,
+            Sync::Everysec => Policy::EverySecond,
+            Sync::No => Policy::No,
+        }),
+        damage: match arguments.repair_log {
+            true => Damage::Repair,
+            false => Damage::Refuse,
+        },
+        ..options.persistence
+    };
     let given = [
         ("maxmemory", &arguments.maxmemory),
         ("maxmemory-policy", &arguments.maxmemory_policy),
     ];
     for (name, value) in given {
-        if let Some(value) = value
-            && let Err(why) = options.settings.add(name, value.clone())
-        {
-            eprintln!("nearfield: {why}");
-            return ExitCode::FAILURE;
+        if let Some(value) = value {
+            let added = options.settings.add(name, value.clone());
+            added.map_err(|why| why.to_string())?;
         }
     }
+    Ok(options)
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let options = match options(arguments) {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("nearfield: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let acl_file = options.acl_file.clone();
     let server: &'static Server = Box::leak(Box::new(Server::new(options)));
-    if arguments.aclfile.as_ref().is_some_and(|file| file.exists())
+    if acl_file.is_some_and(|file| file.exists())
         && let Err(error) = server.acl.load()
     {
         eprintln!("nearfield: {error}");

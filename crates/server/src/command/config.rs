@@ -78,7 +78,7 @@ fn get(call: &mut Call<'_>) -> Answer {
 fn set(call: &mut Call<'_>) -> Answer {
     let words = call.rest(2);
     if !words.len().is_multiple_of(2) {
-        return Err(CommandError::WrongArity("config|set".into()));
+        return Err(CommandError::Syntax);
     }
     let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
     let pairs: Vec<_> = words
@@ -88,6 +88,11 @@ fn set(call: &mut Call<'_>) -> Answer {
     let result = call.server.config.set(&pairs);
     result.map_err(|error| CommandError::owned(error.to_string()))?;
     apply(call.server);
+    for (name, value) in &pairs {
+        if name.eq_ignore_ascii_case("requirepass") {
+            call.server.acl.set_default_password(value.as_bytes());
+        }
+    }
     call.reply.ok();
     Ok(())
 }

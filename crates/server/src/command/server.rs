@@ -1,9 +1,10 @@
 //! The server: what it does, has done, and could do as a part of several.
 
 use super::help::help;
-use super::{Answer, Call, Command, Flags, Group, cluster, integer, is, latency, memory};
+use super::{Answer, Call, Command, Flags, Group, cluster, is, latency, memory};
 use crate::error::CommandError;
 use crate::info;
+use crate::number::parse_integer;
 
 const GROUP: Group = Group::Server;
 const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::LOADING.0);
@@ -42,7 +43,6 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
-        .flag(Flags::NO_MULTI)
         .flag(Flags::LOADING)
         .about(
             GROUP,
@@ -113,16 +113,17 @@ fn show_info(call: &mut Call<'_>) -> Answer {
 }
 
 fn slowlog_get(call: &mut Call<'_>) -> Answer {
-    let count = match call.rest(2) {
-        [] => 10,
-        [_] => match integer(call.args[2])? {
-            -1 => usize::MAX,
-            count => usize::try_from(count).map_err(|_| {
-                CommandError::text("ERR count should be greater than or equal to -1")
-            })?,
-        },
-        _ => return Err(CommandError::WrongArity("slowlog|get".into())),
-    };
+    let count =
+        match call.rest(2) {
+            [] => 10,
+            [count] => match parse_integer(count) {
+                Some(-1) => usize::MAX,
+                count => count.and_then(|count| usize::try_from(count).ok()).ok_or(
+                    CommandError::text("ERR count should be greater than or equal to -1"),
+                )?,
+            },
+            _ => return Err(CommandError::WrongArity("slowlog|get".into())),
+        };
     let entries = call.server.slowlog.latest(count);
     call.reply.array(entries.len());
     for entry in entries {
@@ -167,6 +168,11 @@ fn slowlog_help(call: &mut Call<'_>) -> Answer {
 }
 
 fn monitor(call: &mut Call<'_>) -> Answer {
+    if call.nested {
+        return Err(CommandError::text(
+            "ERR MONITOR isn't allowed for DENY BLOCKING client",
+        ));
+    }
     call.server.monitors.join(call.server, call.client);
     call.reply.ok();
     Ok(())
@@ -185,7 +191,7 @@ fn replicate(call: &mut Call<'_>) -> Answer {
         call.reply.ok();
         return Ok(());
     }
-    let port = crate::number::parse_integer(call.args[2]);
+    let port = parse_integer(call.args[2]);
     if !port.is_some_and(|port| (0..=65535).contains(&port)) {
         return Err(CommandError::text("ERR Invalid master port"));
     }

@@ -113,8 +113,13 @@ fn check_prefixes(new: &[Vec<u8>], old: &[Vec<u8>]) -> Answer {
         for other in old.iter().chain(same_call) {
             let is_known = old.contains(prefix) && prefix == other;
             if !is_known && (prefix.starts_with(other) || other.starts_with(prefix)) {
+                let kind = if old.contains(other) {
+                    "an existing"
+                } else {
+                    "another provided"
+                };
                 return Err(CommandError::owned(format!(
-                    "ERR Prefix '{}' overlaps with an existing prefix '{}'. Prefixes for a single \
+                    "ERR Prefix '{}' overlaps with {kind} prefix '{}'. Prefixes for a single \
                      client must not overlap.",
                     shown(prefix),
                     shown(other)

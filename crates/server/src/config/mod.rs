@@ -9,13 +9,14 @@ mod hot;
 mod parameter;
 mod parameters;
 mod special;
+mod start;
 
 pub use file::{FileError, Setting, Settings};
 pub use hot::{BufferLimit, ClientClass, Hot};
 pub use parameter::{Kind, Parameter};
 
 use crate::eviction::{self, SAMPLES};
-use crate::glob::matches;
+use crate::glob::matches_ignoring_case;
 use crate::keyspace::Observer;
 use crate::log::Policy;
 use crate::object::ChunkLimit;
@@ -55,6 +56,9 @@ pub struct Config {
 }
 
 fn find(name: &str) -> Option<usize> {
+    if name.is_empty() {
+        return None;
+    }
     PARAMETERS.iter().position(|parameter| {
         parameter.name.eq_ignore_ascii_case(name) || parameter.alias.eq_ignore_ascii_case(name)
     })
@@ -84,6 +88,12 @@ impl Config {
         config.start_with("appendonly", appendonly);
         config.start_with("appendfsync", kept.policy().name());
         config.start_with("save", &SavePoint::text(&kept.save_points()));
+        let protected = if options.protected { "yes" } else { "no" };
+        config.start_with("protected-mode", protected);
+        config.start_with("requirepass", options.password.as_deref().unwrap_or(""));
+        if let Some(file) = &options.acl_file {
+            config.start_with("aclfile", &file.to_string_lossy());
+        }
         if let Ok(directory) = std::env::current_dir()
             && config.text("dir").is_empty()
         {
@@ -126,16 +136,32 @@ impl Config {
         self.text(name) == "yes"
     }
 
-    /// The names and values of all parameters that one of `patterns` describes.
-    pub fn matching(&self, patterns: &[&[u8]]) -> Vec<(&'static str, String)> {
-        let patterns: Vec<_> = patterns.iter().map(|it| it.to_ascii_lowercase()).collect();
+    /// The names and values of all parameters that one of `patterns` describes. One that is named
+    /// in full is answered as it was named.
+    pub fn matching(&self, patterns: &[&[u8]]) -> Vec<(String, String)> {
         let values = self.values.read();
-        let mut found = Vec::new();
-        for (parameter, value) in PARAMETERS.iter().zip(values.iter()) {
-            for name in [parameter.name, parameter.alias] {
-                let is = |pattern: &Vec<u8>| matches(pattern, name.as_bytes());
-                if !name.is_empty() && patterns.iter().any(is) {
-                    found.push((name, value.clone()));
+        let mut found: Vec<(String, String)> = Vec::new();
+        let mut add = |name: &str, value: &str| {
+            if !found.iter().any(|(other, _)| other == name) {
+                found.push((name.to_owned(), value.to_owned()));
+            }
+        };
+        for pattern in patterns {
+            let is_name = !pattern.iter().any(|byte| b"*?[".contains(byte));
+            let pattern = String::from_utf8_lossy(pattern);
+            if is_name {
+                if let Some(value) = find(&pattern).and_then(|number| values.get(number)) {
+                    add(&pattern, value);
+                }
+                continue;
+            }
+            for (parameter, value) in PARAMETERS.iter().zip(values.iter()) {
+                for name in [parameter.name, parameter.alias] {
+                    if !name.is_empty()
+                        && matches_ignoring_case(pattern.as_bytes(), name.as_bytes())
+                    {
+                        add(name, value);
+                    }
                 }
             }
         }
