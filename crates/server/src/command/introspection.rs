@@ -269,8 +269,11 @@ fn document(reply: &mut Reply, command: &Command, name: &str) {
     }
 }
 
+/// Which commands are listed.
+type Keep = dyn Fn(&'static Command, &str) -> bool;
+
 fn list(call: &mut Call<'_>) -> Answer {
-    let keep: Box<dyn Fn(&'static Command, &str) -> bool> = match call.rest(2) {
+    let keep: Box<Keep> = match call.rest(2) {
         [] => Box::new(|_, _| true),
         [filter, kind, pattern] if is(filter, "filterby") => {
             if is(kind, "module") {

@@ -13,7 +13,7 @@ pub fn save(value: &str, _: &str) -> Shown {
         crate::number::parse_integer(word.as_bytes()).is_some_and(|number| number >= 0)
     };
     let seconds_are_positive = numbers.iter().step_by(2).all(|word| *word != "0");
-    if numbers.len() % 2 != 0 || !numbers.iter().all(is) || !seconds_are_positive {
+    if !numbers.len().is_multiple_of(2) || !numbers.iter().all(is) || !seconds_are_positive {
         return Err("Invalid save parameters".into());
     }
     Ok(numbers.join(" "))
@@ -49,7 +49,7 @@ pub fn percentiles(value: &str, _: &str) -> Shown {
 /// how many seconds the latter may be exceeded. The other classes stay as they are.
 pub fn output_limits(value: &str, old: &str) -> Shown {
     let words: Vec<_> = value.split_whitespace().collect();
-    if words.len() % 4 != 0 {
+    if !words.len().is_multiple_of(4) {
         return Err("Wrong number of arguments in buffer limit configuration.".into());
     }
     let mut classes: Vec<Vec<String>> = old

@@ -140,7 +140,8 @@ impl PubSub {
 
 /// Leaves a message for each of `listeners`; says how many they are.
 fn deliver(server: &Server, listeners: &[Arc<ClientShared>], words: &[&[u8]]) -> usize {
-    let (mut in_resp2, mut in_resp3): (Option<Arc<[u8]>>, Option<Arc<[u8]>>) = (None, None);
+    let mut in_resp2: Option<Arc<[u8]>> = None;
+    let mut in_resp3 = None;
     for client in listeners {
         let (written, protocol) = if client.listed.resp3.load(Ordering::Relaxed) {
             (&mut in_resp3, Protocol::Resp3)
