@@ -276,19 +276,12 @@ impl<'s> Executor<'s> {
             if !(writes && keyspace.is_observed()) {
                 let key = positions.first().and_then(|&position| args.get(position));
                 let stripe = key.map(|key| keyspace.stripes.lock(keyspace.stripes.of(key)));
-                // A read may find that a key's time is over.
-                effects.observed = keyspace.is_observed();
                 let access = Access::Shared(&databases);
                 let keys = Keys::new(keyspace, access, database, now_ms, effects);
                 let wait = invoke(server, keys, client, command, args, reply, false);
                 server.log_effects(effects);
                 client.logged_up_to = client.logged_up_to.max(effects.logged_up_to);
                 drop(stripe);
-                drop(databases);
-                if !effects.events.is_empty() {
-                    let mut databases = keyspace.exclude();
-                    server.announce(effects, &mut databases, now_ms);
-                }
                 return wait;
             }
         }
