@@ -1,0 +1,84 @@
+//! The parser of requests finds the same requests however their bytes are cut, and none beyond its
+//! limits.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nearfield_server::resp::request::Step;
+use nearfield_server::resp::{Parser, ProtocolError, RequestLimits};
+
+fuzz_target!(|input: (&[u8], &[u8])| {
+    let (cuts, bytes) = input;
+    let limits = RequestLimits::default();
+    let whole = feed(bytes, &[], &limits);
+    assert_eq!(feed(bytes, cuts, &limits), whole, "cut at {cuts:?}");
+    let single = vec![1; bytes.len()];
+    assert_eq!(feed(bytes, &single, &limits), whole, "in single bytes");
+    // Inputs are short, so lines are cut short to meet their limit, too. Where it lies depends
+    // on what has come, as a line that is there whole is not refused for its length.
+    let tight = RequestLimits {
+        argument_bytes: 9,
+        arguments: 3,
+        line_bytes: 12,
+    };
+    for limits in [tight, RequestLimits::unauthenticated()] {
+        for request in feed(bytes, cuts, &limits).requests {
+            assert!(request.is_inline || request.words.len() <= limits.arguments);
+            let mut words = request.words.iter();
+            assert!(request.is_inline || words.all(|word| word.len() <= limits.argument_bytes));
+        }
+    }
+});
+
+#[derive(Debug, PartialEq)]
+struct Request {
+    is_inline: bool,
+    words: Vec<Vec<u8>>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Found {
+    requests: Vec<Request>,
+    error: Option<ProtocolError>,
+    /// What belongs to no request yet.
+    left: Vec<u8>,
+}
+
+/// Gives the parser the bytes in pieces; after the last cut comes all the rest.
+fn feed(bytes: &[u8], cuts: &[u8], limits: &RequestLimits) -> Found {
+    let mut parser = Parser::new();
+    let mut found = Found {
+        requests: Vec::new(),
+        error: None,
+        left: Vec::new(),
+    };
+    let mut rest = bytes;
+    let mut cuts = cuts.iter();
+    while !rest.is_empty() {
+        let length = cuts.next().map_or(rest.len(), |&cut| usize::from(cut));
+        let (piece, after) = rest.split_at(length.min(rest.len()));
+        rest = after;
+        found.left.extend_from_slice(piece);
+        loop {
+            match parser.next(&found.left, limits) {
+                Ok(Step::Incomplete) => break,
+                Ok(Step::Complete(end)) => {
+                    assert!(end > 0, "a request of no bytes");
+                    let words = parser.arguments(&found.left);
+                    found.requests.push(Request {
+                        is_inline: found.left[0] != b'*',
+                        words: words.map(<[u8]>::to_vec).collect(),
+                    });
+                    found.left.drain(..end);
+                }
+                Err(error) => {
+                    // What has come before the error was seen depends on the cuts.
+                    found.left.clear();
+                    found.error = Some(error);
+                    return found;
+                }
+            }
+        }
+    }
+    found
+}
