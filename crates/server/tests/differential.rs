@@ -11,7 +11,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::command;
-use nearfield_server_testkit::commands::{Generator, KEYS, Mode, Sent};
+use nearfield_server_testkit::commands::{Generator, KEYS, LEX_KEY, Mode, Sent};
 use nearfield_server_testkit::connection::{Connection, encode};
 use nearfield_server_testkit::folder::Folder;
 use nearfield_server_testkit::nearfield::Nearfield;
@@ -162,7 +162,7 @@ fn episode(seed: u64, known: fn(&[u8]) -> bool) -> Episode {
         read(&[b"SELECT", database.to_string().as_bytes()], Mode::Exact);
         read(&[b"DBSIZE"], Mode::Exact);
         read(&[b"KEYS", b"*"], Mode::Unordered);
-        for key in KEYS {
+        for &key in KEYS.iter().chain([&LEX_KEY]) {
             read(&[b"TYPE", key], Mode::Exact);
             // Those of the other types fail in the same way.
             read(&[b"GET", key], Mode::Exact);
