@@ -250,7 +250,7 @@ fn hincrbyfloat(call: &mut Call<'_>) -> Answer {
         };
         let sum = value.plus(summand).ok_or(TOO_LARGE)?.format();
         hash.set(limits, field, sum.as_bytes());
-        Ok(sum)
+        Ok::<_, CommandError>(sum)
     })??;
     call.keys.changed(key, Class::Hash, "hincrbyfloat");
     // A log that is read on another machine must not depend on how that one adds.
