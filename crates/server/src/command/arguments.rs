@@ -47,15 +47,18 @@ pub fn timeout_ms(argument: &[u8]) -> Result<u64, CommandError> {
     Ok(ms.ceil() as u64)
 }
 
+/// Arguments as they were sent.
+pub type Words<'a> = &'a [&'a [u8]];
+
 /// Takes the keys from `arguments`, of which the first says how many follow it; answers them and
 /// what is behind them.
 ///
 /// # Errors
 /// `refused`, if the number is none or not positive; `Syntax`, if there are not as many.
 pub fn counted_keys<'a>(
-    arguments: &'a [&'a [u8]],
+    arguments: Words<'a>,
     refused: CommandError,
-) -> Result<(&'a [&'a [u8]], &'a [&'a [u8]]), CommandError> {
+) -> Result<(Words<'a>, Words<'a>), CommandError> {
     let (count, rest) = arguments.split_first().ok_or(CommandError::Syntax)?;
     let count = integer(count).ok().filter(|&count| count > 0);
     let count = usize::try_from(count.ok_or(refused)?).unwrap_or(usize::MAX);

@@ -1,7 +1,7 @@
 //! Sorted sets: unions, intersections and differences, of sorted sets and of sets, whose members
 //! count as having score 1.
 
-use super::arguments::count;
+use super::arguments::{Words, count};
 use super::sorted_set_range::store;
 use super::{Answer, Call, Command, Group, is};
 use crate::error::CommandError;
@@ -167,7 +167,7 @@ fn inputs<'c>(
     call: &mut Call<'c>,
     position: usize,
     name: &'static str,
-) -> Result<(Vec<Option<Input>>, &'c [&'c [u8]]), CommandError> {
+) -> Result<(Vec<Option<Input>>, Words<'c>), CommandError> {
     let number = call.integer(position)?;
     if number < 1 {
         return Err(CommandError::owned(format!(

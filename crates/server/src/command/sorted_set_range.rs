@@ -3,7 +3,7 @@
 use super::arguments::positions;
 use super::{Answer, Call, Command, Group, integer, is};
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, Kind};
 use crate::number::parse_double;
 use crate::object::{Container, SortedSet};
 use nearfield_tiers::Heap;
@@ -180,12 +180,15 @@ struct Query<'a> {
     scores: bool,
 }
 
+/// Two members that a range lies between.
+type MemberBounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
 #[derive(Debug)]
 enum Bounds<'a> {
     Ranks(i64, i64),
     Scores(Bound<f64>, Bound<f64>),
     /// `None` is a range that holds nothing.
-    Members(Option<(Bound<&'a [u8]>, Bound<&'a [u8]>)>),
+    Members(Option<MemberBounds<'a>>),
 }
 
 impl<'a> Bounds<'a> {
@@ -394,7 +397,7 @@ pub fn store<T: Container>(
 ) -> Answer {
     if !result.is_empty() {
         let class = match T::KIND {
-            crate::keyspace::Kind::SortedSet => Class::SortedSet,
+            Kind::SortedSet => Class::SortedSet,
             _ => Class::Set,
         };
         call.keys.put_object(target, result.wrap(), None)?;

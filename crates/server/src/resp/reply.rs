@@ -241,6 +241,15 @@ impl Reply {
 
     /// A number with a fraction; a byte string in RESP2.
     pub fn double(&mut self, value: f64) {
+        // Most scores are small integers, which are written without memory of their own.
+        let integer = value as i64;
+        if integer.unsigned_abs() < 1 << 52 && (integer as f64).to_bits() == value.to_bits() {
+            match self.protocol {
+                Protocol::Resp2 => self.bulk_integer(integer),
+                Protocol::Resp3 => self.head(b',', integer),
+            }
+            return;
+        }
         let text = format_double(value);
         match self.protocol {
             Protocol::Resp2 => self.bulk(text.as_bytes()),
