@@ -2,9 +2,11 @@
 
 use super::Page;
 use crate::command::REDIS_VERSION;
+use crate::persistence::Task;
 use crate::pubsub::Topic;
 use crate::server::now_ms;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// What the server is.
 pub fn server(page: &mut Page<'_>) {
@@ -62,22 +64,39 @@ pub fn persistence(page: &mut Page<'_>) {
     page.zeros(&["loading", "async_loading", "current_cow_size"]);
     let changes = server.keyspace.changes.load(Relaxed);
     page.field("rdb_changes_since_last_save", changes);
-    page.field("rdb_bgsave_in_progress", 0);
-    let started = now_ms() / 1000 - server.started.elapsed().as_secs();
-    page.field("rdb_last_save_time", started);
-    page.field("rdb_last_bgsave_status", "ok");
-    page.field("rdb_last_bgsave_time_sec", -1);
-    page.field("rdb_current_bgsave_time_sec", -1);
-    page.field("rdb_saves", 0);
+    let status = server.persistence.status();
+    let seconds = |time: Option<Duration>| match time {
+        Some(time) => time.as_secs().to_string(),
+        None => "-1".to_owned(),
+    };
+    let word = |ok: bool| if ok { "ok" } else { "err" };
+    let running = |task| status.running == Some(task);
+    let time_of = |task| seconds(status.running_for.filter(|_| running(task)));
+    page.field("rdb_bgsave_in_progress", u8::from(running(Task::Save)));
+    page.field("rdb_last_save_time", status.last_save_s);
+    page.field("rdb_last_bgsave_status", word(status.last_save_ok));
+    page.field("rdb_last_bgsave_time_sec", seconds(status.last_save_time));
+    page.field("rdb_current_bgsave_time_sec", time_of(Task::Save));
+    page.field("rdb_saves", status.saves);
     page.field("rdb_last_cow_size", 0);
-    let logs = server.config.is_on("appendonly");
-    page.field("aof_enabled", u8::from(logs));
-    page.zeros(&["aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
-    page.field("aof_last_rewrite_time_sec", -1);
-    page.field("aof_current_rewrite_time_sec", -1);
-    page.field("aof_last_bgrewrite_status", "ok");
-    page.field("aof_last_write_status", "ok");
+    page.field("aof_enabled", u8::from(server.log.is_on()));
+    let rewriting = u8::from(running(Task::Rewrite));
+    page.field("aof_rewrite_in_progress", rewriting);
+    let scheduled = u8::from(status.scheduled == Some(Task::Rewrite));
+    page.field("aof_rewrite_scheduled", scheduled);
+    let rewritten = seconds(status.last_rewrite_time);
+    page.field("aof_last_rewrite_time_sec", rewritten);
+    page.field("aof_current_rewrite_time_sec", time_of(Task::Rewrite));
+    page.field("aof_last_bgrewrite_status", word(status.last_rewrite_ok));
+    page.field("aof_last_write_status", word(!server.log.is_failing()));
     page.field("aof_last_cow_size", 0);
+    if server.log.is_on() {
+        let counts = server.log.counts();
+        page.field("aof_current_size", counts.file_bytes);
+        page.field("aof_base_size", status.base_bytes);
+        page.field("aof_buffer_length", counts.buffer_bytes);
+        page.field("aof_delayed_fsync", counts.delayed);
+    }
 }
 
 /// What was done since the start.

@@ -72,6 +72,11 @@ impl<'h, 'c> Host<'h, 'c> {
         if self.only_reads && command.flags.has(Flags::WRITE) {
             return Err("ERR Write commands are not allowed from read-only scripts.".to_owned());
         }
+        // A script that has written may go on, so that it is executed as a whole.
+        if self.call.keys.effects().logged.is_empty() {
+            let admitted = self.call.server.admit_write(command);
+            admitted.map_err(|error| error.to_string())?;
+        }
         let acl = &self.call.server.acl;
         acl.check(self.call.client, command, args, Context::Lua)
             .map_err(|denied| format!("NOPERM ACL failure in script: {}", denied.text()))?;
