@@ -10,6 +10,7 @@ use crate::keyspace::{Databases, Keyspace};
 use crate::latency::LatencyMonitor;
 use crate::log::Log;
 use crate::monitor::Monitors;
+use crate::net::tls::Tls;
 use crate::net::{Mailbox, Message};
 use crate::pause::Pause;
 use crate::persistence::{self, Persistence};
@@ -121,6 +122,10 @@ pub struct Server {
     pub run_id: String,
     /// When the server started.
     pub started: Instant,
+    /// Whether clients are served; false while data are loaded.
+    pub serving: AtomicBool,
+    /// Who the server says it is to clients that speak TLS.
+    pub tls: OnceLock<Tls>,
     /// Whether it is to stop.
     pub stopping: AtomicBool,
     /// The number of the next client.
@@ -164,6 +169,8 @@ impl Server {
                 rand::random::<u32>()
             ),
             started: Instant::now(),
+            serving: AtomicBool::new(false),
+            tls: OnceLock::new(),
             stopping: AtomicBool::new(false),
             next_client: AtomicU64::new(1),
         };

@@ -261,7 +261,7 @@ fn read_again(
     match loaded {
         Ok(()) => call.reply.ok(),
         Err(error) => {
-            eprintln!("nearfield: {error}");
+            tracing::error!("{error}");
             return Err(CommandError::owned(format!("ERR {error}")));
         }
     }

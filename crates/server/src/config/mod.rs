@@ -257,6 +257,7 @@ pub fn apply(server: &Server) {
     let samples = usize::try_from(config.integer("maxmemory-samples")).unwrap_or(SAMPLES);
     server.eviction.configure(limit, policy, samples);
     server.access.resize(limit, policy.is_lfu());
+    crate::logging::set_level(&config.text("loglevel"));
     let slow = hot.slowlog_slower_than_us.load(Ordering::Relaxed);
     server
         .singly

@@ -36,6 +36,17 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("tcp-keepalive", 0, 2147483647, "300"),
     integer("timeout", 0, 2147483647, "0"),
     integer("tracking-table-max-keys", 0, i64::MAX, "1000000"),
+    integer("metrics-port", 0, 65535, "0").fixed(),
+    free(
+        "tls-auth-clients",
+        Kind::Enumeration(&["no", "yes", "optional"]),
+        "yes",
+    )
+    .fixed(),
+    text("tls-ca-cert-file", "").fixed(),
+    text("tls-cert-file", "").fixed(),
+    text("tls-key-file", "").fixed(),
+    integer("tls-port", 0, 65535, "0").fixed(),
     text("unixsocket", "").fixed(),
     integer("unixsocketperm", 0, 777, "0").fixed(),
     // ---- Memory

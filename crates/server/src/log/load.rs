@@ -162,10 +162,7 @@ impl<'l> Loader<'l> {
                     self.progress.count(1, reader.offset());
                 }
                 rdb::Item::Function(_) => {
-                    eprintln!(
-                        "nearfield: {}: a library of functions is passed over",
-                        path.display()
-                    );
+                    tracing::error!("{}: a library of functions is passed over", path.display());
                 }
                 _ => {}
             }
@@ -234,8 +231,8 @@ impl<'l> Loader<'l> {
             std::fs::copy(path, &copy).map_err(io)?;
             format!("; {} is a copy of what it was", copy.display())
         };
-        eprintln!(
-            "nearfield: {}: cut off at offset {offset}, {} bytes from the end: {reason}{kept}",
+        tracing::error!(
+            "{}: cut off at offset {offset}, {} bytes from the end: {reason}{kept}",
             path.display(),
             length - offset
         );
@@ -279,7 +276,7 @@ impl<'l> Loader<'l> {
                     self.progress.end();
                     if !rest.is_empty() {
                         let (path, offset) = (path.display(), position);
-                        eprintln!("nearfield: {path}: it breaks off at offset {offset}");
+                        tracing::error!("{path}: it breaks off at offset {offset}");
                     }
                     return Ok(());
                 }
@@ -407,6 +404,6 @@ impl Progress {
 
     fn tell(&self, percent: u64) {
         let (path, count) = (self.path.display(), self.count);
-        eprintln!("nearfield: loading {path}: {percent} %, {count} keys or commands");
+        tracing::info!("loading {path}: {percent} %, {count} keys or commands");
     }
 }

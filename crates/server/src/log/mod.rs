@@ -491,8 +491,8 @@ impl Log {
 
     fn fail(&self, state: &mut State, file: &LogFile, error: &io::Error, lost: bool) {
         let message = message(error);
-        eprintln!(
-            "nearfield: {}: {error}; commands that write are refused",
+        tracing::error!(
+            "{}: {error}; commands that write are refused",
             file.path.display()
         );
         // A file that is lost stays so, whatever happens besides.
@@ -507,7 +507,7 @@ impl Log {
         if state.failure.is_some() && !state.is_lost() {
             state.failure = None;
             self.failing.store(false, Ordering::Release);
-            eprintln!("nearfield: the log is written again");
+            tracing::info!("the log is written again");
         }
     }
 
@@ -549,7 +549,7 @@ impl Log {
         if state.failure.is_some() && !state.failure.as_ref().is_some_and(still) {
             state.failure = None;
             self.failing.store(false, Ordering::Release);
-            eprintln!("nearfield: the log goes on in a new file");
+            tracing::info!("the log goes on in a new file");
         }
         self.durable.store(state.durable(), Ordering::Release);
         self.progress.notify_all();

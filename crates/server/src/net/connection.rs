@@ -1,17 +1,17 @@
 //! A connection: a socket, what has been read from it and not understood yet, and what has not
 //! been sent yet.
 
+use super::transport::Transport;
 use crate::client::Client;
 use crate::resp::{Parser, Protocol, Reply};
 use crate::statistics::Statistics;
-use mio::net::TcpStream;
 use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::Ordering;
 
 /// A client's connection.
 #[derive(Debug)]
 pub struct Connection {
-    stream: TcpStream,
+    stream: Transport,
     /// The client.
     pub client: Client,
     /// What is to be sent.
@@ -47,7 +47,7 @@ pub enum Received {
 
 impl Connection {
     /// A connection of a client that has just been accepted.
-    pub fn new(stream: TcpStream, client: Client) -> Connection {
+    pub fn new(stream: Transport, client: Client) -> Connection {
         Connection {
             stream,
             client,
@@ -64,7 +64,7 @@ impl Connection {
     }
 
     /// The socket, to be waited for.
-    pub fn source(&mut self) -> &mut TcpStream {
+    pub fn source(&mut self) -> &mut Transport {
         &mut self.stream
     }
 
@@ -86,6 +86,14 @@ impl Connection {
         let mut sent = 0;
         let bytes = self.reply.bytes();
         self.stuffed = false;
+        match self.stream.flush() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.stuffed = true;
+                return true;
+            }
+            Err(_) => return false,
+            Ok(()) => {}
+        }
         while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
             match self.stream.write(rest) {
                 Ok(0) => return false,
@@ -137,7 +145,12 @@ impl Connection {
 
     /// True if there is something to send that the socket will say when it takes.
     pub fn is_stuffed(&self) -> bool {
-        self.stuffed
+        self.stuffed || self.stream.wants_write()
+    }
+
+    /// True if the end was met behind what was received last.
+    pub fn has_ended(&self) -> bool {
+        self.stream.has_ended()
     }
 }
 

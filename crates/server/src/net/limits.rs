@@ -2,6 +2,7 @@
 //! understood and to be sent.
 
 use super::connection::Connection;
+use super::transport::Transport;
 use crate::config::ClientClass;
 use crate::resp::RequestLimits;
 use crate::server::Server;
@@ -11,7 +12,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
 /// Counts a connection that was accepted, and gives it back unless there are too many.
-pub fn admit(server: &Server, mut stream: TcpStream) -> Option<TcpStream> {
+pub fn admit(server: &Server, mut stream: Transport) -> Option<Transport> {
     let most = server.config.hot.maxclients.load(Relaxed);
     if server.clients.lock().len() as u64 >= most {
         server.statistics.rejected_connections.fetch_add(1, Relaxed);

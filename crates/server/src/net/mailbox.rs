@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug)]
 pub enum Message {
     /// Serve a connection that has been accepted.
-    Serve(mio::net::TcpStream),
+    Serve(super::transport::Transport),
     /// Send bytes to a client.
     Deliver {
         /// The client's number.

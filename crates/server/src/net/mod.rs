@@ -8,9 +8,12 @@
 mod connection;
 mod expiry;
 mod limits;
+mod listener;
 mod mailbox;
 mod round;
 mod thread;
+pub mod tls;
+mod transport;
 
 pub use mailbox::{Mailbox, Message};
 pub use thread::{ServeError, serve};

@@ -3,8 +3,11 @@
 use super::connection::{Connection, Received};
 use super::expiry::Expiry;
 use super::limits;
+use super::listener::{Listener, listen};
 use super::mailbox::{Mailbox, Message};
 use super::round::{Clients, Round};
+use super::tls::TlsError;
+use super::transport::Transport;
 use crate::client::{Client, ClientShared};
 use crate::command::Wait;
 use crate::execute::Executor;
@@ -16,7 +19,6 @@ use crate::resp::RequestLimits;
 use crate::resp::request::Step;
 use crate::server::{Server, now_ms};
 use crate::singly::Reason;
-use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 use smallvec::SmallVec;
@@ -74,6 +76,17 @@ pub enum ServeError {
     /// The log does not hold all that was done, and clients were not answered therefore.
     #[error(transparent)]
     NotDurable(#[from] NotDurable),
+    /// A socket in the file system cannot be listened on.
+    #[error("cannot listen on {}: {source}", path.display())]
+    Socket {
+        /// The socket.
+        path: std::path::PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// There is no TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The system gives no means to wait for sockets, or no thread.
     #[error("the system refused {what}: {source}")]
     System {
@@ -90,22 +103,8 @@ pub enum ServeError {
 /// The server could not start. What happens to single connections ends these only.
 pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), ServeError> {
     let system = |what| move |source| ServeError::System { what, source };
-    let mut listeners = Vec::new();
-    let mut port = server.options.port;
-    for &address in &server.options.bind {
-        let address = SocketAddr::new(address, port);
-        let listener = listen(address).map_err(|source| ServeError::Listen { address, source })?;
-        if let Ok(local) = listener.local_addr() {
-            // A free port is chosen once, for all addresses.
-            port = local.port();
-        }
-        listeners.push(listener);
-    }
-    let addresses: Vec<_> = listeners
-        .iter()
-        .filter_map(|listener| listener.local_addr().ok())
-        .collect();
-    persistence::start(server)?;
+    let listeners = listen(server)?;
+    let addresses: Vec<_> = listeners.iter().filter_map(Listener::address).collect();
     let (mut polls, mut mailboxes) = (Vec::new(), Vec::new());
     for _ in 0..server.options.threads.max(1) {
         let poll = Poll::new().map_err(system("a means to wait for sockets"))?;
@@ -141,6 +140,7 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
                 });
             }
         }
+        server.serving.store(true, Ordering::Release);
         ready(&addresses);
         if let Some(thread) = first {
             thread.run(listeners);
@@ -152,27 +152,12 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
 }
 
 /// True if the other end of a connection is on this machine.
-fn is_from_here(stream: &TcpStream) -> bool {
+fn is_from_here(stream: &Transport) -> bool {
+    let Some(stream) = stream.tcp() else {
+        return true;
+    };
     let peer = stream.peer_addr();
     peer.is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
-}
-
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    use socket2::{Domain, Protocol, Socket, Type};
-    const BACKLOG: i32 = 511;
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
-    socket.set_reuse_address(true)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    Ok(TcpListener::from_std(socket.into()))
 }
 
 /// The connections of one thread. Apart from the rest, so that a round can answer them while the
@@ -239,15 +224,11 @@ impl<'s> IoThread<'s> {
         }
     }
 
-    fn run(mut self, mut listeners: Vec<TcpListener>) {
+    fn run(mut self, mut listeners: Vec<Listener>) {
         for (number, listener) in listeners.iter_mut().enumerate() {
             let token = Token(FIRST_LISTENER + number);
-            if let Err(error) = self
-                .poll
-                .registry()
-                .register(listener, token, Interest::READABLE)
-            {
-                eprintln!("nearfield: cannot wait for connections: {error}");
+            if let Err(error) = listener.register(self.poll.registry(), token) {
+                tracing::error!("cannot wait for connections: {error}");
                 self.server.stop();
             }
         }
@@ -257,7 +238,7 @@ impl<'s> IoThread<'s> {
             if let Err(error) = self.poll.poll(&mut events, Some(timeout))
                 && error.kind() != ErrorKind::Interrupted
             {
-                eprintln!("nearfield: cannot wait for sockets: {error}");
+                tracing::error!("cannot wait for sockets: {error}");
                 self.server.stop();
             }
             self.now_ms = now_ms();
@@ -287,40 +268,42 @@ impl<'s> IoThread<'s> {
         }
     }
 
-    fn accept(&mut self, listener: &TcpListener) {
-        loop {
-            match listener.accept() {
-                Ok((stream, _)) => {
-                    let Some(stream) = limits::admit(self.server, stream) else {
-                        continue;
-                    };
-                    let mailboxes = self.server.mailboxes.get().map_or(&[][..], Vec::as_slice);
-                    self.next_thread = (self.next_thread + 1) % mailboxes.len().max(1);
-                    if self.next_thread == self.number {
-                        self.add(stream);
-                    } else if let Some(mailbox) = mailboxes.get(self.next_thread) {
-                        mailbox.send(Message::Serve(stream));
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return,
+    fn accept(&mut self, listener: &Listener) {
+        while let Some(stream) = listener.accept(self.server) {
+            let Some(stream) = limits::admit(self.server, stream) else {
+                continue;
+            };
+            let mailboxes = self.server.mailboxes.get().map_or(&[][..], Vec::as_slice);
+            self.next_thread = (self.next_thread + 1) % mailboxes.len().max(1);
+            if self.next_thread == self.number {
+                self.add(stream);
+            } else if let Some(mailbox) = mailboxes.get(self.next_thread) {
+                mailbox.send(Message::Serve(stream));
             }
         }
     }
 
-    fn add(&mut self, stream: TcpStream) {
+    fn add(&mut self, mut stream: Transport) {
         // Replies are sent whole; waiting for more would only delay them.
-        let _ = stream.set_nodelay(true);
-        limits::keep_alive(self.server, &stream);
+        if let Some(socket) = stream.tcp() {
+            let _ = socket.set_nodelay(true);
+            limits::keep_alive(self.server, socket);
+        }
         let address = |address: io::Result<SocketAddr>| {
             address.map_or_else(|_| "?:0".to_owned(), |address| address.to_string())
         };
         if self.server.acl.is_protected() && !is_from_here(&stream) {
             // It is closed in any case, so that it does not matter whether it is told why.
-            let _ = io::Write::write(&mut &stream, DENIED);
+            let _ = io::Write::write(&mut stream, DENIED);
             return;
         }
-        let (peer, local) = (address(stream.peer_addr()), address(stream.local_addr()));
+        let (peer, local) = match stream.tcp() {
+            Some(socket) => (address(socket.peer_addr()), address(socket.local_addr())),
+            None => {
+                let path = self.server.config.text("unixsocket");
+                (format!("{path}:0"), format!("{path}:0"))
+            }
+        };
         let id = self.server.next_client_id();
         let shared = Arc::new(ClientShared::new(id, self.number, peer, local, self.now_ms));
         self.server.clients.lock().insert(id, Arc::clone(&shared));
@@ -345,6 +328,7 @@ impl<'s> IoThread<'s> {
             return;
         }
         let mut connection = self.connections.0.remove(index);
+        connection.source().close();
         let _ = self.poll.registry().deregister(connection.source());
         self.by_client.remove(&connection.client.shared.id);
         self.server.forget(&mut connection.client);
@@ -423,7 +407,7 @@ impl<'s> IoThread<'s> {
                 let mut scratch = std::mem::take(&mut self.scratch);
                 match connection.receive(&mut scratch) {
                     Received::Bytes(count) => {
-                        full = count == scratch.len();
+                        full = count == scratch.len() || connection.has_ended();
                         connection.count_received(&self.server.statistics, count);
                         let bytes = scratch.get(..count).unwrap_or_default();
                         let used = self.process(index, bytes);
@@ -452,7 +436,7 @@ impl<'s> IoThread<'s> {
                     Received::Bytes(count) => count,
                     Received::Nothing | Received::End => 0,
                 };
-                full = count == room;
+                full = count == room || connection.has_ended();
                 connection.count_received(&self.server.statistics, count);
                 input.truncate(length + count);
                 connection.input = input;

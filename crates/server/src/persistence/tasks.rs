@@ -101,7 +101,7 @@ fn take_snapshots(server: &Server) {
                 Task::Save => "the snapshot was not saved",
                 Task::Rewrite => "the log was not rewritten",
             };
-            eprintln!("nearfield: {what}: {error}");
+            tracing::error!("{what}: {error}");
         }
         server.note_end(task, result.is_ok());
     }
@@ -157,7 +157,7 @@ pub fn save_now(server: &Server, databases: &Databases) -> io::Result<()> {
     };
     let result: io::Result<()> = saved();
     if let Err(error) = &result {
-        eprintln!("nearfield: the snapshot was not saved: {error}");
+        tracing::error!("the snapshot was not saved: {error}");
     }
     server.note_save(result.is_ok(), began.elapsed());
     result
@@ -216,7 +216,7 @@ fn rewrite(server: &Server) -> io::Result<()> {
             && let Err(error) = disk.remove(&directory.join(name))
         {
             // The next start deletes what the manifest does not name.
-            eprintln!("nearfield: {name} is no more needed and was not deleted: {error}");
+            tracing::error!("{name} is no more needed and was not deleted: {error}");
         }
     }
     Ok(())

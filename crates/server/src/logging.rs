@@ -1,0 +1,109 @@
+//! What the server tells those who run it: lines of text or of JSON, on the standard error or in
+//! a file.
+
+use parking_lot::Mutex;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::Registry;
+use tracing_subscriber::{Layer, reload};
+
+/// How a line looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+/// Where lines go. Clones are the same place.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// `None`: the standard error.
+    path: Option<PathBuf>,
+    file: Arc<Mutex<Option<File>>>,
+}
+
+type Filter = reload::Handle<LevelFilter, Registry>;
+static FILTER: OnceLock<Filter> = OnceLock::new();
+
+/// Begins to write lines of `level`, as `loglevel` names it, and of more importance; to the end of
+/// the file at `path` if there is one.
+///
+/// # Errors
+/// The file cannot be opened, or lines are already written.
+pub fn start(format: Format, level: &str, path: Option<&Path>) -> io::Result<Target> {
+    let target = Target {
+        path: path.map(Path::to_owned),
+        file: Arc::default(),
+    };
+    target.reopen()?;
+    let (filter, handle) = reload::Layer::new(filter_of(level));
+    let lines = tracing_subscriber::fmt::layer().with_target(false);
+    let lines = match format {
+        Format::Text => lines.with_ansi(false).with_writer(target.clone()).boxed(),
+        Format::Json => lines.json().with_writer(target.clone()).boxed(),
+    };
+    let subscriber = Registry::default().with(filter).with(lines);
+    tracing::subscriber::set_global_default(subscriber).map_err(io::Error::other)?;
+    let _ = FILTER.set(handle);
+    Ok(target)
+}
+
+/// Changes which lines are written from now on.
+pub fn set_level(level: &str) {
+    if let Some(filter) = FILTER.get() {
+        // It fails only if lines are written no more.
+        let _ = filter.modify(|filter| *filter = filter_of(level));
+    }
+}
+
+fn filter_of(level: &str) -> LevelFilter {
+    match level {
+        "debug" => LevelFilter::TRACE,
+        "verbose" => LevelFilter::DEBUG,
+        "warning" => LevelFilter::WARN,
+        _ => LevelFilter::INFO,
+    }
+}
+
+impl Target {
+    /// Opens the file again, which may have been moved away.
+    ///
+    /// # Errors
+    /// It cannot be opened; the old one is written on.
+    pub fn reopen(&self) -> io::Result<()> {
+        if let Some(path) = &self.path {
+            let file = OpenOptions::new().append(true).create(true).open(path)?;
+            *self.file.lock() = Some(file);
+        }
+        Ok(())
+    }
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut *self.file.lock() {
+            Some(file) => file.write(bytes),
+            None => io::stderr().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Target {
+    type Writer = Target;
+
+    fn make_writer(&self) -> Target {
+        self.clone()
+    }
+}

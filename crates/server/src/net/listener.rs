@@ -1,0 +1,158 @@
+//! Where clients connect to: TCP in the open, TCP with TLS, or a socket in the file system.
+
+use super::ServeError;
+use super::tls::{AuthClients, Files, Tls};
+use super::transport::Transport;
+use crate::server::Server;
+use mio::event::Source;
+use mio::net::{TcpListener, UnixListener};
+use mio::{Interest, Registry, Token};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Where clients connect to.
+#[derive(Debug)]
+pub enum Listener {
+    /// TCP.
+    Tcp(TcpListener),
+    /// TLS over TCP.
+    Tls(TcpListener),
+    /// A socket in the file system, which is deleted at the end.
+    Unix(UnixListener, PathBuf),
+}
+
+/// Listens wherever the configuration says.
+///
+/// # Errors
+/// See [`ServeError`].
+pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
+    let mut listeners = Vec::new();
+    let mut port = server.options.port;
+    for &address in &server.options.bind {
+        let listener = tcp(SocketAddr::new(address, port))?;
+        if let Ok(local) = listener.local_addr() {
+            // A free port is chosen once, for all addresses.
+            port = local.port();
+        }
+        listeners.push(Listener::Tcp(listener));
+    }
+    let config = &server.config;
+    let tls_port = u16::try_from(config.integer("tls-port")).unwrap_or(0);
+    if tls_port != 0 {
+        let roots = config.text("tls-ca-cert-file");
+        let files = Files {
+            certificates: config.text("tls-cert-file").into(),
+            key: config.text("tls-key-file").into(),
+            client_roots: (!roots.is_empty()).then(|| roots.into()),
+        };
+        let clients = match config.text("tls-auth-clients").as_str() {
+            "no" => AuthClients::No,
+            "optional" => AuthClients::Optional,
+            _ => AuthClients::Yes,
+        };
+        let tls = Tls::new(files, clients)?;
+        server.tls.get_or_init(|| tls);
+        for &address in &server.options.bind {
+            let listener = tcp(SocketAddr::new(address, tls_port))?;
+            listeners.push(Listener::Tls(listener));
+        }
+    }
+    let path = config.text("unixsocket");
+    if !path.is_empty() {
+        let mode = config.text("unixsocketperm");
+        let listener = unix(Path::new(&path), &mode).map_err(|source| ServeError::Socket {
+            path: path.clone().into(),
+            source,
+        })?;
+        listeners.push(listener);
+    }
+    Ok(listeners)
+}
+
+fn tcp(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    use socket2::{Domain, Protocol, Socket, Type};
+    const BACKLOG: i32 = 511;
+    let listen = || {
+        let domain = Domain::for_address(address);
+        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        socket.set_nonblocking(true)?;
+        Ok(TcpListener::from_std(socket.into()))
+    };
+    listen().map_err(|source| ServeError::Listen { address, source })
+}
+
+fn unix(path: &Path, mode: &str) -> io::Result<Listener> {
+    // A server that was killed leaves its socket behind.
+    if let Ok(found) = std::fs::symlink_metadata(path)
+        && found.file_type().is_socket()
+    {
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    match u32::from_str_radix(mode, 8) {
+        Ok(mode) if mode != 0 => {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+        }
+        _ => {}
+    }
+    Ok(Listener::Unix(listener, path.to_owned()))
+}
+
+impl Listener {
+    /// The address and port, if there is one.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Listener::Tcp(listener) | Listener::Tls(listener) => listener.local_addr().ok(),
+            Listener::Unix(..) => None,
+        }
+    }
+
+    /// Accepts a connection; `None` if there is none now.
+    pub fn accept(&self, server: &Server) -> Option<Transport> {
+        loop {
+            let accepted = match self {
+                Listener::Tcp(listener) => listener.accept().map(|it| Transport::Tcp(it.0)),
+                Listener::Unix(listener, _) => listener.accept().map(|it| Transport::Unix(it.0)),
+                Listener::Tls(listener) => listener.accept().and_then(|(socket, _)| {
+                    let tls = server.tls.get().ok_or(ErrorKind::Interrupted)?;
+                    // A configuration that allows no connection ends this one.
+                    let session = tls.accept().map_err(|_| ErrorKind::Interrupted)?;
+                    Ok(Transport::tls(socket, session))
+                }),
+            };
+            match accepted {
+                Ok(transport) => return Some(transport),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Has the listener's socket be waited for.
+    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        let on = Interest::READABLE;
+        match self {
+            Listener::Tcp(listener) | Listener::Tls(listener) => {
+                listener.register(registry, token, on)
+            }
+            Listener::Unix(listener, _) => listener.register(registry, token, on),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Listener::Unix(_, path) = self {
+            // Whoever has deleted it has done what is wanted.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What signals have the server do.
+//!
+//! SIGTERM and SIGINT end it: what has been read is answered, what is kept on disk is made safe.
+//! A second one ends it at once. SIGHUP has it open its log file and read its certificates again.
+
+use crate::logging::Target;
+use crate::persistence;
+use crate::server::Server;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
+use std::io;
+use std::sync::atomic::Ordering;
+
+/// The exit status of a server that is ended at once.
+const ENDED_AT_ONCE: i32 = 130;
+
+/// Begins to heed signals, on a thread of its own.
+///
+/// # Errors
+/// The system refuses it.
+pub fn heed(server: &'static Server, logs: Target) -> io::Result<()> {
+    // SIGUSR1 would else end the server.
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])?;
+    let heed = move || {
+        let mut ending = false;
+        for signal in signals.forever() {
+            match signal {
+                SIGHUP => reopen(server, &logs),
+                SIGTERM | SIGINT => {
+                    // Nothing is to be saved before all is loaded.
+                    if ending || !server.serving.load(Ordering::Acquire) {
+                        std::process::exit(ENDED_AT_ONCE);
+                    }
+                    ending = true;
+                    tracing::info!("a signal ends the server; another one ends it at once");
+                    std::thread::spawn(|| end(server));
+                }
+                _ => {}
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("nearfield-signals".to_owned());
+    thread.spawn(heed).map(drop)
+}
+
+fn end(server: &Server) {
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    if !persistence::shut_down(server, None, false) {
+        tracing::error!("the server goes on, as it could not save; another signal ends it");
+    }
+}
+
+fn reopen(server: &Server, logs: &Target) {
+    if let Err(error) = logs.reopen() {
+        tracing::error!("cannot open the log file again: {error}");
+    }
+    if let Some(tls) = server.tls.get() {
+        match tls.reload() {
+            Ok(()) => tracing::info!("read the certificates again"),
+            Err(error) => tracing::error!("the old certificates stay: {error}"),
+        }
+    }
+}
