@@ -4,13 +4,12 @@ use clap::{Args, ValueEnum};
 use nearfield_server::config::Settings;
 use nearfield_server::log::Policy;
 use nearfield_server::log::load::Damage;
-use nearfield_server::persistence;
 use nearfield_server::server::{Options, Server};
+use nearfield_server::{logging, metrics, persistence, signals};
+use std::io::IsTerminal;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Serve Redis clients.
 #[derive(Debug, Args)]
@@ -50,6 +49,36 @@ pub struct Arguments {
     /// Cut the log off where it is damaged, and keep a copy, instead of refusing to start.
     #[arg(long)]
     repair_log: bool,
+    /// The port to listen on for TLS.
+    #[arg(long, value_name = "PORT")]
+    tls_port: Option<u16>,
+    /// The server's certificate and those that it rests on, in PEM.
+    #[arg(long, value_name = "FILE")]
+    tls_cert_file: Option<PathBuf>,
+    /// The key of the certificate, in PEM.
+    #[arg(long, value_name = "FILE")]
+    tls_key_file: Option<PathBuf>,
+    /// Certificates that those of clients rest on, in PEM.
+    #[arg(long, value_name = "FILE")]
+    tls_ca_cert_file: Option<PathBuf>,
+    /// Whether clients have to show certificates [default: yes].
+    #[arg(long, value_name = "yes|no|optional")]
+    tls_auth_clients: Option<String>,
+    /// A socket in the file system to listen on, too.
+    #[arg(long, value_name = "PATH")]
+    unixsocket: Option<PathBuf>,
+    /// The port for Prometheus, which finds /metrics there.
+    #[arg(long, value_name = "PORT")]
+    metrics_port: Option<u16>,
+    /// Where to write what happens [default: the standard error].
+    #[arg(long, value_name = "FILE")]
+    logfile: Option<PathBuf>,
+    /// How lines of the log look.
+    #[arg(long, value_enum, default_value = "text")]
+    log_format: Format,
+    /// What is logged: debug, verbose, notice or warning [default: notice].
+    #[arg(long, value_name = "LEVEL", alias = "loglevel")]
+    log_level: Option<String>,
     /// The memory that may be used, such as 100mb; 0 is no limit.
     #[arg(long, value_name = "BYTES")]
     maxmemory: Option<String>,
@@ -73,6 +102,14 @@ enum Sync {
     Everysec,
     /// When the system chooses.
     No,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// Text.
+    Text,
+    /// A JSON object a line.
+    Json,
 }
 
 /// What the command line says, and where it says nothing, the configuration file.
@@ -114,13 +151,27 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
         },
         ..options.persistence
     };
+    let number = |number: &Option<u16>| number.map(|number| number.to_string());
+    let path = |path: &Option<PathBuf>| {
+        let path = path.as_ref();
+        path.map(|path| path.to_string_lossy().into_owned())
+    };
     let given = [
-        ("maxmemory", &arguments.maxmemory),
-        ("maxmemory-policy", &arguments.maxmemory_policy),
+        ("maxmemory", arguments.maxmemory.clone()),
+        ("maxmemory-policy", arguments.maxmemory_policy.clone()),
+        ("tls-port", number(&arguments.tls_port)),
+        ("tls-cert-file", path(&arguments.tls_cert_file)),
+        ("tls-key-file", path(&arguments.tls_key_file)),
+        ("tls-ca-cert-file", path(&arguments.tls_ca_cert_file)),
+        ("tls-auth-clients", arguments.tls_auth_clients.clone()),
+        ("unixsocket", path(&arguments.unixsocket)),
+        ("metrics-port", number(&arguments.metrics_port)),
+        ("logfile", path(&arguments.logfile)),
+        ("loglevel", arguments.log_level.clone()),
     ];
     for (name, value) in given {
         if let Some(value) = value {
-            let added = options.settings.add(name, value.clone());
+            let added = options.settings.add(name, value);
             added.map_err(|why| why.to_string())?;
         }
     }
@@ -144,22 +195,29 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         eprintln!("nearfield: {error}");
         return ExitCode::FAILURE;
     }
-    let is_ready = Arc::new(AtomicBool::new(false));
-    let ready = Arc::clone(&is_ready);
-    let handler = ctrlc::set_handler(move || {
-        // Nothing is to be saved yet while data are loaded.
-        if !ready.load(Ordering::Acquire) {
-            std::process::exit(130);
-        }
-        persistence::shut_down(server, None, false);
-    });
-    if let Err(error) = handler {
-        eprintln!("nearfield: signals will stop the server at once: {error}");
+    let logfile = server.config.text("logfile");
+    let logs = logging::start(
+        match arguments.log_format {
+            Format::Text => logging::Format::Text,
+            Format::Json => logging::Format::Json,
+        },
+        &server.config.text("loglevel"),
+        (!logfile.is_empty()).then(|| Path::new(&logfile)),
+    );
+    let heeded = logs.and_then(|logs| signals::heed(server, logs));
+    if let Err(error) = heeded.and_then(|()| metrics::serve(server).map(drop)) {
+        eprintln!("nearfield: cannot write logs, heed signals or serve metrics: {error}");
+        return ExitCode::FAILURE;
     }
     let served = nearfield_server::net::serve(server, |addresses| {
-        is_ready.store(true, Ordering::Release);
         let port = addresses.first().map_or(0, |address| address.port());
-        println!("Nearfield is ready. Type: redis-cli -p {port}");
+        if std::io::stdout().is_terminal() {
+            println!("{}", welcome(arguments, port));
+        }
+        tracing::info!(?addresses, "ready");
+        if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+            tracing::error!("systemd is not told that the server is ready: {error}");
+        }
     });
     match served {
         Ok(()) => ExitCode::SUCCESS,
@@ -168,4 +226,27 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// What tells somebody new what to do next.
+fn welcome(arguments: &Arguments, port: u16) -> String {
+    let password = match arguments.requirepass {
+        Some(_) => " --askpass",
+        None => "",
+    };
+    let kept = match &arguments.dir {
+        Some(dir) => format!("Data are kept in {}.", dir.display()),
+        None if matches!(arguments.appendonly, Some(YesNo::Yes)) => {
+            "Data are kept in this folder.".to_owned()
+        }
+        None => "Nothing is kept when the server ends; --dir DIRECTORY keeps it.".to_owned(),
+    };
+    format!(
+        "Nearfield is ready on port {port}. In another terminal, type:\n\n\
+         \x20   redis-cli -p {port}{password}\n\
+         \x20   SET user:1 ann\n\
+         \x20   KRANGE user:1 user:9 WITHVALUES\n\n\
+         {kept}\n\
+         nearfield top --port {port} shows what it does. Ctrl-C ends it.\n"
+    )
 }

@@ -4,6 +4,7 @@
 
 pub mod account;
 pub mod acl;
+pub mod batches;
 pub mod blocking;
 pub mod client;
 pub mod command;
@@ -20,6 +21,7 @@ pub mod listed;
 pub mod log;
 pub mod logging;
 pub mod long_double;
+pub mod metrics;
 pub mod monitor;
 pub mod net;
 pub mod notifications;

@@ -1,6 +1,7 @@
 //! All that the threads of a server share.
 
 use crate::acl::Acl;
+use crate::batches::Batches;
 use crate::blocking::Blocked;
 use crate::client::{Client, ClientShared};
 use crate::config::{Config, Settings};
@@ -98,6 +99,8 @@ pub struct Server {
     pub pause: Pause,
     /// Why commands are executed one by one.
     pub singly: Singly,
+    /// How large batches were.
+    pub batches: Batches,
     /// What was done so far.
     pub statistics: Statistics,
     /// Commands that took long.
@@ -143,6 +146,7 @@ impl Server {
             monitors: Monitors::default(),
             pause: Pause::default(),
             singly: Singly::default(),
+            batches: Batches::default(),
             statistics: Statistics::default(),
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),

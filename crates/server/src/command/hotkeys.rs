@@ -1,23 +1,44 @@
-//! Which keys are used most.
+//! What is used how much: metrics, and the keys that are used most.
 
 use super::{Answer, Call, Command, Flags, Group};
 use crate::error::CommandError;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[Command::new("hotkeys", -1, hotkeys)
-    .flag(Flags::NO_PHASE)
-    .flag(Flags::OWN)
-    .about(
-        Group::Server,
-        "",
-        "O(N log N) for N counted keys, at most 512",
-        "Returns the keys that are used most, each with its database and uses per second.",
-    )
-    .differs(
-        "Not in Redis, whose redis-cli --hotkeys goes through all keys. One use of 64 is counted.",
-    )];
+pub const COMMANDS: &[Command] = &[
+    Command::new("metrics", 1, metrics)
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::OWN)
+        .about(
+            Group::Server,
+            "",
+            "O(N) for N commands that were used",
+            "Returns all metrics, in the text format of Prometheus.",
+        )
+        .differs("not in Redis: what --metrics-port serves, for nearfield top"),
+    Command::new("hotkeys", -1, hotkeys)
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::OWN)
+        .about(
+            Group::Server,
+            "",
+            "O(N log N) for N counted keys, at most 512",
+            "Returns the keys that are used most, each with its database and uses per second.",
+        )
+        .differs(
+            "not in Redis, whose redis-cli --hotkeys goes through all keys; one use of 64 is \
+             counted",
+        ),
+];
 
+/// How many keys HOTKEYS answers if it is not told.
 const COUNT: i64 = 10;
+
+/// `METRICS`
+fn metrics(call: &mut Call<'_>) -> Answer {
+    let text = crate::metrics::text(call.server);
+    call.reply.bulk(text.as_bytes());
+    Ok(())
+}
 
 /// `HOTKEYS [count]`
 fn hotkeys(call: &mut Call<'_>) -> Answer {

@@ -173,6 +173,8 @@ pub struct Counts {
     pub frames: u64,
     /// Syncs that were made.
     pub syncs: u64,
+    /// How long they took.
+    pub sync_time: Duration,
     /// Replies that had to wait for a slow sync.
     pub delayed: u64,
 }
@@ -368,7 +370,9 @@ impl Log {
         }
         let written = state.written;
         state.syncing_since = Some(Instant::now());
+        let began = Instant::now();
         let result = MutexGuard::unlocked(&mut state, || current.file.sync());
+        state.counts.sync_time += began.elapsed();
         state.syncing_since = None;
         state.counts.syncs += 1;
         match result {
@@ -427,8 +431,13 @@ impl Log {
             frame::seal(&mut commands, current.length, synced);
             let written = write_all(&*current.file, &commands);
             let is_synced = written.is_ok() && always;
-            let synced = is_synced.then(|| current.file.sync());
+            let began = Instant::now();
+            let synced = is_synced.then(|| (current.file.sync(), began.elapsed()));
             (written, synced)
+        });
+        let synced = synced.map(|(synced, took)| {
+            state.counts.sync_time += took;
+            synced
         });
         let mut done = true;
         match (written, synced) {

@@ -134,6 +134,7 @@ impl Round {
         let executed = databases
             .is_some_and(|databases| self.execute_as_batch(executor, &databases, now_ms, clients));
         if executed {
+            server.batches.count(self.pending.len());
             self.note_uses(server);
         } else {
             self.execute_singly(executor, now_ms, clients);

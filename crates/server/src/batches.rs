@@ -1,0 +1,43 @@
+//! How many commands were executed together as one batch.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Sizes are counted by powers of two, up to 2^10.
+pub const BUCKETS: usize = 11;
+
+/// How many batches there were, by size.
+#[derive(Debug, Default)]
+pub struct Batches {
+    counts: [AtomicU64; BUCKETS],
+    commands: AtomicU64,
+}
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchCounts {
+    /// Batches of at most 2^n commands and more than half of that, by n.
+    pub batches: [u64; BUCKETS],
+    /// Commands in all batches.
+    pub commands: u64,
+}
+
+impl Batches {
+    /// Counts a batch of `commands` commands.
+    #[inline]
+    pub fn count(&self, commands: usize) {
+        let bucket = commands.next_power_of_two().trailing_zeros() as usize;
+        if let Some(count) = self.counts.get(bucket.min(BUCKETS - 1)) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        self.commands.fetch_add(commands as u64, Ordering::Relaxed);
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> BatchCounts {
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        BatchCounts {
+            batches: self.counts.each_ref().map(count),
+            commands: count(&self.commands),
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Metrics, in the text format of Prometheus: over HTTP at `/metrics` and by the command METRICS.
+
+use crate::keyspace::Databases;
+use crate::persistence::Task;
+use crate::server::Server;
+use nearfield::{Bytes, Map, MemoryUse};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Metrics as they were when they were asked for.
+#[derive(Debug, Default)]
+struct Metrics(Vec<Family>);
+
+/// A metric, for each of its labels.
+#[derive(Debug)]
+struct Family {
+    name: &'static str,
+    help: &'static str,
+    unit: Option<Unit>,
+    samples: Vec<(Vec<(&'static str, String)>, Sample)>,
+}
+
+#[derive(Debug)]
+enum Sample {
+    Count(u64),
+    Seconds(Duration),
+    Gauge(u64),
+    /// Upper bounds, each with how many are above the one before.
+    Histogram(f64, Vec<(f64, u64)>),
+}
+
+/// Serves metrics on `metrics-port` of the first address, on a thread of its own, and says where;
+/// `None` if that is 0.
+///
+/// # Errors
+/// The port cannot be listened on, or there is no thread.
+pub fn serve(server: &'static Server) -> io::Result<Option<SocketAddr>> {
+    let port = u16::try_from(server.config.integer("metrics-port")).unwrap_or(0);
+    let Some(&address) = server.options.bind.first().filter(|_| port != 0) else {
+        return Ok(None);
+    };
+    let http = tiny_http::Server::http((address, port)).map_err(io::Error::other)?;
+    let thread = std::thread::Builder::new().name("nearfield-metrics".to_owned());
+    thread.spawn(move || {
+        for request in http.incoming_requests() {
+            // Who does not wait for the answer does not need it.
+            let _ = match request.url().split('?').next() {
+                Some("/metrics") => request.respond(page(server)),
+                _ => request.respond(
+                    tiny_http::Response::from_string("Metrics are at /metrics.\n")
+                        .with_status_code(404),
+                ),
+            };
+        }
+    })?;
+    Ok(Some(SocketAddr::new(address, port)))
+}
+
+fn page(server: &Server) -> tiny_http::Response<io::Cursor<Vec<u8>>> {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let response = tiny_http::Response::from_string(text(server));
+    match tiny_http::Header::from_bytes("Content-Type", kind) {
+        Ok(header) => response.with_header(header),
+        Err(()) => response,
+    }
+}
+
+/// All metrics as they are now.
+pub fn text(server: &Server) -> String {
+    let mut metrics = Metrics::default();
+    metrics.add_commands(server);
+    metrics.add_server(server);
+    {
+        let databases = server.keyspace.share();
+        metrics.add_memory(server, &databases);
+        metrics.add_keys(server, &databases);
+    }
+    metrics.add_persistence(server);
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(metrics));
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = encode(&mut text, &registry);
+    text
+}
+
+fn label(name: &'static str, value: impl ToString) -> Vec<(&'static str, String)> {
+    vec![(name, value.to_string())]
+}
+
+impl Metrics {
+    fn add(&mut self, name: &'static str, help: &'static str, sample: Sample) {
+        self.add_all(name, help, vec![(Vec::new(), sample)]);
+    }
+
+    fn add_all(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        samples: Vec<(Vec<(&'static str, String)>, Sample)>,
+    ) {
+        // The encoder adds the unit to the name.
+        let (name, unit) = match (name.strip_suffix("_bytes"), name.strip_suffix("_seconds")) {
+            (Some(name), _) => (name, Some(Unit::Bytes)),
+            (_, Some(name)) => (name, Some(Unit::Seconds)),
+            _ => (name, None),
+        };
+        self.0.push(Family {
+            name,
+            help,
+            unit,
+            samples,
+        });
+    }
+
+    fn add_commands(&mut self, server: &Server) {
+        let commands = server.statistics.commands();
+        let count = |of: fn(&crate::statistics::CommandCounts) -> u64| {
+            let sample = |counts| (label("command", name(counts)), Sample::Count(of(counts)));
+            commands.iter().map(sample).collect()
+        };
+        fn name(counts: &crate::statistics::CommandCounts) -> &'static str {
+            counts.name
+        }
+        let calls = count(|counts| counts.calls);
+        self.add_all("nearfield_commands", "Commands that were executed", calls);
+        let failed = count(|counts| counts.failed);
+        self.add_all(
+            "nearfield_commands_failed",
+            "Commands that were answered by an error",
+            failed,
+        );
+        let rejected = count(|counts| counts.rejected);
+        self.add_all(
+            "nearfield_commands_rejected",
+            "Commands that were refused",
+            rejected,
+        );
+        let durations = commands.iter().map(|counts| {
+            let buckets = counts.durations.iter().zip(0..);
+            let buckets = buckets.map(|(&count, power)| (2_f64.powi(power) / 1e9, count));
+            let sum = Duration::from_nanos(counts.nanoseconds).as_secs_f64();
+            let histogram = Sample::Histogram(sum, buckets.collect());
+            (label("command", counts.name), histogram)
+        });
+        let help = "How long commands took; those of a batch share its time";
+        self.add_all(
+            "nearfield_command_duration_seconds",
+            help,
+            durations.collect(),
+        );
+        let batches = server.batches.counts();
+        let buckets = batches.batches.iter().zip(0..);
+        let buckets = buckets.map(|(&count, power)| (2_f64.powi(power), count));
+        let sizes = Sample::Histogram(batches.commands as f64, buckets.collect());
+        self.add(
+            "nearfield_batch_size",
+            "Commands that were executed as one batch",
+            sizes,
+        );
+    }
+
+    fn add_server(&mut self, server: &Server) {
+        let of = |counter: &AtomicU64| Sample::Count(counter.load(Ordering::Relaxed));
+        let statistics = &server.statistics;
+        let clients = Sample::Gauge(server.clients.lock().len() as u64);
+        self.add(
+            "nearfield_connected_clients",
+            "Clients that are connected",
+            clients,
+        );
+        let all = of(&statistics.connections);
+        self.add(
+            "nearfield_connections",
+            "Connections that were accepted",
+            all,
+        );
+        let rejected = of(&statistics.rejected_connections);
+        self.add(
+            "nearfield_connections_rejected",
+            "Connections beyond maxclients",
+            rejected,
+        );
+        let received = of(&statistics.received_bytes);
+        self.add("nearfield_received_bytes", "Bytes from clients", received);
+        let sent = of(&statistics.sent_bytes);
+        self.add("nearfield_sent_bytes", "Bytes to clients", sent);
+        let uptime = Sample::Gauge(server.started.elapsed().as_secs());
+        self.add("nearfield_uptime_seconds", "Time since the start", uptime);
+    }
+
+    fn add_memory(&mut self, server: &Server, databases: &Databases) {
+        let (mut nodes, mut leaves, mut taken) = (0, 0, 0);
+        let both = |it| -> [Option<&Map<Bytes>>; 2] {
+            let database: &crate::keyspace::Database = it;
+            [database.entries(), database.expiries()]
+        };
+        for map in databases.iter().flat_map(both).flatten() {
+            let memory: MemoryUse = map.memory();
+            leaves += memory.leaf_bytes;
+            nodes += memory.total_bytes() - memory.leaf_bytes;
+            taken += memory.taken_bytes;
+        }
+        let kinds = [
+            ("index_nodes", nodes),
+            ("index_leaves", leaves),
+            ("objects", server.keyspace.heap.used_bytes()),
+            ("buffers", server.eviction.buffer_bytes()),
+            ("access_tables", server.access.bytes()),
+        ];
+        let kinds = kinds.map(|(kind, bytes)| (label("kind", kind), Sample::Gauge(bytes as u64)));
+        self.add_all("nearfield_memory_used_bytes", "Memory in use", kinds.into());
+        let taken = Sample::Gauge(taken as u64);
+        let help = "Memory that the indexes have taken: in use, or free for use again";
+        self.add("nearfield_memory_index_taken_bytes", help, taken);
+        let limit = Sample::Gauge(server.eviction.limit_bytes());
+        self.add("nearfield_memory_max_bytes", "The limit; 0 is none", limit);
+    }
+
+    fn add_keys(&mut self, server: &Server, databases: &Databases) {
+        let count = |of: fn(&crate::keyspace::Database) -> usize| {
+            let used = databases.iter().zip(0..).filter(|it| !it.0.is_empty());
+            used.map(|(database, number): (_, u32)| {
+                (
+                    label("database", number),
+                    Sample::Gauge(of(database) as u64),
+                )
+            })
+            .collect()
+        };
+        self.add_all("nearfield_keys", "Keys", count(|it| it.len()));
+        let help = "Keys that expire";
+        self.add_all("nearfield_keys_expiring", help, count(|it| it.expiring()));
+        let keyspace = &server.keyspace;
+        let of = |counter: &AtomicU64| Sample::Count(counter.load(Ordering::Relaxed));
+        let expired = of(&keyspace.expired_keys);
+        self.add(
+            "nearfield_keys_expired",
+            "Keys whose time was over",
+            expired,
+        );
+        let evicted = Sample::Count(server.eviction.evicted_keys());
+        self.add("nearfield_keys_evicted", "Keys that were evicted", evicted);
+        let hits = of(&keyspace.hits);
+        self.add("nearfield_keyspace_hits", "Keys that were found", hits);
+        let misses = of(&keyspace.misses);
+        self.add(
+            "nearfield_keyspace_misses",
+            "Keys that were not found",
+            misses,
+        );
+    }
+
+    fn add_persistence(&mut self, server: &Server) {
+        let log = server.log.counts();
+        let size = Sample::Gauge(log.file_bytes);
+        self.add(
+            "nearfield_log_bytes",
+            "The length of the log's current file",
+            size,
+        );
+        let syncs = Sample::Count(log.syncs);
+        self.add("nearfield_log_syncs", "Syncs of the log", syncs);
+        let time = Sample::Seconds(log.sync_time);
+        self.add(
+            "nearfield_log_sync_seconds",
+            "Time that syncs of the log took",
+            time,
+        );
+        let status = server.persistence.status();
+        let saves = status.running == Some(Task::Save);
+        let saves = Sample::Gauge(u64::from(saves));
+        self.add(
+            "nearfield_snapshot_in_progress",
+            "Whether a snapshot is being saved",
+            saves,
+        );
+        let ok = Sample::Gauge(u64::from(status.last_save_ok));
+        self.add(
+            "nearfield_snapshot_last_ok",
+            "Whether the last snapshot was saved",
+            ok,
+        );
+        let time = Sample::Gauge(status.last_save_s);
+        let help = "When the last snapshot was saved, since 1970";
+        self.add("nearfield_snapshot_last_timestamp_seconds", help, time);
+        let changes = Sample::Gauge(server.keyspace.changes.load(Ordering::Relaxed));
+        let help = "Changes since the last snapshot";
+        self.add("nearfield_snapshot_unsaved_changes", help, changes);
+    }
+}
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        for family in &self.0 {
+            let kind = match family.samples.first() {
+                None => continue,
+                Some((_, Sample::Gauge(_))) => MetricType::Gauge,
+                Some((_, Sample::Histogram(..))) => MetricType::Histogram,
+                Some(_) => MetricType::Counter,
+            };
+            let unit = family.unit.as_ref();
+            let mut metric = encoder.encode_descriptor(family.name, family.help, unit, kind)?;
+            for (labels, sample) in &family.samples {
+                let mut metric = metric.encode_family(labels)?;
+                match sample {
+                    Sample::Count(count) => {
+                        metric.encode_counter::<NoLabelSet, _, u64>(count, None)?;
+                    }
+                    Sample::Seconds(time) => {
+                        let seconds = time.as_secs_f64();
+                        metric.encode_counter::<NoLabelSet, _, u64>(&seconds, None)?;
+                    }
+                    Sample::Gauge(value) => metric.encode_gauge(value)?,
+                    Sample::Histogram(sum, buckets) => {
+                        let count = buckets.iter().map(|(_, count)| count).sum();
+                        let last = [(f64::MAX, 0)];
+                        let buckets = [&buckets[..], &last].concat();
+                        metric.encode_histogram::<NoLabelSet>(*sum, count, &buckets, None)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
