@@ -5,6 +5,7 @@
 mod bench;
 mod bench_server;
 mod serve;
+mod top;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -23,7 +24,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>),
+    Top(top::Arguments),
     Bench(Box<bench::Arguments>),
     BenchServer(bench_server::Arguments),
     /// A contestant's process of `bench`: orders on the standard input.
@@ -34,6 +36,7 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchServer(arguments) => bench_server::run(&arguments),
         Command::BenchContestant => bench::serve(),

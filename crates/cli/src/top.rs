@@ -1,0 +1,173 @@
+//! `nearfield top`: what a server does, as it does it.
+
+mod sample;
+mod source;
+mod view;
+
+use clap::Args;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use ratatui::{DefaultTerminal, Terminal};
+use sample::Sample;
+use source::Source;
+use std::io;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use view::View;
+
+/// Show what a server does: commands, latencies, batches, memory and hot keys. `q` ends it.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Where the server is.
+    #[arg(long, default_value = "127.0.0.1")]
+    host: String,
+    /// The port that it listens on.
+    #[arg(long, default_value_t = 6399)]
+    port: u16,
+    /// The user.
+    #[arg(long, requires = "password")]
+    user: Option<String>,
+    /// The password.
+    #[arg(long, env = "NEARFIELD_PASSWORD", hide_env_values = true)]
+    password: Option<String>,
+    /// Print one screen as text, of one second, and end.
+    #[arg(long)]
+    once: bool,
+}
+
+const EVERY: Duration = Duration::from_secs(1);
+/// The size of the screen that is printed.
+const PRINTED: (u16, u16) = (100, 32);
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    match show(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let Arguments { host, port, .. } = arguments;
+            eprintln!("nearfield: {host}:{port}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn show(arguments: &Arguments) -> io::Result<()> {
+    let mut source = Source::connect(&arguments.host, arguments.port)?;
+    if let Some(password) = &arguments.password {
+        let user = arguments.user.as_deref().unwrap_or("default");
+        source.command(&["AUTH", user, password])?;
+    }
+    let first = Sample::take(&mut source)?;
+    if arguments.once {
+        std::thread::sleep(EVERY);
+        let second = Sample::take(&mut source)?;
+        print!("{}", print(&View::new(&first, &second)));
+        return Ok(());
+    }
+    let mut terminal = ratatui::try_init()?;
+    let result = refresh(&mut terminal, &mut source, first);
+    ratatui::try_restore()?;
+    result
+}
+
+/// Draws until somebody presses `q`.
+fn refresh(
+    terminal: &mut DefaultTerminal,
+    source: &mut Source,
+    mut before: Sample,
+) -> io::Result<()> {
+    let mut view = View::new(&before, &before);
+    loop {
+        terminal.draw(|frame| view.draw(frame))?;
+        let until = Instant::now() + EVERY;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            if !event::poll(left)? {
+                continue;
+            }
+            match event::read()? {
+                Event::Key(key) if key.code == KeyCode::Char('q') => return Ok(()),
+                Event::Key(key)
+                    if key.code == KeyCode::Char('c')
+                        && key.modifiers.contains(KeyModifiers::CONTROL) =>
+                {
+                    return Ok(());
+                }
+                Event::Resize(..) => {
+                    terminal.draw(|frame| view.draw(frame))?;
+                }
+                _ => {}
+            }
+        }
+        let now = Sample::take(source)?;
+        view = View::new(&before, &now);
+        before = now;
+    }
+}
+
+/// A screen as text.
+fn print(view: &View) -> String {
+    let Ok(mut terminal) = Terminal::new(TestBackend::new(PRINTED.0, PRINTED.1));
+    let Ok(drawn) = terminal.draw(|frame| view.draw(frame));
+    let mut text = String::new();
+    for row in drawn.buffer.content().chunks(usize::from(PRINTED.0)) {
+        let line: String = row.iter().map(ratatui::buffer::Cell::symbol).collect();
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: &str = "\
+# HELP nearfield_commands Commands that were executed.
+nearfield_commands_total{command=\"get\"} 1000
+nearfield_commands_total{command=\"set\"} 10
+nearfield_command_duration_seconds_bucket{le=\"0.000001\",command=\"get\"} 500
+nearfield_command_duration_seconds_bucket{le=\"0.000002\",command=\"get\"} 1000
+nearfield_command_duration_seconds_bucket{le=\"+Inf\",command=\"get\"} 1000
+nearfield_batch_size_bucket{le=\"1.0\"} 10
+nearfield_batch_size_bucket{le=\"2.0\"} 10
+nearfield_keys{database=\"0\"} 5
+";
+    const AFTER: &str = "\
+nearfield_commands_total{command=\"get\"} 3000
+nearfield_commands_total{command=\"set\"} 10
+nearfield_command_duration_seconds_bucket{le=\"0.000001\",command=\"get\"} 600
+nearfield_command_duration_seconds_bucket{le=\"0.000002\",command=\"get\"} 3000
+nearfield_command_duration_seconds_bucket{le=\"+Inf\",command=\"get\"} 3000
+nearfield_batch_size_bucket{le=\"1.0\"} 40
+nearfield_batch_size_bucket{le=\"2.0\"} 110
+nearfield_keys{database=\"0\"} 5
+nearfield_memory_used_bytes{kind=\"objects\"} 2097152
+nearfield_connected_clients 7
+nearfield_keys_evicted_total 4
+";
+
+    #[test]
+    fn a_screen_shows_what_has_changed() {
+        let before = Sample::parse(BEFORE, Vec::new(), Duration::ZERO);
+        let hot = vec![(b"user:\x011".to_vec(), 0, 64)];
+        let after = Sample::parse(AFTER, hot, Duration::from_secs(2));
+        let text = print(&View::new(&before, &after));
+        println!("{text}");
+        let line = |word: &str| {
+            let line = text.lines().find(|line| line.contains(word));
+            let line = line.unwrap_or_else(|| panic!("no {word}"));
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert!(line("get").contains("get 1,000 2.0 2.0"), "{}", line("get"));
+        // What was not used is not shown.
+        assert!(!text.contains("set "));
+        assert!(line("7 clients").contains("5 keys"));
+        assert!(line("objects").contains("2.0 MiB"));
+        assert!(line("user:").contains("user:\\x011"));
+        assert!(line("evicted").contains("2 evicted/s"));
+    }
+}

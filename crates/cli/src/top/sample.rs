@@ -1,0 +1,118 @@
+//! What a server says of itself at one time.
+
+use super::source::{Answer, Source};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What a server says of itself at one time.
+#[derive(Debug)]
+pub struct Sample {
+    /// Numbers by metric, and then by the value of their label; of histograms, by the upper bound
+    /// of the bucket first.
+    metrics: BTreeMap<String, Vec<(Labels, f64)>>,
+    /// The keys that are used most, each with database and uses per second.
+    pub hot_keys: Vec<(Vec<u8>, u64, u64)>,
+    /// When that was.
+    pub at: Duration,
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Labels {
+    /// The label that is not `le`.
+    value: String,
+    /// The bucket's upper bound.
+    bound: Option<f64>,
+}
+
+const HOT_KEYS: &str = "12";
+
+impl Sample {
+    /// Asks the server.
+    pub fn take(source: &mut Source) -> io::Result<Sample> {
+        let wrong = || io::Error::new(ErrorKind::InvalidData, "an answer of another form");
+        let Answer::Text(text) = source.command(&["METRICS"])? else {
+            return Err(wrong());
+        };
+        let Answer::Array(keys) = source.command(&["HOTKEYS", HOT_KEYS])? else {
+            return Err(wrong());
+        };
+        let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse().ok();
+        let hot_key = |answer: &Answer| match answer {
+            Answer::Array(parts) => match parts.as_slice() {
+                [
+                    Answer::Text(key),
+                    Answer::Text(database),
+                    Answer::Text(uses),
+                ] => Some((key.clone(), number(database)?, number(uses)?)),
+                _ => None,
+            },
+            Answer::Text(_) => None,
+        };
+        let hot_keys = keys.iter().filter_map(hot_key).collect();
+        let at = SystemTime::now().duration_since(UNIX_EPOCH);
+        let text = String::from_utf8_lossy(&text);
+        Ok(Sample::parse(&text, hot_keys, at.unwrap_or_default()))
+    }
+
+    /// Reads metrics in the text format of Prometheus.
+    pub fn parse(text: &str, hot_keys: Vec<(Vec<u8>, u64, u64)>, at: Duration) -> Sample {
+        let mut metrics: BTreeMap<String, Vec<(Labels, f64)>> = BTreeMap::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let Some((name, value)) = line.rsplit_once(' ') else {
+                continue;
+            };
+            let Ok(value) = value.parse() else { continue };
+            let (name, labels) = name.split_once('{').unwrap_or((name, ""));
+            let mut found = Labels::default();
+            for label in labels.trim_end_matches('}').split(',') {
+                match label.split_once('=') {
+                    Some(("le", bound)) => {
+                        let bound = bound.trim_matches('"').trim_start_matches('+');
+                        found.bound = bound.parse().ok();
+                    }
+                    Some((_, value)) => found.value = value.trim_matches('"').to_owned(),
+                    None => {}
+                }
+            }
+            metrics
+                .entry(name.to_owned())
+                .or_default()
+                .push((found, value));
+        }
+        Sample {
+            metrics,
+            hot_keys,
+            at,
+        }
+    }
+
+    fn all(&self, name: &str) -> &[(Labels, f64)] {
+        self.metrics.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// The sum of a metric over all labels.
+    pub fn sum(&self, name: &str) -> f64 {
+        self.all(name).iter().map(|(_, value)| value).sum()
+    }
+
+    /// The values of a metric by label.
+    pub fn by_label(&self, name: &str) -> impl Iterator<Item = (&str, f64)> {
+        let all = self.all(name).iter();
+        all.map(|(labels, value)| (labels.value.as_str(), *value))
+    }
+
+    /// The value of a metric for a label; 0 if there is none.
+    pub fn of(&self, name: &str, label: &str) -> f64 {
+        let mut all = self.by_label(name);
+        all.find(|(value, _)| *value == label)
+            .map_or(0.0, |it| it.1)
+    }
+
+    /// The buckets of a histogram for a label: upper bounds, each with how many are not above.
+    pub fn buckets(&self, name: &str, label: &str) -> Vec<(f64, f64)> {
+        let of = self.all(name).iter().filter(|it| it.0.value == label);
+        of.filter_map(|(labels, count)| Some((labels.bound?, *count)))
+            .collect()
+    }
+}

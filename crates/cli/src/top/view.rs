@@ -1,0 +1,199 @@
+//! What is shown: what has changed between two samples.
+
+use super::sample::Sample;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Paragraph, Row, Table};
+
+/// What is shown.
+#[derive(Debug)]
+pub struct View {
+    head: [String; 2],
+    /// Name, calls per second, and percentiles in microseconds.
+    commands: Vec<(String, f64, [f64; 2])>,
+    /// Sizes, each with batches per second.
+    batches: Vec<(String, f64)>,
+    /// Kinds, each with bytes.
+    memory: Vec<(String, f64)>,
+    /// Keys, each with database and uses per second.
+    hot_keys: Vec<(String, u64, u64)>,
+}
+
+const DURATIONS: &str = "nearfield_command_duration_seconds_bucket";
+const PERCENTILES: [f64; 2] = [0.5, 0.99];
+
+impl View {
+    /// What has changed from `before` to `now`.
+    pub fn new(before: &Sample, now: &Sample) -> View {
+        let seconds = now.at.saturating_sub(before.at).as_secs_f64().max(0.001);
+        let rate = |name: &str| ((now.sum(name) - before.sum(name)) / seconds).max(0.0);
+        let calls = "nearfield_commands_total";
+        let mut commands = Vec::new();
+        for (name, count) in now.by_label(calls) {
+            let more = count - before.of(calls, name);
+            if more > 0.0 {
+                let buckets = grown(before, now, DURATIONS, name);
+                let times = PERCENTILES.map(|share| percentile(&buckets, share) * 1e6);
+                commands.push((name.to_owned(), more / seconds, times));
+            }
+        }
+        commands.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let mut batches = Vec::new();
+        let mut least = 1.0;
+        for (bound, count) in grown(before, now, "nearfield_batch_size_bucket", "") {
+            let size = if least >= bound {
+                format!("{bound}")
+            } else if bound.is_finite() {
+                format!("{least} to {bound}")
+            } else {
+                format!("{least} and more")
+            };
+            least = bound + 1.0;
+            batches.push((size, count / seconds));
+        }
+        batches.retain(|(_, count)| *count > 0.0);
+        let used = "nearfield_memory_used_bytes";
+        let memory = now
+            .by_label(used)
+            .map(|(kind, bytes)| (kind.to_owned(), bytes));
+        let limit = match now.sum("nearfield_memory_max_bytes") {
+            0.0 => String::new(),
+            limit => format!(" of {}", bytes(limit)),
+        };
+        let hits = rate("nearfield_keyspace_hits_total");
+        let reads = hits + rate("nearfield_keyspace_misses_total");
+        let ratio = if reads > 0.0 {
+            100.0 * hits / reads
+        } else {
+            0.0
+        };
+        let shown = |(key, database, uses): &(Vec<u8>, u64, u64)| {
+            (key.escape_ascii().to_string(), *database, *uses)
+        };
+        View {
+            head: [
+                format!(
+                    "{} commands/s   {} clients   {} keys   {}{limit}",
+                    number(rate(calls)),
+                    number(now.sum("nearfield_connected_clients")),
+                    number(now.sum("nearfield_keys")),
+                    bytes(now.sum(used)),
+                ),
+                format!(
+                    "{ratio:.1} % hits   {} expired/s   {} evicted/s   {}/s in   {}/s out",
+                    number(rate("nearfield_keys_expired_total")),
+                    number(rate("nearfield_keys_evicted_total")),
+                    bytes(rate("nearfield_received_bytes_total")),
+                    bytes(rate("nearfield_sent_bytes_total")),
+                ),
+            ],
+            commands,
+            batches,
+            memory: memory.collect(),
+            hot_keys: now.hot_keys.iter().map(shown).collect(),
+        }
+    }
+
+    /// Draws it.
+    pub fn draw(&self, frame: &mut Frame<'_>) {
+        let [head, upper, lower] = Layout::vertical([
+            Constraint::Length(3),
+            Constraint::Fill(1),
+            Constraint::Fill(1),
+        ])
+        .areas(frame.area());
+        let halves = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]);
+        let [commands, keys]: [Rect; 2] = halves.areas(upper);
+        let [batches, memory]: [Rect; 2] = halves.areas(lower);
+        let lines = self.head.iter().map(|line| Line::from(line.as_str()));
+        frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), head);
+        let rows = self.commands.iter().map(|(name, rate, times)| {
+            let [median, most] = times.map(|time| format!("{time:.1}"));
+            vec![name.clone(), number(*rate), median, most]
+        });
+        let titles = ["command", "per second", "p50 µs", "p99 µs"];
+        frame.render_widget(table("Commands", &titles, rows), commands);
+        let rows = self.hot_keys.iter().map(|(key, database, uses)| {
+            vec![key.clone(), number(*uses as f64), database.to_string()]
+        });
+        let titles = ["key", "per second", "database"];
+        frame.render_widget(table("Hot keys", &titles, rows), keys);
+        let rows = self.batches.iter();
+        let rows = rows.map(|(size, rate)| vec![size.clone(), number(*rate)]);
+        frame.render_widget(table("Batches", &["commands", "per second"], rows), batches);
+        let rows = self.memory.iter();
+        let rows = rows.map(|(kind, used)| vec![kind.replace('_', " "), bytes(*used)]);
+        frame.render_widget(table("Memory", &["of", "used"], rows), memory);
+    }
+}
+
+fn table<'a>(
+    title: &'a str,
+    columns: &'a [&'a str],
+    rows: impl Iterator<Item = Vec<String>>,
+) -> Table<'a> {
+    const NUMBER_WIDTH: u16 = 10;
+    let widths = (0..columns.len()).map(|column| match column {
+        0 => Constraint::Fill(1),
+        _ => Constraint::Length(NUMBER_WIDTH),
+    });
+    Table::new(rows.map(Row::new), widths)
+        .header(Row::new(columns.iter().copied()).style(Style::new().bold()))
+        .block(Block::bordered().title(title))
+}
+
+/// How many came into each bucket of a histogram.
+fn grown(before: &Sample, now: &Sample, name: &str, label: &str) -> Vec<(f64, f64)> {
+    let old = before.buckets(name, label);
+    let mut below = 0.0;
+    let buckets = now.buckets(name, label).into_iter().map(|(bound, count)| {
+        let old = old.iter().find(|it| it.0 == bound).map_or(0.0, |it| it.1);
+        let here = count - old - below;
+        below += here;
+        (bound, here.max(0.0))
+    });
+    buckets.collect()
+}
+
+/// The upper bound of the bucket that holds a percentile.
+fn percentile(buckets: &[(f64, f64)], share: f64) -> f64 {
+    let all: f64 = buckets.iter().map(|(_, count)| count).sum();
+    let mut below = 0.0;
+    for (bound, count) in buckets {
+        below += count;
+        if below >= all * share {
+            return *bound;
+        }
+    }
+    0.0
+}
+
+/// A number with its thousands apart.
+fn number(number: f64) -> String {
+    let digits = format!("{:.0}", number.max(0.0));
+    let mut text = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn bytes(bytes: f64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024.0 {
+        return format!("{bytes:.0} B");
+    }
+    let (mut size, mut unit) = (bytes, "");
+    for next in UNITS {
+        if size < 1024.0 {
+            break;
+        }
+        (size, unit) = (size / 1024.0, next);
+    }
+    format!("{size:.1} {unit}")
+}
