@@ -1,0 +1,139 @@
+//! The server as a process: what it prints, what signals do, and what `top` shows of it.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const NEARFIELD: &str = env!("CARGO_BIN_EXE_nearfield");
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Serving {
+    child: Child,
+    port: u16,
+    metrics: u16,
+    log: PathBuf,
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    listener.local_addr().expect("an address").port()
+}
+
+impl Serving {
+    fn start(name: &str) -> Serving {
+        let log = std::env::temp_dir().join(format!("nearfield-{}-{name}.log", std::process::id()));
+        let (port, metrics) = (free_port(), free_port());
+        let child = Command::new(NEARFIELD)
+            .args(["serve", "--log-format", "json", "--threads", "2"])
+            .args(["--port", &port.to_string()])
+            .args(["--metrics-port", &metrics.to_string()])
+            .arg("--logfile")
+            .arg(&log)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the program");
+        let serving = Serving {
+            child,
+            port,
+            metrics,
+            log,
+        };
+        until(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
+        serving
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args([name, &id]).status();
+        assert!(sent.expect("kill").success());
+    }
+
+    fn ask(&self, port: u16, request: &str) -> String {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("a server");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        stream.write_all(request.as_bytes()).expect("it is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.log);
+    }
+}
+
+fn until(mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "it takes too long");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn sigterm_ends_it_and_sighup_opens_the_log_again() {
+    let mut serving = Serving::start("signals");
+    let moved = serving.log.with_extension("old");
+    std::fs::rename(&serving.log, &moved).expect("a log");
+    let first = std::fs::read_to_string(&moved).expect("a log");
+    let _ = std::fs::remove_file(&moved);
+    let line = first
+        .lines()
+        .find(|line| line.contains("ready"))
+        .expect("a line");
+    assert!(line.starts_with('{') && line.ends_with('}'), "{line}");
+    serving.signal("-HUP");
+    until(|| serving.log.exists());
+    serving.signal("-USR1");
+    assert_eq!(
+        serving.ask(serving.port, "PING\r\nQUIT\r\n"),
+        "+PONG\r\n+OK\r\n"
+    );
+    serving.signal("-TERM");
+    let mut status = None;
+    until(|| {
+        status = serving.child.try_wait().expect("a child");
+        status.is_some()
+    });
+    assert_eq!(status.and_then(|status| status.code()), Some(0));
+}
+
+#[test]
+fn metrics_and_top_show_what_it_does() {
+    let serving = Serving::start("metrics");
+    let page = serving.ask(
+        serving.metrics,
+        "GET /metrics HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n",
+    );
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
+    assert!(page.contains("\nnearfield_connected_clients "), "{page}");
+    assert!(page.ends_with("# EOF\n"), "{page}");
+    let other = "GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
+    assert!(
+        serving
+            .ask(serving.metrics, other)
+            .starts_with("HTTP/1.1 404")
+    );
+    let top = Command::new(NEARFIELD)
+        .args(["top", "--once", "--port", &serving.port.to_string()])
+        .output()
+        .expect("the program");
+    let text = String::from_utf8_lossy(&top.stdout);
+    assert!(top.status.success(), "{top:?}");
+    for word in [
+        "commands/s",
+        "Hot keys",
+        "Batches",
+        "Memory",
+        "index leaves",
+    ] {
+        assert!(text.contains(word), "no {word} in\n{text}");
+    }
+}
