@@ -6,7 +6,7 @@ use crate::server::Server;
 use nearfield::{Bytes, Map, MemoryUse};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use std::io;
@@ -297,6 +297,24 @@ impl Metrics {
     }
 }
 
+impl Sample {
+    fn encode(&self, metric: &mut MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
+        match self {
+            Sample::Count(count) => metric.encode_counter::<NoLabelSet, _, u64>(count, None),
+            Sample::Seconds(time) => {
+                metric.encode_counter::<NoLabelSet, _, u64>(&time.as_secs_f64(), None)
+            }
+            Sample::Gauge(value) => metric.encode_gauge(value),
+            Sample::Histogram(sum, buckets) => {
+                let count = buckets.iter().map(|(_, count)| count).sum();
+                let last = [(f64::MAX, 0)];
+                let buckets = [&buckets[..], &last].concat();
+                metric.encode_histogram::<NoLabelSet>(*sum, count, &buckets, None)
+            }
+        }
+    }
+}
+
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         for family in &self.0 {
@@ -309,22 +327,10 @@ impl Collector for Metrics {
             let unit = family.unit.as_ref();
             let mut metric = encoder.encode_descriptor(family.name, family.help, unit, kind)?;
             for (labels, sample) in &family.samples {
-                let mut metric = metric.encode_family(labels)?;
-                match sample {
-                    Sample::Count(count) => {
-                        metric.encode_counter::<NoLabelSet, _, u64>(count, None)?;
-                    }
-                    Sample::Seconds(time) => {
-                        let seconds = time.as_secs_f64();
-                        metric.encode_counter::<NoLabelSet, _, u64>(&seconds, None)?;
-                    }
-                    Sample::Gauge(value) => metric.encode_gauge(value)?,
-                    Sample::Histogram(sum, buckets) => {
-                        let count = buckets.iter().map(|(_, count)| count).sum();
-                        let last = [(f64::MAX, 0)];
-                        let buckets = [&buckets[..], &last].concat();
-                        metric.encode_histogram::<NoLabelSet>(*sum, count, &buckets, None)?;
-                    }
+                if labels.is_empty() {
+                    sample.encode(&mut metric)?;
+                } else {
+                    sample.encode(&mut metric.encode_family(labels)?)?;
                 }
             }
         }
