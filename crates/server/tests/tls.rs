@@ -52,8 +52,9 @@ impl Setting {
         fs::create_dir_all(&folder).unwrap();
         write_certificates(&folder);
         let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = port.local_addr().unwrap().port();
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
         let mut settings = Settings::default();
         for (name, value) in [
             ("tls-port", port.to_string()),
