@@ -1,6 +1,6 @@
 //! TLS and sockets in the file system, beside redis-cli.
 
-mod support;
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::config::Settings;
 use nearfield_server::net;

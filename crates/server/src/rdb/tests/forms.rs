@@ -33,7 +33,7 @@ fn lengths_take_the_shortest_form() {
         let bytes: &[u8] = &[form; 9];
         let error = Source::new(bytes).length().unwrap_err();
         assert!(
-            matches!(error, Error::BadEncoding { offset: 0, found, .. } if found == form.into())
+            matches!(error, Error::BadEncoding { offset: 0, found, .. } if found == u64::from(form))
         );
     }
 }
@@ -506,7 +506,7 @@ fn versions_1_to_12_are_read() {
     for (version, trailer) in [("0001", 0), ("0004", 0), ("0005", 8), ("0012", 8)] {
         let file = [b"REDIS", version.as_bytes(), b"\xff", &vec![0; trailer]].concat();
         let mut reader = Reader::new(file.as_slice(), Unsupported::Refuse).unwrap();
-        assert_eq!(reader.version(), version.parse().unwrap());
+        assert_eq!(reader.version(), version.parse::<u32>().unwrap());
         assert_eq!(reader.next().unwrap().unwrap(), Item::End);
         assert_eq!(reader.offset(), file.len() as u64);
     }
