@@ -307,7 +307,7 @@ impl Sample {
             Sample::Gauge(value) => metric.encode_gauge(value),
             Sample::Histogram(sum, buckets) => {
                 let count = buckets.iter().map(|(_, count)| count).sum();
-                let last = [(f64::MAX, 0)];
+                let last = [(f64::INFINITY, 0)];
                 let buckets = [&buckets[..], &last].concat();
                 metric.encode_histogram::<NoLabelSet>(*sum, count, &buckets, None)
             }
