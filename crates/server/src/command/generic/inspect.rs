@@ -94,6 +94,12 @@ fn is_there(call: &mut Call<'_>) -> Result<bool, CommandError> {
 
 fn freq(call: &mut Call<'_>) -> Answer {
     if is_there(call)? {
+        if call.server.eviction.policy().is_lfu() {
+            let (database, key) = (call.keys.database_number(), call.arg(2)?);
+            let frequency = call.server.access.noting().frequency(database, key);
+            call.reply.integer(frequency.into());
+            return Ok(());
+        }
         return Err(CommandError::text(
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
         ));
@@ -103,7 +109,14 @@ fn freq(call: &mut Call<'_>) -> Answer {
 
 fn idletime(call: &mut Call<'_>) -> Answer {
     if is_there(call)? {
-        call.reply.integer(0);
+        if call.server.eviction.policy().is_lfu() {
+            return Err(CommandError::text(
+                "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+            ));
+        }
+        let (database, key) = (call.keys.database_number(), call.arg(2)?);
+        let idle_ms = call.server.access.noting().idle_ms(database, key);
+        call.reply.integer((idle_ms / 1000) as i64);
     }
     Ok(())
 }
