@@ -105,6 +105,7 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
     let system = |what| move |source| ServeError::System { what, source };
     let listeners = listen(server)?;
     let addresses: Vec<_> = listeners.iter().filter_map(Listener::address).collect();
+    persistence::start(server)?;
     let (mut polls, mut mailboxes) = (Vec::new(), Vec::new());
     for _ in 0..server.options.threads.max(1) {
         let poll = Poll::new().map_err(system("a means to wait for sockets"))?;
