@@ -245,7 +245,7 @@ fn welcome(arguments: &Arguments, port: u16) -> String {
         "Nearfield is ready on port {port}. In another terminal, type:\n\n\
          \x20   redis-cli -p {port}{password}\n\
          \x20   SET user:1 ann\n\
-         \x20   KRANGE user:1 user:9 WITHVALUES\n\n\
+         \x20   KPREFIX user: WITHVALUES\n\n\
          {kept}\n\
          nearfield top --port {port} shows what it does. Ctrl-C ends it.\n"
     )
