@@ -234,6 +234,7 @@ impl<'s> IoThread<'s> {
             }
         }
         let mut events = Events::with_capacity(1024);
+        let mut accept_at_ms = 0;
         while !self.server.stopping.load(Ordering::Acquire) {
             let timeout = self.timeout();
             if let Err(error) = self.poll.poll(&mut events, Some(timeout))
@@ -262,6 +263,14 @@ impl<'s> IoThread<'s> {
                             self.receive(index);
                         }
                     }
+                }
+            }
+            // A connection that could not be accepted, for want of descriptors, is not told of
+            // again.
+            if self.now_ms.abs_diff(accept_at_ms) >= TICK.as_millis() as u64 {
+                accept_at_ms = self.now_ms;
+                for listener in &listeners {
+                    self.accept(listener);
                 }
             }
             self.finish_round();
