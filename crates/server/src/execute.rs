@@ -137,7 +137,13 @@ impl<'s> Executor<'s> {
                     transaction.refused = true;
                 }
                 Account::refuse(self.server, client, args, &error);
-                reply.error(&error.to_string());
+                let exec = args.first().is_some_and(|name| command::is(name, "exec"));
+                if exec {
+                    let error = command::abort(self.server, client, &error);
+                    reply.error(&error.to_string());
+                } else {
+                    reply.error(&error.to_string());
+                }
                 None
             }
         };

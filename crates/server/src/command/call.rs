@@ -112,6 +112,18 @@ pub fn integer(argument: &[u8]) -> Result<i64, CommandError> {
     parse_integer(argument).ok_or(CommandError::NotInteger)
 }
 
+/// An argument as a number of 32 bits.
+///
+/// # Errors
+/// `NotInteger`, or that it takes more bits.
+pub fn small_integer(argument: &[u8]) -> Result<i32, CommandError> {
+    i32::try_from(integer(argument)?).map_err(|_| {
+        CommandError::text(
+            "ERR value is out of range, value must between -2147483648 and 2147483647",
+        )
+    })
+}
+
 /// True if an argument is `word`, in lower or upper case.
 pub fn is(argument: &[u8], word: &str) -> bool {
     argument.eq_ignore_ascii_case(word.as_bytes())

@@ -1,6 +1,6 @@
 //! The connection: its protocol, its database, its end.
 
-use super::{Answer, Call, Command, Flags, Group, integer, is};
+use super::{Answer, Call, Command, Flags, Group, is, small_integer};
 use crate::error::{CommandError, shown};
 use crate::keyspace::DATABASES;
 use crate::resp::Protocol;
@@ -116,7 +116,7 @@ fn echo(call: &mut Call<'_>) -> Answer {
 }
 
 fn select(call: &mut Call<'_>) -> Answer {
-    let number = integer(call.args[1])?;
+    let number = small_integer(call.args[1])?;
     match usize::try_from(number) {
         Ok(number) if number < DATABASES => {
             choose_database(call, number);

@@ -8,7 +8,7 @@ mod random;
 mod scan;
 mod sort;
 
-use super::{Answer, Call, Command, Flags, Group, integer};
+use super::{Answer, Call, Command, Flags, Group, small_integer};
 use crate::error::CommandError;
 use crate::keyspace::{Class, DATABASES};
 
@@ -253,7 +253,7 @@ fn renamenx(call: &mut Call<'_>) -> Answer {
 
 /// An argument as the number of a database.
 fn database_number(argument: &[u8]) -> Result<usize, CommandError> {
-    let number = usize::try_from(integer(argument)?).ok();
+    let number = usize::try_from(small_integer(argument)?).ok();
     number
         .filter(|&number| number < DATABASES)
         .ok_or(CommandError::text("ERR DB index is out of range"))

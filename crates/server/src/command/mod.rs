@@ -38,7 +38,8 @@ mod string;
 mod tracking;
 mod transaction;
 
-pub use call::{Call, Wait, integer, is};
+pub use call::{Call, Wait, integer, is, small_integer};
 pub use connection::REDIS_VERSION;
 pub use spec::{Answer, Command, Flags, Group, KeySpec, Run};
 pub use table::{all, find};
+pub use transaction::abort;

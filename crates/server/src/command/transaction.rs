@@ -2,10 +2,12 @@
 
 use super::{Answer, Call, Command, Flags, Group};
 use crate::acl::log::Context;
+use crate::client::Client;
 use crate::error::CommandError;
 use crate::execute::lookup;
 use crate::keyspace::Observer;
 use crate::keyspace::effects::Words;
+use crate::server::Server;
 use std::sync::atomic::Ordering;
 
 const GROUP: Group = Group::Transactions;
@@ -179,6 +181,19 @@ fn unwatch(call: &mut Call<'_>) -> Answer {
     forget_watches(call);
     call.reply.ok();
     Ok(())
+}
+
+/// Ends the transaction of a client whose EXEC is refused for `error`, and answers why.
+pub fn abort(server: &Server, client: &mut Client, error: &CommandError) -> CommandError {
+    client.transaction = None;
+    // That keys are observed for nobody ends with the next one who forgets some, as this here is
+    // in no phase.
+    let watched = std::mem::take(&mut client.watched);
+    server.watches.remove(&watched, &client.shared);
+    client.shared.watch_broken.store(false, Ordering::Relaxed);
+    let error = error.to_string();
+    let why = error.strip_prefix("ERR ").unwrap_or(&error);
+    CommandError::owned(format!("EXECABORT Transaction discarded because of: {why}"))
 }
 
 /// Ends the watching of all keys of the client.
