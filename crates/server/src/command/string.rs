@@ -277,13 +277,19 @@ fn strlen(call: &mut Call<'_>) -> Answer {
 /// The part of `length` bytes, or other elements, that lies between two positions, of which both
 /// are within and negative ones count from the end.
 pub(super) fn part(length: usize, start: i64, end: i64) -> std::ops::Range<usize> {
+    if start < 0 && end < 0 && start > end {
+        return 0..0;
+    }
+    clamped_part(length, start, end)
+}
+
+/// As [`part`], but where both positions lie before the first one, that one is the part, as BITPOS
+/// has it.
+pub(super) fn clamped_part(length: usize, start: i64, end: i64) -> std::ops::Range<usize> {
     let from_end = |position: i64| match usize::try_from(position) {
         Ok(position) => position,
         Err(_) => length.saturating_sub(position.unsigned_abs() as usize),
     };
-    if start < 0 && end < 0 && start > end {
-        return 0..0;
-    }
     let start = from_end(start).min(length);
     // One that lies before the first counts as the first.
     let end = from_end(end).saturating_add(1).min(length);

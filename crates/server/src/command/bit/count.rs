@@ -1,6 +1,6 @@
 //! Counting and finding bits.
 
-use super::super::string::part;
+use super::super::string::{clamped_part, part};
 use crate::command::{Answer, Call, integer, is};
 use crate::error::CommandError;
 use crate::number::parse_integer;
@@ -40,8 +40,8 @@ impl Selection {
         })
     }
 
-    /// The positions of the bits, in a string of so many bytes.
-    fn bits(self, bytes: usize) -> Range<usize> {
+    /// The positions of the bits, in a string of so many bytes; `part` finds those of one unit.
+    fn bits(self, bytes: usize, part: fn(usize, i64, i64) -> Range<usize>) -> Range<usize> {
         let end = self.end.unwrap_or(-1);
         if self.in_bits {
             part(8 * bytes, self.start, end)
@@ -61,7 +61,7 @@ pub(super) fn bitcount(call: &mut Call<'_>) -> Answer {
     };
     let count = call.keys.read_string(call.args[1], |value| {
         let value = value.unwrap_or_default();
-        count_ones(value, selection.bits(value.len()))
+        count_ones(value, selection.bits(value.len(), part))
     })?;
     call.reply.integer(count as i64);
     Ok(())
@@ -90,7 +90,7 @@ pub(super) fn bitpos(call: &mut Call<'_>) -> Answer {
         let Some(value) = value else {
             return if bit { -1 } else { 0 };
         };
-        let bits = selection.bits(value.len());
+        let bits = selection.bits(value.len(), clamped_part);
         if bits.is_empty() {
             return -1;
         }
