@@ -205,9 +205,15 @@ fn parse_mpop<'a>(arguments: &'a [&'a [u8]]) -> Result<(&'a [&'a [u8]], End, usi
 pub fn mpop_count(options: &[&[u8]]) -> Result<usize, CommandError> {
     match *options {
         [] => Ok(1),
-        [name, number] if is(name, "count") => {
+        [name, number, ref rest @ ..] if is(name, "count") => {
             let number = count(number).ok().filter(|&number| number > 0);
-            number.ok_or(CommandError::text("ERR count should be greater than 0"))
+            // A bad number is told before what is too much.
+            let number = number.ok_or(CommandError::text("ERR count should be greater than 0"))?;
+            if rest.is_empty() {
+                Ok(number)
+            } else {
+                Err(CommandError::Syntax)
+            }
         }
         _ => Err(CommandError::Syntax),
     }
