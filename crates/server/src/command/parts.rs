@@ -59,13 +59,16 @@ impl<'a> Step<'a> {
     }
 }
 
-/// The cursor of a scan.
+/// The cursor of a scan. Redis takes nothing for 0, too.
 ///
 /// # Errors
 /// It is none.
 pub fn cursor(argument: &[u8]) -> Result<u64, CommandError> {
-    let text = std::str::from_utf8(argument).ok();
-    let cursor = text.and_then(|text| text.parse().ok());
+    let digit = |cursor: u64, &byte: &u8| {
+        let digit = u64::from(byte.checked_sub(b'0').filter(|&digit| digit < 10)?);
+        cursor.checked_mul(10)?.checked_add(digit)
+    };
+    let cursor = argument.iter().try_fold(0, digit);
     cursor.ok_or(CommandError::text("ERR invalid cursor"))
 }
 

@@ -1,5 +1,6 @@
 //! Going through all keys.
 
+use crate::command::parts::cursor;
 use crate::command::{Answer, Call, integer, is};
 use crate::error::CommandError;
 use crate::glob;
@@ -31,18 +32,8 @@ pub(super) fn keys(call: &mut Call<'_>) -> Answer {
 /// How many keys a call looks at unless it says otherwise.
 const COUNT: usize = 10;
 
-/// A cursor as a number. Redis takes nothing for 0, too.
-fn parse_cursor(argument: &[u8]) -> Result<u64, CommandError> {
-    let digit = |cursor: u64, &byte: &u8| {
-        let digit = u64::from(byte.checked_sub(b'0').filter(|&digit| digit < 10)?);
-        cursor.checked_mul(10)?.checked_add(digit)
-    };
-    let cursor = argument.iter().try_fold(0, digit);
-    cursor.ok_or(CommandError::text("ERR invalid cursor"))
-}
-
 pub(super) fn scan(call: &mut Call<'_>) -> Answer {
-    let cursor = parse_cursor(call.args[1])?;
+    let cursor = cursor(call.args[1])?;
     let mut pattern: &[u8] = b"*";
     let mut wanted: Option<&[u8]> = None;
     let mut limit = COUNT;
