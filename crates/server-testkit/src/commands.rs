@@ -468,7 +468,7 @@ const KINDS: &[(&str, &[&str])] = &[
             "-2.25",
             "0.125",
             "1e3",
-            "9007199254740992",
+            "1099511627776",
             "inf",
             "-inf",
             "+inf",
@@ -772,6 +772,9 @@ impl Generator {
         template.node.write(random, &mut words);
         if template.odd && random.random_bool(0.03) {
             odd(&mut words, random);
+            if matches!(template.mode, Mode::Scan | Mode::ScanPairs) {
+                begin_scan(&mut words);
+            }
         }
         match words[0].as_slice() {
             b"MULTI" => self.in_transaction = true,
@@ -785,6 +788,22 @@ impl Generator {
             words,
             family,
             mode: template.mode,
+        }
+    }
+}
+
+/// Has a command of the family of SCAN begin where its cursor says that it goes on: cursors mean
+/// something to the server alone that has given them.
+fn begin_scan(words: &mut [Vec<u8>]) {
+    let position = if words[0].eq_ignore_ascii_case(b"SCAN") {
+        1
+    } else {
+        2
+    };
+    if let Some(cursor) = words.get_mut(position) {
+        let number = str::from_utf8(cursor).ok().map(str::parse::<i128>);
+        if let Some(Ok(_)) = number {
+            *cursor = b"0".to_vec();
         }
     }
 }
