@@ -19,7 +19,9 @@ fuzz_target!(|rules: &[u8]| {
     let line = user.describe();
     let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
     let mut again = User::new(b"somebody");
-    again.apply_all(&words[2..]).expect("a description is made of rules");
+    again
+        .apply_all(&words[2..])
+        .expect("a description is made of rules");
     assert_eq!(again.describe(), line);
     assert_eq!(again, user);
 });

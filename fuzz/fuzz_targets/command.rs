@@ -13,12 +13,8 @@ use nearfield_server::command::{self, Command, Run};
 use nearfield_server::execute::Executor;
 use nearfield_server::resp::{Protocol, Reply};
 use nearfield_server::server::{Options, Server};
+use nearfield_server_testkit::reply::Value;
 use std::sync::{Arc, LazyLock};
-
-#[path = "../../crates/server/tests/support/reply.rs"]
-mod reply;
-
-use reply::Value;
 
 /// Files, processes, code that may run for long, and what stops clients or all.
 const LEFT_OUT: &[&str] = &[

@@ -41,7 +41,10 @@ fuzz_target!(|input: (Vec<Vec<Vec<u8>>>, usize, u8, Vec<u8>)| {
     if change != 0 {
         log[place] ^= change;
         let (before, found) = read(&log);
-        assert_eq!((before, found), (commands[..count].to_vec(), Some(end as u64)));
+        assert_eq!(
+            (before, found),
+            (commands[..count].to_vec(), Some(end as u64))
+        );
     }
 });
 

@@ -34,6 +34,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-core",
             "nearfield-radix",
             "nearfield-server",
+            SERVER_TESTKIT,
             TESTKIT,
         ],
     ),
