@@ -1,5 +1,5 @@
-//! What `CLIENT LIST` shows of a client beyond what [`ClientShared`](crate::client::ClientShared)
-//! knows anyway: written by the client's own thread, read by any.
+//! What `CLIENT LIST` shows of a client beyond what [`ClientShared`] knows anyway: written by the
+//! client's own thread, read by any.
 
 use crate::client::ClientShared;
 use parking_lot::Mutex;

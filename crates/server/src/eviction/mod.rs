@@ -23,9 +23,8 @@
 //!
 //! # Which keys go
 //!
-//! See [`Candidates`](candidates::Candidates) for how candidates are found and
-//! [`Access`](access::Access) for what is known of them. Source: Redis's approximated LRU
-//! (evict.c), with walks down the index in place of random buckets.
+//! See `Candidates` for how candidates are found and [`Access`] for what is known of them. Source:
+//! Redis's approximated LRU (evict.c), with walks down the index in place of random buckets.
 
 pub mod access;
 mod candidates;

@@ -7,7 +7,7 @@
 //! was executed as one whole, the log has the order of memory. Before a thread sends the replies
 //! of a round it *commits*: it waits until all that was appended before is as safe as the
 //! [`Policy`] asks. Whoever finds nobody writing becomes the *leader* and writes all that is in
-//! the buffer as one [frame](frame); the others wait for it. So many clients share one write and
+//! the buffer as one [frame]; the others wait for it. So many clients share one write and
 //! one sync, and a reply never tells of something that the log does not hold, be it the client's
 //! own write or one of others that it has read.
 //!

@@ -16,13 +16,13 @@
 //! can go past it: whatever its flags, within transactions and scripts, and when time is over.
 //! While a snapshot is taken, commands that write are executed in the exclusive phase (it is an
 //! [`Observer`]); a slice runs in the shared phase, beside reads. The two exclude each other by
-//! the lock around [`Running`], which is also held where a read finds a key's time over and
+//! the lock around `Running`, which is also held where a read finds a key's time over and
 //! deletes it in the shared phase. Phase first, then the lock.
 //!
 //! Who changes databases as a whole (`FLUSHALL`, `SWAPDB`) first has all keys written that are
 //! ahead of the cursor, which takes as long as it takes.
 //!
-//! Memory: what waits for the disk is bounded (see [`output`]); besides, there are the names of
+//! Memory: what waits for the disk is bounded (see `output`); besides, there are the names of
 //! keys that were saved ahead of the cursor.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
