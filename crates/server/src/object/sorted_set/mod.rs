@@ -59,7 +59,8 @@ fn rank_in(packed: &Packed<impl Allocator + Clone>, edge: Edge<'_>) -> usize {
 fn insert_in(packed: &mut Packed<impl Allocator + Clone>, member: &[u8], score: f64) {
     let rank = rank_in(packed, Edge::before(score, member));
     let position = packed.position(2 * rank);
-    packed.insert(position, &encode(score));
+    // A zero has no sign here, nor in small sorted sets of Redis.
+    packed.insert(position, &encode(score + 0.0));
     packed.insert(position, member);
 }
 
