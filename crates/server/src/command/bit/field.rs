@@ -133,6 +133,15 @@ impl Operation {
             Change::Set(value) => {
                 // A field without a sign takes a negative number for a large one, as Redis does.
                 let value = if field.signed {
+                    let (_, greatest) = field.range();
+                    if self.overflow == Overflow::Saturate
+                        && field.width < 64
+                        && (greatest as i64).checked_sub(value).is_none()
+                    {
+                        // The distance to the greatest number overflows in Redis, too, which then
+                        // takes the value for too large.
+                        return Some((greatest as i64, old));
+                    }
                     i128::from(value)
                 } else {
                     i128::from(value as u64)
