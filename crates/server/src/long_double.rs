@@ -34,7 +34,8 @@ impl LongDouble {
         exponent: 0,
     };
 
-    /// Reads a decimal number such as `-12.5e3`, or `inf`.
+    /// Reads a decimal number such as `-12.5e3`, or `inf`. Numbers far beyond what a `long
+    /// double` can hold, or too near to zero for one, are none, as for Redis.
     pub fn parse(text: &[u8]) -> Option<LongDouble> {
         if text.len() >= TEXT_BYTES_MAX {
             return None;
@@ -59,14 +60,14 @@ impl LongDouble {
         for digit in digits {
             number.multiply_add(10, u32::from(digit));
         }
-        if number.is_zero() || power < -POWER_MAX {
+        if number.is_zero() {
             return Some(LongDouble {
                 negative,
                 ..Self::ZERO
             });
         }
-        if power > POWER_MAX {
-            return Some(infinite);
+        if !(-POWER_MAX..=POWER_MAX).contains(&power) {
+            return None;
         }
         let mut exponent = 0;
         let mut inexact = false;
