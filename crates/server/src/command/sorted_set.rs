@@ -219,6 +219,8 @@ fn zadd(call: &mut Call<'_>) -> Answer {
 }
 
 fn zincrby(call: &mut Call<'_>) -> Answer {
+    // Redis looks for the options of ZADD here, too, and then finds too few scores.
+    Options::parse(call.rest(2))?;
     let options = Options {
         increment: true,
         ..Options::default()
