@@ -775,6 +775,9 @@ impl Generator {
             if matches!(template.mode, Mode::Scan | Mode::ScanPairs) {
                 begin_scan(&mut words);
             }
+            if *family == "sorted sets" {
+                without_large_scores(&mut words);
+            }
         }
         match words[0].as_slice() {
             b"MULTI" => self.in_transaction = true,
@@ -804,6 +807,26 @@ fn begin_scan(words: &mut [Vec<u8>]) {
         let number = str::from_utf8(cursor).ok().map(str::parse::<i128>);
         if let Some(Ok(_)) = number {
             *cursor = b"0".to_vec();
+        }
+    }
+}
+
+/// Replaces scores and weights of so many digits that 7.0 writes others than 7.2.
+fn without_large_scores(words: &mut [Vec<u8>]) {
+    const SCORED: &[&[u8]] = &[
+        b"ZADD",
+        b"ZINCRBY",
+        b"ZUNION",
+        b"ZUNIONSTORE",
+        b"ZINTER",
+        b"ZINTERSTORE",
+    ];
+    if SCORED.contains(&&*words[0]) {
+        for word in words.iter_mut().skip(2) {
+            let number = str::from_utf8(word).ok().map(str::parse::<f64>);
+            if matches!(number, Some(Ok(number)) if number.is_finite() && number.abs() > 1e16) {
+                *word = b"1099511627776".to_vec();
+            }
         }
     }
 }
