@@ -126,8 +126,9 @@ impl Aggregate {
     fn apply(self, one: f64, other: f64) -> f64 {
         match self {
             Aggregate::Sum => number_or_zero(one + other),
-            Aggregate::Min => one.min(other),
-            Aggregate::Max => one.max(other),
+            Aggregate::Min if other < one => other,
+            Aggregate::Max if other > one => other,
+            Aggregate::Min | Aggregate::Max => one,
         }
     }
 }
@@ -290,8 +291,9 @@ impl Query {
             call.keys.read_object(&input.object, |object| {
                 members.retain_mut(|(member, score)| match score_in(object, member) {
                     Some(other) => {
-                        let other = number_or_zero(other * input.weight);
-                        *score = self.aggregate.apply(*score, other);
+                        // Not a number if infinity is multiplied by nothing, which Redis
+                        // passes on here, and only here.
+                        *score = self.aggregate.apply(*score, other * input.weight);
                         true
                     }
                     None => false,
