@@ -5,7 +5,7 @@
 use nearfield_server::config::Settings;
 use nearfield_server::net;
 use nearfield_server::server::{Options, Server};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -32,6 +32,9 @@ struct Setting {
 /// An authority, and certificates of it for the server and for a client.
 fn write_certificates(folder: &Path) {
     let mut params = CertificateParams::default();
+    // OpenSSL takes a certificate for one that signed itself if its issuer has the same name.
+    let name = &mut params.distinguished_name;
+    name.push(DnType::CommonName, "Nearfield test authority");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
     fs::write(folder.join("ca.pem"), authority.pem()).unwrap();
