@@ -178,6 +178,9 @@ fn without_eviction_commands_that_take_memory_are_refused() {
     assert_eq!(server.server.eviction.evicted_keys(), 0);
     // Transactions are refused as a whole, those that only read and delete are not.
     let ok = Value::Simple(b"OK".to_vec());
+    // What the many replies took may be free again.
+    let more = (20_000..40_000).map(|n| pipeline(&mut connection, &[set(n)]));
+    assert!(more.flatten().any(|answer| answer == refused));
     assert_eq!(connection.command(&[b"MULTI"]).unwrap(), ok);
     assert_eq!(connection.command(&[b"SET", b"a", b"b"]).unwrap(), refused);
     let Value::Error(text) = connection.command(&[b"EXEC"]).unwrap() else {
