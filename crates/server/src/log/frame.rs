@@ -237,7 +237,9 @@ pub fn look_behind<F: Read + Seek>(input: &mut F, damage: u64) -> io::Result<Beh
                 continue;
             };
             let end = base + (start + length) as u64;
-            if trailer.from <= damage || trailer.from >= end || found == Behind::Synced {
+            // A frame begins at its trailer at the latest.
+            let is_behind = damage < trailer.from && trailer.from <= base + start as u64;
+            if !is_behind || found == Behind::Synced {
                 continue;
             }
             if checksum_of(input, trailer.from, end - CHECKSUM_DIGITS as u64 - 2)?
@@ -355,6 +357,16 @@ mod tests {
                 assert_eq!(behind, Behind::Nothing);
             }
         }
+    }
+
+    #[test]
+    fn a_trailer_that_begins_behind_itself_is_none() {
+        // Its frame would begin within its own checksum.
+        let text = "nearfield:from=65:synced=0:crc32c=00000000";
+        let log = format!("damage*2\r\n$4\r\nECHO\r\n${}\r\n{text}\r\n", text.len());
+        assert_eq!(log.len(), 69);
+        let behind = look_behind(&mut Cursor::new(&log), 0).unwrap();
+        assert_eq!(behind, Behind::Nothing);
     }
 
     #[test]
