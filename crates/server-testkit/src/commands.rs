@@ -187,7 +187,7 @@ const COMMANDS: &[(&str, &str)] = &[
         SORT key ALPHA [(ASC | DESC)] STORE key
         SORT key BY (w_* | *->f) GET # GET (* | k* | *->a)
         SORT_RO key [LIMIT idx idx] [(ASC | DESC)] [ALPHA]
-        OBJECT REFCOUNT nokey
+        ! OBJECT REFCOUNT nokey
         ECHO val
         PING [val]",
     ),

@@ -63,8 +63,11 @@ fn index_message(error: &nearfield_core::Error) -> String {
     }
 }
 
-/// Bytes that a client has sent, shortened and made printable for an error.
+/// Bytes that a client has sent, shortened and made printable for an error: as in Redis, up to a
+/// byte of zero.
 pub fn shown(bytes: &[u8]) -> String {
     const SHOWN_BYTES: usize = 128;
-    String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES)]).into_owned()
+    let bytes = &bytes[..bytes.len().min(SHOWN_BYTES)];
+    let text = bytes.split(|&byte| byte == 0).next();
+    String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
 }

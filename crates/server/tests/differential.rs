@@ -6,8 +6,7 @@
 //! shrunk to few commands and printed with its seed.
 //!
 //! `NEARFIELD_COMMANDS` sets the number of commands, `NEARFIELD_SEED` the seed of the first
-//! episode, which is always the same otherwise: one more rare difference (the sign of zeros, seed
-//! 11010) is known, and a run must not fail by chance. Without redis-server the test says so and
+//! episode, which is always the same otherwise: a run must not fail by chance. Without redis-server the test says so and
 //! checks nothing.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]

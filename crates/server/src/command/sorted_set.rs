@@ -203,9 +203,7 @@ enum Applied {
 }
 
 fn score_of(argument: &[u8]) -> Result<f64, CommandError> {
-    let score = parse_double(argument).ok_or(CommandError::NotFloat)?;
-    // Zero has no sign, as in Redis's small sets; the sum of both zeros is the positive one.
-    Ok(score + 0.0)
+    parse_double(argument).ok_or(CommandError::NotFloat)
 }
 
 fn zadd(call: &mut Call<'_>) -> Answer {

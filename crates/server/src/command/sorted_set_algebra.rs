@@ -7,9 +7,8 @@ use super::{Answer, Call, Command, Group, is};
 use crate::error::CommandError;
 use crate::keyspace::{Found, Kind};
 use crate::number::parse_double;
-use crate::object::{Container, Object, SortedSet};
+use crate::object::{Object, SortedSet};
 use hashbrown::HashMap;
-use nearfield_tiers::Heap;
 
 const GROUP: Group = Group::SortedSet;
 const UNION_TIME: &str = "O(N) + O(M log M) for N members of all inputs and M of the result";
@@ -371,7 +370,11 @@ fn store_result(call: &mut Call<'_>, operation: Operation, name: &'static str) -
     let query = Query::parse(call, 2, operation, name, true)?;
     let members = query.run(call);
     let limits = call.keys.limits();
-    let mut result = SortedSet::<Heap>::create(&call.keys.keyspace().heap);
+    let heap = call.keys.keyspace().heap.clone();
+    let longest = members.iter().map(|(member, _)| member.len()).max();
+    // In the small form zeros would lose their signs, which the large one keeps.
+    let mut result =
+        SortedSet::with_room_in(heap, &limits, members.len(), longest.unwrap_or_default());
     for (member, score) in &members {
         result.insert(&limits, member, *score);
     }

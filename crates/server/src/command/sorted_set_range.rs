@@ -377,7 +377,11 @@ fn zrangestore(call: &mut Call<'_>) -> Answer {
     let mut result = SortedSet::create(&heap);
     call.keys.read::<SortedSet<Heap>, _>(call.args[2], |set| {
         if let Some(set) = set {
-            for (member, score) in set.range(query.ranks(set), false) {
+            let ranks = query.ranks(set);
+            if matches!(query.bounds, Bounds::Ranks(..)) {
+                result = SortedSet::with_room_in(heap.clone(), &limits, ranks.len(), 0);
+            }
+            for (member, score) in set.range(ranks, false) {
                 result.insert(&limits, member, score);
             }
         }

@@ -115,9 +115,4 @@ impl Effects {
         let words = words.iter().map(|word| word.as_ref().to_vec()).collect();
         self.instead.get_or_insert_default().push(words);
     }
-
-    /// Has nothing be logged, although something was changed.
-    pub fn log_nothing(&mut self) {
-        self.instead.get_or_insert_default();
-    }
 }

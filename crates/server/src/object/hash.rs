@@ -266,7 +266,10 @@ mod tests {
 
     #[test]
     fn the_form_changes_where_the_limits_say() {
-        let limits = Limits::default();
+        let limits = Limits {
+            hash_entries_max: 128,
+            ..Limits::default()
+        };
         let mut hash = Hash::new_in(Heap::new());
         for field in 0..128_u8 {
             hash.set(&limits, &[field], &[0; 64]);

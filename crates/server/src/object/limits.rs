@@ -29,7 +29,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            hash_entries_max: 128,
+            hash_entries_max: 512,
             hash_bytes_max: 64,
             set_integers_max: 512,
             set_entries_max: 128,

@@ -112,16 +112,6 @@ impl Parser {
         Parser::default()
     }
 
-    /// The length of the array that is being received, for a client that is told about later.
-    pub fn is_within_request(&self) -> bool {
-        self.remaining > 0
-    }
-
-    /// How many bytes the request that is being received will have at least, from its first.
-    pub fn bytes_expected(&self) -> usize {
-        self.position
-    }
-
     /// Looks for a request at the beginning of `bytes`. After `Incomplete` it is to be called
     /// with the same bytes and more behind them.
     ///

@@ -19,7 +19,7 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
         .reads()
         .key(2)
         .about(GROUP, "4.0.0", "O(1)", "Returns how often a key is used.")
-        .differs("How often each key is used is not stored with it; the answer is the error that Redis gives under policies that do not need it."),
+        .differs("The answer is an estimate from 0 to 15, which keys may share, under policies that need it."),
     Command::new("idletime", 3, idletime)
         .reads()
         .key(2)
@@ -29,7 +29,7 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
             "O(1)",
             "Returns for how many seconds a key was not used.",
         )
-        .differs("When a key was used last is not stored with it; the answer is 0."),
+        .differs("The time is kept in a table that keys may share, so that the answer may be too low."),
     Command::new("refcount", 3, refcount)
         .reads()
         .key(2)

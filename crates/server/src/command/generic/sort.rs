@@ -23,8 +23,20 @@ struct Options<'c> {
     get: Vec<&'c [u8]>,
 }
 
+fn denied(option: &str) -> CommandError {
+    CommandError::owned(format!(
+        "ERR {option} option of SORT denied due to insufficient ACL permissions."
+    ))
+}
+
 impl<'c> Options<'c> {
-    fn parse(words: &[&'c [u8]], may_store: bool) -> Result<Options<'c>, CommandError> {
+    /// `any_key` says whether the client may read every key: patterns reach keys that the command
+    /// does not name.
+    fn parse(
+        words: &[&'c [u8]],
+        may_store: bool,
+        any_key: bool,
+    ) -> Result<Options<'c>, CommandError> {
         let mut options = Options::default();
         let mut rest = words;
         loop {
@@ -51,10 +63,16 @@ impl<'c> Options<'c> {
                     rest
                 }
                 [word, pattern, ref rest @ ..] if is(word, "by") => {
+                    if !any_key && pattern.contains(&b'*') {
+                        return Err(denied("BY"));
+                    }
                     options.by = Some(pattern);
                     rest
                 }
                 [word, pattern, ref rest @ ..] if is(word, "get") => {
+                    if !any_key {
+                        return Err(denied("GET"));
+                    }
                     options.get.push(pattern);
                     rest
                 }
@@ -98,12 +116,12 @@ pub(super) fn keys_of_sort(args: &[&[u8]]) -> Vec<usize> {
 }
 
 pub(super) fn sort(call: &mut Call<'_>) -> Answer {
-    let options = Options::parse(call.rest(2), true)?;
+    let options = Options::parse(call.rest(2), true, call.client.reads_all_keys())?;
     sort_with(call, options)
 }
 
 pub(super) fn sort_ro(call: &mut Call<'_>) -> Answer {
-    let options = Options::parse(call.rest(2), false)?;
+    let options = Options::parse(call.rest(2), false, call.client.reads_all_keys())?;
     sort_with(call, options)
 }
 

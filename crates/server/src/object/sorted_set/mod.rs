@@ -72,6 +72,21 @@ impl<A: Allocator + Clone> SortedSet<A> {
         }
     }
 
+    /// An empty set in the form that `members` of up to `longest` bytes will need, so that none is
+    /// put into the other form before.
+    pub fn with_room_in(heap: A, limits: &Limits, members: usize, longest: usize) -> Self {
+        let packed = Packed::new_in(heap.clone());
+        let is_small =
+            members <= limits.sorted_set_entries_max && longest <= limits.sorted_set_bytes_max;
+        SortedSet {
+            form: if is_small {
+                Form::Small(packed)
+            } else {
+                Form::Large(Box::new_in(Large::from_packed(&packed), heap))
+            },
+        }
+    }
+
     /// The number of members.
     pub fn len(&self) -> usize {
         match &self.form {
