@@ -363,7 +363,9 @@ pub fn lookup(args: &[&[u8]]) -> Result<&'static Command, CommandError> {
     if !found.accepts(args.len()) {
         return Err(CommandError::WrongArity(found.name.into()));
     }
-    Ok(found)
+    let other = found.turning.and_then(|turning| turning(args));
+    let other = other.and_then(|name| command::find(name.as_bytes()));
+    Ok(other.unwrap_or(found))
 }
 
 fn unknown_command(args: &[&[u8]]) -> CommandError {

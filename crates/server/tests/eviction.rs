@@ -35,6 +35,18 @@ fn used(server: &Nearfield) -> u64 {
     server.server.used_bytes(&databases)
 }
 
+/// A number that `INFO` shows.
+fn figure(server: &Nearfield, name: &str) -> u64 {
+    let info = server.connect().command(&[b"INFO"]).unwrap();
+    let Value::Bulk(text) = info else {
+        panic!("{info}")
+    };
+    let text = String::from_utf8(text).unwrap();
+    let mut lines = text.lines();
+    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.and_then(|value| value.parse().ok()).unwrap()
+}
+
 fn key(number: u64) -> Vec<u8> {
     // Spread over the order, so that hot keys do not stand together.
     format!("user:{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).into_bytes()
@@ -277,6 +289,16 @@ fn volatile_policies_evict_only_what_expires() {
             Value::Error(_)
         ));
         assert_eq!(server.server.eviction.evicted_keys(), 400);
+        assert_eq!(figure(&server, "evicted_keys"), 400);
+        let bytes = used(&server);
+        let shown = figure(&server, "used_memory");
+        assert!(shown.abs_diff(bytes) < bytes / 4, "{shown} of {bytes}");
+        let reset = [&b"CONFIG"[..], b"RESETSTAT"];
+        assert_eq!(
+            connection.command(&reset).unwrap(),
+            Value::Simple(b"OK".to_vec())
+        );
+        assert_eq!(figure(&server, "evicted_keys"), 0);
     }
 }
 

@@ -137,16 +137,22 @@ pub fn of_keys(name: &str, command: &Command, args: &[&[u8]]) -> (KeyAccess, Key
     }
 }
 
-/// What a command does with all keys of a database, of which it names none or the bounds.
-pub fn of_ranges(command: &Command) -> Option<KeyAccess> {
+/// What a command does with all keys that begin with a prefix, of which it names none: an empty
+/// one if it may come upon any key.
+pub fn of_prefix<'a>(command: &Command, args: &[&'a [u8]]) -> Option<(&'a [u8], KeyAccess)> {
     if command.group != Group::Ordered {
         return None;
     }
-    if command.flags.has(Flags::WRITE) {
-        Some(KeyAccess::BOTH)
+    let access = if command.flags.has(Flags::WRITE) {
+        KeyAccess::BOTH
     } else {
-        Some(KeyAccess::READ)
-    }
+        KeyAccess::READ
+    };
+    let prefix = match command.name {
+        "kprefix" | "kprefixdel" => args.get(1).copied(),
+        _ => None,
+    };
+    Some((prefix.unwrap_or_default(), access))
 }
 
 /// Which arguments of a command are channels, and whether they are patterns of channels.

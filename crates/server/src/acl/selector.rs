@@ -234,8 +234,8 @@ impl Selector {
             return Err(Denial::Command);
         }
         if !self.all_keys {
-            if let Some(needed) = access::of_ranges(command)
-                && !self.allows_all_keys(needed)
+            if let Some((prefix, needed)) = access::of_prefix(command, args)
+                && !self.allows_prefix(prefix, needed)
             {
                 return Err(Denial::Key(0));
             }
@@ -281,8 +281,20 @@ impl Selector {
 
     /// True if every key may be accessed in this way.
     pub fn allows_all_keys(&self, needed: KeyAccess) -> bool {
-        let all = |known: &KeyPattern| known.pattern == b"*" && known.access.has(needed);
-        self.all_keys || self.keys.iter().any(all)
+        self.all_keys || self.allows_prefix(b"", needed)
+    }
+
+    /// True if one pattern allows all keys that begin with a prefix.
+    fn allows_prefix(&self, prefix: &[u8], needed: KeyAccess) -> bool {
+        let allows = |known: &KeyPattern| {
+            known.access.has(needed)
+                && known.pattern.split_last().is_some_and(|(last, literal)| {
+                    *last == b'*'
+                        && !literal.iter().any(|byte| b"*?[\\".contains(byte))
+                        && prefix.starts_with(literal)
+                })
+        };
+        self.keys.iter().any(allows)
     }
 
     fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {

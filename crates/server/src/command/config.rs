@@ -103,6 +103,7 @@ fn reset_statistics(call: &mut Call<'_>) -> Answer {
     for counter in [&keyspace.hits, &keyspace.misses, &keyspace.expired_keys] {
         counter.store(0, Ordering::Relaxed);
     }
+    call.server.eviction.forget_evicted_keys();
     call.reply.ok();
     Ok(())
 }

@@ -8,22 +8,24 @@ use crate::resp::Reply;
 use std::ops::Bound;
 
 const GROUP: Group = Group::Ordered;
+const LINEAR: &str = "O(log N + M) for M keys up to the last one of the answer";
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
     Command::new("krange", -3, krange)
-        .writes()
+        .reads()
+        .turns_into(|args| deletes(args, 3).then_some("krangedel"))
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::OWN)
         .categories(&["keyspace"])
         .about(
             GROUP,
             "7.2.0",
-            "O(log N + M) for M keys up to the last one of the answer",
+            LINEAR,
             "Returns, counts or deletes the keys between two bounds, in the order of their bytes.",
         )
-        .differs("Not in Redis. Bounds, REV and LIMIT are those of ZRANGE with BYLEX: KRANGE min max [REV] [LIMIT offset count] [WITHVALUES | COUNT | DEL]. With WITHVALUES keys of other types than strings have null for a value."),
-    Command::new("kprefix", -2, kprefix)
+        .differs("Not in Redis. Bounds, REV and LIMIT are those of ZRANGE with BYLEX: KRANGE min max [REV] [LIMIT offset count] [WITHVALUES | COUNT | DEL]. With WITHVALUES keys of other types than strings have null for a value. Needs permission to read all keys."),
+    Command::new("krangedel", -3, krangedel)
         .writes()
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::OWN)
@@ -31,10 +33,30 @@ pub const COMMANDS: &[Command] = &[
         .about(
             GROUP,
             "7.2.0",
-            "O(log N + M) for M keys up to the last one of the answer",
+            LINEAR,
+            "Deletes the keys between two bounds.",
+        )
+        .differs("Not in Redis: KRANGEDEL min max [REV] [LIMIT offset count]. KRANGE with DEL is this command, so that users may be allowed the one without the other."),
+    Command::new("kprefix", -2, kprefix)
+        .reads()
+        .turns_into(|args| deletes(args, 2).then_some("kprefixdel"))
+        .flag(Flags::EXCLUSIVE)
+        .flag(Flags::OWN)
+        .categories(&["keyspace"])
+        .about(
+            GROUP,
+            "7.2.0",
+            LINEAR,
             "Returns, counts or deletes the keys with a prefix, in the order of their bytes.",
         )
-        .differs("Not in Redis: KPREFIX prefix [REV] [LIMIT offset count] [WITHVALUES | COUNT | DEL]."),
+        .differs("Not in Redis: KPREFIX prefix [REV] [LIMIT offset count] [WITHVALUES | COUNT | DEL]. Needs permission to read all keys with the prefix, as `~user:*` gives it for user: and what begins with that."),
+    Command::new("kprefixdel", -2, kprefixdel)
+        .writes()
+        .flag(Flags::EXCLUSIVE)
+        .flag(Flags::OWN)
+        .categories(&["keyspace"])
+        .about(GROUP, "7.2.0", LINEAR, "Deletes the keys with a prefix.")
+        .differs("Not in Redis: KPREFIXDEL prefix [REV] [LIMIT offset count]. KPREFIX with DEL is this command."),
     Command::new("knearest", -2, knearest)
         .reads()
         .fast()
@@ -69,7 +91,25 @@ struct Options {
     count: Option<i64>,
 }
 
+/// True if the options, which begin at a position, say that keys are deleted.
+fn deletes(args: &[&[u8]], options: usize) -> bool {
+    let mut options = args.iter().skip(options);
+    options.any(|word| is(word, "del"))
+}
+
 impl Options {
+    /// Options of a command that deletes, which may say so or not.
+    fn of_deletion(words: &[&[u8]]) -> Result<Options, CommandError> {
+        let options = Options::parse(words)?;
+        match options.action {
+            Action::List | Action::Delete => Ok(Options {
+                action: Action::Delete,
+                ..options
+            }),
+            Action::ListWithValues | Action::Count => Err(CommandError::Syntax),
+        }
+    }
+
     fn parse(words: &[&[u8]]) -> Result<Options, CommandError> {
         let mut options = Options::default();
         let mut rest = words;
@@ -117,6 +157,15 @@ fn parse_bound(argument: &[u8], unbounded: u8) -> Result<Option<Bound<&[u8]>>, C
 
 fn krange(call: &mut Call<'_>) -> Answer {
     let options = Options::parse(call.rest(3))?;
+    between(call, options)
+}
+
+fn krangedel(call: &mut Call<'_>) -> Answer {
+    let options = Options::of_deletion(call.rest(3))?;
+    between(call, options)
+}
+
+fn between(call: &mut Call<'_>, options: Options) -> Answer {
     let (mut low, mut high) = (call.args[1], call.args[2]);
     if options.reverse {
         (low, high) = (high, low);
@@ -132,6 +181,15 @@ fn krange(call: &mut Call<'_>) -> Answer {
 
 fn kprefix(call: &mut Call<'_>) -> Answer {
     let options = Options::parse(call.rest(2))?;
+    with_prefix(call, options)
+}
+
+fn kprefixdel(call: &mut Call<'_>) -> Answer {
+    let options = Options::of_deletion(call.rest(2))?;
+    with_prefix(call, options)
+}
+
+fn with_prefix(call: &mut Call<'_>, options: Options) -> Answer {
     let prefix = call.args[1];
     let end = end_of_prefix(prefix);
     let high = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);

@@ -165,6 +165,9 @@ pub enum Run {
     Container(&'static [Command]),
 }
 
+/// Finds the name of the command that arguments make of another one, if they do.
+pub type Turning = fn(&[&[u8]]) -> Option<&'static str>;
+
 /// A row of the command table.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
@@ -192,6 +195,8 @@ pub struct Command {
     pub run: Run,
     /// What runs a container that is sent without a subcommand.
     pub bare: Option<fn(&mut Call<'_>) -> Answer>,
+    /// Finds the name of another command that arguments make of it.
+    pub turning: Option<Turning>,
 }
 
 impl Command {
@@ -210,6 +215,7 @@ impl Command {
             categories: &[],
             run: Run::Command(run),
             bare: None,
+            turning: None,
         }
     }
 
@@ -288,6 +294,11 @@ impl Command {
     /// How it differs from Redis, and why.
     pub const fn differs(mut self, deviation: &'static str) -> Command {
         self.deviation = deviation;
+        self
+    }
+    /// Some arguments make another command of it, which then needs the permissions of that one.
+    pub const fn turns_into(mut self, other: Turning) -> Command {
+        self.turning = Some(other);
         self
     }
     /// Categories of access control beyond those that flags and group tell.

@@ -39,6 +39,8 @@ const DATABASE_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct Access {
     hasher: foldhash::fast::FixedState,
     started: Instant,
+    /// The time that is noted, in ticks since the start.
+    tick: AtomicU32,
     tables: RwLock<Tables>,
     bytes: AtomicUsize,
     /// Whether frequencies are kept.
@@ -67,6 +69,8 @@ impl Access {
         let access = Access {
             hasher: foldhash::fast::FixedState::with_seed(0x6e65_6172),
             started: Instant::now(),
+            // From 1 on, as 0 is a clock that was never set.
+            tick: AtomicU32::new(1),
             tables: RwLock::new(Tables {
                 clocks: Box::default(),
                 sketch: None,
@@ -113,13 +117,14 @@ impl Access {
         Noting {
             hasher: &self.hasher,
             tables: self.tables.read(),
-            tick: self.tick(),
+            tick: self.tick.load(Ordering::Relaxed),
         }
     }
 
-    fn tick(&self) -> u32 {
-        // From 1 on, as 0 is a clock that was never set.
-        ((self.started.elapsed().as_millis() as u64 >> TICK_SHIFT) as u32).saturating_add(1)
+    /// Reads the time, which is then noted of all uses up to the next call.
+    pub fn advance(&self) {
+        let ticks = (self.started.elapsed().as_millis() as u64 >> TICK_SHIFT) as u32;
+        self.tick.store(ticks.saturating_add(1), Ordering::Relaxed);
     }
 }
 

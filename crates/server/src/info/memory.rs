@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// How much memory is taken, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures {
-    /// By keys, objects and clients.
+    /// By keys, objects, clients and what is known of uses, as `maxmemory` limits it.
     pub used: u64,
     /// The most that was seen.
     pub peak: u64,
@@ -31,7 +31,7 @@ impl Figures {
         });
         let buffers: u64 = buffers.sum();
         drop(clients);
-        let used = server.keyspace.memory_bytes(databases) as u64 + buffers;
+        let used = server.used_bytes(databases);
         let peak = &server.statistics.peak_memory_bytes;
         let peak = peak.fetch_max(used, Relaxed).max(used);
         Figures {
@@ -83,7 +83,7 @@ fn human(bytes: u64) -> String {
 /// Writes the section.
 pub fn write(page: &mut Page<'_>) {
     let figures = Figures::take(page.server, page.databases);
-    let dataset = figures.used - figures.clients;
+    let dataset = figures.used.saturating_sub(figures.clients);
     let percent =
         |part: u64, of: u64| format!("{:.2}%", part as f64 * 100.0 / (of as f64).max(1.0));
     page.field("used_memory", figures.used);
@@ -102,7 +102,10 @@ pub fn write(page: &mut Page<'_>) {
     page.field("allocator_resident", figures.resident);
     page.field("total_system_memory", figures.machine);
     page.field("total_system_memory_human", human(figures.machine));
-    page.zeros(&["used_memory_lua", "number_of_cached_scripts"]);
+    let scripts = &page.server.scripts;
+    page.field("used_memory_lua", scripts.engine_bytes());
+    page.field("used_memory_scripts", scripts.known_bytes());
+    page.field("number_of_cached_scripts", scripts.len());
     let maxmemory = page.server.config.hot.maxmemory_bytes.load(Relaxed);
     page.field("maxmemory", maxmemory);
     page.field("maxmemory_human", human(maxmemory));
@@ -120,7 +123,7 @@ pub fn write(page: &mut Page<'_>) {
     ]);
     page.field("mem_clients_normal", figures.clients);
     page.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
-    page.field("mem_allocator", "system");
+    page.field("mem_allocator", "nearfield");
     page.zeros(&["active_defrag_running", "lazyfree_pending_objects"]);
 }
 

@@ -130,7 +130,8 @@ pub fn stats(page: &mut Page<'_>) {
     page.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     page.field("expired_keys", keyspace.expired_keys.load(Relaxed));
     page.field("expired_stale_perc", "0.00");
-    page.zeros(&["expired_time_cap_reached_count", "evicted_keys"]);
+    page.zeros(&["expired_time_cap_reached_count"]);
+    page.field("evicted_keys", server.eviction.evicted_keys());
     page.zeros(&["evicted_clients", "total_eviction_exceeded_time"]);
     page.field("keyspace_hits", keyspace.hits.load(Relaxed));
     page.field("keyspace_misses", keyspace.misses.load(Relaxed));

@@ -94,12 +94,6 @@ impl Database {
         let bytes = |map: &Map<Bytes>| map.memory().total_bytes();
         self.entries().map_or(0, bytes) + self.expiries().map_or(0, bytes)
     }
-
-    /// The bytes of memory that the indexes have taken.
-    pub fn memory_bytes(&self) -> usize {
-        let bytes = |map: &Map<Bytes>| map.memory().taken_bytes;
-        self.entries().map_or(0, bytes) + self.expiries().map_or(0, bytes)
-    }
 }
 
 fn get_or_create(map: &OnceLock<Map<Bytes>>) -> Result<&Map<Bytes>, Error> {

@@ -171,10 +171,4 @@ impl Keyspace {
     pub fn index_bytes(&self, databases: &Databases) -> usize {
         databases.iter().map(Database::used_bytes).sum()
     }
-
-    /// The bytes of memory that keys and objects have taken.
-    pub fn memory_bytes(&self, databases: &Databases) -> usize {
-        let indexes: usize = databases.iter().map(Database::memory_bytes).sum();
-        indexes + self.heap.used_bytes()
-    }
 }

@@ -244,6 +244,7 @@ impl<'s> IoThread<'s> {
                 self.server.stop();
             }
             self.now_ms = now_ms();
+            self.server.access.advance();
             for index in std::mem::take(&mut self.unread) {
                 self.receive(index);
             }
