@@ -16,7 +16,8 @@ use std::time::Instant;
 pub struct Account {
     number: usize,
     command: &'static Command,
-    started: Instant,
+    started: Option<Instant>,
+    ended: Option<Instant>,
 }
 
 /// True if nobody is shown the command.
@@ -25,29 +26,45 @@ fn is_hidden(command: &Command) -> bool {
 }
 
 impl Account {
-    /// Notes that a command begins.
-    pub fn begin(
-        server: &Server,
-        client: &Client,
-        command: &'static Command,
-        args: &[&[u8]],
-    ) -> Account {
-        if server.singly.has(Reason::Monitor) && !is_hidden(command) {
-            server.monitors.show(server, client, args);
-        }
-        let number = number_of(command);
-        let last = &client.shared.listed.last_command;
-        last.store(number as u32 + 1, Ordering::Relaxed);
+    /// A command that begins when it is executed.
+    pub fn of(command: &'static Command) -> Account {
+        Account::after(command, number_of(command), None)
+    }
+
+    /// A command of this number that begins when another one has ended, if that was just now:
+    /// reading the clock takes as long as some commands.
+    pub fn after(command: &'static Command, number: usize, ended: Option<Instant>) -> Account {
         Account {
             number,
             command,
-            started: Instant::now(),
+            started: ended,
+            ended: None,
         }
+    }
+
+    /// The command.
+    pub fn command(&self) -> &'static Command {
+        self.command
+    }
+
+    /// When it has ended; `None` if it has not.
+    pub fn ended(&self) -> Option<Instant> {
+        self.ended
+    }
+
+    /// Notes that the command begins.
+    pub fn begin(&mut self, server: &Server, client: &Client, args: &[&[u8]]) {
+        if server.singly.has(Reason::Monitor) && !is_hidden(self.command) {
+            server.monitors.show(server, client, args);
+        }
+        let last = &client.shared.listed.last_command;
+        last.store(self.number as u32 + 1, Ordering::Relaxed);
+        self.started.get_or_insert_with(Instant::now);
     }
 
     /// Notes that it has ended, and how. One that waits has not.
     pub fn end(
-        self,
+        &mut self,
         server: &Server,
         client: &Client,
         args: &[&[u8]],
@@ -65,13 +82,15 @@ impl Account {
         if waits {
             return;
         }
-        if matches!(command.name, "flushall" | "flushdb")
+        if server.keyspace.is_observed_by(Observer::Tracking)
+            && matches!(command.name, "flushall" | "flushdb")
             && answer.is_ok()
-            && server.keyspace.is_observed_by(Observer::Tracking)
         {
             server.tracking.tell_all(server);
         }
-        let took = self.started.elapsed();
+        let now = Instant::now();
+        let took = now - self.started.unwrap_or(now);
+        self.ended = Some(now);
         let thread = client.shared.thread;
         server.statistics.count(thread, self.number, 1, took);
         if let Err(error) = answer {

@@ -15,9 +15,20 @@ use crate::script;
 use crate::server::Server;
 use crate::statistics::number_of;
 use parking_lot::RwLockReadGuard;
+use rand::RngExt;
+use rand::rngs::SmallRng;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// The command that was executed last, as clients mostly send the same one again.
+#[derive(Clone, Copy, Debug)]
+struct Latest {
+    command: &'static Command,
+    number: usize,
+    /// Whether its name alone says that it is this one, and no subcommand.
+    by_name: bool,
+}
 
 /// What executes the commands of one thread.
 #[derive(Debug)]
@@ -28,6 +39,10 @@ pub struct Executor<'s> {
     thread: usize,
     get: usize,
     set: usize,
+    latest: Option<Latest>,
+    /// When it ended, if nothing else was done since.
+    ended: Option<Instant>,
+    random: SmallRng,
 }
 
 impl<'s> Executor<'s> {
@@ -40,6 +55,48 @@ impl<'s> Executor<'s> {
             thread,
             get: number(b"get"),
             set: number(b"set"),
+            latest: None,
+            ended: None,
+            random: rand::make_rng(),
+        }
+    }
+
+    /// Says that something else was done since the last command, which is no time of the next.
+    pub fn pause(&mut self) {
+        self.ended = None;
+    }
+
+    /// The account of a command, which begins when the last one has ended.
+    fn account(&mut self, command: &'static Command, args: &[&[u8]]) -> Account {
+        let number = match self.latest {
+            Some(latest) if std::ptr::eq(latest.command, command) => latest.number,
+            _ => {
+                let number = number_of(command);
+                let by_name = args.first().is_some_and(|name| {
+                    command.turning.is_none() && name.eq_ignore_ascii_case(command.name.as_bytes())
+                });
+                self.latest = Some(Latest {
+                    command,
+                    number,
+                    by_name,
+                });
+                number
+            }
+        };
+        Account::after(command, number, self.ended.take())
+    }
+
+    /// Finds a command and checks the number of its arguments.
+    fn lookup(&self, args: &[&[u8]]) -> Result<&'static Command, CommandError> {
+        match (self.latest, args) {
+            (Some(latest), [name, ..])
+                if latest.by_name
+                    && name.eq_ignore_ascii_case(latest.command.name.as_bytes())
+                    && latest.command.accepts(args.len()) =>
+            {
+                Ok(latest.command)
+            }
+            _ => lookup(args),
         }
     }
 
@@ -170,7 +227,7 @@ impl<'s> Executor<'s> {
         protocol: Protocol,
         args: &[&[u8]],
     ) -> Result<&'static Command, CommandError> {
-        let command = lookup(args)?;
+        let command = self.lookup(args)?;
         if !client.login.is_unrestricted(&self.server.acl) {
             self.server.acl.admit(client, command, args)?;
         }
@@ -229,6 +286,7 @@ impl<'s> Executor<'s> {
 
     /// Evicts keys until less memory is used than may be, and says whether that went.
     pub fn make_room(&mut self, now_ms: u64) -> bool {
+        self.pause();
         let server = self.server;
         let effects = &mut self.effects;
         effects.clear();
@@ -254,53 +312,51 @@ impl<'s> Executor<'s> {
         reply: &mut Reply,
     ) -> Option<Wait> {
         let server = self.server;
-        let keyspace = &server.keyspace;
-        let effects = &mut self.effects;
-        effects.clear();
-        effects.observed = false;
-        effects.origin = client.shared.id;
         let database = client.database;
+        self.effects.clear();
+        self.effects.observed = false;
+        self.effects.origin = client.shared.id;
         if command.flags.has(Flags::NO_PHASE) {
-            let keys = Keys::new(keyspace, Access::None, database, now_ms, effects);
+            self.pause();
+            let mut account = self.account(command, args);
+            let effects = &mut self.effects;
+            let keys = Keys::new(&server.keyspace, Access::None, database, now_ms, effects);
             let before = server.log.position();
-            let wait = invoke(server, keys, client, command, args, reply, false);
+            let wait = invoke(server, keys, client, &mut account, args, reply, false);
             // It may have entered a phase by itself and changed something.
             if server.log.position() != before {
                 client.logged_up_to = server.log.position();
             }
             return wait;
         }
-        let writes = command.flags.has(Flags::WRITE);
         let positions = command.keys.positions(args);
-        note_uses(server, command, args, &positions, database);
+        let sampled = self.random.random_ratio(1, USES_PER_SAMPLE);
+        note_uses(server, command, args, &positions, database, sampled);
         if positions.len() <= 1 && !command.flags.has(Flags::EXCLUSIVE) {
-            let Some(databases) = server.share_unless_busy() else {
-                refuse_while_busy(client, command, reply);
-                return None;
-            };
-            // Who begins to observe does so in the exclusive phase, so it is known from here on.
-            if !(writes && keyspace.is_observed()) {
-                let key = positions.first().and_then(|&position| args.get(position));
-                let stripe = key.map(|key| keyspace.stripes.lock(keyspace.stripes.of(key)));
-                let access = Access::Shared(&databases);
-                let keys = Keys::new(keyspace, access, database, now_ms, effects);
-                let wait = invoke(server, keys, client, command, args, reply, false);
-                server.log_effects(effects);
-                client.logged_up_to = client.logged_up_to.max(effects.logged_up_to);
-                drop(stripe);
-                return wait;
+            let key = positions.first().and_then(|&position| args.get(position));
+            let key = key.copied();
+            match self.execute_shared(client, command, args, key, now_ms, reply) {
+                Shared::Executed(wait) => return wait,
+                Shared::Busy => {
+                    refuse_while_busy(client, command, reply);
+                    return None;
+                }
+                Shared::Observed => {}
             }
         }
+        self.pause();
+        let mut account = self.account(command, args);
         let Some(mut databases) = server.exclude_unless_busy() else {
             refuse_while_busy(client, command, reply);
             return None;
         };
-        effects.observed = keyspace.is_observed();
+        let effects = &mut self.effects;
+        effects.observed = server.keyspace.is_observed();
         let access = Access::Exclusive(&mut databases);
-        let keys = Keys::new(keyspace, access, database, now_ms, effects);
-        let wait = invoke(server, keys, client, command, args, reply, false);
+        let keys = Keys::new(&server.keyspace, access, database, now_ms, effects);
+        let wait = invoke(server, keys, client, &mut account, args, reply, false);
         if let Some(wait) = &wait {
-            keyspace.set_observed(Observer::Blocked, true);
+            server.keyspace.set_observed(Observer::Blocked, true);
             server.blocked.add(Waiter {
                 client: Arc::clone(&client.shared),
                 database,
@@ -314,6 +370,59 @@ impl<'s> Executor<'s> {
         server.announce(effects, &mut databases, now_ms);
         wait
     }
+
+    /// Runs a command on one key or none in the shared phase.
+    fn execute_shared(
+        &mut self,
+        client: &mut Client,
+        command: &'static Command,
+        args: &[&[u8]],
+        key: Option<&[u8]>,
+        now_ms: u64,
+        reply: &mut Reply,
+    ) -> Shared {
+        let (server, keyspace) = (self.server, &self.server.keyspace);
+        let databases = if let Some(databases) = keyspace.try_share() {
+            databases
+        } else {
+            self.pause();
+            let Some(databases) = server.share_unless_busy() else {
+                return Shared::Busy;
+            };
+            databases
+        };
+        // Who begins to observe does so in the exclusive phase, so it is known from here on.
+        if command.flags.has(Flags::WRITE) && keyspace.is_observed() {
+            return Shared::Observed;
+        }
+        let stripe = key.map(|key| {
+            let stripe = keyspace.stripes.of(key);
+            keyspace.stripes.try_lock(stripe).unwrap_or_else(|| {
+                self.ended = None;
+                keyspace.stripes.lock(stripe)
+            })
+        });
+        let mut account = self.account(command, args);
+        let effects = &mut self.effects;
+        let access = Access::Shared(&databases);
+        let keys = Keys::new(keyspace, access, client.database, now_ms, effects);
+        let wait = invoke(server, keys, client, &mut account, args, reply, false);
+        server.log_effects(effects);
+        client.logged_up_to = client.logged_up_to.max(effects.logged_up_to);
+        self.ended = account.ended();
+        drop(stripe);
+        Shared::Executed(wait)
+    }
+}
+
+/// What became of a command that was to run in the shared phase.
+enum Shared {
+    /// It was executed, and may wait.
+    Executed(Option<Wait>),
+    /// A script has had the keyspace to itself for long.
+    Busy,
+    /// Somebody observes what is written, so that it needs the exclusive phase.
+    Observed,
 }
 
 /// Refuses a command while a script runs for long. A transaction that cannot be executed now is
@@ -400,47 +509,31 @@ fn not_while_subscribed(command: &Command, args: &[&[u8]]) -> CommandError {
     ))
 }
 
-/// Notes that keys are used, and what a write may take.
+/// Notes that keys are used, and what a write may take; one in [`USES_PER_SAMPLE`] is to be
+/// `sampled`, to know the hot keys.
 pub fn note_uses(
     server: &Server,
     command: &Command,
     args: &[&[u8]],
     positions: &[usize],
     database: usize,
+    sampled: bool,
 ) {
     if command.flags.has(Flags::WRITE) {
         let bytes = args.iter().map(|word| word.len()).sum();
         server.eviction.note_writes(positions.len().max(1), bytes);
     }
-    if positions.is_empty() || LOOKS_ONLY.contains(&command.name) {
+    if positions.is_empty() || command.flags.has(Flags::LOOKS_ONLY) {
         return;
     }
-    let looked_at = rand::random_ratio(1, USES_PER_SAMPLE);
     let noting = server.access.noting();
     for key in positions.iter().filter_map(|&position| args.get(position)) {
         noting.note(database, key);
-        if looked_at {
+        if sampled {
             server.access.hot_keys.sample(database, key);
         }
     }
 }
-
-/// Commands that ask about keys and are no use of them; the first two are subcommands of OBJECT.
-const LOOKS_ONLY: &[&str] = &[
-    "freq",
-    "idletime",
-    "encoding",
-    "refcount",
-    "exists",
-    "type",
-    "ttl",
-    "pttl",
-    "expiretime",
-    "pexpiretime",
-    "dump",
-    "usage",
-    "watch",
-];
 
 fn must_queue(client: &Client, command: &Command) -> bool {
     client.transaction.is_some() && !command.flags.has(Flags::IN_MULTI)
@@ -462,11 +555,12 @@ pub fn invoke(
     server: &Server,
     keys: Keys<'_>,
     client: &mut Client,
-    command: &'static Command,
+    account: &mut Account,
     args: &[&[u8]],
     reply: &mut Reply,
     nested: bool,
 ) -> Option<Wait> {
+    let command = account.command();
     let ((Run::Command(run), _) | (Run::Container(_), Some(run))) = (command.run, command.bare)
     else {
         unreachable!("`lookup` finds subcommands")
@@ -477,7 +571,7 @@ pub fn invoke(
         reply.error(&error.to_string());
         return None;
     }
-    let account = Account::begin(server, client, command, args);
+    account.begin(server, client, args);
     let mut call = Call {
         args,
         keys,
@@ -573,7 +667,8 @@ impl Server {
             if !is_waited_for(command, keys.kind(key)) {
                 continue;
             }
-            let wait = invoke(self, keys, &mut client, command, &args, &mut reply, false);
+            let account = &mut Account::of(command);
+            let wait = invoke(self, keys, &mut client, account, &args, &mut reply, false);
             if wait.is_none() && self.blocked.remove(waiter.client.id).is_some() {
                 self.log_effects(effects);
                 let answer = reply.take();

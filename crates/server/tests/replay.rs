@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use nearfield_server::account::Account;
 use nearfield_server::client::Client;
 use nearfield_server::execute::{invoke, lookup};
 use nearfield_server::keyspace::effects::Words;
@@ -35,7 +36,8 @@ fn execute(
     if replaying {
         keys = keys.without_expiry();
     }
-    invoke(server, keys, &mut client, command, &args, &mut reply, false);
+    let account = &mut Account::of(command);
+    invoke(server, keys, &mut client, account, &args, &mut reply, false);
     (effects.logged, reply.take())
 }
 

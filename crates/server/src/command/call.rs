@@ -1,8 +1,10 @@
 //! A command while it runs: what its implementation is given.
 
 use super::Command;
+use crate::account::Account;
 use crate::client::Client;
 use crate::error::CommandError;
+use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::execute::{invoke, note_uses};
 use crate::keyspace::Keys;
 use crate::number::{parse_double, parse_integer};
@@ -68,14 +70,16 @@ impl<'c> Call<'c> {
     /// answered in the same reply.
     pub fn run_nested(&mut self, command: &'static Command, args: &[&[u8]]) {
         let positions = command.keys.positions(args);
-        note_uses(self.server, command, args, &positions, self.client.database);
+        let (server, database) = (self.server, self.client.database);
+        let sampled = rand::random_ratio(1, USES_PER_SAMPLE);
+        note_uses(server, command, args, &positions, database, sampled);
         let mut keys = self.keys.nested();
         keys.select(self.client.database);
         invoke(
             self.server,
             keys,
             self.client,
-            command,
+            &mut Account::of(command),
             args,
             self.reply,
             true,

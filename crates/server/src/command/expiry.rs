@@ -57,7 +57,7 @@ pub const COMMANDS: &[Command] = &[
         "Has a key expire at a time in milliseconds since 1970.",
     ),
     Command::new("ttl", 2, |call| remaining(call, Time::IN_SECONDS))
-        .reads()
+        .looks()
         .fast()
         .key(1)
         .about(
@@ -67,7 +67,7 @@ pub const COMMANDS: &[Command] = &[
             "Returns how many seconds a key has left.",
         ),
     Command::new("pttl", 2, |call| remaining(call, Time::IN_MILLISECONDS))
-        .reads()
+        .looks()
         .fast()
         .key(1)
         .about(
@@ -77,7 +77,7 @@ pub const COMMANDS: &[Command] = &[
             "Returns how many milliseconds a key has left.",
         ),
     Command::new("expiretime", 2, |call| remaining(call, Time::AT_SECONDS))
-        .reads()
+        .looks()
         .fast()
         .key(1)
         .about(
@@ -89,7 +89,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("pexpiretime", 2, |call| {
         remaining(call, Time::AT_MILLISECONDS)
     })
-    .reads()
+    .looks()
     .fast()
     .key(1)
     .about(

@@ -28,7 +28,7 @@ pub const COMMANDS: &[Command] = &[
         "O(N log M) for N keys of M",
         "Deletes one or more keys, and frees what they held later. DEL does the same.",
     ),
-    Command::new("exists", -2, exists).reads().fast().keys_at(1, -1, 1).about(
+    Command::new("exists", -2, exists).looks().fast().keys_at(1, -1, 1).about(
         GROUP,
         "1.0.0",
         "O(N) for N keys",
@@ -40,7 +40,7 @@ pub const COMMANDS: &[Command] = &[
         "O(N) for N keys",
         "Counts how many of the keys are there, which counts as use of them.",
     ),
-    Command::new("type", 2, kind).reads().fast().key(1).about(
+    Command::new("type", 2, kind).looks().fast().key(1).about(
         GROUP,
         "1.0.0",
         "O(1)",
@@ -99,7 +99,7 @@ pub const COMMANDS: &[Command] = &[
         "Depends on subcommand.",
         "Tells how a key is represented.",
     ),
-    Command::new("dump", 2, dump::dump).reads().key(1).about(
+    Command::new("dump", 2, dump::dump).looks().key(1).about(
         GROUP,
         "2.6.0",
         "O(N) for the N elements of the value",

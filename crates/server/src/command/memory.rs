@@ -12,7 +12,7 @@ const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::LOADING.0);
 /// The subcommands.
 pub const COMMANDS: &[Command] = &[
     Command::new("usage", -3, usage)
-        .reads()
+        .looks()
         .key(2)
         .about(
             GROUP,

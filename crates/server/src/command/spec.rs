@@ -47,6 +47,8 @@ impl Flags {
     /// Works on the connection or the server, and holds no phase of the keyspace, so that it may
     /// enter one by itself.
     pub const NO_PHASE: Flags = Flags(1 << 16);
+    /// Asks about keys, and is no use of them.
+    pub const LOOKS_ONLY: Flags = Flags(1 << 17);
 
     /// True if all of `other` are set.
     pub const fn has(self, other: Flags) -> bool {
@@ -253,6 +255,10 @@ impl Command {
     /// It changes keys and may take memory.
     pub const fn grows(self) -> Command {
         self.flag(Flags(Flags::WRITE.0 | Flags::DENYOOM.0))
+    }
+    /// It reads keys, and is no use of them.
+    pub const fn looks(self) -> Command {
+        self.reads().flag(Flags::LOOKS_ONLY)
     }
     /// It takes constant or logarithmic time.
     pub const fn fast(self) -> Command {

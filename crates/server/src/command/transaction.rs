@@ -44,6 +44,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("watch", -2, watch)
         .fast()
         .flag(Flags::EXCLUSIVE)
+        .flag(Flags::LOOKS_ONLY)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::IN_MULTI)
         .keys_at(1, -1, 1)

@@ -99,6 +99,12 @@ impl Keyspace {
         self.phase.read()
     }
 
+    /// Enters the shared phase, if that can be done at once.
+    #[inline]
+    pub fn try_share(&self) -> Option<RwLockReadGuard<'_, Databases>> {
+        self.phase.try_read()
+    }
+
     /// Enters the exclusive phase, once all others have left theirs.
     #[inline]
     pub fn exclude(&self) -> RwLockWriteGuard<'_, Databases> {

@@ -33,6 +33,12 @@ impl Stripes {
         (self.hasher.hash_one(key) % STRIPES as u64) as u16
     }
 
+    /// Takes a stripe, if nobody holds it.
+    #[inline]
+    pub fn try_lock(&self, stripe: u16) -> Option<StripeGuard<'_>> {
+        self.locks.get(usize::from(stripe))?.try_lock()
+    }
+
     /// Waits for a stripe. Who holds one may not wait for another, except by
     /// [`lock_all`](Stripes::lock_all).
     #[inline]

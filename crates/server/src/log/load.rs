@@ -1,6 +1,7 @@
 //! Reading snapshots and logs into the keyspace.
 
 use super::frame::{Behind, Frames, Next, look_behind};
+use crate::account::Account;
 use crate::client::Client;
 use crate::command::Flags;
 use crate::execute::{invoke, lookup};
@@ -333,7 +334,8 @@ impl<'l> Loader<'l> {
         let (client, reply) = (&mut self.client, &mut self.reply);
         reply.truncate(0);
         let keys = keys.without_expiry();
-        let wait = invoke(self.server, keys, client, command, &args, reply, true);
+        let account = &mut Account::of(command);
+        let wait = invoke(self.server, keys, client, account, &args, reply, true);
         if let Some(error) = reply.bytes().strip_prefix(b"-") {
             let error = String::from_utf8_lossy(error);
             return Err(failed(format!("{name}: {}", error.trim_end())));

@@ -124,6 +124,7 @@ impl Round {
         if self.pending.is_empty() {
             return;
         }
+        executor.pause();
         let server = executor.server();
         let room = self.stripes.is_empty()
             || !server

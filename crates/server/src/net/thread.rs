@@ -493,6 +493,7 @@ impl<'s> IoThread<'s> {
     /// Executes the complete requests in `bytes`, or adds them to the round; says how many bytes
     /// they were.
     fn process(&mut self, index: usize, bytes: &[u8]) -> usize {
+        self.executor.pause();
         let mut used = 0;
         loop {
             let Some(connection) = self.connections.0.get_mut(index) else {
@@ -575,11 +576,13 @@ impl<'s> IoThread<'s> {
             }
             let long = reply.len() > REPLY_BYTES;
             let logged_up_to = client.logged_up_to;
-            if long
-                && (self.server.log.commit(logged_up_to).is_err()
-                    || !self.connections.0[index].send())
-            {
-                self.close(index);
+            if long {
+                self.executor.pause();
+                if self.server.log.commit(logged_up_to).is_err()
+                    || !self.connections.0[index].send()
+                {
+                    self.close(index);
+                }
             }
         }
     }

@@ -9,19 +9,19 @@ use crate::number::parse_integer;
 
 /// The subcommands of `OBJECT`.
 pub(super) const SUBCOMMANDS: &[Command] = &[
-    Command::new("encoding", 3, encoding).reads().key(2).about(
+    Command::new("encoding", 3, encoding).looks().key(2).about(
         GROUP,
         "2.2.3",
         "O(1)",
         "Returns how the value of a key is stored.",
     ),
     Command::new("freq", 3, freq)
-        .reads()
+        .looks()
         .key(2)
         .about(GROUP, "4.0.0", "O(1)", "Returns how often a key is used.")
         .differs("The answer is an estimate from 0 to 15, which keys may share, under policies that need it."),
     Command::new("idletime", 3, idletime)
-        .reads()
+        .looks()
         .key(2)
         .about(
             GROUP,
@@ -31,7 +31,7 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
         )
         .differs("The time is kept in a table that keys may share, so that the answer may be too low."),
     Command::new("refcount", 3, refcount)
-        .reads()
+        .looks()
         .key(2)
         .about(
             GROUP,
