@@ -6,7 +6,7 @@ use nearfield_server::log::Policy;
 use nearfield_server::log::load::Damage;
 use nearfield_server::server::{Options, Server};
 use nearfield_server::{logging, metrics, persistence, signals};
-use std::io::IsTerminal;
+use std::io::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -211,9 +211,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
     let served = nearfield_server::net::serve(server, |addresses| {
         let port = addresses.first().map_or(0, |address| address.port());
-        if std::io::stdout().is_terminal() {
-            println!("{}", welcome(arguments, port));
-        }
+        // Logs go elsewhere; nobody may be reading here any more.
+        let _ = writeln!(std::io::stdout(), "{}", welcome(arguments, port));
         tracing::info!(?addresses, "ready");
         if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
             tracing::error!("systemd is not told that the server is ready: {error}");
