@@ -43,6 +43,22 @@ struct State {
     queues: HashMap<DatabaseKey, VecDeque<u64>>,
 }
 
+impl State {
+    fn remove(&mut self, id: u64) -> Option<Waiter> {
+        let waiter = self.waiters.remove(&id)?;
+        for key in &waiter.wait.keys {
+            let key = (waiter.database, key.clone());
+            if let Some(queue) = self.queues.get_mut(&key) {
+                queue.retain(|&other| other != id);
+                if queue.is_empty() {
+                    self.queues.remove(&key);
+                }
+            }
+        }
+        Some(waiter)
+    }
+}
+
 impl Blocked {
     /// Has a client wait. To be called in the exclusive phase.
     pub fn add(&self, waiter: Waiter) {
@@ -70,17 +86,16 @@ impl Blocked {
         if !is(&state.waiters.get(&id)?.wait) {
             return None;
         }
-        let waiter = state.waiters.remove(&id)?;
-        for key in &waiter.wait.keys {
-            let key = (waiter.database, key.clone());
-            if let Some(queue) = state.queues.get_mut(&key) {
-                queue.retain(|&other| other != id);
-                if queue.is_empty() {
-                    state.queues.remove(&key);
-                }
-            }
+        state.remove(id)
+    }
+
+    /// Has `serve` answer a client that waits, and ends its waiting if it does. Nobody else can end
+    /// it meanwhile, so that what it is given is not lost. `serve` must not look at who waits.
+    pub fn serve(&self, id: u64, serve: impl FnOnce() -> bool) {
+        let mut state = self.state.lock();
+        if state.waiters.contains_key(&id) && serve() {
+            state.remove(id);
         }
-        Some(waiter)
     }
 
     /// Who waits for a key, in the order in which they came.

@@ -662,19 +662,23 @@ impl Server {
             let mut reply = Reply::new(waiter.protocol);
             let args: Vec<&[u8]> = waiter.words.iter().map(Vec::as_slice).collect();
             let Ok(command) = lookup(&args) else { continue };
-            let access = Access::Exclusive(&mut *databases);
-            let mut keys = Keys::new(&self.keyspace, access, database, now_ms, effects);
-            if !is_waited_for(command, keys.kind(key)) {
-                continue;
-            }
-            let account = &mut Account::of(command);
-            let wait = invoke(self, keys, &mut client, account, &args, &mut reply, false);
-            if wait.is_none() && self.blocked.remove(waiter.client.id).is_some() {
+            self.blocked.serve(waiter.client.id, || {
+                let access = Access::Exclusive(&mut *databases);
+                let mut keys = Keys::new(&self.keyspace, access, database, now_ms, effects);
+                if !is_waited_for(command, keys.kind(key)) {
+                    return false;
+                }
+                let account = &mut Account::of(command);
+                let wait = invoke(self, keys, &mut client, account, &args, &mut reply, false);
+                if wait.is_some() {
+                    return false;
+                }
                 self.log_effects(effects);
                 let answer = reply.take();
                 let client = waiter.client.id;
                 self.send(waiter.client.thread, Message::Resume { client, answer });
-            }
+                true
+            });
         }
     }
 }
