@@ -145,10 +145,13 @@ impl<'s> Executor<'s> {
             let database = databases.get(database);
             database.is_some_and(|database| database.is_expiry_due(now_ms))
         };
-        if !due(&keyspace.share()) {
+        // The thread has to go on to hear of SCRIPT KILL while a script runs for long.
+        if !server.share_unless_busy().is_some_and(|it| due(&it)) {
             return 0;
         }
-        let mut databases = keyspace.exclude();
+        let Some(mut databases) = server.exclude_unless_busy() else {
+            return 0;
+        };
         let effects = &mut self.effects;
         effects.clear();
         effects.observed = keyspace.is_observed();
@@ -288,10 +291,12 @@ impl<'s> Executor<'s> {
     pub fn make_room(&mut self, now_ms: u64) -> bool {
         self.pause();
         let server = self.server;
+        let Some(mut databases) = server.exclude_unless_busy() else {
+            return false;
+        };
         let effects = &mut self.effects;
         effects.clear();
         effects.origin = 0;
-        let mut databases = server.keyspace.exclude();
         effects.observed = server.keyspace.is_observed();
         let access = Access::Exclusive(&mut databases);
         let mut keys = Keys::new(&server.keyspace, access, 0, now_ms, effects);

@@ -257,6 +257,11 @@ pub fn apply(server: &Server) {
     let samples = usize::try_from(config.integer("maxmemory-samples")).unwrap_or(SAMPLES);
     server.eviction.configure(limit, policy, samples);
     server.access.resize(limit, policy.is_lfu());
+    let protected = config.text("protected-mode") == "yes";
+    server.acl.protected.store(protected, Ordering::Relaxed);
+    let threshold_ms = u64::try_from(config.integer("busy-reply-threshold")).unwrap_or(0);
+    let threshold = std::time::Duration::from_millis(threshold_ms);
+    server.scripts.watchdog.set_threshold(threshold);
     crate::logging::set_level(&config.text("loglevel"));
     let slow = hot.slowlog_slower_than_us.load(Ordering::Relaxed);
     server
