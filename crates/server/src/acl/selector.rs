@@ -308,6 +308,11 @@ impl Selector {
         self.channels.iter().any(allows)
     }
 
+    /// True if a channel, or a pattern of them, may be listened to.
+    pub fn may_listen(&self, channel: &[u8], is_pattern: bool) -> bool {
+        self.all_channels || self.allows_channel(channel, is_pattern)
+    }
+
     // ---- Describing ------------------------------------------------------------------------
 
     /// The rules on commands.

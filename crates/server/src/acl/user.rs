@@ -182,6 +182,12 @@ impl User {
         Err(furthest)
     }
 
+    /// True if the user may listen to a channel, or to a pattern of them.
+    pub fn may_listen(&self, channel: &[u8], is_pattern: bool) -> bool {
+        self.selectors()
+            .any(|selector| selector.may_listen(channel, is_pattern))
+    }
+
     /// The user's flags.
     pub fn flags(&self) -> Vec<&'static str> {
         let mut flags = vec![if self.enabled { "on" } else { "off" }];

@@ -1,11 +1,11 @@
 //! Access control.
 
-use super::{Answer, Call, Command, Flags, Group, integer, is};
+use super::{Answer, Call, Command, Flags, Group, client, integer, is};
 use crate::acl::registry::registry;
 use crate::acl::{AclError, DEFAULT, Denied, Selector, User, category, hex};
 use crate::error::{CommandError, shown};
 use crate::execute::lookup;
-use crate::net::Message;
+use crate::pubsub::Topic;
 use crate::resp::Reply;
 use crate::server::now_ms;
 use rand::Rng;
@@ -200,19 +200,23 @@ fn delete_users(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// Closes the connections of all clients of a user; the caller's own once it is answered.
+/// Closes the connections of all clients of a user.
 fn close_clients_of(call: &mut Call<'_>, name: &[u8]) {
-    let own = call.client.shared.id;
-    for client in call.server.clients.lock().values() {
-        if *client.user.lock() != name {
-            continue;
-        }
-        if client.id == own {
-            call.client.closing = true;
-        } else {
-            let message = Message::Close { client: client.id };
-            call.server.send(client.thread, message);
-        }
+    let mut clients = client::all(call);
+    clients.retain(|client| *client.user.lock() == name);
+    for client in clients {
+        client::close(call, &client);
+    }
+}
+
+/// Closes the connections of a user's clients that listen to what the user may not any more.
+fn close_listeners_of(call: &mut Call<'_>, name: &[u8]) {
+    let Some(user) = call.server.acl.user(name) else {
+        return;
+    };
+    let may = |topic, channel: &[u8]| user.may_listen(channel, topic == Topic::Pattern);
+    for client in call.server.pubsub.listeners_denied(name, may) {
+        client::close(call, &client);
     }
 }
 
@@ -380,7 +384,9 @@ fn log(call: &mut Call<'_>) -> Answer {
 }
 
 fn set_user(call: &mut Call<'_>) -> Answer {
-    call.server.acl.set_user(call.arg(2)?, call.rest(3))?;
+    let name = call.arg(2)?;
+    call.server.acl.set_user(name, call.rest(3))?;
+    close_listeners_of(call, name);
     call.reply.ok();
     Ok(())
 }

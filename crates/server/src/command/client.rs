@@ -172,7 +172,7 @@ fn show_own(call: &mut Call<'_>) {
 }
 
 /// The clients that are there, by their numbers.
-fn clients(call: &Call<'_>) -> Vec<Arc<ClientShared>> {
+pub fn all(call: &Call<'_>) -> Vec<Arc<ClientShared>> {
     call.server.clients.lock().values().cloned().collect()
 }
 
@@ -204,7 +204,7 @@ fn type_of(client: &ClientShared) -> &'static str {
 }
 
 fn list(call: &mut Call<'_>) -> Answer {
-    let mut found = clients(call);
+    let mut found = all(call);
     match call.rest(2) {
         [] => {}
         [word, wanted] if is(word, "type") => {
@@ -361,20 +361,11 @@ fn kill(call: &mut Call<'_>) -> Answer {
     };
     let own = call.client.shared.id;
     let mut killed = 0;
-    for client in clients(call) {
-        if !filter.takes(&client, own) {
-            continue;
+    for client in all(call) {
+        if filter.takes(&client, own) {
+            killed += 1;
+            close(call, &client);
         }
-        killed += 1;
-        if client.id == own {
-            call.client.closing = true;
-            continue;
-        }
-        client.killed.store(true, Ordering::Release);
-        // It is not listed from now on; its thread closes it when it next looks.
-        call.server.clients.lock().remove(&client.id);
-        let close = Message::Close { client: client.id };
-        call.server.send(client.thread, close);
     }
     match (old_form, killed) {
         (true, 0) => return Err(CommandError::text("ERR No such client")),
@@ -382,6 +373,21 @@ fn kill(call: &mut Call<'_>) -> Answer {
         (false, killed) => call.reply.integer(killed),
     }
     Ok(())
+}
+
+/// Closes a client's connection; the caller's own once it is answered.
+pub fn close(call: &mut Call<'_>, client: &ClientShared) {
+    if client.id == call.client.shared.id {
+        call.client.closing = true;
+        return;
+    }
+    client.killed.store(true, Ordering::Release);
+    // It is not listed from now on, and is not given what it waits for, as that would be lost. Its
+    // thread closes it when it next looks.
+    call.server.clients.lock().remove(&client.id);
+    call.server.blocked.remove(client.id);
+    let close = Message::Close { client: client.id };
+    call.server.send(client.thread, close);
 }
 
 fn set_replies(call: &mut Call<'_>) -> Answer {

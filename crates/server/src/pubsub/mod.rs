@@ -115,6 +115,26 @@ impl PubSub {
         self.state.read().of(topic).len()
     }
 
+    /// The clients of a user that listen to what `may` does not allow; each maybe several times.
+    pub fn listeners_denied(
+        &self,
+        user: &[u8],
+        may: impl Fn(Topic, &[u8]) -> bool,
+    ) -> Vec<Arc<ClientShared>> {
+        let state = self.state.read();
+        let mut denied = Vec::new();
+        for topic in [Topic::Channel, Topic::Pattern, Topic::Shard] {
+            for (name, listeners) in state.of(topic) {
+                let is_of_user = |client: &&Arc<ClientShared>| *client.user.lock() == user;
+                let mut of_user = listeners.iter().filter(is_of_user).peekable();
+                if of_user.peek().is_some() && !may(topic, name) {
+                    denied.extend(of_user.cloned());
+                }
+            }
+        }
+        denied
+    }
+
     /// Sends a message to all who listen to a channel, and says to how many.
     pub fn publish(&self, server: &Server, topic: Topic, channel: &[u8], message: &[u8]) -> usize {
         let state = self.state.read();
