@@ -85,6 +85,8 @@ pub struct Server {
     pub access: Access,
     /// The clients, by their numbers.
     pub clients: Mutex<BTreeMap<u64, Arc<ClientShared>>>,
+    /// How many connections there are, also those that no thread serves yet.
+    pub connected: AtomicU64,
     /// Who may do what.
     pub acl: Acl,
     /// The configuration.
@@ -162,6 +164,7 @@ impl Server {
             persistence: Persistence::default(),
             options,
             clients: Mutex::default(),
+            connected: AtomicU64::new(0),
             scripts: Scripts::default(),
             watches: Watches::default(),
             blocked: Blocked::default(),

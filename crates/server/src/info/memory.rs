@@ -1,6 +1,7 @@
 //! The section about memory.
 
 use super::Page;
+use crate::client::ClientShared;
 use crate::keyspace::Databases;
 use crate::server::Server;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,14 +24,8 @@ pub struct Figures {
 impl Figures {
     /// Takes all figures.
     pub fn take(server: &Server, databases: &Databases) -> Figures {
-        let clients = server.clients.lock();
-        let buffers = clients.values().map(|client| {
-            let listed = &client.listed;
-            let bytes = listed.query_bytes.load(Relaxed) + listed.output_bytes.load(Relaxed);
-            (bytes + size_of_val(&**client)) as u64
-        });
-        let buffers: u64 = buffers.sum();
-        drop(clients);
+        let clients = server.clients.lock().len() * size_of::<ClientShared>();
+        let buffers = (clients + server.eviction.buffer_bytes()) as u64;
         let used = server.used_bytes(databases);
         let peak = &server.statistics.peak_memory_bytes;
         let peak = peak.fetch_max(used, Relaxed).max(used);

@@ -121,11 +121,17 @@ impl Connection {
         statistics.sent_bytes.fetch_add(sent, Ordering::Relaxed);
         listed.sent_bytes.fetch_add(sent, Ordering::Relaxed);
         listed
-            .query_bytes
-            .store(self.input.len(), Ordering::Relaxed);
-        listed
             .output_bytes
             .store(self.reply.len(), Ordering::Relaxed);
+        self.show_input();
+    }
+
+    /// Lets others see what has come and is not understood yet.
+    pub fn show_input(&self) {
+        let listed = &self.client.shared.listed;
+        listed
+            .query_bytes
+            .store(self.input.len(), Ordering::Relaxed);
     }
 
     /// Counts what was received.

@@ -3,25 +3,32 @@
 
 use super::connection::Connection;
 use super::transport::Transport;
+use crate::client::Client;
 use crate::config::ClientClass;
-use crate::resp::RequestLimits;
+use crate::resp::{Reply, RequestLimits};
 use crate::server::Server;
 use mio::net::TcpStream;
 use std::io::Write;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::time::Duration;
 
 /// Counts a connection that was accepted, and gives it back unless there are too many.
 pub fn admit(server: &Server, mut stream: Transport) -> Option<Transport> {
     let most = server.config.hot.maxclients.load(Relaxed);
-    if server.clients.lock().len() as u64 >= most {
+    if server.connected.load(Relaxed) >= most {
         server.statistics.rejected_connections.fetch_add(1, Relaxed);
         // A new connection takes so little at once; if it does not, nobody is there to read it.
         let _ = stream.write(b"-ERR max number of clients reached\r\n");
         return None;
     }
     server.statistics.connections.fetch_add(1, Relaxed);
+    server.connected.fetch_add(1, Relaxed);
     Some(stream)
+}
+
+/// Counts a connection no more that was admitted.
+pub fn dismiss(server: &Server) {
+    server.connected.fetch_sub(1, Relaxed);
 }
 
 /// Has the system look whether an idle client is still there.
@@ -45,8 +52,21 @@ pub fn of_requests(server: &Server) -> RequestLimits {
     }
 }
 
+/// True if a client that is answered without being sent anything in between is over its limit. It
+/// need not be answered any more, as its connection will be closed.
+#[inline]
+pub fn is_too_much(server: &Server, client: &Client, reply: &Reply) -> bool {
+    let limit = server.config.hot.output_limit(ClientClass::Normal);
+    let most = limit.hard_bytes.load(Relaxed);
+    let is_over = most > 0 && reply.len() as u64 > most;
+    if is_over && !client.shared.killed.swap(true, AcqRel) {
+        server.statistics.output_limit_closed.fetch_add(1, Relaxed);
+    }
+    is_over
+}
+
 impl Connection {
-    /// True if another client has ended this one.
+    /// True if it was ended by another client, or for what it is sent.
     pub fn is_killed(&self) -> bool {
         self.client.shared.killed.load(Acquire)
     }

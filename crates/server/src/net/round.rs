@@ -1,5 +1,6 @@
 //! The batch of a round: reads and writes of strings that follow each other.
 
+use super::limits;
 use crate::client::Client;
 use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
@@ -179,9 +180,11 @@ impl Round {
         }
         let (mut hits, mut misses) = (0, 0);
         for (position, pending) in self.pending.iter().enumerate() {
-            let (_, reply) = clients.client(pending.connection);
+            let (client, reply) = clients.client(pending.connection);
             if pending.write {
                 self.settle(position, keyspace, database, reply);
+            } else if limits::is_too_much(server, client, reply) {
+                misses += 1;
             } else if self.answer(position, keyspace, now_ms, reply) {
                 hits += 1;
             } else {
@@ -303,6 +306,7 @@ impl Round {
         for (position, pending) in self.pending.iter().enumerate() {
             let (client, reply) = clients.client(pending.connection);
             match self.words(position) {
+                Some((_, None)) if limits::is_too_much(executor.server(), client, reply) => None,
                 Some((key, None)) => executor.run(client, &[b"GET", key], now_ms, reply),
                 Some((key, Some(value))) => {
                     executor.run(client, &[b"SET", key, value], now_ms, reply)

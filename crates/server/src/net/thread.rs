@@ -39,6 +39,8 @@ const TICK: Duration = Duration::from_millis(100);
 const HELD_TICK: Duration = Duration::from_millis(5);
 /// What is read at once.
 const READ_BYTES: usize = 64 << 10;
+/// What is read at once, at most, of a request that is longer.
+const LONG_READ_BYTES: usize = 1 << 20;
 /// How often one connection is read before the others have their turn.
 const READS_MAX: usize = 16;
 /// Replies are sent before all commands are executed if there is so much of them.
@@ -306,6 +308,7 @@ impl<'s> IoThread<'s> {
         if self.server.acl.is_protected() && !is_from_here(&stream) {
             // It is closed in any case, so that it does not matter whether it is told why.
             let _ = io::Write::write(&mut stream, DENIED);
+            limits::dismiss(self.server);
             return;
         }
         let (peer, local) = match stream.tcp() {
@@ -339,6 +342,7 @@ impl<'s> IoThread<'s> {
             return;
         }
         let mut connection = self.connections.0.remove(index);
+        limits::dismiss(self.server);
         connection.source().close();
         let _ = self.poll.registry().deregister(connection.source());
         self.by_client.remove(&connection.client.shared.id);
@@ -424,7 +428,10 @@ impl<'s> IoThread<'s> {
                         let used = self.process(index, bytes);
                         if let Some(connection) = self.connections.0.get_mut(index) {
                             let rest = bytes.get(used..).unwrap_or_default();
-                            connection.input.extend_from_slice(rest);
+                            if !rest.is_empty() {
+                                connection.input.extend_from_slice(rest);
+                                connection.show_input();
+                            }
                         }
                         self.scratch = scratch;
                     }
@@ -439,7 +446,7 @@ impl<'s> IoThread<'s> {
             } else {
                 let length = connection.input.len();
                 // Grows by what has come, so that nobody takes memory by announcing much.
-                let room = length.max(READ_BYTES);
+                let room = length.clamp(READ_BYTES, LONG_READ_BYTES);
                 connection.input.resize(length + room, 0);
                 let mut input = std::mem::take(&mut connection.input);
                 let received = connection.receive(input.get_mut(length..).unwrap_or_default());
@@ -449,6 +456,10 @@ impl<'s> IoThread<'s> {
                 };
                 full = count == room || connection.has_ended();
                 connection.count_received(&self.server.statistics, count);
+                if count > 0 {
+                    // Who sends a long request is not idle.
+                    connection.client.shared.touch(self.now_ms);
+                }
                 input.truncate(length + count);
                 connection.input = input;
                 if received == Received::End {
@@ -483,10 +494,12 @@ impl<'s> IoThread<'s> {
         let used = self.process(index, &input);
         if let Some(connection) = self.connections.0.get_mut(index) {
             input.drain(..used);
-            if input.is_empty() {
-                input.shrink_to(0);
+            // What is left may stay for long.
+            if input.capacity() / 2 > input.len() {
+                input.shrink_to_fit();
             }
             connection.input = input;
+            connection.show_input();
         }
     }
 
@@ -543,6 +556,7 @@ impl<'s> IoThread<'s> {
             {
                 if self.round.is_full() {
                     self.execute_round();
+                    self.send_early(index);
                 }
                 continue;
             }
@@ -574,16 +588,24 @@ impl<'s> IoThread<'s> {
                 let id = client.shared.id;
                 self.deadlines.push(Reverse((until, id)));
             }
-            let long = reply.len() > REPLY_BYTES;
-            let logged_up_to = client.logged_up_to;
-            if long {
-                self.executor.pause();
-                if self.server.log.commit(logged_up_to).is_err()
-                    || !self.connections.0[index].send()
-                {
-                    self.close(index);
-                }
-            }
+            self.send_early(index);
+        }
+    }
+
+    /// Sends replies before all commands are executed, if there is so much of them.
+    fn send_early(&mut self, index: usize) {
+        let connection = &mut self.connections.0[index];
+        if connection.reply.len() <= REPLY_BYTES {
+            return;
+        }
+        self.executor.pause();
+        let logged_up_to = connection.client.logged_up_to;
+        if connection.is_killed()
+            || self.server.log.commit(logged_up_to).is_err()
+            || !connection.send()
+            || connection.is_over_output_limit(self.server, self.now_ms)
+        {
+            self.close(index);
         }
     }
 
@@ -608,7 +630,7 @@ impl<'s> IoThread<'s> {
             connection.dirty = false;
             // Neither success nor an error would be true of what it has done.
             let unsafe_to_tell = connection.client.logged_up_to > safe_up_to;
-            let sent = !unsafe_to_tell && connection.send();
+            let sent = !unsafe_to_tell && !connection.is_killed() && connection.send();
             connection.show(&self.server.statistics);
             if !sent
                 || connection.is_over_output_limit(self.server, self.now_ms)
@@ -635,9 +657,13 @@ impl<'s> IoThread<'s> {
         let Some(connection) = self.connections.0.get_mut(index) else {
             return;
         };
+        if !connection.is_stuffed() {
+            return;
+        }
+        // Who receives a long answer is not idle.
+        connection.client.shared.touch(self.now_ms);
         // What is dirty is sent at the end of the round, when it is safe to be told.
-        if connection.is_stuffed()
-            && !connection.dirty
+        if !connection.dirty
             && (!connection.send() || (connection.client.closing && connection.reply.is_empty()))
         {
             self.close(index);
@@ -743,6 +769,8 @@ impl<'s> IoThread<'s> {
         let connection = &mut self.connections.0[index];
         connection.reply.raw(answer);
         connection.waiting = false;
+        // It was not idle while it waited.
+        connection.client.shared.touch(self.now_ms);
         if std::mem::take(&mut connection.postponed) {
             self.unread.push(index);
         }
