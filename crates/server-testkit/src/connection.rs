@@ -55,34 +55,43 @@ impl Connection {
     /// Reads a reply that comes within some time.
     pub fn receive_within(&mut self, patience: Duration) -> io::Result<Value> {
         let deadline = Instant::now() + patience;
-        // After this many bytes it is worth looking for the end of the reply again.
+        // After this many bytes it is worth looking for the end of a long reply again.
         let mut enough = 1;
+        let mut quiet = false;
         loop {
             let rest = &self.input[self.start..];
-            if rest.len() >= enough
-                && let Some((value, length)) = Value::parse(rest)
-                    .map_err(|error| io::Error::new(ErrorKind::InvalidData, error.0))?
-            {
-                self.start += length;
-                return Ok(value);
-            }
-            enough = if rest.len() < 1 << 16 {
-                1
-            } else {
-                rest.len() * 3 / 2
-            };
-            if !self.fill(deadline)? {
-                enough = 1;
-                if self.ended {
+            if rest.len() >= enough || quiet {
+                let parsed = Value::parse(rest);
+                let parsed =
+                    parsed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error.0))?;
+                if let Some((value, length)) = parsed {
+                    self.start += length;
+                    return Ok(value);
+                }
+                if quiet && self.ended {
                     return Err(io::Error::new(
                         ErrorKind::UnexpectedEof,
                         "the server has closed the connection",
                     ));
                 }
-                if Instant::now() >= deadline {
+                if quiet && Instant::now() >= deadline {
                     return Err(io::Error::new(ErrorKind::TimedOut, "no reply"));
                 }
+                enough = rest.len() * 3 / 2;
             }
+            let rest = self.input.len() - self.start;
+            let is_long = rest >= 1 << 16;
+            if !is_long {
+                enough = 1;
+            }
+            // It may be complete before so much has come.
+            let soon = Instant::now() + Duration::from_millis(20);
+            let until = if is_long {
+                soon.min(deadline)
+            } else {
+                deadline
+            };
+            quiet = !self.fill(until)?;
         }
     }
 

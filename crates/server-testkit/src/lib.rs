@@ -16,3 +16,4 @@ pub mod reply;
 pub mod saving;
 pub mod script;
 pub mod state;
+pub mod steps;

@@ -1,0 +1,112 @@
+//! Steps that tests of connections are made of: asking in words, waiting for what is to happen.
+
+use super::connection::{Connection, PATIENCE};
+use super::nearfield::Nearfield;
+use super::redis::Redis;
+use super::reply::Value;
+use nearfield_server::server::Options;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Runs a test against our server, with two threads, and against redis-server if it is installed,
+/// each without any keys.
+pub fn on_both(test: impl Fn(SocketAddr)) {
+    let ours = Nearfield::start(Options {
+        threads: 2,
+        ..Options::default()
+    });
+    test(ours.address);
+    drop(ours);
+    match Redis::start(&[]) {
+        Ok(redis) => test(redis.address),
+        Err(reason) => eprintln!("not compared with Redis: {reason}"),
+    }
+}
+
+/// Connects.
+pub fn connect(address: SocketAddr) -> Connection {
+    Connection::open(address).expect("the server listens")
+}
+
+/// Sends a command, whose words are separated by blanks.
+pub fn tell(connection: &mut Connection, command: &str) {
+    let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+    let mut request = Vec::new();
+    super::connection::encode(&mut request, &words);
+    connection.send(&request).expect("the connection is open");
+}
+
+/// The next reply, as redis-cli prints it.
+pub fn hear(connection: &mut Connection) -> String {
+    connection.receive().expect("a reply").to_string()
+}
+
+/// Sends a command, whose words are separated by blanks; answers the reply as redis-cli prints it.
+pub fn ask(connection: &mut Connection, command: &str) -> String {
+    tell(connection, command);
+    hear(connection)
+}
+
+/// Asks for a reply that is a number.
+pub fn ask_number(connection: &mut Connection, command: &str) -> i64 {
+    tell(connection, command);
+    match connection.receive() {
+        Ok(Value::Integer(number)) => number,
+        other => panic!("no number is {command}: {other:?}"),
+    }
+}
+
+/// Asks for a reply that is a text.
+pub fn ask_text(connection: &mut Connection, command: &str) -> String {
+    tell(connection, command);
+    match connection.receive() {
+        Ok(Value::Bulk(text) | Value::Verbatim(text)) => {
+            String::from_utf8(text).expect("text is UTF-8")
+        }
+        other => panic!("no text is {command}: {other:?}"),
+    }
+}
+
+/// A number of `INFO`.
+pub fn info(connection: &mut Connection, field: &str) -> u64 {
+    let text = ask_text(connection, "INFO everything");
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    let value = value.unwrap_or_else(|| panic!("no {field} in INFO"));
+    value.trim().parse().expect("a number")
+}
+
+/// A field of what `CLIENT LIST` says of a client; `None` if it is not listed.
+pub fn listed(connection: &mut Connection, id: i64, field: &str) -> Option<String> {
+    let text = ask_text(connection, "CLIENT LIST");
+    let line = text
+        .lines()
+        .find(|line| line.starts_with(&format!("id={id} ")))?;
+    let mut fields = line.split(' ');
+    let value = fields.find_map(|word| word.strip_prefix(field)?.strip_prefix('='));
+    value.map(str::to_owned)
+}
+
+/// Waits until something is so.
+pub fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is() {
+        assert!(Instant::now() < deadline, "never so: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until the server has closed a connection, and counts the replies before.
+pub fn until_closed(connection: &mut Connection) -> usize {
+    let mut replies = 0;
+    loop {
+        match connection.receive() {
+            Ok(_) => replies += 1,
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return replies,
+            Err(error) => panic!("the server has not closed the connection: {error}"),
+        }
+    }
+}

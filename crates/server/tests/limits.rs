@@ -1,0 +1,418 @@
+//! What clients may at most: how many they are, how long they may be idle, how much they may have
+//! the server keep for them, and where they may come from.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use nearfield_server::server::Options;
+use nearfield_server_testkit::connection::{Connection, encode};
+use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::redis::Redis;
+use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::steps::{
+    ask, ask_number, ask_text, connect, eventually, hear, info, listed, on_both, tell, until_closed,
+};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+const KB: usize = 1 << 10;
+const MB: usize = 1 << 20;
+
+/// Our server with default settings and some threads.
+fn start(threads: usize) -> Nearfield {
+    Nearfield::start(Options {
+        threads,
+        ..Options::default()
+    })
+}
+
+fn configure(address: SocketAddr, name: &str, value: &str) {
+    let words = [&b"CONFIG"[..], b"SET", name.as_bytes(), value.as_bytes()];
+    let answer = connect(address).command(&words).unwrap();
+    assert_eq!(answer.to_string(), "OK", "{name} {value}");
+}
+
+/// A connection that is served; `None` if it was refused.
+fn admitted(address: SocketAddr) -> Option<Connection> {
+    let mut connection = connect(address);
+    // Who is refused may find the connection closed before this is sent.
+    let sent = connection.send(b"PING\r\n");
+    match connection.receive().map(|it| it.to_string()).as_deref() {
+        Ok("PONG") => Some(connection),
+        Ok("(error) ERR max number of clients reached") => {
+            assert_eq!(until_closed(&mut connection), 0);
+            None
+        }
+        Ok(other) => panic!("neither served nor refused: {other}"),
+        // What was sent made the system forget the refusal that had come.
+        Err(_) => {
+            assert!(sent.is_err() || connection.receive().is_err());
+            None
+        }
+    }
+}
+
+// ---- How many there are ------------------------------------------------------------------------
+
+#[test]
+fn a_connection_too_many_is_told_so_and_closed() {
+    on_both(|address| {
+        let mut first = connect(address);
+        assert_eq!(ask(&mut first, "CONFIG SET maxclients 3"), "OK");
+        let mut others = [connect(address), connect(address)];
+        for other in &mut others {
+            assert_eq!(ask(other, "PING"), "PONG");
+        }
+        for refused in 1..=2 {
+            let mut last = connect(address);
+            let answer = hear(&mut last);
+            assert_eq!(answer, "(error) ERR max number of clients reached");
+            assert_eq!(until_closed(&mut last), 0);
+            assert_eq!(info(&mut first, "rejected_connections"), refused);
+        }
+        for other in &mut others {
+            assert_eq!(ask(other, "PING"), "PONG");
+        }
+        assert_eq!(info(&mut first, "connected_clients"), 3);
+        drop(others);
+        let mut next = None;
+        eventually("a place is free again", || {
+            next = admitted(address);
+            next.is_some()
+        });
+        assert_eq!(ask(&mut first, "PING"), "PONG");
+    });
+}
+
+#[test]
+fn many_connections_at_one_time_are_no_more_than_may_be() {
+    on_both(|address| {
+        let mut first = connect(address);
+        assert_eq!(ask(&mut first, "CONFIG SET maxclients 10"), "OK");
+        let mut others: Vec<Connection> = (0..60).map(|_| connect(address)).collect();
+        let mut served = 0;
+        for other in &mut others {
+            let sent = other.send(b"PING\r\n");
+            let answer = other.receive().map(|answer| answer.to_string());
+            served += usize::from(sent.is_ok() && answer.is_ok_and(|answer| answer == "PONG"));
+        }
+        assert_eq!(served, 9);
+        assert_eq!(info(&mut first, "rejected_connections"), 51);
+    });
+}
+
+// ---- How long they may be idle -----------------------------------------------------------------
+
+#[test]
+fn idle_clients_are_closed_but_not_those_that_wait() {
+    // With one thread, who is idle is found in one go.
+    let ours = start(1);
+    idle(ours.address);
+    match Redis::start(&[]) {
+        Ok(redis) => idle(redis.address),
+        Err(reason) => eprintln!("not compared with Redis: {reason}"),
+    }
+}
+
+fn idle(address: SocketAddr) {
+    // It closes the connection so much earlier than the time says, as it counts whole seconds.
+    const TIMEOUT: Duration = Duration::from_millis(900);
+    let mut subscriber = connect(address);
+    assert!(ask(&mut subscriber, "SUBSCRIBE channel").contains("subscribe"));
+    let mut waiting = connect(address);
+    tell(&mut waiting, "BLPOP key 0");
+    let mut observer = connect(address);
+    eventually("it waits", || info(&mut observer, "blocked_clients") == 1);
+    let mut idle = connect(address);
+    assert_eq!(ask(&mut idle, "PING"), "PONG");
+    let begin = Instant::now();
+    configure(address, "timeout", "1");
+    assert_eq!(until_closed(&mut idle), 0);
+    assert!(begin.elapsed() >= TIMEOUT / 2, "{:?}", begin.elapsed());
+
+    // The others have been idle for longer.
+    let mut other = connect(address);
+    assert_eq!(ask_number(&mut other, "PUBLISH channel message"), 1);
+    assert!(hear(&mut subscriber).contains("message"));
+    let resumed = Instant::now();
+    assert_eq!(ask_number(&mut connect(address), "RPUSH key value"), 1);
+    assert!(hear(&mut waiting).contains("value"));
+    // From here on it is idle, and not since it began to wait.
+    assert_eq!(until_closed(&mut waiting), 0);
+    assert!(resumed.elapsed() >= TIMEOUT, "{:?}", resumed.elapsed());
+    assert!(ask(&mut subscriber, "UNSUBSCRIBE").contains("unsubscribe"));
+    assert_eq!(until_closed(&mut subscriber), 0);
+}
+
+// ---- How much may wait to be sent --------------------------------------------------------------
+
+fn disconnected_for_output(connection: &mut Connection) -> u64 {
+    info(connection, "client_output_buffer_limit_disconnections")
+}
+
+#[test]
+fn a_subscriber_that_does_not_read_is_disconnected_at_the_hard_limit() {
+    let ours = start(2);
+    let address = ours.address;
+    configure(address, "client-output-buffer-limit", "pubsub 1mb 0 0");
+    let mut publisher = connect(address);
+    let (mut reading, mut silent) = (connect(address), connect(address));
+    let id = ask_number(&mut silent, "CLIENT ID");
+    for subscriber in [&mut reading, &mut silent] {
+        assert!(ask(subscriber, "SUBSCRIBE channel").contains("subscribe"));
+    }
+    let publish = format!("PUBLISH channel {}", "m".repeat(64 * KB));
+    // The system keeps some megabytes for the connection.
+    let mut published = 0;
+    while ask_number(&mut publisher, &publish) == 2 {
+        assert!(hear(&mut reading).contains("message"));
+        published += 1;
+        assert!(published < 1000, "it is not disconnected");
+        let waiting = listed(&mut publisher, id, "obl").map_or(0, |it| it.parse().unwrap());
+        assert!(waiting <= MB + 65 * KB, "{waiting}");
+    }
+    assert!(hear(&mut reading).contains("message"));
+    assert_eq!(disconnected_for_output(&mut publisher), 1);
+    assert!(until_closed(&mut silent) < published);
+    assert_eq!(ask_number(&mut publisher, "PUBLISH channel more"), 1);
+    assert!(hear(&mut reading).contains("more"));
+}
+
+#[test]
+fn a_subscriber_over_the_soft_limit_has_some_time() {
+    let ours = start(2);
+    let address = ours.address;
+    configure(address, "client-output-buffer-limit", "pubsub 0 64kb 1000");
+    let mut publisher = connect(address);
+    let mut silent = connect(address);
+    let id = ask_number(&mut silent, "CLIENT ID");
+    assert!(ask(&mut silent, "SUBSCRIBE channel").contains("subscribe"));
+    // How much is published until so much waits; nothing if nobody listens.
+    let publish = format!("PUBLISH channel {}", "m".repeat(64 * KB));
+    let until = |publisher: &mut Connection, bytes: usize| {
+        let mut published = 0;
+        loop {
+            match listed(publisher, id, "obl") {
+                Some(waiting) if waiting.parse::<usize>().unwrap() <= bytes => {
+                    published += ask_number(publisher, &publish);
+                }
+                _ => return published,
+            }
+        }
+    };
+    // It has read nothing for some time, and then loses nothing.
+    for _ in 0..until(&mut publisher, 64 * KB) {
+        assert!(hear(&mut silent).contains("message"));
+    }
+    let begin = Instant::now();
+    configure(address, "client-output-buffer-limit", "pubsub 0 64kb 1");
+    eventually("it is disconnected", || {
+        // The system may still take something.
+        until(&mut publisher, MB);
+        ask(&mut publisher, "PUBSUB CHANNELS") == "(empty array)"
+    });
+    assert!(begin.elapsed() >= Duration::from_millis(900));
+    assert_eq!(disconnected_for_output(&mut publisher), 1);
+    until_closed(&mut silent);
+}
+
+fn request(words: &[&[u8]]) -> Vec<u8> {
+    let mut request = Vec::new();
+    encode(&mut request, words);
+    request
+}
+
+/// The most memory that this process has held, where the system tells.
+fn peak_bytes() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:"))?;
+    let kilobytes: usize = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kilobytes * KB)
+}
+
+#[test]
+fn a_client_that_does_not_read_its_replies_is_disconnected_at_the_hard_limit() {
+    const REQUESTS: usize = 2000;
+    for value_bytes in [1000 * KB, 4000 * KB] {
+        let ours = start(2);
+        let address = ours.address;
+        configure(address, "client-output-buffer-limit", "normal 2mb 0 0");
+        let mut other = connect(address);
+        let set = request(&[b"SET", b"key", &vec![b'v'; value_bytes]]);
+        other.send(&set).unwrap();
+        assert_eq!(hear(&mut other), "OK");
+        let mut silent = connect(address);
+        assert_eq!(ask(&mut silent, "PING"), "PONG");
+        let before = peak_bytes();
+        silent
+            .send(&request(&[b"GET", b"key"]).repeat(REQUESTS))
+            .unwrap();
+        eventually("it is disconnected", || {
+            disconnected_for_output(&mut other) == 1
+        });
+        if let (Some(before), Some(after)) = (before, peak_bytes()) {
+            // All replies together are 2 GB or more; other tests take some memory meanwhile.
+            assert!(after - before < 1000 * MB, "{before} {after}");
+        }
+        drop(silent);
+        assert_eq!(ask_number(&mut other, "STRLEN key"), value_bytes as i64);
+    }
+}
+
+#[test]
+fn a_client_that_reads_late_loses_nothing_without_a_limit() {
+    const REQUESTS: usize = 200;
+    let ours = start(2);
+    let address = ours.address;
+    let value = Value::Bulk((0..256 * KB).map(|at| (at % 251) as u8).collect());
+    let Value::Bulk(bytes) = &value else { panic!() };
+    let mut other = connect(address);
+    other.send(&request(&[b"SET", b"key", bytes])).unwrap();
+    assert_eq!(hear(&mut other), "OK");
+    let mut late = connect(address);
+    let id = ask_number(&mut late, "CLIENT ID");
+    late.send(&request(&[b"GET", b"key"]).repeat(REQUESTS))
+        .unwrap();
+    tell(&mut late, "PING last");
+    eventually("replies wait", || {
+        listed(&mut other, id, "obl").is_some_and(|waiting| waiting != "0")
+    });
+    for _ in 0..REQUESTS {
+        assert!(late.receive().unwrap() == value);
+    }
+    assert_eq!(hear(&mut late), "\"last\"");
+    assert_eq!(disconnected_for_output(&mut other), 0);
+}
+
+// ---- How much may wait to be understood --------------------------------------------------------
+
+#[test]
+fn a_request_that_is_too_long_ends_its_connection_only() {
+    on_both(|address| {
+        configure(address, "client-query-buffer-limit", "1048576");
+        let mut other = connect(address);
+        assert_eq!(ask(&mut other, "SET key old"), "OK");
+        // What fits is taken.
+        let long = request(&[b"SET", b"long", &vec![b'v'; 900 * KB]]);
+        other.send(&long).unwrap();
+        assert_eq!(hear(&mut other), "OK");
+        let mut sender = connect(address);
+        assert_eq!(ask(&mut sender, "PING"), "PONG");
+        let longer = request(&[b"SET", b"key", &vec![b'v'; 8 * MB]]);
+        // The server may close the connection before all is sent.
+        let _ = sender.send(&longer);
+        assert_eq!(until_closed(&mut sender), 0);
+        assert_eq!(ask(&mut other, "GET key"), "\"old\"");
+        assert_eq!(ask_number(&mut other, "STRLEN long"), 900 * KB as i64);
+    });
+}
+
+#[test]
+fn requests_that_do_not_end_take_what_has_come_of_them() {
+    const CLIENTS: usize = 200;
+    const PART: usize = 1000;
+    let ours = start(2);
+    let address = ours.address;
+    let mut other = connect(address);
+    let before = info(&mut other, "used_memory");
+    let mut unfinished: Vec<Connection> = (0..CLIENTS).map(|_| connect(address)).collect();
+    for (number, connection) in unfinished.iter_mut().enumerate() {
+        // They announce hundreds of megabytes, or a million of arguments.
+        let announced = match number % 2 {
+            0 => "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$500000000\r\n",
+            _ => "*1000000\r\n$3\r\nDEL\r\n$400000000\r\n",
+        };
+        connection.send(announced.as_bytes()).unwrap();
+        connection.send(&[b'v'; PART]).unwrap();
+    }
+    eventually("all has come", || {
+        let text = ask_text(&mut other, "CLIENT LIST");
+        let waits = |line: &&str| line.contains(" cmd=NULL ") && line.contains(" tot-net-in=10");
+        text.lines().filter(waits).count() == CLIENTS
+    });
+    let mut used = 0;
+    eventually("what they take is counted", || {
+        used = info(&mut other, "used_memory").saturating_sub(before);
+        used >= (CLIENTS * PART) as u64
+    });
+    assert!(used < (CLIENTS * 256 * KB) as u64, "{used}");
+
+    // One of them goes on, after all.
+    let mut last = unfinished.swap_remove(0);
+    let rest = vec![b'v'; 500_000];
+    last.send(&rest).unwrap();
+    assert_eq!(ask(&mut other, "EXISTS k"), "(integer) 0");
+    drop((last, unfinished));
+    eventually("they are gone", || {
+        info(&mut other, "connected_clients") == 1
+    });
+    eventually("what they took is free again", || {
+        info(&mut other, "used_memory").saturating_sub(before) < (CLIENTS * PART) as u64
+    });
+}
+
+// ---- Where they may come from ------------------------------------------------------------------
+
+/// An address of this machine that other machines may use.
+fn outer_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    // Nothing is sent; the system only chooses the address that it would be sent from.
+    socket.connect((Ipv4Addr::new(192, 0, 2, 77), 9)).ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
+}
+
+#[test]
+fn other_machines_are_refused_while_there_is_no_password() {
+    let Some(outer) = outer_address() else {
+        eprintln!("not tested: this machine has no address but that of the loopback interface");
+        return;
+    };
+    let ours = Nearfield::start(Options {
+        bind: vec![Ipv4Addr::UNSPECIFIED.into()],
+        threads: 2,
+        ..Options::default()
+    });
+    let text = refused_from(outer, ours.address.port());
+    drop(ours);
+    match Redis::start(&["--bind", "0.0.0.0", "--protected-mode", "yes"]) {
+        Ok(redis) => {
+            let theirs = refused_from(outer, redis.address.port());
+            // Corrected in Redis 7.2.
+            assert_eq!(text, theirs.replace("4) Setup a an", "4) Set up an"));
+        }
+        Err(reason) => eprintln!("not compared with Redis: {reason}"),
+    }
+}
+
+/// Checks who is served, and answers what is said to those who are not.
+fn refused_from(outer: IpAddr, port: u16) -> String {
+    let inner = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let outer = SocketAddr::new(outer, port);
+    let mut local = connect(inner);
+    assert_eq!(ask(&mut local, "PING"), "PONG");
+    let mut remote = connect(outer);
+    let text = hear(&mut remote);
+    assert!(text.starts_with("(error) DENIED Redis is running in protected mode"));
+    assert_eq!(until_closed(&mut remote), 0);
+    // Those that were refused take no place.
+    assert_eq!(ask(&mut local, "CONFIG SET maxclients 2"), "OK");
+    for _ in 0..3 {
+        // Redis counts them for a moment.
+        eventually("it is refused for where it comes from", || {
+            hear(&mut connect(outer)) == text
+        });
+    }
+    assert_eq!(ask(&mut local, "CONFIG SET maxclients 100"), "OK");
+
+    assert_eq!(ask(&mut local, "CONFIG SET protected-mode no"), "OK");
+    assert_eq!(ask(&mut connect(outer), "PING"), "PONG");
+    assert_eq!(ask(&mut local, "CONFIG SET protected-mode yes"), "OK");
+    assert_eq!(hear(&mut connect(outer)), text);
+    assert_eq!(ask(&mut local, "CONFIG SET requirepass secret"), "OK");
+    let mut remote = connect(outer);
+    let answer = ask(&mut remote, "PING");
+    assert_eq!(answer, "(error) NOAUTH Authentication required.");
+    assert_eq!(ask(&mut remote, "AUTH secret"), "OK");
+    assert_eq!(ask(&mut remote, "PING"), "PONG");
+    text
+}
