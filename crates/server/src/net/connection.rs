@@ -28,6 +28,8 @@ pub struct Connection {
     pub dirty: bool,
     /// Whether the socket took less than it was given, so that it will say when it takes more.
     stuffed: bool,
+    /// Whether the system has said that the client sends no more, behind what it has sent.
+    pub ends: bool,
     /// What was sent since the thread last counted it.
     pub sent_bytes: u64,
     /// Since when more waits to be sent than the soft limit allows, in milliseconds since 1970.
@@ -58,6 +60,7 @@ impl Connection {
             postponed: false,
             dirty: false,
             stuffed: false,
+            ends: false,
             sent_bytes: 0,
             over_soft_limit_since_ms: None,
         }
@@ -154,9 +157,9 @@ impl Connection {
         self.stuffed || self.stream.wants_write()
     }
 
-    /// True if the end was met behind what was received last.
-    pub fn has_ended(&self) -> bool {
-        self.stream.has_ended()
+    /// True if there is an end to be received, which nobody will tell of again.
+    pub fn ends(&self) -> bool {
+        self.ends || self.stream.has_ended()
     }
 }
 

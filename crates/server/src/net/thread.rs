@@ -262,6 +262,11 @@ impl<'s> IoThread<'s> {
                         if event.is_writable() {
                             self.resume_sending(index);
                         }
+                        if event.is_read_closed()
+                            && let Some(connection) = self.connections.0.get_mut(index)
+                        {
+                            connection.ends = true;
+                        }
                         if event.is_readable() || event.is_read_closed() || event.is_error() {
                             self.receive(index);
                         }
@@ -389,6 +394,16 @@ impl<'s> IoThread<'s> {
         }
     }
 
+    /// Closes a connection whose client sends no more; what it has just asked is answered first.
+    fn end(&mut self, index: usize) {
+        match self.connections.0.get_mut(index) {
+            Some(connection) if connection.dirty && !connection.waiting => {
+                connection.client.closing = true;
+            }
+            _ => self.close(index),
+        }
+    }
+
     fn mark_dirty(&mut self, index: usize) {
         let connection = &mut self.connections.0[index];
         if !connection.dirty {
@@ -422,7 +437,7 @@ impl<'s> IoThread<'s> {
                 let mut scratch = std::mem::take(&mut self.scratch);
                 match connection.receive(&mut scratch) {
                     Received::Bytes(count) => {
-                        full = count == scratch.len() || connection.has_ended();
+                        full = count == scratch.len() || connection.ends();
                         connection.count_received(&self.server.statistics, count);
                         let bytes = scratch.get(..count).unwrap_or_default();
                         let used = self.process(index, bytes);
@@ -438,7 +453,7 @@ impl<'s> IoThread<'s> {
                     other => {
                         self.scratch = scratch;
                         if other == Received::End {
-                            self.close(index);
+                            self.end(index);
                         }
                         return;
                     }
@@ -454,7 +469,7 @@ impl<'s> IoThread<'s> {
                     Received::Bytes(count) => count,
                     Received::Nothing | Received::End => 0,
                 };
-                full = count == room || connection.has_ended();
+                full = count == room || connection.ends();
                 connection.count_received(&self.server.statistics, count);
                 if count > 0 {
                     // Who sends a long request is not idle.
@@ -463,7 +478,7 @@ impl<'s> IoThread<'s> {
                 input.truncate(length + count);
                 connection.input = input;
                 if received == Received::End {
-                    self.close(index);
+                    self.end(index);
                     return;
                 }
                 if count == 0 {
@@ -663,9 +678,12 @@ impl<'s> IoThread<'s> {
         // Who receives a long answer is not idle.
         connection.client.shared.touch(self.now_ms);
         // What is dirty is sent at the end of the round, when it is safe to be told.
-        if !connection.dirty
-            && (!connection.send() || (connection.client.closing && connection.reply.is_empty()))
-        {
+        if connection.dirty {
+            return;
+        }
+        let sent = connection.send();
+        connection.show(&self.server.statistics);
+        if !sent || (connection.client.closing && connection.reply.is_empty()) {
             self.close(index);
         }
     }
