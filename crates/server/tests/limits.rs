@@ -100,6 +100,39 @@ fn many_connections_at_one_time_are_no_more_than_may_be() {
     });
 }
 
+#[test]
+fn connections_that_are_ended_at_once_take_no_place() {
+    on_both(|address| {
+        let mut other = connect(address);
+        for round in 0..100 {
+            let mut connection = connect(address);
+            // The end comes together with what was sent.
+            connection.send(&b"PING\r\n".repeat(round)).unwrap();
+            if round % 2 == 0 {
+                connection.send(b"*2\r\n$3\r\nGET").unwrap();
+            }
+        }
+        eventually("they are gone", || {
+            info(&mut other, "connected_clients") == 1
+        });
+    });
+}
+
+#[test]
+fn who_sends_no_more_is_answered_before_its_connection_is_closed() {
+    on_both(|address| {
+        for round in 1..100 {
+            let mut connection = connect(address);
+            connection.send(&b"PING\r\n".repeat(round)).unwrap();
+            assert_eq!(connection.close(), b"+PONG\r\n".repeat(round));
+        }
+        let mut other = connect(address);
+        eventually("they are gone", || {
+            info(&mut other, "connected_clients") == 1
+        });
+    });
+}
+
 // ---- How long they may be idle -----------------------------------------------------------------
 
 #[test]
