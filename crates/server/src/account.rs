@@ -91,7 +91,7 @@ impl Account {
         let now = Instant::now();
         let took = now - self.started.unwrap_or(now);
         self.ended = Some(now);
-        let thread = client.shared.thread;
+        let thread = client.shared.thread();
         server.statistics.count(thread, self.number, 1, took);
         if let Err(error) = answer {
             server.statistics.count_failed(thread, self.number);
@@ -122,7 +122,7 @@ impl Account {
         if let Some(command) = crate::command::find(name) {
             let subcommand = args.get(1).and_then(|word| command.subcommand(word));
             let number = number_of(subcommand.unwrap_or(command));
-            let thread = client.shared.thread;
+            let thread = client.shared.thread();
             server.statistics.count_rejected(thread, number);
         }
     }

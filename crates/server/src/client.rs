@@ -70,7 +70,7 @@ pub struct ClientShared {
     /// Where it has connected to.
     pub local: String,
     /// The thread that serves it.
-    pub thread: usize,
+    thread: AtomicUsize,
     /// When it connected, in milliseconds since 1970.
     pub connected_at_ms: u64,
     /// When it sent its last command, in milliseconds since 1970.
@@ -147,7 +147,7 @@ impl ClientShared {
             id,
             peer,
             local,
-            thread,
+            thread: AtomicUsize::new(thread),
             connected_at_ms: now_ms,
             active_at_ms: AtomicU64::new(now_ms),
             name: Mutex::default(),
@@ -157,6 +157,17 @@ impl ClientShared {
             database: AtomicUsize::new(0),
             listed: Listed::new(),
         }
+    }
+
+    /// The number of the thread that serves it.
+    #[inline]
+    pub fn thread(&self) -> usize {
+        self.thread.load(Ordering::Acquire)
+    }
+
+    /// Says that another thread serves it from now on.
+    pub fn move_to(&self, thread: usize) {
+        self.thread.store(thread, Ordering::Release);
     }
 
     /// Notes that it has sent something.

@@ -681,7 +681,7 @@ impl Server {
                 self.log_effects(effects);
                 let answer = reply.take();
                 let client = waiter.client.id;
-                self.send(waiter.client.thread, Message::Resume { client, answer });
+                self.send(waiter.client.thread(), Message::Resume { client, answer });
                 true
             });
         }

@@ -58,7 +58,7 @@ impl Monitors {
                 client: monitor.id,
                 bytes: Arc::clone(&bytes),
             };
-            server.send(monitor.thread, message);
+            server.send(monitor.thread(), message);
         }
     }
 }

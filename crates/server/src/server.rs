@@ -11,6 +11,7 @@ use crate::keyspace::{Databases, Keyspace};
 use crate::latency::LatencyMonitor;
 use crate::log::Log;
 use crate::monitor::Monitors;
+use crate::net::balance::Balance;
 use crate::net::tls::Tls;
 use crate::net::{Mailbox, Message};
 use crate::pause::Pause;
@@ -121,6 +122,8 @@ pub struct Server {
     pub log: Log,
     /// What else is on disk.
     pub persistence: Persistence,
+    /// Which threads serve connections.
+    pub balance: Balance,
     /// Where threads receive what others have for them.
     pub mailboxes: OnceLock<Vec<Mailbox>>,
     /// A name of this run, which no other has.
@@ -162,6 +165,7 @@ impl Server {
             ),
             log: Log::default(),
             persistence: Persistence::default(),
+            balance: Balance::new(options.threads),
             options,
             clients: Mutex::default(),
             connected: AtomicU64::new(0),

@@ -310,5 +310,5 @@ fn deliver(server: &Server, target: &ClientShared, reply: &mut Reply) {
         client: target.id,
         bytes: reply.take().into(),
     };
-    server.send(target.thread, message);
+    server.send(target.thread(), message);
 }

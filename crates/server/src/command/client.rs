@@ -387,7 +387,7 @@ pub fn close(call: &mut Call<'_>, client: &ClientShared) {
     call.server.clients.lock().remove(&client.id);
     call.server.blocked.remove(client.id);
     let close = Message::Close { client: client.id };
-    call.server.send(client.thread, close);
+    call.server.send(client.thread(), close);
 }
 
 fn set_replies(call: &mut Call<'_>) -> Answer {
@@ -492,7 +492,7 @@ fn unblock(call: &mut Call<'_>) -> Answer {
     };
     let client = waiter.client.id;
     let resume = Message::Resume { client, answer };
-    call.server.send(waiter.client.thread, resume);
+    call.server.send(waiter.client.thread(), resume);
     call.reply.integer(1);
     Ok(())
 }

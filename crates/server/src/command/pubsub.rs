@@ -183,7 +183,7 @@ fn confirm_end(call: &mut Call<'_>, topic: Topic, name: Option<&[u8]>) {
 pub fn deliver_pending(call: &mut Call<'_>) {
     let mailboxes = call.server.mailboxes.get();
     let client = &call.client.shared;
-    let Some(mailbox) = mailboxes.and_then(|all| all.get(client.thread)) else {
+    let Some(mailbox) = mailboxes.and_then(|all| all.get(client.thread())) else {
         return;
     };
     for message in mailbox.take_delivered(client.id) {
@@ -197,7 +197,7 @@ pub fn deliver_pending(call: &mut Call<'_>) {
 pub fn unsubscribe_silently(call: &mut Call<'_>) {
     call.server.pubsub.leave(call.client);
     let mailboxes = call.server.mailboxes.get();
-    if let Some(mailbox) = mailboxes.and_then(|all| all.get(call.client.shared.thread)) {
+    if let Some(mailbox) = mailboxes.and_then(|all| all.get(call.client.shared.thread())) {
         mailbox.take_delivered(call.client.shared.id);
     }
 }

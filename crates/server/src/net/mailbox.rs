@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub enum Message {
     /// Serve a connection that has been accepted.
     Serve(super::transport::Transport),
+    /// Serve a connection that another thread has served before.
+    Adopt(Box<super::connection::Connection>),
     /// Send bytes to a client.
     Deliver {
         /// The client's number.

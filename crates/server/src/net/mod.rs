@@ -5,8 +5,10 @@
 //! strings that follow each other, of all its connections, into one batch on the index, executes
 //! other commands in between, and sends the replies.
 
+pub mod balance;
 mod connection;
 mod expiry;
+mod handover;
 mod limits;
 mod listener;
 mod mailbox;

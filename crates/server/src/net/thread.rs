@@ -165,7 +165,7 @@ fn is_from_here(stream: &Transport) -> bool {
 
 /// The connections of one thread. Apart from the rest, so that a round can answer them while the
 /// thread goes through its own.
-struct Connections(Slab<Connection>);
+pub(super) struct Connections(pub(super) Slab<Connection>);
 
 impl Clients for Connections {
     fn client(&mut self, connection: u32) -> (&mut Client, &mut Reply) {
@@ -174,22 +174,22 @@ impl Clients for Connections {
     }
 }
 
-struct IoThread<'s> {
-    server: &'s Server,
-    number: usize,
-    poll: Poll,
+pub(super) struct IoThread<'s> {
+    pub(super) server: &'s Server,
+    pub(super) number: usize,
+    pub(super) poll: Poll,
     mailbox: &'s Mailbox,
-    connections: Connections,
+    pub(super) connections: Connections,
     /// Which connection a client has.
-    by_client: hashbrown::HashMap<u64, usize>,
+    pub(super) by_client: hashbrown::HashMap<u64, usize>,
     executor: Executor<'s>,
     round: Round,
     /// Connections with something to send.
     dirty: Vec<usize>,
     /// Connections of which more can be read at once.
-    unread: Vec<usize>,
+    pub(super) unread: Vec<usize>,
     scratch: Vec<u8>,
-    now_ms: u64,
+    pub(super) now_ms: u64,
     /// What the connections held when it was counted, and when that was.
     buffers: (usize, u64),
     next_thread: usize,
@@ -199,6 +199,10 @@ struct IoThread<'s> {
     looked_at_ms: u64,
     /// When clients have waited long enough, the soonest first, with their numbers.
     deadlines: BinaryHeap<Reverse<(u64, u64)>>,
+    /// How many threads served connections when this was last looked at, and when that was last
+    /// thought about, in milliseconds since 1970.
+    pub(super) active: usize,
+    pub(super) balanced_ms: u64,
     /// Of the first thread.
     expiry: Expiry,
 }
@@ -223,6 +227,8 @@ impl<'s> IoThread<'s> {
             held: Vec::new(),
             looked_at_ms: 0,
             deadlines: BinaryHeap::new(),
+            active: server.balance.active(),
+            balanced_ms: 0,
             expiry: Expiry::default(),
         }
     }
@@ -292,7 +298,7 @@ impl<'s> IoThread<'s> {
                 continue;
             };
             let mailboxes = self.server.mailboxes.get().map_or(&[][..], Vec::as_slice);
-            self.next_thread = (self.next_thread + 1) % mailboxes.len().max(1);
+            self.next_thread = (self.next_thread + 1) % self.server.balance.active();
             if self.next_thread == self.number {
                 self.add(stream);
             } else if let Some(mailbox) = mailboxes.get(self.next_thread) {
@@ -340,7 +346,7 @@ impl<'s> IoThread<'s> {
         }
     }
 
-    fn close(&mut self, index: usize) {
+    pub(super) fn close(&mut self, index: usize) {
         // Commands of the round may still be answered to this connection.
         self.execute_round();
         if !self.connections.0.contains(index) {
@@ -375,6 +381,8 @@ impl<'s> IoThread<'s> {
                         } else {
                             self.mark_dirty(index);
                         }
+                    } else {
+                        self.forward(client, Message::Deliver { client, bytes });
                     }
                 }
                 Message::Resume { client, answer } => {
@@ -383,13 +391,18 @@ impl<'s> IoThread<'s> {
                         let position = self.server.log.position();
                         self.connections.0[index].client.logged_up_to = position;
                         self.resume(index, &answer);
+                    } else {
+                        self.forward(client, Message::Resume { client, answer });
                     }
                 }
                 Message::Close { client } => {
                     if let Some(&index) = self.by_client.get(&client) {
                         self.close(index);
+                    } else {
+                        self.forward(client, Message::Close { client });
                     }
                 }
+                Message::Adopt(connection) => self.adopt(*connection),
             }
         }
     }
@@ -738,6 +751,7 @@ impl<'s> IoThread<'s> {
         self.let_go();
         self.look_for_idle();
         self.finish_round();
+        self.balance();
     }
 
     /// Executes what was held back, once nothing is.

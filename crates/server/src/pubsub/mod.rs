@@ -177,7 +177,7 @@ fn deliver(server: &Server, listeners: &[Arc<ClientShared>], words: &[&[u8]]) ->
             reply.take().into()
         });
         server.send(
-            client.thread,
+            client.thread(),
             Message::Deliver {
                 client: client.id,
                 bytes: Arc::clone(bytes),

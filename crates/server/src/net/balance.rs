@@ -1,0 +1,244 @@
+//! How many of a server's threads serve connections: all of them, as long as the machine has cores
+//! to run them on.
+//!
+//! Threads that share a core with each other, or with the clients, take turns on it instead of
+//! finding more to do at each turn: every switch costs, and batches get smaller. So the threads
+//! look at how they fare. While they wait for cores and their work would fit into fewer threads,
+//! one is *rested*: it gives its connections to the others. When those are busy all the time and
+//! cores are idle, it gets its part again. Nothing of it is known on systems that do not tell;
+//! there all threads serve.
+
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often it is decided.
+pub const INTERVAL: Duration = Duration::from_millis(200);
+/// How long a thread is rested at least.
+const REST: Duration = Duration::from_secs(10);
+
+/// How the threads of a server share the work.
+#[derive(Debug)]
+pub struct Balance {
+    /// Threads from 0 on that serve connections; those behind them are rested.
+    active: AtomicUsize,
+    spent: Box<[Spent]>,
+    last: Mutex<Option<Look>>,
+}
+
+/// What a thread has spent since it began, in nanoseconds.
+#[derive(Debug, Default)]
+struct Spent {
+    running: AtomicU64,
+    /// While it could have run and had no core.
+    delayed: AtomicU64,
+}
+
+/// What was seen when it was last decided.
+#[derive(Debug)]
+struct Look {
+    at: Instant,
+    spent: Vec<(u64, u64)>,
+    /// Of all cores of the machine.
+    idle: Duration,
+    /// When a thread was last rested.
+    rested_at: Option<Instant>,
+}
+
+/// How the active threads have fared in an interval, in cores.
+#[derive(Clone, Copy, Debug)]
+struct Fared {
+    /// Of all active threads together.
+    running: f64,
+    /// Of the one that was busiest.
+    busiest: f64,
+    /// For which they were waiting together.
+    delayed: f64,
+    /// That nobody used.
+    idle: f64,
+}
+
+/// The number of active threads of `threads` for the next interval.
+fn decide(active: usize, threads: usize, fared: Fared, may_grow: bool) -> usize {
+    /// What one thread can do for long.
+    const FULL: f64 = 0.85;
+    let fits_fewer = fared.running < FULL * active.saturating_sub(1) as f64;
+    let is_crowded = fared.delayed > 0.1 * fared.running && fared.delayed > fared.idle / 4.0;
+    if fits_fewer && is_crowded && fared.running > 0.2 {
+        return active - 1;
+    }
+    if may_grow && active < threads && fared.busiest > FULL && fared.idle > 0.75 {
+        return active + 1;
+    }
+    active
+}
+
+impl Balance {
+    /// Has all of so many threads serve.
+    pub fn new(threads: usize) -> Balance {
+        let threads = threads.max(1);
+        Balance {
+            active: AtomicUsize::new(threads),
+            spent: (0..threads).map(|_| Spent::default()).collect(),
+            last: Mutex::new(None),
+        }
+    }
+
+    /// How many threads serve connections: those whose numbers are less.
+    #[inline]
+    pub fn active(&self) -> usize {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    /// Has so many threads serve, at least one, until it is decided otherwise.
+    pub fn set_active(&self, active: usize) {
+        let active = active.clamp(1, self.spent.len());
+        self.active.store(active, Ordering::Relaxed);
+    }
+
+    /// Notes what the calling thread, of this number, has spent. The first thread then decides.
+    pub fn note(&self, number: usize) {
+        let Some(spent) = self.spent.get(number) else {
+            return;
+        };
+        let Some((running, delayed)) = spent_by_this_thread() else {
+            return;
+        };
+        spent.running.store(running, Ordering::Relaxed);
+        spent.delayed.store(delayed, Ordering::Relaxed);
+        if number == 0 {
+            self.decide();
+        }
+    }
+
+    fn decide(&self) {
+        let Some(idle) = idle_cores_time() else {
+            return;
+        };
+        let spent = |spent: &Spent| {
+            let time = |of: &AtomicU64| of.load(Ordering::Relaxed);
+            (time(&spent.running), time(&spent.delayed))
+        };
+        let mut last = self.last.lock();
+        let mut look = Look {
+            at: Instant::now(),
+            spent: self.spent.iter().map(spent).collect(),
+            idle,
+            rested_at: None,
+        };
+        if let Some(before) = &*last {
+            look.rested_at = before.rested_at;
+            let active = self.active();
+            let fared = look.since(before, active);
+            let may_grow = before.rested_at.is_none_or(|at| at.elapsed() > REST);
+            let next = decide(active, self.spent.len(), fared, may_grow);
+            if next != active {
+                tracing::debug!(threads = next, ?fared, "connections are spread anew");
+                self.set_active(next);
+            }
+            if next < active {
+                look.rested_at = Some(look.at);
+            }
+        }
+        *last = Some(look);
+    }
+}
+
+impl Look {
+    /// How the first `active` threads have fared since an earlier look.
+    fn since(&self, before: &Look, active: usize) -> Fared {
+        let wall = (self.at - before.at).as_nanos().max(1) as f64;
+        let part = |now: u64, then: u64| now.saturating_sub(then) as f64 / wall;
+        let threads = self.spent.iter().zip(&before.spent).take(active);
+        let mut fared = Fared {
+            running: 0.0,
+            busiest: 0.0,
+            delayed: 0.0,
+            idle: self.idle.saturating_sub(before.idle).as_nanos() as f64 / wall,
+        };
+        for (now, then) in threads {
+            let running = part(now.0, then.0);
+            fared.running += running;
+            fared.busiest = fared.busiest.max(running);
+            fared.delayed += part(now.1, then.1);
+        }
+        fared
+    }
+}
+
+/// For how long the calling thread has run, and for how long it has waited for a core, in
+/// nanoseconds. `None` where the system does not tell.
+fn spent_by_this_thread() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let mut numbers = text.split_whitespace().map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// For how long the cores of the machine were idle since it started, all together. `None` where
+/// the system does not tell.
+fn idle_cores_time() -> Option<Duration> {
+    /// The unit of the system's times, which is the same on all Linux systems that are in use.
+    const TICK_MS: u64 = 10;
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let times = text.lines().next()?.strip_prefix("cpu ")?;
+    // The time for which cores waited for disks only is as idle.
+    let mut times = times.split_whitespace().map(str::parse::<u64>).skip(3);
+    let (idle, waiting) = (times.next()?.ok()?, times.next()?.ok()?);
+    Some(Duration::from_millis(
+        TICK_MS.saturating_mul(idle.saturating_add(waiting)),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fared(running: f64, busiest: f64, delayed: f64, idle: f64) -> Fared {
+        Fared {
+            running,
+            busiest,
+            delayed,
+            idle,
+        }
+    }
+
+    #[test]
+    fn threads_that_share_cores_become_fewer() {
+        // As measured with two threads and redis-benchmark on two cores.
+        assert_eq!(decide(2, 2, fared(0.74, 0.37, 0.35, 0.22), true), 1);
+        assert_eq!(decide(2, 2, fared(0.78, 0.44, 0.34, 0.39), true), 1);
+        // One of them is never taken away.
+        assert_eq!(decide(1, 2, fared(0.74, 0.74, 0.35, 0.0), true), 1);
+    }
+
+    #[test]
+    fn threads_that_have_cores_stay() {
+        assert_eq!(decide(2, 2, fared(0.9, 0.5, 0.01, 1.0), true), 2);
+        assert_eq!(decide(4, 4, fared(0.1, 0.05, 0.05, 0.0), true), 4);
+        // Their work does not fit into fewer, whoever else wants the cores.
+        assert_eq!(decide(4, 4, fared(2.7, 0.7, 1.3, 0.0), true), 4);
+    }
+
+    #[test]
+    fn busy_threads_become_more_where_cores_are_idle() {
+        assert_eq!(decide(1, 4, fared(0.97, 0.97, 0.01, 6.0), true), 2);
+        assert_eq!(decide(1, 4, fared(0.97, 0.97, 0.01, 6.0), false), 1);
+        assert_eq!(decide(1, 2, fared(0.97, 0.97, 0.01, 0.1), true), 1);
+        assert_eq!(decide(1, 2, fared(0.5, 0.5, 0.01, 1.4), true), 1);
+        assert_eq!(decide(2, 2, fared(1.9, 0.97, 0.01, 6.0), true), 2);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_system_tells() {
+        let (ran, delayed) = spent_by_this_thread().unwrap();
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(30) {
+            std::hint::spin_loop();
+        }
+        let (after, later) = spent_by_this_thread().unwrap();
+        assert!(after > ran && later >= delayed);
+        let idle = idle_cores_time().unwrap();
+        assert!(idle_cores_time().unwrap() >= idle);
+    }
+}

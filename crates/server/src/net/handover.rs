@@ -1,0 +1,100 @@
+//! Connections that go from one thread to another, as [`Balance`](super::balance::Balance) has it.
+
+use super::balance::INTERVAL;
+use super::connection::Connection;
+use super::mailbox::Message;
+use super::thread::IoThread;
+use mio::{Interest, Token};
+
+impl Connection {
+    /// True if nobody but the thread that serves the connection has to do with it just now.
+    fn may_move(&self) -> bool {
+        self.client.is_plain()
+            && !self.client.closing
+            && !self.waiting
+            && !self.postponed
+            && !self.dirty
+            && self.reply.is_empty()
+            && !self.is_stuffed()
+            && !self.ends()
+            && !self.is_killed()
+    }
+}
+
+impl IoThread<'_> {
+    /// Notes how the thread fares, and gives connections away if others are to serve them. To be
+    /// called between rounds.
+    pub(super) fn balance(&mut self) {
+        let balance = &self.server.balance;
+        if self.server.options.threads < 2 {
+            return;
+        }
+        if self.now_ms.abs_diff(self.balanced_ms) >= INTERVAL.as_millis() as u64 {
+            self.balanced_ms = self.now_ms;
+            balance.note(self.number);
+        }
+        let active = balance.active();
+        let before = std::mem::replace(&mut self.active, active);
+        if active < before && self.number >= active {
+            self.give_away(|place| Some(place % active));
+        } else if active > before && self.number < before {
+            self.give_away(|place| Some(place % active).filter(|&target| target >= before));
+        }
+    }
+
+    /// Gives connections to other threads: `target` says to which, by the place of each among
+    /// those that can be given.
+    fn give_away(&mut self, target: impl Fn(usize) -> Option<usize>) {
+        let all = self.connections.0.iter();
+        let movable = all.filter(|(_, connection)| connection.may_move());
+        let chosen: Vec<(usize, usize)> = movable
+            .enumerate()
+            .filter_map(|(place, (index, _))| Some((index, target(place)?)))
+            .collect();
+        for (index, target) in chosen {
+            let mailboxes = self.server.mailboxes.get();
+            let Some(mailbox) = mailboxes.and_then(|all| all.get(target)) else {
+                return;
+            };
+            let source = self.connections.0[index].source();
+            if self.poll.registry().deregister(source).is_err() {
+                continue;
+            }
+            let connection = self.connections.0.remove(index);
+            let shared = std::sync::Arc::clone(&connection.client.shared);
+            self.by_client.remove(&shared.id);
+            // In this order: who sends something to the new thread finds the connection there
+            // when it is read, as it lies behind the connection in the mailbox.
+            mailbox.send(Message::Adopt(Box::new(connection)));
+            shared.move_to(target);
+        }
+    }
+
+    /// Serves a connection that another thread has given away.
+    pub(super) fn adopt(&mut self, connection: Connection) {
+        let id = connection.client.shared.id;
+        let index = self.connections.0.insert(connection);
+        self.by_client.insert(id, index);
+        let registered = self.poll.registry().register(
+            self.connections.0[index].source(),
+            Token(index),
+            Interest::READABLE | Interest::WRITABLE,
+        );
+        if registered.is_err() {
+            self.close(index);
+            return;
+        }
+        // What came in between was told to nobody.
+        self.unread.push(index);
+    }
+
+    /// Hands on a message for a client that is served by another thread by now.
+    pub(super) fn forward(&self, client: u64, message: Message) {
+        let shared = self.server.clients.lock().get(&client).cloned();
+        if let Some(thread) = shared.map(|shared| shared.thread())
+            && thread != self.number
+        {
+            self.server.send(thread, message);
+        }
+    }
+}
