@@ -164,7 +164,8 @@ const COMMANDS: &[(&str, &str)] = &[
         ! BITPOS key (0 | 1) pos pos [(BYTE | BIT)]
         BITOP (AND | OR | XOR) key key+
         BITOP NOT key key
-        BITFIELD key ([OVERFLOW (WRAP | SAT | FAIL)] (GET enc fieldbit | SET enc fieldbit int | INCRBY enc fieldbit int))+
+        ! BITFIELD bitkey (OVERFLOW FAIL (GET enc fieldbit | SET enc fieldbit int | INCRBY enc fieldbit int))+
+        BITFIELD key ([OVERFLOW (WRAP | SAT)] (GET enc fieldbit | SET enc fieldbit int | INCRBY enc fieldbit int))+
         BITFIELD_RO key (GET enc fieldbit)+",
     ),
     (
@@ -331,6 +332,9 @@ const COMMANDS: &[(&str, &str)] = &[
 const KINDS: &[(&str, &[&str])] = &[
     ("nokey", &["absent"]),
     ("lexkey", &["lex"]),
+    // Nobody watches it: operations that only fail create the key, which Redis does not count as
+    // a change.
+    ("bitkey", &["bits"]),
     (
         "val",
         &[

@@ -3,7 +3,7 @@
 //! -0.10000000000000009.
 //!
 //! A number is read, added and printed with one correct rounding each, as the processor and the C
-//! library do it. Numbers beyond the range of `f64` count as infinite.
+//! library do it.
 
 use std::cmp::Ordering;
 
@@ -20,8 +20,10 @@ pub struct LongDouble {
 const TEXT_BYTES_MAX: usize = 5 * 1024;
 /// Powers of ten beyond this are infinite, or zero.
 const POWER_MAX: i64 = 6_000;
-/// Numbers of more bits count as infinite, like those that an `f64` cannot hold.
-const BITS_MAX: i32 = 1024;
+/// Numbers of more bits count as infinite, as a `long double` cannot hold them.
+const BITS_MAX: i32 = 16_384;
+/// The least number has its one bit here, counted as in [`BITS_MAX`].
+const BITS_MIN: i32 = -16_445;
 /// Digits behind the point when a number is printed.
 const FRACTION_DIGITS: usize = 17;
 
@@ -85,7 +87,8 @@ impl LongDouble {
         inexact |= number.shift_right(excess);
         let wide = number.low_u128();
         let number = Self::round(negative, wide, exponent + excess as i32, inexact);
-        Some(number.unwrap_or(infinite))
+        // Less than half of the least number is zero, which it is not.
+        number.filter(|number| number.exponent + 64 >= BITS_MIN)
     }
 
     /// The number nearest to `wide * 2^exponent`, of two that are as near the even one; `inexact`
@@ -357,6 +360,7 @@ mod tests {
             ("1e30", "0", "1000000000000000000024696061952"),
             (".5", "5.", "5.5"),
             ("1e-400", "1", "1"),
+            ("1e400", "-1e400", "0"),
         ] {
             assert_eq!(sum(one, two).as_deref(), Some(expected), "{one} + {two}");
         }
@@ -383,10 +387,14 @@ mod tests {
         ] {
             assert_eq!(LongDouble::parse(text.as_bytes()), None, "{text:?}");
         }
-        for large in ["1.7e308", "1e400", "-inf", "Infinity"] {
+        for large in ["1.1e4932", "-inf", "Infinity"] {
             assert!(LongDouble::parse(large.as_bytes()).is_some());
-            assert_eq!(sum(large, "1.7e308"), None);
+            assert_eq!(sum(large, "1.1e4932"), None);
         }
+        for none in ["1.2e4932", "1e5000", "1e-4952", "1e-5900"] {
+            assert_eq!(LongDouble::parse(none.as_bytes()), None, "{none}");
+        }
+        assert_eq!(sum("3.7e-4951", "1").as_deref(), Some("1"));
         let long = [b'1'; 6000];
         assert_eq!(LongDouble::parse(&long), None);
         assert_eq!(LongDouble::parse(b"1e-99999999999999999999"), None);

@@ -64,7 +64,8 @@ pub const COMMANDS: &[Command] = &[
             "3.2.0",
             "O(1) for each operation",
             "Reads and changes integers of any width within a string.",
-        ),
+        )
+        .differs("A key that only operations which failed have created (OVERFLOW FAIL) counts as changed: it is logged, and WATCH notices it."),
     Command::new("bitfield_ro", -2, field::bitfield_ro)
         .reads()
         .fast()

@@ -14,83 +14,129 @@ const GROUP: Group = Group::Hash;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    Command::new("hset", -4, hset)
-        .grows()
-        .fast()
-        .key(1)
-        .about(GROUP, "2.0.0", "O(1) for each field", "Sets the values of fields. Creates the key if it is not there."),
+    Command::new("hset", -4, hset).grows().fast().key(1).about(
+        GROUP,
+        "2.0.0",
+        "O(1) for each field",
+        "Sets the values of fields. Creates the key if it is not there.",
+    ),
     Command::new("hmset", -4, hmset)
         .grows()
         .fast()
         .key(1)
-        .about(GROUP, "2.0.0", "O(1) for each field", "Sets the values of fields, as HSET does."),
+        .about(
+            GROUP,
+            "2.0.0",
+            "O(1) for each field",
+            "Sets the values of fields, as HSET does.",
+        ),
     Command::new("hsetnx", 4, hsetnx)
         .grows()
         .fast()
         .key(1)
-        .about(GROUP, "2.0.0", "O(1)", "Sets the value of a field that has none."),
-    Command::new("hget", 3, hget)
-        .reads()
-        .fast()
-        .key(1)
-        .about(GROUP, "2.0.0", "O(1)", "Returns the value of a field."),
+        .about(
+            GROUP,
+            "2.0.0",
+            "O(1)",
+            "Sets the value of a field that has none.",
+        ),
+    Command::new("hget", 3, hget).reads().fast().key(1).about(
+        GROUP,
+        "2.0.0",
+        "O(1)",
+        "Returns the value of a field.",
+    ),
     Command::new("hmget", -3, hmget)
         .reads()
         .fast()
         .key(1)
-        .about(GROUP, "2.0.0", "O(1) for each field", "Returns the values of fields."),
-    Command::new("hgetall", 2, hgetall)
-        .reads()
-        .key(1)
-        .about(GROUP, "2.0.0", "O(N) for N fields", "Returns all fields and values."),
-    Command::new("hkeys", 2, hkeys)
-        .reads()
-        .key(1)
-        .about(GROUP, "2.0.0", "O(N) for N fields", "Returns all fields."),
-    Command::new("hvals", 2, hvals)
-        .reads()
-        .key(1)
-        .about(GROUP, "2.0.0", "O(N) for N fields", "Returns all values."),
-    Command::new("hlen", 2, hlen)
-        .reads()
-        .fast()
-        .key(1)
-        .about(GROUP, "2.0.0", "O(1)", "Returns the number of fields."),
+        .about(
+            GROUP,
+            "2.0.0",
+            "O(1) for each field",
+            "Returns the values of fields.",
+        ),
+    Command::new("hgetall", 2, hgetall).reads().key(1).about(
+        GROUP,
+        "2.0.0",
+        "O(N) for N fields",
+        "Returns all fields and values.",
+    ),
+    Command::new("hkeys", 2, hkeys).reads().key(1).about(
+        GROUP,
+        "2.0.0",
+        "O(N) for N fields",
+        "Returns all fields.",
+    ),
+    Command::new("hvals", 2, hvals).reads().key(1).about(
+        GROUP,
+        "2.0.0",
+        "O(N) for N fields",
+        "Returns all values.",
+    ),
+    Command::new("hlen", 2, hlen).reads().fast().key(1).about(
+        GROUP,
+        "2.0.0",
+        "O(1)",
+        "Returns the number of fields.",
+    ),
     Command::new("hstrlen", 3, hstrlen)
         .reads()
         .fast()
         .key(1)
-        .about(GROUP, "3.2.0", "O(1)", "Returns the length of the value of a field."),
+        .about(
+            GROUP,
+            "3.2.0",
+            "O(1)",
+            "Returns the length of the value of a field.",
+        ),
     Command::new("hexists", 3, hexists)
         .reads()
         .fast()
         .key(1)
         .about(GROUP, "2.0.0", "O(1)", "Says whether a field has a value."),
-    Command::new("hdel", -3, hdel)
-        .writes()
-        .fast()
-        .key(1)
-        .about(GROUP, "2.0.0", "O(1) for each field", "Removes fields. Deletes the key if none is left."),
+    Command::new("hdel", -3, hdel).writes().fast().key(1).about(
+        GROUP,
+        "2.0.0",
+        "O(1) for each field",
+        "Removes fields. Deletes the key if none is left.",
+    ),
     Command::new("hincrby", 4, hincrby)
         .grows()
         .fast()
         .key(1)
-        .about(GROUP, "2.0.0", "O(1)", "Adds to the integer that is the value of a field."),
+        .about(
+            GROUP,
+            "2.0.0",
+            "O(1)",
+            "Adds to the integer that is the value of a field.",
+        ),
     Command::new("hincrbyfloat", 4, hincrbyfloat)
         .grows()
         .fast()
         .key(1)
-        .about(GROUP, "2.6.0", "O(1)", "Adds to the number that is the value of a field.")
-        .differs("Sums beyond 1.8e308 are refused: Redis goes on to 1.2e4932 where C's long double does."),
+        .about(
+            GROUP,
+            "2.6.0",
+            "O(1)",
+            "Adds to the number that is the value of a field.",
+        ),
     Command::new("hrandfield", -2, hrandfield)
         .reads()
         .key(1)
-        .about(GROUP, "6.2.0", "O(N) for N fields that are returned", "Returns fields that are drawn by chance.")
+        .about(
+            GROUP,
+            "6.2.0",
+            "O(N) for N fields that are returned",
+            "Returns fields that are drawn by chance.",
+        )
         .differs(REPEATED_MAX_DEVIATION),
-    Command::new("hscan", -3, hscan)
-        .reads()
-        .key(1)
-        .about(GROUP, "2.8.0", "O(1) for each call, O(N) for all N fields", "Goes over the fields and values of a hash step by step."),
+    Command::new("hscan", -3, hscan).reads().key(1).about(
+        GROUP,
+        "2.8.0",
+        "O(1) for each call, O(N) for all N fields",
+        "Goes over the fields and values of a hash step by step.",
+    ),
 ];
 
 /// Sets all fields of the command and answers how many had no value before.

@@ -114,8 +114,7 @@ pub const COMMANDS: &[Command] = &[
             "2.6.0",
             "O(1)",
             "Adds a number to the numeric value of a key.",
-        )
-        .differs("Sums beyond 1.8e308 are refused, where Redis goes on to 1.2e4932."),
+        ),
     Command::new("append", 3, append).grows().fast().key(1).about(
         GROUP,
         "2.0.0",
