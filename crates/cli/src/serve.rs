@@ -212,7 +212,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let served = nearfield_server::net::serve(server, |addresses| {
         let port = addresses.first().map_or(0, |address| address.port());
         // Logs go elsewhere; nobody may be reading here any more.
-        let _ = writeln!(std::io::stdout(), "{}", welcome(arguments, port));
+        let _ = writeln!(std::io::stdout(), "{}", welcome(server, port));
         tracing::info!(?addresses, "ready");
         if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
             tracing::error!("systemd is not told that the server is ready: {error}");
@@ -228,17 +228,23 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 }
 
 /// What tells somebody new what to do next.
-fn welcome(arguments: &Arguments, port: u16) -> String {
-    let password = match arguments.requirepass {
-        Some(_) => " --askpass",
-        None => "",
+fn welcome(server: &Server, port: u16) -> String {
+    let text = |name| server.config.text(name);
+    let password = if text("requirepass").is_empty() {
+        ""
+    } else {
+        " --askpass"
     };
-    let kept = match &arguments.dir {
-        Some(dir) => format!("Data are kept in {}.", dir.display()),
-        None if matches!(arguments.appendonly, Some(YesNo::Yes)) => {
-            "Data are kept in this folder.".to_owned()
-        }
-        None => "Nothing is kept when the server ends; --dir DIRECTORY keeps it.".to_owned(),
+    let folder = match text("dir") {
+        dir if dir.is_empty() => "this folder".to_owned(),
+        dir => dir,
+    };
+    let kept = if text("appendonly") == "yes" {
+        format!("Data are kept in {folder}.")
+    } else if text("save").is_empty() {
+        "Nothing is kept when the server ends; --dir DIRECTORY keeps it.".to_owned()
+    } else {
+        format!("Snapshots are kept in {folder}, and what comes after the last one is lost.")
     };
     format!(
         "Nearfield is ready on port {port}. In another terminal, type:\n\n\

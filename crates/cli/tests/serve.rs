@@ -1,6 +1,6 @@
 //! The server as a process: what it prints, what signals do, and what `top` shows of it.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -136,4 +136,52 @@ fn metrics_and_top_show_what_it_does() {
     ] {
         assert!(text.contains(word), "no {word} in\n{text}");
     }
+}
+
+/// The first words that it prints, when it is started with a configuration file.
+fn greeting(name: &str, settings: &str) -> String {
+    let file = std::env::temp_dir().join(format!("nearfield-{}-{name}.conf", std::process::id()));
+    let settings = format!("port {}\n{settings}\n", free_port());
+    std::fs::write(&file, settings).expect("a file");
+    let mut child = Command::new(NEARFIELD)
+        .args(["serve", "--config"])
+        .arg(&file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program");
+    let mut words = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut text = String::new();
+    while !text.contains("Ctrl-C") && words.read_line(&mut text).is_ok_and(|read| read > 0) {}
+    let _ = child.kill();
+    let _ = child.wait();
+    let _ = std::fs::remove_file(&file);
+    text
+}
+
+#[test]
+fn the_first_words_say_what_to_type_and_what_is_kept() {
+    let text = greeting("bare", "");
+    assert!(
+        text.contains("redis-cli -p") && !text.contains("--askpass"),
+        "{text}"
+    );
+    assert!(text.contains("KPREFIX user:"), "{text}");
+    assert!(text.contains("Nothing is kept"), "{text}");
+    let folder = std::env::temp_dir().join(format!("nearfield-{}-kept", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let dir = format!("dir {}", folder.display());
+    let text = greeting(
+        "kept",
+        &format!("{dir}\nappendonly yes\nrequirepass secret"),
+    );
+    assert!(text.contains("--askpass"), "{text}");
+    assert!(
+        text.contains(&format!("Data are kept in {}", folder.display())),
+        "{text}"
+    );
+    let text = greeting("saved", &format!("{dir}\nappendonly no\nsave 60 1"));
+    assert!(text.contains("Snapshots are kept in"), "{text}");
+    let _ = std::fs::remove_dir_all(&folder);
 }
