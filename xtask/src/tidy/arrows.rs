@@ -9,6 +9,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearfield-core", &[]),
     ("nearfield-hotness", &["nearfield-core"]),
     ("nearfield-radix", &["nearfield-core", "nearfield-hotness"]),
+    ("nearfield-hardware", &[]),
+    ("nearfield-fabric", &["nearfield-hardware"]),
     ("nearfield-testkit", &["nearfield-core"]),
     ("nearfield", &["nearfield-core", "nearfield-radix"]),
     ("nearfield-peers", &["nearfield-core"]),

@@ -1,0 +1,89 @@
+//! Where bytes are in the memory of all nodes.
+
+use std::fmt;
+
+/// Verbs are one within lines of this length, and these are aligned to it.
+pub const LINE_BYTES: u64 = 64;
+
+/// The number of a memory node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u16);
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "node {}", self.0)
+    }
+}
+
+/// A byte in the memory of a node: the node's number in the upper 16 bits, the offset in its
+/// memory in the others. Zero is [`NULL`](GlobalAddress::NULL), where nothing is ever allocated.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GlobalAddress(u64);
+
+const OFFSET_BITS: u32 = 48;
+
+impl GlobalAddress {
+    /// No address.
+    pub const NULL: GlobalAddress = GlobalAddress(0);
+
+    /// The byte at an offset of a node's memory.
+    ///
+    /// ```
+    /// use nearfield_fabric::{GlobalAddress, NodeId};
+    /// let address = GlobalAddress::new(NodeId(3), 4096);
+    /// assert_eq!((address.node(), address.offset()), (NodeId(3), 4096));
+    /// assert_eq!(GlobalAddress::from_bits(address.to_bits()), address);
+    /// ```
+    ///
+    /// # Panics
+    /// The offset has more than 48 bits.
+    pub const fn new(node: NodeId, offset: u64) -> GlobalAddress {
+        assert!(offset >> OFFSET_BITS == 0, "offsets have 48 bits");
+        GlobalAddress((node.0 as u64) << OFFSET_BITS | offset)
+    }
+
+    /// The address that a word of memory holds.
+    pub const fn from_bits(bits: u64) -> GlobalAddress {
+        GlobalAddress(bits)
+    }
+
+    /// The address as a word of memory holds it.
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// True of [`NULL`](GlobalAddress::NULL).
+    pub const fn is_null(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The node.
+    pub const fn node(self) -> NodeId {
+        NodeId((self.0 >> OFFSET_BITS) as u16)
+    }
+
+    /// The offset in the node's memory.
+    pub const fn offset(self) -> u64 {
+        self.0 & ((1 << OFFSET_BITS) - 1)
+    }
+
+    /// The byte that is so many further on.
+    ///
+    /// # Panics
+    /// The offset leaves its 48 bits.
+    pub const fn plus(self, bytes: u64) -> GlobalAddress {
+        GlobalAddress::new(self.node(), self.offset() + bytes)
+    }
+}
+
+impl fmt::Debug for GlobalAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+impl fmt::Display for GlobalAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{:#x}", self.node().0, self.offset())
+    }
+}

@@ -1,0 +1,131 @@
+//! Which parts of a node's memory are allocated. The node keeps this by itself, outside the memory
+//! that clients write.
+
+use crate::address::LINE_BYTES;
+use std::collections::BTreeMap;
+
+/// The allocated and the free parts of a memory, in lines. Neighbouring free parts are one, so
+/// that what was divided can be had whole again. First fit; linear in the free parts.
+#[derive(Clone, Debug)]
+pub struct Chunks {
+    /// Lengths by offset.
+    free: BTreeMap<u64, u64>,
+    allocated: BTreeMap<u64, u64>,
+}
+
+impl Chunks {
+    /// A memory of `size` bytes of which the first `reserved` are never given out.
+    ///
+    /// ```
+    /// let mut chunks = nearfield_fabric::Chunks::new(1 << 20, 64);
+    /// let chunk = chunks.allocate(1000).unwrap();
+    /// assert_eq!(chunk, 64);
+    /// assert!(chunks.free(chunk, 1000));
+    /// assert_eq!(chunks.allocated_bytes(), 0);
+    /// ```
+    pub fn new(size: u64, reserved: u64) -> Chunks {
+        let start = reserved.next_multiple_of(LINE_BYTES);
+        let end = size / LINE_BYTES * LINE_BYTES;
+        Chunks {
+            free: (start < end)
+                .then(|| (start, end - start))
+                .into_iter()
+                .collect(),
+            allocated: BTreeMap::new(),
+        }
+    }
+
+    /// The offset of so many bytes that nobody has; `None` if there are none. Nothing is empty: 0
+    /// bytes take a line.
+    pub fn allocate(&mut self, bytes: u64) -> Option<u64> {
+        let length = bytes.max(1).checked_next_multiple_of(LINE_BYTES)?;
+        let (&offset, &room) = self.free.iter().find(|(_, room)| **room >= length)?;
+        self.free.remove(&offset);
+        if room > length {
+            self.free.insert(offset + length, room - length);
+        }
+        self.allocated.insert(offset, length);
+        Some(offset)
+    }
+
+    /// Gives back what was allocated with this size; false if it was not.
+    pub fn free(&mut self, offset: u64, bytes: u64) -> bool {
+        let length = bytes.max(1).checked_next_multiple_of(LINE_BYTES);
+        if length.is_none() || self.allocated.get(&offset).copied() != length {
+            return false;
+        }
+        let Some(mut length) = self.allocated.remove(&offset) else {
+            return false;
+        };
+        let mut start = offset;
+        if let Some(after) = self.free.remove(&(offset + length)) {
+            length += after;
+        }
+        if let Some((&before, &room)) = self.free.range(..offset).next_back()
+            && before + room == offset
+        {
+            self.free.remove(&before);
+            start = before;
+            length += room;
+        }
+        self.free.insert(start, length);
+        true
+    }
+
+    /// How many bytes are allocated, in whole lines.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.allocated.values().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+
+    #[test]
+    fn parts_never_overlap_and_all_comes_back() {
+        for seed in 0..50 {
+            let random = &mut SmallRng::seed_from_u64(seed);
+            let mut chunks = Chunks::new(1 << 16, 100);
+            let mut held: Vec<(u64, u64)> = Vec::new();
+            for _ in 0..500 {
+                if random.random_bool(0.6) {
+                    let bytes = random.random_range(0..3000);
+                    let Some(offset) = chunks.allocate(bytes) else {
+                        continue;
+                    };
+                    assert!(offset >= 128 && offset.is_multiple_of(LINE_BYTES));
+                    let end = offset + bytes.max(1);
+                    assert!(end <= 1 << 16);
+                    let apart = |&(other, bytes): &(u64, u64)| {
+                        end <= other || other + bytes.max(1) <= offset
+                    };
+                    assert!(held.iter().all(apart), "seed {seed}");
+                    held.push((offset, bytes));
+                } else if !held.is_empty() {
+                    let (offset, bytes) = held.swap_remove(random.random_range(0..held.len()));
+                    assert!(chunks.free(offset, bytes));
+                    assert!(!chunks.free(offset, bytes));
+                }
+            }
+            for (offset, bytes) in held {
+                assert!(chunks.free(offset, bytes));
+            }
+            assert_eq!(chunks.allocated_bytes(), 0);
+            let all = (1 << 16) - 128;
+            assert_eq!(chunks.allocate(all), Some(128), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn other_sizes_are_not_freed() {
+        let mut chunks = Chunks::new(4096, 0);
+        let offset = chunks.allocate(200).unwrap();
+        assert!(!chunks.free(offset, 300) && !chunks.free(offset + 64, 200));
+        assert!(!chunks.free(offset, u64::MAX));
+        assert_eq!(chunks.allocate(u64::MAX), None);
+        assert_eq!(chunks.allocated_bytes(), 256);
+    }
+}

@@ -1,0 +1,103 @@
+//! What operations cost, whatever the transport: round trips, messages, bytes and atomics.
+
+use crate::address::{GlobalAddress, NodeId};
+use crate::endpoint::Endpoint;
+use crate::error::FabricError;
+use crate::verb::Verb;
+use std::cell::RefCell;
+use std::time::Duration;
+
+/// What was done since the counting began.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Posts that were waited for; those that go on at the same time count each.
+    pub round_trips: u64,
+    /// Verbs, waited for or not.
+    pub messages: u64,
+    /// Bytes that came back from reads.
+    pub read_bytes: u64,
+    /// Bytes that were written, waited for or not.
+    pub written_bytes: u64,
+    /// Swaps and additions.
+    pub atomics: u64,
+    /// Calls to processors of nodes.
+    pub calls: u64,
+    /// The length of each read, in the order of the posts.
+    pub reads: Vec<u64>,
+}
+
+/// An endpoint that counts what is done on it.
+#[derive(Debug, Default)]
+pub struct Counting<E> {
+    endpoint: E,
+    cost: RefCell<Cost>,
+}
+
+impl<E: Endpoint> Counting<E> {
+    /// Counts what is done on `endpoint` from here on.
+    pub fn new(endpoint: E) -> Counting<E> {
+        Counting {
+            endpoint,
+            cost: RefCell::default(),
+        }
+    }
+
+    /// What was counted since it was last asked.
+    pub fn take(&self) -> Cost {
+        self.cost.take()
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Cost)) {
+        note(&mut self.cost.borrow_mut());
+    }
+}
+
+impl<E: Endpoint> Endpoint for Counting<E> {
+    fn nodes(&self) -> Vec<NodeId> {
+        self.endpoint.nodes()
+    }
+
+    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+        self.note(|cost| {
+            cost.round_trips += 1;
+            cost.messages += verbs.len() as u64;
+            for verb in &*verbs {
+                match verb {
+                    Verb::Read { into, .. } => {
+                        cost.read_bytes += into.len() as u64;
+                        cost.reads.push(into.len() as u64);
+                    }
+                    Verb::Write { bytes, .. } => cost.written_bytes += bytes.len() as u64,
+                    Verb::Swap { .. } | Verb::Add { .. } => cost.atomics += 1,
+                }
+            }
+        });
+        self.endpoint.post(verbs).await
+    }
+
+    fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
+        self.note(|cost| {
+            cost.messages += 1;
+            cost.written_bytes += bytes.len() as u64;
+        });
+        self.endpoint.write_unsignalled(to, bytes)
+    }
+
+    async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
+        self.note(|cost| cost.calls += 1);
+        self.endpoint.allocate(node, bytes).await
+    }
+
+    async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        self.note(|cost| cost.calls += 1);
+        self.endpoint.free(address, bytes).await
+    }
+
+    fn now(&self) -> Duration {
+        self.endpoint.now()
+    }
+
+    async fn sleep(&self, time: Duration) {
+        self.endpoint.sleep(time).await;
+    }
+}

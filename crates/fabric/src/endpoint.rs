@@ -1,0 +1,121 @@
+//! A client's way to the memory nodes.
+
+use crate::address::{GlobalAddress, NodeId};
+use crate::error::FabricError;
+use crate::verb::Verb;
+use std::future::Future;
+use std::time::Duration;
+
+/// A client's way to the memory nodes.
+///
+/// A client may have many posts under way at once, each awaited by a task of its own; they take
+/// effect in the order in which they were first polled.
+pub trait Endpoint {
+    /// The memory nodes, in the order of their numbers.
+    fn nodes(&self) -> Vec<NodeId>;
+
+    /// Does verbs with one notification of each node (a *doorbell*): in order on each node, and
+    /// independently on different ones. Ends when all are done, after one round trip if they go to
+    /// one node.
+    ///
+    /// # Errors
+    /// `NoSuchNode`, `OutOfRange`, `Misaligned` before anything is done. `NodeLost`: each verb may
+    /// have been done or not, also in part.
+    fn post(&self, verbs: &mut [Verb<'_>]) -> impl Future<Output = Result<(), FabricError>>;
+
+    /// Writes bytes and waits for nothing: that they are there is known when a later verb to the
+    /// same node is done.
+    ///
+    /// # Errors
+    /// As [`post`](Endpoint::post), as far as is known at once.
+    fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError>;
+
+    /// Has a node allocate memory for this client, aligned to
+    /// [`LINE_BYTES`](crate::LINE_BYTES). What it holds is not specified. A call to the node's
+    /// processor, which is slow: allocate chunks and divide them.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, `NoSuchNode`, `NodeLost`.
+    fn allocate(
+        &self,
+        node: NodeId,
+        bytes: u64,
+    ) -> impl Future<Output = Result<GlobalAddress, FabricError>>;
+
+    /// Gives memory back that was allocated with this size, by whichever client.
+    ///
+    /// # Errors
+    /// `NotAllocated`, `NoSuchNode`, `NodeLost`.
+    fn free(
+        &self,
+        address: GlobalAddress,
+        bytes: u64,
+    ) -> impl Future<Output = Result<(), FabricError>>;
+
+    /// A clock that never goes back, of this client.
+    fn now(&self) -> Duration;
+
+    /// Waits.
+    fn sleep(&self, time: Duration) -> impl Future<Output = ()>;
+
+    /// Reads bytes.
+    ///
+    /// # Errors
+    /// As [`post`](Endpoint::post).
+    fn read(
+        &self,
+        from: GlobalAddress,
+        into: &mut [u8],
+    ) -> impl Future<Output = Result<(), FabricError>> {
+        async move { self.post(&mut [Verb::Read { from, into }]).await }
+    }
+
+    /// Writes bytes.
+    ///
+    /// # Errors
+    /// As [`post`](Endpoint::post).
+    fn write(
+        &self,
+        to: GlobalAddress,
+        bytes: &[u8],
+    ) -> impl Future<Output = Result<(), FabricError>> {
+        async move { self.post(&mut [Verb::Write { to, bytes }]).await }
+    }
+
+    /// Swaps a word if it is as expected, and answers what it was.
+    ///
+    /// # Errors
+    /// As [`post`](Endpoint::post).
+    fn compare_swap(
+        &self,
+        at: GlobalAddress,
+        expected: u64,
+        desired: u64,
+    ) -> impl Future<Output = Result<u64, FabricError>> {
+        async move {
+            let mut verbs = [Verb::compare_swap(at, expected, desired)];
+            self.post(&mut verbs).await?;
+            Ok(verbs[0].found().unwrap_or_default())
+        }
+    }
+
+    /// Adds to a word, and answers what it was.
+    ///
+    /// # Errors
+    /// As [`post`](Endpoint::post).
+    fn add(
+        &self,
+        at: GlobalAddress,
+        summand: u64,
+    ) -> impl Future<Output = Result<u64, FabricError>> {
+        async move {
+            let mut verbs = [Verb::Add {
+                at,
+                summand,
+                found: 0,
+            }];
+            self.post(&mut verbs).await?;
+            Ok(verbs[0].found().unwrap_or_default())
+        }
+    }
+}

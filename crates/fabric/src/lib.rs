@@ -1,0 +1,35 @@
+//! Memory nodes and one-sided access to them.
+//!
+//! A *memory node* has much memory and does little with it; *clients* on other machines read and
+//! write it without its help. A client has an [`Endpoint`], on which it posts [`Verb`]s: reads and
+//! writes of bytes, swaps and additions of words. An index that is written against the trait runs
+//! over every transport.
+//!
+//! # What is promised, and what is not
+//!
+//! - A word of 8 bytes, aligned, is read and changed as one. So are the up to 64 bytes of a verb
+//!   that lie in one line of 64 bytes.
+//! - Nothing holds the lines of one verb together: they are read or written one by one, in any
+//!   order, with whatever others do in between.
+//! - The verbs that one client posts to one node take effect in the order in which they were
+//!   posted, each whole before the next. Between clients, and between nodes, there is no order.
+//! - Swaps and additions of a word exclude each other.
+//!
+//! [`sim`] is a transport that makes use of all of this freedom, in virtual time and repeatable
+//! from a seed.
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod chunks;
+pub mod count;
+mod endpoint;
+mod error;
+pub mod sim;
+mod verb;
+
+pub use address::{GlobalAddress, LINE_BYTES, NodeId};
+pub use chunks::Chunks;
+pub use endpoint::Endpoint;
+pub use error::FabricError;
+pub use verb::{MaskedSwap, Verb};

@@ -1,0 +1,227 @@
+//! Runs tasks and lets time go on.
+
+use super::endpoint::SimEndpoint;
+use super::node::Node;
+use super::state::{Delivery, Event, State};
+use crate::address::{GlobalAddress, NodeId};
+use nearfield_hardware::Time;
+use nearfield_hardware::network::Parameters;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+/// Nodes, clients, and their time. See the [module](super).
+#[derive(Debug)]
+pub struct Simulation {
+    state: Rc<RefCell<State>>,
+    tasks: Vec<Task>,
+    ready: Arc<Ready>,
+}
+
+struct Task {
+    client: u32,
+    waker: Waker,
+    /// `None` once it has ended.
+    future: Option<Pin<Box<dyn Future<Output = ()>>>>,
+}
+
+impl std::fmt::Debug for Task {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ended = self.future.is_none();
+        write!(
+            formatter,
+            "Task {{ client: {}, ended: {ended} }}",
+            self.client
+        )
+    }
+}
+
+/// The numbers of tasks that can go on.
+#[derive(Debug, Default)]
+struct Ready(Mutex<VecDeque<usize>>);
+
+impl Ready {
+    fn push(&self, task: usize) {
+        let mut ready = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ready.push_back(task);
+    }
+
+    fn pop(&self) -> Option<usize> {
+        let mut ready = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ready.pop_front()
+    }
+}
+
+struct TaskWaker {
+    task: usize,
+    ready: Arc<Ready>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.ready.push(self.task);
+    }
+}
+
+impl Simulation {
+    /// A simulation without nodes and clients. Equal seeds give equal runs.
+    pub fn new(seed: u64, network: Parameters, delivery: Delivery) -> Simulation {
+        Simulation {
+            state: Rc::new(RefCell::new(State::new(seed, network, delivery))),
+            tasks: Vec::new(),
+            ready: Arc::default(),
+        }
+    }
+
+    /// Adds a memory node with so many bytes, all zero.
+    pub fn add_node(&mut self, bytes: usize) -> NodeId {
+        let mut state = self.state.borrow_mut();
+        let number = NodeId(state.nodes.len() as u16);
+        let network = state.network;
+        state.nodes.push(Node::new(bytes, network));
+        number
+    }
+
+    /// The way to the nodes of a client with this number.
+    pub fn endpoint(&self, client: u32) -> SimEndpoint {
+        SimEndpoint {
+            state: Rc::clone(&self.state),
+            client,
+        }
+    }
+
+    /// Adds a task of a client, which ends when the client dies.
+    pub fn spawn(&mut self, client: u32, future: impl Future<Output = ()> + 'static) {
+        let task = self.tasks.len();
+        let ready = Arc::clone(&self.ready);
+        let waker = Waker::from(Arc::new(TaskWaker { task, ready }));
+        self.tasks.push(Task {
+            client,
+            waker,
+            future: Some(Box::pin(future)),
+        });
+        self.ready.push(task);
+    }
+
+    /// Has a client die at its verb of this number, counted from 0: what it has posted before is
+    /// done, of this verb some lines or none, and its tasks do not go on.
+    pub fn kill_at_verb(&mut self, client: u32, verb: u64) {
+        let mut state = self.state.borrow_mut();
+        state.clients.entry(client).or_default().dies_at_verb = Some(verb);
+    }
+
+    /// Has a node be lost from a time on: it does nothing and does not answer.
+    pub fn lose_node(&mut self, node: NodeId, from: Duration) {
+        self.plan_node(node, from, false, false);
+    }
+
+    /// Has a node come back, with what its memory held or without.
+    pub fn restore_node(&mut self, node: NodeId, from: Duration, forgets: bool) {
+        self.plan_node(node, from, true, forgets);
+    }
+
+    fn plan_node(&mut self, node: NodeId, from: Duration, up: bool, forgets: bool) {
+        let at = Time::from_nanoseconds(from.as_nanos() as u64);
+        let event = Event::Node { node, up, forgets };
+        self.state.borrow_mut().plan(at, event);
+    }
+
+    /// Runs until nothing more will happen, and says how many tasks have not ended although their
+    /// clients live: they wait for what never comes.
+    pub fn run(&mut self) -> usize {
+        self.run_until(|_| false)
+    }
+
+    /// Runs until `is_enough` of the time, asked before each event, or nothing more will happen;
+    /// answers as [`run`](Simulation::run).
+    pub fn run_until(&mut self, mut is_enough: impl FnMut(Duration) -> bool) -> usize {
+        loop {
+            while let Some(task) = self.ready.pop() {
+                self.poll(task);
+            }
+            if is_enough(self.now()) {
+                break;
+            }
+            let event = self.state.borrow_mut().next_event();
+            let Some(event) = event else { break };
+            self.happen(event);
+        }
+        let waits = |task: &&Task| task.future.is_some();
+        self.tasks.iter().filter(waits).count()
+    }
+
+    fn poll(&mut self, number: usize) {
+        let Some(task) = self.tasks.get_mut(number) else {
+            return;
+        };
+        let Some(future) = &mut task.future else {
+            return;
+        };
+        let mut context = Context::from_waker(&task.waker);
+        if let Poll::Ready(()) = future.as_mut().poll(&mut context) {
+            task.future = None;
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        let mut state = self.state.borrow_mut();
+        match event {
+            Event::Part {
+                request,
+                step,
+                bytes,
+            } => state.do_part(request, step, bytes),
+            Event::Answer { request } => state.answer(request),
+            Event::Wake { timer } => {
+                if let Some(waker) = state.timers.remove(timer) {
+                    waker.wake();
+                }
+            }
+            Event::Death { client } => {
+                drop(state);
+                // What they hold lets go of the state when it is dropped.
+                for task in self.tasks.iter_mut().filter(|task| task.client == client) {
+                    task.future = None;
+                }
+            }
+            Event::Node { node, up, forgets } => state.change_node(node, up, forgets),
+        }
+    }
+
+    /// The virtual time since the beginning.
+    pub fn now(&self) -> Duration {
+        Duration::from_nanos(self.state.borrow().now.as_picoseconds() / 1000)
+    }
+
+    /// True if a client has died.
+    pub fn is_dead(&self, client: u32) -> bool {
+        let state = self.state.borrow();
+        state.clients.get(&client).is_some_and(|client| client.dead)
+    }
+
+    /// How many verbs a client has posted.
+    pub fn verbs_of(&self, client: u32) -> u64 {
+        let state = self.state.borrow();
+        state.clients.get(&client).map_or(0, |client| client.verbs)
+    }
+
+    /// A word of a node's memory as it is now; 0 where there is none.
+    pub fn word(&self, at: GlobalAddress) -> u64 {
+        let state = self.state.borrow();
+        let node = state.node(at.node()).ok();
+        let fits = |node: &&Node| at.offset() + 8 <= node.memory.len() as u64;
+        node.filter(fits).map_or(0, |node| node.word(at.offset()))
+    }
+
+    /// How many bytes of a node are allocated.
+    pub fn allocated_bytes(&self, node: NodeId) -> u64 {
+        let state = self.state.borrow();
+        let node = state.node(node);
+        node.map_or(0, |node| node.chunks.allocated_bytes())
+    }
+}

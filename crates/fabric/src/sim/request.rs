@@ -1,0 +1,112 @@
+//! What a client has posted, and how far it is.
+
+use crate::address::{GlobalAddress, LINE_BYTES, NodeId};
+use crate::error::FabricError;
+use crate::verb::{MaskedSwap, Verb};
+use std::ops::Range;
+use std::task::Waker;
+
+/// A verb with bytes of its own, as the task that has posted it may be gone when they are needed.
+#[derive(Debug)]
+pub enum Step {
+    Read {
+        from: GlobalAddress,
+        bytes: Vec<u8>,
+    },
+    Write {
+        to: GlobalAddress,
+        bytes: Vec<u8>,
+    },
+    Swap {
+        at: GlobalAddress,
+        swap: MaskedSwap,
+        found: u64,
+    },
+    Add {
+        at: GlobalAddress,
+        summand: u64,
+        found: u64,
+    },
+    /// A call to the node's processor: allocate.
+    Allocate {
+        node: NodeId,
+        bytes: u64,
+        at: GlobalAddress,
+    },
+    /// A call to the node's processor: free.
+    Free {
+        at: GlobalAddress,
+        bytes: u64,
+    },
+}
+
+impl Step {
+    pub fn of(verb: &Verb<'_>) -> Step {
+        match *verb {
+            Verb::Read { from, ref into } => Step::Read {
+                from,
+                bytes: vec![0; into.len()],
+            },
+            Verb::Write { to, bytes } => Step::Write {
+                to,
+                bytes: bytes.to_vec(),
+            },
+            Verb::Swap { at, swap, .. } => Step::Swap { at, swap, found: 0 },
+            Verb::Add { at, summand, .. } => Step::Add {
+                at,
+                summand,
+                found: 0,
+            },
+        }
+    }
+
+    /// Gives the verb what has come back.
+    pub fn answer(self, verb: &mut Verb<'_>) {
+        match (self, verb) {
+            (Step::Read { bytes, .. }, Verb::Read { into, .. }) => into.copy_from_slice(&bytes),
+            (Step::Swap { found: was, .. }, Verb::Swap { found, .. })
+            | (Step::Add { found: was, .. }, Verb::Add { found, .. }) => *found = was,
+            _ => {}
+        }
+    }
+
+    pub fn address(&self) -> GlobalAddress {
+        match *self {
+            Step::Read { from, .. } => from,
+            Step::Write { to, .. } => to,
+            Step::Swap { at, .. } | Step::Add { at, .. } | Step::Free { at, .. } => at,
+            Step::Allocate { node, .. } => GlobalAddress::new(node, 0),
+        }
+    }
+
+    /// The parts that are done at moments of their own: the bytes of each line.
+    pub fn lines(&self) -> Vec<Range<usize>> {
+        let (start, length) = match self {
+            Step::Read { from, bytes } => (from.offset(), bytes.len()),
+            Step::Write { to, bytes } => (to.offset(), bytes.len()),
+            _ => return std::iter::once(0..8).collect(),
+        };
+        let mut lines = Vec::new();
+        let mut at = 0;
+        while at < length {
+            let within = (start + at as u64) % LINE_BYTES;
+            let end = length.min(at + (LINE_BYTES - within) as usize);
+            lines.push(at..end);
+            at = end;
+        }
+        lines
+    }
+}
+
+/// Verbs that were posted together, or one call.
+#[derive(Debug)]
+pub struct Request {
+    pub client: u32,
+    pub steps: Vec<Step>,
+    pub error: Option<FabricError>,
+    /// Whether the client has the answer.
+    pub answered: bool,
+    /// Whether nobody waits for it.
+    pub unsignalled: bool,
+    pub waker: Option<Waker>,
+}

@@ -1,0 +1,343 @@
+//! What the parts of a simulation share: nodes, requests, and what will happen when.
+
+use super::node::Node;
+use super::request::{Request, Step};
+use crate::address::{GlobalAddress, NodeId};
+use crate::error::FabricError;
+use nearfield_hardware::Time;
+use nearfield_hardware::network::{Access, Parameters};
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use slab::Slab;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::ops::Range;
+use std::task::Waker;
+
+/// How the lines of a verb come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// All at one moment.
+    Whole,
+    /// Each at a moment of its own, in any order.
+    Torn,
+}
+
+/// What a processor of a node takes for a call.
+const CALL: Time = Time::from_nanoseconds(2000);
+/// Lines of one verb are this far apart at most when they are torn: some round trips, so that
+/// whole operations of others fit in between.
+const TORN: Time = Time::from_nanoseconds(8000);
+/// How long nothing is heard of a node before it counts as lost.
+const PATIENCE: Time = Time::from_nanoseconds(100_000);
+
+#[derive(Debug)]
+pub enum Event {
+    /// A part of a verb is done: the bytes of one line.
+    Part {
+        request: usize,
+        step: usize,
+        bytes: Range<usize>,
+    },
+    /// The client has the answer.
+    Answer { request: usize },
+    /// A task that sleeps goes on.
+    Wake { timer: usize },
+    /// A client dies.
+    Death { client: u32 },
+    /// A node is lost, or comes back.
+    Node {
+        node: NodeId,
+        up: bool,
+        forgets: bool,
+    },
+}
+
+/// An event in the order of time, and those of one moment in the order in which they were planned.
+#[derive(Debug)]
+struct Planned {
+    at: Time,
+    number: u64,
+    event: Event,
+}
+
+impl PartialEq for Planned {
+    fn eq(&self, other: &Planned) -> bool {
+        (self.at, self.number) == (other.at, other.number)
+    }
+}
+impl Eq for Planned {}
+impl PartialOrd for Planned {
+    fn partial_cmp(&self, other: &Planned) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Planned {
+    fn cmp(&self, other: &Planned) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+/// How far a client has come, and how far it will.
+#[derive(Debug, Default)]
+pub struct Client {
+    /// Verbs that it has posted.
+    pub verbs: u64,
+    /// It dies at this verb, which is done in part or not at all.
+    pub dies_at_verb: Option<u64>,
+    pub dead: bool,
+}
+
+#[derive(Debug)]
+pub struct State {
+    pub now: Time,
+    pub random: SmallRng,
+    pub delivery: Delivery,
+    pub network: Parameters,
+    pub nodes: Vec<Node>,
+    pub clients: HashMap<u32, Client>,
+    pub requests: Slab<Request>,
+    pub timers: Slab<Option<Waker>>,
+    /// When the last part of what a client has posted to a node is done.
+    queues: HashMap<(u32, NodeId), Time>,
+    events: BinaryHeap<Reverse<Planned>>,
+    planned: u64,
+}
+
+impl State {
+    pub fn new(seed: u64, network: Parameters, delivery: Delivery) -> State {
+        State {
+            now: Time::ZERO,
+            random: SmallRng::seed_from_u64(seed),
+            delivery,
+            network,
+            nodes: Vec::new(),
+            clients: HashMap::new(),
+            requests: Slab::new(),
+            timers: Slab::new(),
+            queues: HashMap::new(),
+            events: BinaryHeap::new(),
+            planned: 0,
+        }
+    }
+
+    pub fn plan(&mut self, at: Time, event: Event) {
+        let number = self.planned;
+        self.planned += 1;
+        self.events.push(Reverse(Planned { at, number, event }));
+    }
+
+    /// Goes on to the next event, if there is one.
+    pub fn next_event(&mut self) -> Option<Event> {
+        let Reverse(Planned { at, event, .. }) = self.events.pop()?;
+        self.now = at;
+        Some(event)
+    }
+
+    pub fn node(&self, node: NodeId) -> Result<&Node, FabricError> {
+        let found = self.nodes.get(usize::from(node.0));
+        found.ok_or(FabricError::NoSuchNode { node })
+    }
+
+    pub fn node_mut(&mut self, node: NodeId) -> Option<&mut Node> {
+        self.nodes.get_mut(usize::from(node.0))
+    }
+
+    /// Posts a request of a client and answers its number; `None` if the client is dead by now.
+    /// The steps were checked.
+    pub fn post(&mut self, client: u32, mut steps: Vec<Step>, unsignalled: bool) -> Option<usize> {
+        let life = self.clients.entry(client).or_default();
+        if life.dead {
+            return None;
+        }
+        let first = life.verbs;
+        life.verbs += steps.len() as u64;
+        let death = life.dies_at_verb.filter(|&death| death < life.verbs);
+        if let Some(death) = death {
+            life.dead = true;
+            // What comes after it was never posted.
+            steps.truncate((death - first) as usize + 1);
+        }
+        let last = steps.len().saturating_sub(1);
+        let request = self.requests.insert(Request {
+            client,
+            steps,
+            error: None,
+            answered: false,
+            unsignalled,
+            waker: None,
+        });
+        let mut done = self.now;
+        for step in 0..=last {
+            // The last verb of a client that dies is done in part.
+            let partly = death.is_some() && step == last;
+            done = done.max(self.plan_step(request, step, partly));
+        }
+        let travel = self.network.round_trip.half();
+        self.plan(done + travel, Event::Answer { request });
+        if death.is_some() {
+            self.plan(self.now, Event::Death { client });
+        }
+        Some(request)
+    }
+
+    /// Plans when the parts of a step are done, and answers when the last is.
+    fn plan_step(&mut self, request: usize, step: usize, partly: bool) -> Time {
+        let Some(posted) = self.requests.get(request) else {
+            return self.now;
+        };
+        let client = posted.client;
+        let Some(found) = posted.steps.get(step) else {
+            return self.now;
+        };
+        let node = found.address().node();
+        let (access, bytes, call) = match found {
+            Step::Read { bytes, .. } => (Access::Read, bytes.len() as u64, false),
+            Step::Write { bytes, .. } => (Access::Write, bytes.len() as u64, false),
+            Step::Swap { at, .. } | Step::Add { at, .. } => (Access::Atomic(at.offset()), 8, false),
+            Step::Allocate { .. } | Step::Free { .. } => (Access::Write, 32, true),
+        };
+        let mut lines = found.lines();
+        let arrival = self.now + self.network.round_trip.half();
+        let Some(target) = self.node_mut(node).filter(|target| target.up) else {
+            if let Some(posted) = self.requests.get_mut(request) {
+                posted.error.get_or_insert(FabricError::NodeLost { node });
+            }
+            return self.now + PATIENCE;
+        };
+        let mut start = target.port.access(arrival, access, bytes);
+        if call {
+            start += CALL;
+        }
+        // Each verb of a client is whole before its next one on the same node begins.
+        let queue = self.queues.get(&(client, node)).copied();
+        start = start.max(queue.unwrap_or_default());
+        let mut last = start;
+        let torn = self.delivery == Delivery::Torn && !call;
+        if !torn && !partly {
+            let all = 0..lines.last().map_or(0, |line| line.end);
+            lines = vec![all];
+        }
+        if torn {
+            lines.shuffle(&mut self.random);
+        }
+        if partly {
+            let some = self.random.random_range(0..=lines.len());
+            lines.truncate(some);
+        }
+        let apart = if torn && self.random.random_bool(0.5) {
+            TORN.as_picoseconds()
+        } else {
+            0
+        };
+        for bytes in lines {
+            let later = Time::from_picoseconds(self.random.random_range(0..=apart));
+            let at = start + later;
+            last = last.max(at);
+            self.plan(
+                at,
+                Event::Part {
+                    request,
+                    step,
+                    bytes,
+                },
+            );
+        }
+        self.queues.insert((client, node), last);
+        last
+    }
+
+    /// Does a part of a step.
+    pub fn do_part(&mut self, request: usize, step: usize, part: Range<usize>) {
+        let Some(posted) = self.requests.get_mut(request) else {
+            return;
+        };
+        let Some(step) = posted.steps.get_mut(step) else {
+            return;
+        };
+        let node = step.address().node();
+        let target = self.nodes.get_mut(usize::from(node.0));
+        let Some(target) = target.filter(|target| target.up) else {
+            posted.error.get_or_insert(FabricError::NodeLost { node });
+            return;
+        };
+        match step {
+            Step::Read { from, bytes } => {
+                let there = target.bytes(from.offset() + part.start as u64, part.len());
+                bytes[part].copy_from_slice(there);
+            }
+            Step::Write { to, bytes } => {
+                let there = target.bytes(to.offset() + part.start as u64, part.len());
+                there.copy_from_slice(&bytes[part]);
+            }
+            Step::Swap { at, swap, found } => {
+                *found = target.word(at.offset());
+                if let Some(word) = swap.apply(*found) {
+                    target.set_word(at.offset(), word);
+                }
+            }
+            Step::Add { at, summand, found } => {
+                *found = target.word(at.offset());
+                target.set_word(at.offset(), found.wrapping_add(*summand));
+            }
+            Step::Allocate { node, bytes, at } => match target.chunks.allocate(*bytes) {
+                Some(offset) => *at = GlobalAddress::new(*node, offset),
+                None => {
+                    let error = FabricError::OutOfMemory {
+                        node: *node,
+                        bytes: *bytes,
+                    };
+                    posted.error.get_or_insert(error);
+                }
+            },
+            Step::Free { at, bytes } => {
+                if !target.chunks.free(at.offset(), *bytes) {
+                    let error = FabricError::NotAllocated {
+                        address: *at,
+                        bytes: *bytes,
+                    };
+                    posted.error.get_or_insert(error);
+                }
+            }
+        }
+    }
+
+    /// Has the client know of the answer, and forgets the request if nobody asks for it any more.
+    pub fn answer(&mut self, request: usize) {
+        let Some(posted) = self.requests.get_mut(request) else {
+            return;
+        };
+        posted.answered = true;
+        if let Some(waker) = posted.waker.take() {
+            waker.wake();
+        }
+        if posted.unsignalled {
+            self.requests.remove(request);
+        }
+    }
+
+    /// Has nobody wait for a request; what it does is done all the same.
+    pub fn abandon(&mut self, request: usize) {
+        let Some(posted) = self.requests.get_mut(request) else {
+            return;
+        };
+        if posted.answered {
+            self.requests.remove(request);
+        } else {
+            posted.unsignalled = true;
+            posted.waker = None;
+        }
+    }
+
+    /// A node is lost or comes back, with or without what its memory held.
+    pub fn change_node(&mut self, node: NodeId, up: bool, forgets: bool) {
+        let network = self.network;
+        if let Some(node) = self.node_mut(node) {
+            if forgets {
+                *node = Node::new(node.memory.len(), network);
+            }
+            node.up = up;
+        }
+    }
+}

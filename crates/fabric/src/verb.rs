@@ -1,0 +1,206 @@
+//! What a client does to the memory of nodes.
+
+use crate::address::{GlobalAddress, NodeId};
+use crate::error::FabricError;
+
+/// One access to the memory of a node. What comes back is put into the verb itself.
+#[derive(Debug)]
+pub enum Verb<'b> {
+    /// Reads bytes, line by line in any order.
+    Read {
+        /// The first byte.
+        from: GlobalAddress,
+        /// Where they go.
+        into: &'b mut [u8],
+    },
+    /// Writes bytes, line by line in any order.
+    Write {
+        /// The first byte.
+        to: GlobalAddress,
+        /// The bytes.
+        bytes: &'b [u8],
+    },
+    /// Swaps bits of a word if other bits are as expected.
+    Swap {
+        /// The word, aligned to 8 bytes.
+        at: GlobalAddress,
+        /// Which bits.
+        swap: MaskedSwap,
+        /// What the word was before.
+        found: u64,
+    },
+    /// Adds to a word, modulo 2^64.
+    Add {
+        /// The word, aligned to 8 bytes.
+        at: GlobalAddress,
+        /// What is added.
+        summand: u64,
+        /// What the word was before.
+        found: u64,
+    },
+}
+
+/// A compare-and-swap in which only some bits are compared, and only some are swapped. (CHIME's
+/// lock word is taken by one that compares the lock bit and swaps all: section 4.2.1.)
+///
+/// ```
+/// use nearfield_fabric::MaskedSwap;
+/// let lock = MaskedSwap {
+///     expected: 0,
+///     compare_mask: 1 << 63,
+///     desired: u64::MAX,
+///     swap_mask: u64::MAX,
+/// };
+/// assert_eq!(lock.apply(0x1234), Some(u64::MAX));
+/// assert_eq!(lock.apply(1 << 63), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaskedSwap {
+    /// What the compared bits have to be.
+    pub expected: u64,
+    /// The bits that are compared.
+    pub compare_mask: u64,
+    /// What the swapped bits become.
+    pub desired: u64,
+    /// The bits that are swapped.
+    pub swap_mask: u64,
+}
+
+impl MaskedSwap {
+    /// A plain compare-and-swap.
+    pub const fn whole(expected: u64, desired: u64) -> MaskedSwap {
+        MaskedSwap {
+            expected,
+            compare_mask: u64::MAX,
+            desired,
+            swap_mask: u64::MAX,
+        }
+    }
+
+    /// True if a word that was found is as expected, so that it was swapped.
+    pub const fn succeeds(&self, found: u64) -> bool {
+        (found ^ self.expected) & self.compare_mask == 0
+    }
+
+    /// What becomes of a word; `None` if it stays.
+    pub const fn apply(&self, found: u64) -> Option<u64> {
+        if self.succeeds(found) {
+            Some(found & !self.swap_mask | self.desired & self.swap_mask)
+        } else {
+            None
+        }
+    }
+}
+
+impl Verb<'_> {
+    /// A compare-and-swap of a whole word.
+    pub const fn compare_swap(at: GlobalAddress, expected: u64, desired: u64) -> Verb<'static> {
+        Verb::Swap {
+            at,
+            swap: MaskedSwap::whole(expected, desired),
+            found: 0,
+        }
+    }
+
+    /// The first byte that it accesses.
+    pub fn address(&self) -> GlobalAddress {
+        match *self {
+            Verb::Read { from, .. } => from,
+            Verb::Write { to, .. } => to,
+            Verb::Swap { at, .. } | Verb::Add { at, .. } => at,
+        }
+    }
+
+    /// The node that it goes to.
+    pub fn node(&self) -> NodeId {
+        self.address().node()
+    }
+
+    /// How many bytes it accesses.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Verb::Read { into, .. } => into.len() as u64,
+            Verb::Write { bytes, .. } => bytes.len() as u64,
+            Verb::Swap { .. } | Verb::Add { .. } => 8,
+        }
+    }
+
+    /// True of swaps and additions.
+    pub fn is_atomic(&self) -> bool {
+        matches!(self, Verb::Swap { .. } | Verb::Add { .. })
+    }
+
+    /// What a word was before a swap or an addition; `None` of other verbs.
+    pub fn found(&self) -> Option<u64> {
+        match *self {
+            Verb::Swap { found, .. } | Verb::Add { found, .. } => Some(found),
+            _ => None,
+        }
+    }
+
+    /// Checks that a node whose memory has `size` bytes can do it.
+    ///
+    /// # Errors
+    /// `OutOfRange`, `Misaligned`.
+    pub fn check(&self, size: u64) -> Result<(), FabricError> {
+        let (address, bytes) = (self.address(), self.bytes());
+        if address
+            .offset()
+            .checked_add(bytes)
+            .is_none_or(|end| end > size)
+        {
+            return Err(FabricError::OutOfRange {
+                address,
+                bytes,
+                size,
+            });
+        }
+        if self.is_atomic() && !address.offset().is_multiple_of(8) {
+            return Err(FabricError::Misaligned { address });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_say_what_is_compared_and_what_is_swapped() {
+        let swap = MaskedSwap {
+            expected: 0x00ff,
+            compare_mask: 0x0ff0,
+            desired: 0xabcd,
+            swap_mask: 0xf000,
+        };
+        assert_eq!(swap.apply(0x70f7), Some(0xa0f7));
+        assert_eq!(swap.apply(0x71f7), None);
+        let whole = MaskedSwap::whole(5, 6);
+        assert_eq!((whole.apply(5), whole.apply(4)), (Some(6), None));
+    }
+
+    #[test]
+    fn what_a_node_cannot_do_is_refused() {
+        let at = |offset| GlobalAddress::new(NodeId(1), offset);
+        let mut buffer = [0; 16];
+        let mut read = |offset| {
+            Verb::Read {
+                from: at(offset),
+                into: &mut buffer,
+            }
+            .check(64)
+        };
+        assert_eq!(read(48), Ok(()));
+        assert!(matches!(read(49), Err(FabricError::OutOfRange { .. })));
+        assert_eq!(
+            Verb::compare_swap(at(4), 0, 0).check(64),
+            Err(FabricError::Misaligned { address: at(4) })
+        );
+        let error = Verb::compare_swap(at(64), 0, 0).check(64).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "8 bytes at 1:0x40 reach beyond the node's memory of 64 bytes"
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! The port of a memory node.
+
+use super::parameters::Parameters;
+use crate::Time;
+use std::collections::HashMap;
+
+/// What is done to a node's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Bytes are read; they travel with the answer.
+    Read,
+    /// Bytes are written; they travel with the request.
+    Write,
+    /// The word at this offset is changed, and its former value travels with the answer.
+    Atomic(u64),
+}
+
+/// A port: what it has promised to do, and so when it can do more. Requests are served in the order
+/// of the calls, which should be that of their times.
+#[derive(Clone, Debug)]
+pub struct Port {
+    parameters: Parameters,
+    /// When it takes the next message, of any kind: a kind that is slower holds it for longer.
+    messages_free: Time,
+    /// When the link into the node and the one out of it are free.
+    inward_free: Time,
+    outward_free: Time,
+    /// When each word is free for the next atomic, as long as it matters.
+    words_free: HashMap<u64, Time>,
+}
+
+/// So many words are remembered before those that are free again are forgotten.
+const WORDS: usize = 4096;
+
+impl Port {
+    /// A port that has nothing to do.
+    pub fn new(parameters: Parameters) -> Port {
+        Port {
+            parameters,
+            messages_free: Time::ZERO,
+            inward_free: Time::ZERO,
+            outward_free: Time::ZERO,
+            words_free: HashMap::new(),
+        }
+    }
+
+    /// What the model goes by.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// Half a round trip: from a client to the port, or back.
+    pub fn travel(&self) -> Time {
+        self.parameters.round_trip.half()
+    }
+
+    /// When the memory is accessed by a request of `bytes` that arrives at `arrival`.
+    pub fn access(&mut self, arrival: Time, access: Access, bytes: u64) -> Time {
+        let parameters = &self.parameters;
+        let rate = match access {
+            Access::Read => parameters.reads_per_second,
+            Access::Write => parameters.writes_per_second,
+            Access::Atomic(_) => parameters.atomics_per_second,
+        };
+        let carried = |bytes: u64| {
+            let bytes = bytes + parameters.header_bytes;
+            Time::from_picoseconds((bytes as f64 * 1e12 / parameters.bytes_per_second) as u64)
+        };
+        let (inward, outward) = match access {
+            Access::Read => (0, bytes),
+            Access::Write => (bytes, 0),
+            Access::Atomic(_) => (8, 8),
+        };
+        let taken = arrival.max(self.messages_free);
+        self.messages_free = taken + Time::per_second(rate);
+        // The link carries several messages one after the other, each while others are worked on.
+        let here = taken.max(self.inward_free);
+        self.inward_free = here + carried(inward);
+        let mut done = here + (carried(inward) - carried(0));
+        if let Access::Atomic(word) = access {
+            if self.words_free.len() >= WORDS {
+                self.words_free.retain(|_, free| *free > taken);
+            }
+            let free = self.words_free.entry(word).or_default();
+            done = done.max(*free);
+            *free = done + Time::per_second(parameters.same_word_per_second);
+        }
+        let sent = done.max(self.outward_free);
+        self.outward_free = sent + carried(outward);
+        // It leaves when its last byte is on the link.
+        sent + (carried(outward) - carried(0))
+    }
+
+    /// When a client that sends a request of `bytes` at `sent` has the answer.
+    pub fn serve(&mut self, sent: Time, access: Access, bytes: u64) -> Time {
+        let travel = self.travel();
+        self.access(sent + travel, access, bytes) + travel
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Preset;
+    use super::*;
+
+    /// Millions of accesses a second of clients that have one request under way each.
+    fn throughput(preset: Preset, clients: usize, bytes: u64, access: fn(u64) -> Access) -> f64 {
+        const EACH: u64 = 2000;
+        let mut port = Port::new(preset.parameters());
+        let mut ready: Vec<Time> = vec![Time::ZERO; clients];
+        let mut end = Time::ZERO;
+        for number in 0..EACH * clients as u64 {
+            let client = (0..clients).min_by_key(|&client| ready[client]);
+            let client = client.expect("a client");
+            ready[client] = port.serve(ready[client], access(number), bytes);
+            end = end.max(ready[client]);
+        }
+        (EACH * clients as u64) as f64 / end.as_seconds() / 1e6
+    }
+
+    #[test]
+    fn published_figures_come_out_again() {
+        let mut port = Port::new(Preset::ConnectX6.parameters());
+        // Published: 2.07 to 2.35 µs.
+        let unloaded = port.serve(Time::ZERO, Access::Read, 8).as_nanoseconds();
+        assert!((2070.0..2350.0).contains(&unloaded), "{unloaded}");
+        // Published: 5.10 million with twelve threads.
+        let twelve = throughput(Preset::ConnectX6, 12, 8, |_| Access::Read);
+        assert!((4.8..5.9).contains(&twelve), "{twelve}");
+        // Published: 75 to 110 million.
+        let small = throughput(Preset::ConnectX6, 400, 8, |_| Access::Read);
+        assert!((75.0..110.0).contains(&small), "{small}");
+        // At most what the link carries: 11.0 million leaves of 1132 bytes, headers ignored.
+        let leaves = throughput(Preset::ConnectX6, 400, 1132, |_| Access::Read);
+        assert!((10.0..11.05).contains(&leaves), "{leaves}");
+        // Published: 48 million on distinct words.
+        let atomics = throughput(Preset::ConnectX6, 400, 8, Access::Atomic);
+        assert!((45.0..48.1).contains(&atomics), "{atomics}");
+        let one_word = throughput(Preset::ConnectX6, 50, 8, |_| Access::Atomic(0));
+        assert!((2.0..3.0).contains(&one_word), "{one_word}");
+    }
+
+    #[test]
+    fn an_answer_takes_a_round_trip_and_its_bytes() {
+        for preset in Preset::ALL {
+            let parameters = preset.parameters();
+            for (access, bytes) in [(Access::Read, 4096), (Access::Write, 4096)] {
+                let done = Port::new(parameters).serve(Time::ZERO, access, bytes);
+                let carried = bytes as f64 / parameters.bytes_per_second * 1e9;
+                let expected = parameters.round_trip.as_nanoseconds() + carried;
+                let got = done.as_nanoseconds();
+                assert!((got - expected).abs() < 1.0, "{preset:?}: {got} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn reads_and_writes_do_not_share_the_bytes_of_the_link() {
+        let mut port = Port::new(Preset::ConnectX6.parameters());
+        let read = port.serve(Time::ZERO, Access::Read, 1 << 20);
+        let write = port.serve(Time::ZERO, Access::Write, 1 << 20);
+        assert!((write - read).as_nanoseconds() < 100.0, "{read} {write}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Virtual time.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+
+/// A moment of virtual time, or a span of it, in picoseconds: a byte on a fast link takes tens of
+/// them. 2^64 are seven months.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(u64);
+
+impl Time {
+    /// When a simulation begins.
+    pub const ZERO: Time = Time(0);
+
+    /// So many picoseconds.
+    pub const fn from_picoseconds(picoseconds: u64) -> Time {
+        Time(picoseconds)
+    }
+
+    /// So many nanoseconds.
+    pub const fn from_nanoseconds(nanoseconds: u64) -> Time {
+        Time(nanoseconds * 1000)
+    }
+
+    /// What each of `rate` things a second takes.
+    ///
+    /// ```
+    /// use nearfield_hardware::Time;
+    /// assert_eq!(Time::per_second(1e9), Time::from_nanoseconds(1));
+    /// ```
+    pub fn per_second(rate: f64) -> Time {
+        Time((1e12 / rate).round() as u64)
+    }
+
+    /// In picoseconds.
+    pub const fn as_picoseconds(self) -> u64 {
+        self.0
+    }
+
+    /// In nanoseconds.
+    pub fn as_nanoseconds(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+
+    /// In seconds.
+    pub fn as_seconds(self) -> f64 {
+        self.0 as f64 / 1e12
+    }
+
+    /// So many times as long.
+    pub const fn times(self, factor: u64) -> Time {
+        Time(self.0 * factor)
+    }
+
+    /// Half of it, rounded down.
+    pub const fn half(self) -> Time {
+        Time(self.0 / 2)
+    }
+}
+
+impl Add for Time {
+    type Output = Time;
+    fn add(self, other: Time) -> Time {
+        Time(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Time {
+    fn add_assign(&mut self, other: Time) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Time {
+    type Output = Time;
+    /// The span from `other` to `self`; none if `other` is later.
+    fn sub(self, other: Time) -> Time {
+        Time(self.0.saturating_sub(other.0))
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0..1_000_000 => write!(formatter, "{:.1} ns", self.0 as f64 / 1e3),
+            1_000_000..1_000_000_000 => write!(formatter, "{:.2} µs", self.0 as f64 / 1e6),
+            1_000_000_000..1_000_000_000_000 => write!(formatter, "{:.2} ms", self.0 as f64 / 1e9),
+            _ => write!(formatter, "{:.2} s", self.0 as f64 / 1e12),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_shown_in_the_unit_that_fits() {
+        for (picoseconds, text) in [
+            (80, "0.1 ns"),
+            (2_350_000, "2.35 µs"),
+            (7_000_000_000, "7.00 ms"),
+            (12_500_000_000_000, "12.50 s"),
+        ] {
+            assert_eq!(Time::from_picoseconds(picoseconds).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn spans_never_go_below_none() {
+        let (early, late) = (Time::from_nanoseconds(1), Time::from_nanoseconds(3));
+        assert_eq!(late - early, Time::from_nanoseconds(2));
+        assert_eq!(early - late, Time::ZERO);
+    }
+}
