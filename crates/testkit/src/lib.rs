@@ -4,6 +4,7 @@
 //! - [`concurrent`]: under threads, its point operations are linearizable and its scans complete.
 //! - [`history`], [`linearizability`]: what threads have done, and whether it can be ordered.
 //! - [`keys`]: small key sets with difficult shapes.
+//! - [`seeds`]: which seeds a test runs.
 //!
 //! ```
 //! use nearfield_core::{Bytes, Words};
@@ -28,4 +29,4 @@ pub mod keys;
 pub mod linearizability;
 pub mod model;
 mod panics;
-mod seeds;
+pub mod seeds;

@@ -17,7 +17,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// has said. The seeds are those from 0 up to `count`, or to `NEARFIELD_SEEDS`, or only
 /// `NEARFIELD_SEED`, if the environment sets them. A long run tells its progress, and the seed
 /// at work, on stderr.
-pub(crate) fn first_failure<E: Display>(
+pub fn first_failure<E: Display>(
     count: u64,
     mut test: impl FnMut(u64) -> Result<(), E>,
 ) -> Option<String> {

@@ -12,6 +12,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearfield-hardware", &[]),
     ("nearfield-fabric", &["nearfield-hardware"]),
     ("nearfield-testkit", &["nearfield-core"]),
+    (
+        "nearfield-fabric-testkit",
+        &["nearfield-fabric", "nearfield-hardware", TESTKIT],
+    ),
     ("nearfield", &["nearfield-core", "nearfield-radix"]),
     ("nearfield-peers", &["nearfield-core"]),
     (

@@ -1,0 +1,120 @@
+//! What clients have asked and met.
+
+use nearfield_testkit::history::Interval;
+use nearfield_testkit::linearizability::Operation;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+
+/// What was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    Get,
+    Insert(u64),
+    Remove,
+}
+
+/// An operation on a key. Of one that was never answered nobody knows whether it has taken effect;
+/// it may do so at any time, also after all others.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    pub session: u32,
+    pub key: u64,
+    pub asked: Asked,
+    pub interval: Interval,
+    /// The value before it; the outer `None`: no answer.
+    pub met: Option<Option<u64>>,
+}
+
+impl Operation for Call {
+    type State = Option<u64>;
+
+    fn session(&self) -> u32 {
+        self.session
+    }
+
+    fn interval(&self) -> Interval {
+        self.interval
+    }
+
+    fn after(&self, state: &Option<u64>) -> Option<Option<u64>> {
+        if self.met.is_some_and(|met| met != *state) {
+            return None;
+        }
+        Some(match self.asked {
+            Asked::Get => *state,
+            Asked::Insert(value) => Some(value),
+            Asked::Remove => None,
+        })
+    }
+
+    fn is_read(&self) -> bool {
+        self.asked == Asked::Get
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Interval { invoked, returned } = self.interval;
+        write!(formatter, "client {}, ", self.session)?;
+        match self.met {
+            Some(_) => write!(formatter, "from {invoked} to {returned}: ")?,
+            None => write!(formatter, "from {invoked} on, never answered: ")?,
+        }
+        match self.asked {
+            Asked::Get => write!(formatter, "get {}", self.key)?,
+            Asked::Insert(value) => write!(formatter, "insert {} = {value}", self.key)?,
+            Asked::Remove => write!(formatter, "remove {}", self.key)?,
+        }
+        match self.met {
+            Some(Some(value)) => write!(formatter, " met {value}"),
+            Some(None) => write!(formatter, " met nothing"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Calls in the order in which they began, and a clock that counts beginnings and ends.
+#[derive(Debug, Default)]
+pub struct History {
+    ticks: Cell<u64>,
+    calls: RefCell<Vec<Call>>,
+}
+
+impl History {
+    fn tick(&self) -> u64 {
+        self.ticks.replace(self.ticks.get() + 1)
+    }
+
+    /// Notes that a call begins, and answers its number.
+    pub fn begin(&self, session: u32, key: u64, asked: Asked) -> usize {
+        let interval = Interval {
+            invoked: self.tick(),
+            returned: u64::MAX,
+        };
+        let mut calls = self.calls.borrow_mut();
+        calls.push(Call {
+            session,
+            key,
+            asked,
+            interval,
+            met: None,
+        });
+        calls.len() - 1
+    }
+
+    /// Notes what a call has met.
+    pub fn end(&self, call: usize, met: Option<u64>) {
+        let returned = self.tick();
+        if let Some(call) = self.calls.borrow_mut().get_mut(call) {
+            call.interval.returned = returned;
+            call.met = Some(met);
+        }
+    }
+
+    /// All calls but reads that were never answered, which say nothing.
+    pub fn calls(&self) -> Vec<Call> {
+        let calls = self.calls.borrow();
+        let says = |call: &&Call| call.met.is_some() || call.asked != Asked::Get;
+        calls.iter().filter(says).copied().collect()
+    }
+}

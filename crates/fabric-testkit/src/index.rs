@@ -1,0 +1,40 @@
+//! What an index brings to be run.
+
+use nearfield_fabric::sim::SimEndpoint;
+use nearfield_fabric::{FabricError, NodeId};
+use std::future::Future;
+
+/// One client's view of an index in remote memory, from numbers to numbers other than 0.
+pub trait RemoteIndex {
+    /// Reads the value of a key.
+    fn get(&self, key: u64) -> impl Future<Output = Result<Option<u64>, FabricError>>;
+
+    /// Sets the value of a key and answers the one before.
+    fn insert(
+        &self,
+        key: u64,
+        value: u64,
+    ) -> impl Future<Output = Result<Option<u64>, FabricError>>;
+
+    /// Removes a key and answers its value.
+    fn remove(&self, key: u64) -> impl Future<Output = Result<Option<u64>, FabricError>>;
+}
+
+/// How an index comes to be.
+pub trait System {
+    /// One client's view.
+    type Index: RemoteIndex;
+
+    /// Makes an empty index in the memory of the nodes, before anybody opens it.
+    fn create(
+        &self,
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+    ) -> impl Future<Output = Result<(), FabricError>> + 'static;
+
+    /// Opens the index that was made.
+    fn open(
+        &self,
+        endpoint: SimEndpoint,
+    ) -> impl Future<Output = Result<Self::Index, FabricError>> + 'static;
+}

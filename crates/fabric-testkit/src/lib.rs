@@ -1,0 +1,17 @@
+//! Runs indexes in remote memory over a simulated fabric, whose verbs are torn and whose clients
+//! die, and checks that what the clients have met is linearizable.
+//!
+//! An index brings [`RemoteIndex`] and a way to make and to open it; [`check`] runs it with many
+//! seeds, each of which is a run of its own: which keys, which operations, what is torn, who dies
+//! when. A failure prints its seed, and the command that replays it.
+
+#![forbid(unsafe_code)]
+
+mod history;
+mod index;
+mod plan;
+mod run;
+
+pub use index::{RemoteIndex, System};
+pub use plan::Plan;
+pub use run::{Failure, Report, check, run};

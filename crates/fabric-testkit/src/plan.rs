@@ -1,0 +1,36 @@
+//! What is done in a run.
+
+use std::time::Duration;
+
+/// How large runs are. What happens in each is drawn from its seed.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Memory nodes, and the bytes of each.
+    pub nodes: usize,
+    /// The memory of each node, in bytes.
+    pub node_bytes: usize,
+    /// Clients that work at the same time.
+    pub clients: u32,
+    /// Operations of each.
+    pub operations: usize,
+    /// Keys from 0 on that they share: few, so that they meet.
+    pub keys: u64,
+    /// The part of the clients that die, each at any of its verbs.
+    pub dying: f64,
+    /// Who has not done his operations in this virtual time is taken to hang.
+    pub patience: Duration,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            nodes: 1,
+            node_bytes: 1 << 20,
+            clients: 6,
+            operations: 12,
+            keys: 4,
+            dying: 0.0,
+            patience: Duration::from_secs(1),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Runs of an index, one for each seed.
+
+use crate::history::{Asked, Call, History};
+use crate::index::{RemoteIndex, System};
+use crate::plan::Plan;
+use nearfield_fabric::sim::{Delivery, Simulation};
+use nearfield_fabric::{FabricError, NodeId};
+use nearfield_hardware::network::Preset;
+use nearfield_testkit::linearizability::{DeadEnd, order};
+use nearfield_testkit::seeds;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::cell::RefCell;
+use std::fmt;
+use std::io::Write;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// What was done in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Operations that were answered.
+    pub answered: usize,
+    /// Writes that were not, as their clients died.
+    pub unanswered: usize,
+}
+
+/// What was wrong in a run.
+#[derive(Debug)]
+pub enum Failure {
+    /// The index could not be made or opened, or an operation was refused.
+    Refused(FabricError),
+    /// So many clients that live have not ended in time.
+    Hangs(usize),
+    /// The operations on a key cannot be ordered.
+    NotLinearizable {
+        /// The key.
+        key: u64,
+        /// As far as they can, and what would have to come next, for people.
+        shown: String,
+    },
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Refused(error) => write!(formatter, "refused: {error}"),
+            Failure::Hangs(clients) => write!(formatter, "{clients} clients hang"),
+            Failure::NotLinearizable { key, shown } => {
+                write!(formatter, "key {key} is not linearizable:\n{shown}")
+            }
+        }
+    }
+}
+
+/// Runs `system` with many seeds and prints how many they were and how many a second. The seeds are
+/// those from 0 up to `count`, or to `NEARFIELD_SEEDS`, or only `NEARFIELD_SEED`, if the environment
+/// sets them.
+///
+/// # Panics
+/// A run has failed; the message says how to replay it.
+pub fn check(count: u64, plan: &Plan, system: &impl System) {
+    let start = Instant::now();
+    let (mut runs, mut total) = (0_u64, Report::default());
+    let failure = seeds::first_failure(count, |seed| {
+        let report = run(seed, plan, system)?;
+        runs += 1;
+        total.answered += report.answered;
+        total.unanswered += report.unanswered;
+        Ok::<(), Failure>(())
+    });
+    if let Some(failure) = failure {
+        panic!("{failure}");
+    }
+    // Not `println`, which the test harness keeps.
+    let _ = writeln!(
+        std::io::stderr(),
+        "{runs} seeds, {:.0} seeds/s: {} operations answered, {} writes never",
+        runs as f64 / start.elapsed().as_secs_f64(),
+        total.answered,
+        total.unanswered
+    );
+}
+
+/// One run, and what was done in it.
+///
+/// # Errors
+/// What was wrong.
+pub fn run<S: System>(seed: u64, plan: &Plan, system: &S) -> Result<Report, Failure> {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(random.random(), network, Delivery::Torn);
+    let nodes: Vec<NodeId> = (0..plan.nodes)
+        .map(|_| simulation.add_node(plan.node_bytes))
+        .collect();
+    let history = Rc::new(History::default());
+    let refused = Rc::new(RefCell::new(None));
+
+    let (endpoint, failed) = (simulation.endpoint(0), Rc::clone(&refused));
+    let made = system.create(endpoint, nodes);
+    simulation.spawn(0, async move {
+        if let Err(error) = made.await {
+            failed.borrow_mut().get_or_insert(error);
+        }
+    });
+    finish(&mut simulation, plan, &refused)?;
+
+    for client in 1..=plan.clients {
+        if random.random_bool(plan.dying) {
+            // Operations take several verbs; who is to die later than he works lives.
+            let verbs = plan.operations as u64 * 6;
+            simulation.kill_at_verb(client, random.random_range(0..verbs));
+        }
+        let steps = (0..plan.operations).map(|step| {
+            let key = random.random_range(0..plan.keys);
+            // No two writes are of the same value.
+            let value = u64::from(client) << 32 | (step as u64 + 1);
+            let asked = match random.random_range(0..10) {
+                0..4 => Asked::Get,
+                4..8 => Asked::Insert(value),
+                _ => Asked::Remove,
+            };
+            (key, asked)
+        });
+        let steps: Vec<(u64, Asked)> = steps.collect();
+        work(&mut simulation, system, client, steps, &history, &refused);
+    }
+    finish(&mut simulation, plan, &refused)?;
+
+    // One who comes later finds all keys as the others have left them.
+    let steps = (0..plan.keys).map(|key| (key, Asked::Get)).collect();
+    let last = plan.clients + 1;
+    work(&mut simulation, system, last, steps, &history, &refused);
+    finish(&mut simulation, plan, &refused)?;
+    judge(history.calls())
+}
+
+/// Has a client do operations one after the other.
+fn work<S: System>(
+    simulation: &mut Simulation,
+    system: &S,
+    client: u32,
+    steps: Vec<(u64, Asked)>,
+    history: &Rc<History>,
+    refused: &Rc<RefCell<Option<FabricError>>>,
+) {
+    let opened = system.open(simulation.endpoint(client));
+    let (history, refused) = (Rc::clone(history), Rc::clone(refused));
+    simulation.spawn(client, async move {
+        let done = async {
+            let index = opened.await?;
+            for (key, asked) in steps {
+                let call = history.begin(client, key, asked);
+                let met = match asked {
+                    Asked::Get => index.get(key).await?,
+                    Asked::Insert(value) => index.insert(key, value).await?,
+                    Asked::Remove => index.remove(key).await?,
+                };
+                history.end(call, met);
+            }
+            Ok(())
+        };
+        if let Err(error) = done.await {
+            refused.borrow_mut().get_or_insert(error);
+        }
+    });
+}
+
+/// Runs until all are done.
+fn finish(
+    simulation: &mut Simulation,
+    plan: &Plan,
+    refused: &RefCell<Option<FabricError>>,
+) -> Result<(), Failure> {
+    let end: Duration = simulation.now() + plan.patience;
+    let waiting = simulation.run_until(|now| now > end);
+    if let Some(error) = refused.borrow_mut().take() {
+        return Err(Failure::Refused(error));
+    }
+    if waiting > 0 {
+        return Err(Failure::Hangs(waiting));
+    }
+    Ok(())
+}
+
+/// Checks that the calls on each key can be ordered.
+fn judge(mut calls: Vec<Call>) -> Result<Report, Failure> {
+    calls.sort_by_key(|call| call.key);
+    for of_key in calls.chunk_by(|one, other| one.key == other.key) {
+        if let Err(end) = order(of_key.to_vec()) {
+            let key = of_key.first().map_or(0, |call| call.key);
+            let shown = show(&end);
+            return Err(Failure::NotLinearizable { key, shown });
+        }
+    }
+    let answered = calls.iter().filter(|call| call.met.is_some()).count();
+    Ok(Report {
+        answered,
+        unanswered: calls.len() - answered,
+    })
+}
+
+fn show(end: &DeadEnd<Call>) -> String {
+    let lines = |calls: &[Call]| {
+        let lines = calls.iter().map(|call| format!("  {call}\n"));
+        lines.collect::<String>()
+    };
+    let (before, state, stuck) = (lines(&end.before), end.state, lines(&end.stuck));
+    format!("after\n{before}it holds {state:?}, and one of these would come next:\n{stuck}")
+}

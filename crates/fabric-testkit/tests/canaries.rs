@@ -1,0 +1,288 @@
+//! Two small indexes that are right, and faults planted in them that have to be found.
+
+use nearfield_fabric::sim::SimEndpoint;
+use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
+use nearfield_fabric_testkit::{Failure, Plan, RemoteIndex, System, check, run};
+use std::time::Duration;
+
+/// Where the address of the slots stands.
+const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
+const KEYS: u64 = 4;
+const SLOT_BYTES: u64 = 192;
+
+async fn create(endpoint: SimEndpoint) -> Result<(), FabricError> {
+    let bytes = KEYS * SLOT_BYTES;
+    let slots = endpoint.allocate(NodeId(0), bytes).await?;
+    endpoint.write(slots, &vec![0; bytes as usize]).await?;
+    endpoint.write(ROOT, &slots.to_bits().to_le_bytes()).await
+}
+
+async fn root(endpoint: &SimEndpoint) -> Result<GlobalAddress, FabricError> {
+    let mut word = [0; 8];
+    endpoint.read(ROOT, &mut word).await?;
+    Ok(GlobalAddress::from_bits(u64::from_le_bytes(word)))
+}
+
+fn some(value: u64) -> Option<u64> {
+    (value != 0).then_some(value)
+}
+
+/// A word for each key, swapped. Nobody who dies leaves anything undone.
+struct Words {
+    swaps: bool,
+}
+
+struct WordsIndex {
+    endpoint: SimEndpoint,
+    slots: GlobalAddress,
+    swaps: bool,
+}
+
+impl WordsIndex {
+    async fn set(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        let slot = self.slots.plus(key * SLOT_BYTES);
+        let mut word = [0; 8];
+        self.endpoint.read(slot, &mut word).await?;
+        let mut expected = u64::from_le_bytes(word);
+        if !self.swaps {
+            self.endpoint.write(slot, &value.to_le_bytes()).await?;
+            return Ok(some(expected));
+        }
+        loop {
+            let found = self.endpoint.compare_swap(slot, expected, value).await?;
+            if found == expected {
+                return Ok(some(found));
+            }
+            expected = found;
+        }
+    }
+}
+
+impl RemoteIndex for WordsIndex {
+    async fn get(&self, key: u64) -> Result<Option<u64>, FabricError> {
+        let mut word = [0; 8];
+        let slot = self.slots.plus(key * SLOT_BYTES);
+        self.endpoint.read(slot, &mut word).await?;
+        Ok(some(u64::from_le_bytes(word)))
+    }
+
+    async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        self.set(key, value).await
+    }
+
+    async fn remove(&self, key: u64) -> Result<Option<u64>, FabricError> {
+        self.set(key, 0).await
+    }
+}
+
+impl System for Words {
+    type Index = WordsIndex;
+
+    fn create(
+        &self,
+        endpoint: SimEndpoint,
+        _nodes: Vec<NodeId>,
+    ) -> impl Future<Output = Result<(), FabricError>> + 'static {
+        create(endpoint)
+    }
+
+    fn open(
+        &self,
+        endpoint: SimEndpoint,
+    ) -> impl Future<Output = Result<WordsIndex, FabricError>> + 'static {
+        let swaps = self.swaps;
+        async move {
+            let slots = root(&endpoint).await?;
+            Ok(WordsIndex {
+                endpoint,
+                slots,
+                swaps,
+            })
+        }
+    }
+}
+
+/// What is wrong with [`Lines`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// Readers take halves of different versions.
+    NoVersions,
+    /// Writers do not exclude each other.
+    NoLock,
+    /// The lock is given back before what it guards is written.
+    EarlyUnlock,
+}
+
+/// Two lines for each key, each with a version and half of the value, and a lock in a third.
+struct Lines(Fault);
+
+struct LinesIndex {
+    endpoint: SimEndpoint,
+    slots: GlobalAddress,
+    fault: Fault,
+}
+
+/// The versions of both lines, and the value.
+fn decode(bytes: &[u8; 128]) -> ([u64; 2], u64) {
+    let word = |at: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_le_bytes(word)
+    };
+    ([word(0), word(64)], word(8) << 32 | word(72))
+}
+
+fn encode(version: u64, value: u64) -> [u8; 128] {
+    let mut bytes = [0; 128];
+    let words = [
+        (0, version),
+        (64, version),
+        (8, value >> 32),
+        (72, value & 0xffff_ffff),
+    ];
+    for (at, word) in words {
+        bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+impl LinesIndex {
+    async fn set(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        let slot = self.slots.plus(key * SLOT_BYTES);
+        let lock = slot.plus(128);
+        while self.fault != Fault::NoLock && self.endpoint.compare_swap(lock, 0, 1).await? != 0 {
+            self.endpoint.sleep(Duration::from_micros(2)).await;
+        }
+        let mut bytes = [0; 128];
+        self.endpoint.read(slot, &mut bytes).await?;
+        let ([version, _], before) = decode(&bytes);
+        let bytes = encode(version + 1, value);
+        let data = Verb::Write {
+            to: slot,
+            bytes: &bytes,
+        };
+        let unlock = Verb::Write {
+            to: lock,
+            bytes: &[0; 8],
+        };
+        let mut verbs = match self.fault {
+            Fault::EarlyUnlock => [unlock, data],
+            _ => [data, unlock],
+        };
+        self.endpoint.post(&mut verbs).await?;
+        Ok(some(before))
+    }
+}
+
+impl RemoteIndex for LinesIndex {
+    async fn get(&self, key: u64) -> Result<Option<u64>, FabricError> {
+        loop {
+            let mut bytes = [0; 128];
+            let slot = self.slots.plus(key * SLOT_BYTES);
+            self.endpoint.read(slot, &mut bytes).await?;
+            let ([one, other], value) = decode(&bytes);
+            if one == other || self.fault == Fault::NoVersions {
+                return Ok(some(value));
+            }
+        }
+    }
+
+    async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        self.set(key, value).await
+    }
+
+    async fn remove(&self, key: u64) -> Result<Option<u64>, FabricError> {
+        self.set(key, 0).await
+    }
+}
+
+impl System for Lines {
+    type Index = LinesIndex;
+
+    fn create(
+        &self,
+        endpoint: SimEndpoint,
+        _nodes: Vec<NodeId>,
+    ) -> impl Future<Output = Result<(), FabricError>> + 'static {
+        create(endpoint)
+    }
+
+    fn open(
+        &self,
+        endpoint: SimEndpoint,
+    ) -> impl Future<Output = Result<LinesIndex, FabricError>> + 'static {
+        let fault = self.0;
+        async move {
+            let slots = root(&endpoint).await?;
+            Ok(LinesIndex {
+                endpoint,
+                slots,
+                fault,
+            })
+        }
+    }
+}
+
+fn mortal() -> Plan {
+    Plan {
+        dying: 0.5,
+        ..Plan::default()
+    }
+}
+
+/// The first failure among some seeds.
+fn found(plan: &Plan, system: &impl System) -> Option<Failure> {
+    (0..500).find_map(|seed| run(seed, plan, system).err())
+}
+
+#[test]
+fn words_that_are_swapped_are_right_whoever_dies() {
+    check(500, &Plan::default(), &Words { swaps: true });
+    check(500, &mortal(), &Words { swaps: true });
+}
+
+#[test]
+fn lines_with_versions_and_a_lock_are_right() {
+    check(500, &Plan::default(), &Lines(Fault::None));
+}
+
+#[test]
+fn equal_seeds_do_the_same() {
+    for seed in 0..20 {
+        let one = run(seed, &mortal(), &Words { swaps: true });
+        let other = run(seed, &mortal(), &Words { swaps: true });
+        assert_eq!(one.expect("it is right"), other.expect("it is right"));
+    }
+}
+
+#[test]
+fn clients_die_in_the_middle_of_writes() {
+    let reports = (0..200).map(|seed| run(seed, &mortal(), &Words { swaps: true }));
+    let unanswered: usize = reports
+        .map(|report| report.expect("it is right").unanswered)
+        .sum();
+    assert!(unanswered > 100, "{unanswered}");
+}
+
+#[test]
+fn faults_are_found() {
+    let unordered =
+        |failure: Option<Failure>| matches!(failure, Some(Failure::NotLinearizable { .. }));
+    assert!(unordered(found(&Plan::default(), &Words { swaps: false })));
+    for fault in [Fault::NoVersions, Fault::NoLock, Fault::EarlyUnlock] {
+        assert!(unordered(found(&Plan::default(), &Lines(fault))));
+    }
+}
+
+#[test]
+fn those_who_wait_for_the_dead_are_found() {
+    let failure = found(&mortal(), &Lines(Fault::None));
+    assert!(matches!(failure, Some(Failure::Hangs(_))), "{failure:?}");
+}
+
+#[test]
+#[should_panic(expected = "NEARFIELD_SEED=")]
+fn failures_say_how_to_replay_them() {
+    check(500, &Plan::default(), &Lines(Fault::NoVersions));
+}
