@@ -48,28 +48,44 @@ impl Chunks {
         Some(offset)
     }
 
-    /// Gives back what was allocated with this size; false if it was not.
+    /// Gives back so many bytes, whole lines, of what was allocated at once; false if they were
+    /// not, or begin within a line.
     pub fn free(&mut self, offset: u64, bytes: u64) -> bool {
-        let length = bytes.max(1).checked_next_multiple_of(LINE_BYTES);
-        if length.is_none() || self.allocated.get(&offset).copied() != length {
-            return false;
-        }
-        let Some(mut length) = self.allocated.remove(&offset) else {
+        let Some(length) = bytes.max(1).checked_next_multiple_of(LINE_BYTES) else {
             return false;
         };
-        let mut start = offset;
-        if let Some(after) = self.free.remove(&(offset + length)) {
+        let allocated = self.allocated.range(..=offset).next_back();
+        let Some((&first, &whole)) = allocated else {
+            return false;
+        };
+        let (end, whole_end) = (offset.saturating_add(length), first + whole);
+        if !offset.is_multiple_of(LINE_BYTES) || end > whole_end {
+            return false;
+        }
+        self.allocated.remove(&first);
+        if first < offset {
+            self.allocated.insert(first, offset - first);
+        }
+        if end < whole_end {
+            self.allocated.insert(end, whole_end - end);
+        }
+        self.join(offset, length);
+        true
+    }
+
+    /// Adds a part to those that are free, as one with its neighbours.
+    fn join(&mut self, mut start: u64, mut length: u64) {
+        if let Some(after) = self.free.remove(&(start + length)) {
             length += after;
         }
-        if let Some((&before, &room)) = self.free.range(..offset).next_back()
-            && before + room == offset
+        if let Some((&before, &room)) = self.free.range(..start).next_back()
+            && before + room == start
         {
             self.free.remove(&before);
             start = before;
             length += room;
         }
         self.free.insert(start, length);
-        true
     }
 
     /// How many bytes are allocated, in whole lines.
@@ -107,7 +123,7 @@ mod tests {
                 } else if !held.is_empty() {
                     let (offset, bytes) = held.swap_remove(random.random_range(0..held.len()));
                     assert!(chunks.free(offset, bytes));
-                    assert!(!chunks.free(offset, bytes));
+                    assert!(!chunks.free(offset, bytes), "seed {seed}");
                 }
             }
             for (offset, bytes) in held {
@@ -120,12 +136,27 @@ mod tests {
     }
 
     #[test]
-    fn other_sizes_are_not_freed() {
-        let mut chunks = Chunks::new(4096, 0);
+    fn what_was_not_allocated_is_not_freed() {
+        let mut chunks = Chunks::new(4096, 64);
         let offset = chunks.allocate(200).unwrap();
         assert!(!chunks.free(offset, 300) && !chunks.free(offset + 64, 200));
-        assert!(!chunks.free(offset, u64::MAX));
+        assert!(!chunks.free(offset, u64::MAX) && !chunks.free(0, 64));
+        assert!(!chunks.free(offset + 8, 8));
         assert_eq!(chunks.allocate(u64::MAX), None);
         assert_eq!(chunks.allocated_bytes(), 256);
+    }
+
+    #[test]
+    fn parts_are_given_back_one_by_one() {
+        let mut chunks = Chunks::new(1 << 12, 0);
+        assert_eq!(chunks.allocate(1 << 12), Some(0));
+        let mut lines: Vec<u64> = (0..64).collect();
+        lines.sort_by_key(|line| line * 37 % 64);
+        for (freed, line) in lines.into_iter().enumerate() {
+            assert_eq!(chunks.allocated_bytes(), (64 - freed as u64) * 64);
+            assert!(chunks.free(line * 64, 64));
+            assert!(!chunks.free(line * 64, 64));
+        }
+        assert_eq!(chunks.allocate(1 << 12), Some(0));
     }
 }

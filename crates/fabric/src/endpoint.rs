@@ -42,7 +42,8 @@ pub trait Endpoint {
         bytes: u64,
     ) -> impl Future<Output = Result<GlobalAddress, FabricError>>;
 
-    /// Gives memory back that was allocated with this size, by whichever client.
+    /// Gives memory back, by whichever client it was allocated: all that was allocated at once, or a
+    /// part of it that begins at a line; a line is given back as a whole.
     ///
     /// # Errors
     /// `NotAllocated`, `NoSuchNode`, `NodeLost`.

@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod arena;
 mod chunks;
 pub mod count;
 mod endpoint;
@@ -29,6 +30,7 @@ pub mod sim;
 mod verb;
 
 pub use address::{GlobalAddress, LINE_BYTES, NodeId};
+pub use arena::Arena;
 pub use chunks::Chunks;
 pub use endpoint::Endpoint;
 pub use error::FabricError;

@@ -1,0 +1,205 @@
+//! Memory of the nodes in pieces, for one client.
+
+use crate::address::{GlobalAddress, LINE_BYTES, NodeId};
+use crate::endpoint::Endpoint;
+use crate::error::FabricError;
+use std::cell::{Cell, RefCell};
+
+/// Divides chunks, which calls to the nodes' processors bring, so that most pieces cost nothing.
+/// The nodes take turns, so that what is allocated lies evenly on them. A client has one of its own;
+/// its tasks share it.
+///
+/// Pieces are given back to their nodes by [`Endpoint::free`], whoever has allocated them.
+#[derive(Debug)]
+pub struct Arena {
+    chunk_bytes: u64,
+    /// What is left of the chunk of each node.
+    left: RefCell<Vec<(NodeId, Rest)>>,
+    turn: Cell<usize>,
+}
+
+/// A node that had no chunk is asked again after so many turns, or when no other has one.
+const TURNS_PASSED_OVER: usize = 1 << 12;
+
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    next: GlobalAddress,
+    bytes: u64,
+    /// The turn from which on it is worth asking the node for more.
+    ask_from: usize,
+}
+
+impl Arena {
+    /// Nothing yet, of nodes that are to be divided in chunks of so many bytes.
+    pub fn new(nodes: &[NodeId], chunk_bytes: u64) -> Arena {
+        let nothing = Rest {
+            next: GlobalAddress::NULL,
+            bytes: 0,
+            ask_from: 0,
+        };
+        Arena {
+            chunk_bytes,
+            left: RefCell::new(nodes.iter().map(|&node| (node, nothing)).collect()),
+            turn: Cell::new(0),
+        }
+    }
+
+    /// So many bytes of the node whose turn it is, aligned to [`LINE_BYTES`]. What they hold is not
+    /// specified. A node that has none is passed over.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if no node has them, and what calls to nodes answer.
+    pub async fn allocate(
+        &self,
+        endpoint: &impl Endpoint,
+        bytes: u64,
+    ) -> Result<GlobalAddress, FabricError> {
+        let nodes = self.left.borrow().len();
+        let mut error = FabricError::OutOfMemory {
+            node: NodeId::default(),
+            bytes,
+        };
+        for attempt in 0..2 * nodes {
+            let turn = self.turn.replace(self.turn.get() + 1);
+            let number = turn % nodes;
+            let is_full = self.left.borrow()[number].1.ask_from > turn;
+            if is_full && attempt < nodes {
+                continue;
+            }
+            match self.allocate_at(endpoint, number, bytes).await {
+                Err(full @ FabricError::OutOfMemory { .. }) => {
+                    error = full;
+                    self.left.borrow_mut()[number].1.ask_from = turn + TURNS_PASSED_OVER;
+                }
+                other => return other,
+            }
+        }
+        Err(error)
+    }
+
+    async fn allocate_at(
+        &self,
+        endpoint: &impl Endpoint,
+        turn: usize,
+        bytes: u64,
+    ) -> Result<GlobalAddress, FabricError> {
+        let length = bytes.max(1).next_multiple_of(LINE_BYTES);
+        loop {
+            let (node, rest) = self.left.borrow()[turn];
+            if rest.bytes >= length {
+                self.left.borrow_mut()[turn].1 = Rest {
+                    next: rest.next.plus(length),
+                    bytes: rest.bytes - length,
+                    ..rest
+                };
+                return Ok(rest.next);
+            }
+            if length > self.chunk_bytes / 2 {
+                // It would leave much of a chunk.
+                return endpoint.allocate(node, length).await;
+            }
+            let next = endpoint.allocate(node, self.chunk_bytes).await?;
+            let rest = Rest {
+                next,
+                bytes: self.chunk_bytes,
+                ask_from: 0,
+            };
+            // Another task may have brought a chunk meanwhile; what is left of that goes back.
+            let former = std::mem::replace(&mut self.left.borrow_mut()[turn].1, rest);
+            if former.bytes > 0 {
+                endpoint.free(former.next, former.bytes).await?;
+            }
+        }
+    }
+
+    /// Gives back what was brought and not given out.
+    ///
+    /// # Errors
+    /// What the nodes answer.
+    pub async fn close(self, endpoint: &impl Endpoint) -> Result<(), FabricError> {
+        for (_, rest) in self.left.into_inner() {
+            if rest.bytes > 0 {
+                endpoint.free(rest.next, rest.bytes).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::count::Counting;
+    use crate::sim::{Delivery, Simulation};
+    use nearfield_hardware::network::Preset;
+    use std::rc::Rc;
+
+    #[test]
+    fn pieces_are_apart_on_all_nodes_and_all_comes_back() {
+        let network = Preset::ConnectX6.parameters();
+        let mut simulation = Simulation::new(1, network, Delivery::Torn);
+        let nodes = [simulation.add_node(1 << 20), simulation.add_node(1 << 20)];
+        let arena = Rc::new(Arena::new(&nodes, 1 << 16));
+        let pieces = Rc::new(RefCell::new(Vec::new()));
+        for task in 0..4_u64 {
+            let (arena, pieces) = (Rc::clone(&arena), Rc::clone(&pieces));
+            let endpoint = simulation.endpoint(0);
+            simulation.spawn(0, async move {
+                for number in 0..50 {
+                    let bytes = (number * 613 + task * 97) % 5000;
+                    let piece = arena.allocate(&endpoint, bytes).await.unwrap();
+                    pieces.borrow_mut().push((piece, bytes.max(1)));
+                }
+            });
+        }
+        assert_eq!(simulation.run(), 0);
+        let mut pieces = pieces.take();
+        pieces.sort();
+        for pair in pieces.windows(2) {
+            let ((one, bytes), (other, _)) = (pair[0], pair[1]);
+            assert!(one.node() != other.node() || one.plus(bytes) <= other);
+        }
+        let on = |node| {
+            pieces
+                .iter()
+                .filter(|(piece, _)| piece.node() == node)
+                .count()
+        };
+        assert_eq!((on(nodes[0]), on(nodes[1])), (100, 100));
+        let endpoint = simulation.endpoint(0);
+        simulation.spawn(0, async move {
+            for (piece, bytes) in pieces {
+                endpoint.free(piece, bytes).await.unwrap();
+            }
+            let arena = Rc::into_inner(arena).unwrap();
+            arena.close(&endpoint).await.unwrap();
+        });
+        assert_eq!(simulation.run(), 0);
+        assert!(
+            nodes
+                .iter()
+                .all(|&node| simulation.allocated_bytes(node) == 0)
+        );
+    }
+
+    #[test]
+    fn small_pieces_cost_few_calls_and_full_nodes_are_told() {
+        let network = Preset::ConnectX6.parameters();
+        let mut simulation = Simulation::new(1, network, Delivery::Whole);
+        let small = simulation.add_node(8192);
+        let large = simulation.add_node(1 << 20);
+        let endpoint = Counting::new(simulation.endpoint(0));
+        simulation.spawn(0, async move {
+            let arena = Arena::new(&[small, large], 1 << 16);
+            for _ in 0..1000 {
+                let piece = arena.allocate(&endpoint, 64).await.unwrap();
+                // The first node never has a whole chunk.
+                assert_eq!(piece.node(), large);
+            }
+            assert_eq!(endpoint.take().calls, 2);
+            let error = arena.allocate(&endpoint, 1 << 21).await.unwrap_err();
+            assert!(matches!(error, FabricError::OutOfMemory { .. }), "{error}");
+        });
+        assert_eq!(simulation.run(), 0);
+    }
+}
