@@ -1,9 +1,12 @@
 //! How hot a key is: an estimate of its recent frequency in a fixed budget of memory.
 //!
-//! An index asks it which keys are worth a shortcut. See [`FrequencySketch`].
+//! An index asks it which keys are worth a shortcut ([`FrequencySketch`]), and in which slot of a
+//! remote node a hot key was found last ([`Hotspots`]).
 
 #![forbid(unsafe_code)]
 
+mod hotspots;
 mod sketch;
 
+pub use hotspots::Hotspots;
 pub use sketch::FrequencySketch;

@@ -1,0 +1,247 @@
+//! Where hot entries were found last, so that they can be read by themselves.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Entries that share a bucket.
+const WAYS: usize = 16;
+/// So many admissions are passed over after one has cost another entry its place, so that entries
+/// that are met once do not drive out those that are met often.
+const PASSED_OVER: u32 = 10;
+
+/// Guesses at which of the slots of a node a key lies in, from where it was found before: CHIME's
+/// hotspot buffer (SOSP'24, section 4.4). A guess may be wrong, and costs an access then; it never
+/// says that a key is not there.
+///
+/// 16 bytes for each entry: the node, the slot, 16 bits of the key and how often the guess was
+/// right. Threads use it at once; what they do to one entry at the same time may be lost or mixed,
+/// which makes a wrong guess.
+///
+/// The paper evicts the least frequent entry of two random buckets. Here it is that of the bucket
+/// that the new entry goes to, so that no directory is needed beside the entries.
+///
+/// ```
+/// use nearfield_hotness::Hotspots;
+///
+/// let hotspots = Hotspots::with_bytes(1 << 16);
+/// let (node, slot, tag) = (0x1000, 17, 0xabcd);
+/// assert_eq!(hotspots.guess(node, 12..20, tag), None);
+/// hotspots.admit(node, slot, tag);
+/// assert_eq!(hotspots.guess(node, 12..20, tag), Some(17));
+/// ```
+#[derive(Debug)]
+pub struct Hotspots {
+    entries: Box<[Entry]>,
+    /// Admissions that are still to be passed over.
+    passing_over: AtomicU32,
+}
+
+/// Of a frequency of 0, there is nothing.
+#[derive(Debug, Default)]
+struct Entry {
+    node: AtomicU64,
+    /// Slot, tag and frequency, from the highest bits down: 16, 16 and 32.
+    rest: AtomicU64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Rest {
+    slot: u16,
+    tag: u16,
+    frequency: u32,
+}
+
+impl Rest {
+    fn unpack(word: u64) -> Rest {
+        Rest {
+            slot: (word >> 48) as u16,
+            tag: (word >> 32) as u16,
+            frequency: word as u32,
+        }
+    }
+
+    fn pack(self) -> u64 {
+        u64::from(self.slot) << 48 | u64::from(self.tag) << 32 | u64::from(self.frequency)
+    }
+}
+
+impl Hotspots {
+    /// An empty buffer of at most so many bytes; of less than 256, it never guesses.
+    pub fn with_bytes(bytes: usize) -> Hotspots {
+        let buckets = bytes / (WAYS * size_of::<Entry>());
+        Hotspots {
+            entries: (0..buckets * WAYS).map(|_| Entry::default()).collect(),
+            passing_over: AtomicU32::new(0),
+        }
+    }
+
+    /// The bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.entries)
+    }
+
+    fn bucket(&self, node: u64, slot: u16) -> &[Entry] {
+        let buckets = self.entries.len() / WAYS;
+        if buckets == 0 {
+            return &[];
+        }
+        let hash = (node.wrapping_add(u64::from(slot)))
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(29)
+            .wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        // The high half of the product spreads as well as a remainder, and is quicker.
+        let bucket = ((u128::from(hash) * buckets as u128) >> 64) as usize;
+        self.entries
+            .get(bucket * WAYS..(bucket + 1) * WAYS)
+            .unwrap_or_default()
+    }
+
+    /// The entry of a slot with the tag, and what it says.
+    fn find(&self, node: u64, slot: u16, tag: u16) -> Option<(&Entry, Rest)> {
+        self.bucket(node, slot).iter().find_map(|entry| {
+            let rest = Rest::unpack(entry.rest.load(Relaxed));
+            let is = rest.frequency > 0
+                && (rest.slot, rest.tag) == (slot, tag)
+                && entry.node.load(Relaxed) == node;
+            is.then_some((entry, rest))
+        })
+    }
+
+    /// Of `slots`, the one in which a key of this tag was found most often; `None` if there is no
+    /// such. Constant in each slot.
+    pub fn guess(&self, node: u64, slots: impl IntoIterator<Item = u16>, tag: u16) -> Option<u16> {
+        let known = slots
+            .into_iter()
+            .filter_map(|slot| self.find(node, slot, tag));
+        let best = known.max_by_key(|(_, rest)| rest.frequency);
+        best.map(|(_, rest)| rest.slot)
+    }
+
+    /// Notes that a guess was right.
+    pub fn confirm(&self, node: u64, slot: u16, tag: u16) {
+        if let Some((entry, rest)) = self.find(node, slot, tag) {
+            let frequency = rest.frequency.saturating_add(1);
+            entry.rest.store(Rest { frequency, ..rest }.pack(), Relaxed);
+        }
+    }
+
+    /// Notes that a guess was wrong: the key is no longer there.
+    pub fn forget(&self, node: u64, slot: u16, tag: u16) {
+        if let Some((entry, _)) = self.find(node, slot, tag) {
+            entry.rest.store(0, Relaxed);
+        }
+    }
+
+    /// Notes where a key was found without a guess. It may be passed over.
+    pub fn admit(&self, node: u64, slot: u16, tag: u16) {
+        if self.find(node, slot, tag).is_some() {
+            return;
+        }
+        let bucket = self.bucket(node, slot);
+        let frequency = |entry: &&Entry| Rest::unpack(entry.rest.load(Relaxed)).frequency;
+        let Some(entry) = bucket.iter().min_by_key(frequency) else {
+            return;
+        };
+        if frequency(&entry) > 0 {
+            let passing = self.passing_over.load(Relaxed);
+            if passing > 0 {
+                self.passing_over.store(passing - 1, Relaxed);
+                return;
+            }
+            self.passing_over.store(PASSED_OVER, Relaxed);
+        }
+        let rest = Rest {
+            slot,
+            tag,
+            frequency: 1,
+        };
+        // Nothing is there in between, rather than the new slot of the former node.
+        entry.rest.store(0, Relaxed);
+        entry.node.store(node, Relaxed);
+        entry.rest.store(rest.pack(), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+
+    #[test]
+    fn entries_take_sixteen_bytes_and_no_more_than_was_given() {
+        assert_eq!(size_of::<Entry>(), 16);
+        assert_eq!(Hotspots::with_bytes(30 << 20).bytes(), 30 << 20);
+        assert!(Hotspots::with_bytes(1000).bytes() <= 1000);
+        let none = Hotspots::with_bytes(100);
+        none.admit(1, 2, 3);
+        assert_eq!((none.bytes(), none.guess(1, [2], 3)), (0, None));
+    }
+
+    #[test]
+    fn the_most_frequent_of_several_is_guessed() {
+        let hotspots = Hotspots::with_bytes(1 << 12);
+        // Two keys of one tag, in the same node.
+        hotspots.admit(64, 3, 9);
+        hotspots.admit(64, 5, 9);
+        hotspots.confirm(64, 5, 9);
+        assert_eq!(hotspots.guess(64, 0..8, 9), Some(5));
+        assert_eq!(hotspots.guess(64, 0..5, 9), Some(3));
+        assert_eq!(hotspots.guess(64, 0..8, 8), None);
+        assert_eq!(hotspots.guess(128, 0..8, 9), None);
+        hotspots.forget(64, 5, 9);
+        assert_eq!(hotspots.guess(64, 0..8, 9), Some(3));
+    }
+
+    #[test]
+    fn what_is_met_often_stays() {
+        let hotspots = Hotspots::with_bytes(256 * 64);
+        let random = &mut SmallRng::seed_from_u64(3);
+        // Ten times as many keys as there is room for, one in a hundred of them hot.
+        let place = |key: u64| (key / 8 * 64, (key % 8) as u16, (key * 40_503) as u16);
+        let (mut hits, mut asked) = (0, 0);
+        for round in 0..400_000 {
+            let hot = random.random_bool(0.7);
+            let key = if hot {
+                random.random_range(0..100)
+            } else {
+                random.random_range(0..10_000)
+            };
+            let (node, slot, tag) = place(key);
+            let guess = hotspots.guess(node, [slot], tag);
+            if round > 200_000 && key < 100 {
+                asked += 1;
+                hits += u32::from(guess.is_some());
+            }
+            match guess {
+                Some(slot) => hotspots.confirm(node, slot, tag),
+                None => hotspots.admit(node, slot, tag),
+            }
+        }
+        assert!(
+            f64::from(hits) > 0.98 * f64::from(asked),
+            "{hits} of {asked}"
+        );
+    }
+
+    #[test]
+    fn threads_never_make_slots_that_were_not_admitted() {
+        let hotspots = &Hotspots::with_bytes(1 << 10);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    let random = &mut SmallRng::seed_from_u64(thread);
+                    for _ in 0..50_000 {
+                        let node = random.random_range(0..40_u64);
+                        let slot = random.random_range(0..16);
+                        match hotspots.guess(node, 0..16, 7) {
+                            Some(found) if found == slot => hotspots.confirm(node, slot, 7),
+                            Some(found) if found > slot => hotspots.forget(node, found, 7),
+                            Some(found) => assert!(found < 16),
+                            None => hotspots.admit(node, slot, 7),
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
