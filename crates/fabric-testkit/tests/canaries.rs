@@ -1,5 +1,6 @@
-//! Two small indexes that are right, and faults planted in them that have to be found.
+//! Small indexes that are right, and faults planted in them that have to be found.
 
+use nearfield_fabric::lease::Locker;
 use nearfield_fabric::sim::SimEndpoint;
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
 use nearfield_fabric_testkit::{Failure, Plan, RemoteIndex, System, check, run};
@@ -224,6 +225,121 @@ impl System for Lines {
     }
 }
 
+/// For each key a word that says which of two buffers holds the value, and a lock that is taken over
+/// from the dead. Whatever they leave, the word says what is committed.
+#[derive(Clone, Copy)]
+struct Leased {
+    lease: Duration,
+    /// Whether a holder asks whether he still is one.
+    asks: bool,
+}
+
+struct LeasedIndex {
+    endpoint: SimEndpoint,
+    slots: GlobalAddress,
+    locker: Locker,
+    asks: bool,
+}
+
+/// A slot: the commit word, the lock and, in the two other lines, the buffers. The lowest bit of
+/// the word says which.
+const LOCK: u64 = 8;
+
+impl LeasedIndex {
+    fn slot(&self, key: u64) -> GlobalAddress {
+        self.slots.plus(key * SLOT_BYTES)
+    }
+
+    async fn word(&self, at: GlobalAddress) -> Result<u64, FabricError> {
+        let mut word = [0; 8];
+        self.endpoint.read(at, &mut word).await?;
+        Ok(u64::from_le_bytes(word))
+    }
+
+    /// The commit word, and the value that it says is there.
+    async fn committed(&self, slot: GlobalAddress) -> Result<(u64, u64), FabricError> {
+        loop {
+            let commit = self.word(slot).await?;
+            let value = self.word(slot.plus(64 + 64 * (commit & 1))).await?;
+            if self.word(slot).await? == commit {
+                return Ok((commit, value));
+            }
+        }
+    }
+
+    async fn set(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        let (slot, endpoint) = (self.slot(key), &self.endpoint);
+        loop {
+            let held = self.locker.lock(endpoint, slot.plus(LOCK)).await?;
+            let (commit, before) = self.committed(slot).await?;
+            let commit = commit + 1;
+            let buffer = slot.plus(64 + 64 * (commit & 1));
+            if self.asks && !held.is_safe(endpoint) {
+                continue;
+            }
+            let mut verbs = [
+                Verb::Write {
+                    to: buffer,
+                    bytes: &value.to_le_bytes(),
+                },
+                Verb::Write {
+                    to: slot,
+                    bytes: &commit.to_le_bytes(),
+                },
+                Verb::Write {
+                    to: slot.plus(LOCK),
+                    bytes: &[0; 8],
+                },
+            ];
+            endpoint.post(&mut verbs).await?;
+            return Ok(some(before));
+        }
+    }
+}
+
+impl RemoteIndex for LeasedIndex {
+    async fn get(&self, key: u64) -> Result<Option<u64>, FabricError> {
+        Ok(some(self.committed(self.slot(key)).await?.1))
+    }
+
+    async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        self.set(key, value).await
+    }
+
+    async fn remove(&self, key: u64) -> Result<Option<u64>, FabricError> {
+        self.set(key, 0).await
+    }
+}
+
+impl System for Leased {
+    type Index = LeasedIndex;
+
+    fn create(
+        &self,
+        endpoint: SimEndpoint,
+        _nodes: Vec<NodeId>,
+    ) -> impl Future<Output = Result<(), FabricError>> + 'static {
+        create(endpoint)
+    }
+
+    fn open(
+        &self,
+        endpoint: SimEndpoint,
+    ) -> impl Future<Output = Result<LeasedIndex, FabricError>> + 'static {
+        let Leased { lease, asks } = *self;
+        async move {
+            let slots = root(&endpoint).await?;
+            let owner = endpoint.client() as u16;
+            Ok(LeasedIndex {
+                endpoint,
+                slots,
+                locker: Locker::new(owner, lease),
+                asks,
+            })
+        }
+    }
+}
+
 fn mortal() -> Plan {
     Plan {
         dying: 0.5,
@@ -245,6 +361,16 @@ fn words_that_are_swapped_are_right_whoever_dies() {
 #[test]
 fn lines_with_versions_and_a_lock_are_right() {
     check(500, &Plan::default(), &Lines(Fault::None));
+}
+
+#[test]
+fn locks_with_leases_are_right_whoever_dies() {
+    let leased = Leased {
+        lease: Duration::from_millis(2),
+        asks: true,
+    };
+    check(500, &Plan::default(), &leased);
+    check(500, &mortal(), &leased);
 }
 
 #[test]
@@ -273,6 +399,12 @@ fn faults_are_found() {
     for fault in [Fault::NoVersions, Fault::NoLock, Fault::EarlyUnlock] {
         assert!(unordered(found(&Plan::default(), &Lines(fault))));
     }
+    // Others take the lock over while its holder is at work.
+    let hasty = Leased {
+        lease: Duration::from_micros(5),
+        asks: false,
+    };
+    assert!(unordered(found(&Plan::default(), &hasty)));
 }
 
 #[test]

@@ -15,6 +15,8 @@
 //!   posted, each whole before the next. Between clients, and between nodes, there is no order.
 //! - Swaps and additions of a word exclude each other.
 //!
+//! Locks that outlive nobody are made of these ([`lease`]).
+//!
 //! [`sim`] is a transport that makes use of all of this freedom, in virtual time and repeatable
 //! from a seed.
 
@@ -26,6 +28,7 @@ mod chunks;
 pub mod count;
 mod endpoint;
 mod error;
+pub mod lease;
 pub mod sim;
 mod verb;
 

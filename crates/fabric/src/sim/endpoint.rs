@@ -33,6 +33,11 @@ impl Drop for Awaited<'_> {
 }
 
 impl SimEndpoint {
+    /// The number of the client.
+    pub fn client(&self) -> u32 {
+        self.client
+    }
+
     /// Posts steps and waits for the answer.
     async fn done(&self, steps: Vec<Step>) -> Result<Vec<Step>, FabricError> {
         let posted = self.state.borrow_mut().post(self.client, steps, false);

@@ -1,0 +1,233 @@
+//! Locks in remote memory that outlive nobody.
+//!
+//! A lock is a word that lies beside what it guards. While it is free, its lower 63 bits belong to
+//! whoever uses it (an index keeps a summary of the node there); while it is held, they say by whom,
+//! and in which of his acquisitions.
+//!
+//! A holder that dies does not give it back. So one who waits and sees the same acquisition for a
+//! whole *lease*, by his own clock, takes the lock over. No clocks are compared: it is enough that
+//! none runs at twice the speed of another. What is assumed is that a holder that lives has
+//! finished within half a lease ([`Held::is_safe`] tells him before he writes), and that what he has
+//! posted takes effect within the other half. Leases of milliseconds are thousands of round trips.
+//!
+//! Who takes a lock over finds what it guards as the dead have left it, and what the word held
+//! before is lost. What is guarded has to be such that it can be made whole again from itself.
+
+use crate::address::GlobalAddress;
+use crate::endpoint::Endpoint;
+use crate::error::FabricError;
+use crate::verb::{MaskedSwap, Verb};
+use std::time::Duration;
+
+/// Set while a lock is held.
+pub const HELD_BIT: u64 = 1 << 63;
+const OWNER_SHIFT: u32 = 48;
+/// The numbers of owners are less than this.
+pub const OWNERS: u16 = 1 << 15;
+/// How long a waiter sleeps at first; then twice as long each time.
+const FIRST_SLEEP: Duration = Duration::from_micros(2);
+/// A lease is this many times the longest sleep, so that the end of one is seen soon.
+const SLEEPS_PER_LEASE: u32 = 16;
+
+/// Takes locks for one owner. No two that are at work may have the same number.
+#[derive(Debug)]
+pub struct Locker {
+    owner: u16,
+    acquisitions: std::cell::Cell<u64>,
+    lease: Duration,
+}
+
+/// A lock that is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// What the word is meanwhile.
+    pub word: u64,
+    /// How it was before.
+    pub before: Before,
+    until: Duration,
+}
+
+/// How a lock was when it was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// Free, with these bits.
+    Free(u64),
+    /// Held by this owner, who has not given it back within a lease.
+    Abandoned(u16),
+}
+
+impl Locker {
+    /// Takes locks for `owner`, one of less than [`OWNERS`], by the lease that all who use the locks
+    /// have agreed on.
+    ///
+    /// # Panics
+    /// There are no more owners than [`OWNERS`].
+    pub fn new(owner: u16, lease: Duration) -> Locker {
+        assert!(owner < OWNERS, "owner {owner} is not less than {OWNERS}");
+        Locker {
+            owner,
+            acquisitions: std::cell::Cell::new(0),
+            lease,
+        }
+    }
+
+    /// A word that no other acquisition has.
+    fn next_word(&self) -> u64 {
+        let number = self.acquisitions.get() + 1;
+        self.acquisitions.set(number);
+        let number = number & ((1 << OWNER_SHIFT) - 1);
+        HELD_BIT | u64::from(self.owner) << OWNER_SHIFT | number
+    }
+
+    /// Takes a lock. Waits while others hold it, a lease at most after the last of them has come to
+    /// nothing. One round trip if it is free.
+    ///
+    /// To give it back, write a word without [`HELD_BIT`], after what it guards and to the same node
+    /// as that, if need be in the same post.
+    ///
+    /// # Errors
+    /// As [`Endpoint::post`].
+    pub async fn lock(
+        &self,
+        endpoint: &impl Endpoint,
+        at: GlobalAddress,
+    ) -> Result<Held, FabricError> {
+        let word = self.next_word();
+        let if_free = MaskedSwap {
+            expected: 0,
+            compare_mask: HELD_BIT,
+            desired: word,
+            swap_mask: u64::MAX,
+        };
+        let longest = self.lease / SLEEPS_PER_LEASE;
+        let mut sleep = FIRST_SLEEP.min(longest);
+        // The acquisition that is waited for, and when it was first seen.
+        let mut seen = (0, endpoint.now());
+        loop {
+            // What lies between is no time that the holder has.
+            let began = endpoint.now();
+            let until = began + self.lease / 2;
+            let held = |before| Held {
+                word,
+                before,
+                until,
+            };
+            let found = swap(endpoint, at, if_free).await?;
+            if if_free.succeeds(found) {
+                return Ok(held(Before::Free(found)));
+            }
+            let now = endpoint.now();
+            if found != seen.0 {
+                seen = (found, now);
+                sleep = FIRST_SLEEP.min(longest);
+            } else if now - seen.1 >= self.lease {
+                let take_over = MaskedSwap::whole(found, word);
+                if swap(endpoint, at, take_over).await? == found {
+                    let owner = (found & !HELD_BIT) >> OWNER_SHIFT;
+                    return Ok(held(Before::Abandoned(owner as u16)));
+                }
+            }
+            endpoint.sleep(sleep).await;
+            sleep = (sleep * 2).min(longest);
+        }
+    }
+}
+
+async fn swap(
+    endpoint: &impl Endpoint,
+    at: GlobalAddress,
+    swap: MaskedSwap,
+) -> Result<u64, FabricError> {
+    let mut verbs = [Verb::Swap { at, swap, found: 0 }];
+    endpoint.post(&mut verbs).await?;
+    Ok(verbs[0].found().unwrap_or_default())
+}
+
+impl Held {
+    /// True while nobody takes the lock over, so that what it guards may be written. To be asked
+    /// just before each post that writes; once it is false, the lock is lost.
+    pub fn is_safe(&self, endpoint: &impl Endpoint) -> bool {
+        endpoint.now() < self.until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::NodeId;
+    use crate::sim::{Delivery, Simulation};
+    use nearfield_hardware::network::Preset;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    const LOCK: GlobalAddress = GlobalAddress::new(NodeId(0), 128);
+    const LEASE: Duration = Duration::from_millis(2);
+
+    fn simulation(seed: u64) -> Simulation {
+        let mut simulation = Simulation::new(seed, Preset::ConnectX6.parameters(), Delivery::Torn);
+        simulation.add_node(1 << 16);
+        simulation
+    }
+
+    #[test]
+    fn a_free_lock_is_taken_with_what_it_holds() {
+        let mut simulation = simulation(1);
+        let endpoint = simulation.endpoint(0);
+        simulation.spawn(0, async move {
+            endpoint.write(LOCK, &77_u64.to_le_bytes()).await.unwrap();
+            let locker = Locker::new(3, LEASE);
+            let held = locker.lock(&endpoint, LOCK).await.unwrap();
+            assert_eq!(held.before, Before::Free(77));
+            assert!(held.is_safe(&endpoint));
+            endpoint.sleep(LEASE).await;
+            assert!(!held.is_safe(&endpoint));
+            endpoint.write(LOCK, &78_u64.to_le_bytes()).await.unwrap();
+            let again = locker.lock(&endpoint, LOCK).await.unwrap();
+            assert_eq!(again.before, Before::Free(78));
+            assert_ne!(again.word, held.word);
+        });
+        assert_eq!(simulation.run(), 0);
+    }
+
+    #[test]
+    fn the_locks_of_the_dead_are_taken_over_by_one_and_those_of_the_living_never() {
+        for seed in 0..100 {
+            let mut simulation = simulation(seed);
+            let taken = Rc::new(RefCell::new(Vec::new()));
+            for client in 0..5 {
+                let (endpoint, taken) = (simulation.endpoint(client), Rc::clone(&taken));
+                simulation.spawn(client, async move {
+                    let locker = Locker::new(client as u16, LEASE);
+                    for round in 0..20_u64 {
+                        let held = locker.lock(&endpoint, LOCK).await.unwrap();
+                        taken
+                            .borrow_mut()
+                            .push((client, held.before, endpoint.now()));
+                        // The first client keeps the lock for good at its third time.
+                        if client == 0 && round == 2 {
+                            return;
+                        }
+                        endpoint.sleep(LEASE / 20).await;
+                        assert!(held.is_safe(&endpoint));
+                        endpoint.write(LOCK, &round.to_le_bytes()).await.unwrap();
+                    }
+                });
+            }
+            assert_eq!(simulation.run(), 0, "seed {seed}");
+            let taken = taken.borrow();
+            assert_eq!(taken.len(), 83);
+            let over =
+                |(_, before, _): &&(u32, Before, Duration)| matches!(before, Before::Abandoned(_));
+            let over: Vec<_> = taken.iter().filter(over).collect();
+            assert_eq!(over.len(), 1, "seed {seed}");
+            assert_eq!(over[0].1, Before::Abandoned(0));
+            // Not before a lease is over, and soon after.
+            let last = taken
+                .iter()
+                .filter(|(client, _, _)| *client == 0)
+                .next_back();
+            let waited = over[0].2 - last.unwrap().2;
+            assert!(waited >= LEASE && waited < LEASE * 5 / 4, "{waited:?}");
+        }
+    }
+}
