@@ -222,10 +222,7 @@ mod tests {
             assert_eq!(over.len(), 1, "seed {seed}");
             assert_eq!(over[0].1, Before::Abandoned(0));
             // Not before a lease is over, and soon after.
-            let last = taken
-                .iter()
-                .filter(|(client, _, _)| *client == 0)
-                .next_back();
+            let last = taken.iter().rfind(|(client, _, _)| *client == 0);
             let waited = over[0].2 - last.unwrap().2;
             assert!(waited >= LEASE && waited < LEASE * 5 / 4, "{waited:?}");
         }
