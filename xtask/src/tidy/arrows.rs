@@ -11,6 +11,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearfield-radix", &["nearfield-core", "nearfield-hotness"]),
     ("nearfield-hardware", &[]),
     ("nearfield-fabric", &["nearfield-hardware"]),
+    (
+        "nearfield-pool",
+        &["nearfield-core", "nearfield-fabric", "nearfield-hotness"],
+    ),
     ("nearfield-testkit", &["nearfield-core"]),
     (
         "nearfield-fabric-testkit",

@@ -1,0 +1,287 @@
+//! Finding, inserting and removing entries of a leaf that is a hopscotch hash table (Herlihy,
+//! Shavit, Tzafrir, DISC 2008; CHIME §4).
+//!
+//! A key hashes to a slot, its *home*, and lies in the *neighborhood* of it: the H slots from the
+//! home on, around the end of the leaf if need be. The hop bitmap of the home says in which slots
+//! of the neighborhood its keys lie. An insert that finds no empty slot so near takes the first
+//! one behind and moves it closer: an entry between that may lie there as well goes there and
+//! leaves its own slot empty.
+//!
+//! Whoever changes a leaf holds its lock. All changes count the versions of the entries that they
+//! write.
+
+use crate::layout::{Leaf, Slots, is_empty_key};
+use nearfield_fabric::GlobalAddress;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The slot that a key hashes to, in a leaf of `span` slots: XXH3 of its bytes, modulo the span.
+/// Part of the format of leaves.
+///
+/// ```
+/// assert_eq!(nearfield_pool::hopscotch::home(b"nearfield", 64), 37);
+/// ```
+pub fn home(key: &[u8], span: usize) -> usize {
+    (xxh3_64(key) % span as u64) as usize
+}
+
+/// What a reader finds in a neighborhood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// The key, in this slot.
+    Found(usize),
+    /// Not the key, and the home's hop bitmap is right.
+    Absent,
+    /// Not the key, but the home's hop bitmap is wrong: keys were moved while the neighborhood was
+    /// read, which has to be read again.
+    Moved,
+}
+
+/// Looks for a key in its neighborhood, the only part of the leaf that has to be known. Source:
+/// CHIME, three-level optimistic synchronization, level 3.
+///
+/// That the bitmap is right proves less than that nothing was moved: the key may have gone from
+/// one slot to another while a key of the same home took its place. A reader that has no other
+/// proof reads again after `Absent` and compares the [versions](Leaf::entry_versions) of the home,
+/// which each move changes.
+pub fn lookup(leaf: &Leaf, key: &[u8]) -> Lookup {
+    let home = home(key, leaf.layout().span());
+    let neighborhood = leaf.layout().neighborhood_slots(home);
+    let found = neighborhood
+        .iter()
+        .find(|&slot| leaf.key(slot) == Some(key));
+    match found {
+        Some(slot) => Lookup::Found(slot),
+        None if rebuilt_bitmap(leaf, home) == leaf.hop_bitmap(home) => Lookup::Absent,
+        None => Lookup::Moved,
+    }
+}
+
+/// What an insert has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inserted {
+    /// Where the key is.
+    pub slot: usize,
+    /// True if the key was there, and only its value was changed.
+    pub replaced: bool,
+    /// The slots to write back.
+    pub written: Slots,
+}
+
+/// There is no empty slot among those that are known from which one can be moved into the
+/// neighborhood. If all slots are known, the leaf has to be split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the leaf has no room for the key")]
+pub struct NoRoom;
+
+/// Inserts a key, or changes its value. `known` are the slots whose entries are known, from the
+/// key's home on: the [hop range](crate::layout::LockWordLayout::hop_range), and no less than the
+/// neighborhood, in which the key may already be behind an empty slot. Entries whose home is not
+/// known stay where they are.
+///
+/// # Errors
+/// `NoRoom`; then nothing is changed. If all slots are known, no order of moves would have made
+/// room.
+///
+/// # Panics
+/// Key or value have not the length that the leaf's have; the key is all zeros; `known` does not
+/// begin with the key's home, or has less than the neighborhood.
+pub fn insert(leaf: &mut Leaf, known: Slots, key: &[u8], value: &[u8]) -> Result<Inserted, NoRoom> {
+    let home = home(key, leaf.layout().span());
+    let neighborhood = leaf.layout().neighborhood_slots(home);
+    assert!(!is_empty_key(key), "a key of zeros marks an empty entry");
+    assert_eq!(known.first(), home, "what is known begins with the home");
+    assert!(
+        known.count() >= neighborhood.count(),
+        "the neighborhood is known"
+    );
+
+    let present = neighborhood
+        .iter()
+        .find(|&slot| leaf.key(slot) == Some(key));
+    if let Some(slot) = present {
+        leaf.put(slot, key, value);
+        return Ok(write_back(leaf, slot, true, vec![slot]));
+    }
+    let moves = plan(leaf, known, None).ok_or(NoRoom)?;
+    let mut changed = vec![home];
+    for pair in moves.windows(2) {
+        let (target, source) = (pair[0], pair[1]);
+        let moved = leaf.key(source).expect("what is moved is there");
+        let moved_home = self::home(moved, leaf.layout().span());
+        leaf.copy_entry(source, target);
+        set_bit(leaf, moved_home, source, false);
+        set_bit(leaf, moved_home, target, true);
+        changed.extend([target, source, moved_home]);
+    }
+    let slot = moves[moves.len() - 1];
+    leaf.put(slot, key, value);
+    set_bit(leaf, home, slot, true);
+    changed.push(slot);
+    Ok(write_back(leaf, slot, false, changed))
+}
+
+/// Counts one write of each changed entry.
+fn write_back(leaf: &mut Leaf, slot: usize, replaced: bool, mut changed: Vec<usize>) -> Inserted {
+    let written = Slots::around(&changed, leaf.layout().span());
+    changed.sort_unstable();
+    changed.dedup();
+    for entry in changed {
+        leaf.count_entry_write(entry);
+    }
+    Inserted {
+        slot,
+        replaced,
+        written,
+    }
+}
+
+/// The slots that become empty one after the other: the first that is, then one from which an
+/// entry can be moved there, and so on to one in the neighborhood of `known`'s first slot.
+/// `vacated` is taken for empty.
+///
+/// The first empty slot and the farthest entry are the best choices: if a key can be moved to a
+/// slot, it can be moved to each slot between, so that whatever sequence begins at a slot farther
+/// away can be continued from the nearer one as well.
+fn plan(leaf: &Leaf, known: Slots, vacated: Option<usize>) -> Option<Vec<usize>> {
+    let span = leaf.layout().span();
+    let reach = leaf.layout().geometry().shape().neighborhood;
+    let is_empty = |slot: usize| Some(slot) == vacated || leaf.key(slot).is_none();
+    let mut distance = (0..known.count()).find(|&distance| is_empty(known.at(distance)))?;
+    let mut moves = vec![known.at(distance)];
+    while distance >= reach {
+        let target = known.at(distance);
+        distance = (distance + 1 - reach..distance).find(|&source| {
+            let key = leaf.key(known.at(source));
+            key.is_some_and(|key| {
+                let home = home(key, span);
+                known.contains(home) && (target + span - home) % span < reach
+            })
+        })?;
+        moves.push(known.at(distance));
+    }
+    Some(moves)
+}
+
+/// Removes a key: answers its slot and the slots to write back, its own and its home. The whole
+/// neighborhood of the key has to be known. The lock word's greatest key is the caller's concern.
+pub fn remove(leaf: &mut Leaf, key: &[u8]) -> Option<(usize, Slots)> {
+    let span = leaf.layout().span();
+    let home = home(key, span);
+    let Lookup::Found(slot) = lookup(leaf, key) else {
+        return None;
+    };
+    leaf.clear(slot);
+    set_bit(leaf, home, slot, false);
+    leaf.count_entry_write(slot);
+    if home != slot {
+        leaf.count_entry_write(home);
+    }
+    Some((slot, Slots::around(&[home, slot], span)))
+}
+
+/// Where a full leaf is to be divided so that `key`, for which it has no room, fits into its half:
+/// keys from the answer on belong into the right half. All slots have to be known.
+///
+/// The median of the key and of those keys whose removal would make room for it. Each key of the
+/// neighborhood is such a one, so there is one on either side of the median that leaves the half
+/// of `key`; and where one removal makes room, more removals do. Neither half is empty once `key`
+/// is in it.
+///
+/// # Panics
+/// There is room for the key.
+pub fn split_key(leaf: &Leaf, key: &[u8]) -> Box<[u8]> {
+    let span = leaf.layout().span();
+    let known = Slots::new(home(key, span), span, span);
+    assert!(
+        plan(leaf, known, None).is_none(),
+        "the leaf is full for the key"
+    );
+    let makes_room = |slot: &usize| plan(leaf, known, Some(*slot)).is_some();
+    let mut keys: Vec<&[u8]> = leaf
+        .occupied()
+        .filter(makes_room)
+        .filter_map(|slot| leaf.key(slot))
+        .collect();
+    keys.push(key);
+    keys.sort_unstable();
+    keys[keys.len() / 2].into()
+}
+
+/// Moves the keys from `separator` on to a new leaf, which is answered, into the same slots. `leaf`
+/// gets the new leaf's address, `right`, for its sibling, and one node write is counted; the new
+/// leaf has its former sibling. Fence keys meet at `separator`. All slots have to be known.
+pub fn split(leaf: &mut Leaf, separator: &[u8], right: GlobalAddress) -> Leaf {
+    let mut other = leaf.clone();
+    let slots: Vec<usize> = leaf.occupied().collect();
+    for slot in slots {
+        let key = leaf.key(slot).expect("the slot is occupied");
+        let home = home(key, leaf.layout().span());
+        let loser = if key < separator {
+            &mut other
+        } else {
+            &mut *leaf
+        };
+        loser.clear(slot);
+        set_bit(loser, home, slot, false);
+    }
+    if let Some((low, high)) = leaf.fences(0) {
+        let (low, high) = (low.to_vec(), high.to_vec());
+        leaf.set_fences(&low, separator);
+        other.set_fences(separator, &high);
+    }
+    leaf.set_sibling(right);
+    leaf.count_node_write();
+    other
+}
+
+/// The hop bitmap that a home should have, from the keys in its neighborhood.
+fn rebuilt_bitmap(leaf: &Leaf, home: usize) -> u16 {
+    let layout = leaf.layout();
+    let belongs = |slot: usize| {
+        leaf.key(slot)
+            .is_some_and(|key| self::home(key, layout.span()) == home)
+    };
+    let slots = layout.neighborhood_slots(home);
+    slots
+        .iter()
+        .fold(0, |bitmap, slot| bitmap << 1 | u16::from(belongs(slot)))
+}
+
+/// Notes in the hop bitmap of `home` whether a key of it lies in `slot`.
+fn set_bit(leaf: &mut Leaf, home: usize, slot: usize, set: bool) {
+    let slots = leaf.layout().neighborhood_slots(home);
+    let bit = 1 << (slots.count() - 1 - slots.distance(slot));
+    let bitmap = leaf.hop_bitmap(home) & !bit | if set { bit } else { 0 };
+    leaf.set_hop_bitmap(home, bitmap);
+}
+
+/// Checks what has to hold of every leaf that nobody is changing, all of which is known: each key
+/// lies in its neighborhood and once, hop bitmaps are right, replicas agree. For tests.
+///
+/// # Panics
+/// One of this does not hold.
+pub fn check_invariants(leaf: &Leaf) {
+    let layout = leaf.layout();
+    let mut keys = Vec::new();
+    for slot in leaf.occupied() {
+        let key = leaf.key(slot).expect("the slot is occupied");
+        let home = home(key, layout.span());
+        let near = layout.neighborhood_slots(home).contains(slot);
+        assert!(near, "key {key:?} of home {home} lies in slot {slot}");
+        keys.push(key);
+    }
+    keys.sort_unstable();
+    assert!(
+        keys.is_sorted_by(|one, other| one < other),
+        "a key is there twice"
+    );
+    for home in 0..layout.span() {
+        let (stored, rebuilt) = (leaf.hop_bitmap(home), rebuilt_bitmap(leaf, home));
+        assert_eq!(stored, rebuilt, "the hop bitmap of slot {home}");
+    }
+    for group in 1..layout.groups() {
+        assert_eq!(leaf.is_valid(group), leaf.is_valid(0));
+        assert_eq!(leaf.sibling(group), leaf.sibling(0));
+        assert_eq!(leaf.fences(group), leaf.fences(0));
+    }
+}

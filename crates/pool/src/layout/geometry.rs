@@ -1,0 +1,198 @@
+//! The sizes that all nodes of an index have in common.
+
+/// How many entries a leaf may have at most, and an internal node.
+const SPAN_MAX: usize = 4096;
+/// The hop bitmap has 16 bits.
+const NEIGHBORHOOD_MAX: usize = 16;
+const KEY_BYTES_MAX: usize = 4096;
+const VALUE_BYTES_MAX: usize = 65_536;
+
+/// Where a leaf keeps its metadata: whether it is valid, its sibling and, with
+/// [`Validation::Fences`], its fence keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metadata {
+    /// In front of every group of as many entries as a neighborhood has, so that whoever reads a
+    /// neighborhood reads a replica with it. Source: CHIME, access-aggregated metadata management.
+    Replicated,
+    /// Once, in front of the first entry.
+    Single,
+}
+
+/// How a client notices that the leaf it was led to by a cached parent no longer holds the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validation {
+    /// The leaf's sibling has to be the one that the parent expects. Source: CHIME, sibling-based
+    /// validation.
+    Sibling,
+    /// The key has to lie between the leaf's fence keys.
+    Fences,
+}
+
+/// The sizes that one may choose. The default is CHIME's: keys and values of 8 bytes, 64 entries
+/// in a node, 8 in a neighborhood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// The length of every key, in bytes: 1 to 4,096.
+    pub key_bytes: usize,
+    /// The length of every value, in bytes: 0 to 65,536.
+    pub value_bytes: usize,
+    /// How many entries a leaf has: 2 to 4,096.
+    pub leaf_span: usize,
+    /// How many entries an internal node has: 3 to 4,096. It has one child more.
+    pub internal_span: usize,
+    /// How many slots, from the one that it hashes to, a key may lie in: 1 to 16, and no more than
+    /// a leaf has.
+    pub neighborhood: usize,
+    /// Where a leaf keeps its metadata.
+    pub metadata: Metadata,
+    /// How a stale route to a leaf is noticed.
+    pub validation: Validation,
+}
+
+impl Default for Shape {
+    fn default() -> Shape {
+        Shape {
+            key_bytes: 8,
+            value_bytes: 8,
+            leaf_span: 64,
+            internal_span: 64,
+            neighborhood: 8,
+            metadata: Metadata::Replicated,
+            validation: Validation::Sibling,
+        }
+    }
+}
+
+/// What is wrong with a [`Shape`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GeometryError {
+    /// Keys are too short or too long.
+    #[error("keys of {found} bytes are not possible: 1 to {KEY_BYTES_MAX} are")]
+    KeyBytes {
+        /// What was asked for.
+        found: usize,
+    },
+    /// Values are too long.
+    #[error("values of {found} bytes are not possible: up to {VALUE_BYTES_MAX} are")]
+    ValueBytes {
+        /// What was asked for.
+        found: usize,
+    },
+    /// Leaves have too few entries, or too many.
+    #[error("leaves of {found} entries are not possible: 2 to {SPAN_MAX} are")]
+    LeafSpan {
+        /// What was asked for.
+        found: usize,
+    },
+    /// Internal nodes have too few entries, or too many.
+    #[error("internal nodes of {found} entries are not possible: 3 to {SPAN_MAX} are")]
+    InternalSpan {
+        /// What was asked for.
+        found: usize,
+    },
+    /// Neighborhoods have too few slots, or too many.
+    #[error(
+        "neighborhoods of {found} slots are not possible: 1 to {NEIGHBORHOOD_MAX} are, and no \
+         more than the {leaf_span} of a leaf"
+    )]
+    Neighborhood {
+        /// What was asked for.
+        found: usize,
+        /// How many slots a leaf has.
+        leaf_span: usize,
+    },
+}
+
+/// A [`Shape`] that has been checked.
+///
+/// ```
+/// use nearfield_pool::layout::{Geometry, GeometryError, Shape};
+/// let shape = Shape { neighborhood: 17, ..Shape::default() };
+/// let error = GeometryError::Neighborhood { found: 17, leaf_span: 64 };
+/// assert_eq!(Geometry::new(shape), Err(error));
+/// assert_eq!(Geometry::default().shape().leaf_span, 64);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Geometry {
+    shape: Shape,
+}
+
+impl Geometry {
+    /// Checks a shape.
+    ///
+    /// # Errors
+    /// The one of [`GeometryError`] that names what is out of its limits, the first of several in
+    /// the order of the fields.
+    pub fn new(shape: Shape) -> Result<Geometry, GeometryError> {
+        let found = shape.key_bytes;
+        if !(1..=KEY_BYTES_MAX).contains(&found) {
+            return Err(GeometryError::KeyBytes { found });
+        }
+        let found = shape.value_bytes;
+        if found > VALUE_BYTES_MAX {
+            return Err(GeometryError::ValueBytes { found });
+        }
+        let found = shape.leaf_span;
+        if !(2..=SPAN_MAX).contains(&found) {
+            return Err(GeometryError::LeafSpan { found });
+        }
+        let found = shape.internal_span;
+        if !(3..=SPAN_MAX).contains(&found) {
+            return Err(GeometryError::InternalSpan { found });
+        }
+        let (found, leaf_span) = (shape.neighborhood, shape.leaf_span);
+        if !(1..=NEIGHBORHOOD_MAX.min(leaf_span)).contains(&found) {
+            return Err(GeometryError::Neighborhood { found, leaf_span });
+        }
+        Ok(Geometry { shape })
+    }
+
+    /// The sizes.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_size_is_checked_at_both_ends() {
+        let error = |change: fn(&mut Shape)| {
+            let mut shape = Shape::default();
+            change(&mut shape);
+            Geometry::new(shape).err().map(|error| error.to_string())
+        };
+        let text = |found: &str| Some(found.to_owned());
+        assert_eq!(error(|shape| shape.key_bytes = 4096), None);
+        assert_eq!(
+            error(|shape| shape.key_bytes = 0),
+            text("keys of 0 bytes are not possible: 1 to 4096 are")
+        );
+        assert!(error(|shape| shape.key_bytes = 4097).is_some());
+        assert_eq!(error(|shape| shape.value_bytes = 0), None);
+        assert_eq!(
+            error(|shape| shape.value_bytes = 65_537),
+            text("values of 65537 bytes are not possible: up to 65536 are")
+        );
+        assert_eq!(
+            error(|shape| shape.leaf_span = 4097),
+            text("leaves of 4097 entries are not possible: 2 to 4096 are")
+        );
+        assert_eq!(
+            error(|shape| shape.internal_span = 2),
+            text("internal nodes of 2 entries are not possible: 3 to 4096 are")
+        );
+        assert_eq!(error(|shape| shape.neighborhood = 1), None);
+        assert!(error(|shape| shape.neighborhood = 0).is_some());
+        assert_eq!(
+            error(|shape| shape.leaf_span = 4),
+            text(
+                "neighborhoods of 8 slots are not possible: 1 to 16 are, and no more than the 4 \
+                 of a leaf"
+            )
+        );
+    }
+}

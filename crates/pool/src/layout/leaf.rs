@@ -1,0 +1,419 @@
+//! Leaves: hopscotch hash tables whose metadata are replicated (reference: CHIME,
+//! access-aggregated metadata management).
+//!
+//! ```text
+//! leaf    | group | group | ...                       groups of as many entries as a neighborhood
+//! group   | replica | entry | entry | ...
+//! replica | versions 1 | valid 1 | sibling 8 | low fence, high fence, where leaves have them |
+//! entry   | versions 1 | hop bitmap 2 | key | value |
+//! ```
+//!
+//! Since a replica precedes each group, every neighborhood has one in it or directly before it.
+//! Where the metadata are not replicated, the leaf is one group.
+
+use super::versions::{self, Objects, Segment, Segments, Torn, Versions, wire_offset};
+use super::{Geometry, Metadata, Slots, Validation, allocation_bytes, is_empty_key, lock_offset};
+use nearfield_fabric::GlobalAddress;
+use std::ops::Range;
+
+const VALID: usize = 1;
+const SIBLING: Range<usize> = 2..10;
+const FENCES: usize = 10;
+const HOP_BITMAP: Range<usize> = 1..3;
+const ENTRY_KEY: usize = 3;
+
+/// Where things lie in the leaves of an index. All sizes are in bytes.
+///
+/// ```
+/// use nearfield_pool::layout::{Geometry, LeafLayout};
+/// let leaf = LeafLayout::new(Geometry::default());
+/// assert_eq!((leaf.entry_bytes(), leaf.wire_bytes()), (19, 1316));
+/// assert_eq!(leaf.neighborhood(0).wire_bytes(), 164);
+/// // Homes near the end have neighborhoods that wrap around it.
+/// assert_eq!(leaf.neighborhood(60).count(), 2);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeafLayout {
+    geometry: Geometry,
+    /// How many slots follow a replica.
+    group_span: usize,
+    replica_bytes: usize,
+    entry_bytes: usize,
+}
+
+impl LeafLayout {
+    /// The layout that the sizes lead to.
+    pub fn new(geometry: Geometry) -> LeafLayout {
+        let shape = geometry.shape();
+        let fence_bytes = match shape.validation {
+            Validation::Sibling => 0,
+            Validation::Fences => 2 * shape.key_bytes,
+        };
+        LeafLayout {
+            geometry,
+            group_span: match shape.metadata {
+                Metadata::Replicated => shape.neighborhood,
+                Metadata::Single => shape.leaf_span,
+            },
+            replica_bytes: FENCES + fence_bytes,
+            entry_bytes: ENTRY_KEY + shape.key_bytes + shape.value_bytes,
+        }
+    }
+
+    /// The sizes that it was made of.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// How many slots a leaf has.
+    pub fn span(&self) -> usize {
+        self.geometry.shape().leaf_span
+    }
+
+    /// The size of an entry.
+    pub fn entry_bytes(&self) -> usize {
+        self.entry_bytes
+    }
+
+    /// The size of a replica of the metadata.
+    pub fn replica_bytes(&self) -> usize {
+        self.replica_bytes
+    }
+
+    /// How many groups, and so replicas, there are. The last may have fewer entries.
+    pub fn groups(&self) -> usize {
+        self.span().div_ceil(self.group_span)
+    }
+
+    /// The size of a leaf on the wire, without its lock word.
+    pub fn wire_bytes(&self) -> usize {
+        wire_offset(self.decoded_bytes())
+    }
+
+    /// Where the lock word begins.
+    pub fn lock_offset(&self) -> usize {
+        lock_offset(self.wire_bytes())
+    }
+
+    /// The memory that a leaf takes; it has to begin at a multiple of
+    /// [`LINE_BYTES`](nearfield_fabric::LINE_BYTES).
+    pub fn allocation_bytes(&self) -> usize {
+        allocation_bytes(self.wire_bytes())
+    }
+
+    /// What is to be read for a whole leaf.
+    pub fn whole(&self) -> Segments {
+        Segments::new(Segment::new(0..self.decoded_bytes()), None)
+    }
+
+    /// The slots in which a key may lie that hashes to slot `home`.
+    pub fn neighborhood_slots(&self, home: usize) -> Slots {
+        Slots::new(home, self.geometry.shape().neighborhood, self.span())
+    }
+
+    /// What is to be read to find a key that hashes to slot `home`: its neighborhood and the
+    /// metadata.
+    pub fn neighborhood(&self, home: usize) -> Segments {
+        self.with_metadata(self.neighborhood_slots(home))
+    }
+
+    /// What is to be read to see whether a key still is in a slot: its entry, and the replica if
+    /// one lies in front of it.
+    pub fn single_entry(&self, slot: usize) -> Segments {
+        Segments::new(self.entries_and_replica(slot..slot + 1), None)
+    }
+
+    /// What is to be read for some slots and at least one replica of the metadata: where there is
+    /// none among the slots, some entries more, or the metadata as a segment of their own.
+    pub fn with_metadata(&self, slots: Slots) -> Segments {
+        if slots.count() == self.span() {
+            return self.whole();
+        }
+        let (first, wrapped) = slots.ranges();
+        if wrapped.is_some() {
+            let wrapped = wrapped.map(|range| self.entries_and_replica(range));
+            return Segments::new(self.entries_and_replica(first), wrapped);
+        }
+        let (group, last_group) = (self.group(first.start), self.group(first.end - 1));
+        let begins_group = first.start == group * self.group_span;
+        if begins_group || group != last_group {
+            return Segments::new(self.entries_and_replica(first), None);
+        }
+        if self.groups() == 1 {
+            let metadata = Segment::new(self.replica(0));
+            return Segments::new(self.entries_and_replica(first), Some(metadata));
+        }
+        // Back to the replica of the group, or on to that of the next, whichever is nearer.
+        let before = first.start - group * self.group_span;
+        let after = (group + 1) * self.group_span - first.end;
+        let segment = if group + 1 == self.groups() || before <= after {
+            Segment::new(self.replica(group).start..self.entry(first.end - 1).end)
+        } else {
+            Segment::new(self.entry(first.start).start..self.replica(group + 1).end)
+        };
+        Segments::new(segment, None)
+    }
+
+    /// What is to be written when these entries have changed.
+    pub fn entries(&self, slots: Slots) -> Segments {
+        let segment = |range: Range<usize>| {
+            let last = range.end - 1;
+            Segment::new(self.entry(range.start).start..self.entry(last).end)
+        };
+        if slots.count() == self.span() {
+            return Segments::new(segment(0..self.span()), None);
+        }
+        let (first, wrapped) = slots.ranges();
+        Segments::new(segment(first), wrapped.map(segment))
+    }
+
+    /// A group whose replica is in what is read for some slots by
+    /// [`with_metadata`](LeafLayout::with_metadata).
+    pub fn replica_within(&self, segments: &Segments) -> Option<usize> {
+        (0..self.groups()).find(|&group| {
+            let replica = self.replica(group);
+            segments.iter().any(|segment| {
+                let decoded = segment.decoded();
+                decoded.start <= replica.start && replica.end <= decoded.end
+            })
+        })
+    }
+
+    fn entries_and_replica(&self, slots: Range<usize>) -> Segment {
+        let group = self.group(slots.start);
+        let start = if slots.start == group * self.group_span {
+            self.replica(group).start
+        } else {
+            self.entry(slots.start).start
+        };
+        Segment::new(start..self.entry(slots.end - 1).end)
+    }
+
+    fn group(&self, slot: usize) -> usize {
+        slot / self.group_span
+    }
+
+    fn group_bytes(&self) -> usize {
+        self.replica_bytes + self.group_span * self.entry_bytes
+    }
+
+    /// The decoded bytes of the replica in front of a group.
+    fn replica(&self, group: usize) -> Range<usize> {
+        let start = group * self.group_bytes();
+        start..start + self.replica_bytes
+    }
+
+    /// The decoded bytes of the entry of a slot.
+    fn entry(&self, slot: usize) -> Range<usize> {
+        let start = (self.group(slot) + 1) * self.replica_bytes + slot * self.entry_bytes;
+        start..start + self.entry_bytes
+    }
+}
+
+impl Objects for LeafLayout {
+    fn decoded_bytes(&self) -> usize {
+        self.groups() * self.replica_bytes + self.span() * self.entry_bytes
+    }
+
+    fn object_start(&self, decoded: usize) -> usize {
+        let within = decoded % self.group_bytes();
+        let group_start = decoded - within;
+        match within.checked_sub(self.replica_bytes) {
+            None => group_start,
+            Some(entries) => decoded - entries % self.entry_bytes,
+        }
+    }
+
+    fn object_end(&self, start: usize) -> usize {
+        if start.is_multiple_of(self.group_bytes()) {
+            start + self.replica_bytes
+        } else {
+            start + self.entry_bytes
+        }
+    }
+}
+
+/// The decoded bytes of a leaf, of which a reader may know a part only: what it has not read is
+/// as it was in the leaf that it decoded into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    layout: LeafLayout,
+    bytes: Vec<u8>,
+}
+
+impl Leaf {
+    /// A leaf without entries, valid, without a sibling and, if it has fence keys, with all zeros
+    /// for both.
+    pub fn new(layout: LeafLayout) -> Leaf {
+        let bytes = vec![0; layout.decoded_bytes()];
+        let mut leaf = Leaf { layout, bytes };
+        leaf.set_valid(true);
+        leaf
+    }
+
+    /// Where things lie in it.
+    pub fn layout(&self) -> &LeafLayout {
+        &self.layout
+    }
+
+    /// Takes in what was read, a buffer for each segment in order.
+    ///
+    /// # Errors
+    /// What was written while it was read: read the same again. What the segments hold is not to
+    /// be used then.
+    ///
+    /// # Panics
+    /// A buffer has not the length of its segment, or there are not as many.
+    pub fn decode(&mut self, segments: &Segments, wire: &[&[u8]]) -> Result<(), Torn> {
+        assert_eq!(wire.len(), segments.count(), "each segment has a buffer");
+        let mut node_version = None;
+        for (segment, wire) in segments.iter().zip(wire) {
+            segment.decode(&self.layout, wire, &mut self.bytes, &mut node_version)?;
+        }
+        Ok(())
+    }
+
+    /// The wire bytes of segments, one buffer for each.
+    pub fn encode(&self, segments: &Segments) -> Vec<Vec<u8>> {
+        let encode = |segment: &Segment| {
+            let mut wire = vec![0; segment.wire().len()];
+            segment.encode(&self.layout, &self.bytes, &mut wire);
+            wire
+        };
+        segments.iter().map(encode).collect()
+    }
+
+    /// The key in a slot; `None` if the slot is empty.
+    pub fn key(&self, slot: usize) -> Option<&[u8]> {
+        let key = &self.bytes[self.key_range(slot)];
+        (!is_empty_key(key)).then_some(key)
+    }
+
+    /// The value in a slot, which is of no meaning if the slot is empty.
+    pub fn value(&self, slot: usize) -> &[u8] {
+        &self.bytes[self.value_range(slot)]
+    }
+
+    /// The occupied slots, in order.
+    pub fn occupied(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.layout.span()).filter(|&slot| self.key(slot).is_some())
+    }
+
+    /// The slot with the greatest key, if there is a key.
+    pub fn max_slot(&self) -> Option<usize> {
+        self.occupied().max_by_key(|&slot| self.key(slot))
+    }
+
+    /// The hop bitmap of a slot. Of the lower H bits, for neighborhoods of H slots, bit H − 1 − i
+    /// says that the key in the slot i further on hashes to this one.
+    pub fn hop_bitmap(&self, home: usize) -> u16 {
+        let bytes = &self.bytes[self.entry_part(home, HOP_BITMAP)];
+        u16::from_le_bytes([bytes[0], bytes[1]])
+    }
+
+    /// The versions of the entry in a slot.
+    pub fn entry_versions(&self, slot: usize) -> Versions {
+        Versions::from_byte(self.bytes[self.layout.entry(slot).start])
+    }
+
+    /// False if the leaf is none any more, according to the replica of a group.
+    pub fn is_valid(&self, group: usize) -> bool {
+        self.bytes[self.layout.replica(group).start + VALID] != 0
+    }
+
+    /// The leaf to the right, according to the replica of a group.
+    pub fn sibling(&self, group: usize) -> GlobalAddress {
+        let start = self.layout.replica(group).start;
+        super::internal::address(&self.bytes[start + SIBLING.start..start + SIBLING.end])
+    }
+
+    /// The least key that may be here and the least that may not, according to the replica of a
+    /// group; `None` if leaves have no fence keys.
+    pub fn fences(&self, group: usize) -> Option<(&[u8], &[u8])> {
+        let fences = &self.bytes[self.layout.replica(group)][FENCES..];
+        (!fences.is_empty()).then(|| fences.split_at(fences.len() / 2))
+    }
+
+    /// Makes the leaf valid or not, in all replicas.
+    pub fn set_valid(&mut self, valid: bool) {
+        self.write_replicas(VALID, &[u8::from(valid)]);
+    }
+
+    /// Sets the leaf to the right, in all replicas.
+    pub fn set_sibling(&mut self, sibling: GlobalAddress) {
+        self.write_replicas(SIBLING.start, &sibling.to_bits().to_le_bytes());
+    }
+
+    /// Sets the fence keys in all replicas. Has no effect if leaves have none.
+    ///
+    /// # Panics
+    /// A fence has not the length of keys.
+    pub fn set_fences(&mut self, low: &[u8], high: &[u8]) {
+        let key_bytes = self.layout.geometry.shape().key_bytes;
+        assert_eq!((low.len(), high.len()), (key_bytes, key_bytes));
+        if self.fences(0).is_some() {
+            self.write_replicas(FENCES, low);
+            self.write_replicas(FENCES + key_bytes, high);
+        }
+    }
+
+    /// Counts a write of the whole leaf in the versions of all objects.
+    pub fn count_node_write(&mut self) {
+        versions::count_node_write(&self.layout, &mut self.bytes);
+    }
+
+    /// Counts a write of an entry in its versions.
+    pub(crate) fn count_entry_write(&mut self, slot: usize) {
+        let start = self.layout.entry(slot).start;
+        let versions = self.entry_versions(slot).after_entry_write();
+        self.bytes[start] = versions.to_byte();
+    }
+
+    /// Puts a key and a value into a slot.
+    pub(crate) fn put(&mut self, slot: usize, key: &[u8], value: &[u8]) {
+        let (key_range, value_range) = (self.key_range(slot), self.value_range(slot));
+        self.bytes[key_range].copy_from_slice(key);
+        self.bytes[value_range].copy_from_slice(value);
+    }
+
+    /// Copies the key and the value of one slot to another.
+    pub(crate) fn copy_entry(&mut self, source: usize, target: usize) {
+        let range = self.key_range(source).start..self.value_range(source).end;
+        let target = self.key_range(target).start;
+        self.bytes.copy_within(range, target);
+    }
+
+    /// Empties a slot.
+    pub(crate) fn clear(&mut self, slot: usize) {
+        let range = self.key_range(slot).start..self.value_range(slot).end;
+        self.bytes[range].fill(0);
+    }
+
+    pub(crate) fn set_hop_bitmap(&mut self, home: usize, bitmap: u16) {
+        let range = self.entry_part(home, HOP_BITMAP);
+        self.bytes[range].copy_from_slice(&bitmap.to_le_bytes());
+    }
+
+    fn write_replicas(&mut self, offset: usize, bytes: &[u8]) {
+        for group in 0..self.layout.groups() {
+            let start = self.layout.replica(group).start + offset;
+            self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+        }
+    }
+
+    fn entry_part(&self, slot: usize, part: Range<usize>) -> Range<usize> {
+        let start = self.layout.entry(slot).start;
+        start + part.start..start + part.end
+    }
+
+    fn key_range(&self, slot: usize) -> Range<usize> {
+        let key_bytes = self.layout.geometry.shape().key_bytes;
+        self.entry_part(slot, ENTRY_KEY..ENTRY_KEY + key_bytes)
+    }
+
+    fn value_range(&self, slot: usize) -> Range<usize> {
+        let shape = self.layout.geometry.shape();
+        let start = ENTRY_KEY + shape.key_bytes;
+        self.entry_part(slot, start..start + shape.value_bytes)
+    }
+}

@@ -1,0 +1,253 @@
+//! The word behind a leaf that holds its lock and, since whoever takes the lock gets the word,
+//! what a writer has to know before it reads (reference: CHIME, vacancy bitmap piggybacking).
+//!
+//! ```text
+//! bit 63 | index of the slot with the greatest key | vacancy bitmap | bit 0
+//!  lock  | 6 (what is left)                        | 57             |
+//! ```
+//!
+//! A bit of the vacancy bitmap is 1 if all slots of its *bucket* are full. Where a leaf has more
+//! slots than there are bits, some buckets have several. While the lock is held the word in remote
+//! memory is all ones.
+
+use super::{Leaf, Slots};
+use std::ops::Range;
+
+const LOCK: u64 = 1 << 63;
+
+/// A lock word. What its bits mean depends on how many slots a leaf has: [`LockWordLayout`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LockWord(u64);
+
+impl LockWord {
+    /// The word while somebody holds the lock.
+    pub const HELD: LockWord = LockWord(u64::MAX);
+
+    /// The lock word that a word of memory holds.
+    pub const fn from_bits(bits: u64) -> LockWord {
+        LockWord(bits)
+    }
+
+    /// The lock word as a word of memory.
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// True if somebody holds the lock.
+    pub const fn is_locked(self) -> bool {
+        self.0 & LOCK != 0
+    }
+}
+
+/// How lock words of leaves of some span are divided.
+///
+/// ```
+/// use nearfield_pool::layout::LockWordLayout;
+/// let layout = LockWordLayout::new(64);
+/// assert_eq!((layout.buckets(), layout.index_bits()), (57, 6));
+/// assert_eq!(layout.slots(0), 0..2);
+/// assert_eq!(layout.bucket(1), 0);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockWordLayout {
+    span: usize,
+    buckets: usize,
+}
+
+impl LockWordLayout {
+    /// The lock words of leaves of `span` slots. The index takes as many bits as it needs, the
+    /// vacancy bitmap as many of the others as there are slots.
+    ///
+    /// # Panics
+    /// A leaf has no slot, or 2^32 and more.
+    pub fn new(span: usize) -> LockWordLayout {
+        assert!(span > 0 && span >> 32 == 0, "a span has up to 32 bits");
+        let index_bits = (usize::BITS - (span - 1).leading_zeros()) as usize;
+        LockWordLayout {
+            span,
+            buckets: span.min(63 - index_bits),
+        }
+    }
+
+    /// How many buckets, and so bits, the vacancy bitmap has.
+    pub fn buckets(&self) -> usize {
+        self.buckets
+    }
+
+    /// How many bits the index of the greatest key's slot has.
+    pub fn index_bits(&self) -> usize {
+        63 - self.buckets
+    }
+
+    /// The bucket of a slot.
+    pub fn bucket(&self, slot: usize) -> usize {
+        slot * self.buckets / self.span
+    }
+
+    /// The slots of a bucket.
+    pub fn slots(&self, bucket: usize) -> Range<usize> {
+        let first = |bucket: usize| (bucket * self.span).div_ceil(self.buckets);
+        first(bucket)..first(bucket + 1)
+    }
+
+    /// True if all slots of a bucket are said to be full.
+    pub fn is_full(&self, word: LockWord, bucket: usize) -> bool {
+        word.0 >> bucket & 1 != 0
+    }
+
+    /// The word with a bucket said to be full, or not.
+    #[must_use]
+    pub fn with_full(&self, word: LockWord, bucket: usize, full: bool) -> LockWord {
+        LockWord(word.0 & !(1 << bucket) | u64::from(full) << bucket)
+    }
+
+    /// The slot with the greatest key. Of no meaning if the leaf is empty.
+    pub fn max_slot(&self, word: LockWord) -> usize {
+        ((word.0 & !LOCK) >> self.buckets) as usize
+    }
+
+    /// The word with another slot as that with the greatest key.
+    #[must_use]
+    pub fn with_max_slot(&self, word: LockWord, slot: usize) -> LockWord {
+        let vacancy = (1 << self.buckets) - 1;
+        LockWord(word.0 & (LOCK | vacancy) | (slot as u64) << self.buckets)
+    }
+
+    /// The word of a leaf of which all entries are known, unlocked.
+    pub fn of_leaf(&self, leaf: &Leaf) -> LockWord {
+        let mut word = LockWord::default();
+        for bucket in 0..self.buckets {
+            let full = self.slots(bucket).all(|slot| leaf.key(slot).is_some());
+            word = self.with_full(word, bucket, full);
+        }
+        self.with_max_slot(word, leaf.max_slot().unwrap_or(0))
+    }
+
+    /// The slots from `home` to the end of the first bucket that has an empty one: what an insert
+    /// has to read. `None` if all are said to be full.
+    ///
+    /// A bucket that begins before `home` and reaches beyond it is skipped, since its empty slot
+    /// may lie before `home`; if there is no other, the whole leaf is to be read. Unlike the public
+    /// implementation of CHIME, which also skips all buckets behind the end of the leaf and so
+    /// reads whole leaves, ranges wrap.
+    pub fn hop_range(&self, word: LockWord, home: usize) -> Option<Slots> {
+        let leaf = Slots::new(home, self.span, self.span);
+        let split = self.slots(self.bucket(home)).start < home;
+        let first = self.bucket(home) + usize::from(split);
+        let candidates = self.buckets - usize::from(split);
+        for bucket in (first..first + candidates).map(|bucket| bucket % self.buckets) {
+            if !self.is_full(word, bucket) {
+                let last = self.slots(bucket).end - 1;
+                return Some(Slots::new(home, leaf.distance(last) + 1, self.span));
+            }
+        }
+        (!self.is_full(word, self.bucket(home))).then_some(leaf)
+    }
+
+    /// The word after slots were written, as far as the writer knows: buckets with a written slot
+    /// become full, unless `is_empty` of one of their slots that was fetched.
+    #[must_use]
+    pub fn after_write(
+        &self,
+        word: LockWord,
+        written: Slots,
+        fetched: Slots,
+        is_empty: impl Fn(usize) -> bool,
+    ) -> LockWord {
+        let full = written.iter().fold(word, |word, slot| {
+            self.with_full(word, self.bucket(slot), true)
+        });
+        let empty = fetched.iter().filter(|&slot| is_empty(slot));
+        empty.fold(full, |word, slot| {
+            self.with_full(word, self.bucket(slot), false)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_divide_the_slots_of_any_span() {
+        for span in 1..=600 {
+            let layout = LockWordLayout::new(span);
+            assert!(layout.buckets() + layout.index_bits() == 63);
+            assert!(span <= 1 << layout.index_bits());
+            let mut next = 0;
+            for bucket in 0..layout.buckets() {
+                let slots = layout.slots(bucket);
+                assert_eq!(slots.start, next);
+                assert!(!slots.is_empty());
+                assert!(slots.clone().all(|slot| layout.bucket(slot) == bucket));
+                next = slots.end;
+            }
+            assert_eq!(next, span);
+        }
+    }
+
+    #[test]
+    fn the_sizes_of_the_default_leaf_are_those_of_chime() {
+        let layout = LockWordLayout::new(64);
+        let double = (0..57).filter(|&bucket| layout.slots(bucket).len() == 2);
+        assert_eq!(double.count(), 7);
+        assert_eq!(LockWordLayout::new(32).buckets(), 32);
+        assert_eq!(LockWordLayout::new(32).index_bits(), 31);
+        assert_eq!(LockWordLayout::new(512).buckets(), 54);
+    }
+
+    #[test]
+    fn fields_do_not_touch_each_other() {
+        for span in [2, 31, 64, 512, 4096] {
+            let layout = LockWordLayout::new(span);
+            for slot in [0, 1, span / 2, span - 1] {
+                let bucket = layout.bucket(slot);
+                let word = layout.with_full(LockWord::default(), bucket, true);
+                let word = layout.with_max_slot(word, slot);
+                assert_eq!(layout.max_slot(word), slot);
+                assert!(layout.is_full(word, bucket) && !word.is_locked());
+                let full = |bucket: &usize| layout.is_full(word, *bucket);
+                assert_eq!((0..layout.buckets()).filter(full).count(), 1);
+                let word = layout.with_full(word, bucket, false);
+                assert_eq!(layout.max_slot(layout.with_max_slot(word, 0)), 0);
+                assert_eq!(layout.with_max_slot(word, 0), LockWord::default());
+            }
+        }
+        assert!(LockWord::HELD.is_locked());
+    }
+
+    #[test]
+    fn hop_ranges_wrap_and_skip_only_the_bucket_around_home() {
+        let layout = LockWordLayout::new(64);
+        let vacant = |slots: &[usize]| {
+            let word = LockWord::from_bits((1 << 57) - 1);
+            slots.iter().fold(word, |word, &slot| {
+                layout.with_full(word, layout.bucket(slot), false)
+            })
+        };
+        assert_eq!(layout.hop_range(vacant(&[]), 5), None);
+        // Bucket 0 has slots 0 and 1.
+        let from = |home, count| Some(Slots::new(home, count, 64));
+        assert_eq!(layout.hop_range(vacant(&[0]), 0), from(0, 2));
+        assert_eq!(layout.hop_range(vacant(&[0]), 1), from(1, 64));
+        assert_eq!(layout.hop_range(vacant(&[0, 5]), 1), from(1, 5));
+        assert_eq!(layout.hop_range(vacant(&[0]), 62), from(62, 4));
+        assert_eq!(layout.hop_range(vacant(&[3]), 4), from(4, 64));
+    }
+
+    #[test]
+    fn a_writer_says_of_a_bucket_what_it_knows() {
+        let layout = LockWordLayout::new(64);
+        let (written, fetched) = (Slots::new(0, 1, 64), Slots::new(0, 4, 64));
+        let word = LockWord::default();
+        let after = |empty: usize| {
+            let after = layout.after_write(word, written, fetched, |slot| slot == empty);
+            layout.is_full(after, 0)
+        };
+        assert!(
+            !after(1),
+            "the other slot of the bucket is known to be empty"
+        );
+        assert!(after(3));
+    }
+}

@@ -1,0 +1,46 @@
+//! Which byte of a node in remote memory is what.
+//!
+//! A node has two forms. Its *decoded* bytes are its objects, one after the other: in a leaf
+//! replicas of its metadata and entries, in an internal node a header and entries. Each object
+//! begins with a byte of versions. Its *wire* bytes, those in remote memory, have one more byte of
+//! versions at the start of each line of 64 bytes but the first ([`versions`]). A word with the
+//! lock follows the wire bytes.
+//!
+//! ```text
+//! leaf     | replica, H entries | replica, H entries | ...  | lock word |
+//! internal | header | entry | entry | ...                   | lock word |
+//! wire     |0      63|v      |v      |v      ...
+//! ```
+//!
+//! Integers are little-endian. Keys have one length, are compared as byte strings, and are never
+//! all zeros: such a key marks an entry that is empty.
+
+mod geometry;
+pub mod internal;
+pub mod leaf;
+pub mod lock_word;
+mod slots;
+pub mod versions;
+
+pub use geometry::{Geometry, GeometryError, Metadata, Shape, Validation};
+pub use internal::{InternalLayout, InternalNode};
+pub use leaf::{Leaf, LeafLayout};
+pub use lock_word::{LockWord, LockWordLayout};
+pub use slots::Slots;
+pub use versions::{Segment, Segments, Torn, Versions};
+
+/// True of a key that marks an empty entry.
+pub fn is_empty_key(key: &[u8]) -> bool {
+    key.iter().all(|&byte| byte == 0)
+}
+
+/// The number of bytes from the start of a node to the end of its memory, for a node of so many
+/// wire bytes: the lock word begins at the next multiple of 8, and 16 bytes are set aside for it.
+const fn allocation_bytes(wire_bytes: usize) -> usize {
+    wire_bytes + 16
+}
+
+/// Where the lock word of a node of so many wire bytes begins.
+const fn lock_offset(wire_bytes: usize) -> usize {
+    wire_bytes.next_multiple_of(8)
+}

@@ -1,0 +1,311 @@
+//! Versions of cache lines, and the two forms of a node's bytes (reference: CHIME, three-level
+//! optimistic synchronization, levels 1 and 2).
+//!
+//! A byte of versions holds the *node version* in its lower 4 bits and the *entry version* in its
+//! upper 4. One stands at the start of each object, and one at the start of each line of 64 wire
+//! bytes but the first; the latter is a copy of the version of its *owner*, the object to which
+//! the line's first payload byte belongs.
+//!
+//! ```text
+//! decoded  0 ........ 63 64 ....... 126 127 ...
+//! wire     0 ........ 63 v 65 ..... 127 v 129 ...
+//! ```
+//!
+//! Who writes a whole node adds one to all node versions. Who writes an entry adds one to its
+//! entry version, and so to the lines it owns. A line is read and written as one, so a reader that
+//! finds one node version everywhere, and in each line its owner's versions, has read each object
+//! as it once was. Versions wrap: 16 writes of one object during one read go unnoticed.
+
+use nearfield_fabric::LINE_BYTES;
+use std::ops::Range;
+
+const LINE: usize = LINE_BYTES as usize;
+/// What a line holds besides its byte of versions.
+const LINE_PAYLOAD: usize = LINE - 1;
+
+/// A node version and an entry version, 4 bits each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Versions(u8);
+
+impl Versions {
+    /// The versions that a byte holds.
+    pub const fn from_byte(byte: u8) -> Versions {
+        Versions(byte)
+    }
+
+    /// The byte that holds them.
+    pub const fn to_byte(self) -> u8 {
+        self.0
+    }
+
+    /// The node version, 0 to 15.
+    pub const fn node(self) -> u8 {
+        self.0 & 0xf
+    }
+
+    /// The entry version, 0 to 15.
+    pub const fn entry(self) -> u8 {
+        self.0 >> 4
+    }
+
+    /// After a write of the whole node.
+    ///
+    /// ```
+    /// use nearfield_pool::layout::Versions;
+    /// let versions = Versions::from_byte(0x3f);
+    /// assert_eq!(versions.after_node_write().to_byte(), 0x30);
+    /// assert_eq!(versions.after_entry_write().to_byte(), 0x4f);
+    /// ```
+    pub const fn after_node_write(self) -> Versions {
+        Versions(self.0 & 0xf0 | (self.node() + 1) & 0xf)
+    }
+
+    /// After a write of the object.
+    pub const fn after_entry_write(self) -> Versions {
+        Versions(self.0.wrapping_add(0x10))
+    }
+}
+
+/// What a reader found to be changed while it read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Torn {
+    /// Level 1: the node as a whole.
+    #[error("the node was written while it was read")]
+    Node,
+    /// Level 2: an object of the node.
+    #[error("an entry was written while it was read")]
+    Entry,
+}
+
+/// The wire offset at which what comes before decoded offset `decoded` ends, in bytes. A segment
+/// from there on begins with the byte of versions, where a line begins.
+///
+/// ```
+/// use nearfield_pool::layout::versions::wire_offset;
+/// assert_eq!([64, 65, 127, 128].map(wire_offset), [64, 66, 128, 130]);
+/// ```
+pub const fn wire_offset(decoded: usize) -> usize {
+    if decoded <= LINE {
+        decoded
+    } else {
+        let beyond = decoded - LINE;
+        LINE + beyond + beyond.div_ceil(LINE_PAYLOAD)
+    }
+}
+
+/// The decoded offset at which what comes before wire offset `wire` ends, in bytes: the reverse of
+/// [`wire_offset`]. The byte of versions of a line and the payload byte behind it have the same.
+pub const fn decoded_offset(wire: usize) -> usize {
+    if wire <= LINE {
+        wire
+    } else {
+        let beyond = wire - LINE;
+        LINE + beyond - beyond.div_ceil(LINE)
+    }
+}
+
+/// Where the objects of a kind of node begin.
+pub trait Objects {
+    /// How many decoded bytes the node has.
+    fn decoded_bytes(&self) -> usize;
+
+    /// The first decoded byte of the object that the byte at `decoded` belongs to.
+    fn object_start(&self, decoded: usize) -> usize;
+
+    /// The first decoded byte of the object behind the one that begins at `start`, or the end.
+    fn object_end(&self, start: usize) -> usize;
+}
+
+/// Consecutive whole objects of a node: decoded bytes from the start of one to the end of another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    decoded: Range<usize>,
+}
+
+impl Segment {
+    pub(crate) fn new(decoded: Range<usize>) -> Segment {
+        Segment { decoded }
+    }
+
+    /// The decoded bytes.
+    pub fn decoded(&self) -> Range<usize> {
+        self.decoded.clone()
+    }
+
+    /// The wire bytes: what is to be read, or written, in bytes from the start of the node.
+    pub fn wire(&self) -> Range<usize> {
+        wire_offset(self.decoded.start)..wire_offset(self.decoded.end)
+    }
+
+    /// The starts of the lines in it that begin with a byte of versions.
+    fn line_starts(&self) -> impl Iterator<Item = usize> + use<> {
+        let wire = self.wire();
+        let first = wire.start.max(LINE).next_multiple_of(LINE);
+        (first..wire.end).step_by(LINE)
+    }
+
+    /// Copies this segment of `node`, all decoded bytes of a node, to `wire`, the segment's wire
+    /// bytes.
+    ///
+    /// # Panics
+    /// `wire` has not the length of [`wire`](Segment::wire).
+    pub fn encode(&self, objects: &impl Objects, node: &[u8], wire: &mut [u8]) {
+        let range = self.wire();
+        assert_eq!(wire.len(), range.len(), "the buffer is one for the segment");
+        for start in self.line_starts() {
+            let owner = objects.object_start(decoded_offset(start));
+            wire[start - range.start] = node[owner];
+        }
+        for (decoded, at) in self.pieces() {
+            wire[at..at + decoded.len()].copy_from_slice(&node[decoded]);
+        }
+    }
+
+    /// Checks that `wire`, bytes that were read from where the segment lies, are consistent, and
+    /// copies them into `node`, all decoded bytes of a node. Of several segments of a node that
+    /// were read, `node_version` is what the ones before have left there; `None` at first.
+    ///
+    /// # Errors
+    /// What was written while it was read. Then `node` is not changed.
+    ///
+    /// # Panics
+    /// `wire` has not the length of [`wire`](Segment::wire).
+    pub fn decode(
+        &self,
+        objects: &impl Objects,
+        wire: &[u8],
+        node: &mut [u8],
+        node_version: &mut Option<u8>,
+    ) -> Result<(), Torn> {
+        self.check(objects, wire, node_version)?;
+        for (decoded, at) in self.pieces() {
+            let length = decoded.len();
+            node[decoded].copy_from_slice(&wire[at..at + length]);
+        }
+        Ok(())
+    }
+
+    /// The check of [`decode`](Segment::decode). Node versions come first: what differs in both is
+    /// a write of the node.
+    fn check(
+        &self,
+        objects: &impl Objects,
+        wire: &[u8],
+        node_version: &mut Option<u8>,
+    ) -> Result<(), Torn> {
+        let range = self.wire();
+        assert_eq!(
+            wire.len(),
+            range.len(),
+            "the bytes are those of the segment"
+        );
+        let versions_at = |offset: usize| Versions(wire[offset - range.start]);
+        let of_object = |decoded: usize| versions_at(payload_offset(decoded));
+
+        let mut object = self.decoded.start;
+        let expected = *node_version.get_or_insert_with(|| of_object(object).node());
+        while object < self.decoded.end {
+            if of_object(object).node() != expected {
+                return Err(Torn::Node);
+            }
+            object = objects.object_end(object);
+        }
+        let mut entries_agree = true;
+        for start in self.line_starts() {
+            let line = versions_at(start);
+            if line.node() != expected {
+                return Err(Torn::Node);
+            }
+            let owner = of_object(objects.object_start(decoded_offset(start)));
+            entries_agree &= line == owner;
+        }
+        if entries_agree {
+            Ok(())
+        } else {
+            Err(Torn::Entry)
+        }
+    }
+
+    /// The payload line by line: decoded bytes, and where they begin in the segment's wire bytes.
+    fn pieces(&self) -> impl Iterator<Item = (Range<usize>, usize)> + use<> {
+        let Range { mut start, end } = self.decoded();
+        let origin = self.wire().start;
+        std::iter::from_fn(move || {
+            if start >= end {
+                return None;
+            }
+            let at = payload_offset(start);
+            let piece = start..end.min(start + LINE - at % LINE);
+            start = piece.end;
+            Some((piece, at - origin))
+        })
+    }
+}
+
+/// Where the byte at a decoded offset lies on the wire.
+const fn payload_offset(decoded: usize) -> usize {
+    if decoded < LINE {
+        decoded
+    } else {
+        decoded + 1 + (decoded - LINE) / LINE_PAYLOAD
+    }
+}
+
+/// What one access needs of a node: one segment, or two where it wraps around the end of a leaf or
+/// where metadata lie elsewhere. Two are read in one round trip.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segments {
+    first: Segment,
+    second: Option<Segment>,
+}
+
+impl Segments {
+    pub(crate) fn new(first: Segment, second: Option<Segment>) -> Segments {
+        Segments { first, second }
+    }
+
+    /// The segments.
+    pub fn iter(&self) -> impl Iterator<Item = &Segment> {
+        std::iter::once(&self.first).chain(&self.second)
+    }
+
+    /// How many there are: how many messages they take.
+    pub fn count(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// How many bytes they take on the wire.
+    pub fn wire_bytes(&self) -> usize {
+        self.iter().map(|segment| segment.wire().len()).sum()
+    }
+}
+
+/// Adds one to the node version of all objects, as a write of the whole node has to.
+pub(crate) fn count_node_write(objects: &impl Objects, node: &mut [u8]) {
+    let mut object = 0;
+    while object < objects.decoded_bytes() {
+        node[object] = Versions(node[object]).after_node_write().to_byte();
+        object = objects.object_end(object);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_each_others_reverse() {
+        assert_eq!(
+            [0, 63, 64, 65, 126, 127, 128, 190, 191].map(wire_offset),
+            [0, 63, 64, 66, 127, 128, 130, 192, 194]
+        );
+        for decoded in 0..10_000 {
+            assert_eq!(decoded_offset(wire_offset(decoded)), decoded);
+            // A byte lies where what comes before it ends, or behind the versions of its line.
+            let starts_line = decoded >= 64 && wire_offset(decoded).is_multiple_of(64);
+            let payload = wire_offset(decoded) + usize::from(starts_line);
+            assert_eq!(payload_offset(decoded), payload);
+            assert_eq!(decoded_offset(payload), decoded);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Indexes in a pool of remote memory.
+//!
+//! What is here so far is CHIME (SOSP 2024) without its verbs: a B+ tree whose internal nodes are
+//! sorted, to be kept small at the clients, and whose leaves are hopscotch hash tables, so that a
+//! client reads the few entries where a key may lie and not the leaf.
+//!
+//! - [`layout`] says which byte of a node in remote memory is what: sizes, the bytes to read and
+//!   to write, the versions by which a reader notices that it has read while somebody wrote.
+//! - [`hopscotch`] finds, inserts and removes entries of a leaf whose bytes are at hand, and says
+//!   how a full one is divided.
+//!
+//! Nothing here does I/O, waits, or knows a clock. All sizes are chosen when the program runs, in
+//! a [`Geometry`](layout::Geometry).
+
+#![forbid(unsafe_code)]
+
+pub mod hopscotch;
+pub mod layout;
