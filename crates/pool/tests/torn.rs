@@ -1,0 +1,212 @@
+//! Lines of two versions of a node are never taken for one version.
+
+use nearfield_pool::hopscotch;
+use nearfield_pool::layout::{
+    Geometry, Leaf, LeafLayout, Metadata, Segments, Shape, Slots, Torn, Validation,
+};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+const LINE: usize = 64;
+const ROUNDS: usize = 400;
+
+fn shapes() -> Vec<Shape> {
+    let shape = Shape::default();
+    vec![
+        shape,
+        Shape {
+            value_bytes: 200,
+            ..shape
+        },
+        Shape {
+            key_bytes: 40,
+            leaf_span: 30,
+            neighborhood: 7,
+            validation: Validation::Fences,
+            ..shape
+        },
+        Shape {
+            key_bytes: 1,
+            value_bytes: 0,
+            metadata: Metadata::Single,
+            leaf_span: 48,
+            ..shape
+        },
+    ]
+}
+
+/// A leaf with as many random keys as fit.
+fn filled(shape: Shape, rng: &mut SmallRng) -> Leaf {
+    let geometry = Geometry::new(shape).expect("the shape is possible");
+    let mut leaf = Leaf::new(LeafLayout::new(geometry));
+    for _ in 0..shape.leaf_span {
+        insert(&mut leaf, rng);
+    }
+    leaf
+}
+
+/// Inserts a random key, and answers the slots that were written if there was room.
+fn insert(leaf: &mut Leaf, rng: &mut SmallRng) -> Option<Slots> {
+    let shape = *leaf.layout().geometry().shape();
+    let key: Vec<u8> = (0..shape.key_bytes)
+        .map(|_| rng.random_range(1..=255))
+        .collect();
+    let value: Vec<u8> = (0..shape.value_bytes).map(|_| rng.random()).collect();
+    let home = hopscotch::home(&key, shape.leaf_span);
+    let known = Slots::new(home, shape.leaf_span, shape.leaf_span);
+    let inserted = hopscotch::insert(leaf, known, &key, &value).ok()?;
+    Some(inserted.written)
+}
+
+/// What a reader may get that reads while somebody writes: each line is one of two.
+fn mix(segments: &Segments, old: &[Vec<u8>], new: &[Vec<u8>], rng: &mut SmallRng) -> Vec<Vec<u8>> {
+    let share = rng.random_range(0.1..0.9);
+    let mut mixed = old.to_vec();
+    for (index, segment) in segments.iter().enumerate() {
+        let wire = segment.wire();
+        let first_line = wire.start / LINE;
+        for line in first_line..=(wire.end - 1) / LINE {
+            if rng.random_bool(share) {
+                let start = (line * LINE).max(wire.start) - wire.start;
+                let end = ((line + 1) * LINE).min(wire.end) - wire.start;
+                mixed[index][start..end].copy_from_slice(&new[index][start..end]);
+            }
+        }
+    }
+    mixed
+}
+
+fn decode(leaf: &Leaf, segments: &Segments, wire: &[Vec<u8>]) -> Result<Leaf, Torn> {
+    let wire: Vec<&[u8]> = wire.iter().map(Vec::as_slice).collect();
+    let mut decoded = Leaf::new(*leaf.layout());
+    decoded.decode(segments, &wire).map(|()| decoded)
+}
+
+/// Some access that a reader may make.
+fn access(leaf: &Leaf, rng: &mut SmallRng) -> Segments {
+    let layout = leaf.layout();
+    let slot = rng.random_range(0..layout.span());
+    let count = rng.random_range(1..=layout.span());
+    match rng.random_range(0..4) {
+        0 => layout.whole(),
+        1 => layout.neighborhood(slot),
+        2 => layout.single_entry(slot),
+        _ => layout.with_metadata(Slots::new(slot, count, layout.span())),
+    }
+}
+
+#[test]
+fn a_write_of_the_node_is_noticed_in_whatever_is_read() {
+    let mut rng = SmallRng::seed_from_u64(1);
+    for shape in shapes() {
+        let mut detected = 0;
+        for _ in 0..ROUNDS {
+            let old = filled(shape, &mut rng);
+            let mut new = filled(shape, &mut rng);
+            // The same versions but for the writes of the node in between, of which there may be 15.
+            new.clone_from(&old);
+            for _ in 0..rng.random_range(1..16) {
+                new.count_node_write();
+            }
+            let segments = access(&old, &mut rng);
+            let (before, after) = (old.encode(&segments), new.encode(&segments));
+            let mixed = mix(&segments, &before, &after, &mut rng);
+            let decoded = decode(&old, &segments, &mixed);
+            if mixed == before || mixed == after {
+                assert!(decoded.is_ok());
+            } else {
+                assert_eq!(decoded, Err(Torn::Node));
+                detected += 1;
+            }
+        }
+        assert!(detected > ROUNDS / 4, "{detected} were torn");
+    }
+}
+
+#[test]
+fn sixteen_writes_during_one_read_are_the_known_limit() {
+    let mut rng = SmallRng::seed_from_u64(2);
+    let old = filled(Shape::default(), &mut rng);
+    let mut new = old.clone();
+    (0..16).for_each(|_| new.count_node_write());
+    assert!(old == new);
+}
+
+#[test]
+fn a_write_of_an_entry_is_noticed_by_whoever_reads_part_of_it() {
+    let mut rng = SmallRng::seed_from_u64(3);
+    for shape in shapes() {
+        let mut detected = 0;
+        for _ in 0..ROUNDS {
+            let old = filled(shape, &mut rng);
+            let mut new = old.clone();
+            // One entry gets another value; its neighbors stay.
+            let occupied: Vec<usize> = old.occupied().collect();
+            let slot = occupied[rng.random_range(0..occupied.len())];
+            let key = old.key(slot).expect("occupied").to_vec();
+            let value = vec![rng.random(); shape.value_bytes];
+            let known = Slots::new(
+                hopscotch::home(&key, shape.leaf_span),
+                shape.leaf_span,
+                shape.leaf_span,
+            );
+            let inserted = hopscotch::insert(&mut new, known, &key, &value);
+            assert!(inserted.is_ok_and(|inserted| inserted.replaced));
+            let segments = if rng.random() {
+                old.layout().single_entry(slot)
+            } else {
+                access(&old, &mut rng)
+            };
+            let (before, after) = (old.encode(&segments), new.encode(&segments));
+            let mixed = mix(&segments, &before, &after, &mut rng);
+            let decoded = decode(&old, &segments, &mixed);
+            if mixed == before || mixed == after {
+                assert!(decoded.is_ok());
+            } else {
+                assert_eq!(decoded, Err(Torn::Entry));
+                detected += 1;
+            }
+        }
+        let crosses_lines = shape.key_bytes + shape.value_bytes > LINE;
+        assert!(detected > 0 || !crosses_lines, "none was torn");
+    }
+}
+
+#[test]
+fn of_a_hop_each_entry_is_read_as_it_was_or_as_it_is() {
+    let mut rng = SmallRng::seed_from_u64(4);
+    for shape in shapes() {
+        let (mut accepted, mut refused) = (0, 0);
+        for _ in 0..ROUNDS {
+            let mut old = filled(shape, &mut rng);
+            let keys: Vec<Vec<u8>> = old
+                .occupied()
+                .filter_map(|slot| old.key(slot).map(<[u8]>::to_vec))
+                .collect();
+            let removed = &keys[rng.random_range(0..keys.len())];
+            assert!(hopscotch::remove(&mut old, removed).is_some());
+            let mut new = old.clone();
+            if insert(&mut new, &mut rng).is_none() {
+                continue;
+            }
+            let segments = old.layout().whole();
+            let (before, after) = (old.encode(&segments), new.encode(&segments));
+            let mixed = mix(&segments, &before, &after, &mut rng);
+            let Ok(decoded) = decode(&old, &segments, &mixed) else {
+                refused += 1;
+                continue;
+            };
+            accepted += 1;
+            let entry = |leaf: &Leaf, slot| {
+                let slots = Slots::new(slot, 1, shape.leaf_span);
+                leaf.encode(&leaf.layout().entries(slots))
+            };
+            for slot in 0..shape.leaf_span {
+                let read = entry(&decoded, slot);
+                assert!(read == entry(&old, slot) || read == entry(&new, slot));
+            }
+        }
+        assert!(accepted > 0);
+        assert!(refused > 0 || shape.key_bytes == 1);
+    }
+}
