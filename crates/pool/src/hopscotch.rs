@@ -100,7 +100,7 @@ pub fn insert(leaf: &mut Leaf, known: Slots, key: &[u8], value: &[u8]) -> Result
         .find(|&slot| leaf.key(slot) == Some(key));
     if let Some(slot) = present {
         leaf.put(slot, key, value);
-        return Ok(write_back(leaf, slot, true, vec![slot]));
+        return Ok(write_back(leaf, known, slot, true, vec![slot]));
     }
     let moves = plan(leaf, known, None).ok_or(NoRoom)?;
     let mut changed = vec![home];
@@ -117,12 +117,18 @@ pub fn insert(leaf: &mut Leaf, known: Slots, key: &[u8], value: &[u8]) -> Result
     leaf.put(slot, key, value);
     set_bit(leaf, home, slot, true);
     changed.push(slot);
-    Ok(write_back(leaf, slot, false, changed))
+    Ok(write_back(leaf, known, slot, false, changed))
 }
 
 /// Counts one write of each changed entry.
-fn write_back(leaf: &mut Leaf, slot: usize, replaced: bool, mut changed: Vec<usize>) -> Inserted {
-    let written = Slots::around(&changed, leaf.layout().span());
+fn write_back(
+    leaf: &mut Leaf,
+    known: Slots,
+    slot: usize,
+    replaced: bool,
+    mut changed: Vec<usize>,
+) -> Inserted {
+    let written = known.around(&changed);
     changed.sort_unstable();
     changed.dedup();
     for entry in changed {
@@ -176,7 +182,8 @@ pub fn remove(leaf: &mut Leaf, key: &[u8]) -> Option<(usize, Slots)> {
     if home != slot {
         leaf.count_entry_write(home);
     }
-    Some((slot, Slots::around(&[home, slot], span)))
+    let neighborhood = leaf.layout().neighborhood_slots(home);
+    Some((slot, neighborhood.around(&[home, slot])))
 }
 
 /// Where a full leaf is to be divided so that `key`, for which it has no room, fits into its half:

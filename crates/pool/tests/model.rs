@@ -193,7 +193,7 @@ fn the_hop_range_is_enough_to_insert_and_the_lock_word_stays_right() {
         let mut whole = Leaf::new(layout);
         let mut word = words.of_leaf(&whole);
         for _ in 0..80 {
-            let key = rng.random_range(1_u64..).to_be_bytes();
+            let key = rng.random_range(1..=u64::MAX).to_be_bytes();
             let home = hopscotch::home(&key, layout.span());
             let Some(range) = words.hop_range(word, home) else {
                 break;
@@ -236,7 +236,7 @@ fn a_key_that_moves_while_it_is_read_is_noticed() {
     let mut noticed = 0;
     let mut leaf = Leaf::new(layout);
     loop {
-        let key = rng.random_range(1_u64..).to_be_bytes();
+        let key = rng.random_range(1..=u64::MAX).to_be_bytes();
         let span = layout.span();
         let known = Slots::new(hopscotch::home(&key, span), span, span);
         let before = leaf.clone();

@@ -1,5 +1,6 @@
 //! Lines of two versions of a node are never taken for one version.
 
+use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_pool::hopscotch;
 use nearfield_pool::layout::{
     Geometry, Leaf, LeafLayout, Metadata, Segments, Shape, Slots, Torn, Validation,
@@ -7,6 +8,8 @@ use nearfield_pool::layout::{
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
+/// Where a leaf that is split puts its right half.
+const SIBLING: GlobalAddress = GlobalAddress::new(NodeId(1), 4096);
 const LINE: usize = 64;
 const ROUNDS: usize = 400;
 
@@ -102,12 +105,13 @@ fn a_write_of_the_node_is_noticed_in_whatever_is_read() {
         let mut detected = 0;
         for _ in 0..ROUNDS {
             let old = filled(shape, &mut rng);
-            let mut new = filled(shape, &mut rng);
-            // The same versions but for the writes of the node in between, of which there may be 15.
-            new.clone_from(&old);
-            for _ in 0..rng.random_range(1..16) {
-                new.count_node_write();
-            }
+            let mut new = old.clone();
+            let separator = old
+                .key(old.occupied().nth(3).expect("a key"))
+                .map(<[u8]>::to_vec);
+            hopscotch::split(&mut new, &separator.expect("occupied"), SIBLING);
+            // Versions tell up to 15 writes apart.
+            (0..rng.random_range(0..15)).for_each(|_| new.count_node_write());
             let segments = access(&old, &mut rng);
             let (before, after) = (old.encode(&segments), new.encode(&segments));
             let mixed = mix(&segments, &before, &after, &mut rng);

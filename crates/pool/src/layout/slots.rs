@@ -26,19 +26,22 @@ impl Slots {
         Slots { first, count, span }
     }
 
-    /// The shortest run with all of these slots, of which there has to be one.
-    pub(crate) fn around(slots: &[usize], span: usize) -> Slots {
-        let mut sorted = slots.to_vec();
-        sorted.sort_unstable();
-        sorted.dedup();
-        // The run begins behind the widest gap.
-        let gaps = (0..sorted.len()).map(|index| {
-            let before = sorted[(index + sorted.len() - 1) % sorted.len()];
-            let gap = (sorted[index] + span - before - 1) % span + 1;
-            (gap, sorted[index])
-        });
-        let (gap, first) = gaps.max().expect("there is a slot");
-        Slots::new(first, span - gap + 1, span)
+    /// The shortest run of slots of this one with all of `slots`, of which there has to be one.
+    pub(crate) fn around(&self, slots: &[usize]) -> Slots {
+        let mut distances: Vec<usize> = slots.iter().map(|&slot| self.distance(slot)).collect();
+        distances.sort_unstable();
+        let (first, last) = (distances[0], distances[distances.len() - 1]);
+        assert!(last < self.count, "the slots are those of the run");
+        // From the first to the last, unless this is the whole leaf and the run gets shorter
+        // around its end, so that it leaves out a wider gap between two slots.
+        let straight = (self.span - (last - first), first);
+        let gaps = distances
+            .windows(2)
+            .map(|pair| (pair[1] - pair[0], pair[1]));
+        let around_end = gaps.filter(|_| self.count == self.span);
+        let widest = around_end.fold(straight, |widest, gap| widest.max(gap));
+        let (gap, first) = widest;
+        Slots::new(self.at(first), self.span - gap + 1, self.span)
     }
 
     /// The first slot.
@@ -88,11 +91,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shortest_run_wraps_where_that_is_shorter() {
-        assert_eq!(Slots::around(&[3], 8), Slots::new(3, 1, 8));
-        assert_eq!(Slots::around(&[2, 5, 2], 8), Slots::new(2, 4, 8));
-        assert_eq!(Slots::around(&[1, 6], 8), Slots::new(6, 4, 8));
-        assert_eq!(Slots::around(&[0, 1, 2, 3], 4).count(), 4);
+    fn the_shortest_run_wraps_where_it_may_and_that_is_shorter() {
+        for first in 0..8 {
+            let whole = Slots::new(first, 8, 8);
+            assert_eq!(whole.around(&[3]), Slots::new(3, 1, 8));
+            assert_eq!(whole.around(&[2, 5, 2]), Slots::new(2, 4, 8));
+            assert_eq!(whole.around(&[1, 6]), Slots::new(6, 4, 8));
+            assert_eq!(whole.around(&[0, 1, 2, 3, 4, 5, 6, 7]).count(), 8);
+        }
+        // Not around through slots that are no part of it.
+        assert_eq!(Slots::new(0, 7, 8).around(&[6, 0]), Slots::new(0, 7, 8));
+        assert_eq!(Slots::new(5, 6, 8).around(&[2, 6]), Slots::new(6, 5, 8));
         assert_eq!(Slots::new(6, 4, 8).ranges(), (6..8, Some(0..2)));
         assert_eq!(Slots::new(4, 4, 8).ranges(), (4..8, None));
     }
