@@ -266,3 +266,22 @@ fn a_key_that_moves_while_it_is_read_is_noticed() {
     }
     assert!(noticed > 5, "{noticed} moves");
 }
+
+/// The leaf with a wrong bit in the hop bitmap of a slot.
+fn with_wrong_bitmap(leaf: &Leaf, slot: usize) -> Leaf {
+    let layout = leaf.layout();
+    let segments = layout.entries(Slots::new(slot, 1, layout.span()));
+    let mut wire = leaf.encode(&segments).remove(0);
+    wire[1] ^= 1;
+    let mut wrong = leaf.clone();
+    assert_eq!(wrong.decode(&segments, &[&wire]), Ok(()));
+    wrong
+}
+
+#[test]
+#[should_panic(expected = "the hop bitmap of slot 3")]
+fn a_planted_fault_is_found() {
+    let leaf = Leaf::new(LeafLayout::new(Geometry::default()));
+    hopscotch::check_invariants(&leaf);
+    hopscotch::check_invariants(&with_wrong_bitmap(&leaf, 3));
+}

@@ -214,3 +214,33 @@ fn of_a_hop_each_entry_is_read_as_it_was_or_as_it_is() {
         assert!(refused > 0 || shape.key_bytes == 1);
     }
 }
+
+#[test]
+fn each_byte_of_versions_is_checked_against_the_others() {
+    let mut rng = SmallRng::seed_from_u64(5);
+    for shape in shapes() {
+        let leaf = filled(shape, &mut rng);
+        let segments = leaf.layout().whole();
+        let wire = leaf.encode(&segments);
+        let changed = |offset: usize, bits: u8| {
+            let mut changed = wire.clone();
+            changed[0][offset] ^= bits;
+            decode(&leaf, &segments, &changed).err()
+        };
+        for line in (LINE..wire[0].len()).step_by(LINE) {
+            assert_eq!(changed(line, 0x01), Some(Torn::Node));
+            assert_eq!(changed(line, 0x80), Some(Torn::Entry));
+            assert_eq!(changed(line, 0x81), Some(Torn::Node));
+        }
+        for slot in 0..shape.leaf_span {
+            let entry = leaf.layout().entries(Slots::new(slot, 1, shape.leaf_span));
+            let range = entry.iter().next().expect("one segment").wire();
+            // Behind the versions of the line, if the entry begins with it.
+            let starts_line = range.start > 0 && range.start.is_multiple_of(LINE);
+            let versions = range.start + usize::from(starts_line);
+            assert_eq!(changed(versions, 0x08), Some(Torn::Node));
+            let owns_line = starts_line || range.start / LINE != (range.end - 1) / LINE;
+            assert_eq!(changed(versions, 0x10), owns_line.then_some(Torn::Entry));
+        }
+    }
+}
