@@ -149,18 +149,19 @@ fn write_back(
 /// slot, it can be moved to each slot between, so that whatever sequence begins at a slot farther
 /// away can be continued from the nearer one as well.
 fn plan(leaf: &Leaf, known: Slots, vacated: Option<usize>) -> Option<Vec<usize>> {
-    let span = leaf.layout().span();
-    let reach = leaf.layout().geometry().shape().neighborhood;
+    let layout = leaf.layout();
+    let reach = layout.geometry().shape().neighborhood;
     let is_empty = |slot: usize| Some(slot) == vacated || leaf.key(slot).is_none();
     let mut distance = (0..known.count()).find(|&distance| is_empty(known.at(distance)))?;
     let mut moves = vec![known.at(distance)];
     while distance >= reach {
         let target = known.at(distance);
         distance = (distance + 1 - reach..distance).find(|&source| {
-            let key = leaf.key(known.at(source));
-            key.is_some_and(|key| {
-                let home = home(key, span);
-                known.contains(home) && (target + span - home) % span < reach
+            let source = known.at(source);
+            leaf.key(source).is_some_and(|key| {
+                let home = home(key, layout.span());
+                let near = layout.neighborhood_slots(home);
+                known.contains(home) && near.contains(source) && near.contains(target)
             })
         })?;
         moves.push(known.at(distance));
@@ -217,6 +218,9 @@ pub fn split_key(leaf: &Leaf, key: &[u8]) -> Box<[u8]> {
 /// Moves the keys from `separator` on to a new leaf, which is answered, into the same slots. `leaf`
 /// gets the new leaf's address, `right`, for its sibling, and one node write is counted; the new
 /// leaf has its former sibling. Fence keys meet at `separator`. All slots have to be known.
+///
+/// # Panics
+/// A key lies outside of its neighborhood, which no write of a leaf leads to.
 pub fn split(leaf: &mut Leaf, separator: &[u8], right: GlobalAddress) -> Leaf {
     let mut other = leaf.clone();
     let slots: Vec<usize> = leaf.occupied().collect();

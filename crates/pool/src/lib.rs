@@ -13,7 +13,8 @@
 //!
 //! - Keys are byte strings of any one length, compared as such; a key hashes by XXH3.
 //! - Hop ranges wrap around the end of a leaf, where CHIME reads the leaf as a whole, and reach for
-//!   a replica of the metadata only where they have none: on average 116 bytes, not 211.
+//!   a replica of the metadata only where they have none: with the neighborhood, in which the key
+//!   may already be, an insert reads 186 bytes on average, where CHIME reads 211 without it.
 //! - A separator is the least key that may be in the right half, not one more than the greatest of
 //!   the left, and after a split there always is room for the key that asked for it.
 //! - Entries can be removed. The last group of a leaf may have fewer entries than the others.

@@ -2,8 +2,10 @@
 
 use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_pool::hopscotch;
+use nearfield_pool::layout::versions::{Objects, wire_offset};
 use nearfield_pool::layout::{
-    Geometry, Leaf, LeafLayout, Metadata, Segments, Shape, Slots, Torn, Validation,
+    Geometry, InternalLayout, InternalNode, Leaf, LeafLayout, LockWord, LockWordLayout, Metadata,
+    Segments, Shape, Slots, Torn, Validation,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -241,6 +243,53 @@ fn each_byte_of_versions_is_checked_against_the_others() {
             assert_eq!(changed(versions, 0x08), Some(Torn::Node));
             let owns_line = starts_line || range.start / LINE != (range.end - 1) / LINE;
             assert_eq!(changed(versions, 0x10), owns_line.then_some(Torn::Entry));
+        }
+    }
+}
+
+#[test]
+fn bytes_of_any_kind_are_read_without_a_panic() {
+    let mut rng = SmallRng::seed_from_u64(6);
+    for shape in shapes() {
+        let geometry = Geometry::new(shape).expect("the shape is possible");
+        let layout = LeafLayout::new(geometry);
+        let internal = InternalLayout::new(geometry);
+        for _ in 0..ROUNDS {
+            let mut leaf = Leaf::new(layout);
+            let segments = layout.whole();
+            // The versions are right, so that what follows is taken in.
+            let mut wire = leaf.encode(&segments);
+            for slot in 0..shape.leaf_span {
+                let entry = layout.entries(Slots::new(slot, 1, shape.leaf_span));
+                let range = entry.iter().next().expect("one segment").wire();
+                let payload = range.start + 2..range.end;
+                for offset in payload.filter(|offset| !offset.is_multiple_of(LINE)) {
+                    wire[0][offset] = rng.random();
+                }
+            }
+            leaf = decode(&leaf, &segments, &wire).expect("the versions are right");
+            insert(&mut leaf, &mut rng);
+            let occupied: Vec<usize> = leaf.occupied().collect();
+            let slot = occupied[rng.random_range(0..occupied.len())];
+            let key = leaf.key(slot).expect("occupied").to_vec();
+            hopscotch::lookup(&leaf, &key);
+            hopscotch::remove(&mut leaf, &key);
+            let words = LockWordLayout::new(shape.leaf_span);
+            words.of_leaf(&leaf);
+            words.hop_range(LockWord::from_bits(rng.random()), slot);
+
+            let mut wire = InternalNode::new(internal, 2, SIBLING).encode();
+            let mut object = 0;
+            while object < internal.decoded_bytes() {
+                let end = internal.object_end(object);
+                let payload = wire_offset(object) + 2..wire_offset(end);
+                for offset in payload.filter(|offset| !offset.is_multiple_of(LINE)) {
+                    wire[offset] = rng.random();
+                }
+                object = end;
+            }
+            let node = InternalNode::decode(internal, &wire).expect("the versions are right");
+            node.route(&key);
         }
     }
 }
