@@ -3,26 +3,22 @@
 //!
 //! ```text
 //! bit 63 | index of the slot with the greatest key | vacancy bitmap | bit 0
-//!  lock  | 6 (what is left)                        | 57             |
+//!  held  | 6 (what is left)                        | 57             |
 //! ```
 //!
 //! A bit of the vacancy bitmap is 1 if all slots of its *bucket* are full. Where a leaf has more
-//! slots than there are bits, some buckets have several. While the lock is held the word in remote
-//! memory is all ones.
+//! slots than there are bits, some buckets have several. All this holds while the lock is free; while it
+//! is held, the other bits say by whom ([`nearfield_fabric::lease`]), where CHIME sets all of them.
 
 use super::{Leaf, Slots};
+use nearfield_fabric::lease::HELD_BIT;
 use std::ops::Range;
-
-const LOCK: u64 = 1 << 63;
 
 /// A lock word. What its bits mean depends on how many slots a leaf has: [`LockWordLayout`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockWord(u64);
 
 impl LockWord {
-    /// The word while somebody holds the lock.
-    pub const HELD: LockWord = LockWord(u64::MAX);
-
     /// The lock word that a word of memory holds.
     pub const fn from_bits(bits: u64) -> LockWord {
         LockWord(bits)
@@ -35,7 +31,7 @@ impl LockWord {
 
     /// True if somebody holds the lock.
     pub const fn is_locked(self) -> bool {
-        self.0 & LOCK != 0
+        self.0 & HELD_BIT != 0
     }
 }
 
@@ -103,14 +99,14 @@ impl LockWordLayout {
 
     /// The slot with the greatest key. Of no meaning if the leaf is empty.
     pub fn max_slot(&self, word: LockWord) -> usize {
-        ((word.0 & !LOCK) >> self.buckets) as usize
+        ((word.0 & !HELD_BIT) >> self.buckets) as usize
     }
 
     /// The word with another slot as that with the greatest key.
     #[must_use]
     pub fn with_max_slot(&self, word: LockWord, slot: usize) -> LockWord {
         let vacancy = (1 << self.buckets) - 1;
-        LockWord(word.0 & (LOCK | vacancy) | (slot as u64) << self.buckets)
+        LockWord(word.0 & (HELD_BIT | vacancy) | (slot as u64) << self.buckets)
     }
 
     /// The word of a leaf of which all entries are known, unlocked.
@@ -213,7 +209,7 @@ mod tests {
                 assert_eq!(layout.with_max_slot(word, 0), LockWord::default());
             }
         }
-        assert!(LockWord::HELD.is_locked());
+        assert!(LockWord::from_bits(HELD_BIT).is_locked());
     }
 
     #[test]
