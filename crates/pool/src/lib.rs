@@ -1,13 +1,16 @@
 //! Indexes in a pool of remote memory.
 //!
-//! What is here so far is CHIME (SOSP 2024) without its verbs: a B+ tree whose internal nodes are
-//! sorted, to be kept small at the clients, and whose leaves are hopscotch hash tables, so that a
-//! client reads the few entries where a key may lie and not the leaf.
+//! What is here so far is the core of CHIME (SOSP 2024): a B+ tree whose internal nodes are sorted,
+//! to be kept at the clients, and whose leaves are hopscotch hash tables, so that a client reads the
+//! few entries where a key may lie and not the leaf.
 //!
 //! - [`layout`] says which byte of a node in remote memory is what: sizes, the bytes to read and
 //!   to write, the versions by which a reader notices that it has read while somebody wrote.
 //! - [`hopscotch`] finds, inserts and removes entries of a leaf whose bytes are at hand, and says
 //!   how a full one is divided.
+//! - [`tree`] finds, inserts and removes keys by verbs on a fabric; its documentation says what of
+//!   CHIME is not there yet.
+//! - [`cache`] keeps internal nodes on a compute node, within a budget.
 //!
 //! # Where this differs from the public implementation of CHIME
 //!
@@ -19,10 +22,12 @@
 //!   the left, and after a split there always is room for the key that asked for it.
 //! - Entries can be removed. The last group of a leaf may have fewer entries than the others.
 //!
-//! Nothing here does I/O, waits, or knows a clock. All sizes are chosen when the program runs, in
-//! a [`Geometry`](layout::Geometry).
+//! [`layout`] and [`hopscotch`] do no I/O, do not wait and know no clock. All sizes are chosen when
+//! the program runs, in a [`Geometry`](layout::Geometry).
 
 #![forbid(unsafe_code)]
 
+pub mod cache;
 pub mod hopscotch;
 pub mod layout;
+pub mod tree;

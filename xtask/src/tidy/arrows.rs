@@ -13,11 +13,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearfield-fabric", &["nearfield-hardware"]),
     (
         "nearfield-pool",
-        &["nearfield-core", "nearfield-fabric", "nearfield-hotness"],
+        &[
+            "nearfield-core",
+            "nearfield-fabric",
+            "nearfield-hardware",
+            "nearfield-hotness",
+        ],
     ),
     ("nearfield-testkit", &["nearfield-core"]),
     (
-        "nearfield-fabric-testkit",
+        FABRIC_TESTKIT,
         &["nearfield-fabric", "nearfield-hardware", TESTKIT],
     ),
     ("nearfield", &["nearfield-core", "nearfield-radix"]),
@@ -51,6 +56,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
+const FABRIC_TESTKIT: &str = "nearfield-fabric-testkit";
+
 /// Other people's programs, which nothing that is embedded may pull in.
 const PEERS: &str = "nearfield-peers";
 /// What the tests of any crate may use.
@@ -73,7 +80,8 @@ pub fn check(packages: &[Package]) -> Vec<Finding> {
         for dependency in &package.dependencies {
             let name = dependency.name.as_str();
             let ours = packages.iter().any(|other| other.name == name);
-            let for_tests = dependency.development && [TESTKIT, SERVER_TESTKIT].contains(&name);
+            let for_tests =
+                dependency.development && [TESTKIT, SERVER_TESTKIT, FABRIC_TESTKIT].contains(&name);
             if ours && !for_tests && !allowed.contains(&name) {
                 let reason = format!("{} may not depend on {name}", package.name);
                 findings.push(Finding::new(&package.manifest, 1, reason));

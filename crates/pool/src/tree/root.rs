@@ -1,0 +1,111 @@
+//! Where the root is, and how the tree grows at it.
+
+use super::{BACK_OFF, Tree, TreeError};
+use crate::layout::{InternalNode, Leaf};
+use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
+
+/// The root's level and address, in one word: 8 bits of level, 8 of the node's number and 48 of the
+/// offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Root {
+    pub level: u8,
+    pub address: GlobalAddress,
+}
+
+impl Root {
+    fn from_word(word: u64) -> Root {
+        let node = NodeId((word >> 48 & 0xff) as u16);
+        Root {
+            level: (word >> 56) as u8,
+            address: GlobalAddress::new(node, word & ((1 << 48) - 1)),
+        }
+    }
+
+    fn to_word(self) -> u64 {
+        let node = u64::from(self.address.node().0) & 0xff;
+        u64::from(self.level) << 56 | node << 48 | self.address.offset()
+    }
+}
+
+impl<E: Endpoint> Tree<E> {
+    /// Makes the first leaf.
+    pub(super) async fn create_root(&self) -> Result<(), TreeError> {
+        let address = self.allocate(self.leaves.allocation_bytes()).await?;
+        self.write_new_leaf(address, &Leaf::new(self.leaves))
+            .await?;
+        let root = Root { level: 1, address };
+        let word = root.to_word().to_le_bytes();
+        Ok(self.endpoint.write(self.root, &word).await?)
+    }
+
+    pub(super) async fn allocate(&self, bytes: usize) -> Result<GlobalAddress, TreeError> {
+        let allocated = self.arena.allocate(&self.endpoint, bytes as u64).await;
+        Ok(allocated?)
+    }
+
+    pub(super) async fn read_root(&self) -> Result<Root, TreeError> {
+        let mut word = [0; 8];
+        self.endpoint.read(self.root, &mut word).await?;
+        Ok(Root::from_word(u64::from_le_bytes(word)))
+    }
+
+    /// The node of a level to which a key belongs, or one left of it. Waits until there is a node
+    /// of that level.
+    pub(super) async fn find(&self, key: &[u8], level: u8) -> Result<GlobalAddress, TreeError> {
+        if let Some(kept) = self.cache.seek(key, level + 1) {
+            let child = Root {
+                level: kept.node.level() - 1,
+                address: kept.node.route(key).child,
+            };
+            return self.descend(child, key, level).await;
+        }
+        loop {
+            let root = self.read_root().await?;
+            if root.level >= level {
+                return self.descend(root, key, level).await;
+            }
+            // Who has divided the root will put another above it.
+            self.endpoint.sleep(BACK_OFF).await;
+        }
+    }
+
+    /// Puts a root above the one that was divided at `separator`; false if that is the root no
+    /// more, so that there is a parent.
+    pub(super) async fn grow(
+        &self,
+        level: u8,
+        left: GlobalAddress,
+        separator: &[u8],
+        right: GlobalAddress,
+    ) -> Result<bool, TreeError> {
+        let former = Root {
+            level: level - 1,
+            address: left,
+        };
+        if self.read_root().await? != former {
+            return Ok(false);
+        }
+        let mut node = InternalNode::new(self.internals, level, left);
+        let inserted = node.insert(separator, right);
+        debug_assert!(inserted.is_ok(), "a new node has room");
+        let address = self.allocate(self.internals.allocation_bytes()).await?;
+        self.write_new_internal(address, &node).await?;
+        let root = Root { level, address };
+        // Only who has divided the root puts another above it.
+        let (before, after) = (former.to_word(), root.to_word());
+        let found = self.endpoint.compare_swap(self.root, before, after);
+        Ok(found.await? == before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_fits_into_a_word() {
+        let address = GlobalAddress::new(NodeId(200), 0xffff_ffff_ffc0);
+        let root = Root { level: 9, address };
+        assert_eq!(Root::from_word(root.to_word()), root);
+    }
+}

@@ -1,0 +1,316 @@
+//! The tree over a simulated fabric that tears verbs: its operations are linearizable, and it holds
+//! what a `BTreeMap` holds.
+
+use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
+use nearfield_fabric_testkit::{Plan, RemoteIndex, System, check, run};
+use nearfield_hardware::network::Preset;
+use nearfield_pool::cache::Cache;
+use nearfield_pool::layout::{Geometry, Metadata, Shape, Validation};
+use nearfield_pool::tree::{CachedNode, Tree, TreeError};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
+
+/// Nodes so small that a few dozens of keys make a tree of several levels.
+fn small() -> Shape {
+    Shape {
+        leaf_span: 8,
+        internal_span: 4,
+        neighborhood: 4,
+        validation: Validation::Fences,
+        ..Shape::default()
+    }
+}
+
+struct SmallTrees {
+    shape: Shape,
+    fault: Fault,
+    /// The bytes of the cache of each client: each is a compute node by itself.
+    cache_bytes: usize,
+}
+
+impl SmallTrees {
+    fn new(shape: Shape) -> SmallTrees {
+        SmallTrees {
+            shape,
+            fault: Fault::None,
+            cache_bytes: 1 << 20,
+        }
+    }
+}
+
+struct Client(Tree<Faulty>);
+
+/// What is wrong with the way to the nodes, so that the tree has to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// Locks are taken whoever holds them.
+    NoLocks,
+    /// Of verbs that are posted together the last is done first: a lock is given back before what
+    /// it guards is written.
+    LastFirst,
+    /// Writes go nowhere now and then.
+    Forgets,
+}
+
+struct Faulty {
+    endpoint: SimEndpoint,
+    fault: Fault,
+    writes: Cell<u32>,
+}
+
+impl Endpoint for Faulty {
+    fn nodes(&self) -> Vec<NodeId> {
+        self.endpoint.nodes()
+    }
+
+    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+        if self.fault == Fault::NoLocks
+            && let [Verb::Swap { found, .. }] = verbs
+        {
+            *found = 0;
+            return Ok(());
+        }
+        if self.fault == Fault::LastFirst {
+            verbs.rotate_right(1);
+        }
+        let writes = matches!(verbs, [Verb::Write { .. }, ..]);
+        if writes && self.fault == Fault::Forgets {
+            let count = self.writes.replace(self.writes.get() + 1);
+            // The last one gives the lock back.
+            if count % 8 == 7 {
+                let last = verbs.len() - 1;
+                return self.endpoint.post(&mut verbs[last..]).await;
+            }
+        }
+        self.endpoint.post(verbs).await
+    }
+
+    fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
+        self.endpoint.write_unsignalled(to, bytes)
+    }
+
+    async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
+        self.endpoint.allocate(node, bytes).await
+    }
+
+    async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        self.endpoint.free(address, bytes).await
+    }
+
+    fn now(&self) -> Duration {
+        self.endpoint.now()
+    }
+
+    async fn sleep(&self, time: Duration) {
+        self.endpoint.sleep(time).await;
+    }
+}
+
+fn cache(bytes: usize) -> Arc<Cache<CachedNode>> {
+    Arc::new(Cache::new(bytes))
+}
+
+fn key(number: u64) -> [u8; 8] {
+    // Keys of zeros are none.
+    (number + 1).to_be_bytes()
+}
+
+fn fabric(error: TreeError) -> FabricError {
+    match error {
+        TreeError::Fabric(error) => error,
+        other => panic!("{other}"),
+    }
+}
+
+fn number(value: Option<Vec<u8>>) -> Option<u64> {
+    value.map(|value| u64::from_le_bytes(value.try_into().expect("eight bytes")))
+}
+
+impl RemoteIndex for Client {
+    async fn get(&self, number_of_key: u64) -> Result<Option<u64>, FabricError> {
+        let value = self.0.get(&key(number_of_key)).await;
+        value.map(number).map_err(fabric)
+    }
+
+    async fn insert(&self, number_of_key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        let before = self
+            .0
+            .insert(&key(number_of_key), &value.to_le_bytes())
+            .await;
+        before.map(number).map_err(fabric)
+    }
+
+    async fn remove(&self, number_of_key: u64) -> Result<Option<u64>, FabricError> {
+        let value = self.0.remove(&key(number_of_key)).await;
+        value.map(number).map_err(fabric)
+    }
+}
+
+impl System for SmallTrees {
+    type Index = Client;
+
+    fn create(
+        &self,
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+    ) -> impl Future<Output = Result<(), FabricError>> + 'static {
+        let geometry = Geometry::new(self.shape).expect("sizes");
+        async move {
+            let made = Tree::create(endpoint, &nodes, ROOT, geometry, cache(0)).await;
+            made.map(drop).map_err(fabric)
+        }
+    }
+
+    fn open(
+        &self,
+        endpoint: SimEndpoint,
+    ) -> impl Future<Output = Result<Client, FabricError>> + 'static {
+        let geometry = Geometry::new(self.shape).expect("sizes");
+        let nodes = endpoint.nodes();
+        let endpoint = Faulty {
+            endpoint,
+            fault: self.fault,
+            writes: Cell::new(0),
+        };
+        let cache = cache(self.cache_bytes);
+        async move { Ok(Client(Tree::open(endpoint, &nodes, ROOT, geometry, cache))) }
+    }
+}
+
+#[test]
+fn operations_are_linearizable_while_nodes_are_divided() {
+    let plan = Plan {
+        nodes: 2,
+        node_bytes: 2 << 20,
+        operations: 30,
+        keys: 40,
+        ..Plan::default()
+    };
+    check(150, &plan, &SmallTrees::new(small()));
+    // With room for none and for few nodes in the cache.
+    for cache_bytes in [0, 2000] {
+        let system = SmallTrees {
+            cache_bytes,
+            ..SmallTrees::new(small())
+        };
+        check(50, &plan, &system);
+    }
+}
+
+#[test]
+fn operations_on_few_keys_are_linearizable() {
+    let plan = Plan {
+        keys: 3,
+        ..Plan::default()
+    };
+    check(150, &plan, &SmallTrees::new(small()));
+    let single = Shape {
+        metadata: Metadata::Single,
+        ..small()
+    };
+    check(50, &plan, &SmallTrees::new(single));
+}
+
+#[test]
+fn faults_are_found() {
+    let plan = Plan {
+        keys: 6,
+        ..Plan::default()
+    };
+    for fault in [Fault::NoLocks, Fault::LastFirst, Fault::Forgets] {
+        let shape = small();
+        let system = SmallTrees {
+            fault,
+            ..SmallTrees::new(shape)
+        };
+        let failure = (0..300).find_map(|seed| run(seed, &plan, &system).err());
+        assert!(failure.is_some(), "{fault:?}");
+    }
+}
+
+/// Random operations of one client, compared with a `BTreeMap`.
+fn model(seed: u64, shape: Shape, keys: u64, operations: usize) {
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(seed, network, Delivery::Whole);
+    let nodes = [simulation.add_node(32 << 20), simulation.add_node(32 << 20)];
+    let endpoint = simulation.endpoint(0);
+    let geometry = Geometry::new(shape).expect("sizes");
+    simulation.spawn(0, async move {
+        let random = &mut SmallRng::seed_from_u64(seed);
+        let tree = Tree::create(endpoint, &nodes, ROOT, geometry, cache(20_000))
+            .await
+            .expect("a tree");
+        let mut model = BTreeMap::new();
+        for step in 0..operations {
+            let key = key(random.random_range(0..keys));
+            let value = vec![step as u8; shape.value_bytes];
+            match random.random_range(0..10) {
+                0..5 => {
+                    let before = tree.insert(&key, &value).await;
+                    assert_eq!(before, Ok(model.insert(key, value)), "seed {seed}");
+                }
+                5..7 => assert_eq!(tree.remove(&key).await, Ok(model.remove(&key))),
+                _ => assert_eq!(tree.get(&key).await, Ok(model.get(&key).cloned())),
+            }
+        }
+        for number in 0..keys {
+            let key = key(number);
+            assert_eq!(
+                tree.get(&key).await,
+                Ok(model.get(&key).cloned()),
+                "seed {seed}"
+            );
+        }
+    });
+    assert_eq!(simulation.run(), 0);
+}
+
+#[test]
+fn it_holds_what_a_map_holds() {
+    for seed in 0..30 {
+        model(seed, small(), 400, 2000);
+    }
+    let large = Shape {
+        validation: Validation::Fences,
+        value_bytes: 32,
+        ..Shape::default()
+    };
+    model(1, large, 20_000, 40_000);
+}
+
+#[test]
+fn what_is_no_key_is_refused() {
+    let mut simulation = Simulation::new(1, Preset::ConnectX6.parameters(), Delivery::Whole);
+    let nodes = [simulation.add_node(1 << 20)];
+    let endpoint = simulation.endpoint(0);
+    let geometry = Geometry::new(small()).expect("sizes");
+    simulation.spawn(0, async move {
+        let tree = Tree::create(endpoint, &nodes, ROOT, geometry, cache(20_000))
+            .await
+            .expect("a tree");
+        let error = tree.get(b"short").await.expect_err("no key");
+        assert_eq!(
+            error.to_string(),
+            "a key of 5 bytes is none: keys have 8 bytes, not all of them zero"
+        );
+        assert!(tree.insert(&[0; 8], &[1; 8]).await.is_err());
+        let error = tree.insert(&[1; 8], &[1; 9]).await.expect_err("no value");
+        assert!(matches!(
+            error,
+            TreeError::Value {
+                length: 9,
+                expected: 8
+            }
+        ));
+        assert_eq!(tree.get(&[1; 8]).await, Ok(None));
+    });
+    assert_eq!(simulation.run(), 0);
+}
