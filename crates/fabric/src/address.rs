@@ -2,8 +2,15 @@
 
 use std::fmt;
 
-/// Verbs are one within lines of this length, and these are aligned to it.
+/// The length of a line, and what memory that a node gives out is aligned to.
 pub const LINE_BYTES: u64 = 64;
+
+/// The length of a word, aligned to it, which is one on every transport.
+pub const WORD_BYTES: u64 = 8;
+
+/// Of each node's memory, so many bytes at its beginning are never given out: address 0 is none,
+/// and words that clients agree on lie behind it.
+pub const RESERVED_BYTES: u64 = 4096;
 
 /// The number of a memory node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

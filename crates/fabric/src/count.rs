@@ -57,6 +57,10 @@ impl<E: Endpoint> Endpoint for Counting<E> {
         self.endpoint.nodes()
     }
 
+    fn atomic_bytes(&self) -> u64 {
+        self.endpoint.atomic_bytes()
+    }
+
     async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
         self.note(|cost| {
             cost.round_trips += 1;

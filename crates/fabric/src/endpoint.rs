@@ -14,6 +14,11 @@ pub trait Endpoint {
     /// The memory nodes, in the order of their numbers.
     fn nodes(&self) -> Vec<NodeId>;
 
+    /// What is read or written as one, in bytes, if it lies between two multiples of this: 64, a
+    /// line, or 8, a word. An index whose layout relies on lines has to ask, and to refuse or to
+    /// arm itself where it is told 8.
+    fn atomic_bytes(&self) -> u64;
+
     /// Does verbs with one notification of each node (a *doorbell*): in order on each node, and
     /// independently on different ones. Ends when all are done, after one round trip if they go to
     /// one node.

@@ -7,9 +7,11 @@
 //!
 //! # What is promised, and what is not
 //!
-//! - A word of 8 bytes, aligned, is read and changed as one. So are the up to 64 bytes of a verb
-//!   that lie in one line of 64 bytes.
-//! - Nothing holds the lines of one verb together: they are read or written one by one, in any
+//! - A word of 8 bytes, aligned, is read and changed as one, also those of its bytes that a verb
+//!   that covers it in part accesses. Where an adapter accesses memory by lines, so are the up to 64
+//!   bytes of a verb that lie in one line; where processors copy bytes they are not.
+//!   [`Endpoint::atomic_bytes`] says which.
+//! - Nothing holds these parts of one verb together: they are read or written one by one, in any
 //!   order, with whatever others do in between.
 //! - The verbs that one client posts to one node take effect in the order in which they were
 //!   posted, each whole before the next. Between clients, and between nodes, there is no order.
@@ -32,7 +34,7 @@ pub mod lease;
 pub mod sim;
 mod verb;
 
-pub use address::{GlobalAddress, LINE_BYTES, NodeId};
+pub use address::{GlobalAddress, LINE_BYTES, NodeId, RESERVED_BYTES, WORD_BYTES};
 pub use arena::Arena;
 pub use chunks::Chunks;
 pub use endpoint::Endpoint;

@@ -6,14 +6,14 @@ use crate::error::FabricError;
 /// One access to the memory of a node. What comes back is put into the verb itself.
 #[derive(Debug)]
 pub enum Verb<'b> {
-    /// Reads bytes, line by line in any order.
+    /// Reads bytes, in parts and any order.
     Read {
         /// The first byte.
         from: GlobalAddress,
         /// Where they go.
         into: &'b mut [u8],
     },
-    /// Writes bytes, line by line in any order.
+    /// Writes bytes, in parts and any order.
     Write {
         /// The first byte.
         to: GlobalAddress,

@@ -78,6 +78,10 @@ impl Endpoint for SimEndpoint {
         (0..count as u16).map(NodeId).collect()
     }
 
+    fn atomic_bytes(&self) -> u64 {
+        self.state.borrow().delivery.atomic_bytes()
+    }
+
     async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
         for verb in &*verbs {
             self.check(verb)?;

@@ -4,7 +4,8 @@
 //! A [`Simulation`] has nodes, and tasks of clients that post verbs on [`SimEndpoint`]s. When a
 //! verb accesses memory is said by the model of a port ([`nearfield_hardware::network`]). With
 //! [`Delivery::Torn`] each line of a verb is read or written at a moment of its own, so that
-//! whatever others may do in between does happen for some seed; with [`Delivery::Whole`] a verb is
+//! whatever others may do in between does happen for some seed, and with [`Delivery::TornWords`]
+//! each word; with [`Delivery::Whole`] a verb is
 //! done at one moment, which is quicker to compute and what one wants to know throughput by.
 //!
 //! Clients die at any of their verbs, when and in the middle of whatever they have posted; nodes

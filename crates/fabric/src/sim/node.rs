@@ -1,11 +1,8 @@
 //! A simulated memory node.
 
+use crate::address::RESERVED_BYTES;
 use crate::chunks::Chunks;
 use nearfield_hardware::network::{Parameters, Port};
-
-/// Of each memory, this much is never given out: address 0 is none, and words that clients agree on
-/// lie behind it.
-pub const RESERVED_BYTES: u64 = 4096;
 
 #[derive(Debug)]
 pub struct Node {

@@ -1,6 +1,6 @@
 //! What a client has posted, and how far it is.
 
-use crate::address::{GlobalAddress, LINE_BYTES, NodeId};
+use crate::address::{GlobalAddress, NodeId};
 use crate::error::FabricError;
 use crate::verb::{MaskedSwap, Verb};
 use std::ops::Range;
@@ -79,22 +79,23 @@ impl Step {
         }
     }
 
-    /// The parts that are done at moments of their own: the bytes of each line.
-    pub fn lines(&self) -> Vec<Range<usize>> {
+    /// The parts that are done at moments of their own: the bytes between two multiples of
+    /// `atomic_bytes`.
+    pub fn parts(&self, atomic_bytes: u64) -> Vec<Range<usize>> {
         let (start, length) = match self {
             Step::Read { from, bytes } => (from.offset(), bytes.len()),
             Step::Write { to, bytes } => (to.offset(), bytes.len()),
             _ => return std::iter::once(0..8).collect(),
         };
-        let mut lines = Vec::new();
+        let mut parts = Vec::new();
         let mut at = 0;
         while at < length {
-            let within = (start + at as u64) % LINE_BYTES;
-            let end = length.min(at + (LINE_BYTES - within) as usize);
-            lines.push(at..end);
+            let within = (start + at as u64) % atomic_bytes;
+            let end = length.min(at + (atomic_bytes - within) as usize);
+            parts.push(at..end);
             at = end;
         }
-        lines
+        parts
     }
 }
 

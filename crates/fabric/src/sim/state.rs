@@ -2,7 +2,7 @@
 
 use super::node::Node;
 use super::request::{Request, Step};
-use crate::address::{GlobalAddress, NodeId};
+use crate::address::{GlobalAddress, LINE_BYTES, NodeId, WORD_BYTES};
 use crate::error::FabricError;
 use nearfield_hardware::Time;
 use nearfield_hardware::network::{Access, Parameters};
@@ -15,18 +15,31 @@ use std::collections::{BinaryHeap, HashMap};
 use std::ops::Range;
 use std::task::Waker;
 
-/// How the lines of a verb come about.
+/// How the parts of a verb come about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// All at one moment.
+    /// All at one moment. Where a client dies in the middle of a verb, its lines are one.
     Whole,
-    /// Each at a moment of its own, in any order.
+    /// Each line at a moment of its own, in any order, as over a network.
     Torn,
+    /// Each word of 8 bytes at a moment of its own, in any order, as where processors copy the
+    /// bytes.
+    TornWords,
+}
+
+impl Delivery {
+    /// What is read or written as one.
+    pub fn atomic_bytes(self) -> u64 {
+        match self {
+            Delivery::Whole | Delivery::Torn => LINE_BYTES,
+            Delivery::TornWords => WORD_BYTES,
+        }
+    }
 }
 
 /// What a processor of a node takes for a call.
 const CALL: Time = Time::from_nanoseconds(2000);
-/// Lines of one verb are this far apart at most when they are torn: some round trips, so that
+/// Parts of one verb are this far apart at most when they are torn: some round trips, so that
 /// whole operations of others fit in between.
 const TORN: Time = Time::from_nanoseconds(8000);
 /// How long nothing is heard of a node before it counts as lost.
@@ -34,7 +47,7 @@ const PATIENCE: Time = Time::from_nanoseconds(100_000);
 
 #[derive(Debug)]
 pub enum Event {
-    /// A part of a verb is done: the bytes of one line.
+    /// A part of a verb is done: the bytes of one line or word.
     Part {
         request: usize,
         step: usize,
@@ -198,7 +211,7 @@ impl State {
             Step::Swap { at, .. } | Step::Add { at, .. } => (Access::Atomic(at.offset()), 8, false),
             Step::Allocate { .. } | Step::Free { .. } => (Access::Write, 32, true),
         };
-        let mut lines = found.lines();
+        let mut parts = found.parts(self.delivery.atomic_bytes());
         let arrival = self.now + self.network.round_trip.half();
         let Some(target) = self.node_mut(node).filter(|target| target.up) else {
             if let Some(posted) = self.requests.get_mut(request) {
@@ -214,24 +227,24 @@ impl State {
         let queue = self.queues.get(&(client, node)).copied();
         start = start.max(queue.unwrap_or_default());
         let mut last = start;
-        let torn = self.delivery == Delivery::Torn && !call;
+        let torn = self.delivery != Delivery::Whole && !call;
         if !torn && !partly {
-            let all = 0..lines.last().map_or(0, |line| line.end);
-            lines = vec![all];
+            let all = 0..parts.last().map_or(0, |part| part.end);
+            parts = vec![all];
         }
         if torn {
-            lines.shuffle(&mut self.random);
+            parts.shuffle(&mut self.random);
         }
         if partly {
-            let some = self.random.random_range(0..=lines.len());
-            lines.truncate(some);
+            let some = self.random.random_range(0..=parts.len());
+            parts.truncate(some);
         }
         let apart = if torn && self.random.random_bool(0.5) {
             TORN.as_picoseconds()
         } else {
             0
         };
-        for bytes in lines {
+        for bytes in parts {
             let later = Time::from_picoseconds(self.random.random_range(0..=apart));
             let at = start + later;
             last = last.max(at);
