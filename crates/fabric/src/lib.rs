@@ -20,9 +20,9 @@
 //! Locks that outlive nobody are made of these ([`lease`]).
 //!
 //! [`sim`] is a transport that makes use of all of this freedom, in virtual time and repeatable
-//! from a seed.
+//! from a seed. `shm` is one in memory that processes of one machine share (Linux only).
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod address;
 mod arena;
@@ -31,6 +31,8 @@ pub mod count;
 mod endpoint;
 mod error;
 pub mod lease;
+#[cfg(target_os = "linux")]
+pub mod shm;
 pub mod sim;
 mod verb;
 

@@ -21,6 +21,10 @@ const MAY_BE_UNSAFE: &[(&str, &str)] = &[
         "some peers are foreign code or have an unsafe interface",
     ),
     (
+        "nearfield-fabric",
+        "the memory of a node is an object that processes map",
+    ),
+    (
         "nearfield-fuzz",
         "the entry point that libFuzzer calls is exported by a macro",
     ),

@@ -1,0 +1,253 @@
+//! Calls to the processor of a node, through slots in its header.
+//!
+//! The state of a slot is a phase and the client's process. Who may change it:
+//!
+//! ```text
+//!            client           client            node             client
+//!   FREE ────────────▶ CLAIMED ─────▶ WRITTEN ────────▶ ANSWERED ──────▶ FREE
+//!                                        │ client           │ client
+//!                                        ▼      node        ▼       node
+//!                                    WITHDRAWN ─────▶    DECLINED ───────▶ FREE
+//! ```
+//!
+//! A client that does not wait any longer withdraws its call or declines the answer; the node then
+//! takes back what it has given. Slots of processes that have ended are freed by the node in the
+//! same way. What the node relies on, it keeps in memory of its own ([`Calls`]).
+
+use super::mapping::{Header, Line, SLOTS};
+use crate::chunks::Chunks;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+use rustix::thread::futex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// Phases, in the lower bits of a state; the process's number is in the others.
+const FREE: u32 = 0;
+const CLAIMED: u32 = 1;
+const WRITTEN: u32 = 2;
+const ANSWERED: u32 = 3;
+const WITHDRAWN: u32 = 4;
+const DECLINED: u32 = 5;
+
+const PHASE_BITS: u32 = 4;
+
+/// Which word of a slot says what.
+mod word {
+    pub const KIND: usize = 0;
+    pub const OFFSET: usize = 1;
+    pub const BYTES: usize = 2;
+    pub const DONE: usize = 3;
+    pub const ANSWER: usize = 4;
+}
+
+const ALLOCATE: u64 = 1;
+const GIVE_BACK: u64 = 2;
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug)]
+pub enum Request {
+    Allocate { bytes: u64 },
+    Free { offset: u64, bytes: u64 },
+}
+
+/// A call that was made and not answered yet; without its caller it is withdrawn.
+#[derive(Debug)]
+pub struct Call<'h> {
+    header: &'h Header,
+    slot: &'h Line,
+    process: u32,
+    taken: bool,
+}
+
+impl<'h> Call<'h> {
+    /// Makes a call; `None` if all slots are in use.
+    pub fn make(header: &'h Header, request: Request) -> Option<Call<'h>> {
+        let process = std::process::id() << PHASE_BITS;
+        let claim = |slot: &&Line| {
+            let claimed = process | CLAIMED;
+            let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+            let found = slot.state.load(Ordering::Relaxed);
+            found == FREE
+                && slot
+                    .state
+                    .compare_exchange(FREE, claimed, acquire, relaxed)
+                    .is_ok()
+        };
+        let slot = header.slots.iter().find(claim)?;
+        let (kind, offset, bytes) = match request {
+            Request::Allocate { bytes } => (ALLOCATE, 0, bytes),
+            Request::Free { offset, bytes } => (GIVE_BACK, offset, bytes),
+        };
+        slot.words[word::KIND].store(kind, Ordering::Relaxed);
+        slot.words[word::OFFSET].store(offset, Ordering::Relaxed);
+        slot.words[word::BYTES].store(bytes, Ordering::Relaxed);
+        slot.state.store(process | WRITTEN, Ordering::Release);
+        ring(header);
+        Some(Call {
+            header,
+            slot,
+            process,
+            taken: false,
+        })
+    }
+
+    /// Waits for the answer, but not much longer than this: where the allocated bytes begin, or
+    /// `Some(None)` if it cannot be done.
+    pub fn wait(&mut self, time: Duration) -> Option<Option<u64>> {
+        wait(&self.slot.state, self.process | WRITTEN, time);
+        if self.slot.state.load(Ordering::Acquire) != self.process | ANSWERED {
+            return None;
+        }
+        let done = self.slot.words[word::DONE].load(Ordering::Relaxed) != 0;
+        let answer = self.slot.words[word::ANSWER].load(Ordering::Relaxed);
+        self.taken = true;
+        self.slot.state.store(FREE, Ordering::Release);
+        Some(done.then_some(answer))
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if self.taken {
+            return;
+        }
+        for (from, to) in [(WRITTEN, WITHDRAWN), (ANSWERED, DECLINED)] {
+            if change(self.slot, self.process | from, self.process | to) {
+                break;
+            }
+        }
+        ring(self.header);
+    }
+}
+
+/// What the node keeps: its chunks, and what it gave in answer to the call in each slot.
+#[derive(Debug)]
+pub struct Calls {
+    pub chunks: Chunks,
+    given: [Option<(u64, u64)>; SLOTS],
+}
+
+impl Calls {
+    pub fn new(chunks: Chunks) -> Calls {
+        Calls {
+            chunks,
+            given: [None; SLOTS],
+        }
+    }
+
+    /// Answers all calls that were made.
+    pub fn answer(&mut self, header: &Header) {
+        for (number, slot) in header.slots.iter().enumerate() {
+            let state = slot.state.load(Ordering::Acquire);
+            let process = state >> PHASE_BITS << PHASE_BITS;
+            match state - process {
+                WRITTEN => {
+                    let answer = self.perform(number, slot);
+                    slot.words[word::DONE].store(u64::from(answer.is_some()), Ordering::Relaxed);
+                    slot.words[word::ANSWER].store(answer.unwrap_or(0), Ordering::Relaxed);
+                    if change(slot, state, process | ANSWERED) {
+                        // One waits for each slot.
+                        let _ = futex::wake(&slot.state, futex::Flags::empty(), 1);
+                    } else {
+                        self.take_back(number, slot);
+                    }
+                }
+                WITHDRAWN => self.settle(number, slot),
+                DECLINED => self.take_back(number, slot),
+                _ => {}
+            }
+        }
+    }
+
+    /// Frees the slots of processes that have ended.
+    pub fn sweep(&mut self, header: &Header) {
+        for (number, slot) in header.slots.iter().enumerate() {
+            let state = slot.state.load(Ordering::Acquire);
+            if state == FREE || is_alive(state >> PHASE_BITS) {
+                continue;
+            }
+            // It may have changed as its last act, and be another's now. While it is that of one that
+            // has ended, nobody but the node changes it.
+            let last = slot.state.load(Ordering::Acquire);
+            let process = state >> PHASE_BITS << PHASE_BITS;
+            match last.wrapping_sub(process) {
+                CLAIMED => {
+                    change(slot, last, FREE);
+                }
+                WRITTEN => self.settle(number, slot),
+                ANSWERED => self.take_back(number, slot),
+                _ => {}
+            }
+        }
+    }
+
+    /// Does what is asked for.
+    fn perform(&mut self, number: usize, slot: &Line) -> Option<u64> {
+        let read = |word: usize| slot.words[word].load(Ordering::Relaxed);
+        let (offset, bytes) = (read(word::OFFSET), read(word::BYTES));
+        self.given[number] = None;
+        if read(word::KIND) == ALLOCATE {
+            let offset = self.chunks.allocate(bytes)?;
+            self.given[number] = Some((offset, bytes));
+            Some(offset)
+        } else {
+            self.chunks.free(offset, bytes).then_some(0)
+        }
+    }
+
+    /// Does what nobody waits for, unless it is in vain, and frees the slot.
+    fn settle(&mut self, number: usize, slot: &Line) {
+        self.given[number] = None;
+        if slot.words[word::KIND].load(Ordering::Relaxed) != ALLOCATE {
+            self.perform(number, slot);
+        }
+        slot.state.store(FREE, Ordering::Release);
+    }
+
+    /// Takes back what was given to who has not taken it, and frees the slot.
+    fn take_back(&mut self, number: usize, slot: &Line) {
+        if let Some((offset, bytes)) = self.given[number].take() {
+            self.chunks.free(offset, bytes);
+        }
+        slot.state.store(FREE, Ordering::Release);
+    }
+}
+
+fn change(slot: &Line, from: u32, to: u32) -> bool {
+    let changed = slot
+        .state
+        .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+    changed.is_ok()
+}
+
+/// Has the node look at its slots.
+fn ring(header: &Header) {
+    let bell = &header.summary.bell;
+    bell.fetch_add(1, Ordering::Release);
+    // Without a node that listens nobody answers, and the caller sees to that.
+    let _ = futex::wake(bell, futex::Flags::empty(), 1);
+}
+
+/// Sleeps while a word has this value, but not much longer than a time.
+pub fn wait(word: &AtomicU32, value: u32, time: Duration) {
+    let Ok(time) = time.try_into() else { return };
+    // It has changed, the time is over, or a signal came: the caller looks again in any case.
+    let _ = futex::wait(word, futex::Flags::empty(), value, Some(&time));
+}
+
+/// Whether a process lives. One that has ended and that its parent has not asked for does not.
+fn is_alive(process: u32) -> bool {
+    let Some(id) = i32::try_from(process).ok().and_then(Pid::from_raw) else {
+        return false;
+    };
+    if test_kill_process(id) == Err(Errno::SRCH) {
+        return false;
+    }
+    let status = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    let state = status.as_deref().ok().and_then(|status| {
+        let (_, fields) = status.rsplit_once(") ")?;
+        fields.chars().next()
+    });
+    !matches!(state, Some('Z' | 'X'))
+}

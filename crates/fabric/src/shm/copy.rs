@@ -1,0 +1,127 @@
+//! Bytes from and to words that others access at the same time. Each word is loaded or stored as
+//! one, also where only some of its bytes are meant.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const WORD: usize = size_of::<u64>();
+
+/// Copies the bytes from an offset on. In which order the words are loaded is left open.
+///
+/// # Panics
+/// The bytes reach beyond the words.
+pub fn load(words: &[AtomicU64], offset: usize, into: &mut [u8]) {
+    let within = offset % WORD;
+    let mut words = words[offset / WORD..].iter();
+    let (head, body) = into.split_at_mut(head_length(within, into.len()));
+    if !head.is_empty() {
+        load_part(next(&mut words), within, head);
+    }
+    let mut chunks = body.chunks_exact_mut(WORD);
+    for chunk in &mut chunks {
+        chunk.copy_from_slice(&next(&mut words).load(Ordering::Relaxed).to_le_bytes());
+    }
+    let tail = chunks.into_remainder();
+    if !tail.is_empty() {
+        load_part(next(&mut words), 0, tail);
+    }
+}
+
+/// Puts bytes at an offset. In which order the words are stored is left open.
+///
+/// # Panics
+/// The bytes reach beyond the words.
+pub fn store(words: &[AtomicU64], offset: usize, bytes: &[u8]) {
+    let within = offset % WORD;
+    let mut words = words[offset / WORD..].iter();
+    let (head, body) = bytes.split_at(head_length(within, bytes.len()));
+    if !head.is_empty() {
+        store_part(next(&mut words), within, head);
+    }
+    let (chunks, tail) = body.as_chunks::<WORD>();
+    for chunk in chunks {
+        next(&mut words).store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
+    }
+    if !tail.is_empty() {
+        store_part(next(&mut words), 0, tail);
+    }
+}
+
+/// How many of the bytes lie before the first whole word.
+fn head_length(within: usize, length: usize) -> usize {
+    if within == 0 {
+        0
+    } else {
+        length.min(WORD - within)
+    }
+}
+
+fn next<'w>(words: &mut impl Iterator<Item = &'w AtomicU64>) -> &'w AtomicU64 {
+    words.next().expect("the verb was checked")
+}
+
+fn load_part(word: &AtomicU64, within: usize, into: &mut [u8]) {
+    let bytes = word.load(Ordering::Relaxed).to_le_bytes();
+    into.copy_from_slice(&bytes[within..within + into.len()]);
+}
+
+/// Changes some bytes of a word and leaves the others as they are at that moment.
+fn store_part(word: &AtomicU64, within: usize, bytes: &[u8]) {
+    let with = |word: u64| {
+        let mut all = word.to_le_bytes();
+        all[within..within + bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(all)
+    };
+    let mut found = word.load(Ordering::Relaxed);
+    while let Err(other) =
+        word.compare_exchange_weak(found, with(found), Ordering::Relaxed, Ordering::Relaxed)
+    {
+        found = other;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All offsets and lengths in five words, against a plain array.
+    #[test]
+    fn bytes_go_where_they_should_and_nowhere_else() {
+        const BYTES: usize = 40;
+        for offset in 0..=BYTES {
+            for length in 0..=BYTES - offset {
+                let words: [AtomicU64; 5] = std::array::from_fn(|_| AtomicU64::new(u64::MAX));
+                let mut model = [255_u8; BYTES];
+                let bytes: Vec<u8> = (0..length as u8).collect();
+                model[offset..offset + length].copy_from_slice(&bytes);
+                // An offset at the end is one of no bytes.
+                store(&words, offset, &bytes);
+                let mut all = [0; BYTES];
+                load(&words, 0, &mut all);
+                assert_eq!(all, model, "{length} bytes at {offset}");
+                let mut back = vec![0; length];
+                load(&words, offset, &mut back);
+                assert_eq!(back, bytes, "{length} bytes at {offset}");
+            }
+        }
+    }
+
+    /// Two threads change bytes of one word that do not overlap: nothing is lost.
+    #[test]
+    fn neighbouring_bytes_of_a_word_are_kept() {
+        let words = [AtomicU64::new(0)];
+        std::thread::scope(|scope| {
+            for part in 0..2 {
+                let words = &words;
+                scope.spawn(move || {
+                    for round in 0..50_000_u32 {
+                        let bytes = round.to_le_bytes();
+                        store(words, part * 4, &bytes[..3]);
+                        let mut back = [0; 3];
+                        load(words, part * 4, &mut back);
+                        assert_eq!(back, bytes[..3]);
+                    }
+                });
+            }
+        });
+    }
+}

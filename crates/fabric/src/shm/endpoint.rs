@@ -1,0 +1,246 @@
+//! A client's way to nodes in shared memory.
+
+use super::call::{Call, Request};
+use super::copy;
+use super::error::ShmError;
+use super::object::Object;
+use crate::address::{GlobalAddress, NodeId, WORD_BYTES};
+use crate::endpoint::Endpoint;
+use crate::error::FabricError;
+use crate::verb::{MaskedSwap, Verb};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::task::Poll;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a client looks whether the process of a node lives.
+const CHECK: Duration = Duration::from_millis(100);
+/// How long a call to a node that lives is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a task that waits keeps others of its thread waiting.
+const TURN: Duration = Duration::from_micros(200);
+/// The system does not wake a thread after so short a time.
+const BLINK: Duration = Duration::from_micros(10);
+
+/// A client's way to nodes in shared memory. Clones belong to the same client. See the
+/// [module](super).
+#[derive(Clone, Debug)]
+pub struct ShmEndpoint {
+    /// In the order of their numbers.
+    nodes: Arc<[Attached]>,
+    start: Instant,
+}
+
+#[derive(Debug)]
+struct Attached {
+    object: Object,
+    /// When it was last seen that its process lives: nanoseconds since the endpoint began.
+    seen: AtomicU64,
+}
+
+impl Attached {
+    /// Whether the node is served, as far as is known or due to be looked up.
+    fn is_up(&self, now: Duration) -> bool {
+        if self.object.is_ended() {
+            return false;
+        }
+        let now = now.as_nanos() as u64;
+        let seen = self.seen.load(Ordering::Relaxed);
+        if now.saturating_sub(seen) < CHECK.as_nanos() as u64 {
+            return true;
+        }
+        self.seen.store(now, Ordering::Relaxed);
+        !self.object.is_forsaken()
+    }
+
+    fn word(&self, at: GlobalAddress) -> &AtomicU64 {
+        &self.object.mapping.words()[(at.offset() / WORD_BYTES) as usize]
+    }
+}
+
+impl ShmEndpoint {
+    /// Attaches to the nodes of these names.
+    ///
+    /// # Errors
+    /// `Name`, `Absent`, `Foreign`, `Version`, `OtherSize`, `NotReady`, `Lost`, `SameNumber`,
+    /// `System`. All but `SameNumber` are of the first node that cannot be attached to.
+    pub fn attach<N: AsRef<str>>(
+        names: impl IntoIterator<Item = N>,
+    ) -> Result<ShmEndpoint, ShmError> {
+        let mut nodes = Vec::new();
+        for name in names {
+            let object = Object::open(name.as_ref())?;
+            let seen = AtomicU64::new(0);
+            nodes.push(Attached { object, seen });
+        }
+        nodes.sort_by_key(|node| node.object.number);
+        for pair in nodes.windows(2) {
+            let [one, other] = [&pair[0].object, &pair[1].object];
+            if one.number == other.number {
+                return Err(ShmError::SameNumber {
+                    name: one.name.clone(),
+                    other: other.name.clone(),
+                    node: one.number,
+                });
+            }
+        }
+        Ok(ShmEndpoint {
+            nodes: nodes.into(),
+            start: Instant::now(),
+        })
+    }
+
+    fn node(&self, node: NodeId) -> Result<&Attached, FabricError> {
+        let found = self
+            .nodes
+            .binary_search_by_key(&node, |at| at.object.number);
+        let index = found.map_err(|_| FabricError::NoSuchNode { node })?;
+        Ok(&self.nodes[index])
+    }
+
+    fn check_all(&self, verbs: &[Verb<'_>]) -> Result<(), FabricError> {
+        for verb in verbs {
+            verb.check(self.node(verb.node())?.object.bytes)?;
+        }
+        let now = self.now();
+        for verb in verbs {
+            let node = verb.node();
+            if !self.node(node)?.is_up(now) {
+                return Err(FabricError::NodeLost { node });
+            }
+        }
+        Ok(())
+    }
+
+    /// Does verbs, which were checked. See the module for what the fences are for.
+    fn perform(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+        let mut changed = false;
+        for verb in verbs {
+            let node = self.node(verb.node())?;
+            match verb {
+                Verb::Read { from, into } => {
+                    if std::mem::take(&mut changed) {
+                        fence(Ordering::SeqCst);
+                    }
+                    copy::load(node.object.mapping.words(), from.offset() as usize, into);
+                    fence(Ordering::Acquire);
+                    continue;
+                }
+                Verb::Write { to, bytes } => {
+                    fence(Ordering::Release);
+                    copy::store(node.object.mapping.words(), to.offset() as usize, bytes);
+                }
+                Verb::Swap { at, swap, found } => *found = swap_word(node.word(*at), swap),
+                Verb::Add { at, summand, found } => {
+                    *found = node.word(*at).fetch_add(*summand, Ordering::AcqRel);
+                }
+            }
+            changed = true;
+        }
+        if changed {
+            fence(Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    /// Calls a node's processor: where what was allocated begins, or `None` if it cannot be done.
+    async fn call(&self, node: NodeId, request: Request) -> Result<Option<u64>, FabricError> {
+        let attached = self.node(node)?;
+        let header = attached.object.mapping.header();
+        let until = self.now() + PATIENCE;
+        let mut call = None;
+        let answered = poll_fn(|context| {
+            if call.is_none() && attached.is_up(self.now()) {
+                call = Call::make(header, request);
+            }
+            match &mut call {
+                Some(call) => {
+                    if let Some(answer) = call.wait(TURN) {
+                        return Poll::Ready(Ok(answer));
+                    }
+                }
+                None => thread::sleep(TURN),
+            }
+            let now = self.now();
+            if now > until || !attached.is_up(now) {
+                return Poll::Ready(Err(FabricError::NodeLost { node }));
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        });
+        answered.await
+    }
+}
+
+fn swap_word(word: &AtomicU64, swap: &MaskedSwap) -> u64 {
+    let mut found = word.load(Ordering::Acquire);
+    while let Some(desired) = swap.apply(found) {
+        match word.compare_exchange_weak(found, desired, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => break,
+            Err(other) => found = other,
+        }
+    }
+    found
+}
+
+impl Endpoint for ShmEndpoint {
+    fn nodes(&self) -> Vec<NodeId> {
+        let numbers = self.nodes.iter().map(|node| node.object.number);
+        numbers.collect()
+    }
+
+    fn atomic_bytes(&self) -> u64 {
+        WORD_BYTES
+    }
+
+    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+        self.check_all(verbs)?;
+        self.perform(verbs)
+    }
+
+    fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
+        let verbs = &mut [Verb::Write { to, bytes }];
+        self.check_all(verbs)?;
+        self.perform(verbs)
+    }
+
+    async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
+        let offset = self.call(node, Request::Allocate { bytes }).await?;
+        let offset = offset.ok_or(FabricError::OutOfMemory { node, bytes })?;
+        Ok(GlobalAddress::new(node, offset))
+    }
+
+    async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        let offset = address.offset();
+        let freed = self.call(address.node(), Request::Free { offset, bytes });
+        let freed = freed.await?;
+        freed
+            .map(drop)
+            .ok_or(FabricError::NotAllocated { address, bytes })
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Other tasks of the same thread go on meanwhile, if their executor is told of several.
+    async fn sleep(&self, time: Duration) {
+        let until = self.now() + time;
+        poll_fn(|context| {
+            let rest = until.saturating_sub(self.now());
+            if rest.is_zero() {
+                return Poll::Ready(());
+            }
+            if rest < BLINK {
+                thread::yield_now();
+            } else {
+                thread::sleep(rest.min(TURN));
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+}

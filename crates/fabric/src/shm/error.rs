@@ -1,0 +1,99 @@
+//! Why a memory node cannot be created or attached to.
+
+use crate::address::NodeId;
+use std::io;
+
+/// Why a memory node in shared memory cannot be created or attached to. `name` is the node's.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShmError {
+    /// Names have 1 to 200 letters, digits, dots, hyphens and underscores.
+    #[error("{name:?} is no name of a memory node: use 1 to 200 of A-Z, a-z, 0-9, ., - and _")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// A node has more than the reserved bytes, and its header and memory have a length that 48
+    /// bits tell.
+    #[error("memory node {name} cannot have {bytes} bytes")]
+    Size {
+        /// The name.
+        name: String,
+        /// What was asked for, in bytes.
+        bytes: u64,
+    },
+    /// A process that lives serves a node of this name.
+    #[error("memory node {name} is served by process {process} already")]
+    InUse {
+        /// The name.
+        name: String,
+        /// The process's number.
+        process: u32,
+    },
+    /// There is no such node.
+    #[error(
+        "there is no memory node {name}; `nearfield memory-node --listen shm:{name}` makes one"
+    )]
+    Absent {
+        /// The name.
+        name: String,
+    },
+    /// The object of this name is not a memory node.
+    #[error("/dev/shm/nearfield-{name} is not a memory node")]
+    Foreign {
+        /// The name.
+        name: String,
+    },
+    /// Another version of this library has created the node.
+    #[error("memory node {name} is laid out in version {found}, which is not {known}")]
+    Version {
+        /// The name.
+        name: String,
+        /// The version of the node.
+        found: u64,
+        /// The version that can be read.
+        known: u64,
+    },
+    /// The object does not have the size that its header says.
+    #[error("memory node {name} should have {stated} bytes with its header, and has {found}")]
+    OtherSize {
+        /// The name.
+        name: String,
+        /// What the header says, in bytes.
+        stated: u64,
+        /// The length of the object, in bytes.
+        found: u64,
+    },
+    /// The node is being created. Try again soon.
+    #[error("memory node {name} is not ready yet")]
+    NotReady {
+        /// The name.
+        name: String,
+    },
+    /// The process that served the node has ended, and what its memory holds is out of use.
+    #[error("the process that served memory node {name} has ended")]
+    Lost {
+        /// The name.
+        name: String,
+    },
+    /// Two nodes of one endpoint have the same number, so that addresses would mean both.
+    #[error("memory nodes {name} and {other} are both {node}")]
+    SameNumber {
+        /// The name.
+        name: String,
+        /// The other one's name.
+        other: String,
+        /// Their number.
+        node: NodeId,
+    },
+    /// The system refuses.
+    #[error("cannot {action} memory node {name}: {source}")]
+    System {
+        /// The name.
+        name: String,
+        /// What was tried.
+        action: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,98 @@
+//! The process of a memory node.
+
+use super::call::{Calls, wait};
+use super::error::ShmError;
+use super::mapping::HEADER_BYTES;
+use super::object::Object;
+use crate::address::{NodeId, RESERVED_BYTES};
+use crate::chunks::Chunks;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The memory of a node is a whole number of these.
+const PAGE_BYTES: u64 = 4096;
+/// How long the node sleeps when nobody calls.
+const TURN: Duration = Duration::from_millis(50);
+/// How often it looks for slots of processes that have ended.
+const SWEEP: Duration = Duration::from_millis(100);
+
+/// A memory node in shared memory, which this process serves. See the [module](super).
+///
+/// It ends when it is dropped, and its memory is given back when the last client has detached.
+#[derive(Debug)]
+pub struct ShmNode {
+    object: Object,
+    calls: Mutex<Calls>,
+}
+
+impl ShmNode {
+    /// Creates the node `name` with memory of `bytes`, rounded up to whole pages of 4096, all zero.
+    /// A node of this name whose process has ended is replaced. The memory is reserved at once, at
+    /// about a second for a few gigabytes; other users of this machine have no access to it.
+    ///
+    /// # Errors
+    /// `Name`, `Size`, `InUse`; `System`, also when `/dev/shm` has too little room.
+    pub fn create(name: &str, number: NodeId, bytes: u64) -> Result<ShmNode, ShmError> {
+        let whole = bytes.checked_next_multiple_of(PAGE_BYTES);
+        let most = (1 << 48) - HEADER_BYTES;
+        let fits = whole.filter(|whole| (RESERVED_BYTES + 1..=most).contains(whole));
+        let Some(bytes) = fits else {
+            let name = name.to_owned();
+            return Err(ShmError::Size { name, bytes });
+        };
+        let object = Object::create(name, number, bytes)?;
+        let calls = Mutex::new(Calls::new(Chunks::new(bytes, RESERVED_BYTES)));
+        Ok(ShmNode { object, calls })
+    }
+
+    /// Answers the calls of clients until `stop` is true; then it returns within 50 ms. Sleeps while
+    /// nobody calls.
+    pub fn serve(&self, stop: &AtomicBool) {
+        let header = self.object.mapping.header();
+        let bell = &header.summary.bell;
+        let mut swept = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            let rung = bell.load(Ordering::Acquire);
+            let mut calls = self.calls();
+            calls.answer(header);
+            if swept.elapsed() >= SWEEP {
+                calls.sweep(header);
+                swept = Instant::now();
+            }
+            drop(calls);
+            wait(bell, rung, TURN);
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.object.name
+    }
+
+    /// Its number.
+    pub fn number(&self) -> NodeId {
+        self.object.number
+    }
+
+    /// The size of its memory, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.object.bytes
+    }
+
+    /// How many bytes are allocated, in whole lines.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.calls().chunks.allocated_bytes()
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for ShmNode {
+    fn drop(&mut self) {
+        self.object.end();
+        self.object.remove();
+    }
+}

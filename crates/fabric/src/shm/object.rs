@@ -1,0 +1,272 @@
+//! Objects in `/dev/shm` and who serves them.
+//!
+//! A process serves a node as long as it holds the lock (`flock`) of the node's object. The system
+//! releases it when the process ends, however it ends, so that whoever can have the lock knows that
+//! nobody serves the node, whatever has become of the number of the process.
+
+use super::error::ShmError;
+use super::mapping::{HEADER_BYTES, Mapping};
+use crate::address::NodeId;
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::shm;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// What every node begins with: "nearfld" and a zero.
+const MAGIC: u64 = u64::from_le_bytes(*b"nearfld\0");
+/// Changes when anything in the header does.
+const VERSION: u64 = 1;
+
+/// States of the summary.
+const STARTING: u32 = 0;
+pub const READY: u32 = 1;
+pub const ENDED: u32 = 2;
+
+/// Which word of the summary says what.
+mod word {
+    pub const MAGIC: usize = 0;
+    pub const VERSION: usize = 1;
+    /// The node's memory in bytes, without the header.
+    pub const BYTES: usize = 2;
+    pub const NUMBER: usize = 3;
+    /// The process that serves it.
+    pub const PROCESS: usize = 4;
+}
+
+/// Those who look whether a node is served hold its lock for a moment; it is tried again so often.
+const LOCK_ATTEMPTS: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// An object of a node, and what its header says.
+#[derive(Debug)]
+pub struct Object {
+    pub name: String,
+    pub number: NodeId,
+    /// The node's memory, without the header.
+    pub bytes: u64,
+    pub mapping: Mapping,
+    file: File,
+}
+
+impl Object {
+    /// Creates an object, reserves its memory, and holds its lock.
+    pub fn create(name: &str, number: NodeId, bytes: u64) -> Result<Object, ShmError> {
+        check_name(name)?;
+        let file = claim(name)?;
+        let created = Object::fill(name, file, number, bytes);
+        if created.is_err() {
+            // Nobody else takes it away while its lock was held; the failure says more.
+            let _ = shm::unlink(path(name));
+        }
+        created
+    }
+
+    fn fill(name: &str, file: File, number: NodeId, bytes: u64) -> Result<Object, ShmError> {
+        let refused = |action| move |source| system(name, action, source);
+        let all = bytes + HEADER_BYTES;
+        reserve(&file, all).map_err(refused("reserve the memory of"))?;
+        let mapping = Mapping::new(&file, all).map_err(refused("map"))?;
+        let summary = &mapping.header().summary;
+        let set = |word: usize, value| summary.words[word].store(value, Ordering::Relaxed);
+        set(word::MAGIC, MAGIC);
+        set(word::VERSION, VERSION);
+        set(word::BYTES, bytes);
+        set(word::NUMBER, u64::from(number.0));
+        set(word::PROCESS, u64::from(std::process::id()));
+        summary.state.store(READY, Ordering::Release);
+        Ok(Object {
+            name: name.to_owned(),
+            number,
+            bytes,
+            mapping,
+            file,
+        })
+    }
+
+    /// Opens the object of a node that is served.
+    pub fn open(name: &str) -> Result<Object, ShmError> {
+        check_name(name)?;
+        let owned = || name.to_owned();
+        let Some(file) = open(name)? else {
+            return Err(ShmError::Absent { name: owned() });
+        };
+        let metadata = file.metadata();
+        let metadata = metadata.map_err(|source| system(name, "measure", source))?;
+        let found = metadata.len();
+        if found == 0 {
+            return Err(ShmError::NotReady { name: owned() });
+        }
+        if found <= HEADER_BYTES {
+            return Err(ShmError::Foreign { name: owned() });
+        }
+        let mapping = Mapping::new(&file, found).map_err(|source| system(name, "map", source))?;
+        let summary = &mapping.header().summary;
+        let state = summary.state.load(Ordering::Acquire);
+        let [magic, version, bytes, number, ..] =
+            [0, 1, 2, 3].map(|word: usize| summary.words[word].load(Ordering::Relaxed));
+        if state == STARTING && (magic == 0 || magic == MAGIC) {
+            return Err(ShmError::NotReady { name: owned() });
+        }
+        if magic != MAGIC {
+            return Err(ShmError::Foreign { name: owned() });
+        }
+        if version != VERSION {
+            return Err(ShmError::Version {
+                name: owned(),
+                found: version,
+                known: VERSION,
+            });
+        }
+        let stated = bytes.saturating_add(HEADER_BYTES);
+        let number = u16::try_from(number).ok();
+        let Some(number) = number.filter(|_| stated == found) else {
+            return Err(ShmError::OtherSize {
+                name: owned(),
+                stated,
+                found,
+            });
+        };
+        let object = Object {
+            name: owned(),
+            number: NodeId(number),
+            bytes,
+            mapping,
+            file,
+        };
+        if object.is_ended() || object.is_forsaken() {
+            return Err(ShmError::Lost { name: owned() });
+        }
+        Ok(object)
+    }
+
+    /// True if the node has ended in order, or somebody has found it forsaken.
+    pub fn is_ended(&self) -> bool {
+        self.mapping.header().summary.state.load(Ordering::Relaxed) != READY
+    }
+
+    /// True if no process serves the node any more; tells all others.
+    pub fn is_forsaken(&self) -> bool {
+        if self.file.try_lock_shared().is_err() {
+            return false;
+        }
+        self.end();
+        // It is released with the file at the latest.
+        let _ = self.file.unlock();
+        true
+    }
+
+    /// Says that the node is served no more.
+    pub fn end(&self) {
+        let state = &self.mapping.header().summary.state;
+        state.store(ENDED, Ordering::Release);
+    }
+
+    /// Takes the object's name away. Only for who holds the lock.
+    pub fn remove(&self) {
+        if matches!(is_at(&self.name, &self.file), Ok(true)) {
+            // Somebody else may have been before us.
+            let _ = shm::unlink(path(&self.name));
+        }
+    }
+}
+
+/// A new object of this name, empty, whose lock is held.
+fn claim(name: &str) -> Result<File, ShmError> {
+    let flags = shm::OFlags::CREATE | shm::OFlags::EXCL | shm::OFlags::RDWR;
+    let mut process = 0;
+    for _ in 0..LOCK_ATTEMPTS {
+        match shm::open(path(name), flags, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => {
+                let file = File::from(file);
+                // One who comes at this moment may take it for a forsaken one; then he has it.
+                if lock(name, &file)? && is_at(name, &file)? {
+                    return Ok(file);
+                }
+                continue;
+            }
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(system(name, "create", error.into())),
+        }
+        let Some(file) = open(name)? else {
+            continue;
+        };
+        if !lock(name, &file)? {
+            process = served_by(&file);
+            std::thread::sleep(LOCK_PAUSE);
+        } else if is_at(name, &file)? {
+            match shm::unlink(path(name)) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(system(name, "replace", error.into())),
+            }
+        }
+    }
+    let name = name.to_owned();
+    Err(ShmError::InUse { name, process })
+}
+
+/// The process that an object's header names, 0 if none.
+fn served_by(file: &File) -> u32 {
+    let mut bytes = [0; 8];
+    let offset = 8 * (1 + word::PROCESS as u64);
+    let read = file.read_exact_at(&mut bytes, offset);
+    read.map_or(0, |()| u64::from_le_bytes(bytes) as u32)
+}
+
+/// Has the system keep so much memory for an object, so that no access finds none.
+fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    let none = rustix::fs::FallocateFlags::empty();
+    rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, none, 0, bytes))?;
+    Ok(())
+}
+
+fn lock(name: &str, file: &File) -> Result<bool, ShmError> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(source)) => Err(system(name, "lock", source)),
+    }
+}
+
+/// The object that has this name now.
+fn open(name: &str) -> Result<Option<File>, ShmError> {
+    match shm::open(path(name), shm::OFlags::RDWR, Mode::empty()) {
+        Ok(file) => Ok(Some(file.into())),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(system(name, "open", error.into())),
+    }
+}
+
+/// True if this is the object that has the name.
+fn is_at(name: &str, file: &File) -> Result<bool, ShmError> {
+    let Some(there) = open(name)? else {
+        return Ok(false);
+    };
+    let same = || Ok::<_, io::Error>(there.metadata()?.ino() == file.metadata()?.ino());
+    same().map_err(|source| system(name, "look at", source))
+}
+
+fn path(name: &str) -> String {
+    format!("/nearfield-{name}")
+}
+
+fn check_name(name: &str) -> Result<(), ShmError> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    if (1..=200).contains(&name.len()) && name.bytes().all(plain) {
+        return Ok(());
+    }
+    let name = name.to_owned();
+    Err(ShmError::Name { name })
+}
+
+fn system(name: &str, action: &'static str, source: io::Error) -> ShmError {
+    let name = name.to_owned();
+    ShmError::System {
+        name,
+        action,
+        source,
+    }
+}
