@@ -4,6 +4,8 @@
 
 mod bench;
 mod bench_server;
+#[cfg(target_os = "linux")]
+mod memory_node;
 mod serve;
 mod top;
 
@@ -28,6 +30,8 @@ enum Command {
     Top(top::Arguments),
     Bench(Box<bench::Arguments>),
     BenchServer(bench_server::Arguments),
+    #[cfg(target_os = "linux")]
+    MemoryNode(memory_node::Arguments),
     /// A contestant's process of `bench`: orders on the standard input.
     #[command(name = bench::CONTESTANT_COMMAND, hide = true)]
     BenchContestant,
@@ -39,6 +43,8 @@ fn main() -> ExitCode {
         Command::Top(arguments) => top::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchServer(arguments) => bench_server::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::MemoryNode(arguments) => memory_node::run(&arguments),
         Command::BenchContestant => bench::serve(),
     }
 }

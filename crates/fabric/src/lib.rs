@@ -20,7 +20,8 @@
 //! Locks that outlive nobody are made of these ([`lease`]).
 //!
 //! [`sim`] is a transport that makes use of all of this freedom, in virtual time and repeatable
-//! from a seed. `shm` is one in memory that processes of one machine share (Linux only).
+//! from a seed. `shm` is one in memory that processes of one machine share (Linux only;
+//! `nearfield memory-node` serves one).
 
 #![deny(unsafe_code)]
 

@@ -42,7 +42,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (SERVER_TESTKIT, &["nearfield-server"]),
-    ("nearfield-cli", &["nearfield-lab", "nearfield-server"]),
+    (
+        "nearfield-cli",
+        &["nearfield-fabric", "nearfield-lab", "nearfield-server"],
+    ),
     (
         "nearfield-fuzz",
         &[

@@ -13,7 +13,7 @@ mod start;
 
 pub use file::{FileError, Setting, Settings};
 pub use hot::{BufferLimit, ClientClass, Hot};
-pub use parameter::{Kind, Parameter};
+pub use parameter::{Kind, Parameter, memory};
 
 use crate::eviction::{self, SAMPLES};
 use crate::glob::matches_ignoring_case;
