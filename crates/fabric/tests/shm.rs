@@ -182,11 +182,11 @@ fn processes_exclude_each_other_by_swaps_and_add() {
     assert_eq!(word(&endpoint, 320), 2 * WORKERS * COUNTS);
 }
 
-const FLAGS: u64 = 30_000;
-
-/// Data that begin and end within words, then a flag.
+/// Data that begin and end within words, then a flag, until the reader has enough.
 async fn write_with_flag(endpoint: &impl Endpoint) {
-    for round in 1..=FLAGS {
+    let mut round = 0_u64;
+    while endpoint.add(at(128), 0).await.expect("a word") == 0 {
+        round += 1;
         let data = [(round % 251) as u8; 301];
         let (flag, before) = (round.to_le_bytes(), (2 * round).to_le_bytes());
         let mut verbs = [
@@ -216,7 +216,8 @@ fn who_sees_a_flag_sees_what_was_written_before() {
     let endpoint = attach(node.name());
     let (mut flag, mut data, mut after) = ([0; 8], [0; 301], [0; 8]);
     let mut seen = std::collections::BTreeSet::new();
-    while u64::from_le_bytes(flag) < FLAGS {
+    // Few are seen for each turn of the scheduler where a core is shared.
+    while seen.len() < 200 {
         let mut verbs = [
             Verb::Read {
                 from: at(64),
@@ -242,8 +243,8 @@ fn who_sees_a_flag_sees_what_was_written_before() {
         }
         seen.insert(first);
     }
+    block_on(endpoint.add(at(128), 1)).expect("a word");
     writer.succeeds();
-    assert!(seen.len() > 10, "they ran at the same time");
 }
 
 const CROSSINGS: u64 = 3000;
