@@ -9,7 +9,7 @@ use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, MaskedSwap, NodeId,
 use nearfield_hardware::network::Preset;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::pin::{Pin, pin};
@@ -99,9 +99,12 @@ impl Process {
         Process(child.expect("this program runs"))
     }
 
-    fn signal(&self, signal: Signal) {
-        let id = Pid::from_raw(self.0.id() as i32).expect("a process");
-        kill_process(id, signal).expect("it lives");
+    /// Has it do nothing any more, until it is killed.
+    fn stop(&self) {
+        let id = Pid::from_raw(self.0.id() as i32);
+        let id = id.expect("a process");
+        kill_process(id, Signal::STOP).expect("it lives");
+        waitpid(Some(id), WaitOptions::UNTRACED).expect("it stops");
     }
 
     fn succeeds(mut self) {
@@ -247,25 +250,38 @@ fn who_sees_a_flag_sees_what_was_written_before() {
     writer.succeeds();
 }
 
-const CROSSINGS: u64 = 3000;
+const CROSSINGS: u64 = 7000;
 
-/// Writes a word, reads the other's, and adds up what was seen.
+/// Writes a word and reads the other's at once, and counts who has seen nothing.
 async fn cross(endpoint: &impl Endpoint, number: u64) {
     for round in 0..CROSSINGS {
         endpoint.add(at(128), 1).await.expect("a count");
         let mut arrived = [0; 8];
-        while u64::from_le_bytes(arrived) < 2 * (round + 1) {
+        for turn in 0.. {
             endpoint.read(at(128), &mut arrived).await.expect("a count");
-            std::thread::yield_now();
+            if u64::from_le_bytes(arrived) >= 2 * (round + 1) {
+                break;
+            }
+            if turn % 1000 == 999 {
+                std::thread::yield_now();
+            }
         }
-        let own = at(8192 + 16 * round + 8 * number);
-        let other = at(8192 + 16 * round + 8 * (1 - number));
+        let word = |number| at(65_536 + 128 * round + 64 * number);
         let mut seen = [0; 8];
-        endpoint.write(own, &[1; 8]).await.expect("a word");
-        endpoint.read(other, &mut seen).await.expect("a word");
+        let mut verbs = [
+            Verb::Write {
+                to: word(number),
+                bytes: &[1; 8],
+            },
+            Verb::Read {
+                from: word(1 - number),
+                into: &mut seen,
+            },
+        ];
+        endpoint.post(&mut verbs).await.expect("two words");
         if seen == [0; 8] {
-            let both = at(65_536 + 8 * round);
-            endpoint.add(both, 1).await.expect("a count");
+            let blind = at(8192 + 8 * round);
+            endpoint.add(blind, 1).await.expect("a count");
         }
     }
 }
@@ -276,7 +292,7 @@ fn of_two_that_write_and_then_read_one_sees_the_other() {
     run("cross", node.name(), 2);
     let endpoint = attach(node.name());
     for round in 0..CROSSINGS {
-        let blind = word(&endpoint, 65_536 + 8 * round);
+        let blind = word(&endpoint, 8192 + 8 * round);
         assert!(blind < 2, "neither saw the other in round {round}");
     }
 }
@@ -397,7 +413,7 @@ fn a_killed_node_is_lost_and_can_be_replaced() {
     assert!(matches!(refused, ShmError::InUse { process, .. } if process == id));
 
     // With a call under way.
-    process.signal(Signal::STOP);
+    process.stop();
     let mut call = Box::pin(endpoint.allocate(NODE, 64));
     let mut context = Context::from_waker(Waker::noop());
     assert!(call.as_mut().poll(&mut context).is_pending());
