@@ -5,7 +5,7 @@
 //! verbs by itself and at once: their futures are ready when they are first polled. Only calls to
 //! the node's processor, which allocate and free, go to the process of the node.
 //!
-//! # What is promised beyond the [crate](crate)'s promise, and what is not
+//! # What is promised beyond the [crate]'s promise, and what is not
 //!
 //! - Words of 8 bytes are read and written as one ([`Endpoint::atomic_bytes`](crate::Endpoint::atomic_bytes)
 //!   says 8), and nothing more: a line may be seen half written. A processor has no access of 64
