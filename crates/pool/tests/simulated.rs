@@ -67,6 +67,10 @@ struct Faulty {
 }
 
 impl Endpoint for Faulty {
+    fn atomic_bytes(&self) -> u64 {
+        self.endpoint.atomic_bytes()
+    }
+
     fn nodes(&self) -> Vec<NodeId> {
         self.endpoint.nodes()
     }
@@ -181,7 +185,10 @@ impl System for SmallTrees {
             writes: Cell::new(0),
         };
         let cache = cache(self.cache_bytes);
-        async move { Ok(Client(Tree::open(endpoint, &nodes, ROOT, geometry, cache))) }
+        async move {
+            let tree = Tree::open(endpoint, &nodes, ROOT, geometry, cache);
+            tree.map(Client).map_err(fabric)
+        }
     }
 }
 
@@ -313,4 +320,18 @@ fn what_is_no_key_is_refused() {
         assert_eq!(tree.get(&[1; 8]).await, Ok(None));
     });
     assert_eq!(simulation.run(), 0);
+}
+
+#[test]
+fn fabrics_that_tear_within_lines_are_refused() {
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(1, network, Delivery::TornWords);
+    let nodes = [simulation.add_node(1 << 20)];
+    let endpoint = simulation.endpoint(0);
+    let geometry = Geometry::new(small()).expect("sizes");
+    let refused = Tree::open(endpoint, &nodes, ROOT, geometry, cache(0)).expect_err("words");
+    assert_eq!(
+        refused.to_string(),
+        "the memory nodes are accessed by 8 bytes as one, and the tree needs lines of 64"
+    );
 }

@@ -18,7 +18,9 @@ mod root;
 
 use crate::cache::Cache;
 use crate::layout::{Geometry, InternalLayout, LeafLayout, LockWordLayout, is_empty_key};
-use nearfield_fabric::{Arena, Endpoint, FabricError, GlobalAddress, MaskedSwap, NodeId, Verb};
+use nearfield_fabric::{
+    Arena, Endpoint, FabricError, GlobalAddress, LINE_BYTES, MaskedSwap, NodeId, Verb,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +33,14 @@ pub enum TreeError {
     /// A memory node did not do what was asked.
     #[error(transparent)]
     Fabric(#[from] FabricError),
+    /// Verbs are not one within lines, by which readers notice that somebody writes.
+    #[error(
+        "the memory nodes are accessed by {atomic} bytes as one, and the tree needs lines of {LINE_BYTES}"
+    )]
+    Lines {
+        /// What is accessed as one, in bytes.
+        atomic: u64,
+    },
     /// A key has not the length that the tree's have, or is all zeros.
     #[error("a key of {length} bytes is none: keys have {expected} bytes, not all of them zero")]
     Key {
@@ -80,20 +90,27 @@ impl<E: Endpoint> Tree<E> {
         geometry: Geometry,
         cache: Arc<Cache<CachedNode>>,
     ) -> Result<Tree<E>, TreeError> {
-        let tree = Tree::open(endpoint, nodes, root, geometry, cache);
+        let tree = Tree::open(endpoint, nodes, root, geometry, cache)?;
         tree.create_root().await?;
         Ok(tree)
     }
 
     /// Opens a tree that was made with the same sizes. The clients of a compute node share `cache`.
+    ///
+    /// # Errors
+    /// `Lines`.
     pub fn open(
         endpoint: E,
         nodes: &[NodeId],
         root: GlobalAddress,
         geometry: Geometry,
         cache: Arc<Cache<CachedNode>>,
-    ) -> Tree<E> {
-        Tree {
+    ) -> Result<Tree<E>, TreeError> {
+        let atomic = endpoint.atomic_bytes();
+        if atomic < LINE_BYTES {
+            return Err(TreeError::Lines { atomic });
+        }
+        Ok(Tree {
             endpoint,
             root,
             arena: Arena::new(nodes, CHUNK_BYTES),
@@ -101,7 +118,7 @@ impl<E: Endpoint> Tree<E> {
             leaves: LeafLayout::new(geometry),
             internals: InternalLayout::new(geometry),
             lock_words: LockWordLayout::new(geometry.shape().leaf_span),
-        }
+        })
     }
 
     /// Reads the value of a key. One round trip if the leaf's parent is cached, and one more for an
