@@ -73,7 +73,10 @@ impl<'s> Executor<'s> {
             _ => {
                 let number = number_of(command);
                 let by_name = args.first().is_some_and(|name| {
-                    command.turning.is_none() && name.eq_ignore_ascii_case(command.name.as_bytes())
+                    // A container may be sent alone, and with a subcommand the next time.
+                    matches!(command.run, Run::Command(_))
+                        && command.turning.is_none()
+                        && name.eq_ignore_ascii_case(command.name.as_bytes())
                 });
                 self.latest = Some(Latest {
                     command,
@@ -198,12 +201,12 @@ impl<'s> Executor<'s> {
                 }
                 Account::refuse(self.server, client, args, &error);
                 let exec = args.first().is_some_and(|name| command::is(name, "exec"));
-                if exec {
-                    let error = command::abort(self.server, client, &error);
-                    reply.error(&error.to_string());
+                let error = if exec {
+                    command::abort(self.server, client, &error)
                 } else {
-                    reply.error(&error.to_string());
-                }
+                    error
+                };
+                reply.error(&error.to_string());
                 None
             }
         };

@@ -430,3 +430,19 @@ fn the_connections_of_a_deleted_user_are_closed() {
         assert!(!ask_text(&mut admin, "CLIENT LIST").contains("user=alice"));
     });
 }
+
+/// Threads find a command again by the name of the one before, which says too little here.
+#[test]
+fn a_command_that_is_sent_alone_has_subcommands_the_next_time() {
+    on_both(|address| {
+        let mut connection = connect(address);
+        for _ in 0..2 {
+            let Value::Array(all) = connection.command(&[b"COMMAND"]).unwrap() else {
+                panic!("no array")
+            };
+            let count = ask_number(&mut connection, "COMMAND COUNT");
+            assert_eq!(count, all.len() as i64);
+            assert_eq!(ask_number(&mut connection, "command Count"), count);
+        }
+    });
+}

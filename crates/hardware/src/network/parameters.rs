@@ -47,7 +47,7 @@ impl Preset {
             // assumption from older interfaces, which hold the word for a trip to host memory.
             Preset::ConnectX6 => Parameters {
                 name: "ConnectX-6, 100 Gb/s",
-                source: "Smart (ASPLOS'24) artifact data; rlib documentation",
+                source: "Smart (ASPLOS'24) artifact data; rlib documentation; atomics on one word: assumed",
                 round_trip: Time::from_nanoseconds(2100),
                 bytes_per_second: 12.5e9,
                 header_bytes: 45,
@@ -56,11 +56,12 @@ impl Preset {
                 atomics_per_second: 48e6,
                 same_word_per_second: 2.5e6,
             },
-            // 70 to 90 ns more than local memory directly, about 250 ns through a switch; a line is
-            // moved as such. Eight lanes of PCIe 5 carry 32 GB/s.
+            // Published: 70 to 90 ns more than local memory directly, about 250 ns through a switch; a
+            // line is moved as such. The rest is assumed: eight lanes of PCIe 5, which carry 32 GB/s,
+            // as many lines a second as fit, and rates of atomics for which no figure was found.
             Preset::Cxl => Parameters {
                 name: "CXL 2.0, switched",
-                source: "Pond (ASPLOS'23)",
+                source: "latency: Pond (ASPLOS'23); rates: assumed",
                 round_trip: Time::from_nanoseconds(250),
                 bytes_per_second: 32e9,
                 header_bytes: 4,
