@@ -28,11 +28,64 @@ fn some(value: u64) -> Option<u64> {
     (value != 0).then_some(value)
 }
 
-/// A word for each key, swapped. Nobody who dies leaves anything undone.
-struct Words {
-    swaps: bool,
+/// An index whose clients differ from each other only by their endpoint. The closure makes one from
+/// it and from where the slots are.
+struct Opened<F>(F);
+
+impl<I, F> System for Opened<F>
+where
+    I: RemoteIndex,
+    F: Fn(SimEndpoint, GlobalAddress) -> I + Copy + 'static,
+{
+    type Index = I;
+
+    fn create(
+        &self,
+        endpoint: SimEndpoint,
+        _nodes: Vec<NodeId>,
+    ) -> impl Future<Output = Result<(), FabricError>> + 'static {
+        create(endpoint)
+    }
+
+    fn open(
+        &self,
+        endpoint: SimEndpoint,
+    ) -> impl Future<Output = Result<I, FabricError>> + 'static {
+        let open = self.0;
+        async move {
+            let slots = root(&endpoint).await?;
+            Ok(open(endpoint, slots))
+        }
+    }
 }
 
+fn words(swaps: bool) -> impl System {
+    Opened(move |endpoint, slots| WordsIndex {
+        endpoint,
+        slots,
+        swaps,
+    })
+}
+
+fn lines(fault: Fault) -> impl System {
+    Opened(move |endpoint, slots| LinesIndex {
+        endpoint,
+        slots,
+        fault,
+    })
+}
+
+/// `asks`: whether a holder asks whether he still is one.
+fn leased(lease: Duration, asks: bool) -> impl System {
+    Opened(move |endpoint: SimEndpoint, slots| LeasedIndex {
+        locker: Locker::new(endpoint.client() as u16, lease),
+        endpoint,
+        slots,
+        asks,
+    })
+}
+
+/// A word for each key, swapped. Nobody who dies leaves anything undone.
 struct WordsIndex {
     endpoint: SimEndpoint,
     slots: GlobalAddress,
@@ -76,34 +129,7 @@ impl RemoteIndex for WordsIndex {
     }
 }
 
-impl System for Words {
-    type Index = WordsIndex;
-
-    fn create(
-        &self,
-        endpoint: SimEndpoint,
-        _nodes: Vec<NodeId>,
-    ) -> impl Future<Output = Result<(), FabricError>> + 'static {
-        create(endpoint)
-    }
-
-    fn open(
-        &self,
-        endpoint: SimEndpoint,
-    ) -> impl Future<Output = Result<WordsIndex, FabricError>> + 'static {
-        let swaps = self.swaps;
-        async move {
-            let slots = root(&endpoint).await?;
-            Ok(WordsIndex {
-                endpoint,
-                slots,
-                swaps,
-            })
-        }
-    }
-}
-
-/// What is wrong with [`Lines`].
+/// What is wrong with a [`LinesIndex`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
@@ -116,8 +142,6 @@ enum Fault {
 }
 
 /// Two lines for each key, each with a version and half of the value, and a lock in a third.
-struct Lines(Fault);
-
 struct LinesIndex {
     endpoint: SimEndpoint,
     slots: GlobalAddress,
@@ -198,42 +222,8 @@ impl RemoteIndex for LinesIndex {
     }
 }
 
-impl System for Lines {
-    type Index = LinesIndex;
-
-    fn create(
-        &self,
-        endpoint: SimEndpoint,
-        _nodes: Vec<NodeId>,
-    ) -> impl Future<Output = Result<(), FabricError>> + 'static {
-        create(endpoint)
-    }
-
-    fn open(
-        &self,
-        endpoint: SimEndpoint,
-    ) -> impl Future<Output = Result<LinesIndex, FabricError>> + 'static {
-        let fault = self.0;
-        async move {
-            let slots = root(&endpoint).await?;
-            Ok(LinesIndex {
-                endpoint,
-                slots,
-                fault,
-            })
-        }
-    }
-}
-
 /// For each key a word that says which of two buffers holds the value, and a lock that is taken over
 /// from the dead. Whatever they leave, the word says what is committed.
-#[derive(Clone, Copy)]
-struct Leased {
-    lease: Duration,
-    /// Whether a holder asks whether he still is one.
-    asks: bool,
-}
-
 struct LeasedIndex {
     endpoint: SimEndpoint,
     slots: GlobalAddress,
@@ -311,35 +301,6 @@ impl RemoteIndex for LeasedIndex {
     }
 }
 
-impl System for Leased {
-    type Index = LeasedIndex;
-
-    fn create(
-        &self,
-        endpoint: SimEndpoint,
-        _nodes: Vec<NodeId>,
-    ) -> impl Future<Output = Result<(), FabricError>> + 'static {
-        create(endpoint)
-    }
-
-    fn open(
-        &self,
-        endpoint: SimEndpoint,
-    ) -> impl Future<Output = Result<LeasedIndex, FabricError>> + 'static {
-        let Leased { lease, asks } = *self;
-        async move {
-            let slots = root(&endpoint).await?;
-            let owner = endpoint.client() as u16;
-            Ok(LeasedIndex {
-                endpoint,
-                slots,
-                locker: Locker::new(owner, lease),
-                asks,
-            })
-        }
-    }
-}
-
 fn mortal() -> Plan {
     Plan {
         dying: 0.5,
@@ -354,21 +315,18 @@ fn found(plan: &Plan, system: &impl System) -> Option<Failure> {
 
 #[test]
 fn words_that_are_swapped_are_right_whoever_dies() {
-    check(500, &Plan::default(), &Words { swaps: true });
-    check(500, &mortal(), &Words { swaps: true });
+    check(500, &Plan::default(), &words(true));
+    check(500, &mortal(), &words(true));
 }
 
 #[test]
 fn lines_with_versions_and_a_lock_are_right() {
-    check(500, &Plan::default(), &Lines(Fault::None));
+    check(500, &Plan::default(), &lines(Fault::None));
 }
 
 #[test]
 fn locks_with_leases_are_right_whoever_dies() {
-    let leased = Leased {
-        lease: Duration::from_millis(2),
-        asks: true,
-    };
+    let leased = leased(Duration::from_millis(2), true);
     check(500, &Plan::default(), &leased);
     check(500, &mortal(), &leased);
 }
@@ -376,15 +334,15 @@ fn locks_with_leases_are_right_whoever_dies() {
 #[test]
 fn equal_seeds_do_the_same() {
     for seed in 0..20 {
-        let one = run(seed, &mortal(), &Words { swaps: true });
-        let other = run(seed, &mortal(), &Words { swaps: true });
+        let one = run(seed, &mortal(), &words(true));
+        let other = run(seed, &mortal(), &words(true));
         assert_eq!(one.expect("it is right"), other.expect("it is right"));
     }
 }
 
 #[test]
 fn clients_die_in_the_middle_of_writes() {
-    let reports = (0..200).map(|seed| run(seed, &mortal(), &Words { swaps: true }));
+    let reports = (0..200).map(|seed| run(seed, &mortal(), &words(true)));
     let unanswered: usize = reports
         .map(|report| report.expect("it is right").unanswered)
         .sum();
@@ -395,26 +353,23 @@ fn clients_die_in_the_middle_of_writes() {
 fn faults_are_found() {
     let unordered =
         |failure: Option<Failure>| matches!(failure, Some(Failure::NotLinearizable { .. }));
-    assert!(unordered(found(&Plan::default(), &Words { swaps: false })));
+    assert!(unordered(found(&Plan::default(), &words(false))));
     for fault in [Fault::NoVersions, Fault::NoLock, Fault::EarlyUnlock] {
-        assert!(unordered(found(&Plan::default(), &Lines(fault))));
+        assert!(unordered(found(&Plan::default(), &lines(fault))));
     }
     // Others take the lock over while its holder is at work.
-    let hasty = Leased {
-        lease: Duration::from_micros(5),
-        asks: false,
-    };
+    let hasty = leased(Duration::from_micros(5), false);
     assert!(unordered(found(&Plan::default(), &hasty)));
 }
 
 #[test]
 fn those_who_wait_for_the_dead_are_found() {
-    let failure = found(&mortal(), &Lines(Fault::None));
+    let failure = found(&mortal(), &lines(Fault::None));
     assert!(matches!(failure, Some(Failure::Hangs(_))), "{failure:?}");
 }
 
 #[test]
 #[should_panic(expected = "NEARFIELD_SEED=")]
 fn failures_say_how_to_replay_them() {
-    check(500, &Plan::default(), &Lines(Fault::NoVersions));
+    check(500, &Plan::default(), &lines(Fault::NoVersions));
 }

@@ -53,17 +53,8 @@ impl<E: Endpoint> Tree<E> {
         }
     }
 
-    /// Writes a node that nobody knows of yet.
-    pub(super) async fn write_new_internal(
-        &self,
-        address: GlobalAddress,
-        node: &InternalNode,
-    ) -> Result<(), TreeError> {
-        self.write_internal(address, node).await
-    }
-
-    /// Writes a node and gives its lock back.
-    async fn write_internal(
+    /// Writes a node, and gives its lock back or, if nobody knows of the node yet, makes it.
+    pub(super) async fn write_internal(
         &self,
         address: GlobalAddress,
         node: &InternalNode,
@@ -144,7 +135,7 @@ impl<E: Endpoint> Tree<E> {
         };
         let inserted = target.insert(separator, child);
         debug_assert!(inserted.is_ok(), "half a node has room");
-        self.write_new_internal(right, &half.node).await?;
+        self.write_internal(right, &half.node).await?;
         self.write_internal(address, &node).await?;
         self.cache.keep(CachedNode { address, node });
         Ok(Some((address, half.separator, right)))

@@ -112,7 +112,7 @@ impl<E: Endpoint> Tree<E> {
         let inserted = hopscotch::insert(half, all, key, value);
         debug_assert!(inserted.is_ok(), "the separator makes room");
         // Whoever sees the left half finds the right one.
-        self.write_new_leaf(right, &other).await?;
+        self.write_leaf(right, &other, &self.leaves.whole()).await?;
         self.write_leaf(address, &leaf, &self.leaves.whole())
             .await?;
         self.add_child(2, address, &separator, right).await
@@ -177,17 +177,9 @@ impl<E: Endpoint> Tree<E> {
         }
     }
 
-    /// Writes a leaf that nobody knows of yet.
-    pub(super) async fn write_new_leaf(
-        &self,
-        address: GlobalAddress,
-        leaf: &Leaf,
-    ) -> Result<(), TreeError> {
-        self.write_leaf(address, leaf, &self.leaves.whole()).await
-    }
-
-    /// Writes segments of a leaf that is known as a whole, and gives its lock back.
-    async fn write_leaf(
+    /// Writes segments of a leaf that is known as a whole, and gives its lock back, or
+    /// makes it if nobody knows of the leaf yet.
+    pub(super) async fn write_leaf(
         &self,
         address: GlobalAddress,
         leaf: &Leaf,

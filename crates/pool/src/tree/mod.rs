@@ -18,6 +18,7 @@ mod root;
 
 use crate::cache::Cache;
 use crate::layout::{Geometry, InternalLayout, LeafLayout, LockWordLayout, is_empty_key};
+use nearfield_fabric::lease::HELD_BIT;
 use nearfield_fabric::{
     Arena, Endpoint, FabricError, GlobalAddress, LINE_BYTES, MaskedSwap, NodeId, Verb,
 };
@@ -168,10 +169,9 @@ impl<E: Endpoint> Tree<E> {
 
     /// Takes the lock of a node, by spinning with the paper's masked swap: all bits are set.
     async fn lock(&self, word: GlobalAddress) -> Result<(), TreeError> {
-        const HELD: u64 = 1 << 63;
         let swap = MaskedSwap {
             expected: 0,
-            compare_mask: HELD,
+            compare_mask: HELD_BIT,
             desired: u64::MAX,
             swap_mask: u64::MAX,
         };

@@ -31,7 +31,8 @@ impl<E: Endpoint> Tree<E> {
     /// Makes the first leaf.
     pub(super) async fn create_root(&self) -> Result<(), TreeError> {
         let address = self.allocate(self.leaves.allocation_bytes()).await?;
-        self.write_new_leaf(address, &Leaf::new(self.leaves))
+        let leaf = Leaf::new(self.leaves);
+        self.write_leaf(address, &leaf, &self.leaves.whole())
             .await?;
         let root = Root { level: 1, address };
         let word = root.to_word().to_le_bytes();
@@ -89,7 +90,7 @@ impl<E: Endpoint> Tree<E> {
         let inserted = node.insert(separator, right);
         debug_assert!(inserted.is_ok(), "a new node has room");
         let address = self.allocate(self.internals.allocation_bytes()).await?;
-        self.write_new_internal(address, &node).await?;
+        self.write_internal(address, &node).await?;
         let root = Root { level, address };
         // Only who has divided the root puts another above it.
         let (before, after) = (former.to_word(), root.to_word());
