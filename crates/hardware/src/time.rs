@@ -47,11 +47,6 @@ impl Time {
         self.0 as f64 / 1e12
     }
 
-    /// So many times as long.
-    pub const fn times(self, factor: u64) -> Time {
-        Time(self.0 * factor)
-    }
-
     /// Half of it, rounded down.
     pub const fn half(self) -> Time {
         Time(self.0 / 2)
