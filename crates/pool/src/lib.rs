@@ -28,6 +28,11 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
+mod error;
 pub mod hopscotch;
+mod index;
 pub mod layout;
 pub mod tree;
+
+pub use error::PoolError;
+pub use index::{Entry, PoolIndex};

@@ -5,9 +5,10 @@ use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
 use nearfield_fabric_testkit::{Plan, RemoteIndex, System, check, run};
 use nearfield_hardware::network::Preset;
+use nearfield_pool::PoolError;
 use nearfield_pool::cache::Cache;
 use nearfield_pool::layout::{Geometry, Metadata, Shape, Validation};
-use nearfield_pool::tree::{CachedNode, Tree, TreeError};
+use nearfield_pool::tree::{CachedNode, Tree};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::Cell;
@@ -127,9 +128,9 @@ fn key(number: u64) -> [u8; 8] {
     (number + 1).to_be_bytes()
 }
 
-fn fabric(error: TreeError) -> FabricError {
+fn fabric(error: PoolError) -> FabricError {
     match error {
-        TreeError::Fabric(error) => error,
+        PoolError::Fabric(error) => error,
         other => panic!("{other}"),
     }
 }
@@ -312,7 +313,7 @@ fn what_is_no_key_is_refused() {
         let error = tree.insert(&[1; 8], &[1; 9]).await.expect_err("no value");
         assert!(matches!(
             error,
-            TreeError::Value {
+            PoolError::Value {
                 length: 9,
                 expected: 8
             }

@@ -1,8 +1,9 @@
 //! Internal nodes: reading them on the way down, and adding children.
 
+use super::Tree;
 use super::kept::CachedNode;
 use super::root::Root;
-use super::{Tree, TreeError};
+use crate::error::PoolError;
 use crate::layout::InternalNode;
 use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
 
@@ -13,7 +14,7 @@ impl<E: Endpoint> Tree<E> {
         root: Root,
         key: &[u8],
         level: u8,
-    ) -> Result<GlobalAddress, TreeError> {
+    ) -> Result<GlobalAddress, PoolError> {
         let (mut address, mut at) = (root.address, root.level);
         while at > level {
             let node = self.read_internal(address).await?;
@@ -43,7 +44,7 @@ impl<E: Endpoint> Tree<E> {
     }
 
     /// Reads a node, again and again until nobody has written meanwhile.
-    async fn read_internal(&self, address: GlobalAddress) -> Result<InternalNode, TreeError> {
+    async fn read_internal(&self, address: GlobalAddress) -> Result<InternalNode, PoolError> {
         let mut wire = vec![0; self.internals.wire_bytes()];
         loop {
             self.endpoint.read(address, &mut wire).await?;
@@ -58,7 +59,7 @@ impl<E: Endpoint> Tree<E> {
         &self,
         address: GlobalAddress,
         node: &InternalNode,
-    ) -> Result<(), TreeError> {
+    ) -> Result<(), PoolError> {
         let wire = node.encode();
         let mut verbs = [
             Verb::Write {
@@ -85,7 +86,7 @@ impl<E: Endpoint> Tree<E> {
         mut left: GlobalAddress,
         separator: &[u8],
         mut right: GlobalAddress,
-    ) -> Result<(), TreeError> {
+    ) -> Result<(), PoolError> {
         let mut separator: Box<[u8]> = separator.into();
         loop {
             if self.grow(level, left, &separator, right).await? {
@@ -109,7 +110,7 @@ impl<E: Endpoint> Tree<E> {
         mut address: GlobalAddress,
         separator: &[u8],
         child: GlobalAddress,
-    ) -> Result<Option<(GlobalAddress, Box<[u8]>, GlobalAddress)>, TreeError> {
+    ) -> Result<Option<(GlobalAddress, Box<[u8]>, GlobalAddress)>, PoolError> {
         let mut node = loop {
             let lock = self.lock_of_internal(address);
             self.lock(lock).await?;

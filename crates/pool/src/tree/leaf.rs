@@ -1,6 +1,7 @@
 //! Leaves: reading a neighborhood, and changing a leaf under its lock.
 
-use super::{Tree, TreeError};
+use super::Tree;
+use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
 use crate::layout::{Leaf, Segments, Slots};
 use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
@@ -18,7 +19,7 @@ impl<E: Endpoint> Tree<E> {
         &self,
         mut address: GlobalAddress,
         key: &[u8],
-    ) -> Result<Option<Vec<u8>>, TreeError> {
+    ) -> Result<Option<Vec<u8>>, PoolError> {
         let home = hopscotch::home(key, self.leaves.span());
         let neighborhood = self.leaves.neighborhood(home);
         // The home's versions, when the key was last not found.
@@ -53,7 +54,7 @@ impl<E: Endpoint> Tree<E> {
         address: GlobalAddress,
         key: &[u8],
         value: &[u8],
-    ) -> Result<Option<Vec<u8>>, TreeError> {
+    ) -> Result<Option<Vec<u8>>, PoolError> {
         let (address, mut leaf) = self.lock_leaf(address, key).await?;
         let before = match hopscotch::lookup(&leaf, key) {
             Lookup::Found(slot) => Some(leaf.value(slot).to_vec()),
@@ -76,7 +77,7 @@ impl<E: Endpoint> Tree<E> {
         &self,
         address: GlobalAddress,
         key: &[u8],
-    ) -> Result<Option<Vec<u8>>, TreeError> {
+    ) -> Result<Option<Vec<u8>>, PoolError> {
         let (address, mut leaf) = self.lock_leaf(address, key).await?;
         let Lookup::Found(slot) = hopscotch::lookup(&leaf, key) else {
             let word = self.lock_words.of_leaf(&leaf).to_bits();
@@ -98,7 +99,7 @@ impl<E: Endpoint> Tree<E> {
         mut leaf: Leaf,
         key: &[u8],
         value: &[u8],
-    ) -> Result<(), TreeError> {
+    ) -> Result<(), PoolError> {
         let right = self.allocate(self.leaves.allocation_bytes()).await?;
         let separator = hopscotch::split_key(&leaf, key);
         let mut other = hopscotch::split(&mut leaf, &separator, right);
@@ -124,7 +125,7 @@ impl<E: Endpoint> Tree<E> {
         &self,
         mut address: GlobalAddress,
         key: &[u8],
-    ) -> Result<(GlobalAddress, Leaf), TreeError> {
+    ) -> Result<(GlobalAddress, Leaf), PoolError> {
         let whole = self.leaves.whole();
         loop {
             let lock = self.lock_of_leaf(address);
@@ -154,7 +155,7 @@ impl<E: Endpoint> Tree<E> {
         &self,
         address: GlobalAddress,
         segments: &Segments,
-    ) -> Result<Leaf, TreeError> {
+    ) -> Result<Leaf, PoolError> {
         let mut leaf = Leaf::new(self.leaves);
         let mut buffers: Vec<Vec<u8>> = segments
             .iter()
@@ -184,7 +185,7 @@ impl<E: Endpoint> Tree<E> {
         address: GlobalAddress,
         leaf: &Leaf,
         segments: &Segments,
-    ) -> Result<(), TreeError> {
+    ) -> Result<(), PoolError> {
         let wire = leaf.encode(segments);
         let word = self.lock_words.of_leaf(leaf).to_bits().to_le_bytes();
         let writes = segments

@@ -17,48 +17,14 @@ mod leaf;
 mod root;
 
 use crate::cache::Cache;
+use crate::error::PoolError;
 use crate::layout::{Geometry, InternalLayout, LeafLayout, LockWordLayout, is_empty_key};
 use nearfield_fabric::lease::HELD_BIT;
-use nearfield_fabric::{
-    Arena, Endpoint, FabricError, GlobalAddress, LINE_BYTES, MaskedSwap, NodeId, Verb,
-};
+use nearfield_fabric::{Arena, Endpoint, GlobalAddress, LINE_BYTES, MaskedSwap, NodeId, Verb};
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use kept::CachedNode;
-
-/// Why an operation was not done.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TreeError {
-    /// A memory node did not do what was asked.
-    #[error(transparent)]
-    Fabric(#[from] FabricError),
-    /// Verbs are not one within lines, by which readers notice that somebody writes.
-    #[error(
-        "the memory nodes are accessed by {atomic} bytes as one, and the tree needs lines of {LINE_BYTES}"
-    )]
-    Lines {
-        /// What is accessed as one, in bytes.
-        atomic: u64,
-    },
-    /// A key has not the length that the tree's have, or is all zeros.
-    #[error("a key of {length} bytes is none: keys have {expected} bytes, not all of them zero")]
-    Key {
-        /// Its length in bytes.
-        length: usize,
-        /// The length of keys in bytes.
-        expected: usize,
-    },
-    /// A value has not the length that the tree's have.
-    #[error("a value of {length} bytes is none: values have {expected} bytes")]
-    Value {
-        /// Its length in bytes.
-        length: usize,
-        /// The length of values in bytes.
-        expected: usize,
-    },
-}
 
 /// One client's view of a tree. Its tasks share it.
 #[derive(Debug)]
@@ -90,7 +56,7 @@ impl<E: Endpoint> Tree<E> {
         root: GlobalAddress,
         geometry: Geometry,
         cache: Arc<Cache<CachedNode>>,
-    ) -> Result<Tree<E>, TreeError> {
+    ) -> Result<Tree<E>, PoolError> {
         let tree = Tree::open(endpoint, nodes, root, geometry, cache)?;
         tree.create_root().await?;
         Ok(tree)
@@ -106,10 +72,10 @@ impl<E: Endpoint> Tree<E> {
         root: GlobalAddress,
         geometry: Geometry,
         cache: Arc<Cache<CachedNode>>,
-    ) -> Result<Tree<E>, TreeError> {
+    ) -> Result<Tree<E>, PoolError> {
         let atomic = endpoint.atomic_bytes();
         if atomic < LINE_BYTES {
-            return Err(TreeError::Lines { atomic });
+            return Err(PoolError::Lines { atomic });
         }
         Ok(Tree {
             endpoint,
@@ -127,7 +93,7 @@ impl<E: Endpoint> Tree<E> {
     ///
     /// # Errors
     /// `Key`, and what nodes answer.
-    pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TreeError> {
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         let leaf = self.find(key, 1).await?;
         self.get_at(leaf, key).await
@@ -137,12 +103,12 @@ impl<E: Endpoint> Tree<E> {
     ///
     /// # Errors
     /// `Key`, `Value`, and what nodes answer.
-    pub async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, TreeError> {
+    pub async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         let expected = self.leaves.geometry().shape().value_bytes;
         if value.len() != expected {
             let length = value.len();
-            return Err(TreeError::Value { length, expected });
+            return Err(PoolError::Value { length, expected });
         }
         let leaf = self.find(key, 1).await?;
         self.insert_at(leaf, key, value).await
@@ -152,23 +118,23 @@ impl<E: Endpoint> Tree<E> {
     ///
     /// # Errors
     /// `Key`, and what nodes answer.
-    pub async fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TreeError> {
+    pub async fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         let leaf = self.find(key, 1).await?;
         self.remove_at(leaf, key).await
     }
 
-    fn check_key(&self, key: &[u8]) -> Result<(), TreeError> {
+    fn check_key(&self, key: &[u8]) -> Result<(), PoolError> {
         let expected = self.leaves.geometry().shape().key_bytes;
         let length = key.len();
         if length != expected || is_empty_key(key) {
-            return Err(TreeError::Key { length, expected });
+            return Err(PoolError::Key { length, expected });
         }
         Ok(())
     }
 
     /// Takes the lock of a node, by spinning with the paper's masked swap: all bits are set.
-    async fn lock(&self, word: GlobalAddress) -> Result<(), TreeError> {
+    async fn lock(&self, word: GlobalAddress) -> Result<(), PoolError> {
         let swap = MaskedSwap {
             expected: 0,
             compare_mask: HELD_BIT,
@@ -190,7 +156,7 @@ impl<E: Endpoint> Tree<E> {
     }
 
     /// Gives a lock back; `word` is what lies in it while it is free.
-    fn unlock(&self, at: GlobalAddress, word: u64) -> Result<(), TreeError> {
+    fn unlock(&self, at: GlobalAddress, word: u64) -> Result<(), PoolError> {
         let bytes = word.to_le_bytes();
         Ok(self.endpoint.write_unsignalled(at, &bytes)?)
     }

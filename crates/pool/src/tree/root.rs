@@ -1,6 +1,7 @@
 //! Where the root is, and how the tree grows at it.
 
-use super::{BACK_OFF, Tree, TreeError};
+use super::{BACK_OFF, Tree};
+use crate::error::PoolError;
 use crate::layout::{InternalNode, Leaf};
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
 
@@ -29,7 +30,7 @@ impl Root {
 
 impl<E: Endpoint> Tree<E> {
     /// Makes the first leaf.
-    pub(super) async fn create_root(&self) -> Result<(), TreeError> {
+    pub(super) async fn create_root(&self) -> Result<(), PoolError> {
         let address = self.allocate(self.leaves.allocation_bytes()).await?;
         let leaf = Leaf::new(self.leaves);
         self.write_leaf(address, &leaf, &self.leaves.whole())
@@ -39,12 +40,12 @@ impl<E: Endpoint> Tree<E> {
         Ok(self.endpoint.write(self.root, &word).await?)
     }
 
-    pub(super) async fn allocate(&self, bytes: usize) -> Result<GlobalAddress, TreeError> {
+    pub(super) async fn allocate(&self, bytes: usize) -> Result<GlobalAddress, PoolError> {
         let allocated = self.arena.allocate(&self.endpoint, bytes as u64).await;
         Ok(allocated?)
     }
 
-    pub(super) async fn read_root(&self) -> Result<Root, TreeError> {
+    pub(super) async fn read_root(&self) -> Result<Root, PoolError> {
         let mut word = [0; 8];
         self.endpoint.read(self.root, &mut word).await?;
         Ok(Root::from_word(u64::from_le_bytes(word)))
@@ -52,7 +53,7 @@ impl<E: Endpoint> Tree<E> {
 
     /// The node of a level to which a key belongs, or one left of it. Waits until there is a node
     /// of that level.
-    pub(super) async fn find(&self, key: &[u8], level: u8) -> Result<GlobalAddress, TreeError> {
+    pub(super) async fn find(&self, key: &[u8], level: u8) -> Result<GlobalAddress, PoolError> {
         if let Some(kept) = self.cache.seek(key, level + 1) {
             let child = Root {
                 level: kept.node.level() - 1,
@@ -78,7 +79,7 @@ impl<E: Endpoint> Tree<E> {
         left: GlobalAddress,
         separator: &[u8],
         right: GlobalAddress,
-    ) -> Result<bool, TreeError> {
+    ) -> Result<bool, PoolError> {
         let former = Root {
             level: level - 1,
             address: left,

@@ -1,0 +1,36 @@
+//! Why an operation on the pool was not done.
+
+use nearfield_fabric::{FabricError, LINE_BYTES};
+
+/// Why an operation was not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// A memory node did not do what was asked.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
+    /// Verbs are not one within lines, by which readers notice that somebody writes.
+    #[error(
+        "the memory nodes are accessed by {atomic} bytes as one, and the index needs lines of {LINE_BYTES}"
+    )]
+    Lines {
+        /// What is accessed as one, in bytes.
+        atomic: u64,
+    },
+    /// A key has not the length that the index's have, or is all zeros.
+    #[error("a key of {length} bytes is none: keys have {expected} bytes, not all of them zero")]
+    Key {
+        /// Its length in bytes.
+        length: usize,
+        /// The length of keys in bytes.
+        expected: usize,
+    },
+    /// A value has not the length that the index's have.
+    #[error("a value of {length} bytes is none: values have {expected} bytes")]
+    Value {
+        /// Its length in bytes.
+        length: usize,
+        /// The length of values in bytes.
+        expected: usize,
+    },
+}

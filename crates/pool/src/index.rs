@@ -1,0 +1,45 @@
+//! What every index in the pool can do.
+
+use crate::error::PoolError;
+use std::future::Future;
+
+/// A key and its value.
+pub type Entry = (Vec<u8>, Vec<u8>);
+
+/// One client's view of an index in remote memory. Keys have one length and are never all zeros,
+/// values have one length. The client's tasks share it, and may have many operations under way.
+///
+/// Each operation on a key is linearizable. A scan is not one moment: each entry that it answers
+/// was there at some time while it ran, and what was there all the time is answered.
+///
+/// All of them refuse keys and values that are none with `Key` and `Value`, and answer what the
+/// nodes do.
+pub trait PoolIndex {
+    /// Reads the value of a key.
+    fn get(&self, key: &[u8]) -> impl Future<Output = Result<Option<Vec<u8>>, PoolError>>;
+
+    /// Sets the value of a key, whether it is there or not, and answers the one before.
+    fn insert(
+        &self,
+        key: &[u8],
+        value: &[u8],
+    ) -> impl Future<Output = Result<Option<Vec<u8>>, PoolError>>;
+
+    /// Sets the value of a key if it is there, and answers the one before.
+    fn update(
+        &self,
+        key: &[u8],
+        value: &[u8],
+    ) -> impl Future<Output = Result<Option<Vec<u8>>, PoolError>>;
+
+    /// Removes a key and answers its value.
+    fn remove(&self, key: &[u8]) -> impl Future<Output = Result<Option<Vec<u8>>, PoolError>>;
+
+    /// The first `count` entries whose keys are `from` or greater, in ascending order. `from` has
+    /// the length of keys, and may be all zeros.
+    fn scan(
+        &self,
+        from: &[u8],
+        count: usize,
+    ) -> impl Future<Output = Result<Vec<Entry>, PoolError>>;
+}
