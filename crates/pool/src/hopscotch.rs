@@ -44,13 +44,15 @@ pub enum Lookup {
 /// proof reads again after `Absent` and compares the [versions](Leaf::entry_versions) of the home,
 /// which each move changes.
 pub fn lookup(leaf: &Leaf, key: &[u8]) -> Lookup {
-    let home = home(key, leaf.layout().span());
+    let home = leaf.layout().home(key);
     let neighborhood = leaf.layout().neighborhood_slots(home);
     let found = neighborhood
         .iter()
         .find(|&slot| leaf.key(slot) == Some(key));
     match found {
         Some(slot) => Lookup::Found(slot),
+        // Nothing is ever moved.
+        None if !leaf.layout().is_hopscotch() => Lookup::Absent,
         None if rebuilt_bitmap(leaf, home) == leaf.hop_bitmap(home) => Lookup::Absent,
         None => Lookup::Moved,
     }
@@ -86,7 +88,7 @@ pub struct NoRoom;
 /// Key or value have not the length that the leaf's have; the key is all zeros; `known` does not
 /// begin with the key's home, or has less than the neighborhood.
 pub fn insert(leaf: &mut Leaf, known: Slots, key: &[u8], value: &[u8]) -> Result<Inserted, NoRoom> {
-    let home = home(key, leaf.layout().span());
+    let home = leaf.layout().home(key);
     let neighborhood = leaf.layout().neighborhood_slots(home);
     assert!(!is_empty_key(key), "a key of zeros marks an empty entry");
     assert_eq!(known.first(), home, "what is known begins with the home");
@@ -103,11 +105,14 @@ pub fn insert(leaf: &mut Leaf, known: Slots, key: &[u8], value: &[u8]) -> Result
         return Ok(write_back(leaf, known, slot, true, vec![slot]));
     }
     let moves = plan(leaf, known, None).ok_or(NoRoom)?;
-    let mut changed = vec![home];
+    let mut changed = Vec::new();
+    if leaf.layout().is_hopscotch() {
+        changed.push(home);
+    }
     for pair in moves.windows(2) {
         let (target, source) = (pair[0], pair[1]);
         let moved = leaf.key(source).expect("what is moved is there");
-        let moved_home = self::home(moved, leaf.layout().span());
+        let moved_home = leaf.layout().home(moved);
         leaf.copy_entry(source, target);
         set_bit(leaf, moved_home, source, false);
         set_bit(leaf, moved_home, target, true);
@@ -150,7 +155,7 @@ fn write_back(
 /// away can be continued from the nearer one as well.
 fn plan(leaf: &Leaf, known: Slots, vacated: Option<usize>) -> Option<Vec<usize>> {
     let layout = leaf.layout();
-    let reach = layout.geometry().shape().neighborhood;
+    let reach = layout.neighborhood_slots(known.first()).count();
     let is_empty = |slot: usize| Some(slot) == vacated || leaf.key(slot).is_none();
     let mut distance = (0..known.count()).find(|&distance| is_empty(known.at(distance)))?;
     let mut moves = vec![known.at(distance)];
@@ -159,7 +164,7 @@ fn plan(leaf: &Leaf, known: Slots, vacated: Option<usize>) -> Option<Vec<usize>>
         distance = (distance + 1 - reach..distance).find(|&source| {
             let source = known.at(source);
             leaf.key(source).is_some_and(|key| {
-                let home = home(key, layout.span());
+                let home = layout.home(key);
                 let near = layout.neighborhood_slots(home);
                 known.contains(home) && near.contains(source) && near.contains(target)
             })
@@ -172,18 +177,18 @@ fn plan(leaf: &Leaf, known: Slots, vacated: Option<usize>) -> Option<Vec<usize>>
 /// Removes a key: answers its slot and the slots to write back, its own and its home. The whole
 /// neighborhood of the key has to be known. The lock word's greatest key is the caller's concern.
 pub fn remove(leaf: &mut Leaf, key: &[u8]) -> Option<(usize, Slots)> {
-    let span = leaf.layout().span();
-    let home = home(key, span);
+    let home = leaf.layout().home(key);
     let Lookup::Found(slot) = lookup(leaf, key) else {
         return None;
     };
     leaf.clear(slot);
     set_bit(leaf, home, slot, false);
     leaf.count_entry_write(slot);
-    if home != slot {
-        leaf.count_entry_write(home);
-    }
     let neighborhood = leaf.layout().neighborhood_slots(home);
+    if !leaf.layout().is_hopscotch() || home == slot {
+        return Some((slot, neighborhood.around(&[slot])));
+    }
+    leaf.count_entry_write(home);
     Some((slot, neighborhood.around(&[home, slot])))
 }
 
@@ -198,8 +203,7 @@ pub fn remove(leaf: &mut Leaf, key: &[u8]) -> Option<(usize, Slots)> {
 /// # Panics
 /// There is room for the key.
 pub fn split_key(leaf: &Leaf, key: &[u8]) -> Box<[u8]> {
-    let span = leaf.layout().span();
-    let known = Slots::new(home(key, span), span, span);
+    let known = leaf.layout().all_slots(key);
     assert!(
         plan(leaf, known, None).is_none(),
         "the leaf is full for the key"
@@ -226,7 +230,7 @@ pub fn split(leaf: &mut Leaf, separator: &[u8], right: GlobalAddress) -> Leaf {
     let slots: Vec<usize> = leaf.occupied().collect();
     for slot in slots {
         let key = leaf.key(slot).expect("the slot is occupied");
-        let home = home(key, leaf.layout().span());
+        let home = leaf.layout().home(key);
         let loser = if key < separator {
             &mut other
         } else {
@@ -248,10 +252,7 @@ pub fn split(leaf: &mut Leaf, separator: &[u8], right: GlobalAddress) -> Leaf {
 /// The hop bitmap that a home should have, from the keys in its neighborhood.
 fn rebuilt_bitmap(leaf: &Leaf, home: usize) -> u16 {
     let layout = leaf.layout();
-    let belongs = |slot: usize| {
-        leaf.key(slot)
-            .is_some_and(|key| self::home(key, layout.span()) == home)
-    };
+    let belongs = |slot: usize| leaf.key(slot).is_some_and(|key| layout.home(key) == home);
     let slots = layout.neighborhood_slots(home);
     slots
         .iter()
@@ -260,6 +261,9 @@ fn rebuilt_bitmap(leaf: &Leaf, home: usize) -> u16 {
 
 /// Notes in the hop bitmap of `home` whether a key of it lies in `slot`.
 fn set_bit(leaf: &mut Leaf, home: usize, slot: usize, set: bool) {
+    if !leaf.layout().is_hopscotch() {
+        return;
+    }
     let slots = leaf.layout().neighborhood_slots(home);
     let bit = 1 << (slots.count() - 1 - slots.distance(slot));
     let bitmap = leaf.hop_bitmap(home) & !bit | if set { bit } else { 0 };
@@ -276,7 +280,7 @@ pub fn check_invariants(leaf: &Leaf) {
     let mut keys = Vec::new();
     for slot in leaf.occupied() {
         let key = leaf.key(slot).expect("the slot is occupied");
-        let home = home(key, layout.span());
+        let home = layout.home(key);
         let near = layout.neighborhood_slots(home).contains(slot);
         assert!(near, "key {key:?} of home {home} lies in slot {slot}");
         keys.push(key);
@@ -286,7 +290,12 @@ pub fn check_invariants(leaf: &Leaf) {
         keys.is_sorted_by(|one, other| one < other),
         "a key is there twice"
     );
-    for home in 0..layout.span() {
+    let homes = if layout.is_hopscotch() {
+        layout.span()
+    } else {
+        0
+    };
+    for home in 0..homes {
         let (stored, rebuilt) = (leaf.hop_bitmap(home), rebuilt_bitmap(leaf, home));
         assert_eq!(stored, rebuilt, "the hop bitmap of slot {home}");
     }

@@ -333,6 +333,6 @@ fn fabrics_that_tear_within_lines_are_refused() {
     let refused = Tree::open(endpoint, &nodes, ROOT, geometry, cache(0)).expect_err("words");
     assert_eq!(
         refused.to_string(),
-        "the memory nodes are accessed by 8 bytes as one, and the tree needs lines of 64"
+        "the memory nodes are accessed by 8 bytes as one, and the index needs lines of 64"
     );
 }

@@ -4,7 +4,7 @@
 use nearfield_pool::hopscotch::home;
 use nearfield_pool::layout::versions::Objects;
 use nearfield_pool::layout::{
-    Geometry, InternalLayout, LeafLayout, Metadata, Segments, Shape, Slots, Validation,
+    Arrangement, Geometry, InternalLayout, LeafLayout, Metadata, Segments, Shape, Slots, Validation,
 };
 use std::collections::BTreeMap;
 
@@ -98,6 +98,20 @@ fn the_default_leaf_and_the_one_with_fence_keys() {
         (layout.lock_offset(), layout.allocation_bytes()),
         (1448, 1462)
     );
+}
+
+#[test]
+fn the_leaf_of_sherman() {
+    let layout = leaf(|shape| shape.arrangement = Arrangement::Unordered);
+    assert_eq!((layout.replica_bytes(), layout.entry_bytes()), (27, 17));
+    assert_eq!((layout.decoded_bytes(), layout.wire_bytes()), (1115, 1132));
+    assert_eq!(layout.allocation_bytes(), 1148);
+    // Whatever the key is, all of it is read.
+    let read = histogram(&layout, |_| layout.neighborhood(0));
+    assert_eq!(read, BTreeMap::from([(1132, 64)]));
+    // Entries are written with the line's versions where one begins within.
+    let written = histogram(&layout, |slot| layout.entries(Slots::new(slot, 1, 64)));
+    assert_eq!(written.keys().copied().collect::<Vec<_>>(), [17, 18]);
 }
 
 #[test]

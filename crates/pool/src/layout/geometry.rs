@@ -18,6 +18,18 @@ pub enum Metadata {
     Single,
 }
 
+/// Where in a leaf a key may lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrangement {
+    /// In the neighborhood of the slot that it hashes to, so that a reader needs no more. Source:
+    /// CHIME, hopscotch leaf nodes.
+    Hopscotch,
+    /// In any slot: a reader needs the whole leaf. Source: Sherman, as CHIME's authors have built it
+    /// for their figures, with the versions of lines. There is one copy of the metadata, with fence
+    /// keys.
+    Unordered,
+}
+
 /// How a client notices that the leaf it was led to by a cached parent no longer holds the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validation {
@@ -40,8 +52,10 @@ pub struct Shape {
     pub leaf_span: usize,
     /// How many entries an internal node has: 3 to 4,096. It has one child more.
     pub internal_span: usize,
+    /// Where in a leaf a key may lie.
+    pub arrangement: Arrangement,
     /// How many slots, from the one that it hashes to, a key may lie in: 1 to 16, and no more than
-    /// a leaf has.
+    /// a leaf has. Of no meaning where leaves are not hash tables.
     pub neighborhood: usize,
     /// Where a leaf keeps its metadata.
     pub metadata: Metadata,
@@ -56,6 +70,7 @@ impl Default for Shape {
             value_bytes: 8,
             leaf_span: 64,
             internal_span: 64,
+            arrangement: Arrangement::Hopscotch,
             neighborhood: 8,
             metadata: Metadata::Replicated,
             validation: Validation::Sibling,
@@ -119,7 +134,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Checks a shape.
+    /// Checks a shape. Of one whose leaves are not hash tables, the metadata become single and the
+    /// validation that by fence keys.
     ///
     /// # Errors
     /// The one of [`GeometryError`] that names what is out of its limits, the first of several in
@@ -145,6 +161,14 @@ impl Geometry {
         if !(1..=NEIGHBORHOOD_MAX.min(leaf_span)).contains(&found) {
             return Err(GeometryError::Neighborhood { found, leaf_span });
         }
+        let shape = match shape.arrangement {
+            Arrangement::Hopscotch => shape,
+            Arrangement::Unordered => Shape {
+                metadata: Metadata::Single,
+                validation: Validation::Fences,
+                ..shape
+            },
+        };
         Ok(Geometry { shape })
     }
 

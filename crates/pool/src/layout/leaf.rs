@@ -8,11 +8,17 @@
 //! entry   | versions 1 | hop bitmap 2 | key | value |
 //! ```
 //!
+//! Leaves that are no hash tables have one replica, which ends with a byte for the level, and entries
+//! without hop bitmaps.
+//!
 //! Since a replica precedes each group, every neighborhood has one in it or directly before it.
 //! Where the metadata are not replicated, the leaf is one group.
 
 use super::versions::{self, Objects, Segment, Segments, Torn, Versions, wire_offset};
-use super::{Geometry, Metadata, Slots, Validation, allocation_bytes, is_empty_key, lock_offset};
+use super::{
+    Arrangement, Geometry, Metadata, Slots, Validation, allocation_bytes, is_empty_key, lock_offset,
+};
+use crate::hopscotch::home;
 use nearfield_fabric::GlobalAddress;
 use std::ops::Range;
 
@@ -20,7 +26,7 @@ const VALID: usize = 1;
 const SIBLING: Range<usize> = 2..10;
 const FENCES: usize = 10;
 const HOP_BITMAP: Range<usize> = 1..3;
-const ENTRY_KEY: usize = 3;
+const LEVEL_BYTES: usize = 1;
 
 /// Where things lie in the leaves of an index. All sizes are in bytes.
 ///
@@ -39,6 +45,8 @@ pub struct LeafLayout {
     group_span: usize,
     replica_bytes: usize,
     entry_bytes: usize,
+    /// Where the key begins in an entry.
+    entry_key: usize,
 }
 
 impl LeafLayout {
@@ -49,14 +57,19 @@ impl LeafLayout {
             Validation::Sibling => 0,
             Validation::Fences => 2 * shape.key_bytes,
         };
+        let (level_bytes, entry_key) = match shape.arrangement {
+            Arrangement::Hopscotch => (0, HOP_BITMAP.end),
+            Arrangement::Unordered => (LEVEL_BYTES, HOP_BITMAP.start),
+        };
         LeafLayout {
             geometry,
             group_span: match shape.metadata {
                 Metadata::Replicated => shape.neighborhood,
                 Metadata::Single => shape.leaf_span,
             },
-            replica_bytes: FENCES + fence_bytes,
-            entry_bytes: ENTRY_KEY + shape.key_bytes + shape.value_bytes,
+            replica_bytes: FENCES + fence_bytes + level_bytes,
+            entry_bytes: entry_key + shape.key_bytes + shape.value_bytes,
+            entry_key,
         }
     }
 
@@ -106,9 +119,32 @@ impl LeafLayout {
         Segments::new(Segment::new(0..self.decoded_bytes()), None)
     }
 
-    /// The slots in which a key may lie that hashes to slot `home`.
+    /// True if leaves are hash tables.
+    pub fn is_hopscotch(&self) -> bool {
+        self.geometry.shape().arrangement == Arrangement::Hopscotch
+    }
+
+    /// The first slot in which a key may lie: [`home`], if leaves are hash tables.
+    pub fn home(&self, key: &[u8]) -> usize {
+        if self.is_hopscotch() {
+            home(key, self.span())
+        } else {
+            0
+        }
+    }
+
+    /// The slots in which a key may lie whose home is slot `home`.
     pub fn neighborhood_slots(&self, home: usize) -> Slots {
-        Slots::new(home, self.geometry.shape().neighborhood, self.span())
+        let count = match self.geometry.shape().arrangement {
+            Arrangement::Hopscotch => self.geometry.shape().neighborhood,
+            Arrangement::Unordered => self.span(),
+        };
+        Slots::new(home, count, self.span())
+    }
+
+    /// All slots, from a key's home on.
+    pub fn all_slots(&self, key: &[u8]) -> Slots {
+        Slots::new(self.home(key), self.span(), self.span())
     }
 
     /// What is to be read to find a key that hashes to slot `home`: its neighborhood and the
@@ -330,8 +366,13 @@ impl Leaf {
     /// The least key that may be here and the least that may not, according to the replica of a
     /// group; `None` if leaves have no fence keys.
     pub fn fences(&self, group: usize) -> Option<(&[u8], &[u8])> {
-        let fences = &self.bytes[self.layout.replica(group)][FENCES..];
-        (!fences.is_empty()).then(|| fences.split_at(fences.len() / 2))
+        let shape = self.layout.geometry.shape();
+        let bytes = match shape.validation {
+            Validation::Sibling => return None,
+            Validation::Fences => 2 * shape.key_bytes,
+        };
+        let fences = &self.bytes[self.layout.replica(group)][FENCES..FENCES + bytes];
+        Some(fences.split_at(shape.key_bytes))
     }
 
     /// Makes the leaf valid or not, in all replicas.
@@ -408,12 +449,13 @@ impl Leaf {
 
     fn key_range(&self, slot: usize) -> Range<usize> {
         let key_bytes = self.layout.geometry.shape().key_bytes;
-        self.entry_part(slot, ENTRY_KEY..ENTRY_KEY + key_bytes)
+        let start = self.layout.entry_key;
+        self.entry_part(slot, start..start + key_bytes)
     }
 
     fn value_range(&self, slot: usize) -> Range<usize> {
         let shape = self.layout.geometry.shape();
-        let start = ENTRY_KEY + shape.key_bytes;
+        let start = self.layout.entry_key + shape.key_bytes;
         self.entry_part(slot, start..start + shape.value_bytes)
     }
 }

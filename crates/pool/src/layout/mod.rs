@@ -22,7 +22,7 @@ pub mod lock_word;
 mod slots;
 pub mod versions;
 
-pub use geometry::{Geometry, GeometryError, Metadata, Shape, Validation};
+pub use geometry::{Arrangement, Geometry, GeometryError, Metadata, Shape, Validation};
 pub use internal::{InternalLayout, InternalNode};
 pub use leaf::{Leaf, LeafLayout};
 pub use lock_word::{LockWord, LockWordLayout};
