@@ -97,7 +97,14 @@ impl<N: Cached> Cache<N> {
     }
 
     /// Keeps a node in place of one of the same level and least key, if there is room for it.
-    pub fn keep(&self, node: N) {
+    /// Answers the node.
+    pub fn keep(&self, node: N) -> Arc<N> {
+        let node = Arc::new(node);
+        self.try_keep(&node);
+        node
+    }
+
+    fn try_keep(&self, node: &Arc<N>) {
         let cost = node.bytes() + overhead::<N>(node.low().len());
         if node.level() < LOWEST || cost > self.budget_bytes {
             return;
@@ -121,7 +128,7 @@ impl<N: Cached> Cache<N> {
             return;
         };
         let kept = Kept {
-            node: Arc::new(node),
+            node: Arc::clone(node),
             position: level.lows.len(),
             uses: AtomicU32::new(1),
         };

@@ -1,5 +1,6 @@
 //! Why an operation on the pool was not done.
 
+use crate::layout::GeometryError;
 use nearfield_fabric::{FabricError, LINE_BYTES};
 
 /// Why an operation was not done.
@@ -16,6 +17,17 @@ pub enum PoolError {
     Lines {
         /// What is accessed as one, in bytes.
         atomic: u64,
+    },
+    /// The sizes are not possible.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// What a compute node may keep has no room for an internal node.
+    #[error("a cache of {bytes} bytes, hotspots not counted, has no room for a node of {needed}")]
+    Cache {
+        /// The room for internal nodes, in bytes.
+        bytes: usize,
+        /// What a node takes, in bytes.
+        needed: usize,
     },
     /// A key has not the length that the index's have, or is all zeros.
     #[error("a key of {length} bytes is none: keys have {expected} bytes, not all of them zero")]

@@ -125,6 +125,14 @@ pub fn insert(leaf: &mut Leaf, known: Slots, key: &[u8], value: &[u8]) -> Result
     Ok(write_back(leaf, known, slot, false, changed))
 }
 
+/// Changes the value in an occupied slot, and answers the slots to write back. Nothing else has to be
+/// known.
+pub fn replace(leaf: &mut Leaf, slot: usize, value: &[u8]) -> Slots {
+    leaf.set_value(slot, value);
+    leaf.count_entry_write(slot);
+    Slots::new(slot, 1, leaf.layout().span())
+}
+
 /// Counts one write of each changed entry.
 fn write_back(
     leaf: &mut Leaf,
@@ -174,22 +182,23 @@ fn plan(leaf: &Leaf, known: Slots, vacated: Option<usize>) -> Option<Vec<usize>>
     Some(moves)
 }
 
-/// Removes a key: answers its slot and the slots to write back, its own and its home. The whole
+/// Empties an occupied slot, and answers the slots to write back, this one and its key's home. The
 /// neighborhood of the key has to be known. The lock word's greatest key is the caller's concern.
-pub fn remove(leaf: &mut Leaf, key: &[u8]) -> Option<(usize, Slots)> {
+///
+/// # Panics
+/// The slot is empty.
+pub fn remove(leaf: &mut Leaf, slot: usize) -> Slots {
+    let key = leaf.key(slot).expect("the slot is occupied");
     let home = leaf.layout().home(key);
-    let Lookup::Found(slot) = lookup(leaf, key) else {
-        return None;
-    };
     leaf.clear(slot);
     set_bit(leaf, home, slot, false);
     leaf.count_entry_write(slot);
     let neighborhood = leaf.layout().neighborhood_slots(home);
     if !leaf.layout().is_hopscotch() || home == slot {
-        return Some((slot, neighborhood.around(&[slot])));
+        return neighborhood.around(&[slot]);
     }
     leaf.count_entry_write(home);
-    Some((slot, neighborhood.around(&[home, slot])))
+    neighborhood.around(&[home, slot])
 }
 
 /// Where a full leaf is to be divided so that `key`, for which it has no room, fits into its half:

@@ -87,11 +87,14 @@ impl Run {
 
     fn remove(&mut self, key: &[u8]) {
         let before = self.leaf.clone();
-        let removed = hopscotch::remove(&mut self.leaf, key);
-        assert_eq!(removed.is_some(), self.model.remove(key).is_some());
-        match removed {
-            Some((_, written)) => only_these_changed(&before, &self.leaf, written),
-            None => assert!(self.leaf == before),
+        let found = hopscotch::lookup(&self.leaf, key);
+        let is_there = self.model.remove(key).is_some();
+        if let Lookup::Found(slot) = found {
+            assert!(is_there);
+            let written = hopscotch::remove(&mut self.leaf, slot);
+            only_these_changed(&before, &self.leaf, written);
+        } else {
+            assert!(!is_there);
         }
     }
 

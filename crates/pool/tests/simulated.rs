@@ -5,10 +5,9 @@ use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
 use nearfield_fabric_testkit::{Plan, RemoteIndex, System, check, run};
 use nearfield_hardware::network::Preset;
-use nearfield_pool::PoolError;
-use nearfield_pool::cache::Cache;
-use nearfield_pool::layout::{Geometry, Metadata, Shape, Validation};
-use nearfield_pool::tree::{CachedNode, Tree};
+use nearfield_pool::layout::{Arrangement, Metadata, Shape, Validation};
+use nearfield_pool::tree::{ComputeNode, Options, Tree};
+use nearfield_pool::{PoolError, PoolIndex};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::Cell;
@@ -24,24 +23,64 @@ fn small() -> Shape {
         leaf_span: 8,
         internal_span: 4,
         neighborhood: 4,
-        validation: Validation::Fences,
         ..Shape::default()
     }
 }
 
+/// CHIME with small nodes.
+fn chime() -> Options {
+    Options {
+        shape: small(),
+        cache_bytes: 1 << 20,
+        hotspot_bytes: 1 << 12,
+        ..Options::chime()
+    }
+}
+
+/// All steps from Sherman to CHIME.
+fn steps() -> Vec<Options> {
+    let (sherman, chime) = (Options::sherman(), chime());
+    let fences = |metadata, vacancy_bitmap| Options {
+        shape: Shape {
+            metadata,
+            validation: Validation::Fences,
+            ..small()
+        },
+        hotspot_bytes: 0,
+        vacancy_bitmap,
+        ..chime
+    };
+    vec![
+        Options {
+            shape: Shape {
+                arrangement: Arrangement::Unordered,
+                ..small()
+            },
+            cache_bytes: 1 << 20,
+            ..sherman
+        },
+        fences(Metadata::Single, false),
+        fences(Metadata::Single, true),
+        fences(Metadata::Replicated, true),
+        Options {
+            hotspot_bytes: 0,
+            ..chime
+        },
+        chime,
+    ]
+}
+
+/// Each client is a compute node by itself.
 struct SmallTrees {
-    shape: Shape,
+    options: Options,
     fault: Fault,
-    /// The bytes of the cache of each client: each is a compute node by itself.
-    cache_bytes: usize,
 }
 
 impl SmallTrees {
-    fn new(shape: Shape) -> SmallTrees {
+    fn new(options: Options) -> SmallTrees {
         SmallTrees {
-            shape,
+            options,
             fault: Fault::None,
-            cache_bytes: 1 << 20,
         }
     }
 }
@@ -119,8 +158,8 @@ impl Endpoint for Faulty {
     }
 }
 
-fn cache(bytes: usize) -> Arc<Cache<CachedNode>> {
-    Arc::new(Cache::new(bytes))
+fn compute_node(options: Options) -> Arc<ComputeNode> {
+    Arc::new(ComputeNode::new(options).expect("sizes"))
 }
 
 fn key(number: u64) -> [u8; 8] {
@@ -167,9 +206,9 @@ impl System for SmallTrees {
         endpoint: SimEndpoint,
         nodes: Vec<NodeId>,
     ) -> impl Future<Output = Result<(), FabricError>> + 'static {
-        let geometry = Geometry::new(self.shape).expect("sizes");
+        let node = compute_node(self.options);
         async move {
-            let made = Tree::create(endpoint, &nodes, ROOT, geometry, cache(0)).await;
+            let made = Tree::create(endpoint, &nodes, ROOT, node).await;
             made.map(drop).map_err(fabric)
         }
     }
@@ -178,16 +217,15 @@ impl System for SmallTrees {
         &self,
         endpoint: SimEndpoint,
     ) -> impl Future<Output = Result<Client, FabricError>> + 'static {
-        let geometry = Geometry::new(self.shape).expect("sizes");
+        let node = compute_node(self.options);
         let nodes = endpoint.nodes();
         let endpoint = Faulty {
             endpoint,
             fault: self.fault,
             writes: Cell::new(0),
         };
-        let cache = cache(self.cache_bytes);
         async move {
-            let tree = Tree::open(endpoint, &nodes, ROOT, geometry, cache);
+            let tree = Tree::open(endpoint, &nodes, ROOT, node);
             tree.map(Client).map_err(fabric)
         }
     }
@@ -202,14 +240,17 @@ fn operations_are_linearizable_while_nodes_are_divided() {
         keys: 40,
         ..Plan::default()
     };
-    check(150, &plan, &SmallTrees::new(small()));
+    for options in steps() {
+        check(100, &plan, &SmallTrees::new(options));
+    }
     // With room for none and for few nodes in the cache.
     for cache_bytes in [0, 2000] {
-        let system = SmallTrees {
+        let options = Options {
             cache_bytes,
-            ..SmallTrees::new(small())
+            hotspot_bytes: 0,
+            ..chime()
         };
-        check(50, &plan, &system);
+        check(50, &plan, &SmallTrees::new(options));
     }
 }
 
@@ -219,12 +260,9 @@ fn operations_on_few_keys_are_linearizable() {
         keys: 3,
         ..Plan::default()
     };
-    check(150, &plan, &SmallTrees::new(small()));
-    let single = Shape {
-        metadata: Metadata::Single,
-        ..small()
-    };
-    check(50, &plan, &SmallTrees::new(single));
+    for options in steps() {
+        check(100, &plan, &SmallTrees::new(options));
+    }
 }
 
 #[test]
@@ -234,10 +272,9 @@ fn faults_are_found() {
         ..Plan::default()
     };
     for fault in [Fault::NoLocks, Fault::LastFirst, Fault::Forgets] {
-        let shape = small();
         let system = SmallTrees {
             fault,
-            ..SmallTrees::new(shape)
+            ..SmallTrees::new(chime())
         };
         let failure = (0..300).find_map(|seed| run(seed, &plan, &system).err());
         assert!(failure.is_some(), "{fault:?}");
@@ -245,27 +282,40 @@ fn faults_are_found() {
 }
 
 /// Random operations of one client, compared with a `BTreeMap`.
-fn model(seed: u64, shape: Shape, keys: u64, operations: usize) {
+fn model(seed: u64, options: Options, keys: u64, operations: usize) {
     let network = Preset::ConnectX6.parameters();
     let mut simulation = Simulation::new(seed, network, Delivery::Whole);
     let nodes = [simulation.add_node(32 << 20), simulation.add_node(32 << 20)];
     let endpoint = simulation.endpoint(0);
-    let geometry = Geometry::new(shape).expect("sizes");
+    let value_bytes = options.shape.value_bytes;
+    let node = compute_node(options);
     simulation.spawn(0, async move {
         let random = &mut SmallRng::seed_from_u64(seed);
-        let tree = Tree::create(endpoint, &nodes, ROOT, geometry, cache(20_000))
+        let tree = Tree::create(endpoint, &nodes, ROOT, node)
             .await
             .expect("a tree");
-        let mut model = BTreeMap::new();
+        let mut model: BTreeMap<[u8; 8], Vec<u8>> = BTreeMap::new();
         for step in 0..operations {
             let key = key(random.random_range(0..keys));
-            let value = vec![step as u8; shape.value_bytes];
-            match random.random_range(0..10) {
-                0..5 => {
+            let value = vec![step as u8; value_bytes];
+            match random.random_range(0..20) {
+                0..2 => {
+                    let before = tree.update(&key, &value).await;
+                    let there = model.get_mut(&key);
+                    let replaced = there.map(|there| std::mem::replace(there, value));
+                    assert_eq!(before, Ok(replaced), "seed {seed}");
+                }
+                2..3 => {
+                    let count = random.random_range(0..100);
+                    let there = model.range(key..).take(count);
+                    let there: Vec<_> = there.map(|(k, v)| (k.to_vec(), v.clone())).collect();
+                    assert_eq!(tree.scan(&key, count).await, Ok(there), "seed {seed}");
+                }
+                3..10 => {
                     let before = tree.insert(&key, &value).await;
                     assert_eq!(before, Ok(model.insert(key, value)), "seed {seed}");
                 }
-                5..7 => assert_eq!(tree.remove(&key).await, Ok(model.remove(&key))),
+                10..14 => assert_eq!(tree.remove(&key).await, Ok(model.remove(&key))),
                 _ => assert_eq!(tree.get(&key).await, Ok(model.get(&key).cloned())),
             }
         }
@@ -283,13 +333,20 @@ fn model(seed: u64, shape: Shape, keys: u64, operations: usize) {
 
 #[test]
 fn it_holds_what_a_map_holds() {
-    for seed in 0..30 {
-        model(seed, small(), 400, 2000);
+    for options in steps() {
+        for seed in 0..10 {
+            model(seed, options, 400, 2000);
+        }
     }
-    let large = Shape {
-        validation: Validation::Fences,
+    let shape = Shape {
         value_bytes: 32,
         ..Shape::default()
+    };
+    let large = Options {
+        shape,
+        cache_bytes: 60_000,
+        hotspot_bytes: 20_000,
+        ..chime()
     };
     model(1, large, 20_000, 40_000);
 }
@@ -299,9 +356,8 @@ fn what_is_no_key_is_refused() {
     let mut simulation = Simulation::new(1, Preset::ConnectX6.parameters(), Delivery::Whole);
     let nodes = [simulation.add_node(1 << 20)];
     let endpoint = simulation.endpoint(0);
-    let geometry = Geometry::new(small()).expect("sizes");
     simulation.spawn(0, async move {
-        let tree = Tree::create(endpoint, &nodes, ROOT, geometry, cache(20_000))
+        let tree = Tree::create(endpoint, &nodes, ROOT, compute_node(chime()))
             .await
             .expect("a tree");
         let error = tree.get(b"short").await.expect_err("no key");
@@ -329,8 +385,8 @@ fn fabrics_that_tear_within_lines_are_refused() {
     let mut simulation = Simulation::new(1, network, Delivery::TornWords);
     let nodes = [simulation.add_node(1 << 20)];
     let endpoint = simulation.endpoint(0);
-    let geometry = Geometry::new(small()).expect("sizes");
-    let refused = Tree::open(endpoint, &nodes, ROOT, geometry, cache(0)).expect_err("words");
+    let node = compute_node(chime());
+    let refused = Tree::open(endpoint, &nodes, ROOT, node).expect_err("words");
     assert_eq!(
         refused.to_string(),
         "the memory nodes are accessed by 8 bytes as one, and the index needs lines of 64"

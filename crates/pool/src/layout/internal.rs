@@ -27,7 +27,7 @@ const FENCES: usize = 27;
 const SEPARATOR: usize = 1;
 
 /// The address that 8 bytes of a node hold.
-pub(super) fn address(bytes: &[u8]) -> GlobalAddress {
+pub(crate) fn address(bytes: &[u8]) -> GlobalAddress {
     let mut word = [0; ADDRESS_BYTES];
     word.copy_from_slice(bytes);
     GlobalAddress::from_bits(u64::from_le_bytes(word))

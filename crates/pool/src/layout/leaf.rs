@@ -417,6 +417,12 @@ impl Leaf {
         self.bytes[value_range].copy_from_slice(value);
     }
 
+    /// Puts a value into an occupied slot.
+    pub(crate) fn set_value(&mut self, slot: usize, value: &[u8]) {
+        let range = self.value_range(slot);
+        self.bytes[range].copy_from_slice(value);
+    }
+
     /// Copies the key and the value of one slot to another.
     pub(crate) fn copy_entry(&mut self, source: usize, target: usize) {
         let range = self.key_range(source).start..self.value_range(source).end;

@@ -1,14 +1,106 @@
-//! Internal nodes as the cache keeps them.
+//! Internal nodes as the cache keeps them: what leads to children, and nothing of entries that are
+//! not used.
 
 use crate::cache::Cached;
 use crate::layout::InternalNode;
+use crate::layout::internal::Route;
 use nearfield_fabric::GlobalAddress;
 
-/// An internal node, and where it was read from.
+const ADDRESS_BYTES: usize = 8;
+
+/// What an internal node said when it was read.
+///
+/// ```text
+/// low fence | high fence | separators | children, and the leftmost child of the sibling |
+/// ```
 #[derive(Debug)]
 pub struct CachedNode {
-    pub(super) address: GlobalAddress,
-    pub(super) node: InternalNode,
+    address: GlobalAddress,
+    level: u8,
+    has_sibling: bool,
+    key_bytes: u16,
+    /// How many separators there are: one less than children.
+    count: u32,
+    bytes: Box<[u8]>,
+}
+
+impl CachedNode {
+    /// What the node says that was read at an address.
+    pub(super) fn new(address: GlobalAddress, node: &InternalNode) -> CachedNode {
+        let count = node.count();
+        let key_bytes = node.low_fence().len();
+        let mut bytes = Vec::with_capacity((2 + count) * key_bytes + (count + 2) * ADDRESS_BYTES);
+        bytes.extend_from_slice(node.low_fence());
+        bytes.extend_from_slice(node.high_fence());
+        for index in 0..count {
+            bytes.extend_from_slice(node.separator(index));
+        }
+        let children = (0..count).map(|index| node.child(index));
+        let children = std::iter::once(node.leftmost()).chain(children);
+        for child in children.chain([node.sibling_leftmost()]) {
+            bytes.extend_from_slice(&child.to_bits().to_le_bytes());
+        }
+        CachedNode {
+            address,
+            level: node.level(),
+            has_sibling: !node.sibling().is_null(),
+            // Layouts have keys of up to 4,096 bytes, and 4,096 entries.
+            key_bytes: key_bytes as u16,
+            count: count as u32,
+            bytes: bytes.into(),
+        }
+    }
+
+    /// The child that a key leads to, and the sibling that it should have.
+    pub(super) fn route(&self, key: &[u8]) -> Route {
+        self.route_at(self.position(key))
+    }
+
+    /// How many of its separators are not greater than a key: the position of the child that the key
+    /// leads to.
+    pub(super) fn position(&self, key: &[u8]) -> usize {
+        let key_bytes = usize::from(self.key_bytes);
+        let separators = &self.bytes[2 * key_bytes..][..self.count as usize * key_bytes];
+        let (mut low, mut high) = (0, self.count as usize);
+        while low < high {
+            let middle = low.midpoint(high);
+            if &separators[middle * key_bytes..][..key_bytes] <= key {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The child of a position, and the sibling that it should have.
+    pub(super) fn route_at(&self, position: usize) -> Route {
+        Route {
+            child: self.child(position),
+            sibling: self.child(position + 1),
+        }
+    }
+
+    /// The least key right of a child; `None` if the node is the last one and so is the child.
+    pub(super) fn bound(&self, position: usize) -> Option<&[u8]> {
+        if position == self.count as usize {
+            return self.high();
+        }
+        let key_bytes = usize::from(self.key_bytes);
+        Some(&self.bytes[(2 + position) * key_bytes..][..key_bytes])
+    }
+
+    /// How many children it has.
+    pub(super) fn children(&self) -> usize {
+        self.count as usize + 1
+    }
+
+    /// A child by its position; behind the last one, the leftmost child of the node's sibling.
+    fn child(&self, position: usize) -> GlobalAddress {
+        let start = (2 + self.count as usize) * usize::from(self.key_bytes);
+        let at = start + position * ADDRESS_BYTES;
+        crate::layout::internal::address(&self.bytes[at..at + ADDRESS_BYTES])
+    }
 }
 
 impl Cached for CachedNode {
@@ -17,19 +109,20 @@ impl Cached for CachedNode {
     }
 
     fn level(&self) -> u8 {
-        self.node.level()
+        self.level
     }
 
     fn low(&self) -> &[u8] {
-        self.node.low_fence()
+        &self.bytes[..usize::from(self.key_bytes)]
     }
 
     fn high(&self) -> Option<&[u8]> {
-        (!self.node.sibling().is_null()).then(|| self.node.high_fence())
+        let key_bytes = usize::from(self.key_bytes);
+        self.has_sibling
+            .then(|| &self.bytes[key_bytes..2 * key_bytes])
     }
 
     fn bytes(&self) -> usize {
-        // Its bytes lie on the heap.
-        size_of::<CachedNode>() + self.node.layout().wire_bytes()
+        size_of::<CachedNode>() + self.bytes.len()
     }
 }

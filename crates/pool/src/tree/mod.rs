@@ -1,30 +1,41 @@
-//! A B+ tree in remote memory, by one-sided verbs: CHIME's search, insert and node split (sections
-//! 4.1 to 4.3 of the paper) with fence keys in its leaves, and deletion of entries.
+//! A B+ tree in remote memory, by one-sided verbs: CHIME (SOSP 2024) and, with some of its techniques
+//! left out, the steps that lead from Sherman to it.
 //!
-//! Nodes know their right siblings and the keys that belong to them, so that whoever comes to a
-//! node that was divided since goes right (a B-link tree): a split is done once its two nodes are
-//! written, and its parent learns of it afterwards. Nobody waits to read.
+//! Nodes know their right siblings, so that whoever comes to a node that was divided since goes right
+//! (a B-link tree): a split is done once its two nodes are written, and its parent learns of it
+//! afterwards. Nobody waits to read.
 //!
-//! Clients of one compute node share a [`Cache`] of internal nodes, of which nobody is told when
-//! they change: a stale one leads to a leaf left of the right one, and is forgotten then.
+//! Clients of one compute node share a cache of internal nodes, of which nobody is told when
+//! they change: a stale one leads to a leaf that is not as it says, and is forgotten then. In that
+//! leaf fence keys tell, or only its sibling ([`Validation`](crate::layout::Validation)).
 //!
-//! What is not here yet: the use of the vacancy bitmap (an insert reads the whole leaf),
-//! speculation, sibling-based validation, merging, scans, and recovery of the locks of dead clients.
+//! - `route` finds the way to a leaf, `search` reads a key there, `change` changes one under the
+//!   leaf's lock, `split` divides what is full, `scan` reads ranges.
+//! - [`Options`] says which techniques are used.
+//!
+//! What is not here yet: merging, and recovery of the locks of dead clients.
 
-mod internal;
+mod change;
 mod kept;
-mod leaf;
+mod leaf_io;
+mod options;
 mod root;
+mod route;
+mod scan;
+mod search;
+mod split;
 
-use crate::cache::Cache;
 use crate::error::PoolError;
-use crate::layout::{Geometry, InternalLayout, LeafLayout, LockWordLayout, is_empty_key};
+use crate::index::{Entry, PoolIndex};
+use crate::layout::{InternalLayout, LeafLayout, LockWordLayout, is_empty_key};
+use change::Change;
 use nearfield_fabric::lease::HELD_BIT;
 use nearfield_fabric::{Arena, Endpoint, GlobalAddress, LINE_BYTES, MaskedSwap, NodeId, Verb};
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use kept::CachedNode;
+pub use options::{ComputeNode, Options};
 
 /// One client's view of a tree. Its tasks share it.
 #[derive(Debug)]
@@ -33,7 +44,7 @@ pub struct Tree<E> {
     /// The word that says where the root is.
     root: GlobalAddress,
     arena: Arena,
-    cache: Arc<Cache<CachedNode>>,
+    node: Arc<ComputeNode>,
     leaves: LeafLayout,
     internals: InternalLayout,
     lock_words: LockWordLayout,
@@ -49,20 +60,19 @@ impl<E: Endpoint> Tree<E> {
     /// give out. To be called by one client, before others open it.
     ///
     /// # Errors
-    /// What nodes answer.
+    /// `Lines`, and what nodes answer.
     pub async fn create(
         endpoint: E,
         nodes: &[NodeId],
         root: GlobalAddress,
-        geometry: Geometry,
-        cache: Arc<Cache<CachedNode>>,
+        node: Arc<ComputeNode>,
     ) -> Result<Tree<E>, PoolError> {
-        let tree = Tree::open(endpoint, nodes, root, geometry, cache)?;
+        let tree = Tree::open(endpoint, nodes, root, node)?;
         tree.create_root().await?;
         Ok(tree)
     }
 
-    /// Opens a tree that was made with the same sizes. The clients of a compute node share `cache`.
+    /// Opens a tree that was made with the same sizes, for one client of a compute node.
     ///
     /// # Errors
     /// `Lines`.
@@ -70,8 +80,7 @@ impl<E: Endpoint> Tree<E> {
         endpoint: E,
         nodes: &[NodeId],
         root: GlobalAddress,
-        geometry: Geometry,
-        cache: Arc<Cache<CachedNode>>,
+        node: Arc<ComputeNode>,
     ) -> Result<Tree<E>, PoolError> {
         let atomic = endpoint.atomic_bytes();
         if atomic < LINE_BYTES {
@@ -81,47 +90,11 @@ impl<E: Endpoint> Tree<E> {
             endpoint,
             root,
             arena: Arena::new(nodes, CHUNK_BYTES),
-            cache,
-            leaves: LeafLayout::new(geometry),
-            internals: InternalLayout::new(geometry),
-            lock_words: LockWordLayout::new(geometry.shape().leaf_span),
+            leaves: LeafLayout::new(node.geometry),
+            internals: InternalLayout::new(node.geometry),
+            lock_words: LockWordLayout::new(node.geometry.shape().leaf_span),
+            node,
         })
-    }
-
-    /// Reads the value of a key. One round trip if the leaf's parent is cached, and one more for an
-    /// absent key.
-    ///
-    /// # Errors
-    /// `Key`, and what nodes answer.
-    pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
-        self.check_key(key)?;
-        let leaf = self.find(key, 1).await?;
-        self.get_at(leaf, key).await
-    }
-
-    /// Sets the value of a key and answers the one before. Three round trips at the leaf.
-    ///
-    /// # Errors
-    /// `Key`, `Value`, and what nodes answer.
-    pub async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
-        self.check_key(key)?;
-        let expected = self.leaves.geometry().shape().value_bytes;
-        if value.len() != expected {
-            let length = value.len();
-            return Err(PoolError::Value { length, expected });
-        }
-        let leaf = self.find(key, 1).await?;
-        self.insert_at(leaf, key, value).await
-    }
-
-    /// Removes a key and answers its value. Three round trips at the leaf.
-    ///
-    /// # Errors
-    /// `Key`, and what nodes answer.
-    pub async fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
-        self.check_key(key)?;
-        let leaf = self.find(key, 1).await?;
-        self.remove_at(leaf, key).await
     }
 
     fn check_key(&self, key: &[u8]) -> Result<(), PoolError> {
@@ -133,8 +106,17 @@ impl<E: Endpoint> Tree<E> {
         Ok(())
     }
 
-    /// Takes the lock of a node, by spinning with the paper's masked swap: all bits are set.
-    async fn lock(&self, word: GlobalAddress) -> Result<(), PoolError> {
+    fn check_value(&self, value: &[u8]) -> Result<(), PoolError> {
+        let expected = self.leaves.geometry().shape().value_bytes;
+        let length = value.len();
+        if length != expected {
+            return Err(PoolError::Value { length, expected });
+        }
+        Ok(())
+    }
+
+    /// Takes the lock of a node, and answers what lay in it, by spinning with the paper's masked swap: all bits are set.
+    async fn lock(&self, word: GlobalAddress) -> Result<u64, PoolError> {
         let swap = MaskedSwap {
             expected: 0,
             compare_mask: HELD_BIT,
@@ -148,8 +130,10 @@ impl<E: Endpoint> Tree<E> {
                 found: 0,
             }];
             self.endpoint.post(&mut verbs).await?;
-            if verbs[0].found().is_some_and(|found| swap.succeeds(found)) {
-                return Ok(());
+            if let Some(found) = verbs[0].found()
+                && swap.succeeds(found)
+            {
+                return Ok(found);
             }
             self.endpoint.sleep(BACK_OFF).await;
         }
@@ -159,5 +143,36 @@ impl<E: Endpoint> Tree<E> {
     fn unlock(&self, at: GlobalAddress, word: u64) -> Result<(), PoolError> {
         let bytes = word.to_le_bytes();
         Ok(self.endpoint.write_unsignalled(at, &bytes)?)
+    }
+}
+
+impl<E: Endpoint> PoolIndex for Tree<E> {
+    async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        self.search(key).await
+    }
+
+    async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        self.check_value(value)?;
+        self.change(key, Change::Insert(value)).await
+    }
+
+    async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        self.check_value(value)?;
+        self.change(key, Change::Update(value)).await
+    }
+
+    async fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        self.change(key, Change::Remove).await
+    }
+
+    async fn scan(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
+        if !is_empty_key(from) {
+            self.check_key(from)?;
+        }
+        self.scan_from(from, count).await
     }
 }

@@ -1,6 +1,6 @@
 //! Where the root is, and how the tree grows at it.
 
-use super::{BACK_OFF, Tree};
+use super::Tree;
 use crate::error::PoolError;
 use crate::layout::{InternalNode, Leaf};
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
@@ -33,7 +33,8 @@ impl<E: Endpoint> Tree<E> {
     pub(super) async fn create_root(&self) -> Result<(), PoolError> {
         let address = self.allocate(self.leaves.allocation_bytes()).await?;
         let leaf = Leaf::new(self.leaves);
-        self.write_leaf(address, &leaf, &self.leaves.whole())
+        let word = self.lock_words.of_leaf(&leaf);
+        self.write_leaf(address, &leaf, &self.leaves.whole(), word)
             .await?;
         let root = Root { level: 1, address };
         let word = root.to_word().to_le_bytes();
@@ -51,43 +52,16 @@ impl<E: Endpoint> Tree<E> {
         Ok(Root::from_word(u64::from_le_bytes(word)))
     }
 
-    /// The node of a level to which a key belongs, or one left of it. Waits until there is a node
-    /// of that level.
-    pub(super) async fn find(&self, key: &[u8], level: u8) -> Result<GlobalAddress, PoolError> {
-        if let Some(kept) = self.cache.seek(key, level + 1) {
-            let child = Root {
-                level: kept.node.level() - 1,
-                address: kept.node.route(key).child,
-            };
-            return self.descend(child, key, level).await;
-        }
-        loop {
-            let root = self.read_root().await?;
-            if root.level >= level {
-                return self.descend(root, key, level).await;
-            }
-            // Who has divided the root will put another above it.
-            self.endpoint.sleep(BACK_OFF).await;
-        }
-    }
-
-    /// Puts a root above the one that was divided at `separator`; false if that is the root no
+    /// Puts a root above `former`, which was divided at `separator`; false if that is the root no
     /// more, so that there is a parent.
     pub(super) async fn grow(
         &self,
-        level: u8,
-        left: GlobalAddress,
+        former: Root,
         separator: &[u8],
         right: GlobalAddress,
     ) -> Result<bool, PoolError> {
-        let former = Root {
-            level: level - 1,
-            address: left,
-        };
-        if self.read_root().await? != former {
-            return Ok(false);
-        }
-        let mut node = InternalNode::new(self.internals, level, left);
+        let level = former.level + 1;
+        let mut node = InternalNode::new(self.internals, level, former.address);
         let inserted = node.insert(separator, right);
         debug_assert!(inserted.is_ok(), "a new node has room");
         let address = self.allocate(self.internals.allocation_bytes()).await?;

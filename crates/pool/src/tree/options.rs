@@ -1,0 +1,100 @@
+//! What a tree is made of, and what the clients of a compute node share.
+
+use super::kept::CachedNode;
+use crate::cache::Cache;
+use crate::error::PoolError;
+use crate::layout::{Arrangement, Geometry, InternalLayout, Shape};
+use nearfield_hotness::Hotspots;
+
+/// The sizes of a tree and the techniques by which its clients work. All clients of a tree have the
+/// same sizes; techniques are each client's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The sizes.
+    pub shape: Shape,
+    /// What a compute node keeps at most, in bytes: internal nodes and hotspots. 0: nothing.
+    pub cache_bytes: usize,
+    /// The part of that for hotspots. 0: clients do not speculate. Source: CHIME, hotness-aware
+    /// speculative read.
+    pub hotspot_bytes: usize,
+    /// Whether an insert reads no more of a leaf than the lock word's vacancy bitmap asks for. Source:
+    /// CHIME, vacancy bitmap piggybacking.
+    pub vacancy_bitmap: bool,
+}
+
+impl Options {
+    /// CHIME as in its paper: 100 MB for each compute node, 30 of them for hotspots.
+    pub fn chime() -> Options {
+        Options {
+            shape: Shape::default(),
+            cache_bytes: 100 << 20,
+            hotspot_bytes: 30 << 20,
+            vacancy_bitmap: true,
+        }
+    }
+
+    /// Sherman as it is in CHIME's figures.
+    pub fn sherman() -> Options {
+        Options {
+            shape: Shape {
+                arrangement: Arrangement::Unordered,
+                ..Shape::default()
+            },
+            hotspot_bytes: 0,
+            vacancy_bitmap: false,
+            ..Options::chime()
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options::chime()
+    }
+}
+
+/// What the clients of one compute node share.
+#[derive(Debug)]
+pub struct ComputeNode {
+    pub(super) options: Options,
+    pub(super) geometry: Geometry,
+    pub(super) cache: Cache<CachedNode>,
+    pub(super) hotspots: Hotspots,
+}
+
+impl ComputeNode {
+    /// A compute node that keeps nothing yet.
+    ///
+    /// # Errors
+    /// `Geometry` if the sizes are not possible, `Cache` if there is room for something, but not for
+    /// one internal node.
+    pub fn new(options: Options) -> Result<ComputeNode, PoolError> {
+        let geometry = Geometry::new(options.shape)?;
+        let bytes = options.cache_bytes.saturating_sub(options.hotspot_bytes);
+        let needed = InternalLayout::new(geometry).wire_bytes();
+        if options.cache_bytes > 0 && bytes < needed {
+            return Err(PoolError::Cache { bytes, needed });
+        }
+        Ok(ComputeNode {
+            options,
+            geometry,
+            cache: Cache::new(bytes),
+            hotspots: Hotspots::with_bytes(options.hotspot_bytes),
+        })
+    }
+
+    /// What it was made of.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The bytes of the internal nodes that it keeps.
+    pub fn cache_bytes(&self) -> usize {
+        self.cache.bytes()
+    }
+
+    /// The bytes that it has set aside for hotspots.
+    pub fn hotspot_bytes(&self) -> usize {
+        self.hotspots.bytes()
+    }
+}

@@ -1,0 +1,123 @@
+//! The way to a key's leaf.
+
+use super::Tree;
+use super::kept::CachedNode;
+use super::root::Root;
+use crate::cache::Cached;
+use crate::error::PoolError;
+use crate::layout::InternalNode;
+use nearfield_fabric::{Endpoint, GlobalAddress};
+use std::sync::Arc;
+
+/// A leaf, and what the parent that has led to it knows.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    pub leaf: GlobalAddress,
+    /// The sibling that the leaf should have.
+    pub sibling: GlobalAddress,
+    /// The parent, if it was kept: then it may have changed long since.
+    pub kept: Option<Arc<CachedNode>>,
+}
+
+impl<E: Endpoint> Tree<E> {
+    /// The leaf to which a key belongs, or one left of it if that was divided and its parent does
+    /// not know.
+    pub(super) async fn find_leaf(&self, key: &[u8]) -> Result<Way, PoolError> {
+        if let Some(kept) = self.node.cache.seek(key, 2)
+            && kept.level() == 2
+        {
+            let route = kept.route(key);
+            return Ok(Way {
+                leaf: route.child,
+                sibling: route.sibling,
+                kept: Some(kept),
+            });
+        }
+        match self.find_node(key, 2).await? {
+            Found::Node(parent) => {
+                let route = parent.route(key);
+                Ok(Way {
+                    leaf: route.child,
+                    sibling: route.sibling,
+                    kept: None,
+                })
+            }
+            Found::Below(root) => Ok(Way {
+                leaf: root.address,
+                sibling: GlobalAddress::NULL,
+                kept: None,
+            }),
+        }
+    }
+
+    /// Reads the internal node of a level that covers a key, coming from the lowest kept node above
+    /// it, or from the root.
+    pub(super) async fn find_node(&self, key: &[u8], level: u8) -> Result<Found, PoolError> {
+        'restart: loop {
+            let mut kept = self.node.cache.seek(key, level + 1);
+            let (mut address, mut at) = if let Some(kept) = &kept {
+                (kept.route(key).child, kept.level() - 1)
+            } else {
+                let root = self.read_root().await?;
+                if root.level < level {
+                    return Ok(Found::Below(root));
+                }
+                (root.address, root.level)
+            };
+            loop {
+                let node = self.read_internal(address).await?;
+                let is_left = node.low_fence() <= key;
+                if !node.is_valid() || node.level() != at || !is_left {
+                    if let Some(stale) = kept {
+                        self.node.cache.invalidate(&stale);
+                    }
+                    continue 'restart;
+                }
+                if !node.covers(key) {
+                    // It was divided since its parent was read; keys do not move to the left.
+                    if let Some(stale) = kept.take() {
+                        self.node.cache.invalidate(&stale);
+                    }
+                    address = node.sibling();
+                    continue;
+                }
+                let found = self.node.cache.keep(CachedNode::new(address, &node));
+                if at == level {
+                    return Ok(Found::Node(found));
+                }
+                kept = None;
+                address = found.route(key).child;
+                at -= 1;
+            }
+        }
+    }
+
+    /// Forgets the kept parent that has led to a leaf that is not what it says.
+    pub(super) fn forget(&self, way: &Way) {
+        if let Some(stale) = &way.kept {
+            self.node.cache.invalidate(stale);
+        }
+    }
+
+    /// Reads a node, again and again until nobody has written meanwhile.
+    pub(super) async fn read_internal(
+        &self,
+        address: GlobalAddress,
+    ) -> Result<InternalNode, PoolError> {
+        let mut wire = vec![0; self.internals.wire_bytes()];
+        loop {
+            self.endpoint.read(address, &mut wire).await?;
+            if let Ok(node) = InternalNode::decode(self.internals, &wire) {
+                return Ok(node);
+            }
+        }
+    }
+}
+
+/// What there is at a level.
+pub(super) enum Found {
+    /// The node that covers the key.
+    Node(Arc<CachedNode>),
+    /// Nothing: the root is below.
+    Below(Root),
+}

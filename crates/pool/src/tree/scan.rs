@@ -1,0 +1,193 @@
+//! Scans: all leaves of a range that the parents know of, read with one notification of each node.
+
+use super::Tree;
+use super::leaf_io::{buffers, reads};
+use super::route::{Found, Way};
+use crate::cache::Cached;
+use crate::error::PoolError;
+use crate::index::Entry;
+use crate::layout::Leaf;
+use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
+use std::sync::Arc;
+
+/// How many entries of a hundred slots are taken for occupied, to guess how many leaves a scan needs:
+/// what random insertions lead to.
+const OCCUPANCY_PERCENT: usize = 59;
+/// Leaves that are read at once, at most.
+const LEAVES_MAX: usize = 32;
+/// Who has to follow so many siblings that no parent knows of looks for a new way.
+const RIGHT_MOVES_MAX: usize = 8;
+
+/// What a scan has found so far.
+struct Scan {
+    /// What comes next is this key or greater; or greater only, if it was answered.
+    from: Vec<u8>,
+    is_answered: bool,
+    count: usize,
+    entries: Vec<Entry>,
+}
+
+impl Scan {
+    /// Takes in the entries of a leaf.
+    fn take(&mut self, leaf: &Leaf) {
+        let from = &self.from;
+        let is_next = |key: &[u8]| key > &**from || !self.is_answered && key == &**from;
+        let mut found: Vec<(&[u8], usize)> = leaf
+            .occupied()
+            .filter_map(|slot| leaf.key(slot).map(|key| (key, slot)))
+            .filter(|(key, _)| is_next(key))
+            .collect();
+        found.sort_unstable();
+        found.truncate(self.count - self.entries.len());
+        let entries = found
+            .into_iter()
+            .map(|(key, slot)| (key.to_vec(), leaf.value(slot).to_vec()));
+        self.entries.extend(entries);
+        if let Some((last, _)) = self.entries.last() {
+            self.from.clone_from(last);
+            self.is_answered = true;
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.entries.len() >= self.count
+    }
+}
+
+/// A leaf, and the least key to the right of it; `None` if there is no leaf to the right.
+struct Stretch {
+    way: Way,
+    bound: Option<Vec<u8>>,
+}
+
+impl<E: Endpoint> Tree<E> {
+    /// The first `count` entries from a key on. A leaf that was read is followed by the one whose
+    /// address it has for its sibling, so that nothing is left out; a leaf that is not as its parent
+    /// says, by those that it leads to. One round trip for every [`LEAVES_MAX`] leaves if the parents
+    /// are kept, and one for each leaf that no parent knows of.
+    pub(super) async fn scan_from(
+        &self,
+        from: &[u8],
+        count: usize,
+    ) -> Result<Vec<Entry>, PoolError> {
+        let mut scan = Scan {
+            from: from.to_vec(),
+            is_answered: false,
+            count,
+            entries: Vec::new(),
+        };
+        while !scan.is_done() {
+            let stretches = self.stretches_from(&scan).await?;
+            if self.scan_stretches(stretches, &mut scan).await? {
+                break;
+            }
+        }
+        Ok(scan.entries)
+    }
+
+    /// As many leaves as a scan may need next, of those that one parent knows.
+    async fn stretches_from(&self, scan: &Scan) -> Result<Vec<Stretch>, PoolError> {
+        let (parent, is_kept) = match self.node.cache.seek(&scan.from, 2) {
+            Some(kept) if kept.level() == 2 => (kept, true),
+            _ => match self.find_node(&scan.from, 2).await? {
+                Found::Node(parent) => (parent, false),
+                Found::Below(root) => {
+                    let way = Way {
+                        leaf: root.address,
+                        sibling: GlobalAddress::NULL,
+                        kept: None,
+                    };
+                    return Ok(vec![Stretch { way, bound: None }]);
+                }
+            },
+        };
+        let each = (self.leaves.span() * OCCUPANCY_PERCENT / 100).max(1);
+        let wanted = (scan.count - scan.entries.len()) / each + 1;
+        let first = parent.position(&scan.from);
+        let end = parent.children().min(first + wanted.min(LEAVES_MAX));
+        let stretch = |position| {
+            let route = parent.route_at(position);
+            let way = Way {
+                leaf: route.child,
+                sibling: route.sibling,
+                kept: is_kept.then(|| Arc::clone(&parent)),
+            };
+            let bound = parent.bound(position).map(<[u8]>::to_vec);
+            Stretch { way, bound }
+        };
+        Ok((first..end).map(stretch).collect())
+    }
+
+    /// Reads leaves and takes their entries in; true if there is nothing to the right of them.
+    async fn scan_stretches(
+        &self,
+        stretches: Vec<Stretch>,
+        scan: &mut Scan,
+    ) -> Result<bool, PoolError> {
+        let leaves = self.read_leaves(&stretches).await?;
+        for (Stretch { way, bound }, leaf) in stretches.into_iter().zip(leaves) {
+            if !self.scan_stretch(&way, leaf, scan).await? {
+                // The next keys are found by a new way.
+                self.forget(&way);
+                return Ok(false);
+            }
+            let Some(bound) = bound else {
+                return Ok(true);
+            };
+            if scan.is_done() {
+                return Ok(true);
+            }
+            scan.from = bound;
+            scan.is_answered = false;
+        }
+        Ok(false)
+    }
+
+    /// Takes in the entries of a leaf, and of those that it was divided into. False if they do not
+    /// end where the parent says.
+    async fn scan_stretch(
+        &self,
+        way: &Way,
+        mut leaf: Leaf,
+        scan: &mut Scan,
+    ) -> Result<bool, PoolError> {
+        for _ in 0..RIGHT_MOVES_MAX {
+            if !leaf.is_valid(0) {
+                return Ok(false);
+            }
+            scan.take(&leaf);
+            let sibling = leaf.sibling(0);
+            if sibling == way.sibling || scan.is_done() {
+                return Ok(true);
+            }
+            self.forget(way);
+            if sibling.is_null() {
+                return Ok(false);
+            }
+            leaf = self.read_leaf(sibling, &self.leaves.whole()).await?;
+        }
+        Ok(false)
+    }
+
+    /// Reads leaves as wholes with one notification of each node, and once more those that somebody
+    /// has written meanwhile.
+    async fn read_leaves(&self, stretches: &[Stretch]) -> Result<Vec<Leaf>, PoolError> {
+        let whole = self.leaves.whole();
+        let mut wires: Vec<Vec<Vec<u8>>> = stretches.iter().map(|_| buffers(&whole)).collect();
+        let verbs = stretches.iter().zip(&mut wires);
+        let verbs = verbs.flat_map(|(stretch, wire)| reads(stretch.way.leaf, &whole, wire));
+        let mut verbs: Vec<Verb<'_>> = verbs.collect();
+        self.endpoint.post(&mut verbs).await?;
+        drop(verbs);
+        let mut leaves = Vec::with_capacity(stretches.len());
+        for (stretch, wire) in stretches.iter().zip(&wires) {
+            let wire: Vec<&[u8]> = wire.iter().map(Vec::as_slice).collect();
+            let mut leaf = Leaf::new(self.leaves);
+            if leaf.decode(&whole, &wire).is_err() {
+                self.read_more(stretch.way.leaf, &whole, &mut leaf).await?;
+            }
+            leaves.push(leaf);
+        }
+        Ok(leaves)
+    }
+}

@@ -1,0 +1,158 @@
+//! Reading a key: at a guess, or in its neighborhood.
+
+use super::Tree;
+use super::route::Way;
+use crate::error::PoolError;
+use crate::hopscotch::{self, Lookup};
+use crate::layout::{Leaf, Segments, Validation};
+use nearfield_fabric::{Endpoint, GlobalAddress};
+
+/// Where a key belongs, as a leaf says to which a way has led.
+pub(super) enum Place {
+    /// Into this leaf.
+    Here,
+    /// Into a leaf to the right.
+    Right(GlobalAddress),
+    /// Into this leaf or one to the right: it was divided, and the parent does not know yet.
+    HereOrRight(GlobalAddress),
+    /// The way was a former one.
+    Unknown,
+}
+
+/// Who has to go right so many times looks for a new way.
+const RIGHT_MOVES_MAX: usize = 8;
+
+impl<E: Endpoint> Tree<E> {
+    /// Where a key belongs, as a leaf says of which `segments` are known, a replica of the metadata
+    /// among them. Source: CHIME, section 4.2.3, sibling-based validation.
+    pub(super) fn place(&self, way: &Way, leaf: &Leaf, segments: &Segments, key: &[u8]) -> Place {
+        let group = self.leaves.replica_within(segments).unwrap_or(0);
+        let sibling = leaf.sibling(group);
+        if !leaf.is_valid(group) {
+            return Place::Unknown;
+        }
+        match self.leaves.geometry().shape().validation {
+            Validation::Fences => match leaf.fences(group) {
+                Some((_, high)) if !sibling.is_null() && key >= high => Place::Right(sibling),
+                _ => Place::Here,
+            },
+            Validation::Sibling if sibling == way.sibling => Place::Here,
+            Validation::Sibling if way.kept.is_some() || sibling.is_null() => Place::Unknown,
+            Validation::Sibling => Place::HereOrRight(sibling),
+        }
+    }
+
+    /// Reads the value of a key. One round trip if the parent of its leaf is kept.
+    pub(super) async fn search(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        let home = self.leaves.home(key);
+        let neighborhood = self.leaves.neighborhood(home);
+        'restart: loop {
+            let mut way = self.find_leaf(key).await?;
+            if let Some((leaf, slot)) = self.speculate(&way, key).await? {
+                return Ok(Some(leaf.value(slot).to_vec()));
+            }
+            let mut right_moves = 0;
+            // The home's versions, when the key was last not found in this leaf.
+            let mut absent_at = None;
+            loop {
+                let leaf = self.read_leaf(way.leaf, &neighborhood).await?;
+                let place = self.place(&way, &leaf, &neighborhood, key);
+                let right = match place {
+                    Place::Unknown => {
+                        self.forget(&way);
+                        continue 'restart;
+                    }
+                    Place::Right(sibling) => sibling,
+                    Place::Here | Place::HereOrRight(_) => {
+                        match hopscotch::lookup(&leaf, key) {
+                            Lookup::Found(slot) => {
+                                self.admit(&way, slot, key);
+                                return Ok(Some(leaf.value(slot).to_vec()));
+                            }
+                            Lookup::Moved => {
+                                absent_at = None;
+                                continue;
+                            }
+                            // It may have been moved while the neighborhood was read. Each move
+                            // changes the home, so if that is the same after another reading, the
+                            // first one was of a time without moves.
+                            Lookup::Absent if self.leaves.is_hopscotch() => {
+                                let now = leaf.entry_versions(home);
+                                if absent_at.replace(now) != Some(now) {
+                                    continue;
+                                }
+                            }
+                            Lookup::Absent => {}
+                        }
+                        match place {
+                            Place::HereOrRight(sibling) => sibling,
+                            _ => return Ok(None),
+                        }
+                    }
+                };
+                self.forget(&way);
+                right_moves += 1;
+                if right_moves > RIGHT_MOVES_MAX {
+                    continue 'restart;
+                }
+                way.leaf = right;
+                absent_at = None;
+            }
+        }
+    }
+
+    /// Reads the one entry in which a key was found often, if there is such; answers its slot if
+    /// the key still is there. Source: CHIME, section 4.3.
+    ///
+    /// A key that is found is where it belongs, whatever way has led there: while a leaf is divided
+    /// both halves have it, and nobody changes either until one has lost it.
+    pub(super) async fn speculate(
+        &self,
+        way: &Way,
+        key: &[u8],
+    ) -> Result<Option<(Leaf, usize)>, PoolError> {
+        let Some(slot) = self.guess(way, key) else {
+            return Ok(None);
+        };
+        let segments = self.leaves.single_entry(slot);
+        let leaf = self.read_leaf(way.leaf, &segments).await?;
+        Ok(self.judge(way, &leaf, slot, key).then_some((leaf, slot)))
+    }
+
+    /// The slot in which a key was found most often.
+    pub(super) fn guess(&self, way: &Way, key: &[u8]) -> Option<usize> {
+        let slots = self.leaves.neighborhood_slots(self.leaves.home(key));
+        let slots = slots.iter().map(|slot| slot as u16);
+        let guess = self
+            .node
+            .hotspots
+            .guess(way.leaf.to_bits(), slots, tag(key));
+        guess.map(usize::from)
+    }
+
+    /// Whether a guess was right, which is remembered.
+    pub(super) fn judge(&self, way: &Way, leaf: &Leaf, slot: usize, key: &[u8]) -> bool {
+        let (node, hotspots) = (way.leaf.to_bits(), &self.node.hotspots);
+        let right = leaf.key(slot) == Some(key);
+        if right {
+            hotspots.confirm(node, slot as u16, tag(key));
+        } else {
+            hotspots.forget(node, slot as u16, tag(key));
+        }
+        right
+    }
+
+    /// Remembers where a key was found.
+    pub(super) fn admit(&self, way: &Way, slot: usize, key: &[u8]) {
+        let node = way.leaf.to_bits();
+        self.node.hotspots.admit(node, slot as u16, tag(key));
+    }
+}
+
+/// By what hotspots tell the keys of a slot apart: the last two bytes of the key.
+fn tag(key: &[u8]) -> u16 {
+    key.iter()
+        .rev()
+        .take(2)
+        .fold(0, |tag, &byte| tag << 8 | u16::from(byte))
+}
