@@ -58,7 +58,7 @@ pub trait Endpoint {
         bytes: u64,
     ) -> impl Future<Output = Result<(), FabricError>>;
 
-    /// A clock that never goes back, of this client.
+    /// A clock that never goes back, the same for all endpoints of a process.
     fn now(&self) -> Duration;
 
     /// Waits.

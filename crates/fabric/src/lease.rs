@@ -11,7 +11,8 @@
 //! posted takes effect within the other half. Leases of milliseconds are thousands of round trips.
 //!
 //! Who takes a lock over finds what it guards as the dead have left it, and what the word held
-//! before is lost. What is guarded has to be such that it can be made whole again from itself.
+//! before is lost. What is guarded has to be such that it can be made whole again from itself, or
+//! by what the dead have written down of it before ([`redo`](crate::redo)).
 
 use crate::address::GlobalAddress;
 use crate::endpoint::Endpoint;
@@ -52,8 +53,22 @@ pub struct Held {
 pub enum Before {
     /// Free, with these bits.
     Free(u64),
-    /// Held by this owner, who has not given it back within a lease.
-    Abandoned(u16),
+    /// Held in the acquisition that this word names, by its [`owner`], who has not given it back
+    /// within a lease.
+    Abandoned(u64),
+}
+
+/// What has come of waiting for a lock.
+pub(crate) enum Waited {
+    /// It was free.
+    Taken(Held),
+    /// For a lease it has been held in the acquisition of this word.
+    Abandoned(u64),
+}
+
+/// Who has a lock, by the word of his acquisition.
+pub const fn owner(word: u64) -> u16 {
+    ((word & !HELD_BIT) >> OWNER_SHIFT) as u16
 }
 
 impl Locker {
@@ -63,16 +78,22 @@ impl Locker {
     /// # Panics
     /// There are no more owners than [`OWNERS`].
     pub fn new(owner: u16, lease: Duration) -> Locker {
+        Locker::after(owner, 0, lease)
+    }
+
+    /// As [`new`](Locker::new), where acquisitions up to this number were made by others that have
+    /// had the owner's number before.
+    pub(crate) fn after(owner: u16, acquisitions: u64, lease: Duration) -> Locker {
         assert!(owner < OWNERS, "owner {owner} is not less than {OWNERS}");
         Locker {
             owner,
-            acquisitions: std::cell::Cell::new(0),
+            acquisitions: std::cell::Cell::new(acquisitions),
             lease,
         }
     }
 
     /// A word that no other acquisition has.
-    fn next_word(&self) -> u64 {
+    pub(crate) fn next_word(&self) -> u64 {
         let number = self.acquisitions.get() + 1;
         self.acquisitions.set(number);
         let number = number & ((1 << OWNER_SHIFT) - 1);
@@ -92,6 +113,25 @@ impl Locker {
         endpoint: &impl Endpoint,
         at: GlobalAddress,
     ) -> Result<Held, FabricError> {
+        loop {
+            match self.wait(endpoint, at).await? {
+                Waited::Taken(held) => return Ok(held),
+                Waited::Abandoned(found) => {
+                    let word = self.next_word();
+                    if let Some(held) = self.take_over(endpoint, at, found, word, None).await? {
+                        return Ok(held);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until a lock is free, and takes it, or has to be taken over.
+    pub(crate) async fn wait(
+        &self,
+        endpoint: &impl Endpoint,
+        at: GlobalAddress,
+    ) -> Result<Waited, FabricError> {
         let word = self.next_word();
         let if_free = MaskedSwap {
             expected: 0,
@@ -105,42 +145,54 @@ impl Locker {
         let mut seen = (0, endpoint.now());
         loop {
             // What lies between is no time that the holder has.
-            let began = endpoint.now();
-            let until = began + self.lease / 2;
-            let held = |before| Held {
-                word,
-                before,
-                until,
-            };
-            let found = swap(endpoint, at, if_free).await?;
+            let until = endpoint.now() + self.lease / 2;
+            let mut verbs = [Verb::Swap {
+                at,
+                swap: if_free,
+                found: 0,
+            }];
+            endpoint.post(&mut verbs).await?;
+            let found = verbs[0].found().unwrap_or_default();
             if if_free.succeeds(found) {
-                return Ok(held(Before::Free(found)));
+                return Ok(Waited::Taken(Held {
+                    word,
+                    before: Before::Free(found),
+                    until,
+                }));
             }
             let now = endpoint.now();
             if found != seen.0 {
                 seen = (found, now);
                 sleep = FIRST_SLEEP.min(longest);
             } else if now - seen.1 >= self.lease {
-                let take_over = MaskedSwap::whole(found, word);
-                if swap(endpoint, at, take_over).await? == found {
-                    let owner = (found & !HELD_BIT) >> OWNER_SHIFT;
-                    return Ok(held(Before::Abandoned(owner as u16)));
-                }
+                return Ok(Waited::Abandoned(found));
             }
             endpoint.sleep(sleep).await;
             sleep = (sleep * 2).min(longest);
         }
     }
-}
 
-async fn swap(
-    endpoint: &impl Endpoint,
-    at: GlobalAddress,
-    swap: MaskedSwap,
-) -> Result<u64, FabricError> {
-    let mut verbs = [Verb::Swap { at, swap, found: 0 }];
-    endpoint.post(&mut verbs).await?;
-    Ok(verbs[0].found().unwrap_or_default())
+    /// Takes over, as the acquisition of `word`, a lock that has been waited for in vain, unless it
+    /// has changed. `first` is done before, by the same node.
+    pub(crate) async fn take_over(
+        &self,
+        endpoint: &impl Endpoint,
+        at: GlobalAddress,
+        found: u64,
+        word: u64,
+        first: Option<Verb<'_>>,
+    ) -> Result<Option<Held>, FabricError> {
+        let until = endpoint.now() + self.lease / 2;
+        let swap = Verb::compare_swap(at, found, word);
+        let mut verbs: Vec<Verb<'_>> = first.into_iter().chain([swap]).collect();
+        endpoint.post(&mut verbs).await?;
+        let now = verbs.last().and_then(Verb::found);
+        Ok((now == Some(found)).then_some(Held {
+            word,
+            before: Before::Abandoned(found),
+            until,
+        }))
+    }
 }
 
 impl Held {
@@ -220,7 +272,10 @@ mod tests {
                 |(_, before, _): &&(u32, Before, Duration)| matches!(before, Before::Abandoned(_));
             let over: Vec<_> = taken.iter().filter(over).collect();
             assert_eq!(over.len(), 1, "seed {seed}");
-            assert_eq!(over[0].1, Before::Abandoned(0));
+            let Before::Abandoned(word) = over[0].1 else {
+                panic!("taken over")
+            };
+            assert_eq!(owner(word), 0);
             // Not before a lease is over, and soon after.
             let last = taken.iter().rfind(|(client, _, _)| *client == 0);
             let waited = over[0].2 - last.unwrap().2;

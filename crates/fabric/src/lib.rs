@@ -17,7 +17,8 @@
 //!   posted, each whole before the next. Between clients, and between nodes, there is no order.
 //! - Swaps and additions of a word exclude each other.
 //!
-//! Locks that outlive nobody are made of these ([`lease`]).
+//! Locks that outlive nobody are made of these ([`lease`]), and changes that are done whole or not
+//! at all although their clients die ([`redo`]).
 //!
 //! [`sim`] is a transport that makes use of all of this freedom, in virtual time and repeatable
 //! from a seed. `shm` is one in memory that processes of one machine share (Linux only;
@@ -32,6 +33,7 @@ pub mod count;
 mod endpoint;
 mod error;
 pub mod lease;
+pub mod redo;
 #[cfg(target_os = "linux")]
 pub mod shm;
 pub mod sim;

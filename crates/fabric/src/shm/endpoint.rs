@@ -9,8 +9,8 @@ use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use crate::verb::{MaskedSwap, Verb};
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,19 +24,21 @@ const TURN: Duration = Duration::from_micros(200);
 /// The system does not wake a thread after so short a time.
 const BLINK: Duration = Duration::from_micros(10);
 
+/// When the clock of all endpoints of this process began.
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
 /// A client's way to nodes in shared memory. Clones belong to the same client. See the
 /// [module](super).
 #[derive(Clone, Debug)]
 pub struct ShmEndpoint {
     /// In the order of their numbers.
     nodes: Arc<[Attached]>,
-    start: Instant,
 }
 
 #[derive(Debug)]
 struct Attached {
     object: Object,
-    /// When it was last seen that its process lives: nanoseconds since the endpoint began.
+    /// When it was last seen that its process lives: nanoseconds by the endpoint's clock.
     seen: AtomicU64,
 }
 
@@ -88,7 +90,6 @@ impl ShmEndpoint {
         }
         Ok(ShmEndpoint {
             nodes: nodes.into(),
-            start: Instant::now(),
         })
     }
 
@@ -222,7 +223,7 @@ impl Endpoint for ShmEndpoint {
     }
 
     fn now(&self) -> Duration {
-        self.start.elapsed()
+        START.elapsed()
     }
 
     /// Other tasks of the same thread go on meanwhile, if their executor is told of several.
