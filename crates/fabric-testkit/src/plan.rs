@@ -1,5 +1,6 @@
 //! What is done in a run.
 
+use nearfield_fabric::sim::Delivery;
 use std::time::Duration;
 
 /// How large runs are. What happens in each is drawn from its seed.
@@ -17,6 +18,8 @@ pub struct Plan {
     pub keys: u64,
     /// The part of the clients that die, each at any of its verbs.
     pub dying: f64,
+    /// How verbs are torn.
+    pub delivery: Delivery,
     /// Who has not done his operations in this virtual time is taken to hang.
     pub patience: Duration,
 }
@@ -30,6 +33,7 @@ impl Default for Plan {
             operations: 12,
             keys: 4,
             dying: 0.0,
+            delivery: Delivery::Torn,
             patience: Duration::from_secs(1),
         }
     }

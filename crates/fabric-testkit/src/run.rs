@@ -3,7 +3,7 @@
 use crate::history::{Asked, Call, History};
 use crate::index::{RemoteIndex, System};
 use crate::plan::Plan;
-use nearfield_fabric::sim::{Delivery, Simulation};
+use nearfield_fabric::sim::Simulation;
 use nearfield_fabric::{FabricError, NodeId};
 use nearfield_hardware::network::Preset;
 use nearfield_testkit::linearizability::{DeadEnd, order};
@@ -89,7 +89,7 @@ pub fn check(count: u64, plan: &Plan, system: &impl System) {
 pub fn run<S: System>(seed: u64, plan: &Plan, system: &S) -> Result<Report, Failure> {
     let mut random = SmallRng::seed_from_u64(seed);
     let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(random.random(), network, Delivery::Torn);
+    let mut simulation = Simulation::new(random.random(), network, plan.delivery);
     let nodes: Vec<NodeId> = (0..plan.nodes)
         .map(|_| simulation.add_node(plan.node_bytes))
         .collect();

@@ -58,6 +58,28 @@ pub enum Before {
     Abandoned(u64),
 }
 
+/// Bytes to be read: from where, and where they go.
+pub type Target<'b> = (GlobalAddress, &'b mut [u8]);
+
+/// Swaps a word and answers what it was; then reads, in the same post.
+///
+/// # Errors
+/// As [`Endpoint::post`].
+pub async fn swap_and_read(
+    endpoint: &impl Endpoint,
+    at: GlobalAddress,
+    swap: MaskedSwap,
+    reads: &mut [Target<'_>],
+) -> Result<u64, FabricError> {
+    let swap = Verb::Swap { at, swap, found: 0 };
+    let reads = reads
+        .iter_mut()
+        .map(|(from, into)| Verb::Read { from: *from, into });
+    let mut verbs: Vec<Verb<'_>> = std::iter::once(swap).chain(reads).collect();
+    endpoint.post(&mut verbs).await?;
+    Ok(verbs[0].found().unwrap_or_default())
+}
+
 /// What has come of waiting for a lock.
 pub(crate) enum Waited {
     /// It was free.
@@ -114,7 +136,7 @@ impl Locker {
         at: GlobalAddress,
     ) -> Result<Held, FabricError> {
         loop {
-            match self.wait(endpoint, at).await? {
+            match self.wait(endpoint, at, &mut []).await? {
                 Waited::Taken(held) => return Ok(held),
                 Waited::Abandoned(found) => {
                     let word = self.next_word();
@@ -126,11 +148,13 @@ impl Locker {
         }
     }
 
-    /// Waits until a lock is free, and takes it, or has to be taken over.
+    /// Waits until a lock is free, and takes it, or has to be taken over. With the lock, in the same
+    /// post, `reads` are made; they are of no meaning if it was abandoned.
     pub(crate) async fn wait(
         &self,
         endpoint: &impl Endpoint,
         at: GlobalAddress,
+        reads: &mut [Target<'_>],
     ) -> Result<Waited, FabricError> {
         let word = self.next_word();
         let if_free = MaskedSwap {
@@ -146,13 +170,7 @@ impl Locker {
         loop {
             // What lies between is no time that the holder has.
             let until = endpoint.now() + self.lease / 2;
-            let mut verbs = [Verb::Swap {
-                at,
-                swap: if_free,
-                found: 0,
-            }];
-            endpoint.post(&mut verbs).await?;
-            let found = verbs[0].found().unwrap_or_default();
+            let found = swap_and_read(endpoint, at, if_free, reads).await?;
             if if_free.succeeds(found) {
                 return Ok(Waited::Taken(Held {
                     word,

@@ -1,7 +1,8 @@
 //! Why an operation on the pool was not done.
 
 use crate::layout::GeometryError;
-use nearfield_fabric::{FabricError, LINE_BYTES};
+use nearfield_fabric::redo::RedoError;
+use nearfield_fabric::{FabricError, GlobalAddress};
 
 /// Why an operation was not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,13 +11,22 @@ pub enum PoolError {
     /// A memory node did not do what was asked.
     #[error(transparent)]
     Fabric(#[from] FabricError),
-    /// Verbs are not one within lines, by which readers notice that somebody writes.
-    #[error(
-        "the memory nodes are accessed by {atomic} bytes as one, and the index needs lines of {LINE_BYTES}"
-    )]
-    Lines {
-        /// What is accessed as one, in bytes.
-        atomic: u64,
+    /// What is written down of changes under locks has no place.
+    #[error(transparent)]
+    Redo(#[from] RedoError),
+    /// There is no index, or one of another version.
+    #[error("no index of this version is at {at}: its format is {found:02x?}")]
+    Format {
+        /// Where its header should be.
+        at: GlobalAddress,
+        /// What is there instead of the format.
+        found: Vec<u8>,
+    },
+    /// The nodes of the index have other sizes.
+    #[error("the index at {at} was made with other sizes")]
+    Sizes {
+        /// Where its header is.
+        at: GlobalAddress,
     },
     /// The sizes are not possible.
     #[error(transparent)]

@@ -6,7 +6,7 @@ use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
 use nearfield_fabric_testkit::{Plan, RemoteIndex, System, check, run};
 use nearfield_hardware::network::Preset;
 use nearfield_pool::layout::{Arrangement, Metadata, Shape, Validation};
-use nearfield_pool::tree::{ComputeNode, Options, Tree};
+use nearfield_pool::tree::{ComputeNode, Locks, Options, Tree};
 use nearfield_pool::{PoolError, PoolIndex};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -37,7 +37,17 @@ fn chime() -> Options {
     }
 }
 
-/// All steps from Sherman to CHIME.
+/// Ours with small nodes.
+fn nearfield() -> Options {
+    Options {
+        shape: small(),
+        cache_bytes: 1 << 20,
+        hotspot_bytes: 1 << 12,
+        ..Options::nearfield()
+    }
+}
+
+/// All steps from Sherman to CHIME, and ours.
 fn steps() -> Vec<Options> {
     let (sherman, chime) = (Options::sherman(), chime());
     let fences = |metadata, vacancy_bitmap| Options {
@@ -67,6 +77,7 @@ fn steps() -> Vec<Options> {
             ..chime
         },
         chime,
+        nearfield(),
     ]
 }
 
@@ -225,7 +236,7 @@ impl System for SmallTrees {
             writes: Cell::new(0),
         };
         async move {
-            let tree = Tree::open(endpoint, &nodes, ROOT, node);
+            let tree = Tree::open(endpoint, &nodes, ROOT, node).await;
             tree.map(Client).map_err(fabric)
         }
     }
@@ -262,6 +273,42 @@ fn operations_on_few_keys_are_linearizable() {
     };
     for options in steps() {
         check(100, &plan, &SmallTrees::new(options));
+    }
+}
+
+#[test]
+fn the_dead_block_nobody_and_leave_nothing_half_done() {
+    for (keys, operations) in [(3, 12), (40, 30)] {
+        let plan = Plan {
+            nodes: 2,
+            node_bytes: 2 << 20,
+            operations,
+            keys,
+            dying: 0.5,
+            ..Plan::default()
+        };
+        check(100, &plan, &SmallTrees::new(nearfield()));
+    }
+}
+
+#[test]
+fn words_that_are_torn_are_noticed() {
+    for options in [chime(), nearfield()] {
+        for (keys, operations) in [(3, 12), (40, 30)] {
+            let plan = Plan {
+                node_bytes: 2 << 20,
+                operations,
+                keys,
+                delivery: Delivery::TornWords,
+                dying: if options.locks == Locks::Spinning {
+                    0.0
+                } else {
+                    0.3
+                },
+                ..Plan::default()
+            };
+            check(50, &plan, &SmallTrees::new(options));
+        }
     }
 }
 
@@ -377,18 +424,4 @@ fn what_is_no_key_is_refused() {
         assert_eq!(tree.get(&[1; 8]).await, Ok(None));
     });
     assert_eq!(simulation.run(), 0);
-}
-
-#[test]
-fn fabrics_that_tear_within_lines_are_refused() {
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(1, network, Delivery::TornWords);
-    let nodes = [simulation.add_node(1 << 20)];
-    let endpoint = simulation.endpoint(0);
-    let node = compute_node(chime());
-    let refused = Tree::open(endpoint, &nodes, ROOT, node).expect_err("words");
-    assert_eq!(
-        refused.to_string(),
-        "the memory nodes are accessed by 8 bytes as one, and the index needs lines of 64"
-    );
 }

@@ -44,7 +44,7 @@ mod tests;
 use crate::address::{GlobalAddress, LINE_BYTES, NodeId, WORD_BYTES};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
-use crate::lease::{Held, Locker, Waited, owner};
+use crate::lease::{Held, Locker, Target, Waited, owner};
 use crate::verb::Verb;
 pub use record::{Record, record_bytes};
 use std::cell::RefCell;
@@ -164,8 +164,8 @@ impl Region {
 
     fn word(&self) -> u64 {
         (self.slots.len() as u64) << SLOTS_SHIFT
-            | self.slot_bytes as u64 / LINE_BYTES << LINES_SHIFT
-            | self.at.offset() / LINE_BYTES
+            | (self.slot_bytes as u64 / LINE_BYTES) << LINES_SHIFT
+            | (self.at.offset() / LINE_BYTES)
     }
 
     fn slot(&self, number: usize) -> GlobalAddress {
@@ -270,7 +270,8 @@ impl Redo {
     }
 
     /// Takes a lock, as [`Locker::lock`]; if it was abandoned in the middle of a change that was
-    /// recorded, does that again, from the beginning to the end.
+    /// recorded, does that again, from the beginning to the end. With the lock, in the same post,
+    /// `reads` are made; what they have read is of no meaning if the lock was abandoned.
     ///
     /// # Errors
     /// What nodes answer; `NoSlot`, and then the lock was not taken.
@@ -278,9 +279,10 @@ impl Redo {
         &self,
         endpoint: &impl Endpoint,
         at: GlobalAddress,
+        reads: &mut [Target<'_>],
     ) -> Result<Locked<'_>, RedoError> {
         loop {
-            let locked = match self.locker.wait(endpoint, at).await? {
+            let locked = match self.locker.wait(endpoint, at, reads).await? {
                 Waited::Taken(held) => Some(self.locked(at, held)),
                 Waited::Abandoned(found) => self.take_over(endpoint, at, found).await?,
             };

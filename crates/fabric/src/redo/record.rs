@@ -66,7 +66,7 @@ pub(super) fn encode(
     let mut record = Vec::with_capacity(bytes);
     record.extend_from_slice(&[0; CHECKSUM_BYTES]);
     record.extend_from_slice(&word.to_le_bytes());
-    let place = lock.offset() / WORD_BYTES << LENGTH_BITS | bytes as u64;
+    let place = (lock.offset() / WORD_BYTES) << LENGTH_BITS | bytes as u64;
     record.extend_from_slice(&place.to_le_bytes());
     record.extend_from_slice(&note_length.to_le_bytes());
     record.extend_from_slice(note);

@@ -117,7 +117,7 @@ async fn write(
 ) -> Result<(), RedoError> {
     let (lock, values) = (lock_of(register), values_of(register));
     let mut locked = if way.again {
-        redo.lock(endpoint, lock).await?
+        redo.lock(endpoint, lock, &mut []).await?
     } else {
         lock_forgetfully(endpoint, redo, lock).await?
     };

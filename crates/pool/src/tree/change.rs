@@ -1,11 +1,13 @@
 //! Changing a leaf under its lock.
 
+use super::lock::Lock;
+use super::node_io::{Buffers, ReadLeaf, take_in};
 use super::route::Way;
 use super::search::Place;
 use super::{BACK_OFF, Tree};
 use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
-use crate::layout::{Leaf, LockWord, Segments, Slots};
+use crate::layout::{Leaf, LockWord, Slots};
 use nearfield_fabric::Endpoint;
 
 /// What is to become of a key.
@@ -20,11 +22,12 @@ pub(super) enum Change<'v> {
 }
 
 /// A leaf whose lock is held.
-struct Locked {
+struct Locked<'t> {
     way: Way,
-    /// What lay in the lock.
+    lock: Lock<'t>,
+    /// What lay in the lock, or lies in it if it is given back as it is.
     word: LockWord,
-    leaf: Leaf,
+    read: ReadLeaf,
     /// The slots that are known: from the key's home on, or the one of the key.
     known: Slots,
     /// Where the key is.
@@ -38,76 +41,92 @@ impl<E: Endpoint> Tree<E> {
         key: &[u8],
         change: Change<'_>,
     ) -> Result<Option<Vec<u8>>, PoolError> {
-        let mut locked = loop {
+        loop {
             let way = self.find_leaf(key).await?;
-            if let Some(locked) = self.lock_for(way, key, change).await? {
-                break locked;
-            }
-        };
-        let Some(slot) = locked.slot else {
-            match change {
-                Change::Insert(value) => self.insert_into(locked, key, value).await?,
-                Change::Update(_) | Change::Remove => {
-                    self.unlock_leaf(locked.way.leaf, locked.word)?;
+            let Some(mut locked) = self.lock_for(way, key, change).await? else {
+                continue;
+            };
+            let Some(slot) = locked.slot else {
+                let is_done = match change {
+                    Change::Insert(value) => self.insert_into(locked, key, value).await?,
+                    Change::Update(_) | Change::Remove => {
+                        self.unlock(locked.lock, locked.word.to_bits())?;
+                        true
+                    }
+                };
+                if is_done {
+                    return Ok(None);
                 }
+                continue;
+            };
+            let before = locked.read.leaf.value(slot).to_vec();
+            let written = match change {
+                Change::Insert(value) | Change::Update(value) => {
+                    hopscotch::replace(&mut locked.read.leaf, slot, value)
+                }
+                Change::Remove => hopscotch::remove(&mut locked.read.leaf, slot),
+            };
+            if self.write_back(locked, written).await? {
+                return Ok(Some(before));
             }
-            return Ok(None);
-        };
-        let before = locked.leaf.value(slot).to_vec();
-        let written = match change {
-            Change::Insert(value) | Change::Update(value) => {
-                hopscotch::replace(&mut locked.leaf, slot, value)
-            }
-            Change::Remove => hopscotch::remove(&mut locked.leaf, slot),
-        };
-        self.write_back(&locked, written).await?;
-        Ok(Some(before))
+        }
     }
 
-    /// Puts a key that is not there into a leaf, which is divided if it has no room.
+    /// Puts a key that is not there into a leaf, which is divided if it has no room. False if the lock
+    /// was held for too long; then nothing was done.
     async fn insert_into(
         &self,
-        mut locked: Locked,
+        mut locked: Locked<'_>,
         key: &[u8],
         value: &[u8],
-    ) -> Result<(), PoolError> {
-        let inserted = hopscotch::insert(&mut locked.leaf, locked.known, key, value);
-        if let Ok(inserted) = inserted {
-            return self.write_back(&locked, inserted.written).await;
-        }
+    ) -> Result<bool, PoolError> {
         let all = self.leaves.all_slots(key);
-        if locked.known.count() < all.count() {
-            let whole = self.leaves.whole();
-            let address = locked.way.leaf;
-            self.read_more(address, &whole, &mut locked.leaf).await?;
-            locked.known = all;
-            if let Ok(inserted) = hopscotch::insert(&mut locked.leaf, all, key, value) {
-                return self.write_back(&locked, inserted.written).await;
+        loop {
+            let leaf = &mut locked.read.leaf;
+            if let Ok(inserted) = hopscotch::insert(leaf, locked.known, key, value) {
+                return self.write_back(locked, inserted.written).await;
             }
+            if locked.known.count() == all.count() {
+                break;
+            }
+            // More of the leaf, as far as its first empty slot, or all of it.
+            let range = self.slots_for(key, Change::Insert(value), locked.word);
+            locked.known = if range.count() > locked.known.count() {
+                range
+            } else {
+                all
+            };
+            let segments = self.leaves.with_metadata(locked.known);
+            let address = locked.way.leaf;
+            self.read_more(address, &segments, &mut locked.read).await?;
         }
-        self.divide(&locked.way, locked.leaf, key, value).await
+        let Locked {
+            way, lock, read, ..
+        } = locked;
+        self.divide(way.leaf, lock, read, key, value).await
     }
 
-    /// Writes the entries back that have changed, and gives the lock back.
-    async fn write_back(&self, locked: &Locked, written: Slots) -> Result<(), PoolError> {
+    /// Writes the entries back that have changed, and gives the lock back. False if it was held for too
+    /// long; then nothing was done.
+    async fn write_back(&self, locked: Locked<'_>, written: Slots) -> Result<bool, PoolError> {
         let Locked {
             way,
+            lock,
             word,
-            leaf,
+            read,
             known,
             ..
         } = locked;
+        let leaf = &read.leaf;
         let word = if known.count() == self.leaves.span() {
             self.lock_words.of_leaf(leaf)
         } else {
             let is_empty = |slot| leaf.key(slot).is_none();
-            let word = self
-                .lock_words
-                .after_write(*word, written, *known, is_empty);
-            self.with_greatest(word, leaf, *known, written)
+            let word = self.lock_words.after_write(word, written, known, is_empty);
+            self.with_greatest(word, leaf, known, written)
         };
-        let segments = self.leaves.entries(written);
-        self.write_leaf(way.leaf, leaf, &segments, word).await
+        let writes = self.leaf_writes(way.leaf, &read, &self.leaves.entries(written));
+        Ok(self.commit(lock, &writes, word.to_bits()).await?.is_ok())
     }
 
     /// Has the word say where the greatest key is, as far as is known: it may have been moved, and
@@ -133,50 +152,35 @@ impl<E: Endpoint> Tree<E> {
         mut way: Way,
         key: &[u8],
         change: Change<'_>,
-    ) -> Result<Option<Locked>, PoolError> {
+    ) -> Result<Option<Locked<'_>>, PoolError> {
         loop {
-            let word = self.lock_leaf(way.leaf).await?;
-            if matches!(change, Change::Insert(_) | Change::Update(_))
-                && let Some((leaf, slot)) = self.speculate(&way, key).await?
-            {
-                let known = Slots::new(slot, 1, self.leaves.span());
-                return Ok(Some(Locked {
-                    way,
-                    word,
-                    leaf,
-                    known,
-                    slot: Some(slot),
-                }));
-            }
-            let known = self.slots_for(key, change, word);
-            let segments = self.leaves.with_metadata(known);
-            let leaf = self.read_leaf(way.leaf, &segments).await?;
-            let place = self.place(&way, &leaf, &segments, key);
-            let slot = match hopscotch::lookup(&leaf, key) {
-                Lookup::Found(slot) => Some(slot),
-                Lookup::Absent | Lookup::Moved => None,
+            let locked = if self.node.options.lock_and_read {
+                self.lock_and_read(way, key).await?
+            } else {
+                self.lock_then_read(way, key, change).await?
             };
+            if locked.slot.is_some() && locked.known.count() == 1 {
+                return Ok(Some(locked));
+            }
+            let leaf = &locked.read.leaf;
+            let segments = self.leaves.with_metadata(locked.known);
+            let place = self.place(&locked.way, leaf, &segments, key);
             let stays = match place {
                 Place::Here => true,
                 Place::HereOrRight(_) => {
-                    slot.is_some() || self.has_greater(&way, word, &leaf, known, key).await?
+                    locked.slot.is_some() || self.has_greater(&locked, key).await?
                 }
                 Place::Right(_) | Place::Unknown => false,
             };
             if stays {
-                if let Some(slot) = slot {
-                    self.admit(&way, slot, key);
+                if let Some(slot) = locked.slot {
+                    self.admit(&locked.way, slot, key);
                 }
-                return Ok(Some(Locked {
-                    way,
-                    word,
-                    leaf,
-                    known,
-                    slot,
-                }));
+                return Ok(Some(locked));
             }
-            self.unlock_leaf(way.leaf, word)?;
-            self.forget(&way);
+            self.unlock(locked.lock, locked.word.to_bits())?;
+            self.forget(&locked.way);
+            way = locked.way;
             match place {
                 Place::Right(sibling) => way.leaf = sibling,
                 Place::HereOrRight(_) => {
@@ -187,6 +191,90 @@ impl<E: Endpoint> Tree<E> {
                 _ => return Ok(None),
             }
         }
+    }
+
+    /// Takes a leaf's lock, and reads what the word that lay in it says is needed. Source: CHIME,
+    /// section 4.2.
+    async fn lock_then_read(
+        &self,
+        way: Way,
+        key: &[u8],
+        change: Change<'_>,
+    ) -> Result<Locked<'_>, PoolError> {
+        let lock = self.lock(self.leaf_at(way.leaf), &mut []).await?;
+        let Some(word) = lock.before.map(LockWord::from_bits) else {
+            return self.read_abandoned(way, lock, key).await;
+        };
+        if !matches!(change, Change::Remove)
+            && let Some((read, slot)) = self.speculate(&way, key).await?
+        {
+            return Ok(Locked {
+                way,
+                lock,
+                word,
+                read,
+                known: Slots::new(slot, 1, self.leaves.span()),
+                slot: Some(slot),
+            });
+        }
+        let known = self.slots_for(key, change, word);
+        let segments = self.leaves.with_metadata(known);
+        let read = self.read_leaf(way.leaf, &segments).await?;
+        Ok(Locked {
+            slot: found(&read.leaf, key),
+            way,
+            lock,
+            word,
+            read,
+            known,
+        })
+    }
+
+    /// Takes a leaf's lock and reads in the same round trip what most changes need: the key's
+    /// neighborhood.
+    async fn lock_and_read(&self, way: Way, key: &[u8]) -> Result<Locked<'_>, PoolError> {
+        let at = self.leaf_at(way.leaf);
+        let known = self.leaves.neighborhood_slots(self.leaves.home(key));
+        let segments = self.leaves.with_metadata(known);
+        let mut buffers = Buffers::new(at, &segments);
+        let lock = self.lock(at, &mut buffers.targets()).await?;
+        let Some(word) = lock.before.map(LockWord::from_bits) else {
+            return self.read_abandoned(way, lock, key).await;
+        };
+        let mut read = ReadLeaf {
+            leaf: Leaf::new(self.leaves),
+            count: 0,
+        };
+        if !take_in(&buffers, &segments, &mut read) {
+            self.read_more(way.leaf, &segments, &mut read).await?;
+        }
+        Ok(Locked {
+            slot: found(&read.leaf, key),
+            way,
+            lock,
+            word,
+            read,
+            known,
+        })
+    }
+
+    /// Reads all of a leaf whose lock the dead have held, so that nobody knows what lay in it.
+    async fn read_abandoned<'t>(
+        &'t self,
+        way: Way,
+        lock: Lock<'t>,
+        key: &[u8],
+    ) -> Result<Locked<'t>, PoolError> {
+        let whole = self.leaves.whole();
+        let read = self.read_leaf(way.leaf, &whole).await?;
+        Ok(Locked {
+            word: self.lock_words.of_leaf(&read.leaf),
+            slot: found(&read.leaf, key),
+            known: self.leaves.all_slots(key),
+            way,
+            lock,
+            read,
+        })
     }
 
     /// The slots that a change has to know: where the key may be and, for one that is put there, as
@@ -210,24 +298,26 @@ impl<E: Endpoint> Tree<E> {
     /// True if a leaf certainly has a key not less than `key`, so that `key` does not belong to the
     /// right of it. Looks at the slot that the lock word says has the greatest; one round trip more if
     /// that is not known. Source: CHIME, section 4.2.3, right-turn test.
-    async fn has_greater(
-        &self,
-        way: &Way,
-        word: LockWord,
-        leaf: &Leaf,
-        known: Slots,
-        key: &[u8],
-    ) -> Result<bool, PoolError> {
+    async fn has_greater(&self, locked: &Locked<'_>, key: &[u8]) -> Result<bool, PoolError> {
+        let (leaf, known) = (&locked.read.leaf, locked.known);
         let is_greater = |leaf: &Leaf, slot| leaf.key(slot).is_some_and(|other| other >= key);
         if known.iter().any(|slot| is_greater(leaf, slot)) {
             return Ok(true);
         }
-        let greatest = self.lock_words.max_slot(word);
+        let greatest = self.lock_words.max_slot(locked.word);
         if known.contains(greatest) || greatest >= self.leaves.span() {
             return Ok(false);
         }
-        let segments: Segments = self.leaves.single_entry(greatest);
-        let entry = self.read_leaf(way.leaf, &segments).await?;
-        Ok(is_greater(&entry, greatest))
+        let segments = self.leaves.single_entry(greatest);
+        let entry = self.read_leaf(locked.way.leaf, &segments).await?;
+        Ok(is_greater(&entry.leaf, greatest))
+    }
+}
+
+/// Where a key is.
+fn found(leaf: &Leaf, key: &[u8]) -> Option<usize> {
+    match hopscotch::lookup(leaf, key) {
+        Lookup::Found(slot) => Some(slot),
+        Lookup::Absent | Lookup::Moved => None,
     }
 }

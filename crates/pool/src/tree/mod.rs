@@ -13,12 +13,19 @@
 //!   leaf's lock, `split` divides what is full, `scan` reads ranges.
 //! - [`Options`] says which techniques are used.
 //!
-//! What is not here yet: merging, and recovery of the locks of dead clients.
+//! - Where locks have leases, the dead block nobody: what they have begun is finished by who takes
+//!   their locks over (`lock`, `note`, `recover`).
+//!
+//! What is not here yet: merging.
 
 mod change;
+mod header;
 mod kept;
-mod leaf_io;
+mod lock;
+mod node_io;
+mod note;
 mod options;
+mod recover;
 mod root;
 mod route;
 mod scan;
@@ -29,13 +36,14 @@ use crate::error::PoolError;
 use crate::index::{Entry, PoolIndex};
 use crate::layout::{InternalLayout, LeafLayout, LockWordLayout, is_empty_key};
 use change::Change;
-use nearfield_fabric::lease::HELD_BIT;
-use nearfield_fabric::{Arena, Endpoint, GlobalAddress, LINE_BYTES, MaskedSwap, NodeId, Verb};
+use header::Header;
+use nearfield_fabric::redo::Redo;
+use nearfield_fabric::{Arena, Endpoint, GlobalAddress, LINE_BYTES, NodeId};
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use kept::CachedNode;
-pub use options::{ComputeNode, Options};
+pub use options::{ComputeNode, Locks, Options};
 
 /// One client's view of a tree. Its tasks share it.
 #[derive(Debug)]
@@ -48,6 +56,11 @@ pub struct Tree<E> {
     leaves: LeafLayout,
     internals: InternalLayout,
     lock_words: LockWordLayout,
+    /// Where locks have leases: how they are taken, and how long these are.
+    redo: Option<Redo>,
+    lease: Duration,
+    /// Nodes have counters, as no more than words is read as one.
+    has_counters: bool,
 }
 
 /// What a client takes from a node at once, in bytes.
@@ -56,18 +69,21 @@ const CHUNK_BYTES: u64 = 1 << 16;
 const BACK_OFF: Duration = Duration::from_micros(2);
 
 impl<E: Endpoint> Tree<E> {
-    /// Makes an empty tree whose root is found at the word `root`, which lies outside what nodes
-    /// give out. To be called by one client, before others open it.
+    /// Makes an empty tree whose root is found by the line at `root`, which lies outside what nodes
+    /// give out; on the other nodes, the line of the same offset is used, too. To be called by one
+    /// client, before others open it.
     ///
     /// # Errors
-    /// `Lines`, and what nodes answer.
+    /// As [`open`](Tree::open).
     pub async fn create(
         endpoint: E,
         nodes: &[NodeId],
         root: GlobalAddress,
         node: Arc<ComputeNode>,
     ) -> Result<Tree<E>, PoolError> {
-        let tree = Tree::open(endpoint, nodes, root, node)?;
+        let header = Header::new(root, nodes);
+        header.create(&endpoint, node.geometry.shape()).await?;
+        let tree = Tree::open(endpoint, nodes, root, node).await?;
         tree.create_root().await?;
         Ok(tree)
     }
@@ -75,24 +91,32 @@ impl<E: Endpoint> Tree<E> {
     /// Opens a tree that was made with the same sizes, for one client of a compute node.
     ///
     /// # Errors
-    /// `Lines`.
-    pub fn open(
+    /// `Format` and `Sizes` if there is another index or none, and what nodes answer.
+    pub async fn open(
         endpoint: E,
         nodes: &[NodeId],
         root: GlobalAddress,
         node: Arc<ComputeNode>,
     ) -> Result<Tree<E>, PoolError> {
-        let atomic = endpoint.atomic_bytes();
-        if atomic < LINE_BYTES {
-            return Err(PoolError::Lines { atomic });
-        }
+        let header = Header::new(root, nodes);
+        header.check(&endpoint, node.geometry.shape()).await?;
+        let (redo, lease) = match node.options.locks {
+            Locks::Spinning => (None, Duration::ZERO),
+            Locks::Leased(lease) => {
+                let redo = header.join(&endpoint, lease, &node.options).await?;
+                (Some(redo), lease)
+            }
+        };
         Ok(Tree {
+            has_counters: endpoint.atomic_bytes() < LINE_BYTES,
             endpoint,
             root,
             arena: Arena::new(nodes, CHUNK_BYTES),
             leaves: LeafLayout::new(node.geometry),
             internals: InternalLayout::new(node.geometry),
             lock_words: LockWordLayout::new(node.geometry.shape().leaf_span),
+            redo,
+            lease,
             node,
         })
     }
@@ -113,36 +137,6 @@ impl<E: Endpoint> Tree<E> {
             return Err(PoolError::Value { length, expected });
         }
         Ok(())
-    }
-
-    /// Takes the lock of a node, and answers what lay in it, by spinning with the paper's masked swap: all bits are set.
-    async fn lock(&self, word: GlobalAddress) -> Result<u64, PoolError> {
-        let swap = MaskedSwap {
-            expected: 0,
-            compare_mask: HELD_BIT,
-            desired: u64::MAX,
-            swap_mask: u64::MAX,
-        };
-        loop {
-            let mut verbs = [Verb::Swap {
-                at: word,
-                swap,
-                found: 0,
-            }];
-            self.endpoint.post(&mut verbs).await?;
-            if let Some(found) = verbs[0].found()
-                && swap.succeeds(found)
-            {
-                return Ok(found);
-            }
-            self.endpoint.sleep(BACK_OFF).await;
-        }
-    }
-
-    /// Gives a lock back; `word` is what lies in it while it is free.
-    fn unlock(&self, at: GlobalAddress, word: u64) -> Result<(), PoolError> {
-        let bytes = word.to_le_bytes();
-        Ok(self.endpoint.write_unsignalled(at, &bytes)?)
     }
 }
 

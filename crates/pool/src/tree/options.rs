@@ -5,6 +5,10 @@ use crate::cache::Cache;
 use crate::error::PoolError;
 use crate::layout::{Arrangement, Geometry, InternalLayout, Shape};
 use nearfield_hotness::Hotspots;
+use std::time::Duration;
+
+/// Thousands of round trips, so that who lives is done within.
+const LEASE: Duration = Duration::from_millis(10);
 
 /// The sizes of a tree and the techniques by which its clients work. All clients of a tree have the
 /// same sizes; techniques are each client's own.
@@ -20,6 +24,22 @@ pub struct Options {
     /// Whether an insert reads no more of a leaf than the lock word's vacancy bitmap asks for. Source:
     /// CHIME, vacancy bitmap piggybacking.
     pub vacancy_bitmap: bool,
+    /// Whether a lock is taken and what it guards is read in one round trip: before the word of the
+    /// lock is known, so that more may have to be read afterwards. Not in the paper.
+    pub lock_and_read: bool,
+    /// How locks are taken. All clients of a tree have to agree.
+    pub locks: Locks,
+}
+
+/// How locks are taken, and what becomes of those of the dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locks {
+    /// As in CHIME's paper: by one bit, for good. Who dies with a lock keeps it, and leaves what it
+    /// guards as it is.
+    Spinning,
+    /// For so long at most. Then others take the lock over, and finish what was begun
+    /// ([`redo`](nearfield_fabric::redo)).
+    Leased(Duration),
 }
 
 impl Options {
@@ -30,6 +50,17 @@ impl Options {
             cache_bytes: 100 << 20,
             hotspot_bytes: 30 << 20,
             vacancy_bitmap: true,
+            lock_and_read: false,
+            locks: Locks::Spinning,
+        }
+    }
+
+    /// Ours: CHIME with locks that have leases, taken and read under in one round trip.
+    pub fn nearfield() -> Options {
+        Options {
+            lock_and_read: true,
+            locks: Locks::Leased(LEASE),
+            ..Options::chime()
         }
     }
 
@@ -49,7 +80,7 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options::chime()
+        Options::nearfield()
     }
 }
 

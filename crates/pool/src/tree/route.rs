@@ -5,7 +5,6 @@ use super::kept::CachedNode;
 use super::root::Root;
 use crate::cache::Cached;
 use crate::error::PoolError;
-use crate::layout::InternalNode;
 use nearfield_fabric::{Endpoint, GlobalAddress};
 use std::sync::Arc;
 
@@ -65,7 +64,7 @@ impl<E: Endpoint> Tree<E> {
                 (root.address, root.level)
             };
             loop {
-                let node = self.read_internal(address).await?;
+                let (node, _) = self.read_internal(address).await?;
                 let is_left = node.low_fence() <= key;
                 if !node.is_valid() || node.level() != at || !is_left {
                     if let Some(stale) = kept {
@@ -96,20 +95,6 @@ impl<E: Endpoint> Tree<E> {
     pub(super) fn forget(&self, way: &Way) {
         if let Some(stale) = &way.kept {
             self.node.cache.invalidate(stale);
-        }
-    }
-
-    /// Reads a node, again and again until nobody has written meanwhile.
-    pub(super) async fn read_internal(
-        &self,
-        address: GlobalAddress,
-    ) -> Result<InternalNode, PoolError> {
-        let mut wire = vec![0; self.internals.wire_bytes()];
-        loop {
-            self.endpoint.read(address, &mut wire).await?;
-            if let Ok(node) = InternalNode::decode(self.internals, &wire) {
-                return Ok(node);
-            }
         }
     }
 }

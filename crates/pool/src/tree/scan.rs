@@ -1,7 +1,7 @@
 //! Scans: all leaves of a range that the parents know of, read with one notification of each node.
 
 use super::Tree;
-use super::leaf_io::{buffers, reads};
+use super::node_io::{Buffers, ReadLeaf, take_in};
 use super::route::{Found, Way};
 use crate::cache::Cached;
 use crate::error::PoolError;
@@ -164,7 +164,8 @@ impl<E: Endpoint> Tree<E> {
             if sibling.is_null() {
                 return Ok(false);
             }
-            leaf = self.read_leaf(sibling, &self.leaves.whole()).await?;
+            let whole = self.leaves.whole();
+            leaf = self.read_leaf(sibling, &whole).await?.leaf;
         }
         Ok(false)
     }
@@ -173,20 +174,27 @@ impl<E: Endpoint> Tree<E> {
     /// has written meanwhile.
     async fn read_leaves(&self, stretches: &[Stretch]) -> Result<Vec<Leaf>, PoolError> {
         let whole = self.leaves.whole();
-        let mut wires: Vec<Vec<Vec<u8>>> = stretches.iter().map(|_| buffers(&whole)).collect();
-        let verbs = stretches.iter().zip(&mut wires);
-        let verbs = verbs.flat_map(|(stretch, wire)| reads(stretch.way.leaf, &whole, wire));
-        let mut verbs: Vec<Verb<'_>> = verbs.collect();
+        let at = |stretch: &Stretch| self.leaf_at(stretch.way.leaf);
+        let buffers = stretches
+            .iter()
+            .map(|stretch| Buffers::new(at(stretch), &whole));
+        let mut buffers: Vec<Buffers> = buffers.collect();
+        let reads = buffers.iter_mut().flat_map(Buffers::targets);
+        let mut verbs: Vec<Verb<'_>> = reads
+            .map(|(from, into)| Verb::Read { from, into })
+            .collect();
         self.endpoint.post(&mut verbs).await?;
         drop(verbs);
         let mut leaves = Vec::with_capacity(stretches.len());
-        for (stretch, wire) in stretches.iter().zip(&wires) {
-            let wire: Vec<&[u8]> = wire.iter().map(Vec::as_slice).collect();
-            let mut leaf = Leaf::new(self.leaves);
-            if leaf.decode(&whole, &wire).is_err() {
-                self.read_more(stretch.way.leaf, &whole, &mut leaf).await?;
+        for (stretch, buffers) in stretches.iter().zip(&buffers) {
+            let mut read = ReadLeaf {
+                leaf: Leaf::new(self.leaves),
+                count: 0,
+            };
+            if !take_in(buffers, &whole, &mut read) {
+                self.read_more(stretch.way.leaf, &whole, &mut read).await?;
             }
-            leaves.push(leaf);
+            leaves.push(read.leaf);
         }
         Ok(leaves)
     }

@@ -1,6 +1,7 @@
 //! Reading a key: at a guess, or in its neighborhood.
 
 use super::Tree;
+use super::node_io::ReadLeaf;
 use super::route::Way;
 use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
@@ -48,14 +49,14 @@ impl<E: Endpoint> Tree<E> {
         let neighborhood = self.leaves.neighborhood(home);
         'restart: loop {
             let mut way = self.find_leaf(key).await?;
-            if let Some((leaf, slot)) = self.speculate(&way, key).await? {
-                return Ok(Some(leaf.value(slot).to_vec()));
+            if let Some((read, slot)) = self.speculate(&way, key).await? {
+                return Ok(Some(read.leaf.value(slot).to_vec()));
             }
             let mut right_moves = 0;
             // The home's versions, when the key was last not found in this leaf.
             let mut absent_at = None;
             loop {
-                let leaf = self.read_leaf(way.leaf, &neighborhood).await?;
+                let leaf = self.read_leaf(way.leaf, &neighborhood).await?.leaf;
                 let place = self.place(&way, &leaf, &neighborhood, key);
                 let right = match place {
                     Place::Unknown => {
@@ -110,13 +111,14 @@ impl<E: Endpoint> Tree<E> {
         &self,
         way: &Way,
         key: &[u8],
-    ) -> Result<Option<(Leaf, usize)>, PoolError> {
+    ) -> Result<Option<(ReadLeaf, usize)>, PoolError> {
         let Some(slot) = self.guess(way, key) else {
             return Ok(None);
         };
         let segments = self.leaves.single_entry(slot);
-        let leaf = self.read_leaf(way.leaf, &segments).await?;
-        Ok(self.judge(way, &leaf, slot, key).then_some((leaf, slot)))
+        let read = self.read_leaf(way.leaf, &segments).await?;
+        let is_right = self.judge(way, &read.leaf, slot, key);
+        Ok(is_right.then_some((read, slot)))
     }
 
     /// The slot in which a key was found most often.

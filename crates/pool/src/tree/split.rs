@@ -1,89 +1,199 @@
 //! Dividing leaves and internal nodes that are full, and telling their parents.
 
 use super::kept::CachedNode;
+use super::lock::Lock;
+use super::node_io::ReadLeaf;
+use super::note::{Division, Note};
 use super::root::Root;
-use super::route::{Found, Way};
+use super::route::Found;
 use super::{BACK_OFF, Tree};
 use crate::cache::Cached;
 use crate::error::PoolError;
 use crate::hopscotch;
-use crate::layout::{InternalNode, Leaf, LockWord};
-use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
-
-/// A node that was divided: `left` has kept the keys below `separator`, `right` has the others.
-struct Division {
-    left: GlobalAddress,
-    separator: Box<[u8]>,
-    right: GlobalAddress,
-}
+use crate::layout::InternalNode;
+use nearfield_fabric::{Endpoint, GlobalAddress};
 
 impl<E: Endpoint> Tree<E> {
-    /// Divides a full leaf, whose lock is held, and puts a key into the half where it belongs.
+    /// Divides a full leaf, whose lock is held, and puts a key into the half where it belongs. False if
+    /// the lock was held for too long; then nothing was done.
+    ///
+    /// Where locks have leases the leaf's is kept until the parent knows, so that who takes it over
+    /// from the dead tells the parent. The paper gives it back before.
     pub(super) async fn divide(
         &self,
-        way: &Way,
-        mut leaf: Leaf,
+        address: GlobalAddress,
+        mut lock: Lock<'_>,
+        mut read: ReadLeaf,
         key: &[u8],
         value: &[u8],
-    ) -> Result<(), PoolError> {
-        let right = self.allocate(self.leaves.allocation_bytes()).await?;
-        let separator = hopscotch::split_key(&leaf, key);
-        let mut other = hopscotch::split(&mut leaf, &separator, right);
+    ) -> Result<bool, PoolError> {
+        let right = self.allocate(self.leaf_at(GlobalAddress::NULL)).await?;
+        let separator = hopscotch::split_key(&read.leaf, key);
+        let mut other = ReadLeaf {
+            leaf: hopscotch::split(&mut read.leaf, &separator, right),
+            count: 0,
+        };
         let half = if key < &*separator {
-            &mut leaf
+            &mut read.leaf
         } else {
-            &mut other
+            &mut other.leaf
         };
         let inserted = hopscotch::insert(half, self.leaves.all_slots(key), key, value);
         debug_assert!(inserted.is_ok(), "the separator makes room");
-        let whole = self.leaves.whole();
         // Whoever sees the left half finds the right one.
-        let word = self.lock_words.of_leaf(&other);
-        self.write_leaf(right, &other, &whole, word).await?;
-        self.write_left(way.leaf, &leaf)?;
+        let whole = self.leaves.whole();
+        let writes = self.leaf_writes(right, &other, &whole);
+        let word = self.lock_words.of_leaf(&other.leaf).to_bits();
+        self.write_new(self.leaf_at(right), writes, word).await?;
+        let writes = self.leaf_writes(address, &read, &whole);
+        let word = self.lock_words.of_leaf(&read.leaf).to_bits();
         let division = Division {
-            left: way.leaf,
+            level: 1,
             separator,
             right,
         };
-        self.add_child(2, division).await
-    }
-
-    /// Writes the left half of a leaf and gives its lock back, without waiting: what follows does not
-    /// need it.
-    fn write_left(&self, address: GlobalAddress, leaf: &Leaf) -> Result<(), PoolError> {
-        let whole = self.leaves.whole();
-        for (segment, bytes) in whole.iter().zip(leaf.encode(&whole)) {
-            let to = address.plus(segment.wire().start as u64);
-            self.endpoint.write_unsignalled(to, &bytes)?;
+        if self.redo.is_none() {
+            for (to, bytes) in writes {
+                self.endpoint.write_unsignalled(to, &bytes)?;
+            }
+            self.unlock(lock, word)?;
+            self.tell_parents(address, division, None).await?;
+            return Ok(true);
         }
-        self.unlock_leaf(address, self.lock_words.of_leaf(leaf))
+        let note = Note::Divided(division.clone());
+        if self
+            .commit_and_keep(&mut lock, &writes, &note)
+            .await?
+            .is_err()
+        {
+            return Ok(false);
+        }
+        self.tell_parents(address, division, Some(&lock)).await?;
+        self.unlock(lock, word)?;
+        Ok(true)
     }
 
-    /// Tells the parents of a node of `level - 1` that it was divided, and divides those that are
-    /// full.
-    async fn add_child(&self, mut level: u8, mut division: Division) -> Result<(), PoolError> {
+    /// Does what the one who had a lock before has left to do, who has died.
+    pub(super) async fn resume(
+        &self,
+        address: GlobalAddress,
+        note: Note,
+        lock: &Lock<'_>,
+    ) -> Result<(), PoolError> {
+        let Note::Divided(division) = note;
+        self.tell_parents(address, division, Some(lock)).await
+    }
+
+    /// Tells the parent of the node `left` that it was divided, and divides it if it is full. With
+    /// `under`, the lock of the divided node, nothing is told once that may be another's: he does it.
+    async fn tell_parents(
+        &self,
+        left: GlobalAddress,
+        division: Division,
+        under: Option<&Lock<'_>>,
+    ) -> Result<(), PoolError> {
+        let level = division.level + 1;
         loop {
-            let Some(parent) = self.find_parent(level, &division).await? else {
+            if under.is_some_and(|lock| self.is_late(lock)) {
+                return Ok(());
+            }
+            let Some(parent) = self.find_parent(left, &division).await? else {
                 return Ok(());
             };
-            match self.add_child_at(parent, &division).await? {
-                None => return Ok(()),
-                Some(of_parent) => {
-                    division = of_parent;
-                    level += 1;
+            let (lock, mut node, count) = self.lock_internal(parent).await?;
+            if !node.is_valid() || node.level() != level || !node.covers(&division.separator) {
+                // There is a better one by now.
+                self.unlock(lock, 0)?;
+                self.forget_node(&division.separator, level);
+                continue;
+            }
+            if under.is_some_and(|lock| self.is_late(lock)) {
+                return self.unlock(lock, 0);
+            }
+            if node.insert(&division.separator, division.right).is_ok() {
+                node.count_node_write();
+                let writes = self.internal_writes(parent, &node, count);
+                if self.commit(lock, &writes, 0).await?.is_ok() {
+                    self.node.cache.keep(CachedNode::new(parent, &node));
+                    return Ok(());
                 }
+                continue;
+            }
+            let divided = self.divide_internal(parent, lock, node, count, &division);
+            if Box::pin(divided).await? {
+                return Ok(());
             }
         }
     }
 
-    /// The node of a level that covers a separator, or one left of it. `None` if there was none, and
-    /// it is made now.
+    /// Divides a full internal node, whose lock is held, and adds the child that it has no room for.
+    /// False if the lock was held for too long; then nothing was done.
+    async fn divide_internal(
+        &self,
+        address: GlobalAddress,
+        mut lock: Lock<'_>,
+        mut node: InternalNode,
+        count: u64,
+        child: &Division,
+    ) -> Result<bool, PoolError> {
+        let right = self.allocate(self.internal_at(GlobalAddress::NULL)).await?;
+        let level = node.level();
+        let mut half = node.split(right);
+        let target = if *child.separator < *half.separator {
+            &mut node
+        } else {
+            &mut half.node
+        };
+        let inserted = target.insert(&child.separator, child.right);
+        debug_assert!(inserted.is_ok(), "half a node has room");
+        let writes = self.internal_writes(right, &half.node, 0);
+        self.write_new(self.internal_at(right), writes, 0).await?;
+        let writes = self.internal_writes(address, &node, count);
+        let division = Division {
+            level,
+            separator: half.separator,
+            right,
+        };
+        if self.redo.is_none() {
+            // Given back with the node, which does not fail without a lease.
+            let _ = self.commit(lock, &writes, 0).await?;
+            self.keep_both(address, &node, right, &half.node);
+            self.tell_parents(address, division, None).await?;
+            return Ok(true);
+        }
+        let note = Note::Divided(division.clone());
+        if self
+            .commit_and_keep(&mut lock, &writes, &note)
+            .await?
+            .is_err()
+        {
+            return Ok(false);
+        }
+        self.keep_both(address, &node, right, &half.node);
+        self.tell_parents(address, division, Some(&lock)).await?;
+        self.unlock(lock, 0)?;
+        Ok(true)
+    }
+
+    fn keep_both(
+        &self,
+        left: GlobalAddress,
+        node: &InternalNode,
+        right: GlobalAddress,
+        half: &InternalNode,
+    ) {
+        self.node.cache.keep(CachedNode::new(left, node));
+        self.node.cache.keep(CachedNode::new(right, half));
+    }
+
+    /// The node above the divided node `left` that covers the separator, or one left of it. `None` if
+    /// there was none, and it is made now.
     async fn find_parent(
         &self,
-        level: u8,
+        left: GlobalAddress,
         division: &Division,
     ) -> Result<Option<GlobalAddress>, PoolError> {
+        let level = division.level + 1;
         loop {
             if let Some(kept) = self.node.cache.seek(&division.separator, level)
                 && kept.level() == level
@@ -95,8 +205,8 @@ impl<E: Endpoint> Tree<E> {
                 Found::Below(root) => root,
             };
             let divided = Root {
-                level: level - 1,
-                address: division.left,
+                level: division.level,
+                address: left,
             };
             if root == divided && self.grow(root, &division.separator, division.right).await? {
                 return Ok(None);
@@ -106,73 +216,12 @@ impl<E: Endpoint> Tree<E> {
         }
     }
 
-    /// Adds a child to the node at `address`, or one to the right of it. If that is full it is
-    /// divided.
-    async fn add_child_at(
-        &self,
-        mut address: GlobalAddress,
-        division: &Division,
-    ) -> Result<Option<Division>, PoolError> {
-        let Division {
-            separator, right, ..
-        } = division;
-        let mut node = loop {
-            let lock = self.lock_of_internal(address);
-            self.lock(lock).await?;
-            let node = self.read_internal(address).await?;
-            if node.covers(separator) {
-                break node;
-            }
-            self.unlock(lock, 0)?;
-            address = node.sibling();
-        };
-        if node.insert(separator, *right).is_ok() {
-            node.count_node_write();
-            self.write_internal(address, &node).await?;
-            self.node.cache.keep(CachedNode::new(address, &node));
-            return Ok(None);
+    /// Forgets what is kept of a level for a key.
+    fn forget_node(&self, key: &[u8], level: u8) {
+        if let Some(kept) = self.node.cache.seek(key, level)
+            && kept.level() == level
+        {
+            self.node.cache.invalidate(&kept);
         }
-        let other = self.allocate(self.internals.allocation_bytes()).await?;
-        let mut half = node.split(other);
-        let target = if **separator < *half.separator {
-            &mut node
-        } else {
-            &mut half.node
-        };
-        let inserted = target.insert(separator, *right);
-        debug_assert!(inserted.is_ok(), "half a node has room");
-        self.write_internal(other, &half.node).await?;
-        self.write_internal(address, &node).await?;
-        self.node.cache.keep(CachedNode::new(address, &node));
-        self.node.cache.keep(CachedNode::new(other, &half.node));
-        Ok(Some(Division {
-            left: address,
-            separator: half.separator,
-            right: other,
-        }))
-    }
-
-    /// Writes a node, and gives its lock back or, if nobody knows of the node yet, makes it.
-    pub(super) async fn write_internal(
-        &self,
-        address: GlobalAddress,
-        node: &InternalNode,
-    ) -> Result<(), PoolError> {
-        let wire = node.encode();
-        let mut verbs = [
-            Verb::Write {
-                to: address,
-                bytes: &wire,
-            },
-            Verb::Write {
-                to: self.lock_of_internal(address),
-                bytes: &LockWord::default().to_bits().to_le_bytes(),
-            },
-        ];
-        Ok(self.endpoint.post(&mut verbs).await?)
-    }
-
-    fn lock_of_internal(&self, address: GlobalAddress) -> GlobalAddress {
-        address.plus(self.internals.lock_offset() as u64)
     }
 }

@@ -1,0 +1,204 @@
+//! Locks of nodes, and changes under them.
+
+use super::node_io::NodeAt;
+use super::note::Note;
+use super::{BACK_OFF, Tree};
+use crate::error::PoolError;
+use nearfield_fabric::lease::{Before, HELD_BIT, Target, swap_and_read};
+use nearfield_fabric::redo::{self, Record};
+use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, MaskedSwap, Verb};
+
+/// Bytes, and where they go.
+pub(super) type Write = (GlobalAddress, Vec<u8>);
+
+/// The lock of a node, which is held.
+///
+/// Dropped without having been given back, as after an error of a memory node, it stays held: one of
+/// the paper's for good, one with a lease until that is over.
+#[derive(Debug)]
+pub(super) struct Lock<'t> {
+    at: GlobalAddress,
+    /// What lay in it; `None` if nobody knows, since its holder has died.
+    pub before: Option<u64>,
+    leased: Option<redo::Locked<'t>>,
+}
+
+/// The lock was held for so long that it may be another's by now. Nothing was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Late;
+
+/// What becomes of a lock with a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    /// It is given back; this lies in it while it is free.
+    Unlock(u64),
+    Keep,
+}
+
+impl<E: Endpoint> Tree<E> {
+    /// Takes the lock of a node and reads, in the same post, what it guards; what was read is of no
+    /// meaning if nobody knows what lay in the lock. One round trip if it is free.
+    ///
+    /// The paper's locks are taken by spinning with a masked swap that sets all bits; those with
+    /// leases as [`redo`] says: what the dead have begun is done before it is answered.
+    pub(super) async fn lock(
+        &self,
+        node: NodeAt,
+        reads: &mut [Target<'_>],
+    ) -> Result<Lock<'_>, PoolError> {
+        let at = node.lock();
+        let Some(redo) = &self.redo else {
+            return self.spin(at, reads).await;
+        };
+        let leased = redo.lock(&self.endpoint, at, reads).await?;
+        let before = match leased.held.before {
+            Before::Free(word) => Some(word),
+            Before::Abandoned(_) => None,
+        };
+        let mut lock = Lock {
+            at,
+            before,
+            leased: Some(leased),
+        };
+        if let Some(record) = lock.redone()
+            && let Some(note) = Note::decode(&record.note)
+        {
+            Box::pin(self.resume(node.address, note, &lock)).await?;
+        }
+        Ok(lock)
+    }
+
+    /// Takes one of the paper's locks.
+    async fn spin(
+        &self,
+        at: GlobalAddress,
+        reads: &mut [Target<'_>],
+    ) -> Result<Lock<'_>, PoolError> {
+        let swap = MaskedSwap {
+            expected: 0,
+            compare_mask: HELD_BIT,
+            desired: u64::MAX,
+            swap_mask: u64::MAX,
+        };
+        loop {
+            let found = swap_and_read(&self.endpoint, at, swap, reads).await?;
+            if swap.succeeds(found) {
+                return Ok(Lock {
+                    at,
+                    before: Some(found),
+                    leased: None,
+                });
+            }
+            self.endpoint.sleep(BACK_OFF).await;
+        }
+    }
+
+    /// Gives a lock back without a change; `word` is what lies in it while it is free. If it may be
+    /// another's by now it is left to that one.
+    pub(super) fn unlock(&self, lock: Lock<'_>, word: u64) -> Result<(), PoolError> {
+        if self.is_late(&lock) {
+            return Ok(());
+        }
+        let word = word.to_le_bytes();
+        self.endpoint.write_unsignalled(lock.at, &word)?;
+        if let Some(leased) = lock.leased {
+            leased.finish();
+        }
+        Ok(())
+    }
+
+    /// True if a lock may be another's by now.
+    pub(super) fn is_late(&self, lock: &Lock<'_>) -> bool {
+        let leased = lock.leased.as_ref();
+        leased.is_some_and(|leased| !leased.held.is_safe(&self.endpoint))
+    }
+
+    /// Makes a change under a lock and gives it back. One round trip.
+    ///
+    /// Who dies in the middle of it has it done by who takes the lock over: what is not written as one
+    /// is recorded before.
+    pub(super) async fn commit(
+        &self,
+        mut lock: Lock<'_>,
+        writes: &[Write],
+        word: u64,
+    ) -> Result<Result<(), Late>, PoolError> {
+        let note = if self.is_one(writes) {
+            None
+        } else {
+            Some(&[][..])
+        };
+        let done = self.write(&mut lock, writes, note, Then::Unlock(word));
+        let done = done.await?;
+        if done.is_ok()
+            && let Some(leased) = lock.leased
+        {
+            leased.finish();
+        }
+        Ok(done)
+    }
+
+    /// Makes a change under a lock and keeps it. If this client dies, who takes the lock over makes
+    /// the change again and has the note. One round trip.
+    pub(super) async fn commit_and_keep(
+        &self,
+        lock: &mut Lock<'_>,
+        writes: &[Write],
+        note: &Note,
+    ) -> Result<Result<(), Late>, PoolError> {
+        let note = note.encode();
+        self.write(lock, writes, Some(&note), Then::Keep).await
+    }
+
+    /// Writes, with a record before if there is a note for it.
+    async fn write(
+        &self,
+        lock: &mut Lock<'_>,
+        writes: &[Write],
+        note: Option<&[u8]>,
+        then: Then,
+    ) -> Result<Result<(), Late>, PoolError> {
+        if self.is_late(lock) {
+            return Ok(Err(Late));
+        }
+        let mut record: Option<Write> = None;
+        if let Some(leased) = &mut lock.leased
+            && let Some(note) = note
+        {
+            let writes: Vec<_> = writes.iter().map(|(to, bytes)| (*to, &bytes[..])).collect();
+            record = Some(leased.record(&self.endpoint, &writes, note).await?);
+        }
+        let word = match then {
+            Then::Unlock(word) => Some(word.to_le_bytes()),
+            Then::Keep => None,
+        };
+        let unlock = word.as_ref().map(|word| Verb::Write {
+            to: lock.at,
+            bytes: word,
+        });
+        let writes = record.iter().chain(writes);
+        let writes = writes.map(|(to, bytes)| Verb::Write { to: *to, bytes });
+        let mut verbs: Vec<Verb<'_>> = writes.chain(unlock).collect();
+        self.endpoint.post(&mut verbs).await?;
+        Ok(Ok(()))
+    }
+
+    /// True if writes are done as one: a line, or a word where that is all the nodes promise.
+    fn is_one(&self, writes: &[Write]) -> bool {
+        let atomic = self.endpoint.atomic_bytes().min(LINE_BYTES);
+        match writes {
+            [(to, bytes)] => {
+                let (first, length) = (to.offset(), bytes.len() as u64);
+                length > 0 && first / atomic == (first + length - 1) / atomic
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Lock<'_> {
+    /// The change of the one who had the lock before that was done again.
+    fn redone(&mut self) -> Option<Record> {
+        self.leased.as_mut()?.redone.take()
+    }
+}
