@@ -225,10 +225,12 @@ impl Redo {
                     for number in 0..region.slots.len() {
                         let mut slot = vec![0; region.slot_bytes];
                         endpoint.read(region.slot(number), &mut slot).await?;
-                        let record = record::decode(&slot, node);
-                        region.slots[number] = record.map_or(Use::Nothing, |record| {
-                            Use::Unfinished(record.lock, record.word)
-                        });
+                        if let Some(record) = record::decode(&slot, node)
+                            && read_word(endpoint, record.lock).await? == record.word
+                        {
+                            let unfinished = Use::Unfinished(record.lock, record.word);
+                            region.slots[number] = unfinished;
+                        }
                     }
                     region
                 }

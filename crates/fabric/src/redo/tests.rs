@@ -114,7 +114,7 @@ async fn write(
     register: u64,
     id: u64,
     seen: &RefCell<Seen>,
-) -> Result<(), RedoError> {
+) -> Result<bool, RedoError> {
     let (lock, values) = (lock_of(register), values_of(register));
     let mut locked = if way.again {
         redo.lock(endpoint, lock, &mut []).await?
@@ -128,7 +128,7 @@ async fn write(
         .collect();
     endpoint.post(&mut reads).await?;
     if !locked.held.is_safe(endpoint) {
-        return Ok(());
+        return Ok(false);
     }
     let (version, _) = seen.borrow_mut().check(register, &found, &locked);
     let value = (version + 1, id);
@@ -159,7 +159,7 @@ async fn write(
     }
     locked.finish();
     seen.borrow_mut().acknowledged[register as usize].push(value);
-    Ok(())
+    Ok(true)
 }
 
 /// Takes a lock, and over, without writing down what is to be done again.
@@ -214,7 +214,7 @@ fn run(seed: u64, delivery: Delivery, way: Way) -> Result<u64, String> {
                         .map(|lock| (lock.offset() - lock_of(0).offset()) / REGISTER_BYTES);
                     for (number, register) in unfinished.chain(registers).enumerate() {
                         let id = u64::from(client) << 32 | (number as u64 + 1);
-                        write(&endpoint, &redo, way, register, id, &seen).await?;
+                        while !write(&endpoint, &redo, way, register, id, &seen).await? {}
                     }
                     Ok::<(), RedoError>(())
                 };
