@@ -18,6 +18,8 @@ pub struct Plan {
     pub keys: u64,
     /// The part of the clients that die, each at any of its verbs.
     pub dying: f64,
+    /// The part of the operations that remove a key; of the others half read one.
+    pub removing: f64,
     /// How verbs are torn.
     pub delivery: Delivery,
     /// Who has not done his operations in this virtual time is taken to hang.
@@ -33,6 +35,7 @@ impl Default for Plan {
             operations: 12,
             keys: 4,
             dying: 0.0,
+            removing: 0.2,
             delivery: Delivery::Torn,
             patience: Duration::from_secs(1),
         }

@@ -115,10 +115,12 @@ pub fn run<S: System>(seed: u64, plan: &Plan, system: &S) -> Result<Report, Fail
             let key = random.random_range(0..plan.keys);
             // No two writes are of the same value.
             let value = u64::from(client) << 32 | (step as u64 + 1);
-            let asked = match random.random_range(0..10) {
-                0..4 => Asked::Get,
-                4..8 => Asked::Insert(value),
-                _ => Asked::Remove,
+            let asked = if random.random_bool(plan.removing) {
+                Asked::Remove
+            } else if random.random_bool(0.5) {
+                Asked::Get
+            } else {
+                Asked::Insert(value)
             };
             (key, asked)
         });

@@ -14,7 +14,7 @@
 //! before is lost. What is guarded has to be such that it can be made whole again from itself, or
 //! by what the dead have written down of it before ([`redo`](crate::redo)).
 
-use crate::address::GlobalAddress;
+use crate::address::{GlobalAddress, LINE_BYTES, NodeId};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use crate::verb::{MaskedSwap, Verb};
@@ -24,7 +24,11 @@ use std::time::Duration;
 pub const HELD_BIT: u64 = 1 << 63;
 const OWNER_SHIFT: u32 = 48;
 /// The numbers of owners are less than this.
-pub const OWNERS: u16 = 1 << 15;
+pub const OWNERS: u16 = FORWARDED;
+/// No owner, but an address: what this lock guards is guarded by another one.
+const FORWARDED: u16 = (1 << 15) - 1;
+/// An address has so many bits for its line within a node.
+const LINE_BITS: u32 = 40;
 /// How long a waiter sleeps at first; then twice as long each time.
 const FIRST_SLEEP: Duration = Duration::from_micros(2);
 /// A lease is this many times the longest sleep, so that the end of one is seen soon.
@@ -56,6 +60,34 @@ pub enum Before {
     /// Held in the acquisition that this word names, by its [`owner`], who has not given it back
     /// within a lease.
     Abandoned(u64),
+}
+
+/// The word of a lock that is held on behalf of who holds the lock of the node at `address`, so that
+/// who finds it abandoned has to take that one. `None` of an address that does not fit.
+///
+/// ```
+/// use nearfield_fabric::lease::{forward, forwarded};
+/// use nearfield_fabric::{GlobalAddress, NodeId};
+/// let address = GlobalAddress::new(NodeId(3), 4096);
+/// assert_eq!(forwarded(forward(address).unwrap()), Some(address));
+/// assert_eq!(forwarded(7), None);
+/// ```
+pub fn forward(address: GlobalAddress) -> Option<u64> {
+    let node = u64::from(address.node().0);
+    let line = address.offset() / LINE_BYTES;
+    let fits = node < 1 << (OWNER_SHIFT - LINE_BITS)
+        && line < 1 << LINE_BITS
+        && address.offset().is_multiple_of(LINE_BYTES);
+    let owner = u64::from(FORWARDED) << OWNER_SHIFT;
+    fits.then_some(HELD_BIT | owner | node << LINE_BITS | line)
+}
+
+/// The node whose lock has to be taken instead of the one with this word.
+pub fn forwarded(word: u64) -> Option<GlobalAddress> {
+    let node = NodeId((word >> LINE_BITS) as u16 & ((1 << (OWNER_SHIFT - LINE_BITS)) - 1));
+    let line = word & ((1 << LINE_BITS) - 1);
+    (word & HELD_BIT != 0 && owner(word) == FORWARDED)
+        .then(|| GlobalAddress::new(node, line * LINE_BYTES))
 }
 
 /// Bytes to be read: from where, and where they go.
@@ -224,7 +256,6 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::NodeId;
     use crate::sim::{Delivery, Simulation};
     use nearfield_hardware::network::Preset;
     use std::cell::RefCell;

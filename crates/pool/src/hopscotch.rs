@@ -258,6 +258,37 @@ pub fn split(leaf: &mut Leaf, separator: &[u8], right: GlobalAddress) -> Leaf {
     other
 }
 
+/// Takes in the entries of the leaf to the right, and its place in front of its sibling. One node write
+/// is counted. All slots of both have to be known.
+///
+/// # Errors
+/// `NoRoom`; then `leaf` is of no use.
+pub fn merge(leaf: &mut Leaf, right: &Leaf) -> Result<(), NoRoom> {
+    for slot in right.occupied() {
+        let key = right.key(slot).expect("the slot is occupied");
+        insert(leaf, right.layout().all_slots(key), key, right.value(slot))?;
+    }
+    if let (Some((low, _)), Some((_, high))) = (leaf.fences(0), right.fences(0)) {
+        let (low, high) = (low.to_vec(), high.to_vec());
+        leaf.set_fences(&low, &high);
+    }
+    leaf.set_sibling(right.sibling(0));
+    leaf.count_node_write();
+    Ok(())
+}
+
+/// Makes a leaf none any more: without entries, and not valid. One node write is counted.
+pub fn retire(leaf: &mut Leaf) {
+    for slot in 0..leaf.layout().span() {
+        leaf.clear(slot);
+        if leaf.layout().is_hopscotch() {
+            leaf.set_hop_bitmap(slot, 0);
+        }
+    }
+    leaf.set_valid(false);
+    leaf.count_node_write();
+}
+
 /// The hop bitmap that a home should have, from the keys in its neighborhood.
 fn rebuilt_bitmap(leaf: &Leaf, home: usize) -> u16 {
     let layout = leaf.layout();

@@ -9,6 +9,7 @@ use nearfield_pool::layout::{Arrangement, Metadata, Shape, Validation};
 use nearfield_pool::tree::{ComputeNode, Locks, Options, Tree};
 use nearfield_pool::{PoolError, PoolIndex};
 use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -292,6 +293,22 @@ fn the_dead_block_nobody_and_leave_nothing_half_done() {
 }
 
 #[test]
+fn operations_are_linearizable_while_nodes_are_merged() {
+    for (dying, nodes) in [(0.0, 1), (0.4, 1), (0.0, 2), (0.4, 2)] {
+        let plan = Plan {
+            nodes,
+            node_bytes: 4 << 20,
+            operations: 60,
+            keys: 60,
+            removing: 0.45,
+            dying,
+            ..Plan::default()
+        };
+        check(60, &plan, &SmallTrees::new(nearfield()));
+    }
+}
+
+#[test]
 fn words_that_are_torn_are_noticed() {
     for options in [chime(), nearfield()] {
         for (keys, operations) in [(3, 12), (40, 30)] {
@@ -396,6 +413,42 @@ fn it_holds_what_a_map_holds() {
         ..chime()
     };
     model(1, large, 20_000, 40_000);
+}
+
+#[test]
+fn what_is_deleted_takes_no_levels() {
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(7, network, Delivery::Whole);
+    let nodes = [simulation.add_node(32 << 20), simulation.add_node(32 << 20)];
+    let (endpoint, other) = (simulation.endpoint(0), simulation.endpoint(1));
+    simulation.spawn(0, async move {
+        let random = &mut SmallRng::seed_from_u64(7);
+        let node = compute_node(nearfield());
+        let tree = Tree::create(endpoint, &nodes, ROOT, node)
+            .await
+            .expect("a tree");
+        let level = async || {
+            let mut word = [0; 8];
+            other.read(ROOT, &mut word).await.expect("a root");
+            u64::from_le_bytes(word) >> 56
+        };
+        let mut keys: Vec<u64> = (0..2000).collect();
+        for round in 0..3 {
+            for &number in &keys {
+                let value = number.to_le_bytes();
+                assert_eq!(tree.insert(&key(number), &value).await, Ok(None));
+            }
+            assert!(level().await >= 5, "round {round}");
+            keys.shuffle(random);
+            for &number in &keys {
+                let value = number.to_le_bytes().to_vec();
+                assert_eq!(tree.remove(&key(number)).await, Ok(Some(value)));
+            }
+            assert!(level().await <= 2, "round {round}: {}", level().await);
+            assert_eq!(tree.scan(&[0; 8], 10).await, Ok(Vec::new()));
+        }
+    });
+    assert_eq!(simulation.run(), 0);
 }
 
 #[test]

@@ -44,7 +44,7 @@ mod tests;
 use crate::address::{GlobalAddress, LINE_BYTES, NodeId, WORD_BYTES};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
-use crate::lease::{Held, Locker, Target, Waited, owner};
+use crate::lease::{Held, Locker, Target, Waited, forwarded, owner};
 use crate::verb::Verb;
 pub use record::{Record, record_bytes};
 use std::cell::RefCell;
@@ -113,6 +113,18 @@ impl Options {
     pub const fn directory_bytes(&self) -> u64 {
         self.owners as u64 * WORD_BYTES
     }
+}
+
+/// What has come of taking a lock.
+#[derive(Debug)]
+pub enum Taken<'r> {
+    /// It is held.
+    Locked(Locked<'r>),
+    /// It was held for a lease on behalf of who holds the lock of this node ([`forward`]): take that
+    /// one, and see.
+    ///
+    /// [`forward`]: crate::lease::forward
+    Forwarded(GlobalAddress),
 }
 
 /// Locks, and changes under them that are redone should their owner die. It belongs to one owner,
@@ -282,11 +294,16 @@ impl Redo {
         endpoint: &impl Endpoint,
         at: GlobalAddress,
         reads: &mut [Target<'_>],
-    ) -> Result<Locked<'_>, RedoError> {
+    ) -> Result<Taken<'_>, RedoError> {
         loop {
             let locked = match self.locker.wait(endpoint, at, reads).await? {
                 Waited::Taken(held) => Some(self.locked(at, held)),
-                Waited::Abandoned(found) => self.take_over(endpoint, at, found).await?,
+                Waited::Abandoned(found) => {
+                    if let Some(node) = forwarded(found) {
+                        return Ok(Taken::Forwarded(node));
+                    }
+                    self.take_over(endpoint, at, found).await?
+                }
             };
             let Some(locked) = locked else { continue };
             if let Some(record) = &locked.redone {
@@ -300,7 +317,7 @@ impl Redo {
                     .collect();
                 endpoint.post(&mut verbs).await?;
             }
-            return Ok(locked);
+            return Ok(Taken::Locked(locked));
         }
     }
 

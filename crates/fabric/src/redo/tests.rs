@@ -117,7 +117,10 @@ async fn write(
 ) -> Result<bool, RedoError> {
     let (lock, values) = (lock_of(register), values_of(register));
     let mut locked = if way.again {
-        redo.lock(endpoint, lock, &mut []).await?
+        match redo.lock(endpoint, lock, &mut []).await? {
+            Taken::Locked(locked) => locked,
+            Taken::Forwarded(node) => panic!("{lock} is guarded by {node}"),
+        }
     } else {
         lock_forgetfully(endpoint, redo, lock).await?
     };

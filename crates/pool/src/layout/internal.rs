@@ -306,6 +306,48 @@ impl InternalNode {
         Ok(())
     }
 
+    /// The position of a child that a separator leads to; `None` if there is no such entry.
+    pub fn find(&self, separator: &[u8], child: GlobalAddress) -> Option<usize> {
+        let count = self.count();
+        let index = partition(count, |index| self.separator(index) < separator);
+        let is_it = index < count && self.separator(index) == separator;
+        (is_it && self.child(index) == child).then_some(index)
+    }
+
+    /// Removes an entry. The write is not counted.
+    ///
+    /// # Panics
+    /// There is no such entry.
+    pub fn remove(&mut self, index: usize) {
+        let count = self.count();
+        assert!(index < count, "the entry is there");
+        for target in index..count - 1 {
+            self.copy_entry(target + 1, target);
+        }
+        self.clear_entry(count - 1);
+    }
+
+    /// Takes in the children of the node to the right, which begin at `separator`, and its place in
+    /// front of its sibling. The write is not counted.
+    ///
+    /// # Errors
+    /// `NodeFull`; then nothing is changed.
+    pub fn merge(&mut self, separator: &[u8], right: &InternalNode) -> Result<(), NodeFull> {
+        let (count, more) = (self.count(), right.count());
+        if count + 1 + more > self.layout.span {
+            return Err(NodeFull);
+        }
+        self.write_entry(count, separator, right.leftmost());
+        for index in 0..more {
+            let entry = right.separator(index).to_vec();
+            self.write_entry(count + 1 + index, &entry, right.child(index));
+        }
+        self.set_sibling(right.sibling(), right.sibling_leftmost());
+        let low = self.low_fence().to_vec();
+        self.set_fences(&low, right.high_fence());
+        Ok(())
+    }
+
     /// Moves the upper half of the children to a new node at the address `right`, which is
     /// answered with the separator that leads to it. One node write is counted.
     ///

@@ -41,7 +41,9 @@ impl<E: Endpoint> Tree<E> {
         key: &[u8],
         change: Change<'_>,
     ) -> Result<Option<Vec<u8>>, PoolError> {
+        let mut patience = self.patience();
         loop {
+            self.look_after(&mut patience, key).await?;
             let way = self.find_leaf(key).await?;
             let Some(mut locked) = self.lock_for(way, key, change).await? else {
                 continue;
@@ -66,9 +68,13 @@ impl<E: Endpoint> Tree<E> {
                 }
                 Change::Remove => hopscotch::remove(&mut locked.read.leaf, slot),
             };
-            if self.write_back(locked, written).await? {
-                return Ok(Some(before));
+            let Some(word) = self.write_back(locked, written).await? else {
+                continue;
+            };
+            if matches!(change, Change::Remove) && self.is_low(word) {
+                self.merge(key, 1).await?;
             }
+            return Ok(Some(before));
         }
     }
 
@@ -84,7 +90,8 @@ impl<E: Endpoint> Tree<E> {
         loop {
             let leaf = &mut locked.read.leaf;
             if let Ok(inserted) = hopscotch::insert(leaf, locked.known, key, value) {
-                return self.write_back(locked, inserted.written).await;
+                let written = self.write_back(locked, inserted.written).await?;
+                return Ok(written.is_some());
             }
             if locked.known.count() == all.count() {
                 break;
@@ -106,9 +113,13 @@ impl<E: Endpoint> Tree<E> {
         self.divide(way.leaf, lock, read, key, value).await
     }
 
-    /// Writes the entries back that have changed, and gives the lock back. False if it was held for too
-    /// long; then nothing was done.
-    async fn write_back(&self, locked: Locked<'_>, written: Slots) -> Result<bool, PoolError> {
+    /// Writes the entries back that have changed, and gives the lock back; answers the word that lies in
+    /// it. `None` if it was held for too long; then nothing was done.
+    async fn write_back(
+        &self,
+        locked: Locked<'_>,
+        written: Slots,
+    ) -> Result<Option<LockWord>, PoolError> {
         let Locked {
             way,
             lock,
@@ -126,7 +137,8 @@ impl<E: Endpoint> Tree<E> {
             self.with_greatest(word, leaf, known, written)
         };
         let writes = self.leaf_writes(way.leaf, &read, &self.leaves.entries(written));
-        Ok(self.commit(lock, &writes, word.to_bits()).await?.is_ok())
+        let done = self.commit(lock, &writes, word.to_bits()).await?;
+        Ok(done.is_ok().then_some(word))
     }
 
     /// Has the word say where the greatest key is, as far as is known: it may have been moved, and

@@ -5,7 +5,7 @@ use super::note::Note;
 use super::{BACK_OFF, Tree};
 use crate::error::PoolError;
 use nearfield_fabric::lease::{Before, HELD_BIT, Target, swap_and_read};
-use nearfield_fabric::redo::{self, Record};
+use nearfield_fabric::redo::{self, Record, Taken};
 use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, MaskedSwap, Verb};
 
 /// Bytes, and where they go.
@@ -50,7 +50,15 @@ impl<E: Endpoint> Tree<E> {
         let Some(redo) = &self.redo else {
             return self.spin(at, reads).await;
         };
-        let leased = redo.lock(&self.endpoint, at, reads).await?;
+        let leased = loop {
+            match redo.lock(&self.endpoint, at, reads).await? {
+                Taken::Locked(leased) => break leased,
+                Taken::Forwarded(parent) => {
+                    // Who holds that one has died, or gives this one back.
+                    Box::pin(self.repair_internal(parent)).await?;
+                }
+            }
+        };
         let before = match leased.held.before {
             Before::Free(word) => Some(word),
             Before::Abandoned(_) => None,
@@ -176,10 +184,20 @@ impl<E: Endpoint> Tree<E> {
             to: lock.at,
             bytes: word,
         });
+        let node = lock.at.node();
+        if let Some((to, bytes)) = &record
+            && writes.iter().any(|(to, _)| to.node() != node)
+        {
+            // The order of verbs is one of each node.
+            self.endpoint.write(*to, bytes).await?;
+            record = None;
+        }
         let writes = record.iter().chain(writes);
         let writes = writes.map(|(to, bytes)| Verb::Write { to: *to, bytes });
         let mut verbs: Vec<Verb<'_>> = writes.chain(unlock).collect();
-        self.endpoint.post(&mut verbs).await?;
+        if !verbs.is_empty() {
+            self.endpoint.post(&mut verbs).await?;
+        }
         Ok(Ok(()))
     }
 

@@ -22,6 +22,7 @@ mod change;
 mod header;
 mod kept;
 mod lock;
+mod merge;
 mod node_io;
 mod note;
 mod options;

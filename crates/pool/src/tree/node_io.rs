@@ -11,7 +11,6 @@ use crate::error::PoolError;
 use crate::layout::{InternalNode, Leaf, Segments};
 use nearfield_fabric::lease::Target;
 use nearfield_fabric::{Endpoint, GlobalAddress, Verb, WORD_BYTES};
-use std::time::Duration;
 
 /// Where a node is.
 #[derive(Clone, Copy, Debug)]
@@ -258,13 +257,6 @@ impl<E: Endpoint> Tree<E> {
             .collect();
         Ok(self.endpoint.post(&mut verbs).await?)
     }
-
-    fn patience(&self) -> Patience {
-        let lease = self.redo.is_some().then_some(self.lease);
-        Patience {
-            until: lease.map(|lease| self.endpoint.now() + lease),
-        }
-    }
 }
 
 /// Takes in what was read; false if somebody has written meanwhile.
@@ -277,15 +269,4 @@ pub(super) fn take_in(buffers: &Buffers, segments: &Segments, into: &mut ReadLea
         into.count = count;
     }
     is_whole
-}
-
-/// How long a reader takes writers to be alive. Where locks have no lease, for ever.
-struct Patience {
-    until: Option<Duration>,
-}
-
-impl Patience {
-    fn is_over(&self, endpoint: &impl Endpoint) -> bool {
-        self.until.is_some_and(|until| endpoint.now() > until)
-    }
 }

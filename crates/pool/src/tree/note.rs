@@ -8,6 +8,16 @@ use nearfield_fabric::GlobalAddress;
 pub(super) enum Note {
     /// The node was divided, and its parent has to be told.
     Divided(Division),
+    /// The locks of two children of the node may be held on behalf of it, and are to be given back.
+    Children(Children),
+    /// Two of its children were merged: as before, and the memory of the right one is nobody's.
+    Merged(Children),
+    /// The node was the root and has one child, which is to be the root.
+    Lowered {
+        /// The level of the node.
+        level: u8,
+        child: GlobalAddress,
+    },
 }
 
 /// How a node was divided: it has kept the keys below `separator`, `right` has the others.
@@ -19,18 +29,40 @@ pub(super) struct Division {
     pub right: GlobalAddress,
 }
 
+/// Two children of a node, beside each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Children {
+    /// Their level.
+    pub level: u8,
+    pub left: GlobalAddress,
+    pub right: GlobalAddress,
+}
+
 const DIVIDED: u8 = 1;
+const CHILDREN: u8 = 2;
+const MERGED: u8 = 3;
+const LOWERED: u8 = 4;
 const ADDRESS_BYTES: usize = 8;
 
 impl Note {
     pub fn encode(&self) -> Vec<u8> {
-        let Note::Divided(Division {
-            level,
-            separator,
-            right,
-        }) = self;
-        let mut bytes = vec![DIVIDED, *level];
-        bytes.extend_from_slice(&right.to_bits().to_le_bytes());
+        let (kind, level, addresses, separator) = match self {
+            Note::Divided(division) => {
+                let Division {
+                    level,
+                    separator,
+                    right,
+                } = division;
+                (DIVIDED, *level, vec![*right], &**separator)
+            }
+            Note::Children(pair) => (CHILDREN, pair.level, vec![pair.left, pair.right], &[][..]),
+            Note::Merged(pair) => (MERGED, pair.level, vec![pair.left, pair.right], &[][..]),
+            Note::Lowered { level, child } => (LOWERED, *level, vec![*child], &[][..]),
+        };
+        let mut bytes = vec![kind, level];
+        for address in addresses {
+            bytes.extend_from_slice(&address.to_bits().to_le_bytes());
+        }
         bytes.extend_from_slice(separator);
         bytes
     }
@@ -38,14 +70,29 @@ impl Note {
     /// `None` if there is nothing to be done.
     pub fn decode(bytes: &[u8]) -> Option<Note> {
         let (&[kind, level], rest) = bytes.split_first_chunk()?;
-        let (right, separator) = rest.split_at_checked(ADDRESS_BYTES)?;
-        (kind == DIVIDED).then(|| {
-            Note::Divided(Division {
+        let (first, rest) = rest.split_at_checked(ADDRESS_BYTES)?;
+        let first = address(first);
+        let children = || {
+            Some(Children {
                 level,
-                separator: separator.into(),
-                right: address(right),
+                left: first,
+                right: address(rest.get(..ADDRESS_BYTES)?),
             })
-        })
+        };
+        match kind {
+            DIVIDED => Some(Note::Divided(Division {
+                level,
+                separator: rest.into(),
+                right: first,
+            })),
+            CHILDREN => Some(Note::Children(children()?)),
+            MERGED => Some(Note::Merged(children()?)),
+            LOWERED => Some(Note::Lowered {
+                level,
+                child: first,
+            }),
+            _ => None,
+        }
     }
 }
 
@@ -56,14 +103,31 @@ mod tests {
 
     #[test]
     fn notes_are_read_as_they_were_written() {
-        let note = Note::Divided(Division {
-            level: 3,
-            separator: b"separator".as_slice().into(),
-            right: GlobalAddress::new(NodeId(7), 4096),
-        });
-        let bytes = note.encode();
-        assert_eq!(Note::decode(&bytes), Some(note));
+        let node = |offset| GlobalAddress::new(NodeId(7), offset);
+        let children = Children {
+            level: 1,
+            left: node(64),
+            right: node(128),
+        };
+        let notes = [
+            Note::Divided(Division {
+                level: 3,
+                separator: b"separator".as_slice().into(),
+                right: node(4096),
+            }),
+            Note::Children(children),
+            Note::Merged(children),
+            Note::Lowered {
+                level: 2,
+                child: node(192),
+            },
+        ];
+        for note in notes {
+            let bytes = note.encode();
+            assert_eq!(Note::decode(&bytes[..9]), None);
+            assert_eq!(Note::decode(&bytes), Some(note));
+        }
         assert_eq!(Note::decode(&[]), None);
-        assert_eq!(Note::decode(&bytes[..9]), None);
+        assert_eq!(Note::decode(&[9; 20]), None);
     }
 }

@@ -1,8 +1,20 @@
-//! What readers do who find a node half written, and nobody at work on it.
+//! What those do who find a node half written, or come to no end, and nobody at work on it.
 
 use super::Tree;
 use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress};
+use std::time::Duration;
+
+/// How long one takes those to be alive who are in the way. Where locks have no lease, for ever.
+pub(super) struct Patience {
+    until: Option<Duration>,
+}
+
+impl Patience {
+    pub fn is_over(&self, endpoint: &impl Endpoint) -> bool {
+        self.until.is_some_and(|until| endpoint.now() > until)
+    }
+}
 
 impl<E: Endpoint> Tree<E> {
     /// Takes the lock of a leaf, by which what the dead have begun is done, and gives it back.
@@ -23,5 +35,44 @@ impl<E: Endpoint> Tree<E> {
     pub(super) async fn repair_internal(&self, address: GlobalAddress) -> Result<(), PoolError> {
         let lock = Box::pin(self.lock(self.internal_at(address), &mut [])).await?;
         self.unlock(lock, 0)
+    }
+
+    pub(super) fn patience(&self) -> Patience {
+        let lease = self.redo.is_some().then_some(self.lease);
+        Patience {
+            until: lease.map(|lease| self.endpoint.now() + lease),
+        }
+    }
+
+    /// To be called by who begins anew: if that was for long enough, repairs whatever is on the way to
+    /// a key. Whom a merger has left with a node that is none any more, and a parent that leads there,
+    /// would begin anew for ever.
+    pub(super) async fn look_after(
+        &self,
+        patience: &mut Patience,
+        key: &[u8],
+    ) -> Result<(), PoolError> {
+        if !patience.is_over(&self.endpoint) {
+            return Ok(());
+        }
+        let root = self.read_root().await?;
+        let (mut address, mut level) = (root.address, root.level);
+        while level > 1 {
+            self.repair_internal(address).await?;
+            let (node, _) = Box::pin(self.read_internal(address)).await?;
+            if node.level() != level || !node.is_valid() {
+                break;
+            }
+            if node.covers(key) {
+                address = node.route(key).child;
+                level -= 1;
+            } else if node.low_fence() <= key {
+                address = node.sibling();
+            } else {
+                break;
+            }
+        }
+        *patience = self.patience();
+        Ok(())
     }
 }

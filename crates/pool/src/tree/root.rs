@@ -23,7 +23,7 @@ impl Root {
         }
     }
 
-    fn to_word(self) -> u64 {
+    pub(super) fn to_word(self) -> u64 {
         let node = u64::from(self.address.node().0) & 0xff;
         u64::from(self.level) << 56 | node << 48 | self.address.offset()
     }

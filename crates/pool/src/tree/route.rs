@@ -52,7 +52,9 @@ impl<E: Endpoint> Tree<E> {
     /// Reads the internal node of a level that covers a key, coming from the lowest kept node above
     /// it, or from the root.
     pub(super) async fn find_node(&self, key: &[u8], level: u8) -> Result<Found, PoolError> {
+        let mut patience = self.patience();
         'restart: loop {
+            self.look_after(&mut patience, key).await?;
             let mut kept = self.node.cache.seek(key, level + 1);
             let (mut address, mut at) = if let Some(kept) = &kept {
                 (kept.route(key).child, kept.level() - 1)

@@ -76,10 +76,16 @@ impl<E: Endpoint> Tree<E> {
             count,
             entries: Vec::new(),
         };
+        let mut patience = self.patience();
         while !scan.is_done() {
+            self.look_after(&mut patience, &scan.from).await?;
             let stretches = self.stretches_from(&scan).await?;
+            let before = (scan.entries.len(), scan.from.clone());
             if self.scan_stretches(stretches, &mut scan).await? {
                 break;
+            }
+            if before != (scan.entries.len(), scan.from.clone()) {
+                patience = self.patience();
             }
         }
         Ok(scan.entries)

@@ -47,7 +47,9 @@ impl<E: Endpoint> Tree<E> {
     pub(super) async fn search(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         let home = self.leaves.home(key);
         let neighborhood = self.leaves.neighborhood(home);
+        let mut patience = self.patience();
         'restart: loop {
+            self.look_after(&mut patience, key).await?;
             let mut way = self.find_leaf(key).await?;
             if let Some((read, slot)) = self.speculate(&way, key).await? {
                 return Ok(Some(read.leaf.value(slot).to_vec()));

@@ -80,8 +80,13 @@ impl<E: Endpoint> Tree<E> {
         note: Note,
         lock: &Lock<'_>,
     ) -> Result<(), PoolError> {
-        let Note::Divided(division) = note;
-        self.tell_parents(address, division, Some(lock)).await
+        match note {
+            Note::Divided(division) => self.tell_parents(address, division, Some(lock)).await,
+            Note::Children(children) | Note::Merged(children) => {
+                self.give_back_children(address, children).await
+            }
+            Note::Lowered { level, child } => self.swing_root(Root { level, address }, child).await,
+        }
     }
 
     /// Tells the parent of the node `left` that it was divided, and divides it if it is full. With
@@ -217,7 +222,7 @@ impl<E: Endpoint> Tree<E> {
     }
 
     /// Forgets what is kept of a level for a key.
-    fn forget_node(&self, key: &[u8], level: u8) {
+    pub(super) fn forget_node(&self, key: &[u8], level: u8) {
         if let Some(kept) = self.node.cache.seek(key, level)
             && kept.level() == level
         {

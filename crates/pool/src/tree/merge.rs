@@ -1,0 +1,342 @@
+//! Merging neighbours that have become nearly empty, so that what was deleted takes no room. Not in
+//! the paper.
+//!
+//! Two children of one parent are merged under the parent's lock: theirs are taken on its behalf
+//! ([`forward`](nearfield_fabric::lease::forward)), so that one record says all that changes. They
+//! are tried once, not waited for, as those who divide a child hold its lock while they wait for the
+//! parent's. The left child takes all, since the right one's address stands in nodes that others keep;
+//! the right one stays, marked as no node any more, for who comes by a way that he has kept.
+
+use super::Tree;
+use super::lock::{Lock, Write};
+use super::node_io::{Buffers, NodeAt, ReadLeaf, take_in};
+use super::note::{Children, Note};
+use super::root::Root;
+use super::route::Found;
+use crate::cache::Cached;
+use crate::error::PoolError;
+use crate::hopscotch;
+use crate::layout::{InternalNode, Leaf, LockWord};
+use nearfield_fabric::lease::{HELD_BIT, forward};
+use nearfield_fabric::{Endpoint, GlobalAddress, MaskedSwap, Verb};
+
+/// A node of which no more than this part of a hundred is in use is merged with a neighbour.
+const LOW_PERCENT: usize = 25;
+/// Two nodes are merged if no more of one would be in use, so that it is not divided again soon.
+const MERGED_PERCENT: usize = 60;
+
+/// What becomes of two children.
+struct Merger {
+    writes: Vec<Write>,
+    /// What lies in the left one's lock from then on.
+    word: u64,
+}
+
+impl<E: Endpoint> Tree<E> {
+    /// True if a leaf whose lock has held this word may be worth merging. Does not say it after each
+    /// of the removals that follow, as a neighbour may have no room.
+    pub(super) fn is_low(&self, word: LockWord) -> bool {
+        let full = (0..self.lock_words.buckets())
+            .filter(|&bucket| self.lock_words.is_full(word, bucket))
+            .count();
+        self.redo.is_some()
+            && full * 100 <= self.leaves.span() * LOW_PERCENT
+            && full.is_multiple_of((self.leaves.span() / 16).max(1))
+    }
+
+    /// Merges the node of a level to which a key belongs with a neighbour, if they have the same
+    /// parent and one has room for both; then parents that have become nearly empty.
+    pub(super) async fn merge(&self, key: &[u8], mut level: u8) -> Result<(), PoolError> {
+        loop {
+            let kept = self.node.cache.seek(key, level + 1);
+            let address = match kept.filter(|kept| kept.level() == level + 1) {
+                Some(kept) => kept.address(),
+                None => match self.find_node(key, level + 1).await? {
+                    Found::Node(parent) => parent.address(),
+                    Found::Below(_) => return Ok(()),
+                },
+            };
+            if !self.merge_below(address, key, level).await? {
+                return Ok(());
+            }
+            level += 1;
+        }
+    }
+
+    /// Merges two children of the node at `address`. True if that has become nearly empty.
+    async fn merge_below(
+        &self,
+        address: GlobalAddress,
+        key: &[u8],
+        level: u8,
+    ) -> Result<bool, PoolError> {
+        let (mut lock, mut parent, count) = self.lock_internal(address).await?;
+        if !parent.is_valid() || parent.level() != level + 1 || !parent.covers(key) {
+            self.unlock(lock, 0)?;
+            self.forget_node(key, level + 1);
+            return Ok(false);
+        }
+        let (Some(pair), Some(word)) = (pair_of(&parent, key), forward(address)) else {
+            self.unlock(lock, 0)?;
+            return Ok(true);
+        };
+        let children = Children {
+            level,
+            left: pair.left,
+            right: pair.right,
+        };
+        let note = Note::Children(children);
+        if self.commit_and_keep(&mut lock, &[], &note).await?.is_err() {
+            return Ok(false);
+        }
+        let Some(mut merger) = self.try_merger(&pair, level, word).await? else {
+            self.unlock(lock, 0)?;
+            return Ok(false);
+        };
+        parent.remove(pair.index);
+        parent.count_node_write();
+        merger
+            .writes
+            .extend(self.internal_writes(address, &parent, count));
+        let note = Note::Merged(children);
+        let writes = &merger.writes;
+        if self
+            .commit_and_keep(&mut lock, writes, &note)
+            .await?
+            .is_err()
+        {
+            return Ok(false);
+        }
+        self.give_back(pair.right, level, 0).await?;
+        self.give_back(pair.left, level, merger.word).await?;
+        let root = Root {
+            level: level + 1,
+            address,
+        };
+        if parent.count() == 0 && self.read_root().await? == root {
+            self.lower(root, lock, parent, count.wrapping_add(2))
+                .await?;
+            return Ok(false);
+        }
+        self.unlock(lock, 0)?;
+        Ok(parent.count() * 100 <= self.internals.span() * LOW_PERCENT)
+    }
+
+    /// Takes the locks of two children, and says what to write; if they cannot be merged, gives the
+    /// locks back.
+    async fn try_merger(
+        &self,
+        pair: &Pair,
+        level: u8,
+        word: u64,
+    ) -> Result<Option<Merger>, PoolError> {
+        let nodes = [
+            self.child_at(pair.left, level),
+            self.child_at(pair.right, level),
+        ];
+        let whole = if level == 1 {
+            self.leaves.whole()
+        } else {
+            self.internals.whole()
+        };
+        let mut buffers = nodes.map(|node| Buffers::new(node, &whole));
+        let swap = MaskedSwap {
+            expected: 0,
+            compare_mask: HELD_BIT,
+            desired: word,
+            swap_mask: u64::MAX,
+        };
+        let mut verbs = Vec::new();
+        let mut swaps = Vec::new();
+        for (node, buffers) in nodes.iter().zip(&mut buffers) {
+            swaps.push(verbs.len());
+            let at = node.lock();
+            verbs.push(Verb::Swap { at, swap, found: 0 });
+            let reads = buffers.targets().into_iter();
+            verbs.extend(reads.map(|(from, into)| Verb::Read { from, into }));
+        }
+        self.endpoint.post(&mut verbs).await?;
+        let found = swaps
+            .iter()
+            .map(|&at| verbs[at].found().unwrap_or(HELD_BIT));
+        let found: Vec<u64> = found.collect();
+        drop(verbs);
+        if found.iter().all(|&found| swap.succeeds(found)) {
+            let merger = if level == 1 {
+                self.merged_leaves(pair, &buffers)
+            } else {
+                self.merged_internals(pair, &buffers)
+            };
+            if merger.is_some() {
+                return Ok(merger);
+            }
+        }
+        for (node, found) in nodes.iter().zip(found) {
+            if swap.succeeds(found) {
+                let at = node.lock();
+                self.endpoint.write(at, &found.to_le_bytes()).await?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn merged_leaves(&self, pair: &Pair, buffers: &[Buffers; 2]) -> Option<Merger> {
+        let whole = self.leaves.whole();
+        let read = |buffers: &Buffers| {
+            let mut read = ReadLeaf {
+                leaf: Leaf::new(self.leaves),
+                count: 0,
+            };
+            take_in(buffers, &whole, &mut read).then_some(read)
+        };
+        let (mut left, mut right) = (read(&buffers[0])?, read(&buffers[1])?);
+        let occupied = left.leaf.occupied().count() + right.leaf.occupied().count();
+        let fits = left.leaf.is_valid(0)
+            && right.leaf.is_valid(0)
+            && left.leaf.sibling(0) == pair.right
+            && occupied * 100 <= self.leaves.span() * MERGED_PERCENT;
+        if !fits || hopscotch::merge(&mut left.leaf, &right.leaf).is_err() {
+            return None;
+        }
+        hopscotch::retire(&mut right.leaf);
+        let mut writes = self.leaf_writes(pair.left, &left, &whole);
+        writes.extend(self.leaf_writes(pair.right, &right, &whole));
+        Some(Merger {
+            writes,
+            word: self.lock_words.of_leaf(&left.leaf).to_bits(),
+        })
+    }
+
+    fn merged_internals(&self, pair: &Pair, buffers: &[Buffers; 2]) -> Option<Merger> {
+        let (mut left, left_count) = self.decode_internal(&buffers[0])?;
+        let (mut right, right_count) = self.decode_internal(&buffers[1])?;
+        let count = left.count() + right.count() + 1;
+        let fits = left.is_valid()
+            && right.is_valid()
+            && left.sibling() == pair.right
+            && count * 100 <= self.internals.span() * MERGED_PERCENT;
+        if !fits || left.merge(&pair.separator, &right).is_err() {
+            return None;
+        }
+        left.count_node_write();
+        right.set_valid(false);
+        right.count_node_write();
+        let mut writes = self.internal_writes(pair.left, &left, left_count);
+        writes.extend(self.internal_writes(pair.right, &right, right_count));
+        Some(Merger { writes, word: 0 })
+    }
+
+    /// Makes the only child of the root the root.
+    async fn lower(
+        &self,
+        root: Root,
+        mut lock: Lock<'_>,
+        mut node: InternalNode,
+        count: u64,
+    ) -> Result<(), PoolError> {
+        let child = node.leftmost();
+        node.set_valid(false);
+        node.count_node_write();
+        let writes = self.internal_writes(root.address, &node, count);
+        let note = Note::Lowered {
+            level: root.level,
+            child,
+        };
+        if self
+            .commit_and_keep(&mut lock, &writes, &note)
+            .await?
+            .is_ok()
+        {
+            self.swing_root(root, child).await?;
+            self.unlock(lock, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a child of the root the root, unless that is another already.
+    pub(super) async fn swing_root(
+        &self,
+        former: Root,
+        child: GlobalAddress,
+    ) -> Result<(), PoolError> {
+        let root = Root {
+            level: former.level - 1,
+            address: child,
+        };
+        let swap = self
+            .endpoint
+            .compare_swap(self.root, former.to_word(), root.to_word());
+        swap.await?;
+        Ok(())
+    }
+
+    /// Gives the locks of children back that may be held on behalf of the node at `address`.
+    pub(super) async fn give_back_children(
+        &self,
+        address: GlobalAddress,
+        children: Children,
+    ) -> Result<(), PoolError> {
+        let Some(word) = forward(address) else {
+            return Ok(());
+        };
+        for child in [children.right, children.left] {
+            let node = self.child_at(child, children.level);
+            let mut found = [0; 8];
+            self.endpoint.read(node.lock(), &mut found).await?;
+            if u64::from_le_bytes(found) != word {
+                continue;
+            }
+            let free = if children.level == 1 {
+                let whole = self.leaves.whole();
+                let read = Box::pin(self.read_leaf(child, &whole)).await?;
+                self.lock_words.of_leaf(&read.leaf).to_bits()
+            } else {
+                0
+            };
+            self.give_back(child, children.level, free).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives the lock of a child back, which is held on behalf of its parent.
+    async fn give_back(&self, child: GlobalAddress, level: u8, word: u64) -> Result<(), PoolError> {
+        let at = self.child_at(child, level).lock();
+        Ok(self.endpoint.write(at, &word.to_le_bytes()).await?)
+    }
+
+    fn child_at(&self, address: GlobalAddress, level: u8) -> NodeAt {
+        if level == 1 {
+            self.leaf_at(address)
+        } else {
+            self.internal_at(address)
+        }
+    }
+}
+
+/// Two children of a node beside each other.
+struct Pair {
+    left: GlobalAddress,
+    right: GlobalAddress,
+    /// The entry of the right one.
+    index: usize,
+    separator: Box<[u8]>,
+}
+
+/// The child that a key leads to and the one to its right, or to its left if it is the last.
+fn pair_of(parent: &InternalNode, key: &[u8]) -> Option<Pair> {
+    let count = parent.count();
+    let position = (0..count)
+        .take_while(|&index| parent.separator(index) <= key)
+        .count();
+    let index = position.min(count.checked_sub(1)?);
+    let left = match index {
+        0 => parent.leftmost(),
+        _ => parent.child(index - 1),
+    };
+    Some(Pair {
+        left,
+        right: parent.child(index),
+        index,
+        separator: parent.separator(index).into(),
+    })
+}
