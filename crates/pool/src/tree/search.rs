@@ -74,6 +74,11 @@ impl<E: Endpoint> Tree<E> {
                             }
                             Lookup::Moved => {
                                 absent_at = None;
+                                if patience.is_over(&self.endpoint) {
+                                    // Who has moved it has died on the way.
+                                    self.repair_leaf(way.leaf).await?;
+                                    patience = self.patience();
+                                }
                                 continue;
                             }
                             // It may have been moved while the neighborhood was read. Each move
