@@ -55,4 +55,10 @@ pub enum PoolError {
         /// The length of values in bytes.
         expected: usize,
     },
+    /// Another client of the compute node was to do this write with its own, and was dropped in the
+    /// middle of it. It may have taken effect, or may do so, once or not at all.
+    #[error(
+        "the client that did this write with its own is gone, and whether it is done is unknown"
+    )]
+    Interrupted,
 }

@@ -11,6 +11,7 @@
 //! - [`tree`] finds, inserts and removes keys by verbs on a fabric; its documentation says what of
 //!   CHIME is not there yet.
 //! - [`cache`] keeps internal nodes on a compute node, within a budget.
+//! - [`coordination`] is what its clients do together before they go to the network.
 //!
 //! # Where this differs from the public implementation of CHIME
 //!
@@ -28,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
+pub mod coordination;
 mod error;
 pub mod hopscotch;
 mod index;
