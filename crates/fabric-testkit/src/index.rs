@@ -5,6 +5,9 @@ use nearfield_fabric::{FabricError, NodeId};
 use std::future::Future;
 
 /// One client's view of an index in remote memory, from numbers to numbers other than 0.
+///
+/// An operation that answers `NodeLost` may have been done or not, and may be done later, once. All
+/// other errors fail the run.
 pub trait RemoteIndex {
     /// Reads the value of a key.
     fn get(&self, key: u64) -> impl Future<Output = Result<Option<u64>, FabricError>>;

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 pub struct Report {
     /// Operations that were answered.
     pub answered: usize,
-    /// Writes that were not, as their clients died.
+    /// Writes that were not, as their clients died or cannot know.
     pub unanswered: usize,
 }
 
@@ -137,6 +137,10 @@ pub fn run<S: System>(seed: u64, plan: &Plan, system: &S) -> Result<Report, Fail
     judge(history.calls())
 }
 
+/// A client has a session of its own, and another one each time that it cannot know whether an
+/// operation was done. These numbers are so far apart.
+const SESSIONS: u32 = 1 << 16;
+
 /// Has a client do operations one after the other.
 fn work<S: System>(
     simulation: &mut Simulation,
@@ -151,14 +155,20 @@ fn work<S: System>(
     simulation.spawn(client, async move {
         let done = async {
             let index = opened.await?;
+            let mut session = client;
             for (key, asked) in steps {
-                let call = history.begin(client, key, asked);
+                let call = history.begin(session, key, asked);
                 let met = match asked {
-                    Asked::Get => index.get(key).await?,
-                    Asked::Insert(value) => index.insert(key, value).await?,
-                    Asked::Remove => index.remove(key).await?,
+                    Asked::Get => index.get(key).await,
+                    Asked::Insert(value) => index.insert(key, value).await,
+                    Asked::Remove => index.remove(key).await,
                 };
-                history.end(call, met);
+                match met {
+                    Ok(met) => history.end(call, met),
+                    // It may yet take effect, also after those that follow.
+                    Err(FabricError::NodeLost { .. }) => session += SESSIONS,
+                    Err(error) => return Err(error),
+                }
             }
             Ok(())
         };

@@ -114,3 +114,91 @@ impl<T> LocalLock<'_, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_fabric::NodeId;
+    use std::pin::Pin;
+    use std::rc::Rc;
+    use std::task::{Context, Poll, Waker};
+
+    const AT: GlobalAddress = GlobalAddress::new(NodeId(1), 128);
+
+    type Locking<'l, T> = Pin<Box<dyn Future<Output = (LocalLock<'l, T>, Option<T>)> + 'l>>;
+
+    fn lock<T>(locks: &LocalLocks<T>) -> Locking<'_, T> {
+        Box::pin(locks.lock(AT))
+    }
+
+    fn poll<'l, T>(locking: &mut Locking<'l, T>) -> Option<(LocalLock<'l, T>, Option<T>)> {
+        match locking
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
+            Poll::Ready(locked) => Some(locked),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn locks_are_passed_on_in_order_and_so_many_times() {
+        let locks = LocalLocks::new(2);
+        let mut waiting: Vec<_> = (0..7).map(|_| lock(&locks)).collect();
+        let mut now = poll(&mut waiting[0]).expect("free");
+        for locking in &mut waiting[1..] {
+            assert!(poll(locking).is_none());
+        }
+        let mut taken = Vec::new();
+        for number in 1..7 {
+            let (lock, received) = now;
+            taken.push(received);
+            if lock.is_wanted() {
+                lock.hand_over(number).expect("somebody waits");
+            } else {
+                let (lock, held) = lock.hand_over(number).expect_err("too often");
+                assert_eq!(held, number);
+                drop(lock);
+            }
+            for later in &mut waiting[number + 1..] {
+                assert!(poll(later).is_none());
+            }
+            now = poll(&mut waiting[number]).expect("it is its turn");
+        }
+        let (last, received) = now;
+        taken.push(received);
+        assert_eq!(
+            taken,
+            [None, Some(1), Some(2), None, Some(4), Some(5), None]
+        );
+        assert!(!last.is_wanted());
+        let (last, held) = last.hand_over(8).expect_err("nobody waits");
+        drop(last);
+        assert_eq!((held, locks.len()), (8, 0));
+    }
+
+    #[test]
+    fn what_is_passed_to_one_who_is_gone_goes_to_the_next_or_is_dropped() {
+        let locks = LocalLocks::new(HAND_OVERS);
+        let held = Rc::new(());
+        let mut first = lock(&locks);
+        let (first, _) = poll(&mut first).expect("free");
+        let mut waiting: Vec<_> = (0..3).map(|_| lock(&locks)).collect();
+        for locking in &mut waiting {
+            assert!(poll(locking).is_none());
+        }
+        // One leaves before, one after the lock is passed on.
+        drop(waiting.remove(0));
+        first.hand_over(Rc::clone(&held)).expect("two wait");
+        drop(waiting.remove(0));
+        let (last, received) = poll(&mut waiting[0]).expect("it is its turn");
+        assert!(received.is_some());
+        let mut next = lock(&locks);
+        assert!(poll(&mut next).is_none());
+        drop(received);
+        last.hand_over(Rc::clone(&held)).expect("one waits");
+        assert_eq!(Rc::strong_count(&held), 2);
+        drop(next);
+        assert_eq!((Rc::strong_count(&held), locks.len()), (1, 0));
+    }
+}

@@ -59,3 +59,93 @@ impl Reads {
         self.len() == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_fabric::{FabricError, NodeId};
+    use std::cell::Cell;
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
+
+    type Answer = Result<Held, PoolError>;
+
+    fn poll(future: Pin<&mut impl Future<Output = Answer>>) -> Option<Answer> {
+        match future.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => None,
+        }
+    }
+
+    /// A read that ends once `done` is set, and counts itself when it begins.
+    async fn read(begun: &Cell<u8>, done: &Cell<bool>) -> Answer {
+        begun.set(begun.get() + 1);
+        let number = begun.get();
+        std::future::poll_fn(|_| match done.get() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+        Ok(Some(vec![number]))
+    }
+
+    #[test]
+    fn those_who_came_before_a_read_began_take_its_result() {
+        let reads = Reads::default();
+        let (begun, done) = (Cell::new(0), Cell::new(false));
+        let share = |key: &'static [u8]| reads.share(key, async || read(&begun, &done).await);
+        let mut first = pin!(share(b"a"));
+        assert_eq!(poll(first.as_mut()), None);
+        let (mut second, mut third) = (pin!(share(b"a")), pin!(share(b"a")));
+        assert_eq!(poll(second.as_mut()), None);
+        assert_eq!(poll(third.as_mut()), None);
+        assert_eq!((begun.get(), reads.len()), (1, 1));
+        done.set(true);
+        assert_eq!(poll(first.as_mut()), Some(Ok(Some(vec![1]))));
+        // The second read is one for both who waited, and the third has not begun it.
+        assert_eq!(poll(third.as_mut()), None);
+        assert_eq!(poll(second.as_mut()), Some(Ok(Some(vec![2]))));
+        assert_eq!(poll(third.as_mut()), Some(Ok(Some(vec![2]))));
+        assert_eq!((begun.get(), reads.is_empty()), (2, true));
+    }
+
+    #[test]
+    fn other_keys_are_not_waited_for() {
+        let reads = Reads::default();
+        let (begun, done) = (Cell::new(0), Cell::new(false));
+        let mut slow = pin!(reads.share(b"a", async || read(&begun, &done).await));
+        assert_eq!(poll(slow.as_mut()), None);
+        for key in 0..1000_u16 {
+            let name = key.to_be_bytes();
+            let mut other = pin!(reads.share(&name, async || Ok(None)));
+            assert_eq!(poll(other.as_mut()), Some(Ok(None)));
+        }
+        assert_eq!(reads.len(), 1);
+    }
+
+    #[test]
+    fn who_fails_or_is_dropped_leaves_the_read_to_the_next() {
+        let reads = Reads::default();
+        let (begun, done) = (Cell::new(0), Cell::new(false));
+        let lost = PoolError::Fabric(FabricError::NodeLost { node: NodeId(0) });
+        let share = || reads.share(b"a", async || read(&begun, &done).await);
+        let mut first = Box::pin(share());
+        assert_eq!(poll(first.as_mut()), None);
+        let fails = reads.share(b"a", async || {
+            read(&begun, &done).await?;
+            Err(lost.clone())
+        });
+        let (mut fails, mut last) = (pin!(fails), pin!(share()));
+        assert_eq!(poll(fails.as_mut()), None);
+        let mut leaves = Box::pin(share());
+        assert_eq!(poll(leaves.as_mut()), None);
+        assert_eq!(poll(last.as_mut()), None);
+        drop(first);
+        assert_eq!(poll(fails.as_mut()), None);
+        drop(leaves);
+        done.set(true);
+        assert_eq!(poll(fails.as_mut()), Some(Err(lost.clone())));
+        assert_eq!(poll(last.as_mut()), Some(Ok(Some(vec![3]))));
+        assert!(reads.is_empty());
+    }
+}

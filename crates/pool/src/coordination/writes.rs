@@ -137,3 +137,178 @@ impl Drop for Leader<'_> {
             .answer(interrupted.map(|_| Err(PoolError::Interrupted)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_fabric::{FabricError, NodeId};
+    use std::cell::Cell;
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
+
+    fn poll(future: Pin<&mut impl Future<Output = Answer>>) -> Option<Answer> {
+        match future.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Ends when it is polled for the second time.
+    async fn pause() {
+        let mut polled = false;
+        std::future::poll_fn(|_| match std::mem::replace(&mut polled, true) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+    }
+
+    /// A register, and how often it was written.
+    #[derive(Default)]
+    struct Remote {
+        held: Cell<Option<u8>>,
+        written: Cell<u32>,
+    }
+
+    impl Remote {
+        /// Takes two pauses: one before it closes, and one before it writes.
+        async fn lead(&self, leader: &mut Leader<'_>) -> Answer {
+            let found = self.held.get().map(|value| vec![value]);
+            pause().await;
+            let value = leader.close(found.as_deref());
+            pause().await;
+            if let Some(value) = value {
+                self.held.set(Some(value[0]));
+                self.written.set(self.written.get() + 1);
+            }
+            Ok(found)
+        }
+
+        async fn write(&self, writes: &Writes, write: Write) -> Answer {
+            let lead = async |leader: &mut Leader<'_>| self.lead(leader).await;
+            writes.combine(b"key", write, lead).await
+        }
+    }
+
+    fn insert(value: u8) -> Write {
+        Write::Insert(vec![value])
+    }
+
+    /// The kinds of four writes, and whether the key is there: all of them, compared with what is
+    /// met when they are done one after the other in the order in which they are answered.
+    #[test]
+    fn each_write_meets_the_one_before_it() {
+        for case in 0..32_u8 {
+            let (remote, writes) = (Remote::default(), Writes::default());
+            remote.held.set((case & 16 != 0).then_some(9));
+            let kinds: Vec<Write> = (0..4_u8)
+                .map(|number| match case >> number & 1 {
+                    0 => Write::Insert(vec![number]),
+                    _ => Write::Update(vec![number]),
+                })
+                .collect();
+            let mut held = remote.held.get().map(|value| vec![value]);
+            let mut tasks: Vec<_> = kinds
+                .iter()
+                .map(|write| (write, Box::pin(remote.write(&writes, write.clone()))))
+                .collect();
+            let mut rounds = 0;
+            while !tasks.is_empty() {
+                rounds += 1;
+                assert!(rounds < 20, "{kinds:?} hangs");
+                tasks.retain_mut(|(write, task)| {
+                    let Some(met) = poll(task.as_mut()) else {
+                        return true;
+                    };
+                    assert_eq!(met, Ok(held.clone()), "{kinds:?}");
+                    held = write.after(held.as_deref()).map(<[u8]>::to_vec);
+                    false
+                });
+            }
+            assert_eq!(remote.held.get().map(|value| vec![value]), held);
+            // If updates find nothing, those who insert need a write of their own.
+            let absent = case & 16 == 0;
+            let inserts = kinds.iter().any(|write| matches!(write, Write::Insert(_)));
+            assert_eq!(remote.written.get(), u32::from(!absent || inserts));
+            assert!(writes.is_empty());
+        }
+    }
+
+    #[test]
+    fn who_is_dropped_before_he_closes_leaves_the_lead_to_the_next() {
+        let (remote, writes) = (Remote::default(), Writes::default());
+        let mut first = Box::pin(remote.write(&writes, insert(1)));
+        let mut second = pin!(remote.write(&writes, insert(2)));
+        let mut third = Box::pin(remote.write(&writes, insert(3)));
+        assert_eq!(poll(first.as_mut()), None);
+        assert_eq!(poll(second.as_mut()), None);
+        assert_eq!(poll(third.as_mut()), None);
+        drop(first);
+        drop(third);
+        assert_eq!(poll(second.as_mut()), None);
+        assert_eq!(poll(second.as_mut()), None);
+        assert_eq!(poll(second.as_mut()), Some(Ok(None)));
+        assert_eq!((remote.held.get(), remote.written.get()), (Some(2), 1));
+        assert!(writes.is_empty());
+    }
+
+    #[test]
+    fn who_is_combined_is_not_written_again() {
+        let (remote, writes) = (Remote::default(), Writes::default());
+        let mut first = Box::pin(remote.write(&writes, insert(1)));
+        assert_eq!(poll(first.as_mut()), None);
+        let mut second = pin!(remote.write(&writes, insert(2)));
+        assert_eq!(poll(second.as_mut()), None);
+        // It closes.
+        assert_eq!(poll(first.as_mut()), None);
+        let mut late = pin!(remote.write(&writes, insert(3)));
+        assert_eq!(poll(late.as_mut()), None);
+        drop(first);
+        assert_eq!(poll(second.as_mut()), Some(Err(PoolError::Interrupted)));
+        assert_eq!(poll(late.as_mut()), None);
+        assert_eq!(poll(late.as_mut()), None);
+        assert_eq!(poll(late.as_mut()), Some(Ok(None)));
+        assert_eq!((remote.held.get(), remote.written.get()), (Some(3), 1));
+    }
+
+    #[test]
+    fn errors_are_answered_to_those_who_are_combined_and_no_others() {
+        let (remote, writes) = (Remote::default(), Writes::default());
+        let lost = PoolError::Fabric(FabricError::NodeLost { node: NodeId(0) });
+        for closes in [false, true] {
+            let fails = writes.combine(b"key", insert(1), async |leader| {
+                pause().await;
+                if closes {
+                    leader.close(None);
+                }
+                Err(lost.clone())
+            });
+            let (mut fails, mut second) = (pin!(fails), pin!(remote.write(&writes, insert(2))));
+            assert_eq!(poll(fails.as_mut()), None);
+            assert_eq!(poll(second.as_mut()), None);
+            assert_eq!(poll(fails.as_mut()), Some(Err(lost.clone())));
+            let answer = poll(second.as_mut());
+            assert_eq!(answer, closes.then(|| Err(lost.clone())));
+        }
+    }
+
+    #[test]
+    fn what_is_closed_once_more_is_answered_what_is_found_then() {
+        let writes = Writes::default();
+        let lead = async |leader: &mut Leader<'_>| {
+            pause().await;
+            // The key is there, so an insert is combined; then it is not.
+            assert_eq!(leader.close(Some(&[7])), Some(vec![2]));
+            assert_eq!(leader.close(None), None);
+            Ok(None)
+        };
+        let mut first = pin!(writes.combine(b"key", Write::Update(vec![1]), lead));
+        assert_eq!(poll(first.as_mut()), None);
+        let remote = Remote::default();
+        let mut second = pin!(remote.write(&writes, insert(2)));
+        assert_eq!(poll(second.as_mut()), None);
+        assert_eq!(poll(first.as_mut()), Some(Ok(None)));
+        while poll(second.as_mut()).is_none() {}
+        assert_eq!((remote.held.get(), writes.len()), (Some(2), 0));
+    }
+}

@@ -1,0 +1,369 @@
+//! Clients of two compute nodes share registers in remote memory, and coordinate on their compute
+//! node: what they meet is linearizable, whoever dies and whatever is given up.
+
+use nearfield_fabric::lease::{Held, Locker};
+use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
+use nearfield_fabric_testkit::{Failure, Plan, RemoteIndex, System, check, run};
+use nearfield_hardware::network::Preset;
+use nearfield_pool::PoolError;
+use nearfield_pool::coordination::{HAND_OVERS, LocalLocks, Reads, Write, Writes};
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// Where the address of the registers stands.
+const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
+const KEYS: u64 = 4;
+/// A register: a word that says which of two buffers holds the value, a lock, and, in two other
+/// lines, the buffers. Whatever the dead leave, the word says what is committed.
+const REGISTER_BYTES: u64 = 192;
+const LOCK: u64 = 8;
+const LEASE: Duration = Duration::from_millis(2);
+const COMPUTE_NODES: u32 = 2;
+
+/// What is wrong with the way in which the clients use what they share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// Who reads has begun before those came who take his result.
+    EarlyRead,
+    /// Those who are combined are answered before the last value is written.
+    EarlyAnswer,
+    /// Who was combined with one who is gone writes once more.
+    WritesAgain,
+}
+
+/// What the clients of a compute node share.
+struct ComputeNode {
+    reads: Reads,
+    writes: Writes,
+    locks: LocalLocks<Held>,
+}
+
+struct Registers {
+    fault: Fault,
+    hand_overs: u32,
+    /// Whether clients give operations up now and then.
+    gives_up: bool,
+    compute_nodes: RefCell<Vec<Arc<ComputeNode>>>,
+    /// Verbs of all runs.
+    verbs: Rc<Cell<u64>>,
+}
+
+impl Registers {
+    fn new(fault: Fault) -> Registers {
+        Registers {
+            fault,
+            hand_overs: HAND_OVERS,
+            gives_up: false,
+            compute_nodes: RefCell::default(),
+            verbs: Rc::default(),
+        }
+    }
+}
+
+struct Client {
+    endpoint: SimEndpoint,
+    registers: GlobalAddress,
+    locker: Locker,
+    node: Arc<ComputeNode>,
+    fault: Fault,
+    gives_up: bool,
+    operations: Cell<u32>,
+    verbs: Rc<Cell<u64>>,
+}
+
+fn some(word: u64) -> Option<Vec<u8>> {
+    (word != 0).then(|| word.to_le_bytes().to_vec())
+}
+
+fn word(value: Option<&[u8]>) -> u64 {
+    value.map_or(0, |value| {
+        u64::from_le_bytes(value.try_into().expect("eight bytes"))
+    })
+}
+
+impl Client {
+    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+        self.verbs.set(self.verbs.get() + verbs.len() as u64);
+        self.endpoint.post(verbs).await
+    }
+
+    async fn word(&self, from: GlobalAddress) -> Result<u64, FabricError> {
+        let mut into = [0; 8];
+        let into_slice = &mut into;
+        self.post(&mut [Verb::Read {
+            from,
+            into: into_slice,
+        }])
+        .await?;
+        Ok(u64::from_le_bytes(into))
+    }
+
+    fn register(&self, key: u64) -> GlobalAddress {
+        self.registers.plus(key * REGISTER_BYTES)
+    }
+
+    /// The commit word, and the value that it says is there.
+    async fn committed(&self, register: GlobalAddress) -> Result<(u64, u64), FabricError> {
+        loop {
+            let commit = self.word(register).await?;
+            let value = self.word(register.plus(64 + 64 * (commit & 1))).await?;
+            if self.word(register).await? == commit {
+                return Ok((commit, value));
+            }
+        }
+    }
+
+    /// Writes what `close` makes of what is there, which it answers.
+    async fn change(
+        &self,
+        register: GlobalAddress,
+        mut close: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>, PoolError> {
+        let lock = register.plus(LOCK);
+        let (mut local, mut received) = self.node.locks.lock(lock).await;
+        loop {
+            let safe = received.take().filter(|held| held.is_safe(&self.endpoint));
+            let held = match safe {
+                Some(held) => held,
+                None => {
+                    local.taken_again();
+                    self.locker.lock(&self.endpoint, lock).await?
+                }
+            };
+            let (commit, before) = self.committed(register).await?;
+            if !held.is_safe(&self.endpoint) {
+                continue;
+            }
+            let before = some(before);
+            let value = word(close(before.as_deref()).as_deref()).to_le_bytes();
+            let commit = commit + 1;
+            let committed = commit.to_le_bytes();
+            let wanted = local.is_wanted();
+            let unlock = Verb::Write {
+                to: lock,
+                bytes: &[0; 8],
+            };
+            let writes = [
+                Verb::Write {
+                    to: register.plus(64 + 64 * (commit & 1)),
+                    bytes: &value,
+                },
+                Verb::Write {
+                    to: register,
+                    bytes: &committed,
+                },
+            ];
+            let unlocks = (!wanted).then_some(unlock);
+            let mut verbs: Vec<Verb<'_>> = writes.into_iter().chain(unlocks).collect();
+            self.post(&mut verbs).await?;
+            if wanted
+                && let Err((_local, held)) = local.hand_over(held)
+                && held.is_safe(&self.endpoint)
+            {
+                self.endpoint.write_unsignalled(lock, &[0; 8])?;
+            }
+            return Ok(before);
+        }
+    }
+
+    async fn get_shared(&self, key: u64) -> Result<Option<Vec<u8>>, PoolError> {
+        let register = self.register(key);
+        let early = match self.fault {
+            Fault::EarlyRead => Some(self.committed(register).await?),
+            _ => None,
+        };
+        let read = async || {
+            if let Some((_, value)) = early {
+                // So that others write and come meanwhile.
+                self.endpoint.sleep(Duration::from_micros(20)).await;
+                return Ok(some(value));
+            }
+            Ok(some(self.committed(register).await?.1))
+        };
+        self.node.reads.share(&key.to_be_bytes(), read).await
+    }
+
+    async fn insert_combined(&self, key: u64, value: u64) -> Result<Option<Vec<u8>>, PoolError> {
+        let register = self.register(key);
+        let name = key.to_be_bytes();
+        loop {
+            let write = Write::Insert(value.to_le_bytes().to_vec());
+            let late = Cell::new(None);
+            let lead = async |leader: &mut nearfield_pool::coordination::Leader<'_>| {
+                if self.fault == Fault::EarlyAnswer {
+                    let (_, found) = self.committed(register).await?;
+                    let found = some(found);
+                    late.set(Some(leader.close(found.as_deref())));
+                    return Ok(found);
+                }
+                self.change(register, |found| leader.close(found)).await
+            };
+            let before = self.node.writes.combine(&name, write, lead).await;
+            if let Some(value) = late.take() {
+                return self.change(register, |_| value.clone()).await;
+            }
+            if self.fault == Fault::WritesAgain && before == Err(PoolError::Interrupted) {
+                continue;
+            }
+            return before;
+        }
+    }
+
+    /// What is answered, unless it is given up.
+    async fn answer(
+        &self,
+        operation: impl Future<Output = Result<Option<Vec<u8>>, PoolError>>,
+    ) -> Result<Option<u64>, FabricError> {
+        let number = self.operations.replace(self.operations.get() + 1);
+        // Any time from when it has hardly begun to when it is nearly done.
+        let patience = u64::from(self.endpoint.client() * 31 + number * 17) % 40;
+        let gives_up = self.gives_up && number % 3 == 2;
+        let unknown = Err(FabricError::NodeLost { node: NodeId(0) });
+        let mut operation = pin!(operation);
+        let mut alarm = pin!(self.endpoint.sleep(Duration::from_micros(patience)));
+        let answer = poll_fn(|context| {
+            if gives_up && alarm.as_mut().poll(context).is_ready() {
+                return Poll::Ready(None);
+            }
+            operation.as_mut().poll(context).map(Some)
+        });
+        match answer.await {
+            Some(Ok(value)) => Ok(value.map(|value| word(Some(&value)))),
+            Some(Err(PoolError::Fabric(error))) => Err(error),
+            None | Some(Err(PoolError::Interrupted)) => unknown,
+            Some(Err(other)) => panic!("{other}"),
+        }
+    }
+}
+
+impl RemoteIndex for Client {
+    async fn get(&self, key: u64) -> Result<Option<u64>, FabricError> {
+        self.answer(self.get_shared(key)).await
+    }
+
+    async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        self.answer(self.insert_combined(key, value)).await
+    }
+
+    async fn remove(&self, key: u64) -> Result<Option<u64>, FabricError> {
+        self.answer(self.change(self.register(key), |_| None)).await
+    }
+}
+
+impl System for Registers {
+    type Index = Client;
+
+    fn create(
+        &self,
+        endpoint: SimEndpoint,
+        _nodes: Vec<NodeId>,
+    ) -> impl Future<Output = Result<(), FabricError>> + 'static {
+        let compute_node = |_| {
+            Arc::new(ComputeNode {
+                reads: Reads::default(),
+                writes: Writes::default(),
+                locks: LocalLocks::new(self.hand_overs),
+            })
+        };
+        let compute_nodes = (0..COMPUTE_NODES).map(compute_node).collect();
+        for former in self.compute_nodes.replace(compute_nodes) {
+            let left = (former.reads.len(), former.writes.len(), former.locks.len());
+            assert_eq!(left, (0, 0, 0), "keys that nobody works on are known");
+        }
+        async move {
+            let bytes = KEYS * REGISTER_BYTES;
+            let registers = endpoint.allocate(NodeId(0), bytes).await?;
+            endpoint.write(registers, &vec![0; bytes as usize]).await?;
+            let word = registers.to_bits().to_le_bytes();
+            endpoint.write(ROOT, &word).await
+        }
+    }
+
+    fn open(
+        &self,
+        endpoint: SimEndpoint,
+    ) -> impl Future<Output = Result<Client, FabricError>> + 'static {
+        let number = endpoint.client();
+        let node = Arc::clone(&self.compute_nodes.borrow()[(number % COMPUTE_NODES) as usize]);
+        let (fault, gives_up, verbs) = (self.fault, self.gives_up, Rc::clone(&self.verbs));
+        async move {
+            let mut word = [0; 8];
+            endpoint.read(ROOT, &mut word).await?;
+            Ok(Client {
+                endpoint,
+                registers: GlobalAddress::from_bits(u64::from_le_bytes(word)),
+                locker: Locker::new(number as u16, LEASE),
+                node,
+                fault,
+                gives_up,
+                operations: Cell::new(0),
+                verbs,
+            })
+        }
+    }
+}
+
+/// Many clients on few keys.
+fn plan(dying: f64) -> Plan {
+    Plan {
+        clients: 8,
+        keys: 2,
+        dying,
+        ..Plan::default()
+    }
+}
+
+#[test]
+fn what_is_shared_is_linearizable() {
+    let system = Registers::new(Fault::None);
+    check(300, &plan(0.0), &system);
+    let spread = Plan {
+        keys: KEYS,
+        ..plan(0.0)
+    };
+    check(100, &spread, &system);
+    for hand_overs in [0, 1] {
+        let system = Registers {
+            hand_overs,
+            ..Registers::new(Fault::None)
+        };
+        check(100, &plan(0.0), &system);
+    }
+}
+
+#[test]
+fn what_is_shared_is_linearizable_whoever_dies() {
+    check(300, &plan(0.5), &Registers::new(Fault::None));
+}
+
+#[test]
+fn what_is_shared_is_linearizable_whatever_is_given_up() {
+    let system = Registers {
+        gives_up: true,
+        ..Registers::new(Fault::None)
+    };
+    check(200, &plan(0.0), &system);
+    check(100, &plan(0.3), &system);
+}
+
+#[test]
+fn faults_are_found() {
+    for fault in [Fault::EarlyRead, Fault::EarlyAnswer, Fault::WritesAgain] {
+        let system = Registers {
+            gives_up: fault == Fault::WritesAgain,
+            ..Registers::new(fault)
+        };
+        let failure =
+            (0..1000).find_map(|seed| Some((seed, run(seed, &plan(0.0), &system).err()?)));
+        eprintln!("{fault:?}: seed {:?}", failure.as_ref().map(|it| it.0));
+        let unordered = matches!(failure, Some((_, Failure::NotLinearizable { .. })));
+        assert!(unordered, "{fault:?}: {failure:?}");
+    }
+}
