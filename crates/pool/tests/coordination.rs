@@ -7,13 +7,13 @@ use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
 use nearfield_fabric_testkit::{Failure, Plan, RemoteIndex, System, check, run};
 use nearfield_hardware::network::Preset;
 use nearfield_pool::PoolError;
-use nearfield_pool::coordination::{HAND_OVERS, LocalLocks, Reads, Write, Writes};
+use nearfield_pool::coordination::{HAND_OVERS, Leader, LocalLocks, Reads, Write, Writes};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::task::Poll;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 use std::time::Duration;
 
 /// Where the address of the registers stands.
@@ -24,7 +24,6 @@ const KEYS: u64 = 4;
 const REGISTER_BYTES: u64 = 192;
 const LOCK: u64 = 8;
 const LEASE: Duration = Duration::from_millis(2);
-const COMPUTE_NODES: u32 = 2;
 
 /// What is wrong with the way in which the clients use what they share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,9 +49,9 @@ struct Registers {
     hand_overs: u32,
     /// Whether clients give operations up now and then.
     gives_up: bool,
+    /// How many compute nodes the clients are on, by turns.
+    count: u32,
     compute_nodes: RefCell<Vec<Arc<ComputeNode>>>,
-    /// Verbs of all runs.
-    verbs: Rc<Cell<u64>>,
 }
 
 impl Registers {
@@ -61,8 +60,8 @@ impl Registers {
             fault,
             hand_overs: HAND_OVERS,
             gives_up: false,
+            count: 2,
             compute_nodes: RefCell::default(),
-            verbs: Rc::default(),
         }
     }
 }
@@ -75,7 +74,6 @@ struct Client {
     fault: Fault,
     gives_up: bool,
     operations: Cell<u32>,
-    verbs: Rc<Cell<u64>>,
 }
 
 fn some(word: u64) -> Option<Vec<u8>> {
@@ -89,20 +87,10 @@ fn word(value: Option<&[u8]>) -> u64 {
 }
 
 impl Client {
-    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
-        self.verbs.set(self.verbs.get() + verbs.len() as u64);
-        self.endpoint.post(verbs).await
-    }
-
     async fn word(&self, from: GlobalAddress) -> Result<u64, FabricError> {
-        let mut into = [0; 8];
-        let into_slice = &mut into;
-        self.post(&mut [Verb::Read {
-            from,
-            into: into_slice,
-        }])
-        .await?;
-        Ok(u64::from_le_bytes(into))
+        let mut word = [0; 8];
+        self.endpoint.read(from, &mut word).await?;
+        Ok(u64::from_le_bytes(word))
     }
 
     fn register(&self, key: u64) -> GlobalAddress {
@@ -162,7 +150,7 @@ impl Client {
             ];
             let unlocks = (!wanted).then_some(unlock);
             let mut verbs: Vec<Verb<'_>> = writes.into_iter().chain(unlocks).collect();
-            self.post(&mut verbs).await?;
+            self.endpoint.post(&mut verbs).await?;
             if wanted
                 && let Err((_local, held)) = local.hand_over(held)
                 && held.is_safe(&self.endpoint)
@@ -196,7 +184,7 @@ impl Client {
         loop {
             let write = Write::Insert(value.to_le_bytes().to_vec());
             let late = Cell::new(None);
-            let lead = async |leader: &mut nearfield_pool::coordination::Leader<'_>| {
+            let lead = async |leader: &mut Leader<'_>| {
                 if self.fault == Fault::EarlyAnswer {
                     let (_, found) = self.committed(register).await?;
                     let found = some(found);
@@ -272,7 +260,7 @@ impl System for Registers {
                 locks: LocalLocks::new(self.hand_overs),
             })
         };
-        let compute_nodes = (0..COMPUTE_NODES).map(compute_node).collect();
+        let compute_nodes = (0..self.count).map(compute_node).collect();
         for former in self.compute_nodes.replace(compute_nodes) {
             let left = (former.reads.len(), former.writes.len(), former.locks.len());
             assert_eq!(left, (0, 0, 0), "keys that nobody works on are known");
@@ -291,8 +279,8 @@ impl System for Registers {
         endpoint: SimEndpoint,
     ) -> impl Future<Output = Result<Client, FabricError>> + 'static {
         let number = endpoint.client();
-        let node = Arc::clone(&self.compute_nodes.borrow()[(number % COMPUTE_NODES) as usize]);
-        let (fault, gives_up, verbs) = (self.fault, self.gives_up, Rc::clone(&self.verbs));
+        let node = Arc::clone(&self.compute_nodes.borrow()[(number % self.count) as usize]);
+        let (fault, gives_up) = (self.fault, self.gives_up);
         async move {
             let mut word = [0; 8];
             endpoint.read(ROOT, &mut word).await?;
@@ -304,7 +292,6 @@ impl System for Registers {
                 fault,
                 gives_up,
                 operations: Cell::new(0),
-                verbs,
             })
         }
     }
@@ -366,4 +353,130 @@ fn faults_are_found() {
         let unordered = matches!(failure, Some((_, Failure::NotLinearizable { .. })));
         assert!(unordered, "{fault:?}: {failure:?}");
     }
+}
+
+/// Sixteen clients do `operations` each on one key; the verbs and the virtual time that each
+/// operation takes.
+fn cost(count: u32, writes: bool) -> (f64, Duration) {
+    const CLIENTS: u32 = 16;
+    const OPERATIONS: u32 = 100;
+    let system = Registers {
+        count,
+        ..Registers::new(Fault::None)
+    };
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(1, network, Delivery::Whole);
+    let nodes = vec![simulation.add_node(1 << 20)];
+    let created = system.create(simulation.endpoint(0), nodes);
+    simulation.spawn(0, async { created.await.expect("made") });
+    assert_eq!(simulation.run(), 0);
+    let begin = simulation.now();
+    for client in 1..=CLIENTS {
+        let opened = system.open(simulation.endpoint(client));
+        simulation.spawn(client, async move {
+            let client = opened.await.expect("opened");
+            for number in 1..=OPERATIONS {
+                if writes {
+                    let value = u64::from(number);
+                    client.insert(0, value).await.expect("written");
+                } else {
+                    client.get(0).await.expect("read");
+                }
+            }
+        });
+    }
+    assert_eq!(simulation.run(), 0);
+    let verbs: u64 = (1..=CLIENTS)
+        .map(|client| simulation.verbs_of(client))
+        .sum();
+    let verbs = verbs as f64 / f64::from(CLIENTS * OPERATIONS);
+    (verbs, (simulation.now() - begin) / OPERATIONS)
+}
+
+#[test]
+fn clients_that_share_post_a_fraction_of_the_verbs() {
+    for writes in [false, true] {
+        let (apart, apart_takes) = cost(16, writes);
+        let (shared, shared_takes) = cost(1, writes);
+        eprintln!(
+            "writes: {writes}: {apart:.2} verbs and {apart_takes:?} an operation apart, \
+             {shared:.2} and {shared_takes:?} together"
+        );
+        // Of sixteen, about one in a round does it.
+        assert!(shared < apart / 8.0, "{shared} of {apart}");
+    }
+    // Who waits for the read that is under way waits for one more.
+    let (_, apart) = cost(16, false);
+    let (_, shared) = cost(1, false);
+    assert!(shared < apart * 21 / 10, "{shared:?} instead of {apart:?}");
+    let (_, apart) = cost(16, true);
+    let (_, shared) = cost(1, true);
+    assert!(shared < apart / 4, "{shared:?} instead of {apart:?}");
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(answer) => return answer,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+/// Registers in local memory, written by threads: each value is met once.
+#[test]
+fn threads_share_what_tasks_share() {
+    const THREADS: u64 = 4;
+    const WRITES: u64 = 3000;
+    let (writes, locks) = (&Writes::default(), &LocalLocks::<u8>::new(HAND_OVERS));
+    let registers: &[Mutex<Option<Vec<u8>>>] = &[const { Mutex::new(None) }; 3];
+    let met = std::thread::scope(|scope| {
+        let work = |thread: u64| {
+            let writes = (0..WRITES).map(move |number| {
+                let value = thread * WRITES + number + 1;
+                let key = (value % 3) as usize;
+                let lead = async |leader: &mut Leader<'_>| {
+                    let lock = GlobalAddress::new(NodeId(0), 64 * key as u64);
+                    let (local, received) = locks.lock(lock).await;
+                    assert!(received.is_none_or(|received| received == key as u8));
+                    let mut register = registers[key].try_lock().expect("no other has the lock");
+                    let found = register.take();
+                    *register = leader.close(found.as_deref());
+                    drop(register);
+                    drop(local.hand_over(key as u8));
+                    Ok(found)
+                };
+                let write = Write::Insert(value.to_le_bytes().to_vec());
+                let answer = block_on(writes.combine(&[key as u8], write, lead));
+                word(answer.expect("written").as_deref())
+            });
+            writes.collect::<Vec<u64>>()
+        };
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| scope.spawn(move || work(thread)))
+            .collect();
+        let met = threads.into_iter().map(|thread| thread.join());
+        met.flat_map(|met| met.expect("a thread"))
+            .collect::<Vec<_>>()
+    });
+    let last = registers.iter().map(|register| {
+        let held = register.try_lock().expect("nobody is left");
+        word(held.as_deref())
+    });
+    let mut all: Vec<u64> = met.into_iter().chain(last).collect();
+    all.sort_unstable();
+    // Each register was empty once.
+    let expected: Vec<u64> = [0, 0].into_iter().chain(0..=THREADS * WRITES).collect();
+    assert_eq!(all, expected);
+    assert!(writes.is_empty() && locks.is_empty());
 }
