@@ -49,6 +49,9 @@ struct Registers {
     hand_overs: u32,
     /// Whether clients give operations up now and then.
     gives_up: bool,
+    /// Whether it takes a client a while to go on with what it has read: then there is time for
+    /// others to write and to come.
+    slow: bool,
     /// How many compute nodes the clients are on, by turns.
     count: u32,
     compute_nodes: RefCell<Vec<Arc<ComputeNode>>>,
@@ -60,6 +63,7 @@ impl Registers {
             fault,
             hand_overs: HAND_OVERS,
             gives_up: false,
+            slow: true,
             count: 2,
             compute_nodes: RefCell::default(),
         }
@@ -73,6 +77,7 @@ struct Client {
     node: Arc<ComputeNode>,
     fault: Fault,
     gives_up: bool,
+    slow: bool,
     operations: Cell<u32>,
 }
 
@@ -168,12 +173,14 @@ impl Client {
             _ => None,
         };
         let read = async || {
-            if let Some((_, value)) = early {
-                // So that others write and come meanwhile.
-                self.endpoint.sleep(Duration::from_micros(20)).await;
-                return Ok(some(value));
+            let value = match early {
+                Some((_, value)) => value,
+                None => self.committed(register).await?.1,
+            };
+            if self.slow {
+                self.endpoint.sleep(self.some_time()).await;
             }
-            Ok(some(self.committed(register).await?.1))
+            Ok(some(value))
         };
         self.node.reads.share(&key.to_be_bytes(), read).await
     }
@@ -204,18 +211,23 @@ impl Client {
         }
     }
 
+    /// A time from next to nothing to some round trips, another for each operation.
+    fn some_time(&self) -> Duration {
+        let number = self.endpoint.client() * 31 + self.operations.get() * 17;
+        Duration::from_micros(u64::from(number % 40))
+    }
+
     /// What is answered, unless it is given up.
     async fn answer(
         &self,
         operation: impl Future<Output = Result<Option<Vec<u8>>, PoolError>>,
     ) -> Result<Option<u64>, FabricError> {
-        let number = self.operations.replace(self.operations.get() + 1);
-        // Any time from when it has hardly begun to when it is nearly done.
-        let patience = u64::from(self.endpoint.client() * 31 + number * 17) % 40;
-        let gives_up = self.gives_up && number % 3 == 2;
+        self.operations.set(self.operations.get() + 1);
+        let gives_up = self.gives_up && self.operations.get() % 3 == 0;
+        let patience = self.some_time();
         let unknown = Err(FabricError::NodeLost { node: NodeId(0) });
         let mut operation = pin!(operation);
-        let mut alarm = pin!(self.endpoint.sleep(Duration::from_micros(patience)));
+        let mut alarm = pin!(self.endpoint.sleep(patience));
         let answer = poll_fn(|context| {
             if gives_up && alarm.as_mut().poll(context).is_ready() {
                 return Poll::Ready(None);
@@ -280,7 +292,7 @@ impl System for Registers {
     ) -> impl Future<Output = Result<Client, FabricError>> + 'static {
         let number = endpoint.client();
         let node = Arc::clone(&self.compute_nodes.borrow()[(number % self.count) as usize]);
-        let (fault, gives_up) = (self.fault, self.gives_up);
+        let (fault, gives_up, slow) = (self.fault, self.gives_up, self.slow);
         async move {
             let mut word = [0; 8];
             endpoint.read(ROOT, &mut word).await?;
@@ -291,6 +303,7 @@ impl System for Registers {
                 node,
                 fault,
                 gives_up,
+                slow,
                 operations: Cell::new(0),
             })
         }
@@ -362,6 +375,7 @@ fn cost(count: u32, writes: bool) -> (f64, Duration) {
     const OPERATIONS: u32 = 100;
     let system = Registers {
         count,
+        slow: false,
         ..Registers::new(Fault::None)
     };
     let network = Preset::ConnectX6.parameters();
