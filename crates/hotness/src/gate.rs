@@ -1,0 +1,408 @@
+//! Whether guesses pay, found out by trying.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Accesses that are measured in a phase.
+const MEASURED: u64 = 1024;
+/// Accesses at the beginning of a phase that are not, as queues are still those of the one before.
+const SETTLING: u64 = 256;
+/// Phases between two trials at least.
+const PHASES_MIN: u64 = 8;
+/// And at most, so that what has changed is noticed.
+const PHASES_MAX: u64 = 512;
+/// If so much more or less of the guesses are wrong than when the other way was tried, it is tried
+/// again. Three times what chance makes of a phase.
+const CHANGE: f64 = 0.05;
+/// The part of the time that trials of what is worse may cost: a two hundredth.
+const TRIALS_COST: f64 = 0.005;
+
+/// Turns guesses off where they lose, and on where they win. A guess reads little, and has to read
+/// all the same if it was wrong; so it pays where bytes are scarce, and not where each access costs
+/// the same or guesses are often wrong (CHIME's speculative read, SOSP'24, section 4.4, which is
+/// always on).
+///
+/// Nothing is assumed of the network, and no sizes or rates are told: for a phase of about a
+/// thousand accesses all who share the gate guess, or nobody does, and the mean time of an access
+/// is measured, as whole phases show what an access costs those who wait behind it. What was
+/// better goes on; the other one is tried again and again, more seldom the worse it was, such that
+/// this costs half a percent, and soon if more or fewer guesses are right than were. Times are the caller's, of any clock; equal ones give equal decisions.
+///
+/// It sees what the accesses cost those who share it. Others who use the same memory node
+/// gain from shorter reads too, of which it knows nothing: where a part of all accesses is its own,
+/// it is less inclined to guess than would be best for all.
+///
+/// ```
+/// use nearfield_hotness::Gate;
+/// use std::time::Duration;
+///
+/// let gate = Gate::default();
+/// for _ in 0..10_000 {
+///     let access = gate.ask();
+///     // Reading the guess takes 2 us, and 4 us if it is wrong, and reading all takes 3 us.
+///     let took = if access.guesses() { 2 } else { 3 };
+///     gate.record(access, true, Duration::from_micros(took));
+/// }
+/// assert!(gate.ask().guesses());
+/// ```
+#[derive(Debug)]
+pub struct Gate {
+    /// The number of the phase, and in the lowest bit whether it guesses.
+    phase: AtomicU64,
+    /// Accesses of the phase that have ended, and the nanoseconds that the measured ones took.
+    count: AtomicU64,
+    nanoseconds: AtomicU64,
+    /// Of all of them, those whose guess was wrong or would have been.
+    wrong: AtomicU64,
+    /// Taken once a phase.
+    judgement: Mutex<Judgement>,
+}
+
+/// An access that may guess.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    phase: u64,
+}
+
+impl Access {
+    /// Whether it is to guess.
+    pub fn guesses(self) -> bool {
+        self.phase & 1 == 1
+    }
+}
+
+/// What is known of the two ways, each of them with its mean time in nanoseconds.
+#[derive(Debug)]
+struct Judgement {
+    /// Whether guesses were better, and what an access takes.
+    guesses: bool,
+    best: f64,
+    /// What the other way took when it was tried last.
+    other: f64,
+    /// The part of the guesses that were wrong just after that.
+    wrong: f64,
+    /// Phases since then.
+    since: u64,
+    /// Phases until it is tried again.
+    interval: u64,
+}
+
+impl Default for Gate {
+    /// Does not guess at first, and tries soon.
+    fn default() -> Gate {
+        Gate {
+            phase: AtomicU64::new(0),
+            count: AtomicU64::new(0),
+            nanoseconds: AtomicU64::new(0),
+            wrong: AtomicU64::new(0),
+            judgement: Mutex::new(Judgement {
+                guesses: false,
+                best: f64::NAN,
+                other: f64::NAN,
+                wrong: f64::NAN,
+                since: 0,
+                interval: 1,
+            }),
+        }
+    }
+}
+
+impl Gate {
+    /// Whether to use a guess that is at hand. To be asked only where there is one.
+    pub fn ask(&self) -> Access {
+        Access {
+            phase: self.phase.load(Relaxed),
+        }
+    }
+
+    /// Notes whether the guess was right, or would have been if it was not used, and how long the
+    /// access took, from when it was asked for until its answer was known, all its round trips
+    /// together.
+    pub fn record(&self, access: Access, right: bool, took: Duration) {
+        if access.phase != self.phase.load(Relaxed) {
+            return;
+        }
+        if !right {
+            self.wrong.fetch_add(1, Relaxed);
+        }
+        let count = self.count.fetch_add(1, Relaxed) + 1;
+        if count > SETTLING {
+            let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+            self.nanoseconds.fetch_add(took, Relaxed);
+        }
+        if count >= SETTLING + MEASURED {
+            self.end_phase(access.phase);
+        }
+    }
+
+    /// Ends a phase, unless another thread does or has. What threads note meanwhile counts for this
+    /// phase or for the next, where it is among what settles.
+    fn end_phase(&self, phase: u64) {
+        let Ok(mut judgement) = self.judgement.try_lock() else {
+            return;
+        };
+        if self.phase.load(Relaxed) != phase {
+            return;
+        }
+        let mean = self.nanoseconds.load(Relaxed) as f64 / MEASURED as f64;
+        let wrong = self.wrong.load(Relaxed) as f64 / (SETTLING + MEASURED) as f64;
+        let guesses = judgement.next(phase & 1 == 1, mean, wrong);
+        let next = (phase >> 1) + 1;
+        self.phase.store(next << 1 | u64::from(guesses), Relaxed);
+        self.wrong.store(0, Relaxed);
+        self.nanoseconds.store(0, Relaxed);
+        self.count.store(0, Relaxed);
+    }
+}
+
+impl Judgement {
+    /// Takes note of a phase, and decides whether the next one guesses.
+    fn next(&mut self, guessed: bool, mean: f64, wrong: f64) -> bool {
+        if guessed == self.guesses {
+            // A mean of several phases, as one is noisy, but of few, as the load changes.
+            self.best = match self.since {
+                0 => mean,
+                _ => self.best + (mean - self.best) / 4.0,
+            };
+            if self.since == 0 {
+                self.wrong = wrong;
+            }
+            self.since += 1;
+            // What has become worse than the other was may have become worse than the other is.
+            let changed = self.best > self.other || (wrong - self.wrong).abs() > CHANGE;
+            let tries = changed && self.since >= PHASES_MIN || self.since >= self.interval;
+            return self.guesses != tries;
+        }
+        self.other = mean;
+        if mean < self.best {
+            self.guesses = guessed;
+            std::mem::swap(&mut self.best, &mut self.other);
+            self.interval = PHASES_MIN;
+        } else {
+            let loss = mean / self.best.max(1.0) - 1.0;
+            let phases = (loss / TRIALS_COST) as u64;
+            self.interval = phases.clamp(PHASES_MIN, PHASES_MAX);
+        }
+        self.since = 0;
+        self.guesses
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+    use std::cmp::Reverse;
+    use std::collections::BinaryHeap;
+
+    /// A memory node behind a port, and clients that do one access after the other.
+    #[derive(Clone, Copy)]
+    struct Network {
+        clients: usize,
+        round_trip_ns: f64,
+        bytes_per_ns: f64,
+        /// What the port takes for a message at least.
+        message_ns: f64,
+        /// The part of the guesses that are wrong.
+        wrong: f64,
+    }
+
+    const ENTRY_BYTES: f64 = 21.0;
+    const WINDOW_BYTES: f64 = 165.0;
+
+    enum Policy<'g> {
+        Always(bool),
+        /// Clients share the gates by turns.
+        Gates(&'g [Gate]),
+    }
+
+    impl Network {
+        /// The nanoseconds that so many accesses take.
+        fn run(&self, accesses: usize, policy: &Policy<'_>, seed: u64) -> f64 {
+            let random = &mut SmallRng::seed_from_u64(seed);
+            // When a client's message arrives at the port, in picoseconds so that it is ordered.
+            let mut arrivals: BinaryHeap<Reverse<(u64, usize)>> = (0..self.clients)
+                .map(|client| Reverse((client as u64, client)))
+                .collect();
+            struct Client {
+                began: f64,
+                access: Access,
+                /// Whether the next message is of the entry alone.
+                guesses: bool,
+                wrong: bool,
+                gate: usize,
+            }
+            let mut begin = |client: usize, now: f64| {
+                let (access, gate) = match policy {
+                    Policy::Always(guesses) => {
+                        let phase = u64::from(*guesses);
+                        (Access { phase }, 0)
+                    }
+                    Policy::Gates(gates) => {
+                        let gate = client % gates.len();
+                        (gates[gate].ask(), gate)
+                    }
+                };
+                Client {
+                    began: now,
+                    access,
+                    guesses: access.guesses(),
+                    wrong: random.random_bool(self.wrong),
+                    gate,
+                }
+            };
+            let mut clients: Vec<Client> =
+                (0..self.clients).map(|client| begin(client, 0.0)).collect();
+            let (mut free, mut now, mut done) = (0.0_f64, 0.0, 0);
+            while done < accesses {
+                let Some(Reverse((at, number))) = arrivals.pop() else {
+                    break;
+                };
+                now = at as f64 / 1000.0;
+                let client = &mut clients[number];
+                let bytes = if client.guesses {
+                    ENTRY_BYTES
+                } else {
+                    WINDOW_BYTES
+                };
+                free = free.max(now) + (bytes / self.bytes_per_ns).max(self.message_ns);
+                let answered = free + self.round_trip_ns;
+                if client.guesses && client.wrong {
+                    client.guesses = false;
+                } else {
+                    done += 1;
+                    if let Policy::Gates(gates) = policy {
+                        let took = Duration::from_nanos((answered - client.began) as u64);
+                        gates[client.gate].record(client.access, !client.wrong, took);
+                    }
+                    *client = begin(number, answered);
+                }
+                arrivals.push(Reverse(((answered * 1000.0) as u64, number)));
+            }
+            now
+        }
+
+        /// How much longer a gate takes than the better way, and how much the worse way does.
+        fn loss(&self, gates: usize) -> (f64, f64, bool) {
+            const ACCESSES: usize = 3_000_000;
+            let always = |guesses| self.run(ACCESSES, &Policy::Always(guesses), 1);
+            let (off, on) = (always(false), always(true));
+            let gates: Vec<Gate> = (0..gates).map(|_| Gate::default()).collect();
+            let takes = self.run(ACCESSES, &Policy::Gates(&gates), 1);
+            let best = off.min(on);
+            (takes / best - 1.0, off.max(on) / best - 1.0, on < off)
+        }
+    }
+
+    /// 100 Gb/s, at the end of which are many clients or few.
+    const FABRIC: Network = Network {
+        clients: 4,
+        round_trip_ns: 2100.0,
+        bytes_per_ns: 12.5,
+        message_ns: 1.0,
+        wrong: 0.05,
+    };
+
+    fn check(network: Network, gates: usize, guesses: bool, worse: f64) {
+        let (loss, other, on) = network.loss(gates);
+        eprintln!("guesses {on}: the gate loses {loss:.4}, the worse way {other:.3}");
+        assert_eq!(on, guesses, "the better way, by {other}");
+        assert!(other > worse, "the worse way loses {other}");
+        assert!(loss < 0.01, "the gate loses {loss}, the worse way {other}");
+    }
+
+    #[test]
+    fn it_guesses_where_bytes_are_scarce() {
+        let many = Network {
+            clients: 400,
+            ..FABRIC
+        };
+        check(many, 1, true, 0.5);
+        let often_wrong = Network { wrong: 0.5, ..many };
+        check(often_wrong, 1, true, 0.2);
+        // Each of several compute nodes decides by itself.
+        check(many, 4, true, 0.5);
+    }
+
+    #[test]
+    fn it_does_not_where_each_access_costs_the_same() {
+        check(FABRIC, 1, false, 0.02);
+        let wrong = Network {
+            wrong: 0.6,
+            ..FABRIC
+        };
+        check(wrong, 1, false, 0.5);
+        // Loads and stores: short ways, and lines instead of messages.
+        let cxl = Network {
+            clients: 16,
+            round_trip_ns: 300.0,
+            bytes_per_ns: 50.0,
+            ..FABRIC
+        };
+        check(cxl, 1, false, 0.02);
+        // The port is busy, with messages and not with bytes.
+        let messages = Network {
+            clients: 400,
+            message_ns: 14.0,
+            wrong: 0.2,
+            ..FABRIC
+        };
+        check(messages, 1, false, 0.1);
+    }
+
+    #[test]
+    fn it_notices_that_guesses_have_become_wrong_and_right_again() {
+        let gate = [Gate::default()];
+        let slow = Network {
+            bytes_per_ns: 0.1,
+            ..FABRIC
+        };
+        let runs = [0.01, 0.95, 0.01].map(|wrong| {
+            let network = Network { wrong, ..slow };
+            let always = |guesses| network.run(1_000_000, &Policy::Always(guesses), 2);
+            let (off, on) = (always(false), always(true));
+            let takes = network.run(1_000_000, &Policy::Gates(&gate), 2);
+            (takes, off.min(on), on < off)
+        });
+        assert_eq!(runs.map(|(.., on)| on), [true, false, true]);
+        let takes: f64 = runs.iter().map(|(takes, ..)| takes).sum();
+        let best: f64 = runs.iter().map(|(_, best, _)| best).sum();
+        assert!(takes < best * 1.01, "{runs:?}");
+    }
+
+    #[test]
+    fn equal_times_give_equal_decisions() {
+        let decisions = || {
+            let gate = Gate::default();
+            let decide = |number: u64| {
+                let access = gate.ask();
+                let took = number * 7 % 5 + u64::from(access.guesses());
+                gate.record(access, true, Duration::from_nanos(took));
+                access.guesses()
+            };
+            (0..100_000).map(decide).collect::<Vec<_>>()
+        };
+        let once = decisions();
+        assert!(once == decisions() && once.contains(&true));
+    }
+
+    #[test]
+    fn threads_share_it() {
+        let gate = &Gate::default();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(move || {
+                    for _ in 0..200_000 {
+                        let access = gate.ask();
+                        let took = if access.guesses() { 2000 } else { 3000 };
+                        gate.record(access, true, Duration::from_nanos(took));
+                    }
+                });
+            }
+        });
+        let judgement = gate.judgement.lock().expect("nobody has panicked");
+        assert!(judgement.guesses, "{judgement:?}");
+    }
+}
