@@ -140,12 +140,16 @@ mod tests {
         let mut leaves = Box::pin(share());
         assert_eq!(poll(leaves.as_mut()), None);
         assert_eq!(poll(last.as_mut()), None);
+        let mut behind = pin!(share());
+        assert_eq!(poll(behind.as_mut()), None);
         drop(first);
         assert_eq!(poll(fails.as_mut()), None);
         drop(leaves);
         done.set(true);
         assert_eq!(poll(fails.as_mut()), Some(Err(lost.clone())));
+        assert_eq!(poll(behind.as_mut()), None);
         assert_eq!(poll(last.as_mut()), Some(Ok(Some(vec![3]))));
+        assert_eq!(poll(behind.as_mut()), Some(Ok(Some(vec![3]))));
         assert!(reads.is_empty());
     }
 }

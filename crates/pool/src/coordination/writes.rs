@@ -298,7 +298,7 @@ mod tests {
         let lead = async |leader: &mut Leader<'_>| {
             pause().await;
             // The key is there, so an insert is combined; then it is not.
-            assert_eq!(leader.close(Some(&[7])), Some(vec![2]));
+            assert_eq!(leader.close(Some(&[7])), Some(vec![3]));
             assert_eq!(leader.close(None), None);
             Ok(None)
         };
@@ -306,9 +306,35 @@ mod tests {
         assert_eq!(poll(first.as_mut()), None);
         let remote = Remote::default();
         let mut second = pin!(remote.write(&writes, insert(2)));
+        let mut third = pin!(remote.write(&writes, Write::Update(vec![3])));
         assert_eq!(poll(second.as_mut()), None);
+        assert_eq!(poll(third.as_mut()), None);
         assert_eq!(poll(first.as_mut()), Some(Ok(None)));
+        assert_eq!(poll(third.as_mut()), Some(Ok(None)));
         while poll(second.as_mut()).is_none() {}
         assert_eq!((remote.held.get(), writes.len()), (Some(2), 0));
+    }
+
+    #[test]
+    fn who_has_left_is_not_closed_once_more() {
+        let (remote, writes) = (Remote::default(), Writes::default());
+        let lead = async |leader: &mut Leader<'_>| {
+            pause().await;
+            assert_eq!(leader.close(None), Some(vec![3]));
+            pause().await;
+            assert_eq!(leader.close(None), Some(vec![2]));
+            Ok(None)
+        };
+        let mut first = pin!(writes.combine(b"key", insert(1), lead));
+        assert_eq!(poll(first.as_mut()), None);
+        let mut second = pin!(remote.write(&writes, insert(2)));
+        let mut third = Box::pin(remote.write(&writes, insert(3)));
+        assert_eq!(poll(second.as_mut()), None);
+        assert_eq!(poll(third.as_mut()), None);
+        assert_eq!(poll(first.as_mut()), None);
+        drop(third);
+        assert_eq!(poll(first.as_mut()), Some(Ok(None)));
+        assert_eq!(poll(second.as_mut()), Some(Ok(Some(vec![1]))));
+        assert!(writes.is_empty());
     }
 }
