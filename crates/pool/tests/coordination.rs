@@ -223,7 +223,7 @@ impl Client {
         operation: impl Future<Output = Result<Option<Vec<u8>>, PoolError>>,
     ) -> Result<Option<u64>, FabricError> {
         self.operations.set(self.operations.get() + 1);
-        let gives_up = self.gives_up && self.operations.get() % 3 == 0;
+        let gives_up = self.gives_up && self.operations.get().is_multiple_of(3);
         let patience = self.some_time();
         let unknown = Err(FabricError::NodeLost { node: NodeId(0) });
         let mut operation = pin!(operation);

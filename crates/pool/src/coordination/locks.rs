@@ -6,7 +6,7 @@ use std::convert::Infallible;
 
 /// The locks in remote memory that clients of this compute node have or want. Of those who want
 /// the same one, one at a time goes for it; who has it may pass it on to the next without giving it
-/// back (lock hand-over, Sherman section 4.3), so many times at most, so that other compute
+/// back (lock hand-over: Sherman, SIGMOD 2022), so many times at most, so that other compute
 /// nodes get it too.
 ///
 /// `T` is what who gets a lock from another has to know of it, such as its word.
