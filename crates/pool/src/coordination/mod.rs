@@ -6,7 +6,7 @@
 //! - [`LocalLocks`]: who has taken a lock in remote memory passes it on to who waits for it here
 //!   (*lock hand-over*).
 //!
-//! The first two are of SMART (OSDI 2023) and used by CHIME, the third is of Sherman (SIGMOD 2022).
+//! The first two are of SMART (OSDI 2023) and used by CHIME's code, the third is of Sherman (SIGMOD 2022).
 //! All of them know a key or a lock only while somebody works on it, and nobody waits for others
 //! than those who work on the same key or lock. Threads share them, and the tasks of a simulation.
 //!

@@ -8,7 +8,7 @@ use std::sync::Arc;
 type Held = Option<Vec<u8>>;
 
 /// One client of a compute node reads a key, and those who came before his read began take its
-/// result (read delegation: SMART, OSDI 2023, and CHIME). There is one such read of a
+/// result (read delegation: SMART, OSDI 2023). There is one such read of a
 /// key at a time.
 ///
 /// Who comes while one is under way waits for it, and then for the next: two round trips at most

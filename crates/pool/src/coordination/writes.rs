@@ -29,7 +29,7 @@ type Answer = Result<Held, PoolError>;
 
 /// One client of a compute node writes a key, and with it what others here want to write to it
 /// meanwhile: of all these the last value goes to the memory node, just before the lock is given
-/// back (write combining: SMART, OSDI 2023, and CHIME).
+/// back (write combining: SMART, OSDI 2023).
 ///
 /// The writes take effect one after the other at the moment in which the last value does, the
 /// leader's first and then in the order in which they came. Each is answered the value before it:
