@@ -65,6 +65,8 @@ pub struct Inserted {
     pub slot: usize,
     /// True if the key was there, and only its value was changed.
     pub replaced: bool,
+    /// True if other keys were moved.
+    pub moved: bool,
     /// The slots to write back.
     pub written: Slots,
 }
@@ -102,7 +104,12 @@ pub fn insert(leaf: &mut Leaf, known: Slots, key: &[u8], value: &[u8]) -> Result
         .find(|&slot| leaf.key(slot) == Some(key));
     if let Some(slot) = present {
         leaf.put(slot, key, value);
-        return Ok(write_back(leaf, known, slot, true, vec![slot]));
+        return Ok(Inserted {
+            slot,
+            replaced: true,
+            moved: false,
+            written: write_back(leaf, known, vec![slot]),
+        });
     }
     let moves = plan(leaf, known, None).ok_or(NoRoom)?;
     let mut changed = Vec::new();
@@ -122,7 +129,12 @@ pub fn insert(leaf: &mut Leaf, known: Slots, key: &[u8], value: &[u8]) -> Result
     leaf.put(slot, key, value);
     set_bit(leaf, home, slot, true);
     changed.push(slot);
-    Ok(write_back(leaf, known, slot, false, changed))
+    Ok(Inserted {
+        slot,
+        replaced: false,
+        moved: moves.len() > 1,
+        written: write_back(leaf, known, changed),
+    })
 }
 
 /// Changes the value in an occupied slot, and answers the slots to write back. Nothing else has to be
@@ -133,25 +145,15 @@ pub fn replace(leaf: &mut Leaf, slot: usize, value: &[u8]) -> Slots {
     Slots::new(slot, 1, leaf.layout().span())
 }
 
-/// Counts one write of each changed entry.
-fn write_back(
-    leaf: &mut Leaf,
-    known: Slots,
-    slot: usize,
-    replaced: bool,
-    mut changed: Vec<usize>,
-) -> Inserted {
+/// Counts one write of each changed entry, and answers the slots to write back.
+fn write_back(leaf: &mut Leaf, known: Slots, mut changed: Vec<usize>) -> Slots {
     let written = known.around(&changed);
     changed.sort_unstable();
     changed.dedup();
     for entry in changed {
         leaf.count_entry_write(entry);
     }
-    Inserted {
-        slot,
-        replaced,
-        written,
-    }
+    written
 }
 
 /// The slots that become empty one after the other: the first that is, then one from which an
@@ -287,6 +289,16 @@ pub fn retire(leaf: &mut Leaf) {
     }
     leaf.set_valid(false);
     leaf.count_node_write();
+}
+
+/// True if the hop bitmaps of a leaf are right, all of which is known. If they are not, keys were moved
+/// while it was read.
+pub fn is_settled(leaf: &Leaf) -> bool {
+    let homes = 0..leaf.layout().span();
+    !leaf.layout().is_hopscotch()
+        || homes
+            .into_iter()
+            .all(|home| rebuilt_bitmap(leaf, home) == leaf.hop_bitmap(home))
 }
 
 /// The hop bitmap that a home should have, from the keys in its neighborhood.

@@ -374,6 +374,9 @@ fn model(seed: u64, options: Options, keys: u64, operations: usize) {
                     let there = model.range(key..).take(count);
                     let there: Vec<_> = there.map(|(k, v)| (k.to_vec(), v.clone())).collect();
                     assert_eq!(tree.scan(&key, count).await, Ok(there), "seed {seed}");
+                    let there = model.range(..=key).rev().take(count);
+                    let there: Vec<_> = there.map(|(k, v)| (k.to_vec(), v.clone())).collect();
+                    assert_eq!(tree.scan_back(&key, count).await, Ok(there), "seed {seed}");
                 }
                 3..10 => {
                     let before = tree.insert(&key, &value).await;
@@ -413,6 +416,116 @@ fn it_holds_what_a_map_holds() {
         ..chime()
     };
     model(1, large, 20_000, 40_000);
+}
+
+/// Even keys are always there; odd ones come and go, while clients scan in both directions.
+fn scans_while_others_write(seed: u64, options: Options) {
+    const KEYS: u64 = 120;
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(seed, network, Delivery::Torn);
+    let nodes = [simulation.add_node(4 << 20), simulation.add_node(4 << 20)];
+    let endpoint = simulation.endpoint(0);
+    simulation.spawn(0, async move {
+        let node = compute_node(options);
+        let tree = Tree::create(endpoint, &nodes, ROOT, node)
+            .await
+            .expect("a tree");
+        for number in (0..KEYS).step_by(2) {
+            let done = tree.insert(&key(number), &[1; 8]).await;
+            assert_eq!(done, Ok(None));
+        }
+    });
+    assert_eq!(simulation.run(), 0);
+    for client in 1..=4 {
+        let endpoint = simulation.endpoint(client);
+        simulation.spawn(client, async move {
+            let random = &mut SmallRng::seed_from_u64(seed * 10 + u64::from(client));
+            let tree = Tree::open(endpoint, &nodes, ROOT, compute_node(options))
+                .await
+                .expect("a tree");
+            for _ in 0..60 {
+                let odd = key(random.random_range(0..KEYS / 2) * 2 + 1);
+                if client <= 2 {
+                    // All of a stretch, so that leaves are merged.
+                    for number in 0..20_u64 {
+                        let near = u64::from_be_bytes(odd) - 1 + 2 * number;
+                        let near = key(near % KEYS | 1);
+                        let done = if random.random_bool(0.5) {
+                            tree.insert(&near, &[2; 8]).await
+                        } else {
+                            tree.remove(&near).await
+                        };
+                        done.expect("done");
+                    }
+                    continue;
+                }
+                let from = random.random_range(0..KEYS);
+                let count = random.random_range(1..60);
+                let up = tree.scan(&key(from), count).await.expect("a scan");
+                complete(&up, from, count, seed);
+                let mut down = tree.scan_back(&key(from), count).await.expect("a scan");
+                down.reverse();
+                complete_to(&down, from, count, seed);
+            }
+        });
+    }
+    assert_eq!(simulation.run(), 0, "seed {seed}");
+
+    fn numbers(entries: &[(Vec<u8>, Vec<u8>)], seed: u64) -> Vec<u64> {
+        let number = |key: &Vec<u8>| u64::from_be_bytes(key[..].try_into().expect("a key")) - 1;
+        let numbers: Vec<u64> = entries.iter().map(|(key, _)| number(key)).collect();
+        assert!(
+            numbers.is_sorted_by(|one, other| one < other),
+            "seed {seed}"
+        );
+        numbers
+    }
+
+    fn complete(entries: &[(Vec<u8>, Vec<u8>)], from: u64, count: usize, seed: u64) {
+        let numbers = numbers(entries, seed);
+        assert!(numbers.iter().all(|&number| number >= from));
+        let end = match numbers.last() {
+            Some(&last) if numbers.len() == count => last,
+            _ => KEYS,
+        };
+        let even = (from..end).filter(|number| number % 2 == 0);
+        for number in even {
+            assert!(
+                numbers.contains(&number),
+                "seed {seed}: {number} is not in {numbers:?}"
+            );
+        }
+    }
+
+    fn complete_to(entries: &[(Vec<u8>, Vec<u8>)], to: u64, count: usize, seed: u64) {
+        let numbers = numbers(entries, seed);
+        assert!(numbers.iter().all(|&number| number <= to));
+        let start = match numbers.first() {
+            Some(&first) if numbers.len() == count => first,
+            _ => 0,
+        };
+        let even = (start..=to).filter(|number| number % 2 == 0);
+        for number in even {
+            assert!(
+                numbers.contains(&number),
+                "seed {seed}: {number} is not in {numbers:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn scans_leave_nothing_out_and_answer_nothing_twice() {
+    let seeds = std::env::var("NEARFIELD_SEEDS");
+    let seeds = seeds
+        .ok()
+        .and_then(|seeds| seeds.parse().ok())
+        .unwrap_or(15);
+    for options in steps() {
+        for seed in 0..seeds {
+            scans_while_others_write(seed, options);
+        }
+    }
 }
 
 #[test]

@@ -31,6 +31,8 @@
 //!   others when the record is done again. A change under two locks is two records. The first of
 //!   them says in its note what the second is to do, so that who finds the first can make sure of it.
 //! - The word of the lock may not be in it.
+//! - A write of no bytes names a *mark*: a word that is odd while the change is made, for readers. Who
+//!   makes the change adds one to it before and one behind; who does it again leaves it even.
 //!
 //! # Costs
 //! A record has 26 bytes, 10 for each write, what is written and the note ([`record_bytes`]); it
@@ -311,11 +313,7 @@ impl Redo {
                     // Whoever takes it over next does it.
                     continue;
                 }
-                let writes = record.writes.iter();
-                let mut verbs: Vec<Verb<'_>> = writes
-                    .map(|&(to, ref bytes)| Verb::Write { to, bytes })
-                    .collect();
-                endpoint.post(&mut verbs).await?;
+                redo(endpoint, record).await?;
             }
             return Ok(Taken::Locked(locked));
         }
@@ -453,6 +451,27 @@ impl Redo {
             then: Use::Unfinished(lock, word),
         })
     }
+}
+
+/// Makes a recorded change again.
+async fn redo(endpoint: &impl Endpoint, record: &Record) -> Result<(), FabricError> {
+    let marks = || record.writes.iter().filter(|(_, bytes)| bytes.is_empty());
+    let mut odd = Vec::new();
+    for &(mark, _) in marks() {
+        let count = read_word(endpoint, mark).await? | 1;
+        endpoint.write(mark, &count.to_le_bytes()).await?;
+        odd.push((mark, count));
+    }
+    let writes = record.writes.iter().filter(|(_, bytes)| !bytes.is_empty());
+    let mut verbs: Vec<Verb<'_>> = writes
+        .map(|&(to, ref bytes)| Verb::Write { to, bytes })
+        .collect();
+    endpoint.post(&mut verbs).await?;
+    for (mark, count) in odd {
+        let even = count.wrapping_add(1).to_le_bytes();
+        endpoint.write(mark, &even).await?;
+    }
+    Ok(())
 }
 
 /// The word of an owner in a directory.

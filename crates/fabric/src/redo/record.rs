@@ -44,7 +44,7 @@ pub struct Record {
 /// ```
 pub fn record_bytes(writes: impl IntoIterator<Item = usize>, note: usize) -> usize {
     // A write that is longer than its length can say is written down as several.
-    let pieces = |length: usize| length.div_ceil(usize::from(u16::MAX));
+    let pieces = |length: usize| length.div_ceil(usize::from(u16::MAX)).max(1);
     let of_write = |length| length + pieces(length) * WRITE_HEADER_BYTES;
     HEADER_BYTES + note + writes.into_iter().map(of_write).sum::<usize>()
 }
@@ -72,7 +72,11 @@ pub(super) fn encode(
     record.extend_from_slice(note);
     for &(to, bytes) in writes {
         let mut to = to.to_bits();
-        for piece in bytes.chunks(usize::from(u16::MAX)) {
+        let is_mark = bytes.is_empty().then_some(bytes);
+        for piece in is_mark
+            .into_iter()
+            .chain(bytes.chunks(usize::from(u16::MAX)))
+        {
             record.extend_from_slice(&to.to_le_bytes());
             record.extend_from_slice(&(piece.len() as u16).to_le_bytes());
             record.extend_from_slice(piece);
@@ -141,7 +145,7 @@ mod tests {
             let random = &mut SmallRng::seed_from_u64(seed);
             let writes: Vec<(GlobalAddress, Vec<u8>)> = (0..random.random_range(0..5))
                 .map(|_| {
-                    let length = random.random_range(1..300);
+                    let length = random.random_range(0..300);
                     let at = GlobalAddress::new(
                         NodeId(random.random()),
                         random.random_range(0..1 << 40),

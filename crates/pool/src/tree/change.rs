@@ -1,7 +1,7 @@
 //! Changing a leaf under its lock.
 
 use super::lock::Lock;
-use super::node_io::{Buffers, ReadLeaf, take_in};
+use super::node_io::Buffers;
 use super::route::Way;
 use super::search::Place;
 use super::{BACK_OFF, Tree};
@@ -11,13 +11,24 @@ use crate::layout::{Leaf, LockWord, Slots};
 use nearfield_fabric::Endpoint;
 
 /// What is to become of a key.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Change<'v> {
-    /// It gets a value.
-    Insert(&'v [u8]),
-    /// It gets a value if it has one.
-    Update(&'v [u8]),
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It stays as it is.
+    Keep,
+    /// It gets this value.
+    Put(Vec<u8>),
     /// It goes.
+    Remove,
+}
+
+/// What a change may come to, so that no more is read for it than that needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Intent {
+    /// A key may be put where there is none.
+    Insert,
+    /// Only one that is there may get another value.
+    Update,
+    /// Only one that is there may go.
     Remove,
 }
 
@@ -27,7 +38,7 @@ struct Locked<'t> {
     lock: Lock<'t>,
     /// What lay in the lock, or lies in it if it is given back as it is.
     word: LockWord,
-    read: ReadLeaf,
+    leaf: Leaf,
     /// The slots that are known: from the key's home on, or the one of the key.
     known: Slots,
     /// Where the key is.
@@ -35,46 +46,52 @@ struct Locked<'t> {
 }
 
 impl<E: Endpoint> Tree<E> {
-    /// Changes what is there of a key, and answers the value before.
+    /// Changes what is there of a key as `decide` says, who is told the value before and asked again if
+    /// his decision came too late; answers the value before.
     pub(super) async fn change(
         &self,
         key: &[u8],
-        change: Change<'_>,
+        intent: Intent,
+        mut decide: impl AsyncFnMut(Option<&[u8]>) -> Result<Decision, PoolError>,
     ) -> Result<Option<Vec<u8>>, PoolError> {
         let mut patience = self.patience();
         loop {
             self.look_after(&mut patience, key).await?;
             let way = self.find_leaf(key).await?;
-            let Some(mut locked) = self.lock_for(way, key, change).await? else {
+            let Some(mut locked) = self.lock_for(way, key, intent).await? else {
                 continue;
             };
-            let Some(slot) = locked.slot else {
-                let is_done = match change {
-                    Change::Insert(value) => self.insert_into(locked, key, value).await?,
-                    Change::Update(_) | Change::Remove => {
-                        self.unlock(locked.lock, locked.word.to_bits())?;
-                        true
+            let leaf = &mut locked.leaf;
+            let before = locked.slot.map(|slot| leaf.value(slot).to_vec());
+            let decision = match decide(before.as_deref()).await {
+                Ok(decision) => decision,
+                Err(error) => {
+                    self.unlock(locked.lock, locked.word.to_bits())?;
+                    return Err(error);
+                }
+            };
+            let removes = decision == Decision::Remove;
+            let written = match (decision, locked.slot) {
+                (Decision::Put(value), Some(slot)) => hopscotch::replace(leaf, slot, &value),
+                (Decision::Remove, Some(slot)) => hopscotch::remove(leaf, slot),
+                (Decision::Put(value), None) => {
+                    if self.insert_into(locked, key, &value).await? {
+                        return Ok(None);
                     }
-                };
-                if is_done {
-                    return Ok(None);
+                    continue;
                 }
+                (Decision::Keep, _) | (Decision::Remove, None) => {
+                    self.unlock(locked.lock, locked.word.to_bits())?;
+                    return Ok(before);
+                }
+            };
+            let Some(word) = self.write_back(locked, written, false).await? else {
                 continue;
             };
-            let before = locked.read.leaf.value(slot).to_vec();
-            let written = match change {
-                Change::Insert(value) | Change::Update(value) => {
-                    hopscotch::replace(&mut locked.read.leaf, slot, value)
-                }
-                Change::Remove => hopscotch::remove(&mut locked.read.leaf, slot),
-            };
-            let Some(word) = self.write_back(locked, written).await? else {
-                continue;
-            };
-            if matches!(change, Change::Remove) && self.is_low(word) {
+            if removes && self.is_low(word) {
                 self.merge(key, 1).await?;
             }
-            return Ok(Some(before));
+            return Ok(before);
         }
     }
 
@@ -88,16 +105,18 @@ impl<E: Endpoint> Tree<E> {
     ) -> Result<bool, PoolError> {
         let all = self.leaves.all_slots(key);
         loop {
-            let leaf = &mut locked.read.leaf;
+            let leaf = &mut locked.leaf;
             if let Ok(inserted) = hopscotch::insert(leaf, locked.known, key, value) {
-                let written = self.write_back(locked, inserted.written).await?;
+                let written = self
+                    .write_back(locked, inserted.written, inserted.moved)
+                    .await?;
                 return Ok(written.is_some());
             }
             if locked.known.count() == all.count() {
                 break;
             }
             // More of the leaf, as far as its first empty slot, or all of it.
-            let range = self.slots_for(key, Change::Insert(value), locked.word);
+            let range = self.slots_for(key, Intent::Insert, locked.word);
             locked.known = if range.count() > locked.known.count() {
                 range
             } else {
@@ -105,12 +124,14 @@ impl<E: Endpoint> Tree<E> {
             };
             let segments = self.leaves.with_metadata(locked.known);
             let address = locked.way.leaf;
-            self.read_more(address, &segments, &mut locked.read).await?;
+            let buffers = Buffers::new(self.leaf_at(address), &segments, self.has_counters);
+            self.read_more(address, &segments, buffers, &mut locked.leaf)
+                .await?;
         }
         let Locked {
-            way, lock, read, ..
+            way, lock, leaf, ..
         } = locked;
-        self.divide(way.leaf, lock, read, key, value).await
+        self.divide(way.leaf, lock, leaf, key, value).await
     }
 
     /// Writes the entries back that have changed, and gives the lock back; answers the word that lies in
@@ -119,16 +140,17 @@ impl<E: Endpoint> Tree<E> {
         &self,
         locked: Locked<'_>,
         written: Slots,
+        moved: bool,
     ) -> Result<Option<LockWord>, PoolError> {
         let Locked {
             way,
             lock,
             word,
-            read,
+            leaf,
             known,
             ..
         } = locked;
-        let leaf = &read.leaf;
+        let leaf = &leaf;
         let word = if known.count() == self.leaves.span() {
             self.lock_words.of_leaf(leaf)
         } else {
@@ -136,7 +158,8 @@ impl<E: Endpoint> Tree<E> {
             let word = self.lock_words.after_write(word, written, known, is_empty);
             self.with_greatest(word, leaf, known, written)
         };
-        let writes = self.leaf_writes(way.leaf, &read, &self.leaves.entries(written));
+        let segments = self.leaves.entries(written);
+        let writes = self.leaf_writes(way.leaf, leaf, &segments, moved);
         let done = self.commit(lock, &writes, word.to_bits()).await?;
         Ok(done.is_ok().then_some(word))
     }
@@ -163,18 +186,18 @@ impl<E: Endpoint> Tree<E> {
         &self,
         mut way: Way,
         key: &[u8],
-        change: Change<'_>,
+        intent: Intent,
     ) -> Result<Option<Locked<'_>>, PoolError> {
         loop {
             let locked = if self.node.options.lock_and_read {
                 self.lock_and_read(way, key).await?
             } else {
-                self.lock_then_read(way, key, change).await?
+                self.lock_then_read(way, key, intent).await?
             };
             if locked.slot.is_some() && locked.known.count() == 1 {
                 return Ok(Some(locked));
             }
-            let leaf = &locked.read.leaf;
+            let leaf = &locked.leaf;
             let segments = self.leaves.with_metadata(locked.known);
             let place = self.place(&locked.way, leaf, &segments, key);
             let stays = match place {
@@ -211,33 +234,33 @@ impl<E: Endpoint> Tree<E> {
         &self,
         way: Way,
         key: &[u8],
-        change: Change<'_>,
+        intent: Intent,
     ) -> Result<Locked<'_>, PoolError> {
         let lock = self.lock(self.leaf_at(way.leaf), &mut []).await?;
         let Some(word) = lock.before.map(LockWord::from_bits) else {
             return self.read_abandoned(way, lock, key).await;
         };
-        if !matches!(change, Change::Remove)
-            && let Some((read, slot)) = self.speculate(&way, key).await?
+        if intent != Intent::Remove
+            && let Some((leaf, slot)) = self.speculate(&way, key).await?
         {
             return Ok(Locked {
                 way,
                 lock,
                 word,
-                read,
+                leaf,
                 known: Slots::new(slot, 1, self.leaves.span()),
                 slot: Some(slot),
             });
         }
-        let known = self.slots_for(key, change, word);
+        let known = self.slots_for(key, intent, word);
         let segments = self.leaves.with_metadata(known);
-        let read = self.read_leaf(way.leaf, &segments).await?;
+        let leaf = self.read_leaf(way.leaf, &segments).await?;
         Ok(Locked {
-            slot: found(&read.leaf, key),
+            slot: found(&leaf, key),
             way,
             lock,
             word,
-            read,
+            leaf,
             known,
         })
     }
@@ -248,24 +271,22 @@ impl<E: Endpoint> Tree<E> {
         let at = self.leaf_at(way.leaf);
         let known = self.leaves.neighborhood_slots(self.leaves.home(key));
         let segments = self.leaves.with_metadata(known);
-        let mut buffers = Buffers::new(at, &segments);
+        let mut buffers = Buffers::new(at, &segments, self.has_counters);
         let lock = self.lock(at, &mut buffers.targets()).await?;
         let Some(word) = lock.before.map(LockWord::from_bits) else {
             return self.read_abandoned(way, lock, key).await;
         };
-        let mut read = ReadLeaf {
-            leaf: Leaf::new(self.leaves),
-            count: 0,
-        };
-        if !take_in(&buffers, &segments, &mut read) {
-            self.read_more(way.leaf, &segments, &mut read).await?;
+        let mut leaf = Leaf::new(self.leaves);
+        if !buffers.take_in(&segments, &mut leaf) {
+            self.read_more(way.leaf, &segments, buffers, &mut leaf)
+                .await?;
         }
         Ok(Locked {
-            slot: found(&read.leaf, key),
+            slot: found(&leaf, key),
             way,
             lock,
             word,
-            read,
+            leaf,
             known,
         })
     }
@@ -278,23 +299,23 @@ impl<E: Endpoint> Tree<E> {
         key: &[u8],
     ) -> Result<Locked<'t>, PoolError> {
         let whole = self.leaves.whole();
-        let read = self.read_leaf(way.leaf, &whole).await?;
+        let leaf = self.read_leaf(way.leaf, &whole).await?;
         Ok(Locked {
-            word: self.lock_words.of_leaf(&read.leaf),
-            slot: found(&read.leaf, key),
+            word: self.lock_words.of_leaf(&leaf),
+            slot: found(&leaf, key),
             known: self.leaves.all_slots(key),
             way,
             lock,
-            read,
+            leaf,
         })
     }
 
     /// The slots that a change has to know: where the key may be and, for one that is put there, as
     /// many as the lock word says may be needed until there is an empty one.
-    fn slots_for(&self, key: &[u8], change: Change<'_>, word: LockWord) -> Slots {
+    fn slots_for(&self, key: &[u8], intent: Intent, word: LockWord) -> Slots {
         let neighborhood = self.leaves.neighborhood_slots(self.leaves.home(key));
         let all = self.leaves.all_slots(key);
-        if !matches!(change, Change::Insert(_)) {
+        if intent != Intent::Insert {
             return neighborhood;
         }
         if !self.node.options.vacancy_bitmap || !self.leaves.is_hopscotch() {
@@ -311,7 +332,7 @@ impl<E: Endpoint> Tree<E> {
     /// right of it. Looks at the slot that the lock word says has the greatest; one round trip more if
     /// that is not known. Source: CHIME, section 4.2.3, right-turn test.
     async fn has_greater(&self, locked: &Locked<'_>, key: &[u8]) -> Result<bool, PoolError> {
-        let (leaf, known) = (&locked.read.leaf, locked.known);
+        let (leaf, known) = (&locked.leaf, locked.known);
         let is_greater = |leaf: &Leaf, slot| leaf.key(slot).is_some_and(|other| other >= key);
         if known.iter().any(|slot| is_greater(leaf, slot)) {
             return Ok(true);
@@ -322,7 +343,7 @@ impl<E: Endpoint> Tree<E> {
         }
         let segments = self.leaves.single_entry(greatest);
         let entry = self.read_leaf(locked.way.leaf, &segments).await?;
-        Ok(is_greater(&entry.leaf, greatest))
+        Ok(is_greater(&entry, greatest))
     }
 }
 

@@ -90,6 +90,15 @@ impl CachedNode {
         Some(&self.bytes[(2 + position) * key_bytes..][..key_bytes])
     }
 
+    /// The least key that may be below a child.
+    pub(super) fn least(&self, position: usize) -> &[u8] {
+        let key_bytes = usize::from(self.key_bytes);
+        match position {
+            0 => self.low(),
+            _ => &self.bytes[(1 + position) * key_bytes..][..key_bytes],
+        }
+    }
+
     /// How many children it has.
     pub(super) fn children(&self) -> usize {
         self.count as usize + 1

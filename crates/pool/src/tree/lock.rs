@@ -11,6 +11,14 @@ use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, MaskedSwap, Verb};
 /// Bytes, and where they go.
 pub(super) type Write = (GlobalAddress, Vec<u8>);
 
+/// What is to be written under a lock.
+#[derive(Debug, Default)]
+pub(super) struct Writes {
+    /// Counters that are odd meanwhile.
+    pub marks: Vec<GlobalAddress>,
+    pub writes: Vec<Write>,
+}
+
 /// The lock of a node, which is held.
 ///
 /// Dropped without having been given back, as after an error of a memory node, it stays held: one of
@@ -33,6 +41,13 @@ pub(super) enum Then {
     /// It is given back; this lies in it while it is free.
     Unlock(u64),
     Keep,
+}
+
+impl Writes {
+    pub fn extend(&mut self, more: Writes) {
+        self.marks.extend(more.marks);
+        self.writes.extend(more.writes);
+    }
 }
 
 impl<E: Endpoint> Tree<E> {
@@ -128,10 +143,10 @@ impl<E: Endpoint> Tree<E> {
     pub(super) async fn commit(
         &self,
         mut lock: Lock<'_>,
-        writes: &[Write],
+        writes: &Writes,
         word: u64,
     ) -> Result<Result<(), Late>, PoolError> {
-        let note = if self.is_one(writes) {
+        let note = if writes.marks.is_empty() && self.is_one(&writes.writes) {
             None
         } else {
             Some(&[][..])
@@ -151,7 +166,7 @@ impl<E: Endpoint> Tree<E> {
     pub(super) async fn commit_and_keep(
         &self,
         lock: &mut Lock<'_>,
-        writes: &[Write],
+        writes: &Writes,
         note: &Note,
     ) -> Result<Result<(), Late>, PoolError> {
         let note = note.encode();
@@ -162,7 +177,7 @@ impl<E: Endpoint> Tree<E> {
     async fn write(
         &self,
         lock: &mut Lock<'_>,
-        writes: &[Write],
+        writes: &Writes,
         note: Option<&[u8]>,
         then: Then,
     ) -> Result<Result<(), Late>, PoolError> {
@@ -173,7 +188,9 @@ impl<E: Endpoint> Tree<E> {
         if let Some(leased) = &mut lock.leased
             && let Some(note) = note
         {
-            let writes: Vec<_> = writes.iter().map(|(to, bytes)| (*to, &bytes[..])).collect();
+            let marks = writes.marks.iter().map(|mark| (*mark, &[][..]));
+            let writes = writes.writes.iter().map(|(to, bytes)| (*to, &bytes[..]));
+            let writes: Vec<_> = marks.chain(writes).collect();
             record = Some(leased.record(&self.endpoint, &writes, note).await?);
         }
         let word = match then {
@@ -186,15 +203,34 @@ impl<E: Endpoint> Tree<E> {
         });
         let node = lock.at.node();
         if let Some((to, bytes)) = &record
-            && writes.iter().any(|(to, _)| to.node() != node)
+            && writes.writes.iter().any(|(to, _)| to.node() != node)
         {
             // The order of verbs is one of each node.
             self.endpoint.write(*to, bytes).await?;
             record = None;
         }
-        let writes = record.iter().chain(writes);
-        let writes = writes.map(|(to, bytes)| Verb::Write { to: *to, bytes });
-        let mut verbs: Vec<Verb<'_>> = writes.chain(unlock).collect();
+        let marks = || {
+            writes.marks.iter().map(|&at| Verb::Add {
+                at,
+                summand: 1,
+                found: 0,
+            })
+        };
+        let mut verbs: Vec<Verb<'_>> = Vec::new();
+        verbs.extend(
+            record
+                .iter()
+                .map(|(to, bytes)| Verb::Write { to: *to, bytes }),
+        );
+        verbs.extend(marks());
+        verbs.extend(
+            writes
+                .writes
+                .iter()
+                .map(|(to, bytes)| Verb::Write { to: *to, bytes }),
+        );
+        verbs.extend(marks());
+        verbs.extend(unlock);
         if !verbs.is_empty() {
             self.endpoint.post(&mut verbs).await?;
         }
@@ -202,7 +238,7 @@ impl<E: Endpoint> Tree<E> {
     }
 
     /// True if writes are done as one: a line, or a word where that is all the nodes promise.
-    fn is_one(&self, writes: &[Write]) -> bool {
+    pub(super) fn is_one(&self, writes: &[Write]) -> bool {
         let atomic = self.endpoint.atomic_bytes().min(LINE_BYTES);
         match writes {
             [(to, bytes)] => {

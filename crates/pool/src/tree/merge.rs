@@ -8,8 +8,8 @@
 //! the right one stays, marked as no node any more, for who comes by a way that he has kept.
 
 use super::Tree;
-use super::lock::{Lock, Write};
-use super::node_io::{Buffers, NodeAt, ReadLeaf, take_in};
+use super::lock::{Lock, Writes};
+use super::node_io::{Buffers, NodeAt};
 use super::note::{Children, Note};
 use super::root::Root;
 use super::route::Found;
@@ -27,7 +27,7 @@ const MERGED_PERCENT: usize = 60;
 
 /// What becomes of two children.
 struct Merger {
-    writes: Vec<Write>,
+    writes: Writes,
     /// What lies in the left one's lock from then on.
     word: u64,
 }
@@ -70,7 +70,7 @@ impl<E: Endpoint> Tree<E> {
         key: &[u8],
         level: u8,
     ) -> Result<bool, PoolError> {
-        let (mut lock, mut parent, count) = self.lock_internal(address).await?;
+        let (mut lock, mut parent) = self.lock_internal(address).await?;
         if !parent.is_valid() || parent.level() != level + 1 || !parent.covers(key) {
             self.unlock(lock, 0)?;
             self.forget_node(key, level + 1);
@@ -86,7 +86,11 @@ impl<E: Endpoint> Tree<E> {
             right: pair.right,
         };
         let note = Note::Children(children);
-        if self.commit_and_keep(&mut lock, &[], &note).await?.is_err() {
+        if self
+            .commit_and_keep(&mut lock, &Writes::default(), &note)
+            .await?
+            .is_err()
+        {
             return Ok(false);
         }
         let Some(mut merger) = self.try_merger(&pair, level, word).await? else {
@@ -95,9 +99,7 @@ impl<E: Endpoint> Tree<E> {
         };
         parent.remove(pair.index);
         parent.count_node_write();
-        merger
-            .writes
-            .extend(self.internal_writes(address, &parent, count));
+        merger.writes.extend(self.internal_writes(address, &parent));
         let note = Note::Merged(children);
         let writes = &merger.writes;
         if self
@@ -114,8 +116,7 @@ impl<E: Endpoint> Tree<E> {
             address,
         };
         if parent.count() == 0 && self.read_root().await? == root {
-            self.lower(root, lock, parent, count.wrapping_add(2))
-                .await?;
+            self.lower(root, lock, parent).await?;
             return Ok(false);
         }
         self.unlock(lock, 0)?;
@@ -139,7 +140,7 @@ impl<E: Endpoint> Tree<E> {
         } else {
             self.internals.whole()
         };
-        let mut buffers = nodes.map(|node| Buffers::new(node, &whole));
+        let mut buffers = nodes.map(|node| Buffers::new(node, &whole, self.has_counters));
         let swap = MaskedSwap {
             expected: 0,
             compare_mask: HELD_BIT,
@@ -183,33 +184,30 @@ impl<E: Endpoint> Tree<E> {
     fn merged_leaves(&self, pair: &Pair, buffers: &[Buffers; 2]) -> Option<Merger> {
         let whole = self.leaves.whole();
         let read = |buffers: &Buffers| {
-            let mut read = ReadLeaf {
-                leaf: Leaf::new(self.leaves),
-                count: 0,
-            };
-            take_in(buffers, &whole, &mut read).then_some(read)
+            let mut leaf = Leaf::new(self.leaves);
+            buffers.take_in(&whole, &mut leaf).then_some(leaf)
         };
         let (mut left, mut right) = (read(&buffers[0])?, read(&buffers[1])?);
-        let occupied = left.leaf.occupied().count() + right.leaf.occupied().count();
-        let fits = left.leaf.is_valid(0)
-            && right.leaf.is_valid(0)
-            && left.leaf.sibling(0) == pair.right
+        let occupied = left.occupied().count() + right.occupied().count();
+        let fits = left.is_valid(0)
+            && right.is_valid(0)
+            && left.sibling(0) == pair.right
             && occupied * 100 <= self.leaves.span() * MERGED_PERCENT;
-        if !fits || hopscotch::merge(&mut left.leaf, &right.leaf).is_err() {
+        if !fits || hopscotch::merge(&mut left, &right).is_err() {
             return None;
         }
-        hopscotch::retire(&mut right.leaf);
-        let mut writes = self.leaf_writes(pair.left, &left, &whole);
-        writes.extend(self.leaf_writes(pair.right, &right, &whole));
+        hopscotch::retire(&mut right);
+        let mut writes = self.leaf_writes(pair.left, &left, &whole, false);
+        writes.extend(self.leaf_writes(pair.right, &right, &whole, false));
         Some(Merger {
             writes,
-            word: self.lock_words.of_leaf(&left.leaf).to_bits(),
+            word: self.lock_words.of_leaf(&left).to_bits(),
         })
     }
 
     fn merged_internals(&self, pair: &Pair, buffers: &[Buffers; 2]) -> Option<Merger> {
-        let (mut left, left_count) = self.decode_internal(&buffers[0])?;
-        let (mut right, right_count) = self.decode_internal(&buffers[1])?;
+        let mut left = self.decode_internal(&buffers[0])?;
+        let mut right = self.decode_internal(&buffers[1])?;
         let count = left.count() + right.count() + 1;
         let fits = left.is_valid()
             && right.is_valid()
@@ -221,8 +219,8 @@ impl<E: Endpoint> Tree<E> {
         left.count_node_write();
         right.set_valid(false);
         right.count_node_write();
-        let mut writes = self.internal_writes(pair.left, &left, left_count);
-        writes.extend(self.internal_writes(pair.right, &right, right_count));
+        let mut writes = self.internal_writes(pair.left, &left);
+        writes.extend(self.internal_writes(pair.right, &right));
         Some(Merger { writes, word: 0 })
     }
 
@@ -232,12 +230,11 @@ impl<E: Endpoint> Tree<E> {
         root: Root,
         mut lock: Lock<'_>,
         mut node: InternalNode,
-        count: u64,
     ) -> Result<(), PoolError> {
         let child = node.leftmost();
         node.set_valid(false);
         node.count_node_write();
-        let writes = self.internal_writes(root.address, &node, count);
+        let writes = self.internal_writes(root.address, &node);
         let note = Note::Lowered {
             level: root.level,
             child,
@@ -289,7 +286,7 @@ impl<E: Endpoint> Tree<E> {
             let free = if children.level == 1 {
                 let whole = self.leaves.whole();
                 let read = Box::pin(self.read_leaf(child, &whole)).await?;
-                self.lock_words.of_leaf(&read.leaf).to_bits()
+                self.lock_words.of_leaf(&read).to_bits()
             } else {
                 0
             };

@@ -30,19 +30,21 @@ mod recover;
 mod root;
 mod route;
 mod scan;
+mod scan_back;
 mod search;
 mod split;
 
 use crate::error::PoolError;
 use crate::index::{Entry, PoolIndex};
 use crate::layout::{InternalLayout, LeafLayout, LockWordLayout, is_empty_key};
-use change::Change;
+use change::Intent;
 use header::Header;
 use nearfield_fabric::redo::Redo;
 use nearfield_fabric::{Arena, Endpoint, GlobalAddress, LINE_BYTES, NodeId};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use change::Decision;
 pub use kept::CachedNode;
 pub use options::{ComputeNode, Locks, Options};
 
@@ -122,6 +124,41 @@ impl<E: Endpoint> Tree<E> {
         })
     }
 
+    /// Changes what is there of a key as `decide` says, who is told the value before, under the lock of
+    /// the key's leaf; answers the value before. He may be asked more than once, if the lock was held
+    /// for longer than half its lease; the last decision is done.
+    ///
+    /// # Errors
+    /// `Key`, `Value`, what nodes answer, and what `decide` answers.
+    pub async fn alter(
+        &self,
+        key: &[u8],
+        mut decide: impl AsyncFnMut(Option<&[u8]>) -> Result<Decision, PoolError>,
+    ) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        let checked = async |before: Option<&[u8]>| {
+            let decision = decide(before).await?;
+            if let Decision::Put(value) = &decision {
+                self.check_value(value)?;
+            }
+            Ok(decision)
+        };
+        self.change(key, Intent::Insert, checked).await
+    }
+
+    /// The last `count` entries whose keys are `from` or less, in descending order. `from` has the
+    /// length of keys.
+    ///
+    /// # Errors
+    /// `Key`, and what nodes answer.
+    pub async fn scan_back(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
+        if is_empty_key(from) {
+            return Ok(Vec::new());
+        }
+        self.check_key(from)?;
+        self.scan_back_from(from, count).await
+    }
+
     fn check_key(&self, key: &[u8]) -> Result<(), PoolError> {
         let expected = self.leaves.geometry().shape().key_bytes;
         let length = key.len();
@@ -150,18 +187,26 @@ impl<E: Endpoint> PoolIndex for Tree<E> {
     async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        self.change(key, Change::Insert(value)).await
+        let put = async |_: Option<&[u8]>| Ok(Decision::Put(value.to_vec()));
+        self.change(key, Intent::Insert, put).await
     }
 
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        self.change(key, Change::Update(value)).await
+        let put = async |before: Option<&[u8]>| {
+            Ok(match before {
+                Some(_) => Decision::Put(value.to_vec()),
+                None => Decision::Keep,
+            })
+        };
+        self.change(key, Intent::Update, put).await
     }
 
     async fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
-        self.change(key, Change::Remove).await
+        let remove = async |_: Option<&[u8]>| Ok(Decision::Remove);
+        self.change(key, Intent::Remove, remove).await
     }
 
     async fn scan(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {

@@ -4,9 +4,13 @@
 //! written meanwhile. Where only words are, as in shared memory, that is not enough: there, a counter
 //! behind the lock word is odd while somebody writes, and a reader has to find it even and the same
 //! before and behind what it reads.
+//!
+//! The counter serves scans where lines are read as one, too: versions do not tell whether an entry was
+//! moved to where a reader of the whole leaf had been already. There it counts changes that move entries
+//! and no others.
 
 use super::Tree;
-use super::lock::{Lock, Write};
+use super::lock::{Lock, Write, Writes};
 use crate::error::PoolError;
 use crate::layout::{InternalNode, Leaf, Segments};
 use nearfield_fabric::lease::Target;
@@ -17,7 +21,6 @@ use nearfield_fabric::{Endpoint, GlobalAddress, Verb, WORD_BYTES};
 pub(super) struct NodeAt {
     pub address: GlobalAddress,
     lock_offset: u64,
-    has_counter: bool,
 }
 
 impl NodeAt {
@@ -25,78 +28,65 @@ impl NodeAt {
         self.address.plus(self.lock_offset)
     }
 
-    fn counter(&self) -> Option<GlobalAddress> {
-        let counter = self.lock().plus(WORD_BYTES);
-        self.has_counter.then_some(counter)
+    pub fn counter(&self) -> GlobalAddress {
+        self.lock().plus(WORD_BYTES)
     }
 
-    /// What to write for segments of a node whose counter was found to be `count`.
-    pub fn writes(&self, segments: &Segments, buffers: Vec<Vec<u8>>, count: u64) -> Vec<Write> {
-        let counter = |count: u64| {
-            let counter = self.counter();
-            counter.map(|at| (at, count.to_le_bytes().to_vec()))
-        };
+    /// What is to be written of a node: these bytes for its segments.
+    pub fn writes(&self, segments: &Segments, buffers: Vec<Vec<u8>>) -> Vec<Write> {
         let pieces = segments.iter().zip(buffers);
         let pieces = pieces.map(|(segment, bytes)| {
             let at = self.address.plus(segment.wire().start as u64);
             (at, bytes)
         });
-        let first = counter(count.wrapping_add(1)).into_iter();
-        let last = counter(count.wrapping_add(2));
-        first.chain(pieces).chain(last).collect()
+        pieces.collect()
     }
 }
 
 /// Where the bytes of segments go that are read.
 #[derive(Debug)]
 pub(super) struct Buffers {
-    at: NodeAt,
+    counter: Option<GlobalAddress>,
     pieces: Vec<(GlobalAddress, Vec<u8>)>,
-    counters: [[u8; WORD_BYTES as usize]; 2],
+    counts: [[u8; WORD_BYTES as usize]; 2],
 }
 
 impl Buffers {
-    pub fn new(at: NodeAt, segments: &Segments) -> Buffers {
+    /// For segments of a node, with its counter or without.
+    pub fn new(at: NodeAt, segments: &Segments, is_counted: bool) -> Buffers {
         let piece = |segment: &crate::layout::Segment| {
             let wire = segment.wire();
             (at.address.plus(wire.start as u64), vec![0; wire.len()])
         };
         Buffers {
-            at,
+            counter: is_counted.then(|| at.counter()),
             pieces: segments.iter().map(piece).collect(),
-            counters: Default::default(),
+            counts: Default::default(),
         }
     }
 
     /// What is to be read, in this order.
     pub fn targets(&mut self) -> Vec<Target<'_>> {
-        let [before, behind] = &mut self.counters;
-        let counter = self.at.counter();
+        let [before, behind] = &mut self.counts;
         let pieces = self.pieces.iter_mut();
         let pieces = pieces.map(|(from, into)| (*from, &mut **into));
-        let first = counter.map(|at| (at, &mut before[..]));
-        let last = counter.map(|at| (at, &mut behind[..]));
+        let first = self.counter.map(|at| (at, &mut before[..]));
+        let last = self.counter.map(|at| (at, &mut behind[..]));
         first.into_iter().chain(pieces).chain(last).collect()
     }
 
-    /// The bytes of each segment.
-    pub fn wire(&self) -> Vec<&[u8]> {
-        self.pieces.iter().map(|(_, bytes)| &bytes[..]).collect()
+    /// The bytes of each segment; `None` if the counter says that somebody has written meanwhile.
+    pub fn wire(&self) -> Option<Vec<&[u8]>> {
+        let [before, behind] = self.counts.map(u64::from_le_bytes);
+        let is_still = before == behind && before.is_multiple_of(2);
+        is_still.then(|| self.pieces.iter().map(|(_, bytes)| &bytes[..]).collect())
     }
 
-    /// The node's counter, if nobody has written while it was read. 0 of one without a counter, whose
-    /// versions tell.
-    pub fn count(&self) -> Option<u64> {
-        let [before, behind] = self.counters.map(u64::from_le_bytes);
-        (before == behind && before.is_multiple_of(2)).then_some(before)
+    /// Takes in what was read; false if somebody has written meanwhile.
+    pub fn take_in(&self, segments: &Segments, into: &mut Leaf) -> bool {
+        self.wire()
+            .is_some_and(|wire| into.decode(segments, &wire).is_ok())
     }
-}
-
-/// A leaf of which a part was read.
-#[derive(Clone, Debug)]
-pub(super) struct ReadLeaf {
-    pub leaf: Leaf,
-    pub count: u64,
 }
 
 impl<E: Endpoint> Tree<E> {
@@ -104,7 +94,6 @@ impl<E: Endpoint> Tree<E> {
         NodeAt {
             address,
             lock_offset: self.leaves.lock_offset() as u64,
-            has_counter: self.has_counters,
         }
     }
 
@@ -112,7 +101,6 @@ impl<E: Endpoint> Tree<E> {
         NodeAt {
             address,
             lock_offset: self.internals.lock_offset() as u64,
-            has_counter: self.has_counters,
         }
     }
 
@@ -121,13 +109,20 @@ impl<E: Endpoint> Tree<E> {
         &self,
         address: GlobalAddress,
         segments: &Segments,
-    ) -> Result<ReadLeaf, PoolError> {
-        let mut read = ReadLeaf {
-            leaf: Leaf::new(self.leaves),
-            count: 0,
-        };
-        self.read_more(address, segments, &mut read).await?;
-        Ok(read)
+    ) -> Result<Leaf, PoolError> {
+        let mut leaf = Leaf::new(self.leaves);
+        let buffers = Buffers::new(self.leaf_at(address), segments, self.has_counters);
+        self.read_more(address, segments, buffers, &mut leaf)
+            .await?;
+        Ok(leaf)
+    }
+
+    /// Reads a leaf as a whole, at a time when no entry of it was moved.
+    pub(super) async fn read_whole(&self, address: GlobalAddress) -> Result<Leaf, PoolError> {
+        let (mut leaf, whole) = (Leaf::new(self.leaves), self.leaves.whole());
+        let buffers = Buffers::new(self.leaf_at(address), &whole, true);
+        self.read_more(address, &whole, buffers, &mut leaf).await?;
+        Ok(leaf)
     }
 
     /// Reads segments of a leaf into one of which a part may be known.
@@ -135,13 +130,13 @@ impl<E: Endpoint> Tree<E> {
         &self,
         address: GlobalAddress,
         segments: &Segments,
-        into: &mut ReadLeaf,
+        mut buffers: Buffers,
+        into: &mut Leaf,
     ) -> Result<(), PoolError> {
-        let mut buffers = Buffers::new(self.leaf_at(address), segments);
         let mut patience = self.patience();
         loop {
             self.read(&mut buffers).await?;
-            if take_in(&buffers, segments, into) {
+            if buffers.take_in(segments, into) {
                 return Ok(());
             }
             if patience.is_over(&self.endpoint) {
@@ -151,11 +146,11 @@ impl<E: Endpoint> Tree<E> {
         }
     }
 
-    /// Reads a node, again and again until nobody has written meanwhile; answers its counter, too.
+    /// Reads a node, again and again until nobody has written meanwhile.
     pub(super) async fn read_internal(
         &self,
         address: GlobalAddress,
-    ) -> Result<(InternalNode, u64), PoolError> {
+    ) -> Result<InternalNode, PoolError> {
         let mut buffers = self.internal_buffers(address);
         let mut patience = self.patience();
         loop {
@@ -171,70 +166,80 @@ impl<E: Endpoint> Tree<E> {
     }
 
     pub(super) fn internal_buffers(&self, address: GlobalAddress) -> Buffers {
-        Buffers::new(self.internal_at(address), &self.internals.whole())
+        let whole = self.internals.whole();
+        Buffers::new(self.internal_at(address), &whole, self.has_counters)
     }
 
-    /// The node that was read, and its counter; `None` if somebody has written meanwhile.
-    pub(super) fn decode_internal(&self, buffers: &Buffers) -> Option<(InternalNode, u64)> {
-        let count = buffers.count()?;
-        let wire = buffers.wire();
-        let node = InternalNode::decode(self.internals, wire.first()?).ok()?;
-        Some((node, count))
+    /// The node that was read; `None` if somebody has written meanwhile.
+    pub(super) fn decode_internal(&self, buffers: &Buffers) -> Option<InternalNode> {
+        InternalNode::decode(self.internals, buffers.wire()?.first()?).ok()
     }
 
     /// Takes the lock of an internal node and reads it, in one round trip or two.
     pub(super) async fn lock_internal(
         &self,
         address: GlobalAddress,
-    ) -> Result<(Lock<'_>, InternalNode, u64), PoolError> {
+    ) -> Result<(Lock<'_>, InternalNode), PoolError> {
         let node = self.internal_at(address);
         if self.node.options.lock_and_read {
             let mut buffers = self.internal_buffers(address);
             let lock = self.lock(node, &mut buffers.targets()).await?;
             if lock.before.is_some()
-                && let Some((node, count)) = self.decode_internal(&buffers)
+                && let Some(node) = self.decode_internal(&buffers)
             {
-                return Ok((lock, node, count));
+                return Ok((lock, node));
             }
-            let (node, count) = self.read_internal(address).await?;
-            return Ok((lock, node, count));
+            let node = self.read_internal(address).await?;
+            return Ok((lock, node));
         }
         let lock = self.lock(node, &mut []).await?;
-        let (node, count) = self.read_internal(address).await?;
-        Ok((lock, node, count))
+        let node = self.read_internal(address).await?;
+        Ok((lock, node))
     }
 
     /// What to write for a whole internal node.
-    pub(super) fn internal_writes(
-        &self,
-        address: GlobalAddress,
-        node: &InternalNode,
-        count: u64,
-    ) -> Vec<Write> {
-        let whole = self.internals.whole();
-        self.internal_at(address)
-            .writes(&whole, vec![node.encode()], count)
+    pub(super) fn internal_writes(&self, address: GlobalAddress, node: &InternalNode) -> Writes {
+        let (at, whole) = (self.internal_at(address), self.internals.whole());
+        Writes {
+            marks: self
+                .has_counters
+                .then(|| at.counter())
+                .into_iter()
+                .collect(),
+            writes: at.writes(&whole, vec![node.encode()]),
+        }
     }
 
-    /// What to write for segments of a leaf.
+    /// What to write for segments of a leaf, in which entries were moved or not.
     pub(super) fn leaf_writes(
         &self,
         address: GlobalAddress,
-        read: &ReadLeaf,
+        leaf: &Leaf,
         segments: &Segments,
-    ) -> Vec<Write> {
-        self.leaf_at(address)
-            .writes(segments, read.leaf.encode(segments), read.count)
+        moved: bool,
+    ) -> Writes {
+        let at = self.leaf_at(address);
+        let writes = at.writes(segments, leaf.encode(segments));
+        let is_marked = if self.has_counters {
+            !self.is_one(&writes)
+        } else {
+            moved
+        };
+        Writes {
+            marks: is_marked.then(|| at.counter()).into_iter().collect(),
+            writes,
+        }
     }
 
-    /// Writes a node that nobody knows of yet, with a free lock in which this word lies.
+    /// Writes a node that nobody knows of yet, with a free lock in which this word lies, and a counter
+    /// of zero.
     pub(super) async fn write_new(
         &self,
         node: NodeAt,
-        writes: Vec<Write>,
+        writes: &[Write],
         word: u64,
     ) -> Result<(), PoolError> {
-        let word = word.to_le_bytes();
+        let word = [word, 0].map(u64::to_le_bytes).concat();
         let writes = writes.iter().map(|(to, bytes)| (*to, &bytes[..]));
         let writes = writes.chain([(node.lock(), &word[..])]);
         let mut verbs: Vec<Verb<'_>> = writes
@@ -257,16 +262,4 @@ impl<E: Endpoint> Tree<E> {
             .collect();
         Ok(self.endpoint.post(&mut verbs).await?)
     }
-}
-
-/// Takes in what was read; false if somebody has written meanwhile.
-pub(super) fn take_in(buffers: &Buffers, segments: &Segments, into: &mut ReadLeaf) -> bool {
-    let Some(count) = buffers.count() else {
-        return false;
-    };
-    let is_whole = into.leaf.decode(segments, &buffers.wire()).is_ok();
-    if is_whole {
-        into.count = count;
-    }
-    is_whole
 }

@@ -25,7 +25,7 @@ impl<E: Endpoint> Tree<E> {
             None => {
                 let whole = self.leaves.whole();
                 let read = Box::pin(self.read_leaf(address, &whole)).await?;
-                self.lock_words.of_leaf(&read.leaf).to_bits()
+                self.lock_words.of_leaf(&read).to_bits()
             }
         };
         self.unlock(lock, word)
@@ -59,7 +59,7 @@ impl<E: Endpoint> Tree<E> {
         let (mut address, mut level) = (root.address, root.level);
         while level > 1 {
             self.repair_internal(address).await?;
-            let (node, _) = Box::pin(self.read_internal(address)).await?;
+            let node = Box::pin(self.read_internal(address)).await?;
             if node.level() != level || !node.is_valid() {
                 break;
             }

@@ -1,7 +1,6 @@
 //! Where the root is, and how the tree grows at it.
 
 use super::Tree;
-use super::node_io::ReadLeaf;
 use crate::error::PoolError;
 use crate::layout::{InternalNode, Leaf};
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
@@ -33,13 +32,11 @@ impl<E: Endpoint> Tree<E> {
     /// Makes the first leaf.
     pub(super) async fn create_root(&self) -> Result<(), PoolError> {
         let address = self.allocate(self.leaf_at(GlobalAddress::NULL)).await?;
-        let empty = ReadLeaf {
-            leaf: Leaf::new(self.leaves),
-            count: 0,
-        };
-        let writes = self.leaf_writes(address, &empty, &self.leaves.whole());
-        let word = self.lock_words.of_leaf(&empty.leaf).to_bits();
-        self.write_new(self.leaf_at(address), writes, word).await?;
+        let (leaf, whole) = (Leaf::new(self.leaves), self.leaves.whole());
+        let at = self.leaf_at(address);
+        let word = self.lock_words.of_leaf(&leaf).to_bits();
+        let writes = at.writes(&whole, leaf.encode(&whole));
+        self.write_new(at, &writes, word).await?;
         let root = Root { level: 1, address };
         let word = root.to_word().to_le_bytes();
         Ok(self.endpoint.write(self.root, &word).await?)
@@ -64,8 +61,9 @@ impl<E: Endpoint> Tree<E> {
         let inserted = node.insert(separator, right);
         debug_assert!(inserted.is_ok(), "a new node has room");
         let address = self.allocate(self.internal_at(GlobalAddress::NULL)).await?;
-        let writes = self.internal_writes(address, &node, 0);
-        self.write_new(self.internal_at(address), writes, 0).await?;
+        let writes = self.internal_writes(address, &node).writes;
+        self.write_new(self.internal_at(address), &writes, 0)
+            .await?;
         let root = Root { level, address };
         // Only who has divided the root puts another above it.
         let (before, after) = (former.to_word(), root.to_word());

@@ -18,35 +18,29 @@ pub(super) struct Way {
     pub kept: Option<Arc<CachedNode>>,
 }
 
+/// Who has to go right so many times looks for a new way.
+pub(super) const RIGHT_MOVES_MAX: usize = 8;
+
+impl Way {
+    /// The way to a child of a parent.
+    pub fn of(parent: &Arc<CachedNode>, position: usize, is_kept: bool) -> Way {
+        let route = parent.route_at(position);
+        Way {
+            leaf: route.child,
+            sibling: route.sibling,
+            kept: is_kept.then(|| Arc::clone(parent)),
+        }
+    }
+}
+
 impl<E: Endpoint> Tree<E> {
     /// The leaf to which a key belongs, or one left of it if that was divided and its parent does
     /// not know.
     pub(super) async fn find_leaf(&self, key: &[u8]) -> Result<Way, PoolError> {
-        if let Some(kept) = self.node.cache.seek(key, 2)
-            && kept.level() == 2
-        {
-            let route = kept.route(key);
-            return Ok(Way {
-                leaf: route.child,
-                sibling: route.sibling,
-                kept: Some(kept),
-            });
-        }
-        match self.find_node(key, 2).await? {
-            Found::Node(parent) => {
-                let route = parent.route(key);
-                Ok(Way {
-                    leaf: route.child,
-                    sibling: route.sibling,
-                    kept: None,
-                })
-            }
-            Found::Below(root) => Ok(Way {
-                leaf: root.address,
-                sibling: GlobalAddress::NULL,
-                kept: None,
-            }),
-        }
+        Ok(match self.find_parent_of_leaf(key).await? {
+            Ok((parent, is_kept)) => Way::of(&parent, parent.position(key), is_kept),
+            Err(way) => way,
+        })
     }
 
     /// Reads the internal node of a level that covers a key, coming from the lowest kept node above
@@ -66,7 +60,7 @@ impl<E: Endpoint> Tree<E> {
                 (root.address, root.level)
             };
             loop {
-                let (node, _) = self.read_internal(address).await?;
+                let node = self.read_internal(address).await?;
                 let is_left = node.low_fence() <= key;
                 if !node.is_valid() || node.level() != at || !is_left {
                     if let Some(stale) = kept {

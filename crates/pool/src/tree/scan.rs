@@ -1,10 +1,12 @@
 //! Scans: all leaves of a range that the parents know of, read with one notification of each node.
 
 use super::Tree;
-use super::node_io::{Buffers, ReadLeaf, take_in};
-use super::route::{Found, Way};
+use super::kept::CachedNode;
+use super::node_io::Buffers;
+use super::route::{Found, RIGHT_MOVES_MAX, Way};
 use crate::cache::Cached;
 use crate::error::PoolError;
+use crate::hopscotch;
 use crate::index::Entry;
 use crate::layout::Leaf;
 use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
@@ -15,8 +17,6 @@ use std::sync::Arc;
 const OCCUPANCY_PERCENT: usize = 59;
 /// Leaves that are read at once, at most.
 const LEAVES_MAX: usize = 32;
-/// Who has to follow so many siblings that no parent knows of looks for a new way.
-const RIGHT_MOVES_MAX: usize = 8;
 
 /// What a scan has found so far.
 struct Scan {
@@ -38,6 +38,8 @@ impl Scan {
             .filter(|(key, _)| is_next(key))
             .collect();
         found.sort_unstable();
+        // One that was removed and put somewhere else meanwhile may be there twice.
+        found.dedup_by_key(|(key, _)| *key);
         found.truncate(self.count - self.entries.len());
         let entries = found
             .into_iter()
@@ -54,11 +56,8 @@ impl Scan {
     }
 }
 
-/// A leaf, and the least key to the right of it; `None` if there is no leaf to the right.
-struct Stretch {
-    way: Way,
-    bound: Option<Vec<u8>>,
-}
+/// The way to a leaf, and the least key to the right of it; `None` if there is no leaf to the right.
+type Stretch = (Way, Option<Vec<u8>>);
 
 impl<E: Endpoint> Tree<E> {
     /// The first `count` entries from a key on. A leaf that was read is followed by the one whose
@@ -93,35 +92,45 @@ impl<E: Endpoint> Tree<E> {
 
     /// As many leaves as a scan may need next, of those that one parent knows.
     async fn stretches_from(&self, scan: &Scan) -> Result<Vec<Stretch>, PoolError> {
-        let (parent, is_kept) = match self.node.cache.seek(&scan.from, 2) {
-            Some(kept) if kept.level() == 2 => (kept, true),
-            _ => match self.find_node(&scan.from, 2).await? {
-                Found::Node(parent) => (parent, false),
-                Found::Below(root) => {
-                    let way = Way {
-                        leaf: root.address,
-                        sibling: GlobalAddress::NULL,
-                        kept: None,
-                    };
-                    return Ok(vec![Stretch { way, bound: None }]);
-                }
-            },
+        let (parent, is_kept) = match self.find_parent_of_leaf(&scan.from).await? {
+            Ok(parent) => parent,
+            Err(way) => return Ok(vec![(way, None)]),
         };
-        let each = (self.leaves.span() * OCCUPANCY_PERCENT / 100).max(1);
-        let wanted = (scan.count - scan.entries.len()) / each + 1;
+        let wanted = self.leaves_for(scan.count - scan.entries.len());
         let first = parent.position(&scan.from);
-        let end = parent.children().min(first + wanted.min(LEAVES_MAX));
+        let end = parent.children().min(first + wanted);
         let stretch = |position| {
-            let route = parent.route_at(position);
-            let way = Way {
-                leaf: route.child,
-                sibling: route.sibling,
-                kept: is_kept.then(|| Arc::clone(&parent)),
-            };
             let bound = parent.bound(position).map(<[u8]>::to_vec);
-            Stretch { way, bound }
+            (Way::of(&parent, position, is_kept), bound)
         };
         Ok((first..end).map(stretch).collect())
+    }
+
+    /// In how many leaves so many entries may lie, of those that are read at once.
+    pub(super) fn leaves_for(&self, entries: usize) -> usize {
+        let each = (self.leaves.span() * OCCUPANCY_PERCENT / 100).max(1);
+        (entries / each + 1).min(LEAVES_MAX)
+    }
+
+    /// The parent of the leaf to which a key belongs, and whether it was kept; or the way to the leaf
+    /// if that is the root.
+    pub(super) async fn find_parent_of_leaf(
+        &self,
+        key: &[u8],
+    ) -> Result<Result<(Arc<CachedNode>, bool), Way>, PoolError> {
+        if let Some(kept) = self.node.cache.seek(key, 2)
+            && kept.level() == 2
+        {
+            return Ok(Ok((kept, true)));
+        }
+        Ok(match self.find_node(key, 2).await? {
+            Found::Node(parent) => Ok((parent, false)),
+            Found::Below(root) => Err(Way {
+                leaf: root.address,
+                sibling: GlobalAddress::NULL,
+                kept: None,
+            }),
+        })
     }
 
     /// Reads leaves and takes their entries in; true if there is nothing to the right of them.
@@ -130,8 +139,9 @@ impl<E: Endpoint> Tree<E> {
         stretches: Vec<Stretch>,
         scan: &mut Scan,
     ) -> Result<bool, PoolError> {
-        let leaves = self.read_leaves(&stretches).await?;
-        for (Stretch { way, bound }, leaf) in stretches.into_iter().zip(leaves) {
+        let (ways, bounds): (Vec<Way>, Vec<_>) = stretches.into_iter().unzip();
+        let leaves = self.read_leaves(&ways).await?;
+        for ((way, bound), leaf) in ways.into_iter().zip(bounds).zip(leaves) {
             if !self.scan_stretch(&way, leaf, scan).await? {
                 // The next keys are found by a new way.
                 self.forget(&way);
@@ -170,20 +180,33 @@ impl<E: Endpoint> Tree<E> {
             if sibling.is_null() {
                 return Ok(false);
             }
-            let whole = self.leaves.whole();
-            leaf = self.read_leaf(sibling, &whole).await?.leaf;
+            leaf = self.read_settled(sibling).await?;
         }
         Ok(false)
     }
 
+    /// Reads a leaf as a whole, again and again until no entry of it was moved meanwhile.
+    pub(super) async fn read_settled(&self, address: GlobalAddress) -> Result<Leaf, PoolError> {
+        let mut patience = self.patience();
+        loop {
+            let leaf = self.read_whole(address).await?;
+            if hopscotch::is_settled(&leaf) {
+                return Ok(leaf);
+            }
+            if patience.is_over(&self.endpoint) {
+                self.repair_leaf(address).await?;
+                patience = self.patience();
+            }
+        }
+    }
+
     /// Reads leaves as wholes with one notification of each node, and once more those that somebody
     /// has written meanwhile.
-    async fn read_leaves(&self, stretches: &[Stretch]) -> Result<Vec<Leaf>, PoolError> {
+    pub(super) async fn read_leaves(&self, ways: &[Way]) -> Result<Vec<Leaf>, PoolError> {
         let whole = self.leaves.whole();
-        let at = |stretch: &Stretch| self.leaf_at(stretch.way.leaf);
-        let buffers = stretches
+        let buffers = ways
             .iter()
-            .map(|stretch| Buffers::new(at(stretch), &whole));
+            .map(|way| Buffers::new(self.leaf_at(way.leaf), &whole, true));
         let mut buffers: Vec<Buffers> = buffers.collect();
         let reads = buffers.iter_mut().flat_map(Buffers::targets);
         let mut verbs: Vec<Verb<'_>> = reads
@@ -191,16 +214,13 @@ impl<E: Endpoint> Tree<E> {
             .collect();
         self.endpoint.post(&mut verbs).await?;
         drop(verbs);
-        let mut leaves = Vec::with_capacity(stretches.len());
-        for (stretch, buffers) in stretches.iter().zip(&buffers) {
-            let mut read = ReadLeaf {
-                leaf: Leaf::new(self.leaves),
-                count: 0,
-            };
-            if !take_in(buffers, &whole, &mut read) {
-                self.read_more(stretch.way.leaf, &whole, &mut read).await?;
+        let mut leaves = Vec::with_capacity(ways.len());
+        for (way, buffers) in ways.iter().zip(&buffers) {
+            let mut leaf = Leaf::new(self.leaves);
+            if !buffers.take_in(&whole, &mut leaf) || !hopscotch::is_settled(&leaf) {
+                leaf = self.read_settled(way.leaf).await?;
             }
-            leaves.push(read.leaf);
+            leaves.push(leaf);
         }
         Ok(leaves)
     }

@@ -1,8 +1,7 @@
 //! Reading a key: at a guess, or in its neighborhood.
 
 use super::Tree;
-use super::node_io::ReadLeaf;
-use super::route::Way;
+use super::route::{RIGHT_MOVES_MAX, Way};
 use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
 use crate::layout::{Leaf, Segments, Validation};
@@ -19,9 +18,6 @@ pub(super) enum Place {
     /// The way was a former one.
     Unknown,
 }
-
-/// Who has to go right so many times looks for a new way.
-const RIGHT_MOVES_MAX: usize = 8;
 
 impl<E: Endpoint> Tree<E> {
     /// Where a key belongs, as a leaf says of which `segments` are known, a replica of the metadata
@@ -51,14 +47,14 @@ impl<E: Endpoint> Tree<E> {
         'restart: loop {
             self.look_after(&mut patience, key).await?;
             let mut way = self.find_leaf(key).await?;
-            if let Some((read, slot)) = self.speculate(&way, key).await? {
-                return Ok(Some(read.leaf.value(slot).to_vec()));
+            if let Some((leaf, slot)) = self.speculate(&way, key).await? {
+                return Ok(Some(leaf.value(slot).to_vec()));
             }
             let mut right_moves = 0;
             // The home's versions, when the key was last not found in this leaf.
             let mut absent_at = None;
             loop {
-                let leaf = self.read_leaf(way.leaf, &neighborhood).await?.leaf;
+                let leaf = self.read_leaf(way.leaf, &neighborhood).await?;
                 let place = self.place(&way, &leaf, &neighborhood, key);
                 let right = match place {
                     Place::Unknown => {
@@ -118,14 +114,14 @@ impl<E: Endpoint> Tree<E> {
         &self,
         way: &Way,
         key: &[u8],
-    ) -> Result<Option<(ReadLeaf, usize)>, PoolError> {
+    ) -> Result<Option<(Leaf, usize)>, PoolError> {
         let Some(slot) = self.guess(way, key) else {
             return Ok(None);
         };
         let segments = self.leaves.single_entry(slot);
-        let read = self.read_leaf(way.leaf, &segments).await?;
-        let is_right = self.judge(way, &read.leaf, slot, key);
-        Ok(is_right.then_some((read, slot)))
+        let leaf = self.read_leaf(way.leaf, &segments).await?;
+        let is_right = self.judge(way, &leaf, slot, key);
+        Ok(is_right.then_some((leaf, slot)))
     }
 
     /// The slot in which a key was found most often.

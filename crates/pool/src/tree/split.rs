@@ -2,7 +2,6 @@
 
 use super::kept::CachedNode;
 use super::lock::Lock;
-use super::node_io::ReadLeaf;
 use super::note::{Division, Note};
 use super::root::Root;
 use super::route::Found;
@@ -10,7 +9,7 @@ use super::{BACK_OFF, Tree};
 use crate::cache::Cached;
 use crate::error::PoolError;
 use crate::hopscotch;
-use crate::layout::InternalNode;
+use crate::layout::{InternalNode, Leaf};
 use nearfield_fabric::{Endpoint, GlobalAddress};
 
 impl<E: Endpoint> Tree<E> {
@@ -23,40 +22,43 @@ impl<E: Endpoint> Tree<E> {
         &self,
         address: GlobalAddress,
         mut lock: Lock<'_>,
-        mut read: ReadLeaf,
+        mut leaf: Leaf,
         key: &[u8],
         value: &[u8],
     ) -> Result<bool, PoolError> {
         let right = self.allocate(self.leaf_at(GlobalAddress::NULL)).await?;
-        let separator = hopscotch::split_key(&read.leaf, key);
-        let mut other = ReadLeaf {
-            leaf: hopscotch::split(&mut read.leaf, &separator, right),
-            count: 0,
-        };
+        let separator = hopscotch::split_key(&leaf, key);
+        let mut other = hopscotch::split(&mut leaf, &separator, right);
         let half = if key < &*separator {
-            &mut read.leaf
+            &mut leaf
         } else {
-            &mut other.leaf
+            &mut other
         };
         let inserted = hopscotch::insert(half, self.leaves.all_slots(key), key, value);
         debug_assert!(inserted.is_ok(), "the separator makes room");
         // Whoever sees the left half finds the right one.
         let whole = self.leaves.whole();
-        let writes = self.leaf_writes(right, &other, &whole);
-        let word = self.lock_words.of_leaf(&other.leaf).to_bits();
-        self.write_new(self.leaf_at(right), writes, word).await?;
-        let writes = self.leaf_writes(address, &read, &whole);
-        let word = self.lock_words.of_leaf(&read.leaf).to_bits();
+        let at = self.leaf_at(right);
+        let word = self.lock_words.of_leaf(&other).to_bits();
+        let writes = at.writes(&whole, other.encode(&whole));
+        self.write_new(at, &writes, word).await?;
+        let writes = self.leaf_writes(address, &leaf, &whole, false);
+        let word = self.lock_words.of_leaf(&leaf).to_bits();
         let division = Division {
             level: 1,
             separator,
             right,
         };
         if self.redo.is_none() {
-            for (to, bytes) in writes {
-                self.endpoint.write_unsignalled(to, &bytes)?;
+            if writes.marks.is_empty() {
+                // What follows does not wait for it.
+                for (to, bytes) in writes.writes {
+                    self.endpoint.write_unsignalled(to, &bytes)?;
+                }
+                self.unlock(lock, word)?;
+            } else if self.commit(lock, &writes, word).await?.is_err() {
+                return Ok(false);
             }
-            self.unlock(lock, word)?;
             self.tell_parents(address, division, None).await?;
             return Ok(true);
         }
@@ -105,7 +107,7 @@ impl<E: Endpoint> Tree<E> {
             let Some(parent) = self.find_parent(left, &division).await? else {
                 return Ok(());
             };
-            let (lock, mut node, count) = self.lock_internal(parent).await?;
+            let (lock, mut node) = self.lock_internal(parent).await?;
             if !node.is_valid() || node.level() != level || !node.covers(&division.separator) {
                 // There is a better one by now.
                 self.unlock(lock, 0)?;
@@ -117,14 +119,14 @@ impl<E: Endpoint> Tree<E> {
             }
             if node.insert(&division.separator, division.right).is_ok() {
                 node.count_node_write();
-                let writes = self.internal_writes(parent, &node, count);
+                let writes = self.internal_writes(parent, &node);
                 if self.commit(lock, &writes, 0).await?.is_ok() {
                     self.node.cache.keep(CachedNode::new(parent, &node));
                     return Ok(());
                 }
                 continue;
             }
-            let divided = self.divide_internal(parent, lock, node, count, &division);
+            let divided = self.divide_internal(parent, lock, node, &division);
             if Box::pin(divided).await? {
                 return Ok(());
             }
@@ -138,7 +140,6 @@ impl<E: Endpoint> Tree<E> {
         address: GlobalAddress,
         mut lock: Lock<'_>,
         mut node: InternalNode,
-        count: u64,
         child: &Division,
     ) -> Result<bool, PoolError> {
         let right = self.allocate(self.internal_at(GlobalAddress::NULL)).await?;
@@ -151,9 +152,9 @@ impl<E: Endpoint> Tree<E> {
         };
         let inserted = target.insert(&child.separator, child.right);
         debug_assert!(inserted.is_ok(), "half a node has room");
-        let writes = self.internal_writes(right, &half.node, 0);
-        self.write_new(self.internal_at(right), writes, 0).await?;
-        let writes = self.internal_writes(address, &node, count);
+        let writes = self.internal_writes(right, &half.node).writes;
+        self.write_new(self.internal_at(right), &writes, 0).await?;
+        let writes = self.internal_writes(address, &node);
         let division = Division {
             level,
             separator: half.separator,

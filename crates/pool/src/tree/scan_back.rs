@@ -1,0 +1,147 @@
+//! Scans from right to left. Not in the paper, whose leaves know their right siblings only: what lies to
+//! the left of a leaf is what its parent says, if the leaf there has this one for its sibling.
+
+use super::Tree;
+use super::route::{RIGHT_MOVES_MAX, Way};
+use crate::error::PoolError;
+use crate::index::Entry;
+use crate::layout::Leaf;
+use nearfield_fabric::Endpoint;
+
+/// What a scan has found so far.
+struct ScanBack {
+    /// What comes next is this key or less.
+    from: Vec<u8>,
+    count: usize,
+    entries: Vec<Entry>,
+}
+
+impl ScanBack {
+    /// Takes in the entries of leaves, not less than `least`, all there are from there to `from`. False
+    /// if there is none to the left of them.
+    fn take(&mut self, leaves: &[Leaf], least: &[u8]) -> bool {
+        let mut found: Vec<(&[u8], &[u8])> = leaves
+            .iter()
+            .flat_map(|leaf| {
+                let entry = |slot| leaf.key(slot).map(|key| (key, leaf.value(slot)));
+                leaf.occupied().filter_map(entry)
+            })
+            .filter(|&(key, _)| least <= key && key <= &*self.from)
+            .collect();
+        found.sort_unstable_by(|one, other| other.cmp(one));
+        found.dedup_by_key(|(key, _)| *key);
+        found.truncate(self.count - self.entries.len());
+        let entries = found.into_iter();
+        let entries = entries.map(|(key, value)| (key.to_vec(), value.to_vec()));
+        self.entries.extend(entries);
+        self.from.copy_from_slice(least);
+        decrement(&mut self.from)
+    }
+
+    fn is_done(&self) -> bool {
+        self.entries.len() >= self.count
+    }
+}
+
+/// The key before this one; false if there is none.
+fn decrement(key: &mut [u8]) -> bool {
+    for byte in key.iter_mut().rev() {
+        let (less, borrows) = byte.overflowing_sub(1);
+        *byte = less;
+        if !borrows {
+            return true;
+        }
+    }
+    false
+}
+
+impl<E: Endpoint> Tree<E> {
+    /// The last `count` entries up to a key. As many round trips as a scan in the other direction.
+    pub(super) async fn scan_back_from(
+        &self,
+        from: &[u8],
+        count: usize,
+    ) -> Result<Vec<Entry>, PoolError> {
+        let mut scan = ScanBack {
+            from: from.to_vec(),
+            count,
+            entries: Vec::new(),
+        };
+        let mut patience = self.patience();
+        while !scan.is_done() {
+            self.look_after(&mut patience, &scan.from).await?;
+            let before = scan.from.clone();
+            if !self.scan_back_some(&mut scan).await? {
+                break;
+            }
+            if before != scan.from {
+                patience = self.patience();
+            }
+        }
+        Ok(scan.entries)
+    }
+
+    /// Takes in the leaves that one parent knows, as many as may be needed. False if there is nothing to
+    /// the left of them.
+    async fn scan_back_some(&self, scan: &mut ScanBack) -> Result<bool, PoolError> {
+        let (ways, bounds): (Vec<Way>, Vec<Vec<u8>>) =
+            match self.find_parent_of_leaf(&scan.from).await? {
+                Ok((parent, is_kept)) => {
+                    let last = parent.position(&scan.from);
+                    let wanted = self.leaves_for(scan.count - scan.entries.len());
+                    let first = (last + 1).saturating_sub(wanted);
+                    let stretch = |position| {
+                        let way = Way::of(&parent, position, is_kept);
+                        (way, parent.least(position).to_vec())
+                    };
+                    (first..=last).rev().map(stretch).unzip()
+                }
+                Err(way) => (vec![way], vec![vec![0; scan.from.len()]]),
+            };
+        let leaves = self.read_leaves(&ways).await?;
+        for ((way, least), leaf) in ways.into_iter().zip(bounds).zip(leaves) {
+            let Some(leaves) = self.follow(&way, leaf).await? else {
+                self.forget(&way);
+                return Ok(true);
+            };
+            if !scan.take(&leaves, &least) || scan.is_done() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// A leaf, and those that it was divided into since its parent was read; `None` if they do not end
+    /// where the parent says.
+    async fn follow(&self, way: &Way, leaf: Leaf) -> Result<Option<Vec<Leaf>>, PoolError> {
+        let mut leaves = vec![leaf];
+        while let Some(last) = leaves.last() {
+            let sibling = last.sibling(0);
+            if !last.is_valid(0) || leaves.len() > RIGHT_MOVES_MAX {
+                break;
+            }
+            if sibling == way.sibling {
+                return Ok(Some(leaves));
+            }
+            if sibling.is_null() {
+                break;
+            }
+            self.forget(way);
+            leaves.push(self.read_settled(sibling).await?);
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_one_before_them_but_the_least() {
+        let before = |mut key: [u8; 2]| decrement(&mut key).then_some(key);
+        assert_eq!(before([1, 0]), Some([0, 255]));
+        assert_eq!(before([0, 2]), Some([0, 1]));
+        assert_eq!(before([0, 0]), None);
+    }
+}
