@@ -2,7 +2,7 @@
 
 use crate::layout::GeometryError;
 use nearfield_fabric::redo::RedoError;
-use nearfield_fabric::{FabricError, GlobalAddress};
+use nearfield_fabric::{FabricError, GlobalAddress, LINE_BYTES};
 
 /// Why an operation was not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -11,6 +11,14 @@ pub enum PoolError {
     /// A memory node did not do what was asked.
     #[error(transparent)]
     Fabric(#[from] FabricError),
+    /// Verbs are not one within lines, by which readers notice that somebody writes.
+    #[error(
+        "the memory nodes are accessed by {atomic} bytes as one, and the index needs lines of {LINE_BYTES}"
+    )]
+    Lines {
+        /// What is accessed as one, in bytes.
+        atomic: u64,
+    },
     /// What is written down of changes under locks has no place.
     #[error(transparent)]
     Redo(#[from] RedoError),
@@ -61,4 +69,16 @@ pub enum PoolError {
         "the client that did this write with its own is gone, and whether it is done is unknown"
     )]
     Interrupted,
+    /// Entries to load have to be in strictly ascending order of their keys.
+    #[error("entry {position} of those to load is not greater than the one before")]
+    Unsorted {
+        /// The position of the entry, from 0 on.
+        position: u64,
+    },
+    /// There is no index at the root, or not one of this kind and these sizes.
+    #[error("there is no index at {root} that was made with these sizes")]
+    NoIndex {
+        /// The root word.
+        root: GlobalAddress,
+    },
 }

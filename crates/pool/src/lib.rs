@@ -10,6 +10,7 @@
 //!   how a full one is divided.
 //! - [`tree`] finds, inserts and removes keys by verbs on a fabric; its documentation says what of
 //!   CHIME is not there yet.
+//! - [`rolex`] is a rival, a learned index.
 //! - [`cache`] keeps internal nodes on a compute node, within a budget.
 //! - [`coordination`] is what its clients do together before they go to the network.
 //!
@@ -34,6 +35,7 @@ mod error;
 pub mod hopscotch;
 mod index;
 pub mod layout;
+pub mod rolex;
 pub mod tree;
 
 pub use error::PoolError;

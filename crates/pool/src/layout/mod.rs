@@ -36,11 +36,11 @@ pub fn is_empty_key(key: &[u8]) -> bool {
 
 /// The number of bytes from the start of a node to the end of its memory, for a node of so many
 /// wire bytes: the lock word begins at the next multiple of 8, and 16 bytes are set aside for it.
-const fn allocation_bytes(wire_bytes: usize) -> usize {
+pub(crate) const fn allocation_bytes(wire_bytes: usize) -> usize {
     wire_bytes + 16
 }
 
 /// Where the lock word of a node of so many wire bytes begins.
-const fn lock_offset(wire_bytes: usize) -> usize {
+pub(crate) const fn lock_offset(wire_bytes: usize) -> usize {
     wire_bytes.next_multiple_of(8)
 }

@@ -1,0 +1,210 @@
+//! ROLEX (Li, Hua, Zhou and others, FAST 2023): a learned index in remote memory, as CHIME's authors
+//! rebuilt it to compare themselves with.
+//!
+//! Lines that are trained over the sorted keys when they are loaded ([`Models`]) predict where a key
+//! is, up to an error, and a client reads all leaves that may have it in one round trip. Leaves lie
+//! at computed addresses, so the models are all that a compute node has to keep.
+//!
+//! ```text
+//! models      key ──> ranks p − e − 1 ..= p + e + 1
+//! leaves      | 16 loaded keys | 16 loaded keys | 16 loaded keys | ...
+//!                      │ synonym leaves, for what was inserted
+//!                      v
+//!                   | leaf | ──> | leaf |
+//! ```
+//!
+//! - **Where a key belongs.** Each leaf but the first keeps the least key that was loaded into it for
+//!   good, its *bound*. A key belongs to the last leaf whose bound is no greater, which is among
+//!   those that are read. It is in that leaf or in one of the synonym leaves behind it, and in no
+//!   more than one of these at any time.
+//! - **Writers** take the lock of the leaf, which guards its synonym leaves as well, read them again,
+//!   write one of them as a whole and give the lock back in the same post.
+//! - **Readers** do not wait. A key never moves from one leaf to another without having been removed
+//!   between, so a reader who has seen it in none of the leaves has proved that it was absent at
+//!   some time meanwhile, in whatever order these were read.
+//!
+//! # Where this differs from the public implementations
+//!
+//! - The original's insert is unfinished, and the one by CHIME's authors stops when a leaf's only
+//!   synonym leaf is full. Here synonym leaves have further ones.
+//! - Both find the leaf of a new key in an array of all loaded keys at each compute node. Bounds in
+//!   the leaves take its place, and cost nothing.
+//! - Keys are byte strings of any one length: those of one prefix may be many, and are found by
+//!   bisection. Entries can be removed. Scans are of keys, not of all numbers in a range.
+//! - Of the leaves that are read only one can have synonym leaves that matter, and only those are
+//!   read with them.
+//!
+//! There is no retraining, as in what CHIME is compared with: inserts without end make the chains
+//! of synonym leaves longer. Nothing is merged or freed, and the lock of a client that died is not
+//! taken over.
+
+mod leaf;
+mod load;
+mod locate;
+mod model;
+mod options;
+mod synonyms;
+mod table;
+mod write;
+
+use crate::error::PoolError;
+use crate::index::{Entry, PoolIndex};
+use crate::layout::is_empty_key;
+use nearfield_fabric::{Arena, Endpoint, GlobalAddress, LINE_BYTES, NodeId};
+use std::sync::Arc;
+
+pub use leaf::LeafLayout;
+pub use model::{Models, Trainer, prefix};
+pub use options::{ComputeNode, Options};
+
+/// What a client takes from a node at once for synonym leaves, in bytes.
+const CHUNK_BYTES: u64 = 1 << 14;
+
+/// One client's view of an index. Its tasks share it.
+#[derive(Debug)]
+pub struct Rolex<E> {
+    endpoint: E,
+    root: GlobalAddress,
+    /// One for each node: a synonym leaf lies on the node of its leaf, so that verbs to both take
+    /// effect in order.
+    arenas: Vec<(NodeId, Arena)>,
+    node: Arc<ComputeNode>,
+    leaves: LeafLayout,
+}
+
+impl<E: Endpoint> Rolex<E> {
+    /// Makes an index of entries that come in strictly ascending order of their keys, and is found
+    /// at the word `root`, which lies outside what nodes give out. To be called by one client, before
+    /// others open it. Keeps no more than one piece of 64 KiB and the models meanwhile.
+    ///
+    /// # Errors
+    /// `Key` and `Value` for an entry that is none, `Unsorted`, `Lines`, and what nodes answer.
+    pub async fn load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        endpoint: E,
+        nodes: &[NodeId],
+        root: GlobalAddress,
+        node: Arc<ComputeNode>,
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Rolex<E>, PoolError> {
+        let rolex = Rolex::open(endpoint, nodes, root, node)?;
+        rolex.build(nodes, entries).await?;
+        Ok(rolex)
+    }
+
+    /// Makes an index without entries: one leaf, behind which all that is inserted makes one chain.
+    /// [`load`](Rolex::load) what is known.
+    ///
+    /// # Errors
+    /// `Lines`, and what nodes answer.
+    pub async fn create(
+        endpoint: E,
+        nodes: &[NodeId],
+        root: GlobalAddress,
+        node: Arc<ComputeNode>,
+    ) -> Result<Rolex<E>, PoolError> {
+        let nothing: [(Vec<u8>, Vec<u8>); 0] = [];
+        Rolex::load(endpoint, nodes, root, node, nothing).await
+    }
+
+    /// Opens an index that was made with the same sizes and error on the same nodes.
+    ///
+    /// # Errors
+    /// `Lines`. That there is none, operations tell with `NoIndex`.
+    pub fn open(
+        endpoint: E,
+        nodes: &[NodeId],
+        root: GlobalAddress,
+        node: Arc<ComputeNode>,
+    ) -> Result<Rolex<E>, PoolError> {
+        let atomic = endpoint.atomic_bytes();
+        if atomic < LINE_BYTES {
+            return Err(PoolError::Lines { atomic });
+        }
+        let arena = |&node| (node, Arena::new(&[node], CHUNK_BYTES));
+        Ok(Rolex {
+            endpoint,
+            root,
+            arenas: nodes.iter().map(arena).collect(),
+            leaves: LeafLayout::new(node.options.geometry),
+            node,
+        })
+    }
+
+    fn check_key(&self, key: &[u8]) -> Result<(), PoolError> {
+        self.check_key_length(key)?;
+        if is_empty_key(key) {
+            let expected = key.len();
+            return Err(PoolError::Key {
+                length: expected,
+                expected,
+            });
+        }
+        Ok(())
+    }
+
+    fn check_key_length(&self, key: &[u8]) -> Result<(), PoolError> {
+        let expected = self.node.options.geometry.shape().key_bytes;
+        let length = key.len();
+        if length != expected {
+            return Err(PoolError::Key { length, expected });
+        }
+        Ok(())
+    }
+
+    fn check_value(&self, value: &[u8]) -> Result<(), PoolError> {
+        let expected = self.node.options.geometry.shape().value_bytes;
+        let length = value.len();
+        if length != expected {
+            return Err(PoolError::Value { length, expected });
+        }
+        Ok(())
+    }
+}
+
+/// Costs are those with models at hand, of keys whose prefix few others have.
+impl<E: Endpoint> PoolIndex for Rolex<E> {
+    /// One round trip, which brings three or four leaves; one more for each synonym leaf on the way
+    /// to the key that the compute node does not know of.
+    async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        let mut located = self.locate(key).await?;
+        let found = self.find(&mut located, key).await?;
+        Ok(found.map(|(number, slot)| located.chain[number].leaf.value(slot).to_vec()))
+    }
+
+    /// Four round trips, and one more for each synonym leaf that the compute node does not know of.
+    async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        self.check_value(value)?;
+        let located = self.locate(key).await?;
+        self.put(located, key, value, true).await
+    }
+
+    /// As an insert; for an absent key as [`get`](PoolIndex::get).
+    async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        self.check_value(value)?;
+        let mut located = self.locate(key).await?;
+        if self.find(&mut located, key).await?.is_none() {
+            return Ok(None);
+        }
+        self.put(located, key, value, false).await
+    }
+
+    /// As an update.
+    async fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        let mut located = self.locate(key).await?;
+        if self.find(&mut located, key).await?.is_none() {
+            return Ok(None);
+        }
+        self.take(located, key).await
+    }
+
+    /// One round trip to begin with, one for each 32 leaves, and one for each synonym leaf in a row
+    /// that the compute node does not know of.
+    async fn scan(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
+        self.check_key_length(from)?;
+        self.collect(from, count).await
+    }
+}

@@ -1,0 +1,192 @@
+//! What a client has to know to find leaves: the models, and where the leaves lie. It is written to
+//! remote memory once, when the index is made, and never changes.
+//!
+//! ```text
+//! root word   address of the table
+//! table       | header, words | lines, 3 words each | addresses of extents, a word each |
+//! ```
+//!
+//! An *extent* has consecutive leaves, as many as all others but the last; extents lie on the nodes
+//! in turn. So the address of a leaf is computed, and no pointers to leaves are kept.
+
+use super::leaf::LeafLayout;
+use super::model::{Line, Models, prefix};
+use super::options::Options;
+use nearfield_fabric::GlobalAddress;
+use std::ops::RangeInclusive;
+
+/// How many bytes of leaves lie together.
+const EXTENT_BYTES: usize = 1 << 16;
+/// The first word of a table: what it is, and in which format.
+const MAGIC: u64 = u64::from_le_bytes(*b"rolex  1");
+const HEADER_WORDS: usize = 8;
+const LINE_WORDS: usize = 3;
+pub(super) const HEADER_BYTES: usize = HEADER_WORDS * 8;
+
+/// The models, and where the leaves lie.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Table {
+    models: Models,
+    extents: Vec<GlobalAddress>,
+    leaf_span: u64,
+    stride_bytes: u64,
+    leaves_per_extent: u64,
+}
+
+/// How many leaves lie together.
+pub(super) fn leaves_per_extent(layout: &LeafLayout) -> usize {
+    (EXTENT_BYTES / layout.stride_bytes()).max(1)
+}
+
+impl Table {
+    pub fn new(layout: &LeafLayout, models: Models, extents: Vec<GlobalAddress>) -> Table {
+        Table {
+            models,
+            extents,
+            leaf_span: layout.span() as u64,
+            stride_bytes: layout.stride_bytes() as u64,
+            leaves_per_extent: leaves_per_extent(layout) as u64,
+        }
+    }
+
+    /// How many leaves there are without synonyms: one at least.
+    pub fn leaves(&self) -> u64 {
+        self.models.loaded.div_ceil(self.leaf_span).max(1)
+    }
+
+    /// Where a leaf lies.
+    pub fn address(&self, leaf: u64) -> GlobalAddress {
+        let extent = self.extents[(leaf / self.leaves_per_extent) as usize];
+        extent.plus(leaf % self.leaves_per_extent * self.stride_bytes)
+    }
+
+    /// The leaves among which that of a key is.
+    pub fn candidates(&self, key: &[u8]) -> RangeInclusive<u64> {
+        let ranks = self.models.ranks(prefix(key));
+        ranks.start() / self.leaf_span..=ranks.end() / self.leaf_span
+    }
+
+    /// More candidates than this are only there for keys whose prefix has a vertical line.
+    pub fn candidates_max(&self) -> u64 {
+        (2 * self.models.error + 3).div_ceil(self.leaf_span) + 1
+    }
+
+    /// What it takes at a compute node, in bytes.
+    pub fn kept_bytes(&self) -> usize {
+        size_of::<Table>()
+            + self.models.lines.capacity() * size_of::<Line>()
+            + self.extents.capacity() * size_of::<GlobalAddress>()
+    }
+
+    /// The bytes in remote memory.
+    pub fn encode(&self, options: &Options) -> Vec<u8> {
+        let header = [self.models.lines.len() as u64, self.extents.len() as u64];
+        let lines = self.models.lines.iter();
+        let lines = lines.flat_map(|line| [line.first, line.rank, line.slope.to_bits()]);
+        let extents = self.extents.iter().map(|extent| extent.to_bits());
+        let sizes = sizes(options, self.models.loaded);
+        let words = sizes.into_iter().chain(header).chain(lines).chain(extents);
+        words.flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// From the header: how many bytes the whole table has. `None` if it is no table of an index
+    /// with these sizes.
+    pub fn encoded_bytes(header: &[u8], options: &Options) -> Option<usize> {
+        let header = words(header);
+        let [.., loaded, lines, extents] = header[..HEADER_WORDS] else {
+            return None;
+        };
+        let is_ours = header[..HEADER_WORDS - 2] == sizes(options, loaded);
+        is_ours.then_some((HEADER_WORDS + lines as usize * LINE_WORDS + extents as usize) * 8)
+    }
+
+    /// From all its bytes, whose header has been checked.
+    pub fn decode(bytes: &[u8], options: &Options) -> Table {
+        let words = words(bytes);
+        let (header, rest) = words.split_at(HEADER_WORDS);
+        let (lines, extents) = rest.split_at(header[HEADER_WORDS - 2] as usize * LINE_WORDS);
+        let line = |words: &[u64]| Line {
+            first: words[0],
+            rank: words[1],
+            slope: f64::from_bits(words[2]),
+        };
+        let models = Models {
+            lines: lines.chunks_exact(LINE_WORDS).map(line).collect(),
+            loaded: header[HEADER_WORDS - 3],
+            error: u64::from(options.error),
+        };
+        let extents = extents.iter().map(|&word| GlobalAddress::from_bits(word));
+        Table::new(
+            &LeafLayout::new(options.geometry),
+            models,
+            extents.collect(),
+        )
+    }
+}
+
+/// The words of the header that clients have to agree on, and how many keys were loaded.
+fn sizes(options: &Options, loaded: u64) -> [u64; HEADER_WORDS - 2] {
+    let shape = options.geometry.shape();
+    [
+        MAGIC,
+        shape.key_bytes as u64,
+        shape.value_bytes as u64,
+        shape.leaf_span as u64,
+        u64::from(options.error),
+        loaded,
+    ]
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    let word = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |word, &byte| word << 8 | u64::from(byte))
+    };
+    bytes.chunks_exact(8).map(word).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::Trainer;
+    use super::*;
+    use nearfield_fabric::NodeId;
+
+    #[test]
+    fn a_table_comes_back_and_one_of_other_sizes_is_none() {
+        let options = Options::default();
+        let mut trainer = Trainer::new(options.error);
+        (0..10_000_u64).for_each(|number| trainer.push(number * number));
+        let layout = LeafLayout::new(options.geometry);
+        let extents = [64, 1 << 40].map(|offset| GlobalAddress::new(NodeId(2), offset));
+        let table = Table::new(&layout, trainer.finish(), extents.into());
+        assert!(table.models.lines() > 2);
+        let bytes = table.encode(&options);
+        let header = &bytes[..HEADER_BYTES];
+        assert_eq!(Table::encoded_bytes(header, &options), Some(bytes.len()));
+        assert_eq!(Table::decode(&bytes, &options), table);
+        let other = Options {
+            error: 17,
+            ..options.clone()
+        };
+        assert_eq!(Table::encoded_bytes(header, &other), None);
+        assert_eq!(Table::encoded_bytes(&[0; HEADER_BYTES], &options), None);
+    }
+
+    #[test]
+    fn addresses_of_leaves_are_computed() {
+        let options = Options::default();
+        let layout = LeafLayout::new(options.geometry);
+        assert_eq!(
+            (layout.stride_bytes(), leaves_per_extent(&layout)),
+            (320, 204)
+        );
+        let extents = [4096, 1 << 20].map(|offset| GlobalAddress::new(NodeId(1), offset));
+        let table = Table::new(&layout, Trainer::new(16).finish(), extents.into());
+        assert_eq!(table.address(0).offset(), 4096);
+        assert_eq!(table.address(203).offset(), 4096 + 203 * 320);
+        assert_eq!(table.address(205).offset(), (1 << 20) + 320);
+        assert_eq!((table.leaves(), table.candidates(b"any")), (1, 0..=0));
+    }
+}

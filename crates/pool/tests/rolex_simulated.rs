@@ -1,0 +1,359 @@
+//! ROLEX over a simulated fabric that tears verbs: its operations are linearizable, and what is
+//! wrong with the way to the nodes is found.
+
+use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
+use nearfield_fabric_testkit::{Plan, RemoteIndex, System, check, run};
+use nearfield_hardware::network::Preset;
+use nearfield_pool::layout::versions::Objects;
+use nearfield_pool::layout::{Geometry, Shape};
+use nearfield_pool::rolex::{ComputeNode, LeafLayout, Options, Rolex};
+use nearfield_pool::{PoolError, PoolIndex};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::Duration;
+
+const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
+/// The keys that are loaded are the multiples of this.
+const STEP: u64 = 100;
+const LOADED: u64 = 60;
+
+/// Leaves so small that a few dozens of keys need many, and the sixth key of a leaf a second
+/// synonym.
+fn small(value_bytes: usize) -> Options {
+    let shape = Shape {
+        leaf_span: 4,
+        neighborhood: 4,
+        value_bytes,
+        ..Shape::default()
+    };
+    Options {
+        geometry: Geometry::new(shape).expect("sizes"),
+        error: 1,
+        ..Options::default()
+    }
+}
+
+/// Which keys the numbers of a plan stand for.
+#[derive(Clone, Copy, Debug)]
+enum Keys {
+    /// Some that were loaded, in several leaves, and were removed since.
+    Loaded,
+    /// Some between two that were loaded.
+    Inserted,
+    /// Some below and some above all that were loaded.
+    Outside,
+}
+
+impl Keys {
+    fn key(self, number: u64) -> [u8; 8] {
+        let key = match self {
+            Keys::Loaded => (20 + number) * STEP,
+            Keys::Inserted => 20 * STEP + 1 + number,
+            Keys::Outside if number.is_multiple_of(2) => 1 + number,
+            Keys::Outside => LOADED * STEP + 1 + number,
+        };
+        key.to_be_bytes()
+    }
+}
+
+struct Learned {
+    options: Options,
+    keys: Keys,
+    fault: Fault,
+    /// How many keys a plan has, which the index must not have at first.
+    plan_keys: u64,
+    /// The compute node of all clients, if they share one.
+    shared: Option<RefCell<Arc<ComputeNode>>>,
+}
+
+impl Learned {
+    fn new(keys: Keys, plan: &Plan) -> Learned {
+        Learned {
+            options: small(8),
+            keys,
+            fault: Fault::None,
+            plan_keys: plan.keys,
+            shared: None,
+        }
+    }
+}
+
+/// What is wrong with the way to the nodes, so that the index has to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// Locks are taken whoever holds them.
+    NoLocks,
+    /// Of verbs that are posted together the last is done first: a lock is given back before what
+    /// it guards is written.
+    LastFirst,
+    /// A leaf refers to its synonym before that is written.
+    SynonymLast,
+    /// Writes go nowhere now and then.
+    Forgets,
+    /// Nobody sees that a leaf was written while it was read.
+    Blind,
+}
+
+struct Faulty {
+    endpoint: SimEndpoint,
+    fault: Fault,
+    leaves: LeafLayout,
+    writes: Cell<u32>,
+}
+
+impl Faulty {
+    /// Makes the versions in a leaf that was read agree.
+    fn blind(&self, wire: &mut [u8]) {
+        if wire.len() != self.leaves.wire_bytes() {
+            return;
+        }
+        let mut object = 0;
+        while object < self.leaves.decoded_bytes() {
+            let lines = object.checked_sub(64).map_or(0, |beyond| 1 + beyond / 63);
+            wire[object + lines] = 0;
+            object = self.leaves.object_end(object);
+        }
+        (64..wire.len()).step_by(64).for_each(|line| wire[line] = 0);
+    }
+}
+
+impl Endpoint for Faulty {
+    fn atomic_bytes(&self) -> u64 {
+        self.endpoint.atomic_bytes()
+    }
+
+    fn nodes(&self) -> Vec<NodeId> {
+        self.endpoint.nodes()
+    }
+
+    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+        let writes = matches!(verbs, [Verb::Write { .. }, ..]);
+        match (self.fault, &mut *verbs) {
+            (Fault::NoLocks, [Verb::Swap { found, .. }]) => {
+                *found = 0;
+                return Ok(());
+            }
+            (Fault::LastFirst, _) => verbs.rotate_right(1),
+            (Fault::SynonymLast, [_, _, _]) if writes => {
+                // By a round trip, as if they were on two nodes.
+                self.endpoint.post(&mut verbs[1..2]).await?;
+                return self.endpoint.post(verbs).await;
+            }
+            (Fault::Forgets, _) if writes => {
+                let count = self.writes.replace(self.writes.get() + 1);
+                // The last one gives the lock back.
+                if count % 8 == 7 {
+                    let last = verbs.len() - 1;
+                    return self.endpoint.post(&mut verbs[last..]).await;
+                }
+            }
+            _ => {}
+        }
+        self.endpoint.post(verbs).await?;
+        if self.fault == Fault::Blind {
+            for verb in verbs {
+                if let Verb::Read { into, .. } = verb {
+                    self.blind(into);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
+        self.endpoint.write_unsignalled(to, bytes)
+    }
+
+    async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
+        self.endpoint.allocate(node, bytes).await
+    }
+
+    async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        self.endpoint.free(address, bytes).await
+    }
+
+    fn now(&self) -> Duration {
+        self.endpoint.now()
+    }
+
+    async fn sleep(&self, time: Duration) {
+        self.endpoint.sleep(time).await;
+    }
+}
+
+fn fabric(error: PoolError) -> FabricError {
+    match error {
+        PoolError::Fabric(error) => error,
+        other => panic!("{other}"),
+    }
+}
+
+struct Client {
+    rolex: Rolex<Faulty>,
+    keys: Keys,
+    value_bytes: usize,
+}
+
+/// A value is its number again and again; one that is not was torn, and is like none that was
+/// written.
+fn number(value: Option<Vec<u8>>) -> Option<u64> {
+    value.map(|value| {
+        let mut words = value.chunks(8);
+        let first = words.next().expect("a value");
+        let first = u64::from_le_bytes(first.try_into().expect("eight bytes"));
+        let is_whole = words.all(|word| word == first.to_le_bytes());
+        if is_whole { first } else { u64::MAX }
+    })
+}
+
+impl RemoteIndex for Client {
+    async fn get(&self, key: u64) -> Result<Option<u64>, FabricError> {
+        let value = self.rolex.get(&self.keys.key(key)).await;
+        value.map(number).map_err(fabric)
+    }
+
+    async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        let key = self.keys.key(key);
+        let bytes = value.to_le_bytes().repeat(self.value_bytes / 8);
+        // Now and then as an update, if that finds the key.
+        if value % 3 == 0 {
+            let before = self.rolex.update(&key, &bytes).await.map_err(fabric)?;
+            if before.is_some() {
+                return Ok(number(before));
+            }
+        }
+        let before = self.rolex.insert(&key, &bytes).await;
+        before.map(number).map_err(fabric)
+    }
+
+    async fn remove(&self, key: u64) -> Result<Option<u64>, FabricError> {
+        let value = self.rolex.remove(&self.keys.key(key)).await;
+        value.map(number).map_err(fabric)
+    }
+}
+
+impl System for Learned {
+    type Index = Client;
+
+    fn create(
+        &self,
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+    ) -> impl Future<Output = Result<(), FabricError>> + 'static {
+        let (keys, plan_keys) = (self.keys, self.plan_keys);
+        let node = Arc::new(ComputeNode::new(self.options.clone()));
+        if let Some(shared) = &self.shared {
+            *shared.borrow_mut() = Arc::new(ComputeNode::new(self.options.clone()));
+        }
+        let value = vec![1; self.options.geometry.shape().value_bytes];
+        let entries = (1..=LOADED).map(move |key| ((key * STEP).to_be_bytes(), value.clone()));
+        async move {
+            let made = Rolex::load(endpoint, &nodes, ROOT, node, entries).await;
+            let rolex = made.map_err(fabric)?;
+            for number in 0..plan_keys {
+                rolex.remove(&keys.key(number)).await.map_err(fabric)?;
+            }
+            Ok(())
+        }
+    }
+
+    fn open(
+        &self,
+        endpoint: SimEndpoint,
+    ) -> impl Future<Output = Result<Client, FabricError>> + 'static {
+        let nodes = endpoint.nodes();
+        let endpoint = Faulty {
+            endpoint,
+            fault: self.fault,
+            leaves: LeafLayout::new(self.options.geometry),
+            writes: Cell::new(0),
+        };
+        let node = match &self.shared {
+            Some(shared) => Arc::clone(&shared.borrow()),
+            None => Arc::new(ComputeNode::new(self.options.clone())),
+        };
+        let (keys, value_bytes) = (self.keys, self.options.geometry.shape().value_bytes);
+        async move {
+            let rolex = Rolex::open(endpoint, &nodes, ROOT, node).map_err(fabric)?;
+            Ok(Client {
+                rolex,
+                keys,
+                value_bytes,
+            })
+        }
+    }
+}
+
+#[test]
+fn operations_are_linearizable_while_synonyms_are_added() {
+    let plan = Plan {
+        nodes: 2,
+        operations: 20,
+        keys: 20,
+        ..Plan::default()
+    };
+    for keys in [Keys::Inserted, Keys::Outside] {
+        check(100, &plan, &Learned::new(keys, &plan));
+    }
+    // With a compute node that has room for few synonyms, and one that all share.
+    let mut system = Learned::new(Keys::Inserted, &plan);
+    system.options.cache_bytes = 200;
+    check(50, &plan, &system);
+    let mut system = Learned::new(Keys::Inserted, &plan);
+    system.shared = Some(RefCell::new(Arc::new(ComputeNode::new(small(8)))));
+    check(50, &plan, &system);
+}
+
+#[test]
+fn operations_on_few_keys_are_linearizable() {
+    let plan = Plan::default();
+    for keys in [Keys::Loaded, Keys::Inserted, Keys::Outside] {
+        check(100, &plan, &Learned::new(keys, &plan));
+        let system = Learned {
+            options: small(96),
+            ..Learned::new(keys, &plan)
+        };
+        check(50, &plan, &system);
+    }
+}
+
+#[test]
+fn faults_are_found() {
+    let few = Plan {
+        keys: 6,
+        ..Plan::default()
+    };
+    let many = Plan {
+        keys: 20,
+        operations: 20,
+        ..Plan::default()
+    };
+    let faults = [
+        (Fault::NoLocks, &few),
+        (Fault::LastFirst, &few),
+        (Fault::SynonymLast, &many),
+        (Fault::Forgets, &few),
+        (Fault::Blind, &few),
+    ];
+    for (fault, plan) in faults {
+        let system = Learned {
+            fault,
+            options: small(96),
+            ..Learned::new(Keys::Inserted, plan)
+        };
+        let failure = (0..500).find_map(|seed| run(seed, plan, &system).err());
+        assert!(failure.is_some(), "{fault:?}");
+    }
+}
+
+#[test]
+fn fabrics_that_tear_within_lines_are_refused() {
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(1, network, Delivery::TornWords);
+    let nodes = [simulation.add_node(1 << 20)];
+    let node = Arc::new(ComputeNode::new(Options::default()));
+    let refused = Rolex::open(simulation.endpoint(0), &nodes, ROOT, node);
+    assert!(matches!(refused, Err(PoolError::Lines { atomic: 8 })));
+}
