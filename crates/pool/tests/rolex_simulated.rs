@@ -167,7 +167,11 @@ impl Endpoint for Faulty {
     }
 
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
-        self.endpoint.allocate(node, bytes).await
+        let address = self.endpoint.allocate(node, bytes).await?;
+        // What it holds is not specified. This looks like a leaf, with a synonym that is nowhere.
+        let junk = vec![1; bytes as usize];
+        self.endpoint.write(address, &junk).await?;
+        Ok(address)
     }
 
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {

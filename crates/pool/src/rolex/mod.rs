@@ -130,6 +130,16 @@ impl<E: Endpoint> Rolex<E> {
         })
     }
 
+    /// The way to the nodes that it was opened with.
+    pub fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
+    /// What it shares with the other clients of its compute node.
+    pub fn compute_node(&self) -> &ComputeNode {
+        &self.node
+    }
+
     fn check_key(&self, key: &[u8]) -> Result<(), PoolError> {
         self.check_key_length(key)?;
         if is_empty_key(key) {

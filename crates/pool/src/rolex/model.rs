@@ -193,7 +193,7 @@ mod tests {
     fn many_keys_of_one_prefix_have_a_vertical_line() {
         let mut trainer = Trainer::new(2);
         let prefixes = [1, 2, 3, 9, 9, 9, 9, 9, 9, 20];
-        prefixes.map(|prefix| trainer.push(prefix));
+        prefixes.into_iter().for_each(|prefix| trainer.push(prefix));
         let models = trainer.finish();
         assert_eq!(models.lines(), 3);
         assert_eq!(models.ranks(9), 2..=8);
