@@ -222,7 +222,7 @@ impl RemoteIndex for Client {
         let key = self.keys.key(key);
         let bytes = value.to_le_bytes().repeat(self.value_bytes / 8);
         // Now and then as an update, if that finds the key.
-        if value % 3 == 0 {
+        if value.is_multiple_of(3) {
             let before = self.rolex.update(&key, &bytes).await.map_err(fabric)?;
             if before.is_some() {
                 return Ok(number(before));

@@ -226,3 +226,31 @@ fn gather(chain: &[Placed], from: &[u8], count: usize, entries: &mut Vec<Entry>)
     let found = found.into_iter().take(count - entries.len());
     entries.extend(found.map(|(key, value)| (key.to_vec(), value.to_vec())));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rolex::{LeafLayout, Options};
+
+    #[test]
+    fn a_key_that_was_read_in_two_leaves_is_gathered_once() {
+        let layout = LeafLayout::new(Options::default().geometry);
+        let leaf = |keys: &[u8]| {
+            let mut leaf = Leaf::new(layout);
+            for (slot, &key) in keys.iter().enumerate() {
+                leaf.put(slot, &[key; 8], &[0; 8]);
+            }
+            let address = GlobalAddress::NULL;
+            Placed { address, leaf }
+        };
+        let chain = [leaf(&[5, 9, 2]), leaf(&[7, 9])];
+        let gathered = |from: u8, count| {
+            let mut entries = vec![(vec![1; 8], vec![0; 8])];
+            gather(&chain, &[from; 8], count, &mut entries);
+            let first = entries.into_iter().map(|(key, _)| key[0]);
+            first.collect::<Vec<_>>()
+        };
+        assert_eq!(gathered(1, 100), [1, 2, 5, 7, 9]);
+        assert_eq!(gathered(5, 3), [1, 5, 7]);
+    }
+}
