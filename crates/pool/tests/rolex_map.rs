@@ -3,8 +3,8 @@
 use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_hardware::network::Preset;
-use nearfield_pool::layout::{Geometry, Shape};
-use nearfield_pool::rolex::{ComputeNode, Options, Rolex};
+use nearfield_pool::layout::{Geometry, Metadata, Shape};
+use nearfield_pool::rolex::{ComputeNode, Leaves, Options, Rolex};
 use nearfield_pool::{Entry, PoolError, PoolIndex};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -26,6 +26,12 @@ fn options(change: impl Fn(&mut Shape), error: u32) -> Options {
         error,
         ..Options::default()
     }
+}
+
+/// The same with leaves that are hash tables.
+fn tables(options: Options, vacancy_piggyback: bool) -> Options {
+    let leaves = Leaves::Hopscotch { vacancy_piggyback };
+    Options { leaves, ..options }
 }
 
 fn compute_node(options: &Options) -> Arc<ComputeNode> {
@@ -112,6 +118,27 @@ fn it_holds_what_a_map_holds() {
 }
 
 #[test]
+fn hash_tables_hold_what_a_map_holds() {
+    let figure = |metadata| {
+        let change = |shape: &mut Shape| (shape.leaf_span, shape.metadata) = (64, metadata);
+        options(change, 16)
+    };
+    let small = |shape: &mut Shape| (shape.leaf_span, shape.neighborhood) = (5, 3);
+    for seed in 0..3 {
+        for loaded in [0..1000, 300..400, 0..0] {
+            let single = figure(Metadata::Single);
+            model(seed, tables(single.clone(), false), 0, 1000, loaded.clone());
+            model(seed, tables(single, true), 0, 1000, loaded.clone());
+            let replicated = figure(Metadata::Replicated);
+            model(seed, tables(replicated, true), 0, 1000, loaded.clone());
+            model(seed, tables(options(small, 1), true), 0, 200, loaded);
+        }
+        let long = |shape: &mut Shape| (shape.key_bytes, shape.value_bytes) = (20, 40);
+        model(seed, tables(options(long, 4), true), 7, 1000, 0..1000);
+    }
+}
+
+#[test]
 fn keys_of_other_lengths_are_told_apart_by_bytes_that_models_do_not_know() {
     for seed in 0..6 {
         let long = |shape: &mut Shape| (shape.key_bytes, shape.value_bytes) = (20, 40);
@@ -141,7 +168,11 @@ fn a_key_among_many_of_its_prefix_is_found_by_bisection() {
         rolex.endpoint().take();
         for number in (0..32_000).step_by(501) {
             let found = rolex.get(&key(number, &options, 1)).await;
-            assert_eq!(found, Ok(number.is_multiple_of(2).then(|| vec![5; 8])), "{number}");
+            assert_eq!(
+                found,
+                Ok(number.is_multiple_of(2).then(|| vec![5; 8])),
+                "{number}"
+            );
             // 1,000 leaves are 8 halvings, until few enough are left.
             assert!((8..=10).contains(&rolex.endpoint().take().round_trips));
         }
@@ -255,9 +286,16 @@ fn a_node_without_memory_refuses_a_synonym_and_keeps_what_is_there() {
 /// beside it.
 #[test]
 fn scans_are_complete_while_others_insert_and_remove() {
-    for seed in 0..40 {
+    for seed in 0..60 {
         let (mut simulation, nodes) = simulation(seed, Delivery::Torn);
-        let options = options(|shape| (shape.leaf_span, shape.neighborhood) = (4, 4), 2);
+        let options = match seed % 3 {
+            0 => options(|shape| (shape.leaf_span, shape.neighborhood) = (4, 4), 2),
+            1 => tables(options(|shape| shape.leaf_span = 16, 2), true),
+            _ => {
+                let small = |shape: &mut Shape| (shape.leaf_span, shape.neighborhood) = (8, 3);
+                tables(options(small, 2), true)
+            }
+        };
         let endpoint = simulation.endpoint(0);
         let loading = options.clone();
         // The keys that stay are divisible by 10; every other one of them is inserted.

@@ -6,8 +6,8 @@ use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
 use nearfield_fabric_testkit::{Plan, RemoteIndex, System, check, run};
 use nearfield_hardware::network::Preset;
 use nearfield_pool::layout::versions::Objects;
-use nearfield_pool::layout::{Geometry, Shape};
-use nearfield_pool::rolex::{ComputeNode, LeafLayout, Options, Rolex};
+use nearfield_pool::layout::{Geometry, Metadata, Shape};
+use nearfield_pool::rolex::{ComputeNode, LeafLayout, Leaves, Options, Rolex};
 use nearfield_pool::{PoolError, PoolIndex};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -29,6 +29,23 @@ fn small(value_bytes: usize) -> Options {
     };
     Options {
         geometry: Geometry::new(shape).expect("sizes"),
+        error: 1,
+        ..Options::default()
+    }
+}
+
+/// Leaves that are hash tables, in which entries are moved.
+fn tables(value_bytes: usize, vacancy_piggyback: bool, metadata: Metadata) -> Options {
+    let shape = Shape {
+        leaf_span: 8,
+        neighborhood: 4,
+        value_bytes,
+        metadata,
+        ..Shape::default()
+    };
+    Options {
+        geometry: Geometry::new(shape).expect("sizes"),
+        leaves: Leaves::Hopscotch { vacancy_piggyback },
         error: 1,
         ..Options::default()
     }
@@ -324,6 +341,38 @@ fn operations_on_few_keys_are_linearizable() {
 }
 
 #[test]
+fn operations_on_hash_tables_are_linearizable() {
+    let few = Plan::default();
+    let many = Plan {
+        nodes: 2,
+        operations: 20,
+        keys: 24,
+        ..Plan::default()
+    };
+    let steps = [
+        tables(8, false, Metadata::Single),
+        tables(8, true, Metadata::Single),
+        tables(8, true, Metadata::Replicated),
+        tables(96, true, Metadata::Replicated),
+    ];
+    for options in steps {
+        for (keys, plan) in [
+            (Keys::Loaded, &few),
+            (Keys::Inserted, &few),
+            (Keys::Inserted, &many),
+            (Keys::Outside, &many),
+        ] {
+            let options = options.clone();
+            let system = Learned {
+                options,
+                ..Learned::new(keys, plan)
+            };
+            check(50, plan, &system);
+        }
+    }
+}
+
+#[test]
 fn faults_are_found() {
     let few = Plan {
         keys: 6,
@@ -342,13 +391,19 @@ fn faults_are_found() {
         (Fault::Blind, &few),
     ];
     for (fault, plan) in faults {
-        let system = Learned {
-            fault,
-            options: small(96),
-            ..Learned::new(Keys::Inserted, plan)
-        };
-        let failure = (0..500).find_map(|seed| run(seed, plan, &system).err());
-        assert!(failure.is_some(), "{fault:?}");
+        for options in [small(96), tables(96, true, Metadata::Replicated)] {
+            if fault == Fault::Blind && options.leaves != Leaves::Arrays {
+                continue;
+            }
+            let leaves = options.leaves;
+            let system = Learned {
+                fault,
+                options,
+                ..Learned::new(Keys::Inserted, plan)
+            };
+            let failure = (0..500).find_map(|seed| run(seed, plan, &system).err());
+            assert!(failure.is_some(), "{fault:?}, {leaves:?}");
+        }
     }
 }
 

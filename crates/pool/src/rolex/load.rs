@@ -1,30 +1,37 @@
 //! Making an index: leaves are filled with sorted entries, and models are trained over their keys.
 
 use super::Rolex;
-use super::leaf::{Leaf, LeafLayout};
+use super::leaf::Leaf;
 use super::model::{Trainer, prefix};
 use super::table::{HEADER_BYTES, Table, leaves_per_extent};
 use crate::error::PoolError;
+use crate::index::Entry;
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
 use std::sync::Arc;
 
-/// Full leaves that are not written yet, as they will lie side by side.
+/// Leaves that are not written yet, as they will lie side by side.
 struct Extents<'e, E> {
     endpoint: &'e E,
     nodes: &'e [NodeId],
-    layout: LeafLayout,
+    /// How many bytes a leaf takes, and a full extent.
+    stride_bytes: usize,
+    extent_bytes: usize,
     bytes: Vec<u8>,
     addresses: Vec<GlobalAddress>,
 }
 
 impl<E: Endpoint> Extents<'_, E> {
-    /// Adds a leaf, with a lock that is free.
-    async fn push(&mut self, leaf: &Leaf) -> Result<(), PoolError> {
-        let stride = self.layout.stride_bytes();
+    /// The node of the next leaf.
+    fn node(&self) -> NodeId {
+        self.nodes[self.addresses.len() % self.nodes.len()]
+    }
+
+    /// Adds the bytes of a leaf; the rest of its memory becomes zeros.
+    async fn push(&mut self, leaf: &[u8]) -> Result<(), PoolError> {
         let start = self.bytes.len();
-        self.bytes.extend(leaf.encode());
-        self.bytes.resize(start + stride, 0);
-        if self.bytes.len() == leaves_per_extent(&self.layout) * stride {
+        self.bytes.extend(leaf);
+        self.bytes.resize(start + self.stride_bytes, 0);
+        if self.bytes.len() == self.extent_bytes {
             self.write().await?;
         }
         Ok(())
@@ -34,9 +41,8 @@ impl<E: Endpoint> Extents<'_, E> {
         if self.bytes.is_empty() {
             return Ok(());
         }
-        let node = self.nodes[self.addresses.len() % self.nodes.len()];
         let bytes = self.bytes.len() as u64;
-        let address = self.endpoint.allocate(node, bytes).await?;
+        let address = self.endpoint.allocate(self.node(), bytes).await?;
         self.endpoint.write(address, &self.bytes).await?;
         self.addresses.push(address);
         self.bytes.clear();
@@ -45,24 +51,25 @@ impl<E: Endpoint> Extents<'_, E> {
 }
 
 impl<E: Endpoint> Rolex<E> {
-    /// Fills leaves with entries in ascending order of their keys, all slots of each, and writes
-    /// the table.
+    /// Fills leaves with entries in ascending order of their keys and writes the table.
     pub(super) async fn build<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         nodes: &[NodeId],
         entries: impl IntoIterator<Item = (K, V)>,
     ) -> Result<(), PoolError> {
         let options = &self.node.options;
+        let stride_bytes = options.stride_bytes();
         let mut extents = Extents {
             endpoint: &self.endpoint,
             nodes,
-            layout: self.leaves,
+            stride_bytes,
+            extent_bytes: leaves_per_extent(options) * stride_bytes,
             bytes: Vec::new(),
             addresses: Vec::new(),
         };
         let mut trainer = Trainer::new(options.error);
-        let mut leaf = Leaf::new(self.leaves);
-        let (mut slot, mut last) = (0, Vec::new());
+        let mut group: Vec<Entry> = Vec::new();
+        let mut last = Vec::new();
         for (position, (key, value)) in entries.into_iter().enumerate() {
             let (key, value) = (key.as_ref(), value.as_ref());
             self.check_key(key)?;
@@ -74,22 +81,35 @@ impl<E: Endpoint> Rolex<E> {
             last.clear();
             last.extend_from_slice(key);
             trainer.push(prefix(key));
-            if slot == self.leaves.span() {
+            if group.len() == options.keys_per_leaf() {
+                let leaf = self.image(extents.node(), &group).await?;
                 extents.push(&leaf).await?;
-                (leaf, slot) = (Leaf::new(self.leaves), 0);
+                group.clear();
             }
-            leaf.put(slot, key, value);
-            slot += 1;
+            group.push((key.to_vec(), value.to_vec()));
         }
+        let leaf = self.image(extents.node(), &group).await?;
         extents.push(&leaf).await?;
         extents.write().await?;
 
-        let table = Table::new(&self.leaves, trainer.finish(), extents.addresses);
+        let table = Table::new(options, trainer.finish(), extents.addresses);
         let bytes = table.encode(options);
         let address = self.endpoint.allocate(nodes[0], bytes.len() as u64).await?;
         self.endpoint.write(address, &bytes).await?;
         let word = address.to_bits().to_le_bytes();
         Ok(self.endpoint.write(self.root, &word).await?)
+    }
+
+    /// The bytes of a leaf on a node with these entries. A lock word of zeros is free.
+    async fn image(&self, node: NodeId, entries: &[Entry]) -> Result<Vec<u8>, PoolError> {
+        if let Some(hopscotch) = &self.hopscotch {
+            return self.hopscotch_image(hopscotch, node, entries).await;
+        }
+        let mut leaf = Leaf::new(self.leaves);
+        for (slot, (key, value)) in entries.iter().enumerate() {
+            leaf.put(slot, key, value);
+        }
+        Ok(leaf.encode())
     }
 
     /// The table, which the first client of a compute node reads from remote memory in three round

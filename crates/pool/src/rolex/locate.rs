@@ -1,15 +1,13 @@
 //! Reading leaves: those that may have a key, and their synonyms.
 
-use super::Rolex;
+use super::hopscotch::neighborhood;
 use super::leaf::Leaf;
 use super::table::Table;
+use super::{Rolex, SCAN_LEAVES};
 use crate::error::PoolError;
 use crate::index::Entry;
 use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
 use std::ops::RangeInclusive;
-
-/// How many leaves a scan reads at once.
-const SCAN_LEAVES: u64 = 32;
 
 /// A leaf, and where it was read.
 pub(super) struct Placed {
@@ -62,13 +60,24 @@ impl<E: Endpoint> Rolex<E> {
 
     /// The leaves among which that of a key is; where there are many, as for keys with a prefix that
     /// many others have, the one, by bisection with a round trip for each step.
-    async fn narrow(&self, table: &Table, key: &[u8]) -> Result<RangeInclusive<u64>, PoolError> {
+    pub(super) async fn narrow(
+        &self,
+        table: &Table,
+        key: &[u8],
+    ) -> Result<RangeInclusive<u64>, PoolError> {
         let candidates = table.candidates(key);
         let (mut first, mut last) = candidates.into_inner();
         while last - first >= table.candidates_max() {
             let middle = first + (last - first).div_ceil(2);
-            let read = self.read_leaves(&[table.address(middle)]).await?;
-            if read[0].leaf.bound() <= key {
+            let address = table.address(middle);
+            let is_left = match &self.hopscotch {
+                None => self.read_leaves(&[address]).await?[0].leaf.bound() <= key,
+                Some(hopscotch) => {
+                    let wanted = [(address, neighborhood(hopscotch, key))];
+                    self.read_parts(hopscotch, &wanted).await?[0].bound() <= key
+                }
+            };
+            if is_left {
                 first = middle;
             } else {
                 last = middle - 1;
@@ -136,6 +145,12 @@ impl<E: Endpoint> Rolex<E> {
             chain[0].leaf.bound()
         };
         let addresses = chain[1..].iter().map(|placed| placed.address).collect();
+        self.note_addresses(leaf, bound, addresses);
+    }
+
+    /// Has the compute node know the synonyms of a leaf with this bound; that of the first is the
+    /// empty string.
+    pub(super) fn note_addresses(&self, leaf: u64, bound: &[u8], addresses: Vec<GlobalAddress>) {
         let models = self.node.model_bytes();
         let budget = self.node.options.cache_bytes.saturating_sub(models);
         self.node.synonyms.note(bound, leaf, addresses, budget);
@@ -176,7 +191,8 @@ impl<E: Endpoint> Rolex<E> {
         loop {
             while self.follow(number, &mut chains).await? {}
             for chain in &chains {
-                gather(chain, from, count, &mut entries);
+                let found = chain.iter().flat_map(|placed| placed.leaf.entries());
+                gather(found, from, count, &mut entries);
             }
             number += chains.len() as u64;
             let wanted = (count - entries.len()).div_ceil(self.leaves.span()) as u64;
@@ -216,8 +232,12 @@ impl<E: Endpoint> Rolex<E> {
 }
 
 /// Adds the entries of a leaf and its synonyms from a key on, up to `count` in all.
-fn gather(chain: &[Placed], from: &[u8], count: usize, entries: &mut Vec<Entry>) {
-    let found = chain.iter().flat_map(|placed| placed.leaf.entries());
+pub(super) fn gather<'c>(
+    found: impl Iterator<Item = (&'c [u8], &'c [u8])>,
+    from: &[u8],
+    count: usize,
+    entries: &mut Vec<Entry>,
+) {
     let mut found: Vec<_> = found.filter(|(key, _)| *key >= from).collect();
     found.sort_unstable_by_key(|(key, _)| *key);
     // Leaves are read one by one: a key that was removed meanwhile, and inserted into another, was
@@ -246,7 +266,8 @@ mod tests {
         let chain = [leaf(&[5, 9, 2]), leaf(&[7, 9])];
         let gathered = |from: u8, count| {
             let mut entries = vec![(vec![1; 8], vec![0; 8])];
-            gather(&chain, &[from; 8], count, &mut entries);
+            let found = chain.iter().flat_map(|placed| placed.leaf.entries());
+            gather(found, &[from; 8], count, &mut entries);
             let first = entries.into_iter().map(|(key, _)| key[0]);
             first.collect::<Vec<_>>()
         };

@@ -38,6 +38,8 @@
 //! of synonym leaves longer. Nothing is merged or freed, and the lock of a client that died is not
 //! taken over.
 
+mod hopscotch;
+mod hopscotch_write;
 mod leaf;
 mod load;
 mod locate;
@@ -55,10 +57,13 @@ use std::sync::Arc;
 
 pub use leaf::LeafLayout;
 pub use model::{Models, Trainer, prefix};
-pub use options::{ComputeNode, Options};
+use options::Hopscotch;
+pub use options::{ComputeNode, Leaves, Options};
 
 /// What a client takes from a node at once for synonym leaves, in bytes.
 const CHUNK_BYTES: u64 = 1 << 14;
+/// How many leaves a scan reads at once.
+const SCAN_LEAVES: u64 = 32;
 
 /// One client's view of an index. Its tasks share it.
 #[derive(Debug)]
@@ -69,7 +74,10 @@ pub struct Rolex<E> {
     /// effect in order.
     arenas: Vec<(NodeId, Arena)>,
     node: Arc<ComputeNode>,
+    /// How leaves are laid out that are arrays.
     leaves: LeafLayout,
+    /// How they are if they are hash tables.
+    hopscotch: Option<Hopscotch>,
 }
 
 impl<E: Endpoint> Rolex<E> {
@@ -126,6 +134,7 @@ impl<E: Endpoint> Rolex<E> {
             root,
             arenas: nodes.iter().map(arena).collect(),
             leaves: LeafLayout::new(node.options.geometry),
+            hopscotch: node.options.hopscotch(),
             node,
         })
     }
@@ -177,6 +186,9 @@ impl<E: Endpoint> PoolIndex for Rolex<E> {
     /// to the key that the compute node does not know of.
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
+        if let Some(hopscotch) = &self.hopscotch {
+            return self.hopscotch_get(hopscotch, key).await;
+        }
         let mut located = self.locate(key).await?;
         let found = self.find(&mut located, key).await?;
         Ok(found.map(|(number, slot)| located.chain[number].leaf.value(slot).to_vec()))
@@ -186,6 +198,9 @@ impl<E: Endpoint> PoolIndex for Rolex<E> {
     async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
+        if let Some(hopscotch) = &self.hopscotch {
+            return self.hopscotch_put(hopscotch, key, value, true).await;
+        }
         let located = self.locate(key).await?;
         self.put(located, key, value, true).await
     }
@@ -194,6 +209,9 @@ impl<E: Endpoint> PoolIndex for Rolex<E> {
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
+        if let Some(hopscotch) = &self.hopscotch {
+            return self.hopscotch_put(hopscotch, key, value, false).await;
+        }
         let mut located = self.locate(key).await?;
         if self.find(&mut located, key).await?.is_none() {
             return Ok(None);
@@ -204,6 +222,9 @@ impl<E: Endpoint> PoolIndex for Rolex<E> {
     /// As an update.
     async fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
+        if let Some(hopscotch) = &self.hopscotch {
+            return self.hopscotch_take(hopscotch, key).await;
+        }
         let mut located = self.locate(key).await?;
         if self.find(&mut located, key).await?.is_none() {
             return Ok(None);
@@ -215,6 +236,9 @@ impl<E: Endpoint> PoolIndex for Rolex<E> {
     /// that the compute node does not know of.
     async fn scan(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
         self.check_key_length(from)?;
-        self.collect(from, count).await
+        match &self.hopscotch {
+            Some(hopscotch) => self.hopscotch_collect(hopscotch, from, count).await,
+            None => self.collect(from, count).await,
+        }
     }
 }

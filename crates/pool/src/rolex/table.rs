@@ -9,9 +9,9 @@
 //! An *extent* has consecutive leaves, as many as all others but the last; extents lie on the nodes
 //! in turn. So the address of a leaf is computed, and no pointers to leaves are kept.
 
-use super::leaf::LeafLayout;
 use super::model::{Line, Models, prefix};
-use super::options::Options;
+use super::options::{Leaves, Options};
+use crate::layout::Metadata;
 use nearfield_fabric::GlobalAddress;
 use std::ops::RangeInclusive;
 
@@ -19,7 +19,7 @@ use std::ops::RangeInclusive;
 const EXTENT_BYTES: usize = 1 << 16;
 /// The first word of a table: what it is, and in which format.
 const MAGIC: u64 = u64::from_le_bytes(*b"rolex  1");
-const HEADER_WORDS: usize = 8;
+const HEADER_WORDS: usize = 10;
 const LINE_WORDS: usize = 3;
 pub(super) const HEADER_BYTES: usize = HEADER_WORDS * 8;
 
@@ -28,30 +28,30 @@ pub(super) const HEADER_BYTES: usize = HEADER_WORDS * 8;
 pub(super) struct Table {
     models: Models,
     extents: Vec<GlobalAddress>,
-    leaf_span: u64,
+    keys_per_leaf: u64,
     stride_bytes: u64,
     leaves_per_extent: u64,
 }
 
 /// How many leaves lie together.
-pub(super) fn leaves_per_extent(layout: &LeafLayout) -> usize {
-    (EXTENT_BYTES / layout.stride_bytes()).max(1)
+pub(super) fn leaves_per_extent(options: &Options) -> usize {
+    (EXTENT_BYTES / options.stride_bytes()).max(1)
 }
 
 impl Table {
-    pub fn new(layout: &LeafLayout, models: Models, extents: Vec<GlobalAddress>) -> Table {
+    pub fn new(options: &Options, models: Models, extents: Vec<GlobalAddress>) -> Table {
         Table {
             models,
             extents,
-            leaf_span: layout.span() as u64,
-            stride_bytes: layout.stride_bytes() as u64,
-            leaves_per_extent: leaves_per_extent(layout) as u64,
+            keys_per_leaf: options.keys_per_leaf() as u64,
+            stride_bytes: options.stride_bytes() as u64,
+            leaves_per_extent: leaves_per_extent(options) as u64,
         }
     }
 
     /// How many leaves there are without synonyms: one at least.
     pub fn leaves(&self) -> u64 {
-        self.models.loaded.div_ceil(self.leaf_span).max(1)
+        self.models.loaded.div_ceil(self.keys_per_leaf).max(1)
     }
 
     /// Where a leaf lies.
@@ -63,12 +63,12 @@ impl Table {
     /// The leaves among which that of a key is.
     pub fn candidates(&self, key: &[u8]) -> RangeInclusive<u64> {
         let ranks = self.models.ranks(prefix(key));
-        ranks.start() / self.leaf_span..=ranks.end() / self.leaf_span
+        ranks.start() / self.keys_per_leaf..=ranks.end() / self.keys_per_leaf
     }
 
     /// More candidates than this are only there for keys whose prefix has a vertical line.
     pub fn candidates_max(&self) -> u64 {
-        (2 * self.models.error + 3).div_ceil(self.leaf_span) + 1
+        (2 * self.models.error + 3).div_ceil(self.keys_per_leaf) + 1
     }
 
     /// What it takes at a compute node, in bytes.
@@ -116,22 +116,25 @@ impl Table {
             error: u64::from(options.error),
         };
         let extents = extents.iter().map(|&word| GlobalAddress::from_bits(word));
-        Table::new(
-            &LeafLayout::new(options.geometry),
-            models,
-            extents.collect(),
-        )
+        Table::new(options, models, extents.collect())
     }
 }
 
 /// The words of the header that clients have to agree on, and how many keys were loaded.
 fn sizes(options: &Options, loaded: u64) -> [u64; HEADER_WORDS - 2] {
     let shape = options.geometry.shape();
+    let kind = match (options.leaves, shape.metadata) {
+        (Leaves::Arrays, _) => 0,
+        (Leaves::Hopscotch { .. }, Metadata::Single) => 1,
+        (Leaves::Hopscotch { .. }, Metadata::Replicated) => 2,
+    };
     [
         MAGIC,
         shape.key_bytes as u64,
         shape.value_bytes as u64,
         shape.leaf_span as u64,
+        shape.neighborhood as u64,
+        kind,
         u64::from(options.error),
         loaded,
     ]
@@ -158,9 +161,8 @@ mod tests {
         let options = Options::default();
         let mut trainer = Trainer::new(options.error);
         (0..10_000_u64).for_each(|number| trainer.push(number * number));
-        let layout = LeafLayout::new(options.geometry);
         let extents = [64, 1 << 40].map(|offset| GlobalAddress::new(NodeId(2), offset));
-        let table = Table::new(&layout, trainer.finish(), extents.into());
+        let table = Table::new(&options, trainer.finish(), extents.into());
         assert!(table.models.lines() > 2);
         let bytes = table.encode(&options);
         let header = &bytes[..HEADER_BYTES];
@@ -177,13 +179,12 @@ mod tests {
     #[test]
     fn addresses_of_leaves_are_computed() {
         let options = Options::default();
-        let layout = LeafLayout::new(options.geometry);
         assert_eq!(
-            (layout.stride_bytes(), leaves_per_extent(&layout)),
+            (options.stride_bytes(), leaves_per_extent(&options)),
             (320, 204)
         );
         let extents = [4096, 1 << 20].map(|offset| GlobalAddress::new(NodeId(1), offset));
-        let table = Table::new(&layout, Trainer::new(16).finish(), extents.into());
+        let table = Table::new(&options, Trainer::new(16).finish(), extents.into());
         assert_eq!(table.address(0).offset(), 4096);
         assert_eq!(table.address(203).offset(), 4096 + 203 * 320);
         assert_eq!(table.address(205).offset(), (1 << 20) + 320);

@@ -79,6 +79,13 @@ impl<E: Endpoint> Rolex<E> {
     async fn lock(&self, located: &mut Located) -> Result<GlobalAddress, PoolError> {
         let at = located.chain[0].address;
         let at = at.plus(self.leaves.lock_offset() as u64);
+        self.acquire(at).await?;
+        self.reread(located).await?;
+        Ok(at)
+    }
+
+    /// Takes a lock by setting a bit of its word, and answers the word before.
+    pub(super) async fn acquire(&self, at: GlobalAddress) -> Result<u64, PoolError> {
         let swap = MaskedSwap {
             expected: 0,
             compare_mask: HELD_BIT,
@@ -89,13 +96,12 @@ impl<E: Endpoint> Rolex<E> {
             let found = 0;
             let mut verbs = [Verb::Swap { at, swap, found }];
             self.endpoint.post(&mut verbs).await?;
-            if verbs[0].found().is_some_and(|found| swap.succeeds(found)) {
-                break;
+            let found = verbs[0].found().filter(|&found| swap.succeeds(found));
+            if let Some(found) = found {
+                return Ok(found);
             }
             self.endpoint.sleep(BACK_OFF).await;
         }
-        self.reread(located).await?;
-        Ok(at)
     }
 
     fn unlock(&self, lock: GlobalAddress) -> Result<(), FabricError> {
@@ -121,10 +127,10 @@ impl<E: Endpoint> Rolex<E> {
     }
 
     /// Memory for a synonym leaf on a node.
-    async fn allocate(&self, node: NodeId) -> Result<GlobalAddress, FabricError> {
+    pub(super) async fn allocate(&self, node: NodeId) -> Result<GlobalAddress, FabricError> {
         let arena = self.arenas.iter().find(|(of, _)| *of == node);
         let (_, arena) = arena.ok_or(FabricError::NoSuchNode { node })?;
-        let bytes = self.leaves.stride_bytes() as u64;
+        let bytes = self.node.options.stride_bytes() as u64;
         arena.allocate(&self.endpoint, bytes).await
     }
 }
