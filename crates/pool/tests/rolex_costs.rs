@@ -7,8 +7,8 @@ use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_hardware::network::Preset;
 use nearfield_pool::PoolIndex;
 use nearfield_pool::layout::versions::Objects;
-use nearfield_pool::layout::{Geometry, Shape};
-use nearfield_pool::rolex::{ComputeNode, LeafLayout, Options, Rolex};
+use nearfield_pool::layout::{Geometry, Metadata, Shape, Validation};
+use nearfield_pool::rolex::{ComputeNode, LeafLayout, Leaves, Options, Rolex};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -67,10 +67,17 @@ fn keys() -> Vec<u64> {
 fn run<F: Future<Output = ()> + 'static>(
     work: impl FnOnce(Vec<u64>, Client, Client) -> F + 'static,
 ) {
+    run_with(Options::default(), work);
+}
+
+fn run_with<F: Future<Output = ()> + 'static>(
+    options: Options,
+    work: impl FnOnce(Vec<u64>, Client, Client) -> F + 'static,
+) {
     let mut simulation = Simulation::new(1, Preset::ConnectX6.parameters(), Delivery::Whole);
     let nodes = [simulation.add_node(32 << 20)];
     let [one, other] = [0, 1].map(|client| Counting::new(simulation.endpoint(client)));
-    let compute_node = || Arc::new(ComputeNode::new(Options::default()));
+    let compute_node = || Arc::new(ComputeNode::new(options.clone()));
     let (node, other_node) = (compute_node(), compute_node());
     simulation.spawn(0, async move {
         let keys = keys();
@@ -233,4 +240,119 @@ fn all_that_a_compute_node_keeps_counts() {
         assert!((100 * 16..100 * 128).contains(&synonyms), "{synonyms}");
         assert_eq!(other.compute_node().model_bytes(), models);
     });
+}
+
+/// The steps of CHIME's figure 15b, leaves of 64 entries: what a search reads, and what updates and
+/// inserts read under the lock and write.
+#[test]
+fn each_step_from_rolex_to_chime_reads_less_of_a_leaf() {
+    let step = |leaves, metadata| {
+        let shape = Shape {
+            metadata,
+            validation: Validation::Fences,
+            ..Shape::default()
+        };
+        let geometry = Geometry::new(shape).expect("sizes");
+        Options {
+            geometry,
+            leaves,
+            ..Options::default()
+        }
+    };
+    let tables = |vacancy_piggyback| Leaves::Hopscotch { vacancy_piggyback };
+    let steps = [
+        ("ROLEX", step(Leaves::Arrays, Metadata::Single)),
+        ("+ hopscotch leaf", step(tables(false), Metadata::Single)),
+        ("+ vacancy piggyback", step(tables(true), Metadata::Single)),
+        (
+            "+ replicated metadata",
+            step(tables(true), Metadata::Replicated),
+        ),
+    ];
+    for (name, options) in steps {
+        let layout = nearfield_pool::layout::LeafLayout::new(options.geometry);
+        let leaves = options.leaves;
+        run_with(options, async move |keys, client, _| {
+            let cost = mean_costs(&keys, &client).await;
+            println!("{name}: {cost:.1?}");
+            let homes = (0..64).map(|home| layout.neighborhood(home).wire_bytes());
+            let neighborhood = homes.sum::<usize>() as f64 / 64.0;
+            // 35 ranks lie in this many leaves, full ones or such of three quarters.
+            let (leaf, entry, count) = match leaves {
+                Leaves::Arrays => (1114.0, 1114.0, 1.0 + 34.0 / 64.0),
+                Leaves::Hopscotch { .. } => (neighborhood, 19.0, 1.0 + 34.0 / 48.0),
+            };
+            assert!(near(cost.search_read, count * leaf), "{name}");
+            assert!(near(cost.update_read, count * leaf + leaf), "{name}");
+            assert!(
+                (entry..entry + 10.0).contains(&(cost.update_written - 8.0)),
+                "{name}"
+            );
+            // More where there is no room.
+            assert!((4.0..4.2).contains(&cost.insert_round_trips), "{name}");
+            // Beside the search.
+            let insert = cost.insert_read - cost.search_read;
+            match leaves {
+                Leaves::Arrays => {}
+                Leaves::Hopscotch {
+                    vacancy_piggyback: false,
+                } => {
+                    let whole = layout.whole().wire_bytes() as f64;
+                    assert!((whole..whole * 1.05).contains(&insert), "{name}");
+                }
+                Leaves::Hopscotch { .. } => {
+                    assert!((leaf..leaf * 1.6).contains(&insert), "{name}: {insert}");
+                }
+            }
+        });
+    }
+}
+
+fn near(found: f64, expected: f64) -> bool {
+    (found / expected - 1.0).abs() < 0.03
+}
+
+/// Means, of bytes unless named otherwise.
+#[derive(Debug, Default)]
+struct Means {
+    search_read: f64,
+    update_read: f64,
+    update_written: f64,
+    insert_round_trips: f64,
+    insert_read: f64,
+    insert_written: f64,
+}
+
+/// What operations cost on some keys, and on others between them.
+async fn mean_costs(keys: &[u64], client: &Client) -> Means {
+    let mut means = Means::default();
+    // No two in a leaf.
+    let sampled: Vec<u64> = keys.iter().copied().step_by(67).collect();
+    let share = 1.0 / sampled.len() as f64;
+    for key in &sampled {
+        let found = client.get(&key.to_be_bytes()).await;
+        assert_eq!(found, Ok(Some(vec![1; 8])));
+        let cost = client.endpoint().take();
+        // Of those that had no room a few were loaded into a synonym, which is met here.
+        assert!(cost.round_trips <= 2);
+        means.search_read += cost.read_bytes as f64 * share;
+    }
+    for key in &sampled {
+        let before = client.update(&key.to_be_bytes(), &[2; 8]).await;
+        assert_eq!(before, Ok(Some(vec![1; 8])));
+        let cost = client.endpoint().take();
+        assert_eq!((cost.round_trips, cost.atomics), (4, 1));
+        means.update_read += cost.read_bytes as f64 * share;
+        means.update_written += cost.written_bytes as f64 * share;
+    }
+    for key in &sampled {
+        let other = (key - 1).to_be_bytes();
+        assert_eq!(client.insert(&other, &[3; 8]).await, Ok(None));
+        let cost = client.endpoint().take();
+        assert!(cost.round_trips >= 4 && cost.atomics == 1);
+        means.insert_round_trips += cost.round_trips as f64 * share;
+        means.insert_read += cost.read_bytes as f64 * share;
+        means.insert_written += cost.written_bytes as f64 * share;
+    }
+    means
 }

@@ -358,9 +358,8 @@ fn operations_on_hash_tables_are_linearizable() {
     for options in steps {
         for (keys, plan) in [
             (Keys::Loaded, &few),
-            (Keys::Inserted, &few),
+            (Keys::Outside, &few),
             (Keys::Inserted, &many),
-            (Keys::Outside, &many),
         ] {
             let options = options.clone();
             let system = Learned {

@@ -192,8 +192,8 @@ impl<E: Endpoint> Rolex<E> {
         Ok(self.endpoint.write_unsignalled(held.at, &bytes)?)
     }
 
-    /// Reads `range` of the leaf again, and the neighborhood of a key in all its synonyms, by one
-    /// who holds the lock.
+    /// Reads `range` of the leaf again, and the neighborhood of a key in its synonyms, all of them
+    /// unless the key is found, by one who holds the lock.
     async fn hopscotch_reread(
         &self,
         hopscotch: &Hopscotch,
@@ -208,7 +208,9 @@ impl<E: Endpoint> Rolex<E> {
             .collect();
         wanted[0].1 = range;
         found.chain = self.read_parts(hopscotch, &wanted).await?;
-        while self.hopscotch_follow(hopscotch, found, key).await? {}
+        while position(&found.chain, key).is_none()
+            && self.hopscotch_follow(hopscotch, found, key).await?
+        {}
         Ok(())
     }
 

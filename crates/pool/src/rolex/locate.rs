@@ -109,12 +109,12 @@ impl<E: Endpoint> Rolex<E> {
         }
     }
 
-    /// Reads the leaf and all its synonyms again, by one who holds the lock.
-    pub(super) async fn reread(&self, located: &mut Located) -> Result<(), PoolError> {
+    /// Reads the leaf and its synonyms again, all of them unless a key is found, by one who holds the
+    /// lock.
+    pub(super) async fn reread(&self, located: &mut Located, key: &[u8]) -> Result<(), PoolError> {
         let addresses: Vec<_> = located.chain.iter().map(|placed| placed.address).collect();
         located.chain = self.read_leaves(&addresses).await?;
-        let chains = std::slice::from_mut(&mut located.chain);
-        while self.follow(located.number, chains).await? {}
+        self.find(located, key).await?;
         Ok(())
     }
 

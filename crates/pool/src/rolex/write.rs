@@ -21,7 +21,7 @@ impl<E: Endpoint> Rolex<E> {
         value: &[u8],
         absent_too: bool,
     ) -> Result<Option<Vec<u8>>, PoolError> {
-        let lock = self.lock(&mut located).await?;
+        let lock = self.lock(&mut located, key).await?;
         let chain = &mut located.chain;
         if let Some((number, slot)) = position(chain, |leaf| leaf.find(key)) {
             let before = chain[number].leaf.value(slot).to_vec();
@@ -61,7 +61,7 @@ impl<E: Endpoint> Rolex<E> {
         mut located: Located,
         key: &[u8],
     ) -> Result<Option<Vec<u8>>, PoolError> {
-        let lock = self.lock(&mut located).await?;
+        let lock = self.lock(&mut located, key).await?;
         let chain = &mut located.chain;
         let Some((number, slot)) = position(chain, |leaf| leaf.find(key)) else {
             self.unlock(lock)?;
@@ -74,13 +74,14 @@ impl<E: Endpoint> Rolex<E> {
         Ok(Some(value))
     }
 
-    /// Takes the lock of a leaf, reads the leaf and its synonyms again, and answers where the lock
+    /// Takes the lock of a leaf, reads the leaf and its synonyms again as
+    /// far as a key may be there, and answers where the lock
     /// is.
-    async fn lock(&self, located: &mut Located) -> Result<GlobalAddress, PoolError> {
+    async fn lock(&self, located: &mut Located, key: &[u8]) -> Result<GlobalAddress, PoolError> {
         let at = located.chain[0].address;
         let at = at.plus(self.leaves.lock_offset() as u64);
         self.acquire(at).await?;
-        self.reread(located).await?;
+        self.reread(located, key).await?;
         Ok(at)
     }
 
