@@ -23,6 +23,9 @@
 //!   between, so a reader who has seen it in none of the leaves has proved that it was absent at
 //!   some time meanwhile, in whatever order these were read.
 //!
+//! With [`Leaves::Hopscotch`] leaves are CHIME's, and only neighborhoods are read: the steps of its
+//! figure 15b but for the last one, speculative reads.
+//!
 //! # Where this differs from the public implementations
 //!
 //! - The original's insert is unfinished, and the one by CHIME's authors stops when a leaf's only
