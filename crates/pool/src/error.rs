@@ -30,12 +30,6 @@ pub enum PoolError {
         /// What is there instead of the format.
         found: Vec<u8>,
     },
-    /// The nodes of the index have other sizes.
-    #[error("the index at {at} was made with other sizes")]
-    Sizes {
-        /// Where its header is.
-        at: GlobalAddress,
-    },
     /// The sizes are not possible.
     #[error(transparent)]
     Geometry(#[from] GeometryError),

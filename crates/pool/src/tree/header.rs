@@ -66,7 +66,7 @@ impl Header {
     /// Checks that an index of this shape is there.
     ///
     /// # Errors
-    /// `Format`, `Sizes`, and what nodes answer.
+    /// `Format`, `NoIndex`, and what nodes answer.
     pub async fn check(&self, endpoint: &impl Endpoint, shape: &Shape) -> Result<(), PoolError> {
         let mut words = [0; 16];
         endpoint.read(self.at.plus(FORMAT_AT), &mut words).await?;
@@ -77,7 +77,7 @@ impl Header {
             return Err(PoolError::Format { at, found });
         }
         if sizes_found != sizes(shape).to_le_bytes() {
-            return Err(PoolError::Sizes { at: self.at });
+            return Err(PoolError::NoIndex { root: self.at });
         }
         Ok(())
     }

@@ -94,7 +94,7 @@ impl<E: Endpoint> Tree<E> {
     /// Opens a tree that was made with the same sizes, for one client of a compute node.
     ///
     /// # Errors
-    /// `Format` and `Sizes` if there is another index or none, and what nodes answer.
+    /// `Format` and `NoIndex` if there is another index or none, and what nodes answer.
     pub async fn open(
         endpoint: E,
         nodes: &[NodeId],
