@@ -13,6 +13,8 @@ use std::cell::{Cell, RefCell};
 #[derive(Debug)]
 pub struct Arena {
     chunk_bytes: u64,
+    /// What pieces are aligned to, a multiple of a line.
+    alignment: u64,
     /// What is left of the chunk of each node.
     left: RefCell<Vec<(NodeId, Rest)>>,
     turn: Cell<usize>,
@@ -32,19 +34,27 @@ struct Rest {
 impl Arena {
     /// Nothing yet, of nodes that are to be divided in chunks of so many bytes.
     pub fn new(nodes: &[NodeId], chunk_bytes: u64) -> Arena {
+        Arena::aligned(nodes, chunk_bytes, LINE_BYTES)
+    }
+
+    /// As [`new`](Arena::new), with pieces at multiples of so many bytes, of a whole number of lines:
+    /// for indexes whose pointers have fewer bits than addresses.
+    pub fn aligned(nodes: &[NodeId], chunk_bytes: u64, alignment: u64) -> Arena {
+        let alignment = alignment.max(1).next_multiple_of(LINE_BYTES);
         let nothing = Rest {
             next: GlobalAddress::NULL,
             bytes: 0,
             ask_from: 0,
         };
         Arena {
-            chunk_bytes,
+            chunk_bytes: chunk_bytes.next_multiple_of(alignment),
+            alignment,
             left: RefCell::new(nodes.iter().map(|&node| (node, nothing)).collect()),
             turn: Cell::new(0),
         }
     }
 
-    /// So many bytes of the node whose turn it is, aligned to [`LINE_BYTES`]. What they hold is not
+    /// So many bytes of the node whose turn it is, aligned to [`LINE_BYTES`] or what was asked for. What they hold is not
     /// specified. A node that has none is passed over.
     ///
     /// # Errors
@@ -83,7 +93,7 @@ impl Arena {
         turn: usize,
         bytes: u64,
     ) -> Result<GlobalAddress, FabricError> {
-        let length = bytes.max(1).next_multiple_of(LINE_BYTES);
+        let length = bytes.max(1).next_multiple_of(self.alignment);
         loop {
             let (node, rest) = self.left.borrow()[turn];
             if rest.bytes >= length {
@@ -96,9 +106,9 @@ impl Arena {
             }
             if length > self.chunk_bytes / 2 {
                 // It would leave much of a chunk.
-                return endpoint.allocate(node, length).await;
+                return self.bring(endpoint, node, length).await;
             }
-            let next = endpoint.allocate(node, self.chunk_bytes).await?;
+            let next = self.bring(endpoint, node, self.chunk_bytes).await?;
             let rest = Rest {
                 next,
                 bytes: self.chunk_bytes,
@@ -110,6 +120,27 @@ impl Arena {
                 endpoint.free(former.next, former.bytes).await?;
             }
         }
+    }
+
+    /// Has a node allocate so many bytes at the alignment: more than that, of which the margins go
+    /// back.
+    async fn bring(
+        &self,
+        endpoint: &impl Endpoint,
+        node: NodeId,
+        bytes: u64,
+    ) -> Result<GlobalAddress, FabricError> {
+        let margins = self.alignment - LINE_BYTES;
+        let all = endpoint.allocate(node, bytes + margins).await?;
+        let before = all.offset().next_multiple_of(self.alignment) - all.offset();
+        let aligned = all.plus(before);
+        if before > 0 {
+            endpoint.free(all, before).await?;
+        }
+        if before < margins {
+            endpoint.free(aligned.plus(bytes), margins - before).await?;
+        }
+        Ok(aligned)
     }
 
     /// Gives back what was brought and not given out.
@@ -180,6 +211,34 @@ mod tests {
                 .iter()
                 .all(|&node| simulation.allocated_bytes(node) == 0)
         );
+    }
+
+    #[test]
+    fn pieces_are_aligned_and_margins_go_back() {
+        let network = Preset::ConnectX6.parameters();
+        let mut simulation = Simulation::new(1, network, Delivery::Torn);
+        let nodes = [simulation.add_node(1 << 20)];
+        let endpoint = simulation.endpoint(0);
+        simulation.spawn(0, async move {
+            let arena = Arena::aligned(&nodes, 5000, 256);
+            let mut pieces = Vec::new();
+            for bytes in (1..100).map(|number| number * 61) {
+                // What lies between keeps the next chunk from lying at the alignment by chance.
+                let between = endpoint.allocate(nodes[0], 64).await.unwrap();
+                let piece = arena.allocate(&endpoint, bytes).await.unwrap();
+                assert!(piece.offset().is_multiple_of(256), "{piece}");
+                pieces.extend([(between, 64), (piece, bytes.next_multiple_of(256))]);
+            }
+            pieces.sort();
+            let apart = |pair: &[(GlobalAddress, u64)]| pair[0].0.plus(pair[0].1) <= pair[1].0;
+            assert!(pieces.windows(2).all(apart));
+            for (piece, bytes) in pieces {
+                endpoint.free(piece, bytes).await.unwrap();
+            }
+            arena.close(&endpoint).await.unwrap();
+        });
+        assert_eq!(simulation.run(), 0);
+        assert_eq!(simulation.allocated_bytes(nodes[0]), 0);
     }
 
     #[test]

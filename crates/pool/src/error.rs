@@ -2,7 +2,7 @@
 
 use crate::layout::GeometryError;
 use nearfield_fabric::redo::RedoError;
-use nearfield_fabric::{FabricError, GlobalAddress, LINE_BYTES};
+use nearfield_fabric::{FabricError, GlobalAddress, LINE_BYTES, NodeId};
 
 /// Why an operation was not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,5 +74,26 @@ pub enum PoolError {
     NoIndex {
         /// The root word.
         root: GlobalAddress,
+    /// Keys or values of these lengths cannot be kept.
+    #[error(
+        "keys of {key_bytes} bytes and values of {value_bytes} are none: keys have 1 to {key_bytes_max}, values 0 to {value_bytes_max}"
+    )]
+    Sizes {
+        /// The length of keys in bytes.
+        key_bytes: usize,
+        /// The length of values in bytes.
+        value_bytes: usize,
+        /// The length of keys in bytes is no more than this.
+        key_bytes_max: usize,
+        /// The length of values in bytes is no more than this.
+        value_bytes_max: usize,
+    },
+    /// A memory node has a number that the index's pointers have no room for.
+    #[error("memory {node} is beyond what pointers reach: nodes have numbers up to {max}")]
+    Node {
+        /// The node.
+        node: NodeId,
+        /// The greatest number.
+        max: u16,
     },
 }

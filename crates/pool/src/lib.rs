@@ -11,6 +11,7 @@
 //! - [`tree`] finds, inserts and removes keys by verbs on a fabric; its documentation says what of
 //!   CHIME is not there yet.
 //! - [`rolex`] is a rival, a learned index.
+//! - [`smart`] is a rival: SMART (OSDI 2023), a radix tree whose entries lie apart.
 //! - [`cache`] keeps internal nodes on a compute node, within a budget.
 //! - [`coordination`] is what its clients do together before they go to the network.
 //!
@@ -36,6 +37,7 @@ pub mod hopscotch;
 mod index;
 pub mod layout;
 pub mod rolex;
+pub mod smart;
 pub mod tree;
 
 pub use error::PoolError;

@@ -162,16 +162,15 @@ impl<E: Endpoint> Rolex<E> {
         };
         let part = &mut found.chain[number];
         let value = part.leaf.value(slot).to_vec();
-        if let Some((slot, changed)) = hopscotch::remove(&mut part.leaf, key) {
-            let words = &hopscotch.words;
-            let word = if number == 0 {
-                words.with_full(held.word, words.bucket(slot), false)
-            } else {
-                held.word
-            };
-            let entries = hopscotch.layout.entries(changed);
-            self.hopscotch_write(held, &[(part, entries)], word).await?;
-        }
+        let changed = hopscotch::remove(&mut part.leaf, slot);
+        let words = &hopscotch.words;
+        let word = if number == 0 {
+            words.with_full(held.word, words.bucket(slot), false)
+        } else {
+            held.word
+        };
+        let entries = hopscotch.layout.entries(changed);
+        self.hopscotch_write(held, &[(part, entries)], word).await?;
         Ok(Some(value))
     }
 

@@ -1,0 +1,218 @@
+//! Setting the value of a key, whether it is there or not.
+
+use super::Smart;
+use super::layout::{HEADER_OFFSET, Header, Leaf, Node, NodeType, Slot, slot_offset};
+use super::place::{End, Place, Position};
+use super::split::Below;
+use crate::error::PoolError;
+use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
+
+/// A leaf for the key that is being inserted, of which nobody knows.
+pub struct NewLeaf<'k> {
+    pub address: GlobalAddress,
+    pub key: &'k [u8],
+    value: &'k [u8],
+}
+
+/// Whether the key was inserted; if not, from where to look again.
+pub type Tried = Result<(), Place>;
+
+impl<E: Endpoint> Smart<E> {
+    pub(super) async fn put(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        let began = self.endpoint.now();
+        let mut unused = None;
+        let mut place = self.cache().walk(key);
+        loop {
+            let end = self.follow(key, place).await?;
+            if let End::Leaf(position, address, leaf) = &end
+                && leaf.valid
+                && *leaf.key == *key
+            {
+                let before = self.replace_in(*address, leaf, value, began).await?;
+                if before.is_some() {
+                    if let Some(leaf) = unused {
+                        self.memory.leaf_unused(leaf);
+                    }
+                    return Ok(before);
+                }
+                let mut position = *position;
+                self.refresh(&mut position).await?;
+                place = Place::Slot(position);
+                continue;
+            }
+            let address = match unused {
+                Some(address) => address,
+                None => {
+                    let bytes = self.leaves.allocation_bytes();
+                    self.memory.leaf(&self.endpoint, bytes).await?
+                }
+            };
+            unused = Some(address);
+            let new = NewLeaf {
+                address,
+                key,
+                value,
+            };
+            let tried = match end {
+                End::Leaf(position, _, leaf) if leaf.valid => {
+                    let below = Below::Leaf(&leaf.key);
+                    self.split(position, below, &new).await?
+                }
+                // A leaf whose key was removed is nothing.
+                End::Vacant(position) | End::Leaf(position, ..) => {
+                    self.fill(position, &new).await?
+                }
+                End::Beside {
+                    position,
+                    header,
+                    agree,
+                } => {
+                    let below = Below::Node(header, agree);
+                    self.split(position, below, &new).await?
+                }
+                End::Node {
+                    address,
+                    node,
+                    depth,
+                } => self.add(address, node, depth, &new).await?,
+            };
+            match tried {
+                Ok(()) => return Ok(None),
+                Err(next) => place = next,
+            }
+        }
+    }
+
+    /// Puts a leaf into a slot that leads to nothing.
+    async fn fill(&self, position: Position, new: &NewLeaf<'_>) -> Result<Tried, PoolError> {
+        let bytes = self.new_leaf(new, position.at);
+        let mut writes = self.leaf_writes(new.address, &bytes);
+        self.endpoint.post(&mut writes).await?;
+        let slot = Slot::leaf(position.slot.partial(), new.address);
+        self.swing(position, slot).await
+    }
+
+    /// The bytes of a new leaf that is to be reached by the slot at `reverse`.
+    pub(super) fn new_leaf(&self, new: &NewLeaf<'_>, reverse: GlobalAddress) -> Vec<u8> {
+        self.leaves.encode(&Leaf {
+            reverse,
+            valid: true,
+            key: new.key.into(),
+            value: new.value.to_vec(),
+            lock: 0,
+        })
+    }
+
+    /// Has a slot lead elsewhere, if it is as it was. What it leads to was written before.
+    pub(super) async fn swing(
+        &self,
+        mut position: Position,
+        slot: Slot,
+    ) -> Result<Tried, PoolError> {
+        let (before, after) = (position.slot.to_word(), slot.to_word());
+        let found = self.endpoint.compare_swap(position.at, before, after);
+        let found = found.await?;
+        let swung = found == before;
+        position.slot = if swung { slot } else { Slot::from_word(found) };
+        position.is_fresh = true;
+        self.remember(&position);
+        Ok(if swung {
+            Ok(())
+        } else {
+            Err(Place::Slot(position))
+        })
+    }
+
+    /// Puts a leaf into the first unused slot of a node, which was read without a slot for the key's
+    /// byte at `depth`. Everybody takes the first one, so who takes it after another has taken one
+    /// for the same byte sees that.
+    async fn add(
+        &self,
+        holder: GlobalAddress,
+        mut node: Node,
+        depth: usize,
+        new: &NewLeaf<'_>,
+    ) -> Result<Tried, PoolError> {
+        let partial = new.key.get(depth).copied().unwrap_or_default();
+        let slot = Slot::leaf(partial, new.address);
+        let mut number = node.first_unused().unwrap_or(node.slots.len());
+        let at = |number| holder.plus(slot_offset(number));
+        let bytes = self.new_leaf(new, at(number));
+        let mut writes = self.leaf_writes(new.address, &bytes);
+        self.endpoint.post(&mut writes).await?;
+        while number < node.slots.len() {
+            let found = self.endpoint.compare_swap(at(number), 0, slot.to_word());
+            let found = Slot::from_word(found.await?);
+            if found.is_unused() {
+                if let Some(taken) = node.slots.get_mut(number) {
+                    *taken = slot;
+                }
+                self.cache().keep(holder, &node);
+                return Ok(Ok(()));
+            }
+            if let Some(taken) = node.slots.get_mut(number) {
+                *taken = found;
+            }
+            if found.partial() == partial {
+                return Ok(Err(Place::Slot(Position {
+                    holder,
+                    at: at(number),
+                    slot: found,
+                    depth: depth + 1,
+                    is_fresh: true,
+                })));
+            }
+            number += 1;
+            let reverse = at(number).to_bits().to_le_bytes();
+            self.endpoint.write_unsignalled(new.address, &reverse)?;
+        }
+        self.grow(holder, node, depth, slot).await
+    }
+
+    /// Has a node whose slots are all taken have twice as many, and takes the first of the new ones.
+    /// The header comes first, so that no slot is taken that it does not tell of.
+    async fn grow(
+        &self,
+        holder: GlobalAddress,
+        mut node: Node,
+        depth: usize,
+        slot: Slot,
+    ) -> Result<Tried, PoolError> {
+        let from = node.header.node_type();
+        let again = |node_type: NodeType| Place::Node {
+            address: holder,
+            node_type,
+            depth,
+        };
+        let Some(to) = from.doubled() else {
+            // All bytes have slots; the one that was missing was taken meanwhile.
+            return Ok(Err(again(from)));
+        };
+        let number = node.slots.len();
+        let growth = Header::growth(from, to);
+        let mut verbs = [
+            Verb::Swap {
+                at: holder.plus(HEADER_OFFSET),
+                swap: growth,
+                found: 0,
+            },
+            Verb::compare_swap(holder.plus(slot_offset(number)), 0, slot.to_word()),
+            // Who comes by it reads all slots at once. It may lead elsewhere, and stays then.
+            Verb::Swap {
+                at: node.reverse,
+                swap: Slot::growth(holder, from, to),
+                found: 0,
+            },
+        ];
+        self.endpoint.post(&mut verbs).await?;
+        if verbs[1].found() != Some(0) {
+            return Ok(Err(again(to)));
+        }
+        if let Some(grown) = growth.apply(node.header.to_word()) {
+            node.header = Header::from_word(grown);
+        }
+        node.slots.push(slot);
+        self.cache().keep(holder, &node);
+        Ok(Ok(()))
+    }
+}

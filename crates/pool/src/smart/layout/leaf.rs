@@ -1,0 +1,217 @@
+//! Leaves: one key and its value.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0..8 | reverse pointer: the address of the slot that leads here |
+//! | 8 | 1 while the key is there, 0 once it was removed |
+//! | 9..17 | checksum (XXH3) of byte 8, key, value, and version |
+//! | 17.. | key, then value |
+//! | last | lock: bit 0 while it is held, bit 1 once the key was removed, version above |
+//!
+//! The lock comes last, so that one write sets the value and gives the lock back. Its version is
+//! counted at each write: who takes the lock with the version that he has read knows that what
+//! he has read is what is there.
+
+use super::slot::ALIGNMENT;
+use nearfield_fabric::{GlobalAddress, MaskedSwap};
+use std::ops::Range;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+const VALID_OFFSET: usize = 8;
+const CHECKSUM: Range<usize> = 9..17;
+const KEY_OFFSET: usize = 17;
+
+/// Set in the lock while somebody writes.
+pub const LOCKED: u8 = 1;
+/// Set in the lock for good when the key was removed: nobody takes it again.
+pub const DEAD: u8 = 2;
+const VERSION_SHIFT: u32 = 2;
+
+/// The sizes of leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeafLayout {
+    key_bytes: usize,
+    value_bytes: usize,
+}
+
+/// The two parts in which a leaf is written, the first before the second; the first may be empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeafWrite {
+    /// What does not share an atomic part with the lock.
+    pub first: Range<usize>,
+    /// The rest, the lock at its end.
+    pub last: Range<usize>,
+}
+
+/// A leaf as it was at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    pub reverse: GlobalAddress,
+    pub valid: bool,
+    pub key: Box<[u8]>,
+    pub value: Vec<u8>,
+    pub lock: u8,
+}
+
+impl Leaf {
+    /// The lock as it is after the next write: free, with the next version.
+    pub fn lock_after(&self) -> u8 {
+        (self.lock & !(LOCKED | DEAD)).wrapping_add(1 << VERSION_SHIFT)
+    }
+}
+
+impl LeafLayout {
+    /// Of leaves with keys and values of so many bytes.
+    pub const fn new(key_bytes: usize, value_bytes: usize) -> LeafLayout {
+        LeafLayout {
+            key_bytes,
+            value_bytes,
+        }
+    }
+
+    /// The bytes of a leaf.
+    pub const fn bytes(&self) -> usize {
+        self.lock_offset() + 1
+    }
+
+    /// The memory that a leaf takes.
+    pub const fn allocation_bytes(&self) -> u64 {
+        (self.bytes() as u64).next_multiple_of(ALIGNMENT)
+    }
+
+    /// Where the lock is: the last byte.
+    pub const fn lock_offset(&self) -> usize {
+        KEY_OFFSET + self.key_bytes + self.value_bytes
+    }
+
+    /// Where the word is that the lock is in.
+    pub const fn lock_word_offset(&self) -> u64 {
+        self.lock_offset() as u64 / 8 * 8
+    }
+
+    /// A swap in the lock's word that takes the lock: sets [`LOCKED`] if the bits `compared` of
+    /// the lock are as `expected` says.
+    pub fn lock_swap(&self, expected: u8, compared: u8) -> MaskedSwap {
+        let shift = self.lock_offset() % 8 * 8;
+        MaskedSwap {
+            expected: u64::from(expected) << shift,
+            compare_mask: u64::from(compared) << shift,
+            desired: u64::from(LOCKED) << shift,
+            swap_mask: u64::from(LOCKED) << shift,
+        }
+    }
+
+    /// The lock in its word.
+    pub fn lock_of(&self, word: u64) -> u8 {
+        (word >> (self.lock_offset() % 8 * 8)) as u8
+    }
+
+    /// In which parts a leaf is written where so many bytes are written as one. The part with the
+    /// lock comes last, so that whoever sees the lock free sees all of it.
+    pub fn write(&self, atomic_bytes: u64) -> LeafWrite {
+        let atomic = atomic_bytes.max(1) as usize;
+        let boundary = self.lock_offset() / atomic * atomic;
+        LeafWrite {
+            first: 0..boundary,
+            last: boundary..self.bytes(),
+        }
+    }
+
+    fn checksum(&self, bytes: &[u8]) -> Option<u64> {
+        let content = bytes.get(KEY_OFFSET..self.lock_offset())?;
+        let version = bytes.get(self.lock_offset())? & !(LOCKED | DEAD);
+        let seed = u64::from(version) << 8 | u64::from(*bytes.get(VALID_OFFSET)?);
+        Some(xxh3_64_with_seed(content, seed))
+    }
+
+    /// The leaf of so many bytes; `None` if they are of different moments.
+    pub fn decode(&self, bytes: &[u8]) -> Option<Leaf> {
+        let word = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_le_bytes);
+        if word(bytes.get(CHECKSUM)?)? != self.checksum(bytes)? {
+            return None;
+        }
+        let (key, value) = bytes
+            .get(KEY_OFFSET..self.lock_offset())?
+            .split_at_checked(self.key_bytes)?;
+        Some(Leaf {
+            reverse: GlobalAddress::from_bits(word(bytes.get(..VALID_OFFSET)?)?),
+            valid: *bytes.get(VALID_OFFSET)? != 0,
+            key: key.into(),
+            value: value.to_vec(),
+            lock: *bytes.get(self.lock_offset())?,
+        })
+    }
+
+    /// The bytes of a leaf whose key and value have the lengths that it asks for.
+    pub fn encode(&self, leaf: &Leaf) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.bytes());
+        bytes.extend(leaf.reverse.to_bits().to_le_bytes());
+        bytes.push(u8::from(leaf.valid));
+        bytes.extend([0; 8]);
+        bytes.extend(&leaf.key);
+        bytes.extend(&leaf.value);
+        bytes.push(leaf.lock);
+        let checksum = self.checksum(&bytes).unwrap_or_default();
+        if let Some(place) = bytes.get_mut(CHECKSUM) {
+            place.copy_from_slice(&checksum.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_fabric::NodeId;
+
+    fn leaf(key_bytes: usize, value_bytes: usize) -> Leaf {
+        Leaf {
+            reverse: GlobalAddress::new(NodeId(3), 4096),
+            valid: true,
+            key: vec![7; key_bytes].into(),
+            value: vec![9; value_bytes],
+            lock: 5 << VERSION_SHIFT | LOCKED,
+        }
+    }
+
+    #[test]
+    fn leaves_come_back_and_mixed_ones_do_not() {
+        for (key_bytes, value_bytes) in [(8, 8), (1, 0), (100, 300)] {
+            let layout = LeafLayout::new(key_bytes, value_bytes);
+            let leaf = leaf(key_bytes, value_bytes);
+            let bytes = layout.encode(&leaf);
+            assert_eq!(bytes.len(), 18 + key_bytes + value_bytes);
+            assert_eq!(layout.decode(&bytes), Some(leaf));
+            // All but the reverse pointer and the bits of the lock count.
+            for at in VALID_OFFSET..layout.lock_offset() {
+                let mut mixed = bytes.clone();
+                mixed[at] ^= 2;
+                assert_eq!(layout.decode(&mixed), None, "byte {at}");
+            }
+            let mut unlocked = bytes.clone();
+            unlocked[layout.lock_offset()] ^= LOCKED;
+            assert!(layout.decode(&unlocked).is_some());
+            let mut newer = bytes;
+            newer[layout.lock_offset()] ^= 1 << VERSION_SHIFT;
+            assert_eq!(layout.decode(&newer), None);
+        }
+    }
+
+    #[test]
+    fn locks_are_taken_by_version_and_freed_with_the_next() {
+        let layout = LeafLayout::new(8, 8);
+        let at = |lock: u8| u64::from(lock) << 8 | 0xaa00_00bb;
+        let version = 5 << VERSION_SHIFT;
+        let swap = layout.lock_swap(version, !0);
+        assert_eq!(swap.apply(at(version)), Some(at(version | LOCKED)));
+        assert_eq!(swap.apply(at(version | LOCKED)), None);
+        assert_eq!(swap.apply(at(version + (1 << VERSION_SHIFT))), None);
+        let any = layout.lock_swap(0, LOCKED | DEAD);
+        assert_eq!(any.apply(at(version)), Some(at(version | LOCKED)));
+        assert_eq!(any.apply(at(version | DEAD)), None);
+        assert_eq!(layout.lock_of(at(version)), version);
+        let mut last = leaf(8, 8);
+        last.lock = 63 << VERSION_SHIFT | LOCKED;
+        assert_eq!(last.lock_after(), 0);
+    }
+}

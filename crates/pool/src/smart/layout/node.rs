@@ -1,0 +1,209 @@
+//! Internal nodes: where a node hangs, what its keys have in common, and its slots.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0..8 | reverse pointer: the address of the slot that leads here |
+//! | 8 | depth: how many bytes of the key come before the prefix, modulo 256 |
+//! | 9 | type in the lower 5 bits, length of the prefix in the upper 3 |
+//! | 10..16 | prefix: up to 6 bytes that all keys of the node have behind its depth |
+//! | 16.. | slots of 8 bytes: as many are in use as the type says, and memory is there for 256 |
+
+use super::slot::{NodeType, Slot};
+use nearfield_fabric::{GlobalAddress, MaskedSwap};
+
+/// How long a prefix may be.
+pub const PREFIX_BYTES: usize = 6;
+/// Where the header begins.
+pub const HEADER_OFFSET: u64 = 8;
+const SLOTS_OFFSET: u64 = 16;
+/// The memory of an internal node: it grows in place.
+pub const NODE_BYTES: u64 = SLOTS_OFFSET + 8 * 256;
+
+const TYPE_SHIFT: u32 = 8;
+const LENGTH_SHIFT: u32 = 13;
+const PREFIX_SHIFT: u32 = 16;
+const TYPE_MASK: u64 = 0x1f << TYPE_SHIFT;
+
+/// Where a slot of this number begins in its node.
+pub const fn slot_offset(slot: usize) -> u64 {
+    SLOTS_OFFSET + 8 * slot as u64
+}
+
+/// What an internal node's keys have in common. Of it only the type ever changes.
+///
+/// A node answers for all keys that have the bytes up to the end of its prefix, and always will:
+/// a split puts another node above it, which checks part of the prefix before, and no node is ever
+/// removed. So the end of the prefix says where a node is, and its beginning only how many of the
+/// bytes before it are known from the header; it need not be moved when a split does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header(u64);
+
+impl Header {
+    /// Of a node that is reached after `depth` bytes of a key, whose keys have `prefix` next: up to
+    /// [`PREFIX_BYTES`].
+    pub fn new(depth: usize, node_type: NodeType, prefix: &[u8]) -> Header {
+        debug_assert!(prefix.len() <= PREFIX_BYTES);
+        let mut bytes = [0; 8];
+        for (byte, of_prefix) in bytes.iter_mut().zip(prefix) {
+            *byte = *of_prefix;
+        }
+        Header(
+            u64::from_le_bytes(bytes) << PREFIX_SHIFT
+                | (prefix.len() as u64) << LENGTH_SHIFT
+                | node_type.bits() << TYPE_SHIFT
+                | depth as u64 & 0xff,
+        )
+    }
+
+    /// The header of a word.
+    pub const fn from_word(word: u64) -> Header {
+        Header(word)
+    }
+
+    /// The word of a header.
+    pub const fn to_word(self) -> u64 {
+        self.0
+    }
+
+    /// How many slots are in use.
+    pub fn node_type(self) -> NodeType {
+        NodeType::from_bits(self.0 >> TYPE_SHIFT)
+    }
+
+    /// Compares a key, `depth` bytes of which are known to agree, with the prefix: how many bytes
+    /// agree in all, and whether these are all of the prefix, so that the next byte chooses a slot.
+    pub fn agreement(self, key: &[u8], depth: usize) -> (usize, bool) {
+        let known = depth.wrapping_sub(self.0 as usize) & 0xff;
+        let rest = self.prefix(known.min(PREFIX_BYTES));
+        let same = |(own, other): &(u8, &u8)| own == *other;
+        let of_key = key.get(depth..).unwrap_or_default();
+        let agree = rest.clone().zip(of_key).take_while(same).count();
+        (depth + agree, agree == rest.count())
+    }
+
+    /// The bytes of the prefix that come after `depth` bytes of keys.
+    pub fn prefix_from(self, depth: usize) -> impl Iterator<Item = u8> + Clone {
+        let known = depth.wrapping_sub(self.0 as usize) & 0xff;
+        self.prefix(known.min(PREFIX_BYTES))
+    }
+
+    fn prefix(self, from: usize) -> impl Iterator<Item = u8> + Clone {
+        let length = (self.0 >> LENGTH_SHIFT & 0x7) as usize;
+        let bytes = (self.0 >> PREFIX_SHIFT).to_le_bytes();
+        bytes.into_iter().take(length).skip(from)
+    }
+
+    /// Has the node have the slots of a type instead of those of another, if it does.
+    pub fn growth(from: NodeType, to: NodeType) -> MaskedSwap {
+        MaskedSwap {
+            expected: from.bits() << TYPE_SHIFT,
+            compare_mask: TYPE_MASK,
+            desired: to.bits() << TYPE_SHIFT,
+            swap_mask: TYPE_MASK,
+        }
+    }
+}
+
+/// An internal node as it was read: its words are of different moments.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The slot that leads here, or did once: it is mended after a split, by nobody in particular.
+    pub reverse: GlobalAddress,
+    pub header: Header,
+    /// As many as were read, and no more than the header tells of.
+    pub slots: Vec<Slot>,
+}
+
+impl Node {
+    /// The bytes of a node with so many slots.
+    pub const fn bytes(slots: usize) -> usize {
+        slot_offset(slots) as usize
+    }
+
+    /// The node of so many bytes, 16 and 8 for each slot. More slots than the header tells of are
+    /// those of a node that was growing while it was read; nobody may take one of these yet.
+    pub fn decode(bytes: &[u8]) -> Node {
+        let mut words = bytes.chunks_exact(8).map(word);
+        let reverse = GlobalAddress::from_bits(words.next().unwrap_or_default());
+        let header = Header::from_word(words.next().unwrap_or_default());
+        let slots = words.map(Slot::from_word);
+        Node {
+            reverse,
+            header,
+            slots: slots.take(header.node_type().slots()).collect(),
+        }
+    }
+
+    /// The bytes of a node, with all slots of its type.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; Node::bytes(self.header.node_type().slots())];
+        let head = [self.reverse.to_bits(), self.header.to_word()];
+        let slots = self.slots.iter().map(|slot| slot.to_word());
+        for (place, word) in bytes.chunks_exact_mut(8).zip(head.into_iter().chain(slots)) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The slot of a partial key, and its number. Slots are in no order.
+    pub fn find(&self, partial: u8) -> Option<(usize, Slot)> {
+        let is_it = |(_, slot): &(usize, Slot)| !slot.is_unused() && slot.partial() == partial;
+        self.slots.iter().copied().enumerate().find(is_it)
+    }
+
+    /// The number of the first slot that nobody has used, if one of those that were read is.
+    pub fn first_unused(&self) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.is_unused())
+    }
+}
+
+/// The slots of so many bytes.
+pub fn decode_slots(bytes: &[u8]) -> impl Iterator<Item = Slot> {
+    bytes.chunks_exact(8).map(word).map(Slot::from_word)
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes.try_into().map_or(0, u64::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_fabric::NodeId;
+
+    #[test]
+    fn prefixes_are_compared_from_where_the_key_is_known() {
+        let header = Header::new(300, NodeType::SMALLEST, b"abcd");
+        let mut key = vec![b'-'; 300];
+        key.extend(b"abcde");
+        assert_eq!(header.agreement(&key, 300), (304, true));
+        assert_eq!(header.agreement(&key, 302), (304, true));
+        assert_eq!(header.agreement(&key, 304), (304, true));
+        key[303] = b'x';
+        assert_eq!(header.agreement(&key, 300), (303, false));
+        assert_eq!(header.agreement(&key, 301), (303, false));
+        assert!(header.prefix_from(302).eq(*b"cd"));
+    }
+
+    #[test]
+    fn nodes_come_back_and_only_their_type_grows() {
+        let prefix = [1, 2, 3, 4, 5, 6];
+        let node = Node {
+            reverse: GlobalAddress::new(NodeId(1), 4096 + 24),
+            header: Header::new(2, NodeType::SMALLEST, &prefix),
+            slots: vec![Slot::vacant(0), Slot::vacant(9)],
+        };
+        let bytes = node.encode();
+        assert_eq!(bytes.len(), 16 + 8 * 4);
+        let mut read = Node::decode(&bytes);
+        assert_eq!((read.reverse, read.header), (node.reverse, node.header));
+        assert_eq!(read.find(9), Some((1, Slot::vacant(9))));
+        assert_eq!((read.find(1), read.first_unused()), (None, Some(2)));
+        let small = NodeType::SMALLEST;
+        let next = small.doubled().unwrap();
+        let grown = Header::growth(small, next).apply(node.header.to_word());
+        read.header = Header::from_word(grown.unwrap());
+        assert_eq!(read.header, Header::new(2, next, &prefix));
+        assert_eq!(Header::growth(small, next).apply(grown.unwrap()), None);
+    }
+}

@@ -1,0 +1,179 @@
+//! Slots: words of internal nodes that lead to a node or a leaf.
+
+use nearfield_fabric::{GlobalAddress, MaskedSwap, NodeId};
+
+/// What is reached by a slot lies at a multiple of this, so that its address has 48 bits: the
+/// memory node's number has 8, the offset without its lowest 8 bits 40.
+pub const ALIGNMENT: u64 = 256;
+/// Memory nodes have numbers below this.
+pub const NODES: u16 = 1 << 8;
+
+const OFFSET_BITS: u32 = 40;
+const ADDRESS_SHIFT: u32 = 16;
+const KIND_SHIFT: u32 = 8;
+const LEAF: u64 = 0x80 << KIND_SHIFT;
+const NODE: u64 = 0x40 << KIND_SHIFT;
+const VACANT: u64 = 0x20 << KIND_SHIFT;
+/// Where a slot says how large the node is that it leads to.
+const TYPE_MASK: u64 = 0x1f << KIND_SHIFT;
+
+/// How many slots of an internal node are in use: 4, doubled up to six times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeType(u8);
+
+impl NodeType {
+    /// Four slots, as new nodes have.
+    pub const SMALLEST: NodeType = NodeType(0);
+    const LARGEST: NodeType = NodeType(6);
+
+    /// How many slots.
+    pub const fn slots(self) -> usize {
+        4 << self.0
+    }
+
+    /// Twice as many slots, if there may be.
+    pub fn doubled(self) -> Option<NodeType> {
+        (self < NodeType::LARGEST).then_some(NodeType(self.0 + 1))
+    }
+
+    pub(super) const fn bits(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// The type of five bits; too large ones are the largest.
+    pub(super) fn from_bits(bits: u64) -> NodeType {
+        NodeType((bits & 0x1f) as u8).min(NodeType::LARGEST)
+    }
+}
+
+/// What a slot leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Child {
+    /// Nothing.
+    None,
+    /// A leaf.
+    Leaf(GlobalAddress),
+    /// An internal node, which had so many slots when the slot was written, or more.
+    Node(GlobalAddress, NodeType),
+}
+
+/// A slot: a partial key in its lowest byte, what it leads to in the second, and an address of
+/// 48 bits.
+///
+/// A slot that nobody has used is zero. One that was used belongs to its partial key for good, also
+/// while it leads to nothing ([`vacant`](Slot::vacant)): so no partial key ever has two slots of a
+/// node, although clients take slots without a lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slot(u64);
+
+impl Slot {
+    /// A slot that leads to a leaf. The address is a multiple of [`ALIGNMENT`] on one of [`NODES`].
+    pub fn leaf(partial: u8, leaf: GlobalAddress) -> Slot {
+        Slot(pack(leaf) << ADDRESS_SHIFT | LEAF | u64::from(partial))
+    }
+
+    /// A slot that leads to an internal node.
+    pub fn node(partial: u8, node: GlobalAddress, node_type: NodeType) -> Slot {
+        let kind = NODE | node_type.bits() << KIND_SHIFT;
+        Slot(pack(node) << ADDRESS_SHIFT | kind | u64::from(partial))
+    }
+
+    /// A slot that belongs to a partial key and leads to nothing.
+    pub fn vacant(partial: u8) -> Slot {
+        Slot(VACANT | u64::from(partial))
+    }
+
+    /// The same child under another partial key.
+    pub fn under(self, partial: u8) -> Slot {
+        Slot(self.0 & !0xff | u64::from(partial))
+    }
+
+    /// Has a slot that leads to a node say that it has the slots of a type instead of those of
+    /// another, if it does lead there and says so.
+    pub fn growth(node: GlobalAddress, from: NodeType, to: NodeType) -> MaskedSwap {
+        MaskedSwap {
+            expected: Slot::node(0, node, from).to_word(),
+            compare_mask: !0xff,
+            desired: to.bits() << KIND_SHIFT,
+            swap_mask: TYPE_MASK,
+        }
+    }
+
+    /// The slot of a word.
+    pub const fn from_word(word: u64) -> Slot {
+        Slot(word)
+    }
+
+    /// The word of a slot.
+    pub const fn to_word(self) -> u64 {
+        self.0
+    }
+
+    /// Whether nobody has used it.
+    pub const fn is_unused(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The byte of keys to which it belongs.
+    pub const fn partial(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// What it leads to.
+    pub fn child(self) -> Child {
+        let address = unpack(self.0 >> ADDRESS_SHIFT);
+        if self.0 & LEAF != 0 {
+            Child::Leaf(address)
+        } else if self.0 & NODE != 0 {
+            Child::Node(address, NodeType::from_bits(self.0 >> KIND_SHIFT))
+        } else {
+            Child::None
+        }
+    }
+}
+
+/// An address as a slot holds it.
+pub fn pack(address: GlobalAddress) -> u64 {
+    debug_assert!(address.node().0 < NODES && address.offset().is_multiple_of(ALIGNMENT));
+    u64::from(address.node().0) << OFFSET_BITS | address.offset() / ALIGNMENT
+}
+
+/// The address that a slot holds.
+pub fn unpack(packed: u64) -> GlobalAddress {
+    let node = NodeId((packed >> OFFSET_BITS & 0xff) as u16);
+    let offset = (packed & ((1 << OFFSET_BITS) - 1)) * ALIGNMENT;
+    GlobalAddress::new(node, offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_hold_what_they_lead_to() {
+        let address = GlobalAddress::new(NodeId(255), 0xffff_ffff_ff00);
+        let leaf = Slot::leaf(7, address);
+        assert_eq!((leaf.partial(), leaf.child()), (7, Child::Leaf(address)));
+        let mut node_type = NodeType::SMALLEST;
+        let mut sizes = vec![node_type.slots()];
+        while let Some(next) = node_type.doubled() {
+            node_type = next;
+            sizes.push(node_type.slots());
+            let slot = Slot::node(0, address, node_type);
+            assert_eq!(slot.child(), Child::Node(address, node_type));
+            if let Some(next) = node_type.doubled() {
+                let grown = Slot::growth(address, node_type, next).apply(slot.to_word());
+                assert_eq!(grown, Some(Slot::node(0, address, next).to_word()));
+                assert_eq!(
+                    Slot::growth(address, next, next).apply(slot.to_word()),
+                    None
+                );
+            }
+            assert_eq!(Slot::from_word(slot.to_word()).under(9).partial(), 9);
+        }
+        assert_eq!(sizes, [4, 8, 16, 32, 64, 128, 256]);
+        let vacant = Slot::vacant(0);
+        assert!(!vacant.is_unused() && vacant.child() == Child::None);
+        assert!(Slot::default().is_unused());
+    }
+}

@@ -1,0 +1,164 @@
+//! The way of a key: from the cache as far as it goes, then by reading nodes.
+
+use super::Smart;
+use super::layout::{Child, Leaf, Node, NodeType, Slot, decode_slots, slot_offset};
+use super::place::{End, Place, Position};
+use crate::error::PoolError;
+use nearfield_fabric::{Endpoint, GlobalAddress};
+use std::time::Duration;
+
+/// How long one waits before he asks again for what somebody else is about to write: at first, and
+/// at most.
+pub const BACK_OFF: Duration = Duration::from_micros(2);
+pub const BACK_OFF_MAX: Duration = Duration::from_micros(64);
+
+impl<E: Endpoint> Smart<E> {
+    /// Goes on from a place to where the way of the key ends. What is read on the way is cached.
+    pub(super) async fn follow(&self, key: &[u8], mut place: Place) -> Result<End, PoolError> {
+        loop {
+            let position = match place {
+                Place::Root => {
+                    let mut position = Position {
+                        holder: GlobalAddress::NULL,
+                        at: self.root,
+                        slot: Slot::default(),
+                        depth: 0,
+                        is_fresh: true,
+                    };
+                    self.refresh(&mut position).await?;
+                    position
+                }
+                Place::Slot(position) => position,
+                Place::Beside {
+                    position,
+                    header,
+                    agree,
+                } => {
+                    return Ok(End::Beside {
+                        position,
+                        header,
+                        agree,
+                    });
+                }
+                Place::Node {
+                    address,
+                    node_type,
+                    depth,
+                } => {
+                    let node = self.read_node(address, node_type).await?;
+                    match slot_of(&node, address, key, depth) {
+                        Some(position) => position,
+                        None => {
+                            return Ok(End::Node {
+                                address,
+                                node,
+                                depth,
+                            });
+                        }
+                    }
+                }
+            };
+            let (address, node_type) = match position.slot.child() {
+                Child::None => return Ok(End::Vacant(position)),
+                Child::Leaf(address) => {
+                    let leaf = self.read_leaf(address).await?;
+                    return Ok(End::Leaf(position, address, leaf));
+                }
+                Child::Node(address, node_type) => (address, node_type),
+            };
+            // That the prefix agrees is enough, also where the slot does not lead there any more:
+            // the node answers for the key.
+            let node = self.read_node(address, node_type).await?;
+            let (depth, is_whole) = node.header.agreement(key, position.depth);
+            if !is_whole {
+                return Ok(End::Beside {
+                    position,
+                    header: node.header,
+                    agree: depth,
+                });
+            }
+            match slot_of(&node, address, key, depth) {
+                Some(position) => place = Place::Slot(position),
+                None => {
+                    return Ok(End::Node {
+                        address,
+                        node,
+                        depth,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Reads a slot once more, and tells the cache. True if it is as it was.
+    pub(super) async fn refresh(&self, position: &mut Position) -> Result<bool, PoolError> {
+        let mut word = [0; 8];
+        self.endpoint.read(position.at, &mut word).await?;
+        let slot = Slot::from_word(u64::from_le_bytes(word));
+        let same = slot == position.slot;
+        position.slot = slot;
+        position.is_fresh = true;
+        self.remember(position);
+        Ok(same)
+    }
+
+    /// Tells the cache of a slot, as it was read or written while the operation ran.
+    pub(super) fn remember(&self, position: &Position) {
+        if !position.slot.is_unused() {
+            self.cache().set(position);
+        }
+    }
+
+    /// Reads a node that had so many slots at least, and caches it.
+    pub(super) async fn read_node(
+        &self,
+        address: GlobalAddress,
+        expected: NodeType,
+    ) -> Result<Node, PoolError> {
+        let mut bytes = vec![0; Node::bytes(expected.slots())];
+        self.endpoint.read(address, &mut bytes).await?;
+        let mut node = Node::decode(&bytes);
+        self.complete(address, &mut node).await?;
+        self.cache().keep(address, &node);
+        Ok(node)
+    }
+
+    /// Reads the slots of a node that its header knows of and that were not read with it.
+    pub(super) async fn complete(
+        &self,
+        address: GlobalAddress,
+        node: &mut Node,
+    ) -> Result<(), PoolError> {
+        let (known, all) = (node.slots.len(), node.header.node_type().slots());
+        if known < all {
+            let mut bytes = vec![0; 8 * (all - known)];
+            let from = address.plus(slot_offset(known));
+            self.endpoint.read(from, &mut bytes).await?;
+            node.slots.extend(decode_slots(&bytes));
+        }
+        Ok(())
+    }
+
+    /// Reads a leaf, again and again until nobody has written meanwhile.
+    pub(super) async fn read_leaf(&self, address: GlobalAddress) -> Result<Leaf, PoolError> {
+        let mut bytes = vec![0; self.leaves.bytes()];
+        loop {
+            self.endpoint.read(address, &mut bytes).await?;
+            if let Some(leaf) = self.leaves.decode(&bytes) {
+                return Ok(leaf);
+            }
+        }
+    }
+}
+
+/// The slot of a key in a node that was just read.
+fn slot_of(node: &Node, holder: GlobalAddress, key: &[u8], depth: usize) -> Option<Position> {
+    let (number, slot) = node.find(*key.get(depth)?)?;
+    Some(Position {
+        holder,
+        at: holder.plus(slot_offset(number)),
+        slot,
+        depth: depth + 1,
+        is_fresh: true,
+    })
+}

@@ -1,0 +1,126 @@
+//! Writing a leaf in place, under its lock.
+
+use super::Smart;
+use super::layout::{DEAD, LOCKED, Leaf};
+use super::locate::{BACK_OFF, BACK_OFF_MAX};
+use crate::error::PoolError;
+use nearfield_fabric::{Endpoint, GlobalAddress, MaskedSwap, Verb};
+use std::time::Duration;
+
+/// How old what was read may be for its version to say that it is still so. Versions come back
+/// after 64 writes; each of these takes a round trip and more under the lock, so that they take
+/// longer than this over any network.
+const TRUST: Duration = Duration::from_micros(100);
+
+impl<E: Endpoint> Smart<E> {
+    /// Sets the value of a key that is there; answers the one before.
+    pub(super) async fn replace(
+        &self,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Option<Vec<u8>>, PoolError> {
+        let began = self.endpoint.now();
+        let Some(found) = self.find(key).await? else {
+            return Ok(None);
+        };
+        // Who removed the key meanwhile did so while this ran.
+        self.replace_in(found.address, &found.leaf, value, began)
+            .await
+    }
+
+    /// Sets the value of a leaf that was read since `began`; answers the one before, or `None` if the
+    /// key was removed.
+    pub(super) async fn replace_in(
+        &self,
+        address: GlobalAddress,
+        read: &Leaf,
+        value: &[u8],
+        began: Duration,
+    ) -> Result<Option<Vec<u8>>, PoolError> {
+        let locked = self.lock(address, read, began).await?;
+        let Some(mut leaf) = locked else {
+            return Ok(None);
+        };
+        leaf.lock = leaf.lock_after();
+        let before = std::mem::replace(&mut leaf.value, value.to_vec());
+        let bytes = self.leaves.encode(&leaf);
+        let mut writes = self.leaf_writes(address, &bytes);
+        self.endpoint.post(&mut writes).await?;
+        Ok(Some(before))
+    }
+
+    /// Takes the lock of a leaf that was read since `began`, and answers the leaf as it is then;
+    /// `None` if it was removed.
+    ///
+    /// At first the lock is taken with the version that was read, so that nothing has to be read
+    /// again; where others write, it is taken with any version, and the leaf is read with it.
+    pub(super) async fn lock(
+        &self,
+        address: GlobalAddress,
+        read: &Leaf,
+        began: Duration,
+    ) -> Result<Option<Leaf>, PoolError> {
+        if read.lock & LOCKED == 0 {
+            let swap = self.leaves.lock_swap(read.lock, !0);
+            let mut verbs = [self.lock_verb(address, swap)];
+            self.endpoint.post(&mut verbs).await?;
+            let found = verbs[0].found().unwrap_or_default();
+            if swap.succeeds(found) {
+                if self.endpoint.now() - began <= TRUST {
+                    return Ok(Some(read.clone()));
+                }
+                return Ok(Some(self.read_leaf(address).await?));
+            }
+            if self.leaves.lock_of(found) & DEAD != 0 {
+                return Ok(None);
+            }
+        }
+        let swap = self.leaves.lock_swap(0, LOCKED | DEAD);
+        let mut bytes = vec![0; self.leaves.bytes()];
+        let mut sleep = BACK_OFF;
+        loop {
+            let mut verbs = [
+                self.lock_verb(address, swap),
+                Verb::Read {
+                    from: address,
+                    into: &mut bytes,
+                },
+            ];
+            self.endpoint.post(&mut verbs).await?;
+            let found = verbs[0].found().unwrap_or_default();
+            if swap.succeeds(found) {
+                let leaf = self.leaves.decode(&bytes);
+                return match leaf {
+                    Some(leaf) => Ok(Some(leaf)),
+                    None => Ok(Some(self.read_leaf(address).await?)),
+                };
+            }
+            if self.leaves.lock_of(found) & DEAD != 0 {
+                return Ok(None);
+            }
+            self.endpoint.sleep(sleep).await;
+            sleep = (sleep * 2).min(BACK_OFF_MAX);
+        }
+    }
+
+    fn lock_verb(&self, leaf: GlobalAddress, swap: MaskedSwap) -> Verb<'static> {
+        Verb::Swap {
+            at: leaf.plus(self.leaves.lock_word_offset()),
+            swap,
+            found: 0,
+        }
+    }
+
+    /// What writes a leaf, the lock last.
+    pub(super) fn leaf_writes<'b>(&self, to: GlobalAddress, bytes: &'b [u8]) -> Vec<Verb<'b>> {
+        let parts = self.leaves.write(self.endpoint.atomic_bytes());
+        [parts.first, parts.last]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .map(|part| Verb::Write {
+                to: to.plus(part.start as u64),
+                bytes: bytes.get(part).unwrap_or_default(),
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,48 @@
+//! Removing a key.
+
+use super::Smart;
+use super::layout::{DEAD, Slot};
+use crate::error::PoolError;
+use nearfield_fabric::{Endpoint, Verb};
+
+impl<E: Endpoint> Smart<E> {
+    /// Removes a key; answers its value. It is gone once its leaf says so. The slot is made vacant
+    /// after that: if it leads elsewhere by then, as the leaf was put under a new node, it is left
+    /// alone, and whoever finds the leaf there takes it for nothing.
+    pub(super) async fn take(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        let began = self.endpoint.now();
+        let Some(found) = self.find(key).await? else {
+            return Ok(None);
+        };
+        let locked = self.lock(found.address, &found.leaf, began).await?;
+        let Some(mut leaf) = locked else {
+            return Ok(None);
+        };
+        leaf.lock = leaf.lock_after() | DEAD;
+        leaf.valid = false;
+        let bytes = self.leaves.encode(&leaf);
+        let mut position = found.position;
+        let vacant = Slot::vacant(position.slot.partial());
+        let clear = Verb::compare_swap(position.at, position.slot.to_word(), vacant.to_word());
+        let mut verbs = self.leaf_writes(found.address, &bytes);
+        let cleared = if position.at.node() == found.address.node() {
+            // One after the other, in one post.
+            verbs.push(clear);
+            self.endpoint.post(&mut verbs).await?;
+            verbs.last().and_then(Verb::found)
+        } else {
+            self.endpoint.post(&mut verbs).await?;
+            let mut clear = [clear];
+            self.endpoint.post(&mut clear).await?;
+            clear[0].found()
+        };
+        let before = Slot::from_word(cleared.unwrap_or_default());
+        position.slot = if before == position.slot {
+            vacant
+        } else {
+            before
+        };
+        self.remember(&position);
+        Ok(Some(leaf.value))
+    }
+}

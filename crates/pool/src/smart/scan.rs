@@ -1,0 +1,272 @@
+//! Reading entries in the order of their keys.
+
+use super::layout::{Child, Leaf, Node, NodeType, Slot, slot_offset};
+use super::place::Position;
+use super::{Scan, Smart};
+use crate::error::PoolError;
+use crate::index::Entry;
+use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
+use std::collections::HashMap;
+
+/// As many leaves are read in one post at most.
+const BATCH: usize = 1024;
+
+/// A slot whose keys are to be answered.
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    position: Position,
+    /// Whether some of its keys may be less than the least that was asked for.
+    is_bounded: bool,
+}
+
+/// Something to read.
+#[derive(Clone, Copy, Debug)]
+enum Want {
+    Leaf(GlobalAddress),
+    Node(GlobalAddress, NodeType),
+    /// A slot of which only the cache has told, and which leads elsewhere.
+    Slot(GlobalAddress),
+}
+
+/// What is known of an item's child.
+enum Known {
+    /// There is none.
+    Nothing,
+    Entry(Entry),
+    /// A node at an address; its slots are of this scan, or not.
+    Node(GlobalAddress, Node, bool),
+    Unknown(Want),
+}
+
+/// What was read in this scan.
+#[derive(Default)]
+struct Images {
+    leaves: HashMap<GlobalAddress, Leaf>,
+    nodes: HashMap<GlobalAddress, Node>,
+    slots: HashMap<GlobalAddress, Slot>,
+}
+
+impl<E: Endpoint> Smart<E> {
+    /// The first `count` entries from a key on. In rounds: what is known is opened until there are
+    /// as many leaves as are wanted, and what is not known of them is read in one post.
+    pub(super) async fn read_range(
+        &self,
+        from: &[u8],
+        count: usize,
+    ) -> Result<Vec<Entry>, PoolError> {
+        let mut entries = Vec::new();
+        if count == 0 {
+            return Ok(entries);
+        }
+        let mut images = Images::default();
+        let root = self.cache().root();
+        let mut wants = match self.node.options.scan {
+            Scan::Complete => self.predict(from, count.min(BATCH)),
+            Scan::Cached => Vec::new(),
+        };
+        if root.is_none() || self.node.options.scan == Scan::Complete {
+            wants.push(Want::Slot(self.root));
+        }
+        self.fetch(&wants, &mut images).await?;
+        let mut position = Position {
+            holder: GlobalAddress::NULL,
+            at: self.root,
+            slot: root.map(|root| root.slot).unwrap_or_default(),
+            depth: 0,
+            is_fresh: false,
+        };
+        if let Some(&slot) = images.slots.get(&self.root) {
+            position.slot = slot;
+            position.is_fresh = true;
+            self.remember(&position);
+        }
+        // Those that come first are last.
+        let mut stack = vec![Item {
+            position,
+            is_bounded: true,
+        }];
+        while entries.len() < count && !stack.is_empty() {
+            let wanted = (count - entries.len()).min(BATCH);
+            let (mut opened, mut wants, mut found) = (Vec::new(), Vec::new(), Vec::new());
+            while opened.len() < wanted
+                && let Some(mut item) = stack.pop()
+            {
+                match self.known(&mut item, &images) {
+                    Known::Nothing => {}
+                    Known::Entry((key, _)) if *key < *from => {}
+                    Known::Entry(entry) => {
+                        opened.push(item);
+                        found.push(entry);
+                    }
+                    Known::Node(address, node, is_fresh) => {
+                        stack.extend(open(&item, address, &node, is_fresh, from));
+                    }
+                    Known::Unknown(want) => {
+                        opened.push(item);
+                        wants.push(want);
+                    }
+                }
+            }
+            if wants.is_empty() {
+                entries.append(&mut found);
+                images.leaves.clear();
+            } else {
+                self.fetch(&wants, &mut images).await?;
+                stack.extend(opened.into_iter().rev());
+            }
+        }
+        Ok(entries)
+    }
+
+    /// What a scan will read, according to the cache: the leaves that come first, and the nodes that
+    /// lead to them.
+    fn predict(&self, from: &[u8], count: usize) -> Vec<Want> {
+        let (mut wants, mut leaves) = (Vec::new(), 0);
+        let root = self.cache().root().map(|position| Item {
+            position,
+            is_bounded: true,
+        });
+        let mut stack: Vec<Item> = root.into_iter().collect();
+        while leaves < count
+            && let Some(item) = stack.pop()
+        {
+            match item.position.slot.child() {
+                Child::None => {}
+                Child::Leaf(address) => {
+                    wants.push(Want::Leaf(address));
+                    leaves += 1;
+                }
+                Child::Node(address, node_type) => {
+                    if let Some(node) = self.cache().node(address) {
+                        wants.push(Want::Node(address, node.header.node_type()));
+                        stack.extend(open(&item, address, &node, false, from));
+                    } else {
+                        wants.push(Want::Node(address, node_type));
+                        leaves += 1;
+                    }
+                }
+            }
+        }
+        wants
+    }
+
+    /// What is known of the child of an item, whose slot may have been read again.
+    fn known(&self, item: &mut Item, images: &Images) -> Known {
+        let position = &mut item.position;
+        if !position.is_fresh
+            && let Some(&slot) = images.slots.get(&position.at)
+        {
+            position.slot = slot;
+            position.is_fresh = true;
+            self.remember(position);
+        }
+        match position.slot.child() {
+            Child::None => Known::Nothing,
+            Child::Leaf(address) => {
+                let Some(leaf) = images.leaves.get(&address) else {
+                    return Known::Unknown(Want::Leaf(address));
+                };
+                // The reverse check: of a cached slot only this tells that it does not lead to the
+                // leaf alone any more.
+                let agrees = leaf.valid && leaf.reverse == position.at;
+                if !position.is_fresh && !agrees {
+                    return Known::Unknown(Want::Slot(position.at));
+                }
+                if !leaf.valid {
+                    return Known::Nothing;
+                }
+                Known::Entry((leaf.key.to_vec(), leaf.value.clone()))
+            }
+            Child::Node(address, node_type) => match images.nodes.get(&address) {
+                Some(node) => {
+                    let all = node.header.node_type();
+                    if node.slots.len() < all.slots() {
+                        return Known::Unknown(Want::Node(address, all));
+                    }
+                    Known::Node(address, node.clone(), true)
+                }
+                None => {
+                    let cached = match self.node.options.scan {
+                        Scan::Cached => self.cache().node(address),
+                        Scan::Complete => None,
+                    };
+                    match cached {
+                        Some(node) => Known::Node(address, node, false),
+                        None => Known::Unknown(Want::Node(address, node_type)),
+                    }
+                }
+            },
+        }
+    }
+
+    /// Reads all that is wanted in one post. Leaves that somebody wrote meanwhile stay unknown.
+    async fn fetch(&self, wants: &[Want], images: &mut Images) -> Result<(), PoolError> {
+        let place = |want: &Want| match *want {
+            Want::Leaf(address) => (address, self.leaves.bytes()),
+            Want::Node(address, node_type) => (address, Node::bytes(node_type.slots())),
+            Want::Slot(address) => (address, 8),
+        };
+        let mut buffers: Vec<Vec<u8>> = wants.iter().map(|want| vec![0; place(want).1]).collect();
+        let reads = wants.iter().zip(&mut buffers);
+        let mut verbs: Vec<Verb<'_>> = reads
+            .map(|(want, into)| Verb::Read {
+                from: place(want).0,
+                into,
+            })
+            .collect();
+        if verbs.is_empty() {
+            return Ok(());
+        }
+        self.endpoint.post(&mut verbs).await?;
+        drop(verbs);
+        for (want, bytes) in wants.iter().zip(&buffers) {
+            match *want {
+                Want::Leaf(address) => {
+                    let leaf = self.leaves.decode(bytes);
+                    images.leaves.extend(leaf.map(|leaf| (address, leaf)));
+                }
+                Want::Node(address, _) => {
+                    let node = Node::decode(bytes);
+                    self.cache().keep(address, &node);
+                    images.nodes.insert(address, node);
+                }
+                Want::Slot(address) => {
+                    let word = bytes[..].try_into().map_or(0, u64::from_le_bytes);
+                    images.slots.insert(address, Slot::from_word(word));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The slots of a node that may lead to keys from `from` on, those with the least keys last.
+fn open(item: &Item, holder: GlobalAddress, node: &Node, is_fresh: bool, from: &[u8]) -> Vec<Item> {
+    let start = item.position.depth;
+    let prefix: Vec<u8> = node.header.prefix_from(start).collect();
+    let depth = start + prefix.len();
+    let mut least = None;
+    if item.is_bounded {
+        match prefix[..].cmp(from.get(start..depth).unwrap_or_default()) {
+            std::cmp::Ordering::Less => return Vec::new(),
+            std::cmp::Ordering::Equal => least = from.get(depth).copied(),
+            std::cmp::Ordering::Greater => {}
+        }
+    }
+    let slots = node.slots.iter().copied().enumerate();
+    let mut items: Vec<Item> = slots
+        .filter(|(_, slot)| !slot.is_unused() && least.is_none_or(|least| slot.partial() >= least))
+        .map(|(number, slot)| Item {
+            position: Position {
+                holder,
+                at: holder.plus(slot_offset(number)),
+                slot,
+                depth: depth + 1,
+                is_fresh,
+            },
+            is_bounded: least == Some(slot.partial()),
+        })
+        .collect();
+    items.sort_unstable_by_key(|item| std::cmp::Reverse(item.position.slot.partial()));
+    items
+}

@@ -1,0 +1,59 @@
+//! Reading the value of a key.
+
+use super::Smart;
+use super::layout::Leaf;
+use super::place::{End, Place, Position};
+use crate::error::PoolError;
+use nearfield_fabric::{Endpoint, GlobalAddress};
+
+/// A leaf with the key that was asked for, valid when it was read.
+pub struct Found {
+    pub position: Position,
+    pub address: GlobalAddress,
+    pub leaf: Leaf,
+}
+
+impl<E: Endpoint> Smart<E> {
+    pub(super) async fn search(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        let found = self.find(key).await?;
+        Ok(found.map(|found| found.leaf.value))
+    }
+
+    /// Finds the leaf of a key, or that there was none at some time while this ran.
+    pub(super) async fn find(&self, key: &[u8]) -> Result<Option<Found>, PoolError> {
+        self.find_from(key, self.cache().walk(key)).await
+    }
+
+    /// As [`find`](Smart::find), from a place on.
+    pub(super) async fn find_from(
+        &self,
+        key: &[u8],
+        mut place: Place,
+    ) -> Result<Option<Found>, PoolError> {
+        loop {
+            let mut position = match self.follow(key, place).await? {
+                End::Leaf(position, address, leaf) if leaf.valid && *leaf.key == *key => {
+                    return Ok(Some(Found {
+                        position,
+                        address,
+                        leaf,
+                    }));
+                }
+                // Nodes are read while the operation runs.
+                End::Node { .. } => return Ok(None),
+                End::Vacant(position) | End::Leaf(position, ..) | End::Beside { position, .. } => {
+                    position
+                }
+            };
+            if position.is_fresh {
+                return Ok(None);
+            }
+            // The slot has led elsewhere in the meantime, or to nothing with this key. A leaf has
+            // its key for good, a node its prefix, and what is removed does not come back.
+            if self.refresh(&mut position).await? {
+                return Ok(None);
+            }
+            place = Place::Slot(position);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Putting a node above a leaf or a node from which a key parts.
+
+use super::Smart;
+use super::insert::{NewLeaf, Tried};
+use super::layout::{Child, Header, Node, NodeType, PREFIX_BYTES, Slot, slot_offset};
+use super::place::Position;
+use crate::error::PoolError;
+use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
+
+/// What the slot leads to so far.
+pub enum Below<'b> {
+    /// A leaf with another key.
+    Leaf(&'b [u8]),
+    /// A node with another prefix, and how many bytes of the key agree.
+    Node(Header, usize),
+}
+
+impl<E: Endpoint> Smart<E> {
+    /// Puts a node into a slot that leads to what the slot has led to, and to a new leaf. What their
+    /// keys have in common is its prefix; if that is too long for one, there are more nodes above
+    /// it, each with a prefix and one slot.
+    pub(super) async fn split(
+        &self,
+        position: Position,
+        below: Below<'_>,
+        new: &NewLeaf<'_>,
+    ) -> Result<Tried, PoolError> {
+        let (agree, other) = match below {
+            Below::Leaf(other) => {
+                let pairs = new.key.iter().zip(other).skip(position.depth);
+                let common = pairs.take_while(|(own, other)| own == other).count();
+                let agree = position.depth + common;
+                (agree, other.get(agree).copied())
+            }
+            Below::Node(header, agree) => {
+                let mut after = header.prefix_from(position.depth);
+                (agree, after.nth(agree - position.depth))
+            }
+        };
+        let partials = [other, new.key.get(agree).copied()].map(Option::unwrap_or_default);
+        let [below, own] = [
+            position.slot.under(partials[0]),
+            Slot::leaf(partials[1], new.address),
+        ];
+        let nodes = self.chain(position, new.key, agree, [below, own]).await?;
+        let Some((last, _)) = nodes.last() else {
+            return Ok(Err(super::place::Place::Slot(position)));
+        };
+        let moved_to = last.plus(slot_offset(0));
+        let leaf = self.new_leaf(new, last.plus(slot_offset(1)));
+        let images: Vec<Vec<u8>> = nodes.iter().map(|(_, node)| node.encode()).collect();
+        let addresses = nodes.iter().map(|(address, _)| *address);
+        let mut writes = self.leaf_writes(new.address, &leaf);
+        for (to, bytes) in addresses.clone().zip(&images) {
+            writes.push(Verb::Write { to, bytes });
+        }
+        self.endpoint.post(&mut writes).await?;
+        let first = addresses.clone().next().unwrap_or_default();
+        let slot = Slot::node(position.slot.partial(), first, NodeType::SMALLEST);
+        let tried = self.swing(position, slot).await?;
+        if tried.is_err() {
+            self.memory.nodes_unused(addresses);
+            return Ok(tried);
+        }
+        if let Child::Leaf(moved) | Child::Node(moved, _) = position.slot.child() {
+            let reverse = moved_to.to_bits().to_le_bytes();
+            self.endpoint.write_unsignalled(moved, &reverse)?;
+        }
+        for (address, node) in &nodes {
+            self.cache().keep(*address, node);
+        }
+        Ok(tried)
+    }
+
+    /// Nodes one below the other, from a slot on, for the bytes of a key that come before `agree`;
+    /// the last one has two slots.
+    async fn chain(
+        &self,
+        position: Position,
+        key: &[u8],
+        agree: usize,
+        slots: [Slot; 2],
+    ) -> Result<Vec<(GlobalAddress, Node)>, PoolError> {
+        let mut nodes: Vec<(GlobalAddress, Node)> = Vec::new();
+        let (mut depth, mut reverse) = (position.depth, position.at);
+        loop {
+            let address = self.memory.node(&self.endpoint).await?;
+            let end = agree.min(depth + PREFIX_BYTES);
+            let prefix = key.get(depth..end).unwrap_or_default();
+            if let Some((_, above)) = nodes.last_mut() {
+                let partial = key.get(depth - 1).copied().unwrap_or_default();
+                above.slots = vec![Slot::node(partial, address, NodeType::SMALLEST)];
+            }
+            let is_last = end == agree;
+            nodes.push((
+                address,
+                Node {
+                    reverse,
+                    header: Header::new(depth, NodeType::SMALLEST, prefix),
+                    slots: if is_last { slots.into() } else { Vec::new() },
+                },
+            ));
+            if is_last {
+                return Ok(nodes);
+            }
+            depth = end + 1;
+            reverse = address.plus(slot_offset(0));
+        }
+    }
+}
