@@ -84,7 +84,8 @@ fn faults_are_found() {
         Fault::Forgets,
     ];
     for fault in faults {
-        let trees = Trees { fault, ..large() };
+        let mut trees = large();
+        trees.fault = fault;
         let failure = (0..500).find_map(|seed| run(seed, &plan, &trees).err());
         assert!(failure.is_some(), "{fault:?}");
     }
@@ -298,6 +299,7 @@ fn the_reverse_check_tells_of_splits() {
             for key in [[1; 8], [2; 8]] {
                 tree.insert(&key, &[1; 8]).await.expect("room");
             }
+            tree.endpoint().forget_words();
             assert_eq!(tree.scan(&[0; 8], 10).await.expect("entries").len(), 2);
             let other = Smart::open(theirs, &nodes, ROOT, compute_node(&options));
             let other: Smart<SimEndpoint> = other.expect("a tree");

@@ -5,7 +5,8 @@ use crate::error::PoolError;
 use nearfield_fabric::{Arena, Endpoint, GlobalAddress, NodeId};
 use std::cell::RefCell;
 
-/// Nodes are brought and cleared so many at once.
+/// Nodes are brought and cleared so many at once at most, and no more than an eighth of a chunk has
+/// room for.
 const NODES_AT_ONCE: u64 = 16;
 const NODE_STRIDE: u64 = NODE_BYTES.next_multiple_of(ALIGNMENT);
 
@@ -14,6 +15,7 @@ const NODE_STRIDE: u64 = NODE_BYTES.next_multiple_of(ALIGNMENT);
 #[derive(Debug)]
 pub struct Memory {
     arena: Arena,
+    nodes_at_once: u64,
     /// Cleared, but for the slots that a node has at first.
     nodes: RefCell<Vec<GlobalAddress>>,
     leaves: RefCell<Vec<GlobalAddress>>,
@@ -23,6 +25,7 @@ impl Memory {
     pub fn new(nodes: &[NodeId], chunk_bytes: u64) -> Memory {
         Memory {
             arena: Arena::aligned(nodes, chunk_bytes, ALIGNMENT),
+            nodes_at_once: (chunk_bytes / 8 / NODE_STRIDE).clamp(1, NODES_AT_ONCE),
             nodes: RefCell::default(),
             leaves: RefCell::default(),
         }
@@ -51,10 +54,10 @@ impl Memory {
             if let Some(node) = self.nodes.borrow_mut().pop() {
                 return Ok(node);
             }
-            let bytes = NODES_AT_ONCE * NODE_STRIDE;
+            let bytes = self.nodes_at_once * NODE_STRIDE;
             let first = self.arena.allocate(endpoint, bytes).await?;
             endpoint.write_unsignalled(first, &vec![0; bytes as usize])?;
-            let all = (0..NODES_AT_ONCE).map(|number| first.plus(number * NODE_STRIDE));
+            let all = (0..self.nodes_at_once).map(|number| first.plus(number * NODE_STRIDE));
             self.nodes.borrow_mut().extend(all.rev());
         }
     }

@@ -52,6 +52,11 @@ impl Faulty {
         }
     }
 
+    /// Has what is read from now on be what stays.
+    pub fn forget_words(&self) {
+        self.words.borrow_mut().clear();
+    }
+
     fn is_slot(verb: &Verb<'_>) -> bool {
         matches!(verb, Verb::Swap { swap, .. } if swap.compare_mask == u64::MAX)
     }
@@ -109,7 +114,7 @@ impl Endpoint for Faulty {
             return Ok(());
         }
         if self.fault == Fault::Forgets
-            && let [Verb::Write { .. }] = verbs
+            && let [Verb::Write { .. }, ..] = verbs
         {
             let count = self.writes.replace(self.writes.get() + 1);
             if count % 8 == 7 {
