@@ -1,15 +1,17 @@
 //! What a compute node keeps of the tree: internal nodes, first in, first out, within a budget.
 //!
-//! Nodes lie one behind the other in a ring of words: their address and how much room they have,
-//! their header, and their slots as far as they were in use. The oldest makes room. A node that was
+//! Nodes lie one behind the other in a ring of words: one with their address, their type and how
+//! many slots they have room for, their header if they have a prefix, and their slots as far as they
+//! were in use. The oldest makes room. A node that was
 //! read again is written over its former self, if that has room for all its slots; otherwise it
 //! comes last, and what it leaves is reclaimed when it is the oldest or when an eighth of the ring
 //! is of that kind. A table leads from addresses to places in the ring.
 //!
-//! A node with n slots in use takes 8n + 16 bytes and 5 of the table, where the public
+//! A node with n slots in use takes 8n + 8 bytes (and 8 for a prefix, which few have) and 5 of the
+//! table, where the public
 //! implementation of SMART counts 8n + 9 and does not count the tree by which it finds nodes.
 
-use super::layout::{Child, Header, Node, Slot, pack, slot_offset};
+use super::layout::{Child, Header, Node, NodeType, Slot, pack, slot_offset};
 use super::place::{Place, Position};
 use nearfield_fabric::GlobalAddress;
 use parking_lot::RwLock;
@@ -35,17 +37,37 @@ struct Kept {
     table: Table,
 }
 
-/// Words before the slots.
-const HEAD: usize = 2;
 const ADDRESS_BITS: u32 = 48;
+const ROOM_SHIFT: u32 = 48;
+const TYPE_SHIFT: u32 = 57;
+/// Set in the first word of a node with a prefix, so that its header comes next. Without a prefix
+/// the type is all that a header tells.
+const HAS_HEADER: u64 = 1 << 62;
 /// Set in the first word of a node that was written again elsewhere.
 const DEAD: u64 = 1 << 63;
 /// Places have 32 bits; one less than that many words fit.
 const WORDS_MAX: usize = u32::MAX as usize - 1;
 
+/// How many words of a node come before its slots.
+fn head(first: u64) -> usize {
+    if first & HAS_HEADER == 0 { 1 } else { 2 }
+}
+
+/// How many slots a node of the ring has room for.
+fn slots_of(first: u64) -> usize {
+    (first >> ROOM_SHIFT & 0x1ff) as usize
+}
+
 /// How many words a node of the ring takes.
 fn words(first: u64) -> usize {
-    HEAD + (first >> ADDRESS_BITS & 0x1ff) as usize
+    head(first) + slots_of(first)
+}
+
+/// The first word of a node.
+fn first_word(packed: u64, header: Header, room: usize) -> u64 {
+    let has_header = if header.has_prefix() { HAS_HEADER } else { 0 };
+    let node_type = header.node_type().bits();
+    packed | (room as u64) << ROOM_SHIFT | node_type << TYPE_SHIFT | has_header
 }
 
 /// Room for so many slots: an eighth more in large nodes, which are read again after each insert.
@@ -129,7 +151,7 @@ impl Cache {
         let slots = node.slots.get(..in_use).unwrap_or_default();
         let mut kept = self.kept.write();
         if let Some(index) = kept.find(address) {
-            if words(kept.ring[index]) >= HEAD + slots.len() {
+            if slots_of(kept.ring[index]) >= slots.len() {
                 kept.overwrite(index, node.header, slots);
                 return;
             }
@@ -152,9 +174,9 @@ impl Cache {
             return;
         };
         let number = (position.at.offset() - position.holder.offset() - slot_offset(0)) / 8;
-        let last = words(kept.ring[index]) - HEAD;
-        if (number as usize) < last {
-            kept.ring[index + HEAD + number as usize] = position.slot.to_word();
+        let first = kept.ring[index];
+        if (number as usize) < slots_of(first) {
+            kept.ring[index + head(first) + number as usize] = position.slot.to_word();
         }
     }
 }
@@ -180,30 +202,36 @@ impl Kept {
     }
 
     fn header(&self, index: usize) -> Header {
-        Header::from_word(self.ring[index + 1])
+        let first = self.ring[index];
+        if first & HAS_HEADER == 0 {
+            Header::new(0, NodeType::from_bits(first >> TYPE_SHIFT & 0x1f), &[])
+        } else {
+            Header::from_word(self.ring[index + 1])
+        }
     }
 
     fn slots(&self, index: usize) -> impl Iterator<Item = Slot> {
-        let end = index + words(self.ring[index]);
-        let range = self.ring.range(index + HEAD..end);
+        let first = self.ring[index];
+        let range = self.ring.range(index + head(first)..index + words(first));
         range.map(|&word| Slot::from_word(word))
     }
 
     fn overwrite(&mut self, index: usize, header: Header, slots: &[Slot]) {
-        self.ring[index + 1] = header.to_word();
+        let first = self.ring[index];
+        let place = self.packed(self.first.wrapping_add(index as u32));
+        // A node keeps its prefix, so that its header is where it was.
+        self.ring[index] = first_word(place, header, slots_of(first));
+        if header.has_prefix() {
+            self.ring[index + 1] = header.to_word();
+        }
         for (number, slot) in slots.iter().enumerate() {
-            self.ring[index + HEAD + number] = slot.to_word();
+            self.ring[index + head(first) + number] = slot.to_word();
         }
     }
 
     /// Forgets a node; its words are reclaimed later.
     fn bury(&mut self, index: usize) {
-        let first = self.first;
-        let ring = &self.ring;
-        let packed =
-            |place: u32| ring[place.wrapping_sub(first) as usize] & ((1 << ADDRESS_BITS) - 1);
-        let place = first.wrapping_add(index as u32);
-        self.table.remove(packed(place), packed);
+        self.strike(index);
         self.dead_words += words(self.ring[index]);
         self.ring[index] |= DEAD;
         if self.dead_words > self.ring.len() / 8 {
@@ -217,7 +245,7 @@ impl Kept {
             return false;
         };
         if oldest & DEAD == 0 {
-            self.bury_oldest();
+            self.strike(0);
         } else {
             self.dead_words -= words(oldest);
         }
@@ -226,11 +254,13 @@ impl Kept {
         true
     }
 
-    fn bury_oldest(&mut self) {
+    /// Takes a node out of the table.
+    fn strike(&mut self, index: usize) {
         let (first, ring) = (self.first, &self.ring);
         let packed =
             |place: u32| ring[place.wrapping_sub(first) as usize] & ((1 << ADDRESS_BITS) - 1);
-        self.table.remove(packed(first), packed);
+        let place = first.wrapping_add(index as u32);
+        self.table.remove(packed(place), packed);
     }
 
     /// Moves nodes together, in their order.
@@ -267,15 +297,16 @@ impl Kept {
 
     /// Puts a node behind all others if there is room, once older ones have gone.
     fn append(&mut self, address: GlobalAddress, header: Header, slots: &[Slot], budget: usize) {
-        let length = HEAD + room(slots.len());
+        let first = first_word(pack(address), header, room(slots.len()));
+        let length = words(first);
         while !self.make_room(length, budget) {
             if !self.evict() {
                 return;
             }
         }
         let place = self.first.wrapping_add(self.ring.len() as u32);
-        let first = pack(address) | (room(slots.len()) as u64) << ADDRESS_BITS;
-        let all = [first, header.to_word()].into_iter();
+        let header = header.has_prefix().then_some(header.to_word());
+        let all = std::iter::once(first).chain(header);
         let slots = slots.iter().map(|slot| slot.to_word());
         let unused = std::iter::repeat(0);
         self.ring
@@ -294,7 +325,7 @@ impl Kept {
             if needed > left {
                 return false;
             }
-            let wanted = (needed + needed / 8).min(left);
+            let wanted = (needed + needed / 16).min(left);
             self.ring.reserve_exact(wanted - self.ring.len());
         } else if self.ring.capacity() > left {
             return false;
@@ -340,7 +371,7 @@ impl Table {
     fn home(&self, packed: u64) -> usize {
         let mut mixed = packed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        (u128::from(mixed) * self.places.len() as u128 >> 64) as usize
+        ((u128::from(mixed) * self.places.len() as u128) >> 64) as usize
     }
 
     fn after(&self, number: usize) -> usize {
@@ -408,7 +439,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::smart::layout::{NodeType, unpack};
+    use crate::smart::layout::unpack;
     use nearfield_fabric::NodeId;
     use rand::rngs::SmallRng;
     use rand::{RngExt, SeedableRng};
@@ -419,7 +450,11 @@ mod tests {
         let slot = |at: usize| Slot::leaf(at as u8, unpack(number * 300 + at as u64));
         let node = Node {
             reverse: GlobalAddress::new(NodeId(0), 64),
-            header: Header::new(number as usize, NodeType::SMALLEST, &[]),
+            header: if number.is_multiple_of(3) {
+                Header::new(number as usize, NodeType::SMALLEST, b"abc")
+            } else {
+                Header::new(0, NodeType::SMALLEST, &[])
+            },
             slots: (0..slots).map(slot).collect(),
         };
         (address, node)

@@ -70,6 +70,11 @@ impl Header {
         NodeType::from_bits(self.0 >> TYPE_SHIFT)
     }
 
+    /// Whether there is a prefix. Without one, the depth says nothing more.
+    pub const fn has_prefix(self) -> bool {
+        self.0 >> LENGTH_SHIFT & 0x7 != 0
+    }
+
     /// Compares a key, `depth` bytes of which are known to agree, with the prefix: how many bytes
     /// agree in all, and whether these are all of the prefix, so that the next byte chooses a slot.
     pub fn agreement(self, key: &[u8], depth: usize) -> (usize, bool) {

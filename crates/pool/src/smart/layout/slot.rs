@@ -36,12 +36,12 @@ impl NodeType {
         (self < NodeType::LARGEST).then_some(NodeType(self.0 + 1))
     }
 
-    pub(super) const fn bits(self) -> u64 {
+    pub(in super::super) const fn bits(self) -> u64 {
         self.0 as u64
     }
 
     /// The type of five bits; too large ones are the largest.
-    pub(super) fn from_bits(bits: u64) -> NodeType {
+    pub(in super::super) fn from_bits(bits: u64) -> NodeType {
         NodeType((bits & 0x1f) as u8).min(NodeType::LARGEST)
     }
 }
@@ -135,7 +135,7 @@ impl Slot {
 /// An address as a slot holds it.
 pub fn pack(address: GlobalAddress) -> u64 {
     debug_assert!(address.node().0 < NODES && address.offset().is_multiple_of(ALIGNMENT));
-    u64::from(address.node().0) << OFFSET_BITS | address.offset() / ALIGNMENT
+    (u64::from(address.node().0) << OFFSET_BITS) | (address.offset() / ALIGNMENT)
 }
 
 /// The address that a slot holds.
