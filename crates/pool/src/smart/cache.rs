@@ -13,6 +13,7 @@
 
 use super::layout::{Child, Header, Node, NodeType, Slot, pack, slot_offset};
 use super::place::{Place, Position};
+use super::table::Table;
 use nearfield_fabric::GlobalAddress;
 use parking_lot::RwLock;
 use std::collections::VecDeque;
@@ -183,7 +184,7 @@ impl Cache {
 
 impl Kept {
     fn bytes(&self) -> usize {
-        size_of::<Cache>() + 8 * self.ring.capacity() + self.table.bytes(self.table.places.len())
+        size_of::<Cache>() + 8 * self.ring.capacity() + self.table.bytes(self.table.places())
     }
 
     fn find(&self, address: GlobalAddress) -> Option<usize> {
@@ -278,7 +279,7 @@ impl Kept {
         }
         self.ring.truncate(to);
         self.dead_words = 0;
-        self.rebuild(self.table.places.len());
+        self.rebuild(self.table.places());
     }
 
     /// Writes the table anew, with so many places.
@@ -330,109 +331,10 @@ impl Kept {
         } else if self.ring.capacity() > left {
             return false;
         }
-        if places != self.table.places.len() {
+        if places != self.table.places() {
             self.rebuild(places);
         }
         true
-    }
-}
-
-/// Places by packed addresses: open addressing, of which the next places are tried in turn.
-#[derive(Debug, Default)]
-struct Table {
-    places: Vec<u32>,
-    used: usize,
-}
-
-const NO_PLACE: u32 = u32::MAX;
-
-impl Table {
-    fn of(places: usize) -> Table {
-        Table {
-            places: vec![NO_PLACE; places],
-            used: 0,
-        }
-    }
-
-    fn bytes(&self, places: usize) -> usize {
-        places * size_of::<u32>()
-    }
-
-    /// How many places there are to be once there is one more node: at most seven eighths are used.
-    fn places_for_one_more(&self) -> usize {
-        let places = self.places.len();
-        if (self.used + 1) * 8 <= places * 7 {
-            places
-        } else {
-            places + (places / 4).max(16)
-        }
-    }
-
-    fn home(&self, packed: u64) -> usize {
-        let mut mixed = packed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        ((u128::from(mixed) * self.places.len() as u128) >> 64) as usize
-    }
-
-    fn after(&self, number: usize) -> usize {
-        if number + 1 == self.places.len() {
-            0
-        } else {
-            number + 1
-        }
-    }
-
-    fn position(&self, packed: u64, address: impl Fn(u32) -> u64) -> Option<usize> {
-        if self.places.is_empty() {
-            return None;
-        }
-        let mut number = self.home(packed);
-        loop {
-            match self.places[number] {
-                NO_PLACE => return None,
-                place if address(place) == packed => return Some(number),
-                _ => number = self.after(number),
-            }
-        }
-    }
-
-    fn find(&self, packed: u64, address: impl Fn(u32) -> u64) -> Option<u32> {
-        Some(self.places[self.position(packed, address)?])
-    }
-
-    /// There is room, and the address is not there.
-    fn insert(&mut self, packed: u64, place: u32) {
-        let mut number = self.home(packed);
-        while self.places[number] != NO_PLACE {
-            number = self.after(number);
-        }
-        self.places[number] = place;
-        self.used += 1;
-    }
-
-    /// Removes an address, and moves what was put behind it, so that no gap is left on its way.
-    fn remove(&mut self, packed: u64, address: impl Fn(u32) -> u64) {
-        let Some(mut gap) = self.position(packed, &address) else {
-            return;
-        };
-        self.used -= 1;
-        let mut number = gap;
-        loop {
-            number = self.after(number);
-            let place = self.places[number];
-            if place == NO_PLACE {
-                break;
-            }
-            let length = self.places.len();
-            let home = self.home(address(place));
-            let behind_home = (number + length - home) % length;
-            let behind_gap = (number + length - gap) % length;
-            if behind_home >= behind_gap {
-                self.places[gap] = place;
-                gap = number;
-            }
-        }
-        self.places[gap] = NO_PLACE;
     }
 }
 
@@ -474,7 +376,7 @@ mod tests {
             }
             index += words(kept.ring[index]);
         }
-        assert_eq!((live, dead), (kept.table.used, kept.dead_words));
+        assert_eq!((live, dead), (kept.table.used(), kept.dead_words));
     }
 
     #[test]

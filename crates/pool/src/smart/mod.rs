@@ -49,6 +49,7 @@ mod remove;
 mod scan;
 mod search;
 mod split;
+mod table;
 
 pub use layout::{
     ALIGNMENT, Child, HEADER_OFFSET, Header, LeafLayout, LeafWrite, NODE_BYTES, NODES, NodeType,

@@ -42,10 +42,7 @@ impl<E: Endpoint> Smart<E> {
             position.slot.under(partials[0]),
             Slot::leaf(partials[1], new.address),
         ];
-        let nodes = self.chain(position, new.key, agree, [below, own]).await?;
-        let Some((last, _)) = nodes.last() else {
-            return Ok(Err(super::place::Place::Slot(position)));
-        };
+        let (nodes, last) = self.chain(position, new.key, agree, [below, own]).await?;
         let moved_to = last.plus(slot_offset(0));
         let leaf = self.new_leaf(new, last.plus(slot_offset(1)));
         let images: Vec<Vec<u8>> = nodes.iter().map(|(_, node)| node.encode()).collect();
@@ -55,7 +52,7 @@ impl<E: Endpoint> Smart<E> {
             writes.push(Verb::Write { to, bytes });
         }
         self.endpoint.post(&mut writes).await?;
-        let first = addresses.clone().next().unwrap_or_default();
+        let first = addresses.clone().next().unwrap_or(last);
         let slot = Slot::node(position.slot.partial(), first, NodeType::SMALLEST);
         let tried = self.swing(position, slot).await?;
         if tried.is_err() {
@@ -73,14 +70,14 @@ impl<E: Endpoint> Smart<E> {
     }
 
     /// Nodes one below the other, from a slot on, for the bytes of a key that come before `agree`;
-    /// the last one has two slots.
+    /// the last one, whose address is answered too, has two slots.
     async fn chain(
         &self,
         position: Position,
         key: &[u8],
         agree: usize,
         slots: [Slot; 2],
-    ) -> Result<Vec<(GlobalAddress, Node)>, PoolError> {
+    ) -> Result<(Vec<(GlobalAddress, Node)>, GlobalAddress), PoolError> {
         let mut nodes: Vec<(GlobalAddress, Node)> = Vec::new();
         let (mut depth, mut reverse) = (position.depth, position.at);
         loop {
@@ -101,7 +98,7 @@ impl<E: Endpoint> Smart<E> {
                 },
             ));
             if is_last {
-                return Ok(nodes);
+                return Ok((nodes, address));
             }
             depth = end + 1;
             reverse = address.plus(slot_offset(0));

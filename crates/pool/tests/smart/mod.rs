@@ -256,7 +256,7 @@ impl RemoteIndex for Client {
     /// Every other one tries to update first, which has no effect if the key is not there.
     async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
         let (key, bytes) = (self.keys.key(key), self.value(value));
-        if value % 2 == 0 {
+        if value.is_multiple_of(2) {
             let before = self.tree.update(&key, &bytes).await.map_err(fabric)?;
             if before.is_some() {
                 return Ok(self.number(before));
