@@ -89,7 +89,7 @@ impl LeafLayout {
         self.lock_offset() as u64 / 8 * 8
     }
 
-    /// A swap in the lock's word that takes the lock: sets [`LOCKED`] if the bits `compared` of
+    /// A swap in the lock's word that takes the lock: sets its lowest bit if the bits `compared` of
     /// the lock are as `expected` says.
     pub fn lock_swap(&self, expected: u8, compared: u8) -> MaskedSwap {
         let shift = self.lock_offset() % 8 * 8;
