@@ -34,6 +34,7 @@ mod endpoint;
 mod error;
 pub mod lease;
 pub mod redo;
+pub mod membership;
 #[cfg(target_os = "linux")]
 pub mod shm;
 pub mod sim;

@@ -74,6 +74,7 @@ pub enum PoolError {
     NoIndex {
         /// The root word.
         root: GlobalAddress,
+    },
     /// Keys or values of these lengths cannot be kept.
     #[error(
         "keys of {key_bytes} bytes and values of {value_bytes} are none: keys have 1 to {key_bytes_max}, values 0 to {value_bytes_max}"

@@ -7,6 +7,7 @@
 use super::error::ShmError;
 use super::mapping::{HEADER_BYTES, Mapping};
 use crate::address::NodeId;
+use crate::membership::is_name;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::shm;
@@ -254,8 +255,7 @@ fn path(name: &str) -> String {
 }
 
 fn check_name(name: &str) -> Result<(), ShmError> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-    if (1..=200).contains(&name.len()) && name.bytes().all(plain) {
+    if is_name(name) {
         return Ok(());
     }
     let name = name.to_owned();

@@ -1,0 +1,314 @@
+//! Requests to etcd.
+//!
+//! etcd answers them as gRPC and, under `/v3/`, as JSON over HTTP/1.1 (its *gateway*, on by default
+//! since 3.4). This is the latter: few requests a second with no need for more, a blocking client
+//! without TLS in place of a runtime, and no compiler of protocol buffers to build it.
+//! Keys and values are in base64; whole numbers are strings, and absent where they are 0.
+
+use super::error::MembershipError;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::io::{BufRead, BufReader};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long one member may take to answer before the next is asked. etcd takes milliseconds.
+const ATTEMPT: Duration = Duration::from_secs(2);
+/// How long is waited before all members are asked again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Answers are no longer than this: 65,536 registrations.
+const MAX_ANSWER_BYTES: u64 = 64 << 20;
+/// The status of gRPC for what is not there, such as a lease that has run out.
+const NOT_FOUND: u64 = 5;
+
+/// The members of an etcd cluster: `http://HOST:PORT`, separated by commas.
+///
+/// ```
+/// use nearfield_fabric::membership::EtcdMembers;
+/// let members: EtcdMembers = "http://a:2379,http://b:2379".parse()?;
+/// assert_eq!(members.urls(), ["http://a:2379", "http://b:2379"]);
+/// # Ok::<_, nearfield_fabric::membership::MembershipError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EtcdMembers(Vec<String>);
+
+impl EtcdMembers {
+    /// Their URLs, in the order in which they were given.
+    pub fn urls(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl FromStr for EtcdMembers {
+    type Err = MembershipError;
+
+    fn from_str(text: &str) -> Result<EtcdMembers, MembershipError> {
+        let url = |url: &str| {
+            let url = url.trim().trim_end_matches('/');
+            match problem_of(url) {
+                None => Ok(url.to_owned()),
+                Some(problem) => Err(MembershipError::Url {
+                    text: MembershipError::shortened(url),
+                    problem,
+                }),
+            }
+        };
+        let urls: Result<_, _> = text.split(',').map(url).collect();
+        urls.map(EtcdMembers)
+    }
+}
+
+fn problem_of(url: &str) -> Option<&'static str> {
+    if url.starts_with("https://") {
+        return Some("TLS is not supported; use http:// in a network that you trust");
+    }
+    let Some(authority) = url.strip_prefix("http://") else {
+        return Some("it has to begin with http://");
+    };
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
+    let port = authority.rsplit_once(':').map(|(_, port)| port);
+    if authority.starts_with(':') || !authority.bytes().all(allowed) {
+        return Some("it has to be http://HOST:PORT");
+    }
+    match port.map(str::parse::<u16>) {
+        Some(Ok(1..)) => None,
+        _ => Some("a port such as :2379 has to follow the host"),
+    }
+}
+
+/// Asks whichever member answers.
+#[derive(Debug)]
+pub(super) struct Gateway {
+    agent: ureq::Agent,
+    members: EtcdMembers,
+    /// The place of the member that has answered last.
+    preferred: AtomicUsize,
+}
+
+/// Why one member has not done what was asked.
+enum Failure {
+    /// Another one, or the same one later, may.
+    Transient(String),
+    /// None will.
+    Final(MembershipError),
+}
+
+impl Gateway {
+    pub fn new(members: &EtcdMembers) -> Gateway {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            // Members are neighbours, and what a proxy does to a watch is unknown.
+            .proxy(None)
+            .max_redirects(0)
+            // A connection that has outlived its server would fail the next request.
+            .max_idle_connections(0)
+            .build();
+        Gateway {
+            agent: config.into(),
+            members: members.clone(),
+            preferred: AtomicUsize::new(0),
+        }
+    }
+
+    /// Posts a request to `/v3/{request}`: to every member at least once, and again until `patience`
+    /// is at an end; ends at the latest 2 s for each member after it. What was asked may have been
+    /// done although nobody said so.
+    ///
+    /// # Errors
+    /// `Unreachable`, `NotEtcd`, `Refused`.
+    pub fn call(
+        &self,
+        request: &'static str,
+        body: &Value,
+        patience: Duration,
+    ) -> Result<Value, MembershipError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let mut tried = String::new();
+            let first = self.preferred.load(Ordering::Relaxed);
+            for turn in 0..self.members.0.len() {
+                let place = (first + turn) % self.members.0.len();
+                let Some(url) = self.members.0.get(place) else {
+                    continue;
+                };
+                match self.ask(url, request, body) {
+                    Ok(answer) => {
+                        self.preferred.store(place, Ordering::Relaxed);
+                        return Ok(answer);
+                    }
+                    Err(Failure::Final(error)) => return Err(error),
+                    Err(Failure::Transient(problem)) => {
+                        let comma = if tried.is_empty() { "" } else { "; " };
+                        // Strings take everything.
+                        let _ = write!(tried, "{comma}{url}: {problem}");
+                    }
+                }
+            }
+            if Instant::now() + PAUSE >= deadline {
+                return Err(MembershipError::Unreachable { tried });
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn ask(&self, url: &str, request: &'static str, body: &Value) -> Result<Value, Failure> {
+        let transient = |error: ureq::Error| Failure::Transient(error.to_string());
+        let mut response = self.post(url, request, body, ATTEMPT).map_err(transient)?;
+        let status = response.status().as_u16();
+        let text = response
+            .body_mut()
+            .with_config()
+            .limit(MAX_ANSWER_BYTES)
+            .lossy_utf8(true)
+            .read_to_string()
+            .map_err(transient)?;
+        let answer: Option<Value> = serde_json::from_str(&text).ok();
+        match (status, answer) {
+            (200, Some(answer)) => Ok(answer),
+            (500.., answer) => {
+                let message = answer.as_ref().map_or("no reason", message);
+                Err(Failure::Transient(format!("status {status}, {message}")))
+            }
+            (400.., Some(answer)) if answer.get("code").is_some() => {
+                Err(Failure::Final(MembershipError::Refused {
+                    request,
+                    code: unsigned(&answer, "code"),
+                    message: message(&answer).to_owned(),
+                }))
+            }
+            _ => Err(Failure::Final(MembershipError::NotEtcd {
+                endpoint: url.to_owned(),
+                problem: format!(
+                    "it answers {request} by status {status}, {:?}",
+                    MembershipError::shortened(text.trim())
+                ),
+            })),
+        }
+    }
+
+    fn post(
+        &self,
+        url: &str,
+        request: &str,
+        body: &Value,
+        timeout: Duration,
+    ) -> Result<ureq::http::Response<ureq::Body>, ureq::Error> {
+        self.agent
+            .post(format!("{url}/v3/{request}"))
+            .config()
+            .timeout_global(Some(timeout))
+            .build()
+            .content_type("application/json")
+            .send(body.to_string())
+    }
+
+    /// Waits until a key that begins with `prefix` has changed at `revision` or later, or for so
+    /// long, or until the member that was asked fails: a hint that it is worth looking, no more.
+    ///
+    /// # Errors
+    /// The member has not answered, so that the caller should not come back at once.
+    pub fn wait_for_change(&self, prefix: &str, revision: u64, most: Duration) -> Result<(), ()> {
+        let create = json!({"create_request": {
+            "key": encoded(prefix),
+            "range_end": encoded(&end_of(prefix)),
+            "start_revision": revision.to_string(),
+        }});
+        let place = self.preferred.load(Ordering::Relaxed);
+        let url = self.members.0.get(place).ok_or(())?;
+        let began = Instant::now();
+        let response = self.post(url, "watch", &create, most).map_err(|_| ())?;
+        if response.status() != 200 {
+            return Err(());
+        }
+        let reader = BufReader::new(response.into_body().into_reader());
+        for line in reader.lines() {
+            // The time is up, or the member has gone.
+            let Ok(line) = line else { break };
+            let answer: Value = serde_json::from_str(&line).map_err(|_| ())?;
+            let result = answer.get("result").ok_or(())?;
+            let says = |field| result.get(field).is_some();
+            if says("events") || says("canceled") {
+                return Ok(());
+            }
+        }
+        // A member that hangs up at once has nothing to wait for.
+        if began.elapsed() < most / 2 {
+            return Err(());
+        }
+        Ok(())
+    }
+}
+
+fn message(answer: &Value) -> &str {
+    let said = answer.get("message").or_else(|| answer.get("error"));
+    said.and_then(Value::as_str).unwrap_or("no reason")
+}
+
+/// True of what etcd says of leases that have run out.
+pub(super) fn is_not_found(error: &MembershipError) -> bool {
+    matches!(error, MembershipError::Refused { code, .. } if *code == NOT_FOUND)
+}
+
+/// A whole number that is not negative; 0 if it is absent, or negative as the time of leases that
+/// are not there.
+pub(super) fn unsigned(value: &Value, field: &str) -> u64 {
+    match value.get(field) {
+        Some(Value::String(digits)) => digits.parse().unwrap_or(0),
+        Some(number) => number.as_u64().unwrap_or(0),
+        None => 0,
+    }
+}
+
+/// Text as a key or value is sent.
+pub(super) fn encoded(text: &str) -> String {
+    BASE64_STANDARD.encode(text)
+}
+
+/// The bytes of a key or value; none if it is absent or not in base64.
+pub(super) fn decoded(value: &Value, field: &str) -> Vec<u8> {
+    let text = value.get(field).and_then(Value::as_str).unwrap_or_default();
+    BASE64_STANDARD.decode(text).unwrap_or_default()
+}
+
+/// The first key behind all that begin with `prefix`, which ends in a slash.
+pub(super) fn end_of(prefix: &str) -> String {
+    format!("{}0", prefix.strip_suffix('/').unwrap_or(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_of_members_that_can_be_asked() {
+        let members: EtcdMembers = "http://a:2379/, http://[::1]:80".parse().unwrap();
+        assert_eq!(members.urls(), ["http://a:2379", "http://[::1]:80"]);
+        for (text, problem) in [
+            ("", "it has to begin with http://"),
+            ("a:2379", "it has to begin with http://"),
+            (
+                "https://a:2379",
+                "TLS is not supported; use http:// in a network that you trust",
+            ),
+            ("http://a", "a port such as :2379 has to follow the host"),
+            ("http://a:0", "a port such as :2379 has to follow the host"),
+            ("http://a:1/b:2", "it has to be http://HOST:PORT"),
+            ("http://:2379", "it has to be http://HOST:PORT"),
+        ] {
+            let error = text.parse::<EtcdMembers>().unwrap_err().to_string();
+            assert_eq!(error, format!("{text:?} is no URL of etcd: {problem}"));
+        }
+        assert!("http://a:1,,http://b:2".parse::<EtcdMembers>().is_err());
+    }
+
+    #[test]
+    fn numbers_are_read_as_etcd_writes_them() {
+        let answer = json!({"a": "18446744073709551615", "b": 5, "c": "-1"});
+        let read = ["a", "b", "c", "d"].map(|field| unsigned(&answer, field));
+        assert_eq!(read, [u64::MAX, 5, 0, 0]);
+        assert_eq!(end_of("a/b/"), "a/b0");
+    }
+}

@@ -1,0 +1,224 @@
+//! A memory node's part: a registration that lasts as long as its process.
+
+use super::address::{NodeAddress, is_name};
+use super::error::MembershipError;
+use super::gateway::{EtcdMembers, Gateway};
+use super::node::{Node, Registered};
+use super::registry::{LeaseId, Registry};
+use super::{PATIENCE, spawn};
+use crate::address::NodeId;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Leases are kept alive this many times in their length.
+const RENEWALS_PER_LEASE: u32 = 3;
+/// How soon it is tried again when etcd was out of reach.
+const RETRY: Duration = Duration::from_millis(300);
+/// How long etcd is waited for when the registration ends; without it, the lease runs out.
+const LAST_PATIENCE: Duration = Duration::ZERO;
+
+/// A name and a number that a memory node has while no process need serve it. What it is created by.
+#[derive(Debug)]
+pub struct Reservation {
+    gateway: Gateway,
+    name: String,
+    number: NodeId,
+    lease: Duration,
+    incarnation: u64,
+}
+
+/// What happens to a registration by and by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RegistrationEvent {
+    /// etcd cannot be reached. Those who know the node keep it as long as they cannot reach etcd
+    /// either, and at least until the lease runs out.
+    Unreachable(MembershipError),
+    /// The lease was kept alive again after that.
+    Reached,
+    /// The lease had run out, or etcd had lost it, and there is a new one.
+    RegisteredAgain,
+    /// The lease had run out, and the name or number is in use by another node now; that is tried
+    /// again while the process lives.
+    Refused(MembershipError),
+}
+
+/// A memory node that is registered. When this is dropped, it is so no more: at once if etcd answers
+/// within about 2 s, else when its lease has run out.
+#[derive(Debug)]
+pub struct Registration {
+    node: Node,
+    /// Dropped to end the thread.
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reservation {
+    /// Gives the memory node `name` its number: the one that it had when it last was registered, or
+    /// else `number`, or the lowest that is free. Waits while a process of this name may have died
+    /// less than its lease ago.
+    ///
+    /// `lease`, in whole seconds, is how long after the death of this process the node is thought to
+    /// live.
+    ///
+    /// # Errors
+    /// `Name`, `Lease`; `NameTaken` if a process that lives has the name, `NumberTaken` if another
+    /// name has the number, `OtherNumber`, `NoNumberLeft`; `Unreachable` after 6 s, or 2 s for each
+    /// member, `NotEtcd`, `Refused`; `Version`, `Foreign`.
+    pub fn new(
+        members: &EtcdMembers,
+        name: &str,
+        number: Option<NodeId>,
+        lease: Duration,
+    ) -> Result<Reservation, MembershipError> {
+        if !is_name(name) {
+            let name = MembershipError::shortened(name);
+            return Err(MembershipError::Name { name });
+        }
+        if !(2..=3600).contains(&lease.as_secs()) {
+            return Err(MembershipError::Lease { lease });
+        }
+        let mut reservation = Reservation {
+            gateway: Gateway::new(members),
+            name: name.to_owned(),
+            number: NodeId::default(),
+            lease,
+            incarnation: rand::random(),
+        };
+        let registry = Registry {
+            gateway: &reservation.gateway,
+            patience: PATIENCE,
+        };
+        registry.wait_for_name(name, reservation.incarnation)?;
+        reservation.number = registry.reserve(name, number)?;
+        Ok(reservation)
+    }
+
+    /// The node's number.
+    pub fn number(&self) -> NodeId {
+        self.number
+    }
+
+    /// Tells that the node is served at `address` with memory of `bytes`, and keeps that so from
+    /// another thread, which calls `notice` of what happens to it.
+    ///
+    /// # Errors
+    /// As [`new`](Reservation::new).
+    pub fn announce(
+        self,
+        address: NodeAddress,
+        bytes: u64,
+        notice: impl FnMut(RegistrationEvent) + Send + 'static,
+    ) -> Result<Registration, MembershipError> {
+        let registered = Registered {
+            node: Node {
+                number: self.number,
+                name: self.name,
+                address,
+                bytes: Some(bytes),
+                incarnation: self.incarnation,
+            },
+            lease: Duration::from_secs(self.lease.as_secs()),
+        };
+        let registry = Registry {
+            gateway: &self.gateway,
+            patience: PATIENCE,
+        };
+        let lease = registry.announce(&registered)?;
+        let node = registered.node.clone();
+        let (stop, stopped) = channel();
+        let gateway = self.gateway;
+        let keeper = Keeper {
+            registered,
+            lease: Some(lease),
+            unreachable: false,
+            notice,
+        };
+        Ok(Registration {
+            node,
+            stop: Some(stop),
+            thread: Some(spawn("registration", move || {
+                keeper.run(&gateway, &stopped);
+            })?),
+        })
+    }
+}
+
+impl Registration {
+    /// The node as it is registered.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It has panicked only if `notice` has, which was told then.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Keeps a registration.
+struct Keeper<N> {
+    registered: Registered,
+    /// `None` once it has run out.
+    lease: Option<LeaseId>,
+    unreachable: bool,
+    notice: N,
+}
+
+impl<N: FnMut(RegistrationEvent)> Keeper<N> {
+    fn run(mut self, gateway: &Gateway, stopped: &Receiver<()>) {
+        let interval = self.registered.lease / RENEWALS_PER_LEASE;
+        // What is waited for one answer is short of what a lease has.
+        let registry = Registry {
+            gateway,
+            patience: Duration::ZERO,
+        };
+        let mut pause = interval;
+        while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+            pause = match self.renew(&registry) {
+                Ok(()) => interval,
+                Err(MembershipError::Unreachable { tried }) => {
+                    if !std::mem::replace(&mut self.unreachable, true) {
+                        let error = MembershipError::Unreachable { tried };
+                        (self.notice)(RegistrationEvent::Unreachable(error));
+                    }
+                    RETRY
+                }
+                Err(error) => {
+                    (self.notice)(RegistrationEvent::Refused(error));
+                    interval
+                }
+            };
+        }
+        if let Some(lease) = self.lease {
+            let registry = Registry {
+                gateway,
+                patience: LAST_PATIENCE,
+            };
+            // If nobody answers, it runs out.
+            let _ = registry.revoke(lease);
+        }
+    }
+
+    fn renew(&mut self, registry: &Registry<'_>) -> Result<(), MembershipError> {
+        if let Some(lease) = self.lease {
+            if registry.keep_alive(lease)? {
+                if std::mem::take(&mut self.unreachable) {
+                    (self.notice)(RegistrationEvent::Reached);
+                }
+                return Ok(());
+            }
+            self.lease = None;
+        }
+        self.lease = Some(registry.announce(&self.registered)?);
+        self.unreachable = false;
+        (self.notice)(RegistrationEvent::RegisteredAgain);
+        Ok(())
+    }
+}

@@ -1,0 +1,301 @@
+//! What etcd holds of memory nodes, and how it changes.
+//!
+//! | key | value | lease |
+//! |---|---|---|
+//! | `nearfield/name/NAME` | the number of the node, in decimal | none |
+//! | `nearfield/number/NNNNN` | the name of the node with this number | none |
+//! | `nearfield/node/NAME` | a [`Record`](super::node::Record) | the node's |
+//!
+//! The first two are written together and stay, so that a name keeps its number while no process
+//! serves the node. The third is there while one does. All changes are transactions that compare the
+//! revisions of what they rely on, so that of those who want one name or number, one has it.
+
+use super::error::MembershipError;
+use super::gateway::{Gateway, decoded, encoded, end_of, is_not_found, unsigned};
+use super::node::Registered;
+use crate::address::NodeId;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+const NAMES: &str = "nearfield/name/";
+const NUMBERS: &str = "nearfield/number/";
+pub(super) const NODES: &str = "nearfield/node/";
+/// How often it is looked whether who had the name has gone.
+const LOOK: Duration = Duration::from_millis(200);
+/// How much longer than its lease etcd may keep what belongs to it: it looks twice a second, and a
+/// new leader grants each lease its whole time again.
+const SLACK: Duration = Duration::from_secs(2);
+
+/// The number of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LeaseId(u64);
+
+/// All that is registered.
+#[derive(Debug)]
+pub(super) struct Listing {
+    /// Of etcd's state.
+    pub revision: u64,
+    pub nodes: Vec<Registered>,
+    /// Why others cannot be read.
+    pub refused: Vec<MembershipError>,
+}
+
+/// A key, what it holds, and since when.
+struct Entry {
+    key: String,
+    value: Vec<u8>,
+    mod_revision: u64,
+    lease: LeaseId,
+}
+
+/// Reads and changes what etcd holds. Each call takes no longer than `patience`, or 2 s for each
+/// member if that is longer.
+#[derive(Debug)]
+pub(super) struct Registry<'g> {
+    pub gateway: &'g Gateway,
+    pub patience: Duration,
+}
+
+impl Registry<'_> {
+    pub fn list(&self) -> Result<Listing, MembershipError> {
+        let (revision, entries) = self.range(NODES, Some(&end_of(NODES)))?;
+        let mut listing = Listing {
+            revision,
+            nodes: Vec::new(),
+            refused: Vec::new(),
+        };
+        for entry in entries {
+            let name = entry.key.strip_prefix(NODES).unwrap_or_default();
+            match Registered::from_json(&entry.key, name, &entry.value) {
+                Ok(registered) => listing.nodes.push(registered),
+                Err(error) => listing.refused.push(error),
+            }
+        }
+        Ok(listing)
+    }
+
+    /// The number of the node `name`: the one that it has, or else `wanted`, or the lowest that is
+    /// free.
+    pub fn reserve(&self, name: &str, wanted: Option<NodeId>) -> Result<NodeId, MembershipError> {
+        loop {
+            let name_key = format!("{NAMES}{name}");
+            if let Some(entry) = self.get(&name_key)? {
+                let recorded = number_of(&entry)?;
+                return match wanted {
+                    Some(wanted) if wanted != recorded => Err(MembershipError::OtherNumber {
+                        name: name.to_owned(),
+                        recorded,
+                        wanted,
+                    }),
+                    _ => Ok(recorded),
+                };
+            }
+            let (_, taken) = self.range(NUMBERS, Some(&end_of(NUMBERS)))?;
+            let taken_key = |number: &NodeId| {
+                let key = number_key(*number);
+                taken.iter().find(|entry| entry.key == key)
+            };
+            let number = match wanted {
+                Some(wanted) => match taken_key(&wanted) {
+                    Some(entry) => {
+                        return Err(MembershipError::NumberTaken {
+                            node: wanted,
+                            name: String::from_utf8_lossy(&entry.value).into_owned(),
+                            other: name.to_owned(),
+                        });
+                    }
+                    None => wanted,
+                },
+                None => lowest_free(&taken).ok_or_else(|| MembershipError::NoNumberLeft {
+                    name: name.to_owned(),
+                })?,
+            };
+            let key = number_key(number);
+            let done = self.transaction(
+                &[(&name_key, 0), (&key, 0)],
+                json!([
+                    put(&name_key, &number.0.to_string(), None),
+                    put(&key, name, None)
+                ]),
+            )?;
+            if done {
+                return Ok(number);
+            }
+            // Somebody was quicker, or this very request was done twice: look again.
+        }
+    }
+
+    /// Waits until no process but that of `incarnation` is registered by `name`: until the lease of
+    /// one that has died has run out.
+    ///
+    /// # Errors
+    /// `NameTaken` as soon as it is seen that the other lives, or when its lease, whatever its end,
+    /// should have run out.
+    pub fn wait_for_name(&self, name: &str, incarnation: u64) -> Result<(), MembershipError> {
+        let key = format!("{NODES}{name}");
+        let began = Instant::now();
+        let mut least = u64::MAX;
+        loop {
+            let Some(entry) = self.get(&key)? else {
+                return Ok(());
+            };
+            let registered = Registered::from_json(&key, name, &entry.value)?;
+            if registered.node.incarnation == incarnation {
+                return Ok(());
+            }
+            let left = self.time_left(entry.lease)?;
+            if left > least || began.elapsed() > registered.lease + SLACK {
+                return Err(MembershipError::NameTaken {
+                    name: name.to_owned(),
+                    address: registered.node.address.to_string(),
+                });
+            }
+            least = left;
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Registers a node for as long as a new lease is kept alive.
+    ///
+    /// # Errors
+    /// `NameTaken`, and what [`reserve`](Registry::reserve) answers.
+    pub fn announce(&self, registered: &Registered) -> Result<LeaseId, MembershipError> {
+        let node = &registered.node;
+        // It is there but when etcd has lost what it held.
+        self.reserve(&node.name, Some(node.number))?;
+        let lease = self.grant(registered.lease)?;
+        let key = format!("{NODES}{}", node.name);
+        loop {
+            let present = self.get(&key)?;
+            let mut revision = 0;
+            if let Some(entry) = present {
+                let other = Registered::from_json(&key, &node.name, &entry.value)?;
+                if other.node.incarnation != node.incarnation {
+                    return Err(MembershipError::NameTaken {
+                        name: node.name.clone(),
+                        address: other.node.address.to_string(),
+                    });
+                }
+                revision = entry.mod_revision;
+            }
+            let put = put(&key, &registered.to_json(), Some(lease));
+            if self.transaction(&[(&key, revision)], json!([put]))? {
+                return Ok(lease);
+            }
+        }
+    }
+
+    /// Has a lease last its whole time from now on; answers whether it was still there.
+    pub fn keep_alive(&self, lease: LeaseId) -> Result<bool, MembershipError> {
+        let body = json!({"ID": lease.0.to_string()});
+        let answer = self.call("lease/keepalive", &body)?;
+        let result = answer.get("result").unwrap_or(&answer);
+        Ok(unsigned(result, "TTL") > 0)
+    }
+
+    /// Ends a lease and the registration with it.
+    pub fn revoke(&self, lease: LeaseId) -> Result<(), MembershipError> {
+        let body = json!({"ID": lease.0.to_string()});
+        match self.call("lease/revoke", &body) {
+            Err(error) if !is_not_found(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn grant(&self, lease: Duration) -> Result<LeaseId, MembershipError> {
+        let body = json!({"TTL": lease.as_secs().to_string()});
+        let answer = self.call("lease/grant", &body)?;
+        Ok(LeaseId(unsigned(&answer, "ID")))
+    }
+
+    /// The whole seconds that are left of a lease; 0 if it has run out.
+    fn time_left(&self, lease: LeaseId) -> Result<u64, MembershipError> {
+        let body = json!({"ID": lease.0.to_string()});
+        match self.call("lease/timetolive", &body) {
+            Ok(answer) => Ok(unsigned(&answer, "TTL")),
+            Err(error) if is_not_found(&error) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn get(&self, key: &str) -> Result<Option<Entry>, MembershipError> {
+        Ok(self.range(key, None)?.1.pop())
+    }
+
+    /// The entries of a key, or of all from it to `end`, and the revision that they are of. What is
+    /// read is never older than what was written before, whichever member answers.
+    fn range(&self, key: &str, end: Option<&str>) -> Result<(u64, Vec<Entry>), MembershipError> {
+        let mut body = json!({"key": encoded(key)});
+        if let Some(end) = end {
+            body["range_end"] = encoded(end).into();
+        }
+        let answer = self.call("kv/range", &body)?;
+        let revision = answer
+            .get("header")
+            .map_or(0, |header| unsigned(header, "revision"));
+        let entries = answer.get("kvs").and_then(Value::as_array);
+        let entry = |entry: &Value| Entry {
+            key: String::from_utf8_lossy(&decoded(entry, "key")).into_owned(),
+            value: decoded(entry, "value"),
+            mod_revision: unsigned(entry, "mod_revision"),
+            lease: LeaseId(unsigned(entry, "lease")),
+        };
+        let entries = entries.map(|entries| entries.iter().map(entry).collect());
+        Ok((revision, entries.unwrap_or_default()))
+    }
+
+    /// Does changes if keys were last changed at these revisions, 0 if they are to be absent; says
+    /// whether they were.
+    fn transaction(
+        &self,
+        expected: &[(&str, u64)],
+        changes: Value,
+    ) -> Result<bool, MembershipError> {
+        let compare = |&(key, revision): &(&str, u64)| {
+            json!({
+                "key": encoded(key),
+                "target": "MOD",
+                "result": "EQUAL",
+                "mod_revision": revision.to_string(),
+            })
+        };
+        let compare: Vec<_> = expected.iter().map(compare).collect();
+        let answer = self.call("kv/txn", &json!({"compare": compare, "success": changes}))?;
+        Ok(answer.get("succeeded").and_then(Value::as_bool) == Some(true))
+    }
+
+    fn call(&self, request: &'static str, body: &Value) -> Result<Value, MembershipError> {
+        self.gateway.call(request, body, self.patience)
+    }
+}
+
+fn put(key: &str, value: &str, lease: Option<LeaseId>) -> Value {
+    let lease = lease.map_or(0, |lease| lease.0);
+    json!({"request_put": {
+        "key": encoded(key),
+        "value": encoded(value),
+        "lease": lease.to_string(),
+    }})
+}
+
+/// In the order of the numbers.
+fn number_key(number: NodeId) -> String {
+    format!("{NUMBERS}{:05}", number.0)
+}
+
+fn number_of(entry: &Entry) -> Result<NodeId, MembershipError> {
+    let text = String::from_utf8_lossy(&entry.value);
+    let number = text.parse().map_err(|_| MembershipError::Foreign {
+        key: MembershipError::shortened(&entry.key),
+        problem: format!("{:?} is no number", MembershipError::shortened(&text)),
+    });
+    number.map(NodeId)
+}
+
+fn lowest_free(taken: &[Entry]) -> Option<NodeId> {
+    let taken: BTreeSet<_> = taken.iter().map(|entry| entry.key.as_str()).collect();
+    (0..=u16::MAX)
+        .map(NodeId)
+        .find(|&number| !taken.contains(number_key(number).as_str()))
+}

@@ -1,0 +1,317 @@
+//! A compute node's part: which memory nodes there are, and which come and go.
+
+use super::error::MembershipError;
+use super::gateway::{EtcdMembers, Gateway};
+use super::node::{Node, parse_list};
+use super::registry::{Listing, NODES, Registry};
+use super::{PATIENCE, spawn};
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The list is read again after this time even if no change was heard of.
+const LOOK: Duration = Duration::from_secs(2);
+/// How soon it is tried again when etcd was out of reach.
+const RETRY: Duration = Duration::from_millis(200);
+/// How long after an outage of etcd, beyond their leases, nodes are waited for that have to register
+/// again: until they try, and are heard.
+const SETTLING: Duration = Duration::from_secs(1);
+
+/// What happens to memory nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// A node is there.
+    Found(Node),
+    /// A node has ended, or has not kept its lease alive. What its memory held is lost, also if a
+    /// node of the same name and number is found later.
+    Lost(Node),
+    /// Something is registered that cannot be read, such as a node of another version.
+    Refused(MembershipError),
+}
+
+/// Which memory nodes there are. Nodes of a list never change; those in etcd are followed from
+/// another thread until this is dropped.
+///
+/// While etcd is out of reach, what was known stays so. After that, a node that is missing has the
+/// time of its lease to register again before its loss is told, as etcd may have forgotten it.
+#[derive(Debug)]
+pub struct Membership {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared(Mutex<View>);
+
+#[derive(Debug, Default)]
+struct View {
+    nodes: BTreeMap<String, Known>,
+    refused: Vec<MembershipError>,
+    /// Why etcd was out of reach when it was last asked.
+    outage: Option<MembershipError>,
+    subscribers: Vec<Sender<Change>>,
+    ended: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    node: Node,
+    lease: Duration,
+}
+
+impl Shared {
+    fn view(&self) -> MutexGuard<'_, View> {
+        // Whoever panics with the lock has changed nothing that has to fit together.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Membership {
+    /// The nodes of a list: `[NUMBER=]ADDRESS`, separated by commas; without a number, the place in
+    /// the list counts, from 0.
+    ///
+    /// ```
+    /// use nearfield_fabric::membership::Membership;
+    /// let nodes = Membership::of_list("shm:left,shm:right")?.nodes();
+    /// assert_eq!((nodes[1].number.0, nodes[1].address.to_string().as_str()), (1, "shm:right"));
+    /// # Ok::<_, nearfield_fabric::membership::MembershipError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Entry`, `Address`; `NumberTaken`, `NameTaken` if two entries have the same number or address.
+    pub fn of_list(text: &str) -> Result<Membership, MembershipError> {
+        let known = |node: Node| {
+            let lease = Duration::ZERO;
+            (node.address.to_string(), Known { node, lease })
+        };
+        let view = View {
+            nodes: parse_list(text)?.into_iter().map(known).collect(),
+            ..View::default()
+        };
+        let shared = Arc::new(Shared(Mutex::new(view)));
+        Ok(Membership { shared })
+    }
+
+    /// The nodes that are registered in etcd, from now on.
+    ///
+    /// # Errors
+    /// `Unreachable` after 6 s, or 2 s for each member; `NotEtcd`, `Refused`.
+    pub fn follow(members: &EtcdMembers) -> Result<Membership, MembershipError> {
+        let gateway = Gateway::new(members);
+        let registry = Registry {
+            gateway: &gateway,
+            patience: PATIENCE,
+        };
+        let listing = registry.list()?;
+        let shared = Arc::new(Shared::default());
+        let revision = listing.revision;
+        shared.view().update(listing, true);
+        let follower = Follower {
+            shared: Arc::clone(&shared),
+            revision,
+            settled: Instant::now(),
+        };
+        spawn("membership", move || follower.run(&gateway))?;
+        Ok(Membership { shared })
+    }
+
+    /// The nodes that are known, in the order of their numbers.
+    pub fn nodes(&self) -> Vec<Node> {
+        let view = self.shared.view();
+        let mut nodes: Vec<_> = view
+            .nodes
+            .values()
+            .map(|known| known.node.clone())
+            .collect();
+        nodes.sort_by_key(|node| node.number);
+        nodes
+    }
+
+    /// Why some of what is registered is not among the nodes.
+    pub fn refused(&self) -> Vec<MembershipError> {
+        self.shared.view().refused.clone()
+    }
+
+    /// Why nodes may have come or gone unheard: etcd did not answer when it was last asked.
+    pub fn outage(&self) -> Option<MembershipError> {
+        self.shared.view().outage.clone()
+    }
+
+    /// What happens from now on, after a [`Change::Found`] of each node that is known, so that
+    /// nothing is missed between.
+    pub fn changes(&self) -> Receiver<Change> {
+        let (sender, receiver) = channel();
+        let mut view = self.shared.view();
+        let found = view
+            .nodes
+            .values()
+            .map(|known| Change::Found(known.node.clone()));
+        for change in found.chain(view.refused.iter().cloned().map(Change::Refused)) {
+            // The receiver is here.
+            let _ = sender.send(change);
+        }
+        view.subscribers.push(sender);
+        receiver
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        // The thread may be waiting for an answer, 2 s at most, and ends after that by itself.
+        self.shared.view().ended = true;
+    }
+}
+
+impl View {
+    /// Takes over what was read. Unless `complete`, nodes that are missing are kept.
+    fn update(&mut self, listing: Listing, complete: bool) {
+        self.outage = None;
+        let mut before = std::mem::take(&mut self.nodes);
+        let mut changes = Vec::new();
+        for registered in listing.nodes {
+            let node = registered.node;
+            let known = Known {
+                node: node.clone(),
+                lease: registered.lease,
+            };
+            match before.remove(&node.name) {
+                Some(former) if former.node == node => {}
+                Some(former) => {
+                    changes.push(Change::Lost(former.node));
+                    changes.push(Change::Found(node.clone()));
+                }
+                None => changes.push(Change::Found(node.clone())),
+            }
+            self.nodes.insert(node.name, known);
+        }
+        if complete {
+            let lost = before.into_values().map(|known| Change::Lost(known.node));
+            changes.splice(0..0, lost);
+        } else {
+            self.nodes.extend(before);
+        }
+        let new = listing.refused.iter();
+        let new = new.filter(|error| !self.refused.contains(error));
+        changes.extend(new.cloned().map(Change::Refused));
+        self.refused = listing.refused;
+        // Those who no longer listen are forgotten.
+        self.subscribers.retain(|subscriber| {
+            changes
+                .iter()
+                .all(|change| subscriber.send(change.clone()).is_ok())
+        });
+    }
+
+    fn longest_lease(&self) -> Duration {
+        let leases = self.nodes.values().map(|known| known.lease);
+        leases.max().unwrap_or_default()
+    }
+}
+
+/// Reads the list again and again. A watch only says when it is worth it: what is read is the whole
+/// truth each time, whatever was missed, compacted or lost.
+struct Follower {
+    shared: Arc<Shared>,
+    /// Of etcd's state when it was last read.
+    revision: u64,
+    /// From then on, nodes that are missing are lost.
+    settled: Instant,
+}
+
+impl Follower {
+    fn run(mut self, gateway: &Gateway) {
+        let registry = Registry {
+            gateway,
+            patience: Duration::ZERO,
+        };
+        while !self.shared.view().ended {
+            let listing = registry.list();
+            let mut view = self.shared.view();
+            let now = Instant::now();
+            match listing {
+                Ok(listing) => {
+                    // A state that is older than what was read before is another one.
+                    if view.outage.is_some() || listing.revision < self.revision {
+                        self.settled = now + view.longest_lease() + SETTLING;
+                    }
+                    self.revision = listing.revision;
+                    view.update(listing, now >= self.settled);
+                }
+                Err(error) => {
+                    view.outage = Some(error);
+                    drop(view);
+                    std::thread::sleep(RETRY);
+                    continue;
+                }
+            }
+            drop(view);
+            if gateway
+                .wait_for_change(NODES, self.revision + 1, LOOK)
+                .is_err()
+            {
+                std::thread::sleep(RETRY);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::node::Registered;
+    use super::*;
+    use crate::address::NodeId;
+
+    fn node(name: &str, number: u16, incarnation: u64) -> Node {
+        Node {
+            number: NodeId(number),
+            name: name.to_owned(),
+            address: format!("shm:{name}").parse().unwrap(),
+            bytes: Some(1 << 20),
+            incarnation,
+        }
+    }
+
+    fn listing(nodes: &[&Node], refused: &[&MembershipError]) -> Listing {
+        let registered = |node: &&Node| Registered {
+            node: (*node).clone(),
+            lease: Duration::from_secs(2),
+        };
+        Listing {
+            revision: 1,
+            nodes: nodes.iter().map(registered).collect(),
+            refused: refused.iter().map(|&error| error.clone()).collect(),
+        }
+    }
+
+    #[test]
+    fn whoever_listens_is_told_what_is_there_and_then_each_change_once() {
+        let membership = Membership {
+            shared: Arc::default(),
+        };
+        let [a, b, again] = [node("a", 0, 1), node("b", 1, 2), node("a", 0, 3)];
+        let update = |listing, complete| membership.shared.view().update(listing, complete);
+        update(listing(&[&a], &[]), true);
+        let changes = membership.changes();
+        let heard = || changes.try_iter().collect::<Vec<_>>();
+        assert_eq!(heard(), [Change::Found(a.clone())]);
+        update(listing(&[&a, &b], &[]), true);
+        assert_eq!(heard(), [Change::Found(b.clone())]);
+        update(listing(&[&a, &b], &[]), true);
+        assert_eq!(heard(), []);
+        update(listing(&[&again], &[]), false);
+        let other = [Change::Lost(a), Change::Found(again.clone())];
+        assert_eq!(heard(), other);
+        assert_eq!(membership.nodes(), [again.clone(), b.clone()]);
+        let error = MembershipError::Version {
+            name: "c".to_owned(),
+            found: 2,
+            known: 1,
+        };
+        update(listing(&[&again], &[&error]), true);
+        assert_eq!(heard(), [Change::Lost(b), Change::Refused(error.clone())]);
+        update(listing(&[&again], &[&error]), true);
+        assert_eq!(heard(), []);
+        assert_eq!(membership.refused(), [error]);
+    }
+}

@@ -1,0 +1,578 @@
+//! Membership with etcd as it is: processes of it that are started, killed and started again.
+//!
+//! Without etcd (Debian's etcd-server) the tests say so and pass, unless `NEARFIELD_REQUIRE_ETCD=1`.
+
+use nearfield_fabric::NodeId;
+use nearfield_fabric::membership::{
+    Change, EtcdMembers, Membership, MembershipError, Node, Registration, RegistrationEvent,
+    Reservation,
+};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+const LEASE: Duration = Duration::from_secs(2);
+/// Nothing here takes so long unless it hangs.
+const LONG: Duration = Duration::from_secs(30);
+
+/// Members of one cluster, each with a directory that outlives its process.
+struct Cluster {
+    directory: PathBuf,
+    members: Vec<Member>,
+}
+
+struct Member {
+    name: String,
+    client: String,
+    peer: String,
+    child: Option<Child>,
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("bound").port()
+}
+
+impl Cluster {
+    /// A cluster that is ready; `None` if there is no etcd.
+    fn start(count: usize) -> Option<Cluster> {
+        if Command::new("etcd").arg("--version").output().is_err() {
+            let required = std::env::var("NEARFIELD_REQUIRE_ETCD").is_ok_and(|value| value == "1");
+            assert!(!required, "etcd is required and not installed");
+            println!("skipped: etcd is not installed");
+            return None;
+        }
+        static CLUSTERS: AtomicU32 = AtomicU32::new(0);
+        let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("nearfield-etcd-{}-{number}", std::process::id());
+        let url = || format!("http://127.0.0.1:{}", free_port());
+        let member = |number| Member {
+            name: format!("m{number}"),
+            client: url(),
+            peer: url(),
+            child: None,
+        };
+        let mut cluster = Cluster {
+            directory: std::env::temp_dir().join(name),
+            members: (0..count).map(member).collect(),
+        };
+        std::fs::create_dir_all(&cluster.directory).expect("a directory");
+        for place in 0..count {
+            cluster.run(place);
+        }
+        cluster.wait_ready();
+        Some(cluster)
+    }
+
+    fn run(&mut self, place: usize) {
+        let peers: Vec<_> = self.members.iter().collect();
+        let peers: Vec<_> = peers
+            .iter()
+            .map(|member| format!("{}={}", member.name, member.peer))
+            .collect();
+        let member = &mut self.members[place];
+        let log = self.directory.join(format!("{}.log", member.name));
+        let log = File::options().create(true).append(true).open(log);
+        let child = Command::new("etcd")
+            .args(["--name", &member.name, "--data-dir"])
+            .arg(self.directory.join(&member.name))
+            .args(["--listen-client-urls", &member.client])
+            .args(["--advertise-client-urls", &member.client])
+            .args(["--listen-peer-urls", &member.peer])
+            .args(["--initial-advertise-peer-urls", &member.peer])
+            .args(["--initial-cluster", &peers.join(",")])
+            .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log.expect("a log"))
+            .spawn();
+        member.child = Some(child.expect("etcd runs"));
+    }
+
+    fn wait_ready(&self) {
+        until("etcd is ready", || {
+            let key = r#"{"key":"YQ=="}"#;
+            self.members
+                .iter()
+                .filter(|member| member.child.is_some())
+                .all(|member| post(&member.client, "kv/range", key).contains("revision"))
+        });
+    }
+
+    /// As kill -9 does.
+    fn kill(&mut self, place: usize) {
+        let mut child = self.members[place].child.take().expect("it runs");
+        child.kill().expect("it is killed");
+        child.wait().expect("it ends");
+    }
+
+    fn forget_all(&self) {
+        for member in &self.members {
+            let directory = self.directory.join(&member.name);
+            std::fs::remove_dir_all(directory).expect("its data");
+        }
+    }
+
+    fn leader(&self) -> usize {
+        let ids = self.members.iter().map(|member| {
+            let status = post(&member.client, "maintenance/status", "{}");
+            (field(&status, "member_id"), field(&status, "leader"))
+        });
+        let leads = |(member, leader): (String, String)| member == leader;
+        ids.map(leads).position(|leads| leads).expect("a leader")
+    }
+
+    fn endpoints(&self) -> EtcdMembers {
+        let urls: Vec<_> = self.members.iter().map(|m| m.client.clone()).collect();
+        urls.join(",").parse().expect("URLs")
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for member in &mut self.members {
+            if let Some(mut child) = member.child.take() {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+        if std::thread::panicking() {
+            println!("what etcd has said is in {}", self.directory.display());
+        } else {
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+/// What a member answers to a request; nothing if it does not. By hand, so that what the client
+/// does is not taken for what etcd does.
+fn post(url: &str, request: &str, body: &str) -> String {
+    let authority = url.strip_prefix("http://").expect("a URL");
+    let length = body.len();
+    let request = format!(
+        "POST /v3/{request} HTTP/1.0\r\nHost: {authority}\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    let mut answer = String::new();
+    if let Ok(mut stream) = TcpStream::connect(authority) {
+        let _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
+        let _ = stream.write_all(request.as_bytes());
+        let _ = stream.read_to_string(&mut answer);
+    }
+    answer
+}
+
+/// What stands behind a field, in quotation marks.
+fn field(json: &str, name: &str) -> String {
+    let behind = json.split_once(&format!("\"{name}\":\""));
+    let value = behind.and_then(|(_, behind)| behind.split_once('"'));
+    value
+        .unwrap_or_else(|| panic!("no {name} in {json}"))
+        .0
+        .to_owned()
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < LONG, "not in {LONG:?}: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+type Events = Receiver<RegistrationEvent>;
+
+/// A node that is registered at `shm:NAME` with 4096 bytes.
+fn try_register(
+    members: &EtcdMembers,
+    name: &str,
+    number: Option<u16>,
+) -> Result<(Registration, Events), MembershipError> {
+    let reservation = Reservation::new(members, name, number.map(NodeId), LEASE)?;
+    let (sender, events) = channel();
+    let address = format!("shm:{name}").parse()?;
+    let notice = move |event| {
+        let _ = sender.send(event);
+    };
+    Ok((reservation.announce(address, 4096, notice)?, events))
+}
+
+fn register(members: &EtcdMembers, name: &str) -> (Registration, Events) {
+    try_register(members, name, None).expect("it is registered")
+}
+
+fn next(changes: &Receiver<Change>) -> Change {
+    changes.recv_timeout(LONG).expect("a change")
+}
+
+fn numbers(nodes: &[Node]) -> Vec<(u16, &str)> {
+    nodes
+        .iter()
+        .map(|node| (node.number.0, node.name.as_str()))
+        .collect()
+}
+
+/// A registration whose process dies: nobody revokes its lease or keeps it alive. Returns the URL
+/// of what it talks to, which no longer answers.
+struct Severed {
+    stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
+    members: EtcdMembers,
+}
+
+impl Severed {
+    /// A way to etcd that can be cut.
+    fn new(cluster: &Cluster) -> Severed {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let to = cluster.members[0]
+            .client
+            .trim_start_matches("http://")
+            .to_owned();
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let stopped = std::sync::Arc::clone(&stop);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let cut = stopped.load(Ordering::Relaxed);
+                let (Ok(from), Ok(to)) = (stream, TcpStream::connect(&to)) else {
+                    return;
+                };
+                if cut {
+                    return;
+                }
+                for (mut from, mut to) in [
+                    (
+                        from.try_clone().expect("a socket"),
+                        to.try_clone().expect("a socket"),
+                    ),
+                    (to, from),
+                ] {
+                    std::thread::spawn(move || {
+                        let _ = std::io::copy(&mut from, &mut to);
+                        let _ = to.shutdown(std::net::Shutdown::Write);
+                    });
+                }
+            }
+        });
+        Severed {
+            stop,
+            members: format!("http://{address}").parse().expect("a URL"),
+        }
+    }
+
+    fn cut(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn nodes_are_found_numbered_and_lost() {
+    let Some(cluster) = Cluster::start(1) else {
+        return;
+    };
+    let members = cluster.endpoints();
+    let membership = Membership::follow(&members).expect("etcd");
+    assert_eq!(membership.nodes(), []);
+    let changes = membership.changes();
+    let (left, _) = register(&members, "left");
+    let (seventh, _) = try_register(&members, "seventh", Some(7)).expect("a number");
+    let (right, _) = register(&members, "right");
+    for registration in [&left, &seventh, &right] {
+        assert_eq!(next(&changes), Change::Found(registration.node().clone()));
+    }
+    let all = [(0, "left"), (1, "right"), (7, "seventh")];
+    assert_eq!(numbers(&membership.nodes()), all);
+    assert_eq!(membership.nodes()[0].bytes, Some(4096));
+    // Who comes later finds the same.
+    let late = Membership::follow(&members).expect("etcd");
+    assert_eq!(late.nodes(), membership.nodes());
+
+    // What ends is lost at once, by the watch, long before a lease runs out.
+    let (ended, began) = (left.node().clone(), Instant::now());
+    drop(left);
+    assert_eq!(next(&changes), Change::Lost(ended.clone()));
+    assert!(began.elapsed() < LEASE / 2, "{:?}", began.elapsed());
+    // By its name it has its number again, which nobody else has had meanwhile.
+    let (other, _) = register(&members, "other");
+    let (again, _) = register(&members, "left");
+    assert_eq!(
+        numbers(&[other.node().clone(), again.node().clone()]),
+        [(2, "other"), (0, "left")]
+    );
+    assert_ne!(again.node().incarnation, ended.incarnation);
+}
+
+#[test]
+fn names_and_numbers_are_not_given_twice() {
+    let Some(cluster) = Cluster::start(1) else {
+        return;
+    };
+    let members = cluster.endpoints();
+    let (left, _) = register(&members, "left");
+    let refused = |name: &str, number| {
+        let error = try_register(&members, name, number).err();
+        error.expect("it is refused").to_string()
+    };
+    let began = Instant::now();
+    assert_eq!(
+        refused("left", None),
+        "the name \"left\" is in use by the memory node at shm:left"
+    );
+    assert!(began.elapsed() < LEASE * 3, "{:?}", began.elapsed());
+    assert_eq!(
+        refused("right", Some(0)),
+        "node 0 is \"left\" and cannot be \"right\" too"
+    );
+    drop(left);
+    // Also while nobody serves it.
+    assert_eq!(
+        refused("right", Some(0)),
+        "node 0 is \"left\" and cannot be \"right\" too"
+    );
+    assert_eq!(
+        refused("left", Some(5)),
+        "memory node \"left\" is node 0 and cannot become node 5"
+    );
+    assert!(refused("a/b", None).starts_with("\"a/b\" is no name of a memory node"));
+
+    // Of many that want one name or a number at once, each number has one.
+    let threads: Vec<_> = (0..8)
+        .map(|number| {
+            let members = members.clone();
+            std::thread::spawn(move || register(&members, &format!("n{number}")).0)
+        })
+        .collect();
+    let all: Vec<_> = threads
+        .into_iter()
+        .map(|thread| thread.join().expect("it is registered"))
+        .collect();
+    let mut numbers: Vec<_> = all.iter().map(|one| one.node().number.0).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
+    let same: Vec<_> = (0..4)
+        .map(|_| {
+            let members = members.clone();
+            std::thread::spawn(move || try_register(&members, "same", None).map(|(one, _)| one))
+        })
+        .collect();
+    let same: Vec<_> = same
+        .into_iter()
+        .map(|thread| thread.join().expect("no panic"))
+        .collect();
+    assert_eq!(same.iter().filter(|one| one.is_ok()).count(), 1, "{same:?}");
+    let taken = |error| matches!(error, &MembershipError::NameTaken { .. });
+    assert!(
+        same.iter().filter_map(|one| one.as_ref().err()).all(taken),
+        "{same:?}"
+    );
+}
+
+#[test]
+fn the_dead_are_lost_when_their_lease_runs_out_and_may_come_back() {
+    let Some(cluster) = Cluster::start(1) else {
+        return;
+    };
+    let (members, way) = (cluster.endpoints(), Severed::new(&cluster));
+    let membership = Membership::follow(&members).expect("etcd");
+    let changes = membership.changes();
+    let (dead, events) = register(&way.members, "left");
+    assert_eq!(next(&changes), Change::Found(dead.node().clone()));
+    // Three renewals on, so that what is seen is not the first grant.
+    std::thread::sleep(LEASE + LEASE / 4);
+    assert!(events.try_recv().is_err());
+    assert!(changes.try_recv().is_err());
+    way.cut();
+    let cut = Instant::now();
+    // A new process of this name has to wait until the old one's lease has run out.
+    let (again, _) = register(&members, "left");
+    let waited = cut.elapsed();
+    assert!(waited > LEASE / 3 && waited < LEASE * 2, "{waited:?}");
+    assert_eq!(next(&changes), Change::Lost(dead.node().clone()));
+    assert_eq!(next(&changes), Change::Found(again.node().clone()));
+    assert_eq!(again.node().number, dead.node().number);
+    let event = events.recv_timeout(LONG).expect("an event");
+    assert!(
+        matches!(event, RegistrationEvent::Unreachable(_)),
+        "{event:?}"
+    );
+    // Who lives again and finds his name taken is told, and does not undo the new one.
+    drop(dead);
+    assert_eq!(membership.nodes(), [again.node().clone()]);
+}
+
+#[test]
+fn etcd_may_be_killed_and_come_back_with_what_it_knew_or_without() {
+    let Some(mut cluster) = Cluster::start(1) else {
+        return;
+    };
+    let members = cluster.endpoints();
+    let (left, left_events) = register(&members, "left");
+    let (right, right_events) = try_register(&members, "right", Some(9)).expect("a number");
+    let membership = Membership::follow(&members).expect("etcd");
+    let changes = membership.changes();
+    let all = [left.node().clone(), right.node().clone()];
+    for node in &all {
+        assert_eq!(next(&changes), Change::Found(node.clone()));
+    }
+    for forgets in [false, true] {
+        cluster.kill(0);
+        until("the outage is known", || membership.outage().is_some());
+        // Longer than the leases.
+        std::thread::sleep(LEASE + LEASE / 2);
+        assert_eq!(membership.nodes(), all);
+        if forgets {
+            cluster.forget_all();
+        }
+        cluster.run(0);
+        cluster.wait_ready();
+        until("etcd is heard again", || membership.outage().is_none());
+        for events in [&left_events, &right_events] {
+            let first = events.recv_timeout(LONG).expect("an event");
+            assert!(
+                matches!(first, RegistrationEvent::Unreachable(_)),
+                "{first:?}"
+            );
+            let then = events.recv_timeout(LONG).expect("an event");
+            let expected = if forgets {
+                RegistrationEvent::RegisteredAgain
+            } else {
+                RegistrationEvent::Reached
+            };
+            assert_eq!(then, expected);
+        }
+        // Until a node that had not come back would be told as lost, and the leases would end.
+        std::thread::sleep(LEASE * 2);
+        let fresh = Membership::follow(&members).expect("etcd");
+        assert_eq!(fresh.nodes(), all);
+        assert_eq!(membership.nodes(), all);
+        assert_eq!(changes.try_iter().collect::<Vec<_>>(), []);
+    }
+    // Changes are heard as before.
+    drop(left);
+    assert_eq!(next(&changes), Change::Lost(all[0].clone()));
+
+    // A node that ends while etcd has lost all that it held is lost, although later.
+    cluster.kill(0);
+    until("the outage is known", || membership.outage().is_some());
+    drop(right);
+    cluster.forget_all();
+    cluster.run(0);
+    let ended = Instant::now();
+    assert_eq!(next(&changes), Change::Lost(all[1].clone()));
+    assert!(ended.elapsed() > LEASE);
+}
+
+#[test]
+fn three_members_lose_their_leader() {
+    let Some(mut cluster) = Cluster::start(3) else {
+        return;
+    };
+    let members = cluster.endpoints();
+    let (left, events) = register(&members, "left");
+    let membership = Membership::follow(&members).expect("etcd");
+    let changes = membership.changes();
+    assert_eq!(next(&changes), Change::Found(left.node().clone()));
+    for _ in 0..2 {
+        let leader = cluster.leader();
+        cluster.kill(leader);
+        // At once, while there is no leader.
+        let began = Instant::now();
+        let (right, _) = register(&members, "right");
+        assert!(
+            began.elapsed() < Duration::from_secs(10),
+            "{:?}",
+            began.elapsed()
+        );
+        assert_eq!(next(&changes), Change::Found(right.node().clone()));
+        assert_eq!(right.node().number, NodeId(1));
+        let ended = right.node().clone();
+        drop(right);
+        assert_eq!(next(&changes), Change::Lost(ended));
+        cluster.run(leader);
+        cluster.wait_ready();
+    }
+    std::thread::sleep(LEASE * 2);
+    assert_eq!(membership.nodes(), [left.node().clone()]);
+    assert_eq!(changes.try_iter().collect::<Vec<_>>(), []);
+    let lost = |event: &RegistrationEvent| *event == RegistrationEvent::RegisteredAgain;
+    assert!(!events.try_iter().any(|event| lost(&event)));
+}
+
+#[test]
+fn what_is_not_understood_is_refused_by_name() {
+    let Some(cluster) = Cluster::start(1) else {
+        return;
+    };
+    let members = cluster.endpoints();
+    let (left, _) = register(&members, "left");
+    let membership = Membership::follow(&members).expect("etcd");
+    let changes = membership.changes();
+    assert_eq!(next(&changes), Change::Found(left.node().clone()));
+    // nearfield/node/new: {"version":2}, and nearfield/node/junk: junk.
+    let url = &cluster.members[0].client;
+    let new = r#"{"key":"bmVhcmZpZWxkL25vZGUvbmV3","value":"eyJ2ZXJzaW9uIjoyfQ=="}"#;
+    let junk = r#"{"key":"bmVhcmZpZWxkL25vZGUvanVuaw==","value":"anVuaw=="}"#;
+    assert!(post(url, "kv/put", new).contains("revision"));
+    let version = "memory node \"new\" is registered in version 2, which is not 1";
+    let Change::Refused(error) = next(&changes) else {
+        panic!("not refused");
+    };
+    assert_eq!(error.to_string(), version);
+    assert!(post(url, "kv/put", junk).contains("revision"));
+    let Change::Refused(error) = next(&changes) else {
+        panic!("not refused");
+    };
+    let foreign = "what etcd holds at \"nearfield/node/junk\" is no registration of a memory node";
+    assert!(error.to_string().starts_with(foreign), "{error}");
+    assert_eq!(membership.nodes(), [left.node().clone()]);
+    assert_eq!(membership.refused().len(), 2);
+    let error = try_register(&members, "new", None).expect_err("its name is taken");
+    assert_eq!(error.to_string(), version);
+}
+
+#[test]
+fn etcd_that_does_not_answer_is_told_soon() {
+    let refusing = format!("http://127.0.0.1:{}", free_port());
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent = format!("http://{}", silent.local_addr().expect("bound"));
+    let members: EtcdMembers = format!("{refusing},{silent}").parse().expect("URLs");
+    let began = Instant::now();
+    let error = Membership::follow(&members)
+        .expect_err("nobody answers")
+        .to_string();
+    assert!(
+        began.elapsed() < Duration::from_secs(11),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(error.starts_with("etcd is out of reach: "), "{error}");
+    assert!(
+        error.contains(&refusing) && error.contains(&silent),
+        "{error}"
+    );
+    let error = Reservation::new(&members, "left", None, LEASE).expect_err("nobody answers");
+    assert!(
+        matches!(error, MembershipError::Unreachable { .. }),
+        "{error}"
+    );
+    let short = Reservation::new(&members, "left", None, Duration::from_secs(1));
+    let short = short.expect_err("too short").to_string();
+    assert_eq!(short, "a lease of 1s is not between 2 and 3600 seconds");
+
+    // Something that is not etcd.
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", other.local_addr().expect("bound"));
+    std::thread::spawn(move || {
+        let (mut stream, _) = other.accept().expect("a client");
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone");
+    });
+    let error = Membership::follow(&url.parse().expect("a URL")).expect_err("it is not etcd");
+    let expected =
+        format!("{url} is not etcd 3.4 or later: it answers kv/range by status 404, \"none\"");
+    assert_eq!(error.to_string(), expected);
+}
