@@ -6,6 +6,7 @@ mod bench;
 mod bench_server;
 #[cfg(target_os = "linux")]
 mod memory_node;
+mod nodes;
 mod serve;
 mod top;
 
@@ -32,6 +33,7 @@ enum Command {
     BenchServer(bench_server::Arguments),
     #[cfg(target_os = "linux")]
     MemoryNode(memory_node::Arguments),
+    Nodes(nodes::Arguments),
     /// A contestant's process of `bench`: orders on the standard input.
     #[command(name = bench::CONTESTANT_COMMAND, hide = true)]
     BenchContestant,
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::BenchServer(arguments) => bench_server::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::MemoryNode(arguments) => memory_node::run(&arguments),
+        Command::Nodes(arguments) => nodes::run(&arguments),
         Command::BenchContestant => bench::serve(),
     }
 }

@@ -2,12 +2,16 @@
 
 use clap::Args;
 use nearfield_fabric::NodeId;
+use nearfield_fabric::membership::{
+    EtcdMembers, NodeAddress, Registration, RegistrationEvent, Reservation,
+};
 use nearfield_fabric::shm::ShmNode;
 use nearfield_server::config::memory;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Serve memory that other processes read and write directly.
 ///
@@ -25,8 +29,22 @@ pub(crate) struct Arguments {
     size: u64,
 
     /// The number of the node in addresses; nodes that a client uses together need different ones
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    number: u16,
+    /// [default: 0, or what etcd says]
+    #[arg(long, value_name = "N")]
+    number: Option<u16>,
+
+    /// Register the node in etcd, whose members are at these URLs, separated by commas
+    #[arg(long, value_name = "URLS")]
+    etcd: Option<EtcdMembers>,
+
+    /// The name to register it by, which keeps its number when the node starts again
+    /// [default: the one in --listen]
+    #[arg(long, value_name = "NAME", requires = "etcd")]
+    name: Option<String>,
+
+    /// How long after the death of this process etcd takes it to live, 2 to 3600
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "etcd")]
+    lease: u64,
 }
 
 const EXAMPLES: &str = "\
@@ -35,7 +53,9 @@ Examples:
       Clients attach to shm:pool until Ctrl-C ends it.
   nearfield memory-node --listen shm:left --size 4gb --number 0
   nearfield memory-node --listen shm:right --size 4gb --number 1
-      Two nodes, each in a terminal of its own, that clients use as one pool.";
+      Two nodes, each in a terminal of its own, that clients use as one pool.
+  nearfield memory-node --listen shm:left --size 4gb --etcd http://a:2379,http://b:2379
+      Registered as left by a number that etcd gives; `nearfield nodes --etcd` shows it.";
 
 /// The name behind `shm:`.
 fn listen(text: &str) -> Result<String, String> {
@@ -65,11 +85,49 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let stop = Arc::new(AtomicBool::new(false));
     let handler = Arc::clone(&stop);
     ctrlc::set_handler(move || handler.store(true, Ordering::Relaxed))?;
-    let node = ShmNode::create(&arguments.listen, NodeId(arguments.number), arguments.size)?;
+    let listen = &arguments.listen;
+    let wanted = arguments.number.map(NodeId);
+    let reservation = match &arguments.etcd {
+        Some(members) => {
+            let name = arguments.name.as_ref().unwrap_or(listen);
+            let lease = Duration::from_secs(arguments.lease);
+            Some(Reservation::new(members, name, wanted, lease)?)
+        }
+        None => None,
+    };
+    let number = reservation.as_ref().map(Reservation::number);
+    let number = number.or(wanted).unwrap_or_default();
+    let node = ShmNode::create(listen, number, arguments.size)?;
+    let address = NodeAddress::Shm {
+        name: listen.clone(),
+    };
+    // Ends before the node does.
+    let _registration = match reservation {
+        Some(reservation) => Some(announce(reservation, address, node.bytes())?),
+        None => None,
+    };
     // Nobody may be reading here.
     let _ = writeln!(std::io::stdout(), "{}", welcome(&node));
     node.serve(&stop);
     Ok(())
+}
+
+/// Registers a node, and says on the standard error what becomes of that.
+fn announce(
+    reservation: Reservation,
+    address: NodeAddress,
+    bytes: u64,
+) -> Result<Registration, Box<dyn std::error::Error>> {
+    let notice = |event| match event {
+        RegistrationEvent::Unreachable(error) => eprintln!("warning: {error}; trying again"),
+        RegistrationEvent::Reached => eprintln!("etcd answers again; the node is registered"),
+        RegistrationEvent::RegisteredAgain => eprintln!("the node is registered anew"),
+        RegistrationEvent::Refused(error) => {
+            eprintln!("warning: the node is not registered: {error}");
+        }
+        _ => {}
+    };
+    Ok(reservation.announce(address, bytes, notice)?)
 }
 
 /// What tells somebody new what to do next.

@@ -1,0 +1,165 @@
+//! `nearfield nodes`: which memory nodes there are.
+
+use clap::Args;
+use nearfield_fabric::membership::{EtcdMembers, Membership, Node, VERSION};
+use serde::Serialize;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Show the memory nodes that are registered in etcd, or in a list.
+///
+/// A node is shown as long as etcd takes it to live, which says nothing of whether it can be
+/// reached from here.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    source: Source,
+
+    /// Print an array of JSON in place of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct Source {
+    /// Where the members of etcd are: URLs, separated by commas
+    #[arg(long, value_name = "URLS")]
+    etcd: Option<EtcdMembers>,
+
+    /// The nodes themselves, [NUMBER=]shm:NAME or [NUMBER=]ucx:HOST:PORT, separated by commas;
+    /// without a number, the place in the list counts, from 0
+    #[arg(long, value_name = "LIST")]
+    nodes: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield nodes --etcd http://a:2379,http://b:2379,http://c:2379
+      Any member that answers is asked.
+  nearfield nodes --etcd http://a:2379 --json | jq -r '.[].address'
+  nearfield nodes --nodes shm:left,7=ucx:mn1.example:7000
+      What a list means: left is node 0, and the other is node 7.";
+
+/// A node in JSON.
+#[derive(Serialize)]
+struct Row {
+    number: u16,
+    name: String,
+    address: String,
+    /// Not known of nodes in a list.
+    bytes: Option<u64>,
+    /// Of the registration; not known of nodes in a list.
+    version: Option<u64>,
+    /// In hexadecimal; not known of nodes in a list.
+    incarnation: Option<String>,
+}
+
+impl From<Node> for Row {
+    fn from(node: Node) -> Row {
+        let registered = node.bytes.is_some();
+        Row {
+            number: node.number.0,
+            name: node.name,
+            address: node.address.to_string(),
+            bytes: node.bytes,
+            version: registered.then_some(VERSION),
+            incarnation: registered.then(|| format!("{:016x}", node.incarnation)),
+        }
+    }
+}
+
+/// Prints the nodes. Fails if some of what is registered cannot be read, after what can.
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    match show(arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn show(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
+    let membership = match &arguments.source.etcd {
+        Some(members) => Membership::follow(members)?,
+        None => Membership::of_list(arguments.source.nodes.as_deref().unwrap_or_default())?,
+    };
+    let rows: Vec<Row> = membership.nodes().into_iter().map(Row::from).collect();
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&rows)? + "\n"
+    } else {
+        table(&rows)
+    };
+    // Nobody may be reading here.
+    let _ = write!(std::io::stdout(), "{text}");
+    let refused = membership.refused();
+    for error in &refused {
+        eprintln!("error: {error}");
+    }
+    Ok(refused.is_empty())
+}
+
+fn table(rows: &[Row]) -> String {
+    if rows.is_empty() {
+        return "There are no memory nodes.\n".to_owned();
+    }
+    let unknown = || "-".to_owned();
+    let cells = |row: &Row| {
+        [
+            row.number.to_string(),
+            row.name.clone(),
+            row.address.clone(),
+            row.bytes.map_or_else(unknown, |bytes| bytes.to_string()),
+            row.version.map_or_else(unknown, |found| found.to_string()),
+            row.incarnation.clone().unwrap_or_else(unknown),
+        ]
+    };
+    let title = [
+        "NUMBER",
+        "NAME",
+        "ADDRESS",
+        "BYTES",
+        "VERSION",
+        "INCARNATION",
+    ];
+    let mut lines = vec![title.map(str::to_owned)];
+    lines.extend(rows.iter().map(cells));
+    let mut widths = [0; 6];
+    for line in &lines {
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = cell.len().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for line in &lines {
+        let mut padded = String::new();
+        for (cell, width) in line.iter().zip(widths) {
+            padded += &format!("{cell:width$}  ");
+        }
+        text += padded.trim_end();
+        text += "\n";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_have_columns() {
+        let nodes = Membership::of_list("shm:left,700=ucx:[::1]:7000").unwrap();
+        let mut rows: Vec<_> = nodes.nodes().into_iter().map(Row::from).collect();
+        rows[0].bytes = Some(1 << 33);
+        let expected = "\
+NUMBER  NAME      ADDRESS         BYTES       VERSION  INCARNATION
+0       left      shm:left        8589934592  -        -
+700     ..1-7000  ucx:[::1]:7000  -           -        -
+";
+        assert_eq!(table(&rows), expected);
+        assert_eq!(table(&[]), "There are no memory nodes.\n");
+    }
+}

@@ -1,0 +1,179 @@
+//! `nearfield nodes`, and memory nodes that register.
+
+#![cfg(target_os = "linux")]
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const NEARFIELD: &str = env!("CARGO_BIN_EXE_nearfield");
+
+/// An etcd of its own, which ends with this.
+struct Etcd {
+    child: Child,
+    directory: PathBuf,
+    url: String,
+}
+
+impl Etcd {
+    fn start() -> Option<Etcd> {
+        if Command::new("etcd").arg("--version").output().is_err() {
+            let required = std::env::var("NEARFIELD_REQUIRE_ETCD").is_ok_and(|value| value == "1");
+            assert!(!required, "etcd is required and not installed");
+            println!("skipped: etcd is not installed");
+            return None;
+        }
+        let url = || {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            format!("http://{}", listener.local_addr().expect("bound"))
+        };
+        let (client, peer) = (url(), url());
+        let name = format!("nearfield-nodes-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let child = Command::new("etcd")
+            .arg("--data-dir")
+            .arg(&directory)
+            .args([
+                "--listen-client-urls",
+                &client,
+                "--advertise-client-urls",
+                &client,
+            ])
+            .args([
+                "--listen-peer-urls",
+                &peer,
+                "--initial-advertise-peer-urls",
+                &peer,
+            ])
+            .args(["--initial-cluster", &format!("default={peer}")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("etcd runs");
+        Some(Etcd {
+            child,
+            directory,
+            url: client,
+        })
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// What `nearfield nodes` prints and whether it succeeds.
+fn nodes(arguments: &[&str]) -> (bool, String, String) {
+    let mut command = Command::new(NEARFIELD);
+    let output = command.arg("nodes").args(arguments).output();
+    let output = output.expect("the program");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (
+        output.status.success(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+#[test]
+fn lists_are_printed_as_they_are_meant() {
+    let (success, table, _) = nodes(&["--nodes", "shm:left,7=ucx:a:7000"]);
+    let expected = "\
+NUMBER  NAME    ADDRESS     BYTES  VERSION  INCARNATION
+0       left    shm:left    -      -        -
+7       a-7000  ucx:a:7000  -      -        -
+";
+    assert_eq!((success, table.as_str()), (true, expected));
+    let (success, _, error) = nodes(&["--nodes", "shm:left,tcp:a"]);
+    let expected =
+        "error: \"tcp:a\" is no address of a memory node: it has to begin with shm: or ucx:\n";
+    assert_eq!((success, error.as_str()), (false, expected));
+    let (success, _, error) = nodes(&["--etcd", "a:2379"]);
+    assert!(
+        !success && error.contains("it has to begin with http://"),
+        "{error}"
+    );
+    let (success, _, error) = nodes(&[]);
+    assert!(!success && error.contains("--etcd"), "{error}");
+}
+
+#[test]
+fn memory_nodes_register_and_are_shown() {
+    let Some(etcd) = Etcd::start() else {
+        return;
+    };
+    // Also while etcd is only starting.
+    let (success, table, error) = nodes(&["--etcd", &etcd.url]);
+    assert_eq!(
+        (success, table.as_str()),
+        (true, "There are no memory nodes.\n"),
+        "{error}"
+    );
+    let start = |object: &str, more: &[&str]| {
+        let listen = format!("shm:test-{}-{object}", std::process::id());
+        Command::new(NEARFIELD)
+            .args(["memory-node", "--size", "1mb", "--lease", "2"])
+            .args(["--listen", &listen, "--etcd", &etcd.url])
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program")
+    };
+    let first_line = |child: &mut Child| {
+        let mut line = String::new();
+        let output = child.stdout.take().expect("its output");
+        BufReader::new(output).read_line(&mut line).expect("a line");
+        line
+    };
+    let mut left = start("left", &["--number", "3"]);
+    assert!(first_line(&mut left).starts_with("Memory node 3 is ready"));
+    let mut right = start("right", &["--name", "right"]);
+    assert!(first_line(&mut right).starts_with("Memory node 0 is ready"));
+
+    let (success, json, _) = nodes(&["--json", "--etcd", &etcd.url]);
+    assert!(success);
+    let rows: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let name = format!("test-{}-left", std::process::id());
+    assert_eq!(rows.as_array().map(Vec::len), Some(2));
+    assert_eq!(rows[0]["name"], "right");
+    assert_eq!(rows[1]["name"], name.as_str());
+    assert_eq!(rows[1]["number"], 3);
+    assert_eq!(rows[1]["address"], format!("shm:{name}"));
+    assert_eq!(rows[1]["bytes"], 1 << 20);
+    assert_eq!(rows[1]["version"], 1);
+
+    // The name is in use.
+    let other = start("other", &["--name", "right"]).wait_with_output();
+    let other = other.expect("it ends");
+    let error = String::from_utf8(other.stderr).expect("text");
+    let expected = format!(
+        "error: the name \"right\" is in use by the memory node at shm:test-{}-right\n",
+        std::process::id()
+    );
+    assert_eq!(error, expected);
+
+    // Ctrl-C ends the registration with the node; kill -9 ends it when the lease runs out.
+    let interrupted = Command::new("kill")
+        .args(["-INT", &right.id().to_string()])
+        .status();
+    assert!(interrupted.expect("kill").success());
+    assert!(right.wait().expect("it ends").success());
+    let (_, table, _) = nodes(&["--etcd", &etcd.url]);
+    assert!(!table.contains("right") && table.contains(&name), "{table}");
+    left.kill().expect("kill");
+    left.wait().expect("it ends");
+    let began = Instant::now();
+    while nodes(&["--etcd", &etcd.url]).1.contains(&name) {
+        assert!(began.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let _ = std::fs::remove_file(format!("/dev/shm/nearfield-{name}"));
+}
