@@ -23,6 +23,8 @@ use std::time::Duration;
 /// Set while a lock is held.
 pub const HELD_BIT: u64 = 1 << 63;
 const OWNER_SHIFT: u32 = 48;
+/// Of the number of an acquisition, the upper 12 of its 48 bits are the owner's incarnation.
+const INCARNATION_SHIFT: u32 = 36;
 /// The numbers of owners are less than this.
 pub const OWNERS: u16 = FORWARDED;
 /// No owner, but an address: what this lock guards is guarded by another one.
@@ -34,10 +36,12 @@ const FIRST_SLEEP: Duration = Duration::from_micros(2);
 /// A lease is this many times the longest sleep, so that the end of one is seen soon.
 const SLEEPS_PER_LEASE: u32 = 16;
 
-/// Takes locks for one owner. No two that are at work may have the same number.
+/// Takes locks for one owner. No two that are at work may have the same number and incarnation;
+/// [`owners`](crate::owners) gives them.
 #[derive(Debug)]
 pub struct Locker {
     owner: u16,
+    /// Modulo 4096.
     acquisitions: std::cell::Cell<u64>,
     lease: Duration,
 }
@@ -135,6 +139,18 @@ impl Locker {
         Locker::after(owner, 0, lease)
     }
 
+    /// As [`new`](Locker::new), for one of those who have the number one after the other: a lock
+    /// that an earlier one has left behind does not look as if this one held it. (They are told apart
+    /// modulo 4096, and each one's acquisitions modulo 2^36. For two to be taken for one, a lock
+    /// would have to be left so long ago, and taken by the same number between two looks of one who
+    /// waits for it.)
+    ///
+    /// # Panics
+    /// As [`new`](Locker::new).
+    pub fn of_incarnation(owner: u16, incarnation: u32, lease: Duration) -> Locker {
+        Locker::after(owner, u64::from(incarnation) << INCARNATION_SHIFT, lease)
+    }
+
     /// As [`new`](Locker::new), where acquisitions up to this number were made by others that have
     /// had the owner's number before.
     pub(crate) fn after(owner: u16, acquisitions: u64, lease: Duration) -> Locker {
@@ -150,7 +166,7 @@ impl Locker {
     pub(crate) fn next_word(&self) -> u64 {
         let number = self.acquisitions.get() + 1;
         self.acquisitions.set(number);
-        let number = number & ((1 << OWNER_SHIFT) - 1);
+        let number = number & ((1 << INCARNATION_SHIFT) - 1);
         HELD_BIT | u64::from(self.owner) << OWNER_SHIFT | number
     }
 

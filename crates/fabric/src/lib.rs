@@ -17,12 +17,12 @@
 //!   posted, each whole before the next. Between clients, and between nodes, there is no order.
 //! - Swaps and additions of a word exclude each other.
 //!
-//! Locks that outlive nobody are made of these ([`lease`]), and changes that are done whole or not
-//! at all although their clients die ([`redo`]).
+//! Locks that outlive nobody are made of these ([`lease`]), by owners whose numbers are their own
+//! ([`owners`]), and changes that are done whole or not at all although their clients die ([`redo`]).
 //!
 //! [`sim`] is a transport that makes use of all of this freedom, in virtual time and repeatable
 //! from a seed. `shm` is one in memory that processes of one machine share (Linux only;
-//! `nearfield memory-node` serves one).
+//! `nearfield memory-node` serves one). [`membership`] says which nodes there are.
 
 #![deny(unsafe_code)]
 
@@ -33,8 +33,9 @@ pub mod count;
 mod endpoint;
 mod error;
 pub mod lease;
-pub mod redo;
 pub mod membership;
+pub mod owners;
+pub mod redo;
 #[cfg(target_os = "linux")]
 pub mod shm;
 pub mod sim;

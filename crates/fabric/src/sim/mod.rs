@@ -9,7 +9,7 @@
 //! done at one moment, which is quicker to compute and what one wants to know throughput by.
 //!
 //! Clients die at any of their verbs, when and in the middle of whatever they have posted; nodes
-//! are lost and come back.
+//! are lost and come back; clocks go too fast or too slow ([`Skewed`]).
 //!
 //! ```
 //! use nearfield_fabric::sim::{Delivery, Simulation};
@@ -33,10 +33,12 @@ mod endpoint;
 mod executor;
 mod node;
 mod request;
+mod skewed;
 mod state;
 #[cfg(test)]
 mod tests;
 
 pub use endpoint::SimEndpoint;
 pub use executor::Simulation;
+pub use skewed::Skewed;
 pub use state::Delivery;
