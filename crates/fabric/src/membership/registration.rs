@@ -64,7 +64,7 @@ impl Reservation {
     ///
     /// # Errors
     /// `Name`, `Lease`; `NameTaken` if a process that lives has the name, `NumberTaken` if another
-    /// name has the number, `OtherNumber`, `NoNumberLeft`; `Unreachable` after 6 s, or 2 s for each
+    /// name has the number, `OtherNumber`, `NoNumberLeft`; `Unreachable` within 6 s and 2 s for each
     /// member, `NotEtcd`, `Refused`; `Version`, `Foreign`.
     pub fn new(
         members: &EtcdMembers,

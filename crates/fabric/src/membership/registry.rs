@@ -49,8 +49,8 @@ struct Entry {
     lease: LeaseId,
 }
 
-/// Reads and changes what etcd holds. Each call takes no longer than `patience`, or 2 s for each
-/// member if that is longer.
+/// Reads and changes what etcd holds. Each call takes no longer than `patience` and 2 s for each
+/// member.
 #[derive(Debug)]
 pub(super) struct Registry<'g> {
     pub gateway: &'g Gateway,

@@ -96,7 +96,7 @@ impl Membership {
     /// The nodes that are registered in etcd, from now on.
     ///
     /// # Errors
-    /// `Unreachable` after 6 s, or 2 s for each member; `NotEtcd`, `Refused`.
+    /// `Unreachable` within 6 s and 2 s for each member; `NotEtcd`, `Refused`.
     pub fn follow(members: &EtcdMembers) -> Result<Membership, MembershipError> {
         let gateway = Gateway::new(members);
         let registry = Registry {
