@@ -165,7 +165,7 @@ impl OwnerTable {
         slot: u16,
         word: u64,
     ) -> Result<Option<Claim>, OwnersError> {
-        let next = u64::from(incarnation(word)) + 1 & INCARNATION_MASK;
+        let next = (u64::from(incarnation(word)) + 1) & INCARNATION_MASK;
         let desired = CLAIMED_BIT | next << INCARNATION_SHIFT;
         let began = endpoint.now();
         let found = endpoint.compare_swap(self.slot(slot), word, desired);
@@ -187,6 +187,11 @@ impl OwnerTable {
 
 fn incarnation(word: u64) -> u32 {
     (word >> INCARNATION_SHIFT & INCARNATION_MASK) as u32
+}
+
+/// What a beat makes of a word.
+fn beaten(word: u64) -> u64 {
+    word & !BEAT_MASK | (word + 1) & BEAT_MASK
 }
 
 impl Claim {
@@ -228,7 +233,7 @@ impl Claim {
         loop {
             let began = endpoint.now();
             let word = self.word.get();
-            let next = word & !BEAT_MASK | (word + 1 & BEAT_MASK);
+            let next = beaten(word);
             let at = self.table.slot(self.slot);
             let found = endpoint.compare_swap(at, word, next).await?;
             if found == word {
@@ -269,7 +274,7 @@ impl Claim {
         let free = word & !(CLAIMED_BIT | BEAT_MASK);
         let at = self.table.slot(self.slot);
         let found = endpoint.compare_swap(at, word, free).await?;
-        let unheard = word & !BEAT_MASK | (word + 1 & BEAT_MASK);
+        let unheard = beaten(word);
         if found == unheard {
             endpoint.compare_swap(at, unheard, free).await?;
         }

@@ -50,8 +50,8 @@ struct Ledger {
     /// What went wrong.
     faults: Vec<String>,
     taken_from_the_dead: u32,
-    /// Who is behind the lock, until when.
-    inside: Option<(u32, Duration)>,
+    /// Who came behind the lock last.
+    inside: Option<u32>,
 }
 
 impl Ledger {
@@ -65,6 +65,14 @@ impl Ledger {
                 self.faults
                     .push(format!("{process} and {other} have {numbers:?}"));
             }
+        }
+    }
+
+    /// A process gives the lock back, which it deems its own.
+    fn leave(&mut self, process: u32) {
+        if self.inside != Some(process) {
+            let fault = format!("{process} and {:?} are behind the lock", self.inside);
+            self.faults.push(fault);
         }
     }
 }
@@ -151,15 +159,10 @@ async fn work(number: u32, locker: &Locker, clock: &Clock, ledger: &RefCell<Ledg
     if let Before::Abandoned(_) = held.before {
         ledger.borrow_mut().taken_from_the_dead += 1;
     }
-    ledger.borrow_mut().inside = Some((number, clock.now()));
+    ledger.borrow_mut().inside = Some(number);
     clock.sleep(LEASE / 100).await;
     if held.is_safe(clock) {
-        let mut ledger = ledger.borrow_mut();
-        if ledger.inside.map(|(inside, _)| inside) != Some(number) {
-            let fault = format!("{number} and {:?} are behind the lock", ledger.inside);
-            ledger.faults.push(fault);
-        }
-        drop(ledger);
+        ledger.borrow_mut().leave(number);
         clock
             .write(LOCK, &0_u64.to_le_bytes())
             .await
