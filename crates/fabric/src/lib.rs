@@ -19,6 +19,7 @@
 //!
 //! Locks that outlive nobody are made of these ([`lease`]), by owners whose numbers are their own
 //! ([`owners`]), and changes that are done whole or not at all although their clients die ([`redo`]).
+//! Memory that others may still read is given back by [`epochs`].
 //!
 //! [`sim`] is a transport that makes use of all of this freedom, in virtual time and repeatable
 //! from a seed. `shm` is one in memory that processes of one machine share (Linux only;
@@ -31,6 +32,7 @@ mod arena;
 mod chunks;
 pub mod count;
 mod endpoint;
+pub mod epochs;
 mod error;
 pub mod lease;
 pub mod membership;

@@ -1,0 +1,181 @@
+//! What a participant has retired, and may use again.
+
+use super::ring::{Block, Entry, Ring};
+use super::{EpochError, Epochs};
+use crate::address::GlobalAddress;
+use crate::endpoint::Endpoint;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
+
+/// Entries that are emptied in one post, so many blocks a death may lose.
+pub(super) const BATCH: usize = 16;
+
+/// What a participant has retired, from the unlinking on.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    /// The ring of its slot, and the numbers of entries that are empty.
+    ring: Option<Ring>,
+    empty: Vec<usize>,
+    /// Not in the ring yet, with epochs.
+    waiting: VecDeque<(u64, Block)>,
+    /// In the ring, with epochs and numbers of entries.
+    retired: VecDeque<(u64, usize, Block)>,
+    /// Nobody can find them any more; by length, with numbers of entries.
+    ready: BTreeMap<u64, Vec<(usize, Block)>>,
+    /// No longer in the ring.
+    spare: Vec<Block>,
+    /// Of those that wait or are retired, and of those that are ready.
+    retired_bytes: u64,
+    ready_bytes: u64,
+}
+
+impl Blocks {
+    /// Takes a block that is not in the ring yet.
+    pub fn wait(&mut self, epoch: u64, block: Block) {
+        self.retired_bytes += block.bytes;
+        self.waiting.push_back((epoch, block));
+    }
+
+    /// Goes on with a ring, and what another has left in it, of which the last was unlinked by this
+    /// epoch.
+    pub fn take_ring(&mut self, ring: Ring, left: &[Entry], epoch: u64) {
+        self.ring = Some(ring);
+        self.empty = (0..ring.entries).rev().collect();
+        self.empty
+            .retain(|number| left.iter().all(|entry| entry.number != *number));
+        for entry in left {
+            if let Some(block) = entry.block {
+                self.retired_bytes += block.bytes;
+                self.retired.push_back((epoch, entry.number, block));
+            }
+        }
+    }
+
+    /// Forgets what is in the ring, as others give it back.
+    pub fn leave_ring(&mut self) {
+        self.ring = None;
+        self.empty.clear();
+        self.retired.clear();
+        self.ready.clear();
+        self.ready_bytes = 0;
+        self.retired_bytes = self.waiting.iter().map(|(_, block)| block.bytes).sum();
+    }
+
+    /// What can be used again once all have announced this epoch.
+    pub fn ripen(&mut self, announced: u64, grace: u64) {
+        while let Some(&(epoch, number, block)) = self.retired.front()
+            && epoch + grace <= announced
+        {
+            self.retired.pop_front();
+            self.retired_bytes -= block.bytes;
+            self.ready_bytes += block.bytes;
+            let of_length = self.ready.entry(block.bytes).or_default();
+            of_length.push((number, block));
+        }
+    }
+
+    /// The epoch that has to be announced for the oldest that is retired, if that is so much.
+    pub fn wants(&self, bytes: u64, grace: u64) -> Option<u64> {
+        let &(epoch, ..) = self.retired.front()?;
+        (self.retired_bytes >= bytes).then_some(epoch + grace)
+    }
+
+    pub fn ready_bytes(&self) -> u64 {
+        self.ready_bytes
+    }
+
+    pub fn take_spare(&mut self, bytes: u64) -> Option<GlobalAddress> {
+        let found = self.spare.iter().position(|block| block.bytes == bytes)?;
+        Some(self.spare.swap_remove(found).address)
+    }
+
+    pub fn spare(&mut self, blocks: Vec<Block>) {
+        self.spare.extend(blocks);
+    }
+
+    pub fn take_spares(&mut self) -> Vec<Block> {
+        std::mem::take(&mut self.spare)
+    }
+
+    /// Takes out a block that waits, and an entry for it.
+    fn next_record(&mut self) -> Option<(Ring, usize, u64, Block)> {
+        let ring = self.ring?;
+        let &(epoch, block) = self.waiting.front()?;
+        let number = self.empty.pop()?;
+        self.waiting.pop_front();
+        self.retired_bytes -= block.bytes;
+        Some((ring, number, epoch, block))
+    }
+
+    /// Takes out some blocks that are ready, of this length or any.
+    fn next_ready(&mut self, bytes: Option<u64>) -> Option<(Ring, Vec<(usize, Block)>)> {
+        let ring = self.ring?;
+        let longest = self.ready.keys().next_back();
+        let length = bytes.or(longest.copied())?;
+        let of_length = self.ready.get_mut(&length)?;
+        let rest = of_length.len().saturating_sub(BATCH);
+        let taken = of_length.split_off(rest);
+        if rest == 0 {
+            self.ready.remove(&length);
+        }
+        self.ready_bytes -= length * taken.len() as u64;
+        Some((ring, taken))
+    }
+}
+
+impl Epochs {
+    /// Names blocks that wait in the ring, as far as there is room.
+    pub(super) async fn record(&self, endpoint: &impl Endpoint) -> Result<(), EpochError> {
+        loop {
+            let registration = self.registration.load(Ordering::SeqCst);
+            if !self.is_safe(endpoint, registration) {
+                return Ok(());
+            }
+            let next = {
+                let mut blocks = self.blocks();
+                // Now the ring is that of the registration.
+                let same = self.is_registered(registration);
+                same.then(|| blocks.next_record()).flatten()
+            };
+            let Some((ring, number, epoch, block)) = next else {
+                return Ok(());
+            };
+            // Should this task go no further, nobody uses the entry again: it may be written or not.
+            ring.write(endpoint, number, block).await?;
+            let mut blocks = self.blocks();
+            // Otherwise it belongs to whoever has the ring.
+            if self.is_registered(registration) {
+                blocks.retired_bytes += block.bytes;
+                blocks.retired.push_back((epoch, number, block));
+            }
+        }
+    }
+
+    /// Takes some blocks, of a length or any, that nobody can find any more, out of the ring.
+    pub(super) async fn clear_ready(
+        &self,
+        endpoint: &impl Endpoint,
+        bytes: Option<u64>,
+    ) -> Result<Vec<Block>, EpochError> {
+        let registration = self.registration.load(Ordering::SeqCst);
+        if !self.is_safe(endpoint, registration) {
+            return Ok(Vec::new());
+        }
+        let next = {
+            let mut blocks = self.blocks();
+            let same = self.is_registered(registration);
+            same.then(|| blocks.next_ready(bytes)).flatten()
+        };
+        let Some((ring, taken)) = next else {
+            return Ok(Vec::new());
+        };
+        let numbers = taken.iter().map(|(number, _)| *number);
+        ring.clear(endpoint, numbers.clone()).await?;
+        let mut blocks = self.blocks();
+        if self.is_registered(registration) {
+            blocks.empty.extend(numbers);
+        }
+        drop(blocks);
+        Ok(taken.into_iter().map(|(_, block)| block).collect())
+    }
+}

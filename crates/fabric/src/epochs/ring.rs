@@ -1,0 +1,107 @@
+//! The ring of a slot: what its participant has retired, where others find it.
+
+use super::table::ENTRY_BYTES;
+use crate::address::{GlobalAddress, LINE_BYTES, NodeId, WORD_BYTES};
+use crate::endpoint::Endpoint;
+use crate::error::FabricError;
+use crate::verb::Verb;
+
+/// Memory that was allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    pub address: GlobalAddress,
+    pub bytes: u64,
+}
+
+/// An entry of a ring that is not empty; without a block it was written in part, by one who died
+/// over it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub number: usize,
+    pub block: Option<Block>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ring {
+    at: GlobalAddress,
+    pub entries: usize,
+}
+
+impl Ring {
+    /// Room for so many entries, all of them empty.
+    pub async fn allocate(
+        endpoint: &impl Endpoint,
+        node: NodeId,
+        entries: usize,
+    ) -> Result<Ring, FabricError> {
+        let bytes = LINE_BYTES + entries as u64 * ENTRY_BYTES;
+        let at = endpoint.allocate(node, bytes).await?;
+        let mut empty = vec![0; bytes as usize];
+        empty[..WORD_BYTES as usize].copy_from_slice(&(entries as u64).to_le_bytes());
+        endpoint.write(at, &empty).await?;
+        Ok(Ring { at, entries })
+    }
+
+    /// The ring at an address, and all entries that are not empty.
+    pub async fn read(
+        endpoint: &impl Endpoint,
+        at: GlobalAddress,
+    ) -> Result<(Ring, Vec<Entry>), FabricError> {
+        let entries = super::table::read_word(endpoint, at).await? as usize;
+        let ring = Ring { at, entries };
+        let mut bytes = vec![0; entries * ENTRY_BYTES as usize];
+        endpoint.read(ring.entry(0), &mut bytes).await?;
+        let words = bytes.as_chunks().0.iter();
+        let words: Vec<u64> = words.map(|word| u64::from_le_bytes(*word)).collect();
+        let pairs = words.as_chunks().0.iter().enumerate();
+        let filled = pairs.filter_map(|(number, &[address, bytes])| {
+            let block = Block {
+                address: GlobalAddress::from_bits(address),
+                bytes,
+            };
+            (address != 0 || bytes != 0).then_some(Entry {
+                number,
+                block: (address != 0 && bytes != 0).then_some(block),
+            })
+        });
+        let filled = filled.collect();
+        Ok((ring, filled))
+    }
+
+    pub fn address(self) -> GlobalAddress {
+        self.at
+    }
+
+    fn entry(self, number: usize) -> GlobalAddress {
+        self.at.plus(LINE_BYTES + number as u64 * ENTRY_BYTES)
+    }
+
+    /// Writes an entry that is empty.
+    pub async fn write(
+        self,
+        endpoint: &impl Endpoint,
+        number: usize,
+        block: Block,
+    ) -> Result<(), FabricError> {
+        let words = [block.address.to_bits(), block.bytes];
+        let bytes = words.map(u64::to_le_bytes);
+        endpoint
+            .write(self.entry(number), bytes.as_flattened())
+            .await
+    }
+
+    /// Makes entries empty.
+    pub async fn clear(
+        self,
+        endpoint: &impl Endpoint,
+        numbers: impl IntoIterator<Item = usize>,
+    ) -> Result<(), FabricError> {
+        let empty = [0; ENTRY_BYTES as usize];
+        let writes = numbers.into_iter().map(|number| Verb::Write {
+            to: self.entry(number),
+            bytes: &empty,
+        });
+        let mut writes: Vec<Verb<'_>> = writes.collect();
+        endpoint.post(&mut writes).await
+    }
+}

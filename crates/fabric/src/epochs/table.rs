@@ -1,0 +1,179 @@
+//! What participants agree on by: the global epoch, and a slot for each participant.
+//!
+//! ```text
+//! line 0        global epoch
+//! 256 words     slots: kind (2 bits) | count of changes (22) | Live: announced epoch (40)
+//!                                                              Draining: slot of who does it (40)
+//! 256 words     rings: addresses, once they have been allocated
+//!
+//! ring          line: number of entries | entries of 16 bytes: address, length; zero if empty
+//! ```
+//! A slot's word is changed by swaps only, and no two of its states are equal.
+
+use crate::address::{GlobalAddress, LINE_BYTES, WORD_BYTES};
+use crate::endpoint::Endpoint;
+use crate::error::FabricError;
+use crate::verb::Verb;
+
+/// So many participants there may be at once.
+pub const SLOTS: usize = 256;
+/// The length of the table, which has to be zero before the first participant comes, and aligned to
+/// a line.
+pub const TABLE_BYTES: u64 = LINE_BYTES + 2 * SLOTS as u64 * WORD_BYTES;
+
+const KIND_SHIFT: u32 = 62;
+const COUNT_SHIFT: u32 = 40;
+const COUNT_MASK: u64 = (1 << (KIND_SHIFT - COUNT_SHIFT)) - 1;
+/// Epochs have 40 bits: 34 years of one a millisecond.
+const REST_MASK: u64 = (1 << COUNT_SHIFT) - 1;
+
+pub(super) const ENTRY_BYTES: u64 = 2 * WORD_BYTES;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Table(pub GlobalAddress);
+
+impl Table {
+    pub const fn epoch(self) -> GlobalAddress {
+        self.0
+    }
+
+    pub const fn slot(self, number: usize) -> GlobalAddress {
+        self.0.plus(LINE_BYTES + number as u64 * WORD_BYTES)
+    }
+
+    /// Where the address of a slot's ring is.
+    pub const fn ring(self, number: usize) -> GlobalAddress {
+        self.slot(SLOTS + number)
+    }
+}
+
+/// What a slot is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slot {
+    /// Nothing; its ring is empty.
+    Free,
+    /// A participant that has announced this epoch.
+    Live(u64),
+    /// A participant has gone, and the one in this slot, if any, gives back what its ring names.
+    Draining(Option<usize>),
+}
+
+impl Slot {
+    pub fn of(word: u64) -> Slot {
+        let rest = word & REST_MASK;
+        match word >> KIND_SHIFT {
+            0 => Slot::Free,
+            1 => Slot::Live(rest),
+            _ => Slot::Draining((rest < SLOTS as u64).then_some(rest as usize)),
+        }
+    }
+
+    /// The word of a slot that becomes this after another word.
+    pub fn after(self, word: u64) -> u64 {
+        let (kind, rest) = match self {
+            Slot::Free => (0, 0),
+            Slot::Live(epoch) => (1, epoch),
+            Slot::Draining(by) => (2, by.map_or(REST_MASK, |slot| slot as u64)),
+        };
+        let count = ((word >> COUNT_SHIFT) + 1) & COUNT_MASK;
+        kind << KIND_SHIFT | count << COUNT_SHIFT | rest
+    }
+}
+
+/// The table as it was read: first the epoch, then the slots.
+#[derive(Debug)]
+pub(super) struct Scan {
+    pub epoch: u64,
+    pub words: Vec<u64>,
+}
+
+impl Scan {
+    /// Reads the table.
+    pub async fn read(endpoint: &impl Endpoint, table: Table) -> Result<Scan, FabricError> {
+        Scan::after(endpoint, table, None)
+            .await
+            .map(|(_, scan)| scan)
+    }
+
+    /// Reads the table after a swap of a word in it, if any, and answers what that found.
+    pub async fn after(
+        endpoint: &impl Endpoint,
+        table: Table,
+        swap: Option<Verb<'static>>,
+    ) -> Result<(u64, Scan), FabricError> {
+        let mut epoch = [0; WORD_BYTES as usize];
+        let mut slots = vec![0; SLOTS * WORD_BYTES as usize];
+        let reads = [
+            (table.epoch(), &mut epoch[..]),
+            (table.slot(0), &mut slots[..]),
+        ];
+        let reads = reads.map(|(from, into)| Verb::Read { from, into });
+        let mut verbs: Vec<Verb<'_>> = swap.into_iter().chain(reads).collect();
+        endpoint.post(&mut verbs).await?;
+        let found = verbs[0].found().unwrap_or_default();
+        let words = slots.as_chunks().0.iter();
+        let scan = Scan {
+            epoch: u64::from_le_bytes(epoch),
+            words: words.map(|word| u64::from_le_bytes(*word)).collect(),
+        };
+        Ok((found, scan))
+    }
+
+    /// The slots of participants, with what they have announced.
+    pub fn live(&self) -> impl Iterator<Item = (usize, u64)> {
+        let slots = self.words.iter().enumerate();
+        slots.filter_map(|(number, word)| match Slot::of(*word) {
+            Slot::Live(epoch) => Some((number, epoch)),
+            _ => None,
+        })
+    }
+
+    /// The epoch that all participants have announced, or a later one.
+    pub fn announced(&self) -> u64 {
+        let epochs = self.live().map(|(_, epoch)| epoch);
+        epochs.min().unwrap_or(self.epoch)
+    }
+
+    /// Whether nobody gives back what this slot's ring names, who is to.
+    pub fn is_orphan(&self, number: usize) -> bool {
+        match Slot::of(self.words[number]) {
+            Slot::Draining(None) => true,
+            Slot::Draining(Some(by)) => !matches!(Slot::of(self.words[by]), Slot::Live(_)),
+            _ => false,
+        }
+    }
+}
+
+pub(super) async fn read_word(
+    endpoint: &impl Endpoint,
+    at: GlobalAddress,
+) -> Result<u64, FabricError> {
+    let mut word = [0; WORD_BYTES as usize];
+    endpoint.read(at, &mut word).await?;
+    Ok(u64::from_le_bytes(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_say_what_slots_are_and_differ_each_time() {
+        let mut word = 0;
+        for _ in 0..3 << (KIND_SHIFT - COUNT_SHIFT) {
+            let next = Slot::Live(REST_MASK).after(word);
+            assert_ne!(next, word);
+            word = next;
+        }
+        assert_eq!(Slot::of(0), Slot::Free);
+        for slot in [
+            Slot::Free,
+            Slot::Live(0),
+            Slot::Live(REST_MASK),
+            Slot::Draining(None),
+            Slot::Draining(Some(255)),
+        ] {
+            assert_eq!(Slot::of(slot.after(u64::MAX)), slot);
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! What a participant does now and then: it renews its slot, announces, has the epoch advance,
+//! expels who stands in the way, and gives back what is safe.
+
+use super::blocks::BATCH;
+use super::ring::{Block, Entry, Ring};
+use super::table::{SLOTS, Scan, Slot, read_word};
+use super::{EpochError, Epochs, RENEWALS_PER_LEASE, WAIT, nanoseconds};
+use crate::address::GlobalAddress;
+use crate::endpoint::Endpoint;
+use crate::error::FabricError;
+use crate::verb::Verb;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Who has found no slot looks again this many times in a lease.
+const LOOKS_PER_LEASE: u32 = 16;
+/// For so many leases, in one of which the dead are found out.
+const LEASES_WITHOUT_SLOT: u32 = 2;
+
+/// A participant's place among the others.
+#[derive(Debug, Default)]
+pub(super) struct Seat {
+    slot: usize,
+    /// The word of the slot.
+    word: u64,
+    /// What the word may be instead, if the task that was to renew it went no further.
+    attempt: u64,
+    announced: u64,
+    /// The words of all slots, and since when they are seen to be the same.
+    seen: Vec<(u64, Duration)>,
+    adopted: Vec<Adopted>,
+}
+
+/// The slot of one who has gone, and what it had retired.
+#[derive(Debug)]
+struct Adopted {
+    slot: usize,
+    /// All of it is safe when all have announced this epoch.
+    safe_from: u64,
+    /// What is left of it, once that has been read.
+    left: Option<(Ring, Vec<Entry>)>,
+}
+
+impl Seat {
+    /// Notes the words, and answers whether a slot's has been the same for a lease.
+    fn look(&mut self, scan: &Scan, now: Duration) {
+        self.seen.resize(SLOTS, (0, now));
+        for (seen, word) in self.seen.iter_mut().zip(&scan.words) {
+            if seen.0 != *word {
+                *seen = (*word, now);
+            }
+        }
+    }
+
+    fn is_silent(&self, slot: usize, now: Duration, lease: Duration) -> bool {
+        now - self.seen[slot].1 >= lease
+    }
+}
+
+/// One task of a participant at a time is about it.
+struct Turn<'e>(&'e AtomicBool);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Epochs {
+    /// Does all that is to be done now; false if another task does.
+    pub(super) async fn turn(&self, endpoint: &impl Endpoint) -> Result<bool, EpochError> {
+        if self.turning.swap(true, Ordering::SeqCst) {
+            return Ok(false);
+        }
+        let _turn = Turn(&self.turning);
+        if !self.has_slot() {
+            self.sit_down(endpoint).await?;
+        }
+        let Some(scan) = self.renew(endpoint).await? else {
+            self.stand_up();
+            self.sit_down(endpoint).await?;
+            return Ok(true);
+        };
+        self.blocks().ripen(scan.announced(), self.grace);
+        self.urge(endpoint, &scan).await?;
+        self.adopt(endpoint, &scan).await?;
+        self.record(endpoint).await?;
+        let more = self.give_back(endpoint).await? | self.drain(endpoint, &scan).await?;
+        if more {
+            self.due.store(0, Ordering::SeqCst);
+        }
+        Ok(true)
+    }
+
+    fn has_slot(&self) -> bool {
+        let registration = self.registration.load(Ordering::SeqCst);
+        registration.is_multiple_of(2)
+    }
+
+    /// Nobody expels who has renewed its slot after this moment.
+    fn renewed(&self, began: Duration) {
+        let lease = self.options.lease;
+        let due = began + lease / RENEWALS_PER_LEASE;
+        self.due.store(nanoseconds(due), Ordering::SeqCst);
+        let until = nanoseconds(began + lease / 2);
+        self.safe_until.store(until, Ordering::SeqCst);
+    }
+
+    /// The slot is lost: no guard is safe any more.
+    fn stand_up(&self) {
+        self.safe_until.store(0, Ordering::SeqCst);
+        self.due.store(0, Ordering::SeqCst);
+        self.registration.fetch_add(1, Ordering::SeqCst);
+        self.blocks().leave_ring();
+        self.seat().adopted.clear();
+    }
+
+    /// Takes a slot: a free one, one whose ring nobody empties, or that of one who is silent.
+    async fn sit_down(&self, endpoint: &impl Endpoint) -> Result<(), EpochError> {
+        let lease = self.options.lease;
+        let until = endpoint.now() + lease * LEASES_WITHOUT_SLOT;
+        loop {
+            let scan = Scan::read(endpoint, self.table).await?;
+            let now = endpoint.now();
+            let found = {
+                let mut seat = self.seat();
+                seat.look(&scan, now);
+                let is_free = |slot: &usize| Slot::of(scan.words[*slot]) == Slot::Free;
+                let mut live = scan.live().map(|(slot, _)| slot);
+                (0..SLOTS)
+                    .find(is_free)
+                    .or_else(|| (0..SLOTS).find(|slot| scan.is_orphan(*slot)))
+                    .or_else(|| live.find(|slot| seat.is_silent(*slot, now, lease)))
+            };
+            if let Some(slot) = found
+                && self.claim(endpoint, slot, &scan).await?
+            {
+                return Ok(());
+            }
+            if endpoint.now() > until {
+                let table = self.table.epoch();
+                return Err(EpochError::NoSlot { table });
+            }
+            if found.is_none() {
+                endpoint.sleep(lease / LOOKS_PER_LEASE).await;
+            }
+        }
+    }
+
+    /// Takes a slot unless it has changed.
+    async fn claim(
+        &self,
+        endpoint: &impl Endpoint,
+        slot: usize,
+        scan: &Scan,
+    ) -> Result<bool, EpochError> {
+        let began = endpoint.now();
+        let word = Slot::Live(scan.epoch).after(scan.words[slot]);
+        let swap = Verb::compare_swap(self.table.slot(slot), scan.words[slot], word);
+        // The epoch that is read after the word was swapped is at most one behind, and stays so:
+        // who has it advance after that sees the word.
+        let (found, after) = Scan::after(endpoint, self.table, Some(swap)).await?;
+        if found != scan.words[slot] {
+            return Ok(false);
+        }
+        let place = self.table.ring(slot);
+        let ring = GlobalAddress::from_bits(read_word(endpoint, place).await?);
+        let (ring, left) = if ring.is_null() {
+            let entries = self.options.ring_entries.max(1);
+            let ring = Ring::allocate(endpoint, place.node(), entries).await?;
+            let address = ring.address().to_bits().to_le_bytes();
+            endpoint.write(place, &address).await?;
+            (ring, Vec::new())
+        } else {
+            Ring::read(endpoint, ring).await?
+        };
+        // An entry that was written in part may be written again only when all of it is empty.
+        let torn = left.iter().filter(|entry| entry.block.is_none());
+        ring.clear(endpoint, torn.map(|entry| entry.number)).await?;
+        {
+            let mut seat = self.seat();
+            seat.slot = slot;
+            (seat.word, seat.attempt) = (word, word);
+            seat.announced = scan.epoch;
+        }
+        let left: Vec<Entry> = left
+            .into_iter()
+            .filter(|entry| entry.block.is_some())
+            .collect();
+        // Whatever the former participant has unlinked, it was before.
+        self.blocks().take_ring(ring, &left, after.epoch);
+        self.local.store(after.epoch, Ordering::SeqCst);
+        self.renewed(began);
+        self.registration.fetch_add(1, Ordering::SeqCst);
+        Ok(true)
+    }
+
+    /// Renews the slot, and announces the newest epoch if no operation of an older one is under
+    /// way; `None` if the slot was lost.
+    async fn renew(&self, endpoint: &impl Endpoint) -> Result<Option<Scan>, EpochError> {
+        loop {
+            let began = endpoint.now();
+            let local = self.local.load(Ordering::SeqCst);
+            let (slot, word, former, next, announced) = {
+                let mut seat = self.seat();
+                let older = self.operations(local.wrapping_sub(1));
+                let announced = match older.load(Ordering::SeqCst) {
+                    0 => local,
+                    _ => seat.announced,
+                };
+                let next = Slot::Live(announced).after(seat.word);
+                let former = std::mem::replace(&mut seat.attempt, next);
+                (seat.slot, seat.word, former, next, announced)
+            };
+            let swap = Verb::compare_swap(self.table.slot(slot), word, next);
+            let (found, scan) = Scan::after(endpoint, self.table, Some(swap)).await?;
+            let mut seat = self.seat();
+            if found == word {
+                seat.word = next;
+                seat.announced = announced;
+                seat.look(&scan, endpoint.now());
+                drop(seat);
+                self.local.store(local.max(scan.epoch), Ordering::SeqCst);
+                self.renewed(began);
+                return Ok(Some(scan));
+            }
+            let Slot::Live(announced) = Slot::of(former) else {
+                return Ok(None);
+            };
+            if found != former {
+                return Ok(None);
+            }
+            // A task that went no further has renewed it.
+            (seat.word, seat.announced) = (former, announced);
+        }
+    }
+
+    /// Has the epoch advance if enough waits for it, and expels who is in the way and silent.
+    async fn urge(&self, endpoint: &impl Endpoint, scan: &Scan) -> Result<(), FabricError> {
+        let (me, silent) = {
+            let seat = self.seat();
+            let blocks = self.blocks();
+            let own = blocks.wants(self.options.retired_bytes, self.grace);
+            let adopted = seat.adopted.iter().map(|adopted| adopted.safe_from).max();
+            let Some(wanted) = own.max(adopted) else {
+                return Ok(());
+            };
+            let now = endpoint.now();
+            let behind = scan
+                .live()
+                .filter(|(_, announced)| *announced < wanted.min(scan.epoch));
+            let mut behind: Vec<usize> = behind.map(|(slot, _)| slot).collect();
+            if behind.is_empty() && wanted <= scan.epoch {
+                return Ok(());
+            }
+            let is_ready = behind.is_empty();
+            behind.retain(|slot| {
+                *slot != seat.slot && seat.is_silent(*slot, now, self.options.lease)
+            });
+            (seat.slot, (!is_ready).then_some(behind))
+        };
+        let Some(silent) = silent else {
+            let at = self.table.epoch();
+            endpoint
+                .compare_swap(at, scan.epoch, scan.epoch + 1)
+                .await?;
+            return Ok(());
+        };
+        for slot in silent {
+            self.take_ring_of(endpoint, scan, slot, me).await?;
+        }
+        Ok(())
+    }
+
+    /// Has a slot be drained by this participant unless its word has changed.
+    async fn take_ring_of(
+        &self,
+        endpoint: &impl Endpoint,
+        scan: &Scan,
+        slot: usize,
+        me: usize,
+    ) -> Result<(), FabricError> {
+        let word = scan.words[slot];
+        let next = Slot::Draining(Some(me)).after(word);
+        let at = self.table.slot(slot);
+        endpoint.compare_swap(at, word, next).await?;
+        Ok(())
+    }
+
+    /// Takes the rings of those that nobody empties, and notes which ones it has.
+    async fn adopt(&self, endpoint: &impl Endpoint, scan: &Scan) -> Result<(), FabricError> {
+        let me = {
+            let mut seat = self.seat();
+            let me = seat.slot;
+            let is_mine = |slot: usize| Slot::of(scan.words[slot]) == Slot::Draining(Some(me));
+            seat.adopted.retain(|adopted| is_mine(adopted.slot));
+            for slot in (0..SLOTS).filter(|slot| is_mine(*slot)) {
+                if seat.adopted.iter().all(|adopted| adopted.slot != slot) {
+                    // Its participant was gone before the epoch was read, or before another who had
+                    // this participant's slot was.
+                    seat.adopted.push(Adopted {
+                        slot,
+                        safe_from: scan.epoch + 1,
+                        left: None,
+                    });
+                }
+            }
+            me
+        };
+        for slot in (0..SLOTS).filter(|slot| scan.is_orphan(*slot)) {
+            self.take_ring_of(endpoint, scan, slot, me).await?;
+        }
+        Ok(())
+    }
+
+    /// Frees some of what is ready if it is more than is kept; true if there is more.
+    async fn give_back(&self, endpoint: &impl Endpoint) -> Result<bool, EpochError> {
+        let kept = self.options.retired_bytes;
+        if self.blocks().ready_bytes() <= kept {
+            return Ok(false);
+        }
+        let spares = self.blocks().take_spares();
+        let ready = self.clear_ready(endpoint, None).await?;
+        let blocks = [spares, ready].concat();
+        self.free(endpoint, &blocks).await?;
+        Ok(self.blocks().ready_bytes() > kept)
+    }
+
+    /// Frees blocks that nobody else knows of.
+    async fn free(&self, endpoint: &impl Endpoint, blocks: &[Block]) -> Result<(), FabricError> {
+        for block in blocks {
+            endpoint.free(block.address, block.bytes).await?;
+        }
+        Ok(())
+    }
+
+    /// Frees some of what those have retired that have gone; true if there is more.
+    async fn drain(&self, endpoint: &impl Endpoint, scan: &Scan) -> Result<bool, EpochError> {
+        let registration = self.registration.load(Ordering::SeqCst);
+        let (slot, left) = {
+            let mut seat = self.seat();
+            let announced = scan.announced();
+            let mut adopted = seat.adopted.iter_mut();
+            let Some(adopted) = adopted.find(|adopted| adopted.safe_from <= announced) else {
+                return Ok(false);
+            };
+            (adopted.slot, adopted.left.take())
+        };
+        let (ring, mut left) = match left {
+            Some(left) => left,
+            None => {
+                let ring = read_word(endpoint, self.table.ring(slot)).await?;
+                if ring == 0 {
+                    self.free_slot(endpoint, scan, slot).await?;
+                    return Ok(false);
+                }
+                Ring::read(endpoint, GlobalAddress::from_bits(ring)).await?
+            }
+        };
+        let some = left.split_off(left.len().saturating_sub(BATCH));
+        // Should it have been expelled itself, the ring may be another's by now.
+        if !self.is_safe(endpoint, registration) {
+            return Ok(true);
+        }
+        ring.clear(endpoint, some.iter().map(|entry| entry.number))
+            .await?;
+        let blocks: Vec<Block> = some.iter().filter_map(|entry| entry.block).collect();
+        self.free(endpoint, &blocks).await?;
+        if left.is_empty() {
+            self.free_slot(endpoint, scan, slot).await?;
+            return Ok(false);
+        }
+        let mut seat = self.seat();
+        let adopted = seat.adopted.iter_mut().find(|adopted| adopted.slot == slot);
+        if let Some(adopted) = adopted {
+            adopted.left = Some((ring, left));
+        }
+        Ok(true)
+    }
+
+    async fn free_slot(
+        &self,
+        endpoint: &impl Endpoint,
+        scan: &Scan,
+        slot: usize,
+    ) -> Result<(), FabricError> {
+        let word = scan.words[slot];
+        let at = self.table.slot(slot);
+        let next = Slot::Free.after(word);
+        endpoint.compare_swap(at, word, next).await?;
+        Ok(())
+    }
+
+    /// Takes part no longer, until it is tended again. What it has retired is given back by others,
+    /// or by who takes part next, as far as it went into the ring; what it keeps to use again, now.
+    /// Its guards are void.
+    ///
+    /// # Errors
+    /// As [`tend`](Epochs::tend).
+    pub async fn leave(&self, endpoint: &impl Endpoint) -> Result<(), EpochError> {
+        // What waits can be recorded only by one who is safe.
+        while !self.turn(endpoint).await? || self.turning.swap(true, Ordering::SeqCst) {
+            endpoint.sleep(WAIT).await;
+        }
+        let _turn = Turn(&self.turning);
+        self.record(endpoint).await?;
+        let spares = self.blocks().take_spares();
+        self.free(endpoint, &spares).await?;
+        if !self.has_slot() {
+            return Ok(());
+        }
+        self.stand_up();
+        let (slot, word) = {
+            let seat = self.seat();
+            (seat.slot, seat.word)
+        };
+        let next = Slot::Draining(None).after(word);
+        let at = self.table.slot(slot);
+        // If it was changed, others have expelled it.
+        endpoint.compare_swap(at, word, next).await?;
+        Ok(())
+    }
+}
