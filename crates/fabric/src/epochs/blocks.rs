@@ -74,10 +74,10 @@ impl Blocks {
         }
     }
 
-    /// The epoch that has to be announced for the oldest that is retired, if that is so much.
-    pub fn wants(&self, bytes: u64, grace: u64) -> Option<u64> {
-        let &(epoch, ..) = self.retired.front()?;
-        (self.retired_bytes >= bytes).then_some(epoch + grace)
+    /// The epoch of the oldest that is in the ring, and how much is retired.
+    pub fn oldest(&self) -> (Option<u64>, u64) {
+        let oldest = self.retired.front().map(|(epoch, ..)| *epoch);
+        (oldest, self.retired_bytes)
     }
 
     pub fn ready_bytes(&self) -> u64 {

@@ -25,20 +25,19 @@
 //! addresses in what was unlinked itself: what these lead to was unlinked later than that.
 //!
 //! # Who dies
-//! A participant renews its slot's word every eighth of a *lease*, with what it announces. One that
-//! stands in the way, and whose word has not changed for a lease by the clock of who waits for it,
-//! is expelled: its slot's word is swapped. That it lives on does no harm: its operations are safe
-//! for half a lease from its last renewal, and what they post then takes effect within the other
-//! half, as is assumed of locks ([`lease`](crate::lease)). When it comes to renew, it finds out,
-//! takes a slot again, and all its guards are void. Its cache need not be dropped: an address of
-//! epoch `e` is followed again only if the global epoch is still `e`, and then nothing that was
-//! linked in `e` has been given back. Who is idle and in nobody's way keeps its slot.
+//! A participant renews its slot's word every eighth of a *lease*, with what it announces. One whose
+//! word has not changed for a lease, by the clock of another that takes part, is expelled: its slot's
+//! word is swapped. That it lives on does no harm: its operations are safe for half a lease from its
+//! last renewal, and what they post then takes effect within the other half, as is assumed of locks
+//! ([`lease`](crate::lease)). When it comes to renew, it finds out, takes a slot again, and all its
+//! guards are void. Its cache need not be dropped: an address of epoch `e` is followed again only if
+//! the global epoch is still `e`, and then nothing that was linked in `e` has been given back.
 //!
 //! What it has retired is named in a ring in its node's memory. Who expels it, or takes its slot,
 //! gives all that back when everybody has announced an epoch that began later. An entry is written
 //! after the unlinking, and emptied before the memory is used again; a death in between loses the
 //! memory, but nobody gets it twice. So a death loses what the operations under way have unlinked,
-//! and at most some blocks (2 × 16) that were about to be used again.
+//! and at most 32 blocks that were given back, and 16 for each task that was about to use some again.
 //!
 //! # Costs
 //! Operations have none but counting. Every eighth of a lease a participant posts a swap and reads
@@ -82,8 +81,9 @@ pub struct Epoch(u64);
 pub struct Options {
     /// How long one who is silent is waited for. All participants have to agree on it.
     pub lease: Duration,
-    /// The participant has the epoch advance while it has retired so many bytes or more that are
-    /// not safe to be used yet; and it keeps so many that are, to use them again.
+    /// The participant has the epoch advance while so many bytes or more that it has retired, or
+    /// those that it has expelled, are not safe to be used yet; and it keeps so many of its own that
+    /// are, to use them again.
     pub retired_bytes: u64,
     /// How many blocks that it has retired are known to others, should it die. More are lost.
     pub ring_entries: usize,

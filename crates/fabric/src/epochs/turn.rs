@@ -1,5 +1,5 @@
-//! What a participant does now and then: it renews its slot, announces, has the epoch advance,
-//! expels who stands in the way, and gives back what is safe.
+//! What a participant does now and then: it renews its slot, announces, expels who is silent, has
+//! the epoch advance, and gives back what is safe.
 
 use super::blocks::BATCH;
 use super::ring::{Block, Entry, Ring};
@@ -37,8 +37,21 @@ struct Adopted {
     slot: usize,
     /// All of it is safe when all have announced this epoch.
     safe_from: u64,
-    /// What is left of it, once that has been read.
-    left: Option<(Ring, Vec<Entry>)>,
+    /// What is left of it, once that has been read; there is no ring where the participant had not
+    /// come so far.
+    left: Option<(Option<Ring>, Vec<Entry>)>,
+}
+
+impl Adopted {
+    fn blocks(&self) -> impl Iterator<Item = Block> {
+        let left = self.left.iter().flat_map(|(_, left)| left);
+        left.filter_map(|entry| entry.block)
+    }
+
+    /// Whether there is something in it, or may be.
+    fn waits(&self) -> bool {
+        self.left.is_none() || self.blocks().next().is_some()
+    }
 }
 
 impl Seat {
@@ -82,8 +95,8 @@ impl Epochs {
             return Ok(true);
         };
         self.blocks().ripen(scan.announced(), self.grace);
-        self.urge(endpoint, &scan).await?;
         self.adopt(endpoint, &scan).await?;
+        self.urge(endpoint, &scan).await?;
         self.record(endpoint).await?;
         let more = self.give_back(endpoint).await? | self.drain(endpoint, &scan).await?;
         if more {
@@ -235,69 +248,43 @@ impl Epochs {
         }
     }
 
-    /// Has the epoch advance if enough waits for it, and expels who is in the way and silent.
+    /// Has the epoch advance if enough waits for it and nobody is behind.
     async fn urge(&self, endpoint: &impl Endpoint, scan: &Scan) -> Result<(), FabricError> {
-        let (me, silent) = {
+        let adopted = {
             let seat = self.seat();
-            let blocks = self.blocks();
-            let own = blocks.wants(self.options.retired_bytes, self.grace);
-            let adopted = seat.adopted.iter().map(|adopted| adopted.safe_from).max();
-            let Some(wanted) = own.max(adopted) else {
-                return Ok(());
-            };
-            let now = endpoint.now();
-            let behind = scan
-                .live()
-                .filter(|(_, announced)| *announced < wanted.min(scan.epoch));
-            let mut behind: Vec<usize> = behind.map(|(slot, _)| slot).collect();
-            if behind.is_empty() && wanted <= scan.epoch {
-                return Ok(());
-            }
-            let is_ready = behind.is_empty();
-            behind.retain(|slot| {
-                *slot != seat.slot && seat.is_silent(*slot, now, self.options.lease)
-            });
-            (seat.slot, (!is_ready).then_some(behind))
+            let waiting = seat.adopted.iter().filter(|adopted| adopted.waits());
+            let bytes = waiting.clone().flat_map(Adopted::blocks);
+            let bytes: u64 = bytes.map(|block| block.bytes).sum();
+            (waiting.map(|adopted| adopted.safe_from).max(), bytes)
         };
-        let Some(silent) = silent else {
+        let (retired, retired_bytes) = self.blocks().oldest();
+        let oldest = retired.map(|epoch| epoch + self.grace);
+        let wanted = oldest.max(adopted.0).unwrap_or_default();
+        if retired_bytes + adopted.1 >= self.options.retired_bytes
+            && wanted > scan.epoch
+            && scan.announced() >= scan.epoch
+        {
             let at = self.table.epoch();
             endpoint
                 .compare_swap(at, scan.epoch, scan.epoch + 1)
                 .await?;
-            return Ok(());
-        };
-        for slot in silent {
-            self.take_ring_of(endpoint, scan, slot, me).await?;
         }
         Ok(())
     }
 
-    /// Has a slot be drained by this participant unless its word has changed.
-    async fn take_ring_of(
-        &self,
-        endpoint: &impl Endpoint,
-        scan: &Scan,
-        slot: usize,
-        me: usize,
-    ) -> Result<(), FabricError> {
-        let word = scan.words[slot];
-        let next = Slot::Draining(Some(me)).after(word);
-        let at = self.table.slot(slot);
-        endpoint.compare_swap(at, word, next).await?;
-        Ok(())
-    }
-
-    /// Takes the rings of those that nobody empties, and notes which ones it has.
-    async fn adopt(&self, endpoint: &impl Endpoint, scan: &Scan) -> Result<(), FabricError> {
-        let me = {
+    /// Takes the rings of those who are silent, and of those who have gone and whose rings nobody
+    /// empties, and reads those that it has.
+    async fn adopt(&self, endpoint: &impl Endpoint, scan: &Scan) -> Result<(), EpochError> {
+        let now = endpoint.now();
+        let (me, to_take, to_read) = {
             let mut seat = self.seat();
             let me = seat.slot;
             let is_mine = |slot: usize| Slot::of(scan.words[slot]) == Slot::Draining(Some(me));
             seat.adopted.retain(|adopted| is_mine(adopted.slot));
             for slot in (0..SLOTS).filter(|slot| is_mine(*slot)) {
                 if seat.adopted.iter().all(|adopted| adopted.slot != slot) {
-                    // Its participant was gone before the epoch was read, or before another who had
-                    // this participant's slot was.
+                    // Its participant was gone before the epoch was read: expelled in a former turn,
+                    // or by another who had this slot.
                     seat.adopted.push(Adopted {
                         slot,
                         safe_from: scan.epoch + 1,
@@ -305,10 +292,34 @@ impl Epochs {
                     });
                 }
             }
-            me
+            let lease = self.options.lease;
+            let live = scan.live().map(|(slot, _)| slot);
+            let silent = live.filter(|slot| *slot != me && seat.is_silent(*slot, now, lease));
+            let orphans = (0..SLOTS).filter(|slot| scan.is_orphan(*slot));
+            let to_take: Vec<usize> = silent.chain(orphans).collect();
+            let unread = seat.adopted.iter().find(|adopted| adopted.left.is_none());
+            (me, to_take, unread.map(|adopted| adopted.slot))
         };
-        for slot in (0..SLOTS).filter(|slot| scan.is_orphan(*slot)) {
-            self.take_ring_of(endpoint, scan, slot, me).await?;
+        for slot in to_take {
+            let word = scan.words[slot];
+            let next = Slot::Draining(Some(me)).after(word);
+            let at = self.table.slot(slot);
+            endpoint.compare_swap(at, word, next).await?;
+        }
+        if let Some(slot) = to_read {
+            let at = read_word(endpoint, self.table.ring(slot)).await?;
+            let left = if at == 0 {
+                (None, Vec::new())
+            } else {
+                let at = GlobalAddress::from_bits(at);
+                let (ring, left) = Ring::read(endpoint, at).await?;
+                (Some(ring), left)
+            };
+            let mut seat = self.seat();
+            let mut adopted = seat.adopted.iter_mut();
+            if let Some(adopted) = adopted.find(|adopted| adopted.slot == slot) {
+                adopted.left = Some(left);
+            }
         }
         Ok(())
     }
@@ -337,33 +348,28 @@ impl Epochs {
     /// Frees some of what those have retired that have gone; true if there is more.
     async fn drain(&self, endpoint: &impl Endpoint, scan: &Scan) -> Result<bool, EpochError> {
         let registration = self.registration.load(Ordering::SeqCst);
-        let (slot, left) = {
+        let next = {
             let mut seat = self.seat();
             let announced = scan.announced();
             let mut adopted = seat.adopted.iter_mut();
-            let Some(adopted) = adopted.find(|adopted| adopted.safe_from <= announced) else {
-                return Ok(false);
-            };
-            (adopted.slot, adopted.left.take())
+            let ripe = adopted.find(|adopted| {
+                adopted.left.is_some() && (adopted.safe_from <= announced || !adopted.waits())
+            });
+            // Should this task go no further, it is read again.
+            ripe.and_then(|adopted| Some((adopted.slot, adopted.left.take()?)))
         };
-        let (ring, mut left) = match left {
-            Some(left) => left,
-            None => {
-                let ring = read_word(endpoint, self.table.ring(slot)).await?;
-                if ring == 0 {
-                    self.free_slot(endpoint, scan, slot).await?;
-                    return Ok(false);
-                }
-                Ring::read(endpoint, GlobalAddress::from_bits(ring)).await?
-            }
+        let Some((slot, (ring, mut left))) = next else {
+            return Ok(false);
         };
-        let some = left.split_off(left.len().saturating_sub(BATCH));
         // Should it have been expelled itself, the ring may be another's by now.
         if !self.is_safe(endpoint, registration) {
             return Ok(true);
         }
-        ring.clear(endpoint, some.iter().map(|entry| entry.number))
-            .await?;
+        let some = left.split_off(left.len().saturating_sub(BATCH));
+        if let Some(ring) = ring {
+            let numbers = some.iter().map(|entry| entry.number);
+            ring.clear(endpoint, numbers).await?;
+        }
         let blocks: Vec<Block> = some.iter().filter_map(|entry| entry.block).collect();
         self.free(endpoint, &blocks).await?;
         if left.is_empty() {
