@@ -4,6 +4,7 @@
 use super::table::{ENTRY_BYTES, read_word};
 use super::*;
 use crate::address::{LINE_BYTES, NodeId};
+use crate::count::{Cost, Counting};
 use crate::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_hardware::network::Preset;
 use nearfield_testkit::seeds;
@@ -404,6 +405,12 @@ fn nobody_reads_what_was_given_back_and_all_of_it_is() {
         });
         assert_eq!(failure, None, "{delivery:?}");
         eprintln!("{runs} runs, {delivery:?}: {sum:?}");
+        // All that it is about has happened.
+        assert!(
+            sum.stale > runs && sum.void > 0 && sum.reused > 0,
+            "{sum:?}"
+        );
+        assert!(sum.lost < 4 * sum.deaths.max(1), "{sum:?}");
     }
 }
 
@@ -446,4 +453,66 @@ fn memory_that_is_retired_before_it_is_unlinked_is_found() {
         unlinks_first: false,
         ..RIGHT
     }));
+}
+
+#[test]
+fn operations_cost_nothing_and_renewing_one_round_trip() {
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(1, network, Delivery::Torn);
+    simulation.add_node(1 << 17);
+    let endpoint = Counting::new(simulation.endpoint(0));
+    simulation.spawn(0, async move {
+        let table = endpoint.allocate(NODE, TABLE_BYTES).await.unwrap();
+        let empty = vec![0; TABLE_BYTES as usize];
+        endpoint.write(table, &empty).await.unwrap();
+        let epochs = Epochs::register(&endpoint, table, options(1 << 20)).await;
+        let epochs = epochs.unwrap();
+        endpoint.take();
+        for _ in 0..100 {
+            epochs.tend(&endpoint).await.unwrap();
+            assert!(epochs.enter().confirm(&endpoint).await.unwrap());
+        }
+        assert_eq!(endpoint.take(), Cost::default());
+        endpoint.sleep(LEASE / RENEWALS_PER_LEASE).await;
+        epochs.tend(&endpoint).await.unwrap();
+        let cost = endpoint.take();
+        assert_eq!((cost.round_trips, cost.atomics), (1, 1));
+        assert_eq!((cost.read_bytes, cost.written_bytes), (2056, 0));
+        let block = endpoint.allocate(NODE, BLOCK_BYTES).await.unwrap();
+        endpoint.take();
+        let guard = epochs.enter();
+        let retired = epochs.retire(&endpoint, &guard, block, BLOCK_BYTES).await;
+        retired.unwrap();
+        let cost = endpoint.take();
+        assert_eq!((cost.round_trips, cost.written_bytes), (1, 16));
+    });
+    assert_eq!(simulation.run(), 0);
+}
+
+#[test]
+fn those_who_come_when_all_slots_are_taken_are_told() {
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(1, network, Delivery::Whole);
+    simulation.add_node(1 << 17);
+    let table = GlobalAddress::new(NODE, 8192);
+    let others = simulation.endpoint(0);
+    simulation.spawn(0, async move {
+        let mut word = 0;
+        for _ in 0..100 {
+            word = table::Slot::Live(0).after(word);
+            let words = word.to_le_bytes().repeat(SLOTS);
+            others.write(Table(table).slot(0), &words).await.unwrap();
+            others.sleep(LEASE / 16).await;
+        }
+    });
+    let endpoint = simulation.endpoint(1);
+    simulation.spawn(1, async move {
+        endpoint.sleep(LEASE / 16).await;
+        let late = Epochs::register(&endpoint, table, options(0)).await;
+        assert_eq!(
+            late.unwrap_err().to_string(),
+            "all 256 participants that 0:0x2000 has room for are at work"
+        );
+    });
+    assert_eq!(simulation.run(), 0);
 }
