@@ -449,7 +449,7 @@ fn scans_while_others_write(seed: u64, options: Options) {
                     // All of a stretch, so that leaves are merged.
                     for number in 0..20_u64 {
                         let near = u64::from_be_bytes(odd) - 1 + 2 * number;
-                        let near = key(near % KEYS | 1);
+                        let near = key((near % KEYS) | 1);
                         let done = if random.random_bool(0.5) {
                             tree.insert(&near, &[2; 8]).await
                         } else {
