@@ -41,6 +41,8 @@ pub mod redo;
 #[cfg(target_os = "linux")]
 pub mod shm;
 pub mod sim;
+#[cfg(target_os = "linux")]
+pub mod ucx;
 mod verb;
 
 pub use address::{GlobalAddress, LINE_BYTES, NodeId, RESERVED_BYTES, WORD_BYTES};

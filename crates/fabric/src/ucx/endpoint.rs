@@ -1,0 +1,486 @@
+//! A client's way to nodes over UCX.
+
+use super::error::UcxError;
+use super::guess::Guesses;
+use super::message::{Answer, Introduction, Request};
+use super::node::resolve;
+use super::post::Post;
+use super::worker::{Connection, Key, Transfer, Worker};
+use crate::address::{GlobalAddress, LINE_BYTES, NodeId};
+use crate::endpoint::Endpoint;
+use crate::error::FabricError;
+use crate::verb::Verb;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A node that answers nothing for so long is lost.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a task that waits keeps others of its thread waiting.
+const TURN: Duration = Duration::from_micros(200);
+/// How long a client looks for an answer before it sleeps.
+const SPIN: Duration = Duration::from_micros(50);
+/// The system does not wake a thread after so short a time.
+const BLINK: Duration = Duration::from_micros(10);
+/// How long one who leaves waits until what it has written is there.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// A client's way to nodes over UCX. Clones belong to the same client, and stay with its thread.
+/// See the [module](super).
+#[derive(Clone)]
+pub struct UcxEndpoint {
+    client: Rc<Client>,
+}
+
+/// A client: its connections and what is under way.
+pub struct Client {
+    /// In the order of their numbers.
+    pub nodes: Vec<Attached>,
+    pub worker: Rc<Worker>,
+    start: Instant,
+    /// When something came last.
+    heard: Cell<Instant>,
+    waiters: RefCell<Waiters>,
+    /// What nobody waits for any longer, or ever did.
+    orphans: RefCell<Vec<Transfer>>,
+    calls: RefCell<HashMap<u64, Call>>,
+    next_number: Cell<u64>,
+    pub guesses: Guesses,
+}
+
+/// Who waits, and which of them looks whether something has come: one is enough.
+#[derive(Default)]
+struct Waiters {
+    count: usize,
+    looking: Option<u64>,
+    /// How often others were polled since it has looked.
+    passed: usize,
+}
+
+/// A node, as a client sees it.
+pub struct Attached {
+    pub number: NodeId,
+    pub size: u64,
+    /// Where its memory begins, in its own addresses.
+    pub base: u64,
+    pub key: Rc<Key>,
+    /// None once the node is lost.
+    pub connection: RefCell<Option<Connection>>,
+    /// When it has last answered.
+    pub heard: Cell<Instant>,
+    /// What was issued since the last fence.
+    pub changed: Cell<bool>,
+    pub read_by: Cell<Option<u64>>,
+}
+
+/// A call to a node's processor.
+struct Call {
+    node: usize,
+    /// What is to be done with an answer that nobody waits for.
+    allocates: bool,
+    awaited: bool,
+    answer: Option<Option<u64>>,
+}
+
+/// Somebody who waits, until he is dropped.
+pub struct Waiter<'c> {
+    client: &'c Client,
+    number: u64,
+}
+
+impl Client {
+    pub fn node(&self, node: NodeId) -> Result<usize, FabricError> {
+        let found = self.nodes.binary_search_by_key(&node, |at| at.number);
+        found.map_err(|_| FabricError::NoSuchNode { node })
+    }
+
+    pub fn next_number(&self) -> u64 {
+        self.next_number.replace(self.next_number.get() + 1)
+    }
+
+    pub fn waiter(&self) -> Waiter<'_> {
+        self.waiters.borrow_mut().count += 1;
+        let number = self.next_number();
+        Waiter {
+            client: self,
+            number,
+        }
+    }
+
+    /// Keeps what nobody waits for until it is done.
+    pub fn adopt(&self, transfers: impl IntoIterator<Item = Transfer>) {
+        let mut orphans = self.orphans.borrow_mut();
+        for mut transfer in transfers {
+            if transfer.poll().is_none() {
+                orphans.push(transfer);
+            }
+        }
+    }
+
+    /// Looks whether something has come, and handles what is nobody's.
+    fn look(&self) {
+        let now = Instant::now();
+        if self.worker.progress() {
+            self.heard.set(now);
+        } else if now - self.heard.get() > SPIN {
+            self.worker.wait(TURN);
+            self.worker.progress();
+        }
+        self.orphans
+            .borrow_mut()
+            .retain_mut(|orphan| orphan.poll().is_none());
+        while let Some(message) = self.worker.take_message() {
+            self.take_answer(&message.bytes);
+        }
+        for node in &self.nodes {
+            let connection = node.connection.borrow();
+            let lost = connection.as_ref().is_some_and(Connection::is_lost);
+            drop(connection);
+            if lost {
+                self.lose(node);
+            }
+        }
+    }
+
+    /// Gives a node up: nothing that was issued to it will ever be waited for.
+    pub fn lose(&self, node: &Attached) -> FabricError {
+        if let Some(connection) = node.connection.take() {
+            self.adopt([connection.close(true)]);
+        }
+        FabricError::NodeLost { node: node.number }
+    }
+
+    /// Whether a node has been silent for too long, when it was asked something at this time.
+    pub fn is_silent(&self, node: &Attached, asked: Instant) -> bool {
+        asked.max(node.heard.get()).elapsed() > PATIENCE
+    }
+
+    fn take_answer(&self, message: &[u8]) {
+        // What was said at the beginning was understood.
+        let Ok(answer) = Answer::decode(message, "") else {
+            return;
+        };
+        let calls = &mut *self.calls.borrow_mut();
+        let Some(call) = calls.get_mut(&answer.number) else {
+            return;
+        };
+        let node = &self.nodes[call.node];
+        node.heard.set(Instant::now());
+        if call.allocates && answer.done.is_some() {
+            let reply = if call.awaited {
+                Request::Taken
+            } else {
+                Request::Declined
+            };
+            self.say(node, reply, answer.number);
+        }
+        call.answer = Some(answer.done);
+        if !call.awaited {
+            calls.remove(&answer.number);
+        }
+    }
+
+    fn say(&self, node: &Attached, request: Request, number: u64) {
+        if let Some(connection) = &*node.connection.borrow() {
+            self.adopt([connection.send(request.encode(number))]);
+        }
+    }
+
+    /// Calls a node's processor: what it answers, or `None` if it cannot be done.
+    async fn call(&self, node: NodeId, request: Request) -> Result<Option<u64>, FabricError> {
+        /// Also if it is not waited for to the end.
+        struct Awaited<'c> {
+            client: &'c Client,
+            number: u64,
+        }
+        impl Drop for Awaited<'_> {
+            fn drop(&mut self) {
+                let calls = &mut *self.client.calls.borrow_mut();
+                match calls.get_mut(&self.number) {
+                    Some(call) if call.answer.is_none() => call.awaited = false,
+                    _ => drop(calls.remove(&self.number)),
+                }
+            }
+        }
+        let index = self.node(node)?;
+        let attached = &self.nodes[index];
+        let waiter = self.waiter();
+        let number = waiter.number;
+        let call = Call {
+            node: index,
+            allocates: matches!(request, Request::Allocate { .. }),
+            awaited: true,
+            answer: None,
+        };
+        self.calls.borrow_mut().insert(number, call);
+        let _awaited = Awaited {
+            client: self,
+            number,
+        };
+        self.say(attached, request, number);
+        let asked = Instant::now();
+        poll_fn(|context| {
+            waiter.look();
+            if let Some(answer) = self.calls.borrow().get(&number).and_then(|call| call.answer) {
+                return Poll::Ready(Ok(answer));
+            }
+            if attached.connection.borrow().is_none() || self.is_silent(attached, asked) {
+                return Poll::Ready(Err(self.lose(attached)));
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl Waiter<'_> {
+    /// Looks whether something has come, unless another waiter does so in his turn.
+    pub fn look(&self) {
+        {
+            let waiters = &mut *self.client.waiters.borrow_mut();
+            let other = waiters.looking.is_some_and(|looking| looking != self.number);
+            // One who has not been polled for long may never be.
+            if other && waiters.passed < 2 * waiters.count {
+                waiters.passed += 1;
+                return;
+            }
+            waiters.looking = Some(self.number);
+            waiters.passed = 0;
+        }
+        self.client.look();
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let waiters = &mut *self.client.waiters.borrow_mut();
+        waiters.count -= 1;
+        if waiters.looking == Some(self.number) {
+            waiters.looking = None;
+        }
+    }
+}
+
+impl Drop for Client {
+    /// What was written unsignalled gets there, if the nodes take it in time.
+    fn drop(&mut self) {
+        let connections = self.nodes.iter().filter_map(|node| node.connection.take());
+        let mut closing: Vec<Transfer> = connections.map(|one| one.close(false)).collect();
+        let orphans = self.orphans.get_mut();
+        let begin = Instant::now();
+        while !(closing.is_empty() && orphans.is_empty()) && begin.elapsed() < FAREWELL {
+            if !self.worker.progress() && begin.elapsed() > SPIN {
+                self.worker.wait(TURN);
+            }
+            closing.retain_mut(|transfer| transfer.poll().is_none());
+            orphans.retain_mut(|transfer| transfer.poll().is_none());
+        }
+    }
+}
+
+impl UcxEndpoint {
+    /// Connects to the nodes at these addresses, each `HOST:PORT`.
+    ///
+    /// # Errors
+    /// `Library`, `Old`, `Address`, `Absent` after 5 s at most, `Foreign`, `Version`, `Mapped`,
+    /// `SameNumber`, `Refused`. All but `SameNumber` are of the first node that cannot be connected
+    /// to.
+    pub fn connect<A: AsRef<str>>(
+        addresses: impl IntoIterator<Item = A>,
+    ) -> Result<UcxEndpoint, UcxError> {
+        let worker = Worker::new()?;
+        let mut nodes = Vec::new();
+        for address in addresses {
+            let address = address.as_ref();
+            nodes.push((attach(&worker, address)?, address.to_owned()));
+        }
+        nodes.sort_by_key(|(node, _)| node.number);
+        for pair in nodes.windows(2) {
+            let [(one, address), (two, other)] = pair else {
+                continue;
+            };
+            if one.number == two.number {
+                return Err(UcxError::SameNumber {
+                    address: address.clone(),
+                    other: other.clone(),
+                    node: one.number,
+                });
+            }
+        }
+        let now = Instant::now();
+        let client = Client {
+            nodes: nodes.into_iter().map(|(node, _)| node).collect(),
+            worker,
+            start: now,
+            heard: Cell::new(now),
+            waiters: RefCell::default(),
+            orphans: RefCell::default(),
+            calls: RefCell::default(),
+            next_number: Cell::new(1),
+            guesses: Guesses::new(),
+        };
+        Ok(UcxEndpoint {
+            client: Rc::new(client),
+        })
+    }
+
+    /// That all verbs can be done, as far as is known at once.
+    fn check(&self, verbs: &[Verb<'_>]) -> Result<(), FabricError> {
+        let nodes = &self.client.nodes;
+        for verb in verbs {
+            verb.check(nodes[self.client.node(verb.node())?].size)?;
+        }
+        for verb in verbs {
+            let node = &nodes[self.client.node(verb.node())?];
+            if node.connection.borrow().is_none() {
+                return Err(FabricError::NodeLost { node: node.number });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Connects to a node and asks what it is.
+fn attach(worker: &Rc<Worker>, address: &str) -> Result<Attached, UcxError> {
+    let absent = |reason: &str| UcxError::Absent {
+        address: address.to_owned(),
+        reason: reason.to_owned(),
+    };
+    let foreign = || UcxError::Foreign {
+        address: address.to_owned(),
+    };
+    let connection = Connection::connect(worker, resolve(address)?)?;
+    let mut hello = connection.send(Request::Hello.encode(0));
+    let begin = Instant::now();
+    let message = loop {
+        worker.progress();
+        if connection.is_lost() || matches!(hello.poll(), Some(Err(_))) {
+            return Err(absent("nobody answers, or something else than UCX"));
+        }
+        if let Some(message) = worker.take_message() {
+            break message;
+        }
+        if begin.elapsed() > PATIENCE {
+            return Err(absent("no answer within 5 s"));
+        }
+        worker.wait(TURN);
+    };
+    let answer = Answer::decode(&message.bytes, address)?;
+    let base = answer.done.ok_or_else(foreign)?;
+    let introduction = Introduction::decode(&answer.rest).ok_or_else(foreign)?;
+    let key = Key::new(&connection, &introduction.key)?;
+    if key.is_mapped(base) {
+        return Err(UcxError::Mapped {
+            address: address.to_owned(),
+        });
+    }
+    worker.fence().map_err(|status| UcxError::Refused {
+        action: "order what is done".to_owned(),
+        reason: worker.describe(status),
+    })?;
+    Ok(Attached {
+        number: NodeId(introduction.node),
+        size: introduction.size,
+        base,
+        key: Rc::new(key),
+        connection: RefCell::new(Some(connection)),
+        heard: Cell::new(Instant::now()),
+        changed: Cell::new(false),
+        read_by: Cell::new(None),
+    })
+}
+
+impl Endpoint for UcxEndpoint {
+    fn nodes(&self) -> Vec<NodeId> {
+        self.client.nodes.iter().map(|node| node.number).collect()
+    }
+
+    fn atomic_bytes(&self) -> u64 {
+        LINE_BYTES
+    }
+
+    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+        self.check(verbs)?;
+        let waiter = self.client.waiter();
+        let mut post = Post::new(&self.client, verbs)?;
+        poll_fn(|context| {
+            if let Poll::Ready(result) = post.advance() {
+                return Poll::Ready(result);
+            }
+            waiter.look();
+            let result = post.advance();
+            if result.is_pending() {
+                context.waker().wake_by_ref();
+            }
+            result
+        })
+        .await
+    }
+
+    fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
+        let mut verbs = [Verb::Write { to, bytes }];
+        self.check(&verbs)?;
+        let mut post = Post::new(&self.client, &mut verbs)?;
+        post.begin()
+    }
+
+    async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
+        let offset = self.client.call(node, Request::Allocate { bytes }).await?;
+        // No node answers more than its memory holds, unless it is none of ours.
+        let offset = offset.filter(|offset| offset >> 48 == 0);
+        let offset = offset.ok_or(FabricError::OutOfMemory { node, bytes })?;
+        Ok(GlobalAddress::new(node, offset))
+    }
+
+    async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        let offset = address.offset();
+        let freed = self
+            .client
+            .call(address.node(), Request::Free { offset, bytes })
+            .await?;
+        freed
+            .map(drop)
+            .ok_or(FabricError::NotAllocated { address, bytes })
+    }
+
+    fn now(&self) -> Duration {
+        self.client.start.elapsed()
+    }
+
+    /// Other tasks of the same thread go on meanwhile, if their executor is told of several.
+    async fn sleep(&self, time: Duration) {
+        let until = self.now() + time;
+        poll_fn(|context| {
+            let rest = until.saturating_sub(self.now());
+            if rest.is_zero() {
+                return Poll::Ready(());
+            }
+            if self.client.waiters.borrow().count > 0 {
+                // Others look, and sleep if nothing comes.
+            } else if rest < BLINK {
+                thread::yield_now();
+            } else {
+                self.client.look();
+                thread::sleep(rest.min(TURN));
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+impl std::fmt::Debug for UcxEndpoint {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let nodes = self.nodes();
+        formatter
+            .debug_struct("UcxEndpoint")
+            .field("nodes", &nodes)
+            .finish_non_exhaustive()
+    }
+}

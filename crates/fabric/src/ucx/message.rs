@@ -1,0 +1,206 @@
+//! What clients and nodes say to each other in active messages: words of 8 bytes, low end first.
+//!
+//! ```text
+//!   request   magic and version │ kind │ number │ offset │ bytes
+//!   answer    magic and version │ number │ done │ offset            to `Allocate`, `Free`
+//!             magic and version │ number │ done │ base │ size │ node │ key …      to `Hello`
+//! ```
+//!
+//! The number is the client's, to tell his calls apart.
+
+use super::error::UcxError;
+
+/// "nearfld", without its last letter, before the version.
+const MAGIC: u64 = u64::from_le_bytes(*b"nearfl\0\0");
+const MAGIC_MASK: u64 = (1 << 48) - 1;
+/// Changes when anything here does, or what is in a node's memory.
+pub const VERSION: u32 = 1;
+const FIRST: u64 = MAGIC | (VERSION as u64) << 48;
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Where and how large the node's memory is, and with what key it can be accessed.
+    Hello,
+    Allocate {
+        bytes: u64,
+    },
+    Free {
+        offset: u64,
+        bytes: u64,
+    },
+    /// The answer to the `Allocate` of this number has come; it is not answered.
+    Taken,
+    /// Likewise, but nobody waits for it any longer.
+    Declined,
+}
+
+impl Request {
+    pub fn encode(self, number: u64) -> Vec<u8> {
+        let (kind, offset, bytes) = match self {
+            Request::Hello => (1, 0, 0),
+            Request::Allocate { bytes } => (2, 0, bytes),
+            Request::Free { offset, bytes } => (3, offset, bytes),
+            Request::Taken => (4, 0, 0),
+            Request::Declined => (5, 0, 0),
+        };
+        join(&[FIRST, kind, number, offset, bytes])
+    }
+
+    /// A request and its number; `None` if it is none of this version.
+    pub fn decode(message: &[u8]) -> Option<(Request, u64)> {
+        let ([FIRST, kind, number, offset, bytes], []) = split(message)? else {
+            return None;
+        };
+        let request = match kind {
+            1 => Request::Hello,
+            2 => Request::Allocate { bytes },
+            3 => Request::Free { offset, bytes },
+            4 => Request::Taken,
+            5 => Request::Declined,
+            _ => return None,
+        };
+        Some((request, number))
+    }
+}
+
+/// What a node answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub number: u64,
+    /// Where what was allocated begins, or anything; `None` if it cannot be done.
+    pub done: Option<u64>,
+    pub rest: Vec<u8>,
+}
+
+/// What a node says of itself, behind an answer whose `done` is the address of its memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Introduction {
+    pub size: u64,
+    pub node: u16,
+    pub key: Vec<u8>,
+}
+
+impl Answer {
+    pub fn encode(&self) -> Vec<u8> {
+        let done = u64::from(self.done.is_some());
+        let mut bytes = join(&[FIRST, self.number, done, self.done.unwrap_or(0)]);
+        bytes.extend(&self.rest);
+        bytes
+    }
+
+    /// Reads an answer of `address`.
+    ///
+    /// # Errors
+    /// `Foreign`, `Version`.
+    pub fn decode(message: &[u8], address: &str) -> Result<Answer, UcxError> {
+        let address = || address.to_owned();
+        let foreign = || UcxError::Foreign { address: address() };
+        let ([first], _) = split(message).ok_or_else(foreign)?;
+        let found = (first >> 48) as u32;
+        if first & MAGIC_MASK == MAGIC && found != VERSION {
+            return Err(UcxError::Version {
+                address: address(),
+                found,
+                known: VERSION,
+            });
+        }
+        match split(message) {
+            Some(([FIRST, number, done @ (0 | 1), offset], rest)) => Ok(Answer {
+                number,
+                done: (done == 1).then_some(offset),
+                rest: rest.to_vec(),
+            }),
+            _ => Err(foreign()),
+        }
+    }
+}
+
+impl Introduction {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = join(&[self.size, u64::from(self.node)]);
+        bytes.extend(&self.key);
+        bytes
+    }
+
+    pub fn decode(bytes: &[u8]) -> Option<Introduction> {
+        let ([size, node], key) = split(bytes)?;
+        Some(Introduction {
+            size,
+            node: u16::try_from(node).ok()?,
+            key: key.to_vec(),
+        })
+    }
+}
+
+fn join(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// The first words, and the bytes behind them.
+fn split<const N: usize>(bytes: &[u8]) -> Option<([u64; N], &[u8])> {
+    let mut words = [0; N];
+    let mut rest = bytes;
+    for word in &mut words {
+        let (first, behind) = rest.split_first_chunk()?;
+        *word = u64::from_le_bytes(*first);
+        rest = behind;
+    }
+    Some((words, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_understood() {
+        let (offset, bytes) = (1 << 40, 77);
+        for request in [
+            Request::Hello,
+            Request::Allocate { bytes },
+            Request::Free { offset, bytes },
+            Request::Taken,
+            Request::Declined,
+        ] {
+            let message = request.encode(9);
+            assert_eq!(Request::decode(&message), Some((request, 9)));
+            assert_eq!(Request::decode(&message[1..]), None);
+            assert_eq!(Request::decode(&message[..39]), None);
+        }
+        let introduction = Introduction {
+            size: 1 << 30,
+            node: 7,
+            key: vec![1, 2, 3],
+        };
+        let answer = Answer {
+            number: 5,
+            done: Some(0),
+            rest: introduction.encode(),
+        };
+        let decoded = Answer::decode(&answer.encode(), "here").unwrap();
+        assert_eq!(decoded, answer);
+        assert_eq!(Introduction::decode(&decoded.rest), Some(introduction));
+    }
+
+    #[test]
+    fn other_versions_and_others_are_told_apart() {
+        let answer = Answer {
+            number: 5,
+            done: None,
+            rest: Vec::new(),
+        };
+        let mut message = answer.encode();
+        message[6] = 9;
+        let error = Answer::decode(&message, "here:1").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "memory node here:1 speaks version 9, which is not 1"
+        );
+        message[0] = 0;
+        for foreign in [&message[..], &[], b"short"] {
+            let error = Answer::decode(foreign, "here:1").unwrap_err();
+            assert!(matches!(error, UcxError::Foreign { .. }), "{error}");
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The process of a memory node.
+
+use super::error::UcxError;
+use super::message::{Answer, Introduction, Request};
+use super::worker::{Connection, ConnectionId, Listener, Message, NodeMemory, Transfer, Worker};
+use crate::address::{NodeId, RESERVED_BYTES};
+use crate::chunks::Chunks;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The memory of a node is a whole number of these.
+const PAGE_BYTES: u64 = 4096;
+/// How long the node sleeps when nobody comes.
+const TURN: Duration = Duration::from_millis(50);
+/// How long it looks for more before it sleeps: longer than a client needs between two verbs.
+const SPIN: Duration = Duration::from_micros(50);
+
+/// A memory node that clients reach over UCX. See the [module](super).
+///
+/// It stays with the thread that has made it. It ends when it is dropped, and its memory with it.
+pub struct UcxNode {
+    // In the order in which they have to go: whom nobody can reach any more can give up its memory.
+    _listener: Listener,
+    clients: RefCell<Clients>,
+    memory: NodeMemory,
+    worker: Rc<Worker>,
+    key: Vec<u8>,
+    address: SocketAddr,
+    number: NodeId,
+    bytes: u64,
+}
+
+struct Clients {
+    connected: HashMap<ConnectionId, Client>,
+    /// Answers under way, and connections that are being closed.
+    going: Vec<Transfer>,
+    chunks: Chunks,
+}
+
+struct Client {
+    connection: Connection,
+    /// What it was given in answer to calls, and has not said that it has taken: offset and length.
+    given: HashMap<u64, (u64, u64)>,
+}
+
+impl UcxNode {
+    /// Listens at `HOST:PORT` (port 0: any that is free) with memory of `bytes`, rounded up to whole
+    /// pages of 4096, all zero, which the system provides at once: about a second for a few
+    /// gigabytes.
+    ///
+    /// # Errors
+    /// `Library`, `Old`, `Address`, `Size`, `Memory`, `Refused`.
+    pub fn listen(address: &str, number: NodeId, bytes: u64) -> Result<UcxNode, UcxError> {
+        let whole = bytes.checked_next_multiple_of(PAGE_BYTES);
+        let fits = whole.filter(|whole| (RESERVED_BYTES + 1..=1 << 48).contains(whole));
+        let Some(size) = fits else {
+            let address = address.to_owned();
+            return Err(UcxError::Size { address, bytes });
+        };
+        let at = resolve(address)?;
+        let worker = Worker::new()?;
+        let memory =
+            NodeMemory::new(&worker, size as usize).map_err(|source| UcxError::Memory {
+                address: address.to_owned(),
+                bytes,
+                source,
+            })?;
+        let key = memory.key()?;
+        let listener = Listener::new(&worker, at)?;
+        let clients = Clients {
+            connected: HashMap::new(),
+            going: Vec::new(),
+            chunks: Chunks::new(size, RESERVED_BYTES),
+        };
+        Ok(UcxNode {
+            address: listener.address()?,
+            _listener: listener,
+            clients: RefCell::new(clients),
+            memory,
+            worker,
+            key,
+            number,
+            bytes: size,
+        })
+    }
+
+    /// Serves clients until `stop` is true; then it returns within 50 ms. Where no adapter does it,
+    /// this is what reads and writes the node's memory for them. Sleeps while nobody comes.
+    pub fn serve(&self, stop: &AtomicBool) {
+        let mut last = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            if self.turn() {
+                last = Instant::now();
+            } else if last.elapsed() > SPIN {
+                self.worker.wait(TURN);
+            }
+        }
+    }
+
+    /// Does what is to be done now; true if there was something.
+    fn turn(&self) -> bool {
+        let progress = self.worker.progress();
+        let clients = &mut *self.clients.borrow_mut();
+        for arrival in self.worker.take_arrivals() {
+            // Who is gone already is no loss.
+            if let Ok(connection) = Connection::accept(&self.worker, arrival) {
+                let client = Client {
+                    connection,
+                    given: HashMap::new(),
+                };
+                clients.connected.insert(client.connection.id(), client);
+            }
+        }
+        while let Some(message) = self.worker.take_message() {
+            self.answer(clients, &message);
+        }
+        clients.going.retain_mut(|going| going.poll().is_none());
+        clients.part_with_the_lost();
+        progress
+    }
+
+    fn answer(&self, clients: &mut Clients, message: &Message) {
+        let client = message.from.and_then(|id| clients.connected.get_mut(&id));
+        let Some(client) = client else { return };
+        let (number, done, rest) = match Request::decode(&message.bytes) {
+            // Whoever it is sees by the answer whom he talks to.
+            None => (0, None, Vec::new()),
+            Some((Request::Hello, number)) => {
+                let introduction = Introduction {
+                    size: self.bytes,
+                    node: self.number.0,
+                    key: self.key.clone(),
+                };
+                (number, Some(self.memory.base()), introduction.encode())
+            }
+            Some((Request::Allocate { bytes }, number)) => {
+                let offset = clients.chunks.allocate(bytes);
+                if let Some(offset) = offset {
+                    client.given.insert(number, (offset, bytes));
+                }
+                (number, offset, Vec::new())
+            }
+            Some((Request::Free { offset, bytes }, number)) => {
+                let freed = clients.chunks.free(offset, bytes);
+                (number, freed.then_some(0), Vec::new())
+            }
+            Some((Request::Taken, number)) => {
+                client.given.remove(&number);
+                return;
+            }
+            Some((Request::Declined, number)) => {
+                if let Some((offset, bytes)) = client.given.remove(&number) {
+                    clients.chunks.free(offset, bytes);
+                }
+                return;
+            }
+        };
+        let answer = Answer { number, done, rest };
+        let mut going = client.connection.send(answer.encode());
+        if going.poll().is_none() {
+            clients.going.push(going);
+        }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its number.
+    pub fn number(&self) -> NodeId {
+        self.number
+    }
+
+    /// The size of its memory, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many bytes are allocated, in whole lines.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.clients.borrow().chunks.allocated_bytes()
+    }
+}
+
+impl Clients {
+    /// Closes the connections of clients that are gone, and takes back what they were given and
+    /// have not taken.
+    fn part_with_the_lost(&mut self) {
+        let lost = self.connected.extract_if(|_, client| client.connection.is_lost());
+        for (_, client) in lost {
+            for (offset, bytes) in client.given.into_values() {
+                self.chunks.free(offset, bytes);
+            }
+            let mut closing = client.connection.close(true);
+            if closing.poll().is_none() {
+                self.going.push(closing);
+            }
+        }
+    }
+}
+
+impl Drop for UcxNode {
+    fn drop(&mut self) {
+        let clients = &mut *self.clients.borrow_mut();
+        for (_, client) in clients.connected.drain() {
+            clients.going.push(client.connection.close(true));
+        }
+        // So that clients are told.
+        let begin = Instant::now();
+        while !clients.going.is_empty() && begin.elapsed() < TURN {
+            self.worker.progress();
+            clients.going.retain_mut(|going| going.poll().is_none());
+        }
+    }
+}
+
+impl std::fmt::Debug for UcxNode {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("UcxNode")
+            .field("address", &self.address)
+            .field("number", &self.number)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The first address that a text of the form `HOST:PORT` has.
+pub fn resolve(text: &str) -> Result<SocketAddr, UcxError> {
+    let none = || std::io::Error::other("it has no address");
+    let found = text
+        .to_socket_addrs()
+        .and_then(|mut all| all.next().ok_or_else(none));
+    found.map_err(|source| UcxError::Address {
+        address: text.to_owned(),
+        source,
+    })
+}

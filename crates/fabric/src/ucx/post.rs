@@ -1,0 +1,360 @@
+//! The verbs of one post, on their way.
+//!
+//! Each node has a *lane*: its verbs in their order. What a lane has issued and not seen the end of
+//! are its *flights*. The rules, of which the [module](super) says why:
+//!
+//! - A verb that changes something is issued when all earlier reads and masked swaps of its lane
+//!   have ended; reads are issued at once. A fence stands between any two of a lane.
+//! - A masked swap is a compare-and-swap of the word that was last seen there. If another was found
+//!   that would do, it is repeated, and the reads that were issued behind it are too.
+//! - If the last verbs are writes, a flush tells when they are there.
+
+use super::endpoint::{Attached, Client};
+use super::worker::{Connection, Transfer};
+use crate::error::FabricError;
+use crate::verb::{MaskedSwap, Verb};
+use std::collections::VecDeque;
+use std::task::Poll;
+use std::time::Instant;
+
+/// Reads and writes are cut at multiples of this, in addresses of the node: so much is in one
+/// message of every transport whose messages the node's processor serves, and so is done as one.
+const PIECE_BYTES: u64 = 4096;
+
+/// Verbs on their way. What is under way when it is dropped comes to its end without it.
+pub struct Post<'p, 'b> {
+    client: &'p Client,
+    number: u64,
+    verbs: &'p mut [Verb<'b>],
+    lanes: Vec<Lane>,
+}
+
+struct Lane {
+    /// Of the client's nodes.
+    node: usize,
+    /// Of the post's verbs.
+    verbs: Vec<usize>,
+    /// How many of the verbs were issued.
+    issued: usize,
+    flights: VecDeque<Flight>,
+    /// A write was issued, and nothing whose end would tell that it is there.
+    unflushed: bool,
+    /// When the last flight was issued.
+    asked: Instant,
+}
+
+struct Flight {
+    what: What,
+    /// One, or the pieces of a read or write.
+    transfers: Vec<Transfer>,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    /// Of the post's verbs.
+    Read(usize),
+    Write,
+    Add(usize),
+    /// With the word that is expected, and the place among the lane's verbs.
+    Swap(usize, u64, usize),
+    Flush,
+}
+
+impl What {
+    /// True if nothing may be changed behind it before it has ended.
+    fn is_in_the_way(self, verbs: &[Verb<'_>]) -> bool {
+        match self {
+            What::Read(_) => true,
+            What::Swap(verb, ..) => masked(&verbs[verb]).is_some_and(|swap| !is_whole(&swap)),
+            What::Write | What::Add(_) | What::Flush => false,
+        }
+    }
+}
+
+fn masked(verb: &Verb<'_>) -> Option<MaskedSwap> {
+    match verb {
+        Verb::Swap { swap, .. } => Some(*swap),
+        _ => None,
+    }
+}
+
+/// True if one compare-and-swap does it, whatever is found.
+fn is_whole(swap: &MaskedSwap) -> bool {
+    swap.compare_mask == u64::MAX
+}
+
+impl<'p, 'b> Post<'p, 'b> {
+    /// Verbs that can be done.
+    ///
+    /// # Errors
+    /// `NoSuchNode`.
+    pub fn new(client: &'p Client, verbs: &'p mut [Verb<'b>]) -> Result<Post<'p, 'b>, FabricError> {
+        let mut lanes: Vec<Lane> = Vec::new();
+        for (index, verb) in verbs.iter().enumerate() {
+            let node = client.node(verb.node())?;
+            let lane = match lanes.iter_mut().position(|lane| lane.node == node) {
+                Some(lane) => &mut lanes[lane],
+                None => {
+                    lanes.push(Lane::new(node));
+                    let last = lanes.len() - 1;
+                    &mut lanes[last]
+                }
+            };
+            lane.verbs.push(index);
+        }
+        Ok(Post {
+            client,
+            number: client.next_number(),
+            verbs,
+            lanes,
+        })
+    }
+
+    /// Issues what can be issued now, and waits for nothing.
+    ///
+    /// # Errors
+    /// `NodeLost`.
+    pub fn begin(&mut self) -> Result<(), FabricError> {
+        for lane in &mut self.lanes {
+            lane.issue(self.client, self.number, self.verbs)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on as far as is possible without waiting.
+    ///
+    /// # Errors
+    /// `NodeLost`.
+    pub fn advance(&mut self) -> Poll<Result<(), FabricError>> {
+        let mut all_done = true;
+        for lane in &mut self.lanes {
+            match lane.advance(self.client, self.number, self.verbs) {
+                Ok(done) => all_done &= done,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        if all_done {
+            Poll::Ready(Ok(()))
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+impl Drop for Post<'_, '_> {
+    fn drop(&mut self) {
+        for lane in &mut self.lanes {
+            let flights = lane.flights.drain(..);
+            self.client.adopt(flights.flat_map(|flight| flight.transfers));
+        }
+    }
+}
+
+impl Lane {
+    fn new(node: usize) -> Lane {
+        Lane {
+            node,
+            verbs: Vec::new(),
+            issued: 0,
+            flights: VecDeque::new(),
+            unflushed: false,
+            asked: Instant::now(),
+        }
+    }
+
+    /// True if all is done.
+    fn advance(
+        &mut self,
+        client: &Client,
+        post: u64,
+        verbs: &mut [Verb<'_>],
+    ) -> Result<bool, FabricError> {
+        let node = &client.nodes[self.node];
+        self.land(client, verbs)?;
+        if node.connection.borrow().is_none() {
+            return Err(client.lose(node));
+        }
+        self.issue(client, post, verbs)?;
+        if self.issued == self.verbs.len() && self.unflushed {
+            let connection = node.connection.borrow();
+            let flush = connection.as_ref().map(Connection::flush);
+            drop(connection);
+            self.unflushed = false;
+            self.start(What::Flush, flush.into_iter().collect());
+        }
+        // Much is done at once.
+        self.land(client, verbs)?;
+        if self.issued == self.verbs.len() && self.flights.is_empty() && !self.unflushed {
+            return Ok(true);
+        }
+        if !self.flights.is_empty() && client.is_silent(node, self.asked) {
+            return Err(client.lose(node));
+        }
+        Ok(false)
+    }
+
+    /// Takes what has come, in the order in which it was asked for.
+    fn land(&mut self, client: &Client, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+        let node = &client.nodes[self.node];
+        while let Some(flight) = self.flights.front_mut() {
+            for transfer in &mut flight.transfers {
+                match transfer.poll() {
+                    None => return Ok(()),
+                    Some(Ok(())) => {}
+                    Some(Err(_)) => return Err(client.lose(node)),
+                }
+            }
+            node.heard.set(Instant::now());
+            let Some(flight) = self.flights.pop_front() else {
+                break;
+            };
+            let word = flight.transfers.first().and_then(Transfer::word);
+            match flight.what {
+                What::Write | What::Flush => {}
+                What::Read(verb) => {
+                    if let Verb::Read { into, .. } = &mut verbs[verb] {
+                        let mut rest = &mut **into;
+                        for transfer in &flight.transfers {
+                            let bytes = transfer.bytes();
+                            let (part, behind) = rest.split_at_mut(bytes.len());
+                            part.copy_from_slice(bytes);
+                            rest = behind;
+                        }
+                    }
+                }
+                What::Add(verb) => {
+                    if let (Verb::Add { found, .. }, Some(word)) = (&mut verbs[verb], word) {
+                        *found = word;
+                    }
+                }
+                What::Swap(verb, expected, place) => {
+                    if let (Verb::Swap { at, swap, found }, Some(word)) = (&mut verbs[verb], word) {
+                        *found = word;
+                        if word != expected && swap.succeeds(word) {
+                            client.guesses.see(*at, word);
+                            let behind = self.flights.drain(..);
+                            client.adopt(behind.flat_map(|flight| flight.transfers));
+                            self.issued = place;
+                            return Ok(());
+                        }
+                        if word == expected {
+                            client.guesses.see(*at, word);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Issues verbs up to one that has to wait.
+    fn issue(
+        &mut self,
+        client: &Client,
+        post: u64,
+        verbs: &[Verb<'_>],
+    ) -> Result<(), FabricError> {
+        let node = &client.nodes[self.node];
+        while let Some(&index) = self.verbs.get(self.issued) {
+            let verb = &verbs[index];
+            let changes = !matches!(verb, Verb::Read { .. });
+            let mut flights = self.flights.iter();
+            if changes && flights.any(|flight| flight.what.is_in_the_way(verbs)) {
+                break;
+            }
+            let flight = {
+                let connection = node.connection.borrow();
+                let Some(connection) = &*connection else {
+                    return Err(FabricError::NodeLost { node: node.number });
+                };
+                fence(client, node, changes, post).then(|| {
+                    let place = self.issued;
+                    fly(client, node, connection, verb, index, place)
+                })
+            };
+            let Some((what, transfers)) = flight else {
+                return Err(client.lose(node));
+            };
+            self.issued += 1;
+            self.unflushed = matches!(what, What::Write);
+            self.start(what, transfers);
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, what: What, transfers: Vec<Transfer>) {
+        self.asked = Instant::now();
+        self.flights.push_back(Flight { what, transfers });
+    }
+}
+
+/// Orders what was issued before what will be, where that is needed; false if UCX refuses.
+fn fence(client: &Client, node: &Attached, changes: bool, post: u64) -> bool {
+    let read_by = node.read_by.get();
+    let needed = node.changed.get() || read_by.is_some_and(|reader| changes || reader == post);
+    if needed {
+        // It holds for all that the worker has issued, whatever the node.
+        for node in &client.nodes {
+            node.changed.set(false);
+            node.read_by.set(None);
+        }
+    }
+    if changes {
+        node.changed.set(true);
+    } else {
+        node.read_by.set(Some(post));
+    }
+    !needed || client.worker.fence().is_ok()
+}
+
+/// Issues a verb.
+fn fly(
+    client: &Client,
+    node: &Attached,
+    connection: &Connection,
+    verb: &Verb<'_>,
+    index: usize,
+    place: usize,
+) -> (What, Vec<Transfer>) {
+    let key = &node.key;
+    let address = node.base + verb.address().offset();
+    match verb {
+        Verb::Read { into, .. } => {
+            let get = |(start, bytes)| connection.get(key, address + start, bytes as usize);
+            let pieces = pieces(address, into.len() as u64).map(get);
+            (What::Read(index), pieces.collect())
+        }
+        Verb::Write { to, bytes } => {
+            client.guesses.note_written(*to, bytes);
+            let put = |(start, length)| {
+                let part = bytes[start as usize..][..length as usize].to_vec();
+                connection.put(key, address + start, part)
+            };
+            let pieces = pieces(address, bytes.len() as u64).map(put);
+            (What::Write, pieces.collect())
+        }
+        Verb::Swap { at, swap, .. } => {
+            let guess = client.guesses.guess(*at, swap);
+            let desired = swap.apply(guess).unwrap_or(guess);
+            let swapped = connection.compare_swap(key, address, guess, desired);
+            (What::Swap(index, guess, place), vec![swapped])
+        }
+        Verb::Add { summand, .. } => {
+            let added = connection.add(key, address, *summand);
+            (What::Add(index), vec![added])
+        }
+    }
+}
+
+/// Cuts bytes from an address on into pieces: where each begins, from the first byte on, and how
+/// long it is.
+fn pieces(address: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let rest = bytes - start;
+        let within = (address + start) % PIECE_BYTES;
+        let length = rest.min(PIECE_BYTES - within);
+        start += length;
+        (length > 0).then_some((start - length, length))
+    })
+}

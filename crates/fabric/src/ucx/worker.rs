@@ -1,0 +1,746 @@
+//! What UCX does, behind interfaces that cannot be misused: whatever UCX reads or writes later is
+//! owned by a [`Transfer`] until it is done, and everything keeps alive what it needs.
+//!
+//! UCX is told that one thread uses a worker; none of these can leave theirs.
+
+use super::error::UcxError;
+use super::library::api;
+use super::sys::{self, Api, EpParams, RequestParams, Status};
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::collections::VecDeque;
+use std::ffi::{c_int, c_void};
+use std::mem::ManuallyDrop;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{BorrowedFd, RawFd};
+use std::ptr::{null, null_mut};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The number of all our active messages.
+const MESSAGE: u32 = 1;
+/// No message of ours is longer.
+const MESSAGE_BYTES_MAX: usize = 1 << 16;
+
+/// A way to send and receive, with what it has received.
+pub struct Worker {
+    api: &'static Api,
+    context: sys::Context,
+    worker: sys::Worker,
+    /// Becomes readable when there is progress to be made, after it was asked for.
+    event: Option<RawFd>,
+    /// UCX has its address.
+    inbox: Box<Inbox>,
+}
+
+/// What UCX's callbacks bring.
+#[derive(Default)]
+struct Inbox {
+    messages: Mutex<VecDeque<Message>>,
+    arrivals: Mutex<Vec<Arrival>>,
+}
+
+/// A message, and whose it is.
+pub struct Message {
+    /// The sender's connection, if he has said that he can be answered.
+    pub from: Option<ConnectionId>,
+    pub bytes: Vec<u8>,
+}
+
+/// Tells connections of one worker apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnectionId(usize);
+
+/// Somebody who wants to be connected.
+pub struct Arrival(sys::ConnectionRequest);
+
+// SAFETY: the request is UCX's, and is only handed back to it, by the thread of the worker.
+unsafe impl Send for Arrival {}
+
+/// Panics of other threads, of which there are none, would leave lists as they are: in order.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn refused(api: &Api, action: impl Into<String>, status: Status) -> UcxError {
+    UcxError::Refused {
+        action: action.into(),
+        reason: api.describe(status),
+    }
+}
+
+fn check(api: &Api, action: &str, status: Status) -> Result<(), UcxError> {
+    if status == sys::OK {
+        Ok(())
+    } else {
+        Err(refused(api, action, status))
+    }
+}
+
+impl Worker {
+    /// A worker of its own, configured by the environment (`UCX_TLS` and so on).
+    ///
+    /// # Errors
+    /// `Library`, `Old`, `Refused`.
+    pub fn new() -> Result<Rc<Worker>, UcxError> {
+        let api = api()?;
+        let context = new_context(api)?;
+        let inbox = Box::new(Inbox::default());
+        let mut worker = null_mut();
+        // SAFETY: all zeros is a value of every field.
+        let mut params: sys::WorkerParams = unsafe { std::mem::zeroed() };
+        params.field_mask = sys::WorkerParams::THREAD_MODE;
+        params.thread_mode = sys::WorkerParams::SINGLE;
+        // SAFETY: the context lives, the parameters are as their mask says.
+        let made = unsafe { (api.worker_create)(context, &params, &mut worker) };
+        if let Err(error) = check(api, "make a worker", made) {
+            // SAFETY: nothing uses the context.
+            unsafe { (api.cleanup)(context) };
+            return Err(error);
+        }
+        let mut created = Worker {
+            api,
+            context,
+            worker,
+            event: None,
+            inbox,
+        };
+        let handler = sys::MessageHandler {
+            field_mask: sys::MessageHandler::ALL,
+            id: MESSAGE,
+            flags: sys::MessageHandler::WHOLE_MESSAGE,
+            on_message: Some(on_message),
+            argument: created.inbox_pointer(),
+        };
+        // SAFETY: the worker lives; the inbox that the handler gets lives longer than the worker.
+        let set = unsafe { (api.set_message_handler)(worker, &handler) };
+        check(api, "receive messages", set)?;
+        let mut event: c_int = -1;
+        // SAFETY: the worker lives and `event` is a place for a number.
+        if unsafe { (api.worker_get_efd)(worker, &mut event) } == sys::OK {
+            created.event = Some(event);
+        }
+        Ok(Rc::new(created))
+    }
+
+    fn inbox_pointer(&self) -> *mut c_void {
+        (&raw const *self.inbox).cast_mut().cast()
+    }
+
+    /// Does what is to be done now; true if there was something.
+    pub fn progress(&self) -> bool {
+        // SAFETY: the worker lives, and this is not called by its callbacks, which only put things
+        // into the inbox and into flags.
+        unsafe { (self.api.worker_progress)(self.worker) != 0 }
+    }
+
+    /// Sleeps until there is something to be done, but not longer than this.
+    pub fn wait(&self, time: Duration) {
+        let Some(event) = self.event else {
+            std::thread::sleep(time.min(Duration::from_micros(100)));
+            return;
+        };
+        // SAFETY: the worker lives.
+        if unsafe { (self.api.worker_arm)(self.worker) } != sys::OK {
+            // Busy: there is something to be done now.
+            return;
+        }
+        // SAFETY: the descriptor is the worker's, which lives.
+        let event = unsafe { BorrowedFd::borrow_raw(event) };
+        if let Ok(time) = time.try_into() {
+            // An interruption is as good as an event.
+            let _ = poll(&mut [PollFd::new(&event, PollFlags::IN)], Some(&time));
+        }
+    }
+
+    /// Has what was issued so far be done before what will be. See the [module](super::super).
+    pub fn fence(&self) -> Result<(), Status> {
+        // SAFETY: the worker lives.
+        let status = unsafe { (self.api.worker_fence)(self.worker) };
+        if status == sys::OK {
+            Ok(())
+        } else {
+            Err(status)
+        }
+    }
+
+    /// The oldest message that was not taken yet.
+    pub fn take_message(&self) -> Option<Message> {
+        lock(&self.inbox.messages).pop_front()
+    }
+
+    /// Who wants to be connected.
+    pub fn take_arrivals(&self) -> Vec<Arrival> {
+        std::mem::take(&mut lock(&self.inbox.arrivals))
+    }
+
+    pub fn describe(&self, status: Status) -> String {
+        self.api.describe(status)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // SAFETY: connections, listeners, memories and transfers hold the worker, so there are
+        // none; the inbox goes after this.
+        unsafe {
+            (self.api.worker_destroy)(self.worker);
+            (self.api.cleanup)(self.context);
+        }
+    }
+}
+
+fn new_context(api: &Api) -> Result<sys::Context, UcxError> {
+    let (mut config, mut context) = (null_mut(), null_mut());
+    // SAFETY: no prefix and no file are allowed; `config` is a place for a handle.
+    let read = unsafe { (api.config_read)(null(), null(), &mut config) };
+    check(api, "read its configuration", read)?;
+    // SAFETY: all zeros is a value of every field.
+    let mut params: sys::Params = unsafe { std::mem::zeroed() };
+    params.field_mask = sys::Params::FEATURES;
+    params.features =
+        sys::FEATURE_RMA | sys::FEATURE_AMO64 | sys::FEATURE_AM | sys::FEATURE_WAKEUP;
+    // SAFETY: the parameters are as their mask says, in the layout of the version that is named;
+    // the configuration was read, and is released once.
+    let made = unsafe {
+        let made = (api.init)(sys::MAJOR, sys::MINOR, &params, config, &mut context);
+        (api.config_release)(config);
+        made
+    };
+    check(api, "start", made)?;
+    Ok(context)
+}
+
+/// Called by UCX with an [`Inbox`] and a message.
+unsafe extern "C" fn on_message(
+    inbox: *mut c_void,
+    _header: *const c_void,
+    _header_length: usize,
+    data: *mut c_void,
+    length: usize,
+    params: *const sys::MessageParams,
+) -> Status {
+    // SAFETY: the inbox lives as long as the worker that calls this; the parameters live during
+    // the call.
+    let (inbox, params) = unsafe { (&*inbox.cast::<Inbox>(), &*params) };
+    if params.attributes & sys::MessageParams::RENDEZVOUS != 0 || length > MESSAGE_BYTES_MAX {
+        // None of ours; it is dropped.
+        return sys::OK;
+    }
+    let bytes = if length == 0 {
+        Vec::new()
+    } else {
+        // SAFETY: so many bytes of data are there during the call.
+        unsafe { std::slice::from_raw_parts(data.cast::<u8>(), length) }.to_vec()
+    };
+    let answerable = params.attributes & sys::MessageParams::REPLY_EP != 0;
+    let from = answerable.then_some(ConnectionId(params.reply_ep as usize));
+    lock(&inbox.messages).push_back(Message { from, bytes });
+    sys::OK
+}
+
+/// Called by UCX with a request to connect and an [`Inbox`].
+unsafe extern "C" fn on_connection(request: sys::ConnectionRequest, inbox: *mut c_void) {
+    // SAFETY: the inbox lives as long as the worker whose listener calls this.
+    let inbox = unsafe { &*inbox.cast::<Inbox>() };
+    lock(&inbox.arrivals).push(Arrival(request));
+}
+
+/// Called by UCX with a connection's flag when the connection is lost.
+unsafe extern "C" fn on_error(lost: *mut c_void, _ep: sys::Ep, _status: Status) {
+    // SAFETY: the flag lives until the connection is closed, after which this is not called.
+    let lost = unsafe { &*lost.cast::<AtomicBool>() };
+    lost.store(true, Ordering::Relaxed);
+}
+
+/// An address as the system's functions take it, `sockaddr_in` or `sockaddr_in6`.
+struct RawAddress {
+    bytes: [u8; 28],
+    length: u32,
+}
+
+const FAMILY_4: u16 = 2;
+const FAMILY_6: u16 = 10;
+
+impl RawAddress {
+    fn new(address: SocketAddr) -> RawAddress {
+        let mut bytes = [0; 28];
+        bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
+        let (family, length) = match address {
+            SocketAddr::V4(address) => {
+                bytes[4..8].copy_from_slice(&address.ip().octets());
+                (FAMILY_4, 16)
+            }
+            SocketAddr::V6(address) => {
+                bytes[4..8].copy_from_slice(&address.flowinfo().to_ne_bytes());
+                bytes[8..24].copy_from_slice(&address.ip().octets());
+                bytes[24..28].copy_from_slice(&address.scope_id().to_ne_bytes());
+                (FAMILY_6, 28)
+            }
+        };
+        bytes[..2].copy_from_slice(&family.to_ne_bytes());
+        RawAddress { bytes, length }
+    }
+
+    fn as_argument(&self) -> sys::SocketAddress {
+        sys::SocketAddress {
+            address: self.bytes.as_ptr().cast(),
+            length: self.length,
+        }
+    }
+}
+
+/// Reads an address as the system's functions give it.
+fn read_address(words: &[u64; 16]) -> Option<SocketAddr> {
+    let mut bytes = [0_u8; 28];
+    for (chunk, word) in bytes.chunks_mut(8).zip(words) {
+        chunk.copy_from_slice(&word.to_ne_bytes()[..chunk.len()]);
+    }
+    let port = u16::from_be_bytes([bytes[2], bytes[3]]);
+    let ip = match u16::from_ne_bytes([bytes[0], bytes[1]]) {
+        FAMILY_4 => IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(&bytes[4..8]).ok()?)),
+        FAMILY_6 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(&bytes[8..24]).ok()?)),
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, port))
+}
+
+/// Has a worker tell of those who want to be connected.
+pub struct Listener {
+    worker: Rc<Worker>,
+    listener: sys::Listener,
+}
+
+impl Listener {
+    /// Listens at an address.
+    ///
+    /// # Errors
+    /// `Refused`.
+    pub fn new(worker: &Rc<Worker>, address: SocketAddr) -> Result<Listener, UcxError> {
+        let raw = RawAddress::new(address);
+        let params = sys::ListenerParams {
+            field_mask: sys::ListenerParams::ADDRESS | sys::ListenerParams::ON_CONNECTION,
+            address: raw.as_argument(),
+            accept_handler: [null_mut(); 2],
+            on_connection: Some(on_connection),
+            argument: worker.inbox_pointer(),
+        };
+        let mut listener = null_mut();
+        // SAFETY: the worker lives; the inbox that the handler gets lives longer than the listener,
+        // which holds the worker; the address lives during the call.
+        let made = unsafe { (worker.api.listener_create)(worker.worker, &params, &mut listener) };
+        check(worker.api, &format!("listen at {address}"), made)?;
+        let worker = Rc::clone(worker);
+        Ok(Listener { worker, listener })
+    }
+
+    /// Where it listens; with the port that was found if none was asked for.
+    pub fn address(&self) -> Result<SocketAddr, UcxError> {
+        let api = self.worker.api;
+        let mut attributes = sys::ListenerAttributes {
+            field_mask: sys::ListenerAttributes::ADDRESS,
+            address: [0; 16],
+        };
+        // SAFETY: the listener lives, and the attributes are as the mask says.
+        let asked = unsafe { (api.listener_query)(self.listener, &mut attributes) };
+        check(api, "tell where it listens", asked)?;
+        read_address(&attributes.address)
+            .ok_or_else(|| refused(api, "tell where it listens", asked))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // SAFETY: the listener lives until here.
+        unsafe { (self.worker.api.listener_destroy)(self.listener) };
+    }
+}
+
+/// Memory that others access, all zero at first. This process's own code does not.
+pub struct NodeMemory {
+    worker: Rc<Worker>,
+    handle: sys::Memory,
+    map: MmapRaw,
+}
+
+impl NodeMemory {
+    /// Maps so many bytes, which the system provides at once.
+    ///
+    /// # Errors
+    /// What the system says, or `Refused` within.
+    pub fn new(worker: &Rc<Worker>, bytes: usize) -> Result<NodeMemory, std::io::Error> {
+        let map = MmapOptions::new().len(bytes).populate().map_anon()?;
+        let map = MmapRaw::from(map);
+        let mut handle = null_mut();
+        let params = sys::MemoryParams {
+            field_mask: sys::MemoryParams::ADDRESS | sys::MemoryParams::LENGTH,
+            address: map.as_mut_ptr().cast(),
+            length: bytes,
+            flags: 0,
+            protection: 0,
+            memory_type: 0,
+        };
+        // SAFETY: the context lives; so many bytes are mapped there until after they are unmapped
+        // by UCX, and no reference to them is ever made here.
+        let mapped = unsafe { (worker.api.memory_map)(worker.context, &params, &mut handle) };
+        check(worker.api, "register memory", mapped).map_err(std::io::Error::other)?;
+        let worker = Rc::clone(worker);
+        Ok(NodeMemory {
+            worker,
+            handle,
+            map,
+        })
+    }
+
+    /// Where it begins in this process.
+    pub fn base(&self) -> u64 {
+        self.map.as_ptr() as u64
+    }
+
+    /// What others need to access it.
+    ///
+    /// # Errors
+    /// `Refused`.
+    pub fn key(&self) -> Result<Vec<u8>, UcxError> {
+        let api = self.worker.api;
+        let (mut key, mut length) = (null_mut(), 0);
+        // SAFETY: context and memory live; the two places take a buffer, which is copied and
+        // released once.
+        unsafe {
+            let packed =
+                (api.key_pack)(self.worker.context, self.handle, &mut key, &mut length);
+            check(api, "tell the key of memory", packed)?;
+            let bytes = std::slice::from_raw_parts(key.cast::<u8>(), length).to_vec();
+            (api.key_release)(key);
+            Ok(bytes)
+        }
+    }
+}
+
+impl Drop for NodeMemory {
+    fn drop(&mut self) {
+        // SAFETY: it is mapped until here; what fails leaves the memory registered, and then the
+        // accesses of others fail at the mapping.
+        unsafe { (self.worker.api.memory_unmap)(self.worker.context, self.handle) };
+    }
+}
+
+/// A connection to another worker.
+pub struct Connection {
+    worker: Rc<Worker>,
+    ep: sys::Ep,
+    /// UCX has its address until the connection is closed.
+    lost: Arc<AtomicBool>,
+}
+
+impl Connection {
+    /// Begins to connect to who listens at an address.
+    ///
+    /// # Errors
+    /// `Refused`. What comes later, [`is_lost`](Connection::is_lost) says.
+    pub fn connect(worker: &Rc<Worker>, address: SocketAddr) -> Result<Connection, UcxError> {
+        let raw = RawAddress::new(address);
+        Connection::create(worker, &format!("connect to {address}"), |params| {
+            params.field_mask |= EpParams::ADDRESS | EpParams::FLAGS;
+            params.flags = EpParams::CLIENT_SERVER;
+            params.address = raw.as_argument();
+        })
+    }
+
+    /// Connects somebody who wants to be.
+    ///
+    /// # Errors
+    /// `Refused`.
+    pub fn accept(worker: &Rc<Worker>, arrival: Arrival) -> Result<Connection, UcxError> {
+        Connection::create(worker, "accept a connection", |params| {
+            params.field_mask |= EpParams::REQUEST;
+            params.request = arrival.0;
+        })
+    }
+
+    fn create(
+        worker: &Rc<Worker>,
+        action: &str,
+        complete: impl FnOnce(&mut EpParams),
+    ) -> Result<Connection, UcxError> {
+        let lost = Arc::new(AtomicBool::new(false));
+        // SAFETY: all zeros is a value of every field.
+        let mut params: EpParams = unsafe { std::mem::zeroed() };
+        params.field_mask = EpParams::ERROR_MODE | EpParams::ON_ERROR;
+        params.error_mode = EpParams::PEER_ERRORS;
+        params.on_error = Some(on_error);
+        params.argument = Arc::as_ptr(&lost).cast_mut().cast();
+        complete(&mut params);
+        let mut ep = null_mut();
+        // SAFETY: the worker lives; the parameters are as their mask says, and what they point to
+        // lives during the call, the flag until the connection is closed.
+        let made = unsafe { (worker.api.ep_create)(worker.worker, &params, &mut ep) };
+        check(worker.api, action, made)?;
+        let worker = Rc::clone(worker);
+        Ok(Connection { worker, ep, lost })
+    }
+
+    pub fn id(&self) -> ConnectionId {
+        ConnectionId(self.ep as usize)
+    }
+
+    /// True once the other one is gone.
+    pub fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Sends a message of at most 4 KB or so, as a whole.
+    pub fn send(&self, bytes: Vec<u8>) -> Transfer {
+        let mut params = request_params();
+        params.mask = RequestParams::FLAGS;
+        params.flags = RequestParams::REPLY | RequestParams::EAGER;
+        let (data, length) = (bytes.as_ptr().cast(), bytes.len());
+        self.transfer(Payload::Bytes(bytes), |api, ep| {
+            // SAFETY: the connection lives, and the payload until the transfer is done.
+            unsafe { (api.send)(ep, MESSAGE, null(), 0, data, length, &params) }
+        })
+    }
+
+    /// Reads bytes of the other one's memory.
+    pub fn get(&self, key: &Rc<Key>, address: u64, bytes: usize) -> Transfer {
+        let mut buffer = vec![0_u8; bytes];
+        let into = buffer.as_mut_ptr().cast();
+        let params = request_params();
+        self.access(key, Payload::Bytes(buffer), |api, ep| {
+            // SAFETY: as of `send`; so does the key, which is of this connection's other end.
+            unsafe { (api.get)(ep, into, bytes, address, key.handle, &params) }
+        })
+    }
+
+    /// Writes bytes of the other one's memory. That it is done says that the bytes were taken, not
+    /// that they are there.
+    pub fn put(&self, key: &Rc<Key>, address: u64, bytes: Vec<u8>) -> Transfer {
+        let (from, length) = (bytes.as_ptr().cast(), bytes.len());
+        let params = request_params();
+        self.access(key, Payload::Bytes(bytes), |api, ep| {
+            // SAFETY: as of `get`.
+            unsafe { (api.put)(ep, from, length, address, key.handle, &params) }
+        })
+    }
+
+    /// Swaps a word if it is as expected; [`Transfer::word`] is what it was.
+    pub fn compare_swap(
+        &self,
+        key: &Rc<Key>,
+        address: u64,
+        expected: u64,
+        desired: u64,
+    ) -> Transfer {
+        self.atomic(key, address, sys::ATOMIC_COMPARE_SWAP, [expected, desired])
+    }
+
+    /// Adds to a word; [`Transfer::word`] is what it was.
+    pub fn add(&self, key: &Rc<Key>, address: u64, summand: u64) -> Transfer {
+        self.atomic(key, address, sys::ATOMIC_ADD, [summand, 0])
+    }
+
+    fn atomic(&self, key: &Rc<Key>, address: u64, operation: u32, words: [u64; 2]) -> Transfer {
+        let mut words = Vec::from(words);
+        let operand = words.as_mut_ptr();
+        let mut params = request_params();
+        params.mask = RequestParams::DATATYPE | RequestParams::REPLY_BUFFER;
+        params.datatype = RequestParams::WORD;
+        params.reply_buffer = operand.wrapping_add(1).cast();
+        self.access(key, Payload::Words(words), |api, ep| {
+            let operand = operand.cast_const().cast();
+            // SAFETY: as of `get`; both words are the payload's.
+            unsafe { (api.atomic)(ep, operation, operand, 1, address, key.handle, &params) }
+        })
+    }
+
+    /// Is done when all that was put before is there.
+    pub fn flush(&self) -> Transfer {
+        let params = request_params();
+        self.transfer(Payload::Nothing, |api, ep| {
+            // SAFETY: the connection lives.
+            unsafe { (api.ep_flush)(ep, &params) }
+        })
+    }
+
+    fn access(
+        &self,
+        key: &Rc<Key>,
+        payload: Payload,
+        issue: impl FnOnce(&Api, sys::Ep) -> sys::StatusPointer,
+    ) -> Transfer {
+        let mut transfer = self.transfer(payload, issue);
+        transfer.key = Some(Rc::clone(key));
+        transfer
+    }
+
+    fn transfer(
+        &self,
+        payload: Payload,
+        issue: impl FnOnce(&Api, sys::Ep) -> sys::StatusPointer,
+    ) -> Transfer {
+        let pointer = issue(self.worker.api, self.ep);
+        Transfer::new(&self.worker, payload, pointer)
+    }
+
+    /// Closes it, at once (`force`), or when all that was put is there. It is closed when the
+    /// transfer is done.
+    pub fn close(self, force: bool) -> Transfer {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: each field is taken out once, and `this` is not dropped.
+        let (worker, lost) = unsafe { (std::ptr::read(&this.worker), std::ptr::read(&this.lost)) };
+        close(&worker, this.ep, lost, force)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // What is not closed at once keeps its flag for good.
+        drop(close(&self.worker, self.ep, Arc::clone(&self.lost), true));
+    }
+}
+
+fn close(worker: &Rc<Worker>, ep: sys::Ep, lost: Arc<AtomicBool>, force: bool) -> Transfer {
+    let mut params = request_params();
+    if force {
+        params.mask = RequestParams::FLAGS;
+        params.flags = RequestParams::FORCE;
+    }
+    // SAFETY: the connection lives, and is not used after this.
+    let pointer = unsafe { (worker.api.ep_close)(ep, &params) };
+    Transfer::new(worker, Payload::Flag(lost), pointer)
+}
+
+fn request_params() -> RequestParams {
+    // SAFETY: all zeros is a value of every field.
+    unsafe { std::mem::zeroed() }
+}
+
+/// What lets a connection access the memory of the other end.
+pub struct Key {
+    worker: Rc<Worker>,
+    handle: sys::RemoteKey,
+}
+
+impl Key {
+    /// Reads the key of the memory at the other end of a connection.
+    ///
+    /// # Errors
+    /// `Refused`.
+    pub fn new(connection: &Connection, bytes: &[u8]) -> Result<Key, UcxError> {
+        // UCX is not told how long a key is, so that it should not read beyond one that is too short.
+        let mut padded = bytes.to_vec();
+        padded.resize(bytes.len().max(1 << 12) * 2, 0);
+        let mut handle = null_mut();
+        let worker = &connection.worker;
+        // SAFETY: the connection lives; the bytes are what the other end has packed.
+        let read =
+            unsafe { (worker.api.key_unpack)(connection.ep, padded.as_ptr().cast(), &mut handle) };
+        check(worker.api, "read the key of memory", read)?;
+        let worker = Rc::clone(worker);
+        Ok(Key { worker, handle })
+    }
+
+    /// True if the memory at an address, with this key, can be had without the other end: by this
+    /// process's own loads and stores.
+    pub fn is_mapped(&self, address: u64) -> bool {
+        let mut pointer = null_mut();
+        // SAFETY: the key lives, and `pointer` is a place for what is not used.
+        unsafe { (self.worker.api.key_pointer)(self.handle, address, &mut pointer) == sys::OK }
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        // SAFETY: the key lives until here, and transfers under way hold it.
+        unsafe { (self.worker.api.key_destroy)(self.handle) };
+    }
+}
+
+/// What UCX may read and write until a transfer is done. Vectors stay where they are when they are
+/// moved.
+enum Payload {
+    Nothing,
+    Bytes(Vec<u8>),
+    /// An operand, and a place for the answer.
+    Words(Vec<u64>),
+    /// Of a connection that is being closed.
+    Flag(#[expect(dead_code, reason = "it is kept alive")] Arc<AtomicBool>),
+}
+
+/// Something that goes on. If it is dropped before it is done, what UCX may still use is never
+/// freed.
+pub struct Transfer {
+    worker: Rc<Worker>,
+    payload: ManuallyDrop<Payload>,
+    key: Option<Rc<Key>>,
+    state: State,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    Going(*mut c_void),
+    Done(Status),
+}
+
+impl Transfer {
+    fn new(worker: &Rc<Worker>, payload: Payload, pointer: sys::StatusPointer) -> Transfer {
+        Transfer {
+            worker: Rc::clone(worker),
+            payload: ManuallyDrop::new(payload),
+            key: None,
+            state: sys::status_of(pointer).map_or(State::Going(pointer), State::Done),
+        }
+    }
+
+    /// How it has ended; `None` while it goes on. [`Worker::progress`] makes it go on.
+    pub fn poll(&mut self) -> Option<Result<(), Status>> {
+        if let State::Going(request) = self.state {
+            let api = self.worker.api;
+            // SAFETY: the request is ours until it is freed, here and once.
+            let status = unsafe { (api.request_status)(request) };
+            if status == sys::IN_PROGRESS {
+                return None;
+            }
+            // SAFETY: as above.
+            unsafe { (api.request_free)(request) };
+            self.state = State::Done(status);
+        }
+        match self.state {
+            State::Done(sys::OK) => Some(Ok(())),
+            State::Done(status) => Some(Err(status)),
+            State::Going(_) => None,
+        }
+    }
+
+    /// The bytes that came, once it is done; none of other transfers than reads.
+    pub fn bytes(&self) -> &[u8] {
+        match (&*self.payload, self.state) {
+            (Payload::Bytes(bytes), State::Done(_)) => bytes,
+            _ => &[],
+        }
+    }
+
+    /// The word that was there, once it is done.
+    pub fn word(&self) -> Option<u64> {
+        match (&*self.payload, self.state) {
+            (Payload::Words(words), State::Done(_)) => words.last().copied(),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        match self.state {
+            // SAFETY: UCX is done with the payload, which is not used after this.
+            State::Done(_) => unsafe { ManuallyDrop::drop(&mut self.payload) },
+            State::Going(request) => {
+                std::mem::forget(self.key.take());
+                // SAFETY: the request is ours; it goes when it is done. Its payload stays.
+                unsafe { (self.worker.api.request_free)(request) }
+            }
+        }
+    }
+}
