@@ -3,42 +3,22 @@
 
 #![cfg(target_os = "linux")]
 
+mod common;
+
+use common::{
+    NODE, Process, Role, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
+    read_with_flag, run, scenario, until, word,
+};
 use nearfield_fabric::shm::{ShmEndpoint, ShmError, ShmNode};
 use nearfield_fabric::sim::{Delivery, Simulation};
-use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, MaskedSwap, NodeId, Verb};
+use nearfield_fabric::{Endpoint, FabricError};
 use nearfield_hardware::network::Preset;
-use rand::rngs::SmallRng;
-use rand::{RngExt, SeedableRng};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::pin::{Pin, pin};
-use std::process::{Child, Command, Stdio};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
-
-const ROLE: &str = "NEARFIELD_SHM_ROLE";
-const NAME: &str = "NEARFIELD_SHM_NAME";
-const NUMBER: &str = "NEARFIELD_SHM_NUMBER";
-
-const NODE: NodeId = NodeId(3);
-const SIZE: u64 = 1 << 20;
-const WORKERS: u64 = 4;
-
-fn at(offset: u64) -> GlobalAddress {
-    GlobalAddress::new(NODE, offset)
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
-            return value;
-        }
-    }
-}
 
 fn name(test: &str) -> String {
     format!("test-{}-{test}", std::process::id())
@@ -69,109 +49,19 @@ fn served<T>(node: &ShmNode, act: impl FnOnce() -> T) -> T {
     })
 }
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "never: {what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-fn word(endpoint: &ShmEndpoint, offset: u64) -> u64 {
-    let mut bytes = [0; 8];
-    block_on(endpoint.read(at(offset), &mut bytes)).expect("a word");
-    u64::from_le_bytes(bytes)
-}
-
-/// A process in a role, which is killed if it is not waited for.
-struct Process(Child);
-
-impl Process {
-    fn start(role: &str, name: &str, number: u64) -> Process {
-        let child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", "process_in_a_role", "--nocapture"])
-            .env(ROLE, role)
-            .env(NAME, name)
-            .env(NUMBER, number.to_string())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn();
-        Process(child.expect("this program runs"))
-    }
-
-    /// Has it do nothing any more, until it is killed.
-    fn stop(&self) {
-        let id = Pid::from_raw(self.0.id() as i32);
-        let id = id.expect("a process");
-        kill_process(id, Signal::STOP).expect("it lives");
-        waitpid(Some(id), WaitOptions::UNTRACED).expect("it stops");
-    }
-
-    fn succeeds(mut self) {
-        assert!(self.0.wait().expect("it ends").success());
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// One of the other processes, when this program is executed for it; else nothing.
 #[test]
 fn process_in_a_role() {
-    let Ok(role) = std::env::var(ROLE) else {
+    let Some(role) = Role::of_this_process() else {
         return;
     };
-    let name = std::env::var(NAME).expect("a name");
-    let number: u64 = std::env::var(NUMBER)
-        .expect("a number")
-        .parse()
-        .expect("one");
-    if role == "node" {
-        let node = ShmNode::create(&name, NODE, SIZE).expect("a node");
-        node.serve(&AtomicBool::new(false));
-        return;
-    }
-    let endpoint = attach(&name);
-    match role.as_str() {
-        "count" => block_on(count(&endpoint)),
-        "write" => block_on(write_with_flag(&endpoint)),
-        "allocate" => block_on(allocate_and_free(&endpoint, number)),
-        "cross" => block_on(cross(&endpoint, number)),
-        "hold" => hold(&endpoint),
-        other => panic!("no role {other}"),
-    }
-}
-
-/// Runs a role in several processes at once until all have succeeded.
-fn run(role: &str, name: &str, count: u64) {
-    let start = |number| Process::start(role, name, number);
-    let processes: Vec<Process> = (0..count).map(start).collect();
-    processes.into_iter().for_each(Process::succeeds);
-}
-
-const COUNTS: u64 = 2000;
-
-async fn count(endpoint: &impl Endpoint) {
-    for _ in 0..COUNTS {
-        while endpoint.compare_swap(at(64), 0, 1).await.expect("a lock") != 0 {
-            endpoint.sleep(Duration::from_micros(3)).await;
+    match role.role.as_str() {
+        "node" => {
+            let node = ShmNode::create(&role.name, NODE, SIZE).expect("a node");
+            node.serve(&AtomicBool::new(false));
         }
-        let mut count = [0; 8];
-        endpoint.read(at(256), &mut count).await.expect("a count");
-        let count = u64::from_le_bytes(count) + 1;
-        endpoint
-            .write(at(256), &count.to_le_bytes())
-            .await
-            .expect("a count");
-        endpoint
-            .write_unsignalled(at(64), &[0; 8])
-            .expect("a lock that is given back");
-        endpoint.add(at(320), 2).await.expect("a sum");
+        "hold" => hold(&attach(&role.name)),
+        _ => role.play(&attach(&role.name)),
     }
 }
 
@@ -180,110 +70,15 @@ fn processes_exclude_each_other_by_swaps_and_add() {
     let node = node("count");
     run("count", node.name(), WORKERS);
     let endpoint = attach(node.name());
-    assert_eq!(word(&endpoint, 64), 0);
-    assert_eq!(word(&endpoint, 256), WORKERS * COUNTS);
-    assert_eq!(word(&endpoint, 320), 2 * WORKERS * COUNTS);
+    check_counts(&endpoint, WORKERS);
 }
 
-/// Data that begin and end within words, then a flag, until the reader has enough.
-async fn write_with_flag(endpoint: &impl Endpoint) {
-    let mut round = 0_u64;
-    while endpoint.add(at(128), 0).await.expect("a word") == 0 {
-        round += 1;
-        let data = [(round % 251) as u8; 301];
-        let (flag, before) = (round.to_le_bytes(), (2 * round).to_le_bytes());
-        let mut verbs = [
-            Verb::Write {
-                to: at(72),
-                bytes: &before,
-            },
-            Verb::Write {
-                to: at(4099),
-                bytes: &data,
-            },
-            Verb::Write {
-                to: at(64),
-                bytes: &flag,
-            },
-        ];
-        endpoint.post(&mut verbs).await.expect("a node");
-    }
-}
-
-/// Who reads a flag reads the data behind it, and what was read first is not newer than what was
-/// announced before that was written.
 #[test]
 fn who_sees_a_flag_sees_what_was_written_before() {
     let node = node("flag");
     let writer = Process::start("write", node.name(), 0);
-    let endpoint = attach(node.name());
-    let (mut flag, mut data, mut after) = ([0; 8], [0; 301], [0; 8]);
-    let mut seen = std::collections::BTreeSet::new();
-    // Few are seen for each turn of the scheduler where a core is shared.
-    while seen.len() < 200 {
-        let mut verbs = [
-            Verb::Read {
-                from: at(64),
-                into: &mut flag,
-            },
-            Verb::Read {
-                from: at(4099),
-                into: &mut data,
-            },
-            Verb::Read {
-                from: at(72),
-                into: &mut after,
-            },
-        ];
-        block_on(endpoint.post(&mut verbs)).expect("a node");
-        let [first, last] = [flag, after].map(u64::from_le_bytes);
-        let last = last / 2;
-        let rounds = first..=last;
-        assert!(!rounds.is_empty(), "{first} was after {last}");
-        if last - first < 250 {
-            let possible = |byte: &u8| rounds.clone().any(|round| round % 251 == u64::from(*byte));
-            assert!(data.iter().all(possible), "{rounds:?}: {data:?}");
-        }
-        seen.insert(first);
-    }
-    block_on(endpoint.add(at(128), 1)).expect("a word");
+    read_with_flag(&attach(node.name()));
     writer.succeeds();
-}
-
-const CROSSINGS: u64 = 7000;
-
-/// Writes a word and reads the other's at once, and counts who has seen nothing.
-async fn cross(endpoint: &impl Endpoint, number: u64) {
-    for round in 0..CROSSINGS {
-        endpoint.add(at(128), 1).await.expect("a count");
-        let mut arrived = [0; 8];
-        for turn in 0.. {
-            endpoint.read(at(128), &mut arrived).await.expect("a count");
-            if u64::from_le_bytes(arrived) >= 2 * (round + 1) {
-                break;
-            }
-            if turn % 1000 == 999 {
-                std::thread::yield_now();
-            }
-        }
-        let word = |number| at(65_536 + 128 * round + 64 * number);
-        let mut seen = [0; 8];
-        let mut verbs = [
-            Verb::Write {
-                to: word(number),
-                bytes: &[1; 8],
-            },
-            Verb::Read {
-                from: word(1 - number),
-                into: &mut seen,
-            },
-        ];
-        endpoint.post(&mut verbs).await.expect("two words");
-        if seen == [0; 8] {
-            let blind = at(8192 + 8 * round);
-            endpoint.add(blind, 1).await.expect("a count");
-        }
-    }
 }
 
 #[test]
@@ -291,35 +86,7 @@ fn of_two_that_write_and_then_read_one_sees_the_other() {
     let node = node("cross");
     run("cross", node.name(), 2);
     let endpoint = attach(node.name());
-    for round in 0..CROSSINGS {
-        let blind = word(&endpoint, 8192 + 8 * round);
-        assert!(blind < 2, "neither saw the other in round {round}");
-    }
-}
-
-async fn allocate_and_free(endpoint: &impl Endpoint, number: u64) {
-    let random = &mut SmallRng::seed_from_u64(number);
-    let mut held: Vec<(GlobalAddress, u64, u8)> = Vec::new();
-    for round in 0..400 {
-        if held.len() < 10 && random.random_bool(0.6) {
-            let bytes = random.random_range(0..5000);
-            let chunk = endpoint.allocate(NODE, bytes).await.expect("room");
-            assert!(chunk.offset() >= 4096 && chunk.offset().is_multiple_of(64));
-            let fill = (number * 64 + round % 64) as u8;
-            let all = vec![fill; bytes as usize];
-            endpoint.write(chunk, &all).await.expect("a chunk");
-            held.push((chunk, bytes, fill));
-        } else if !held.is_empty() {
-            let (chunk, bytes, fill) = held.swap_remove(random.random_range(0..held.len()));
-            let mut all = vec![0; bytes as usize];
-            endpoint.read(chunk, &mut all).await.expect("a chunk");
-            assert!(all.iter().all(|byte| *byte == fill), "{chunk} is another's");
-            endpoint.free(chunk, bytes).await.expect("a chunk");
-        }
-    }
-    for (chunk, bytes, _) in held {
-        endpoint.free(chunk, bytes).await.expect("a chunk");
-    }
+    check_crossings(&endpoint);
 }
 
 #[test]
@@ -409,7 +176,7 @@ fn a_killed_node_is_lost_and_can_be_replaced() {
     block_on(endpoint.write(at(64), &[7; 8])).unwrap();
     block_on(endpoint.allocate(NODE, 64)).unwrap();
     let refused = ShmNode::create(name, NODE, SIZE).unwrap_err();
-    let id = process.0.id();
+    let id = process.id();
     assert!(matches!(refused, ShmError::InUse { process, .. } if process == id));
 
     // With a call under way.
@@ -503,86 +270,6 @@ fn what_is_not_such_a_node_is_refused_by_name() {
     let (one, other) = (node("one"), node("other"));
     let error = ShmEndpoint::attach([one.name(), other.name()]).unwrap_err();
     assert!(matches!(error, ShmError::SameNumber { node: NODE, .. }));
-}
-
-/// What every transport does alike.
-async fn scenario(endpoint: &impl Endpoint, number: NodeId) {
-    assert_eq!(endpoint.nodes(), [number]);
-    let at = |offset| GlobalAddress::new(number, offset);
-    let bytes: Vec<u8> = (0..100).collect();
-    endpoint.write(at(205), &bytes).await.expect("a node");
-    let mut back = [9; 102];
-    endpoint.read(at(204), &mut back).await.expect("a node");
-    assert_eq!((back[0], &back[1..101], back[101]), (0, &bytes[..], 0));
-
-    let swap = MaskedSwap {
-        expected: 5,
-        compare_mask: 0xff,
-        desired: 0xab00,
-        swap_mask: 0xff00,
-    };
-    let mut verbs = [
-        Verb::Add {
-            at: at(512),
-            summand: 5,
-            found: 0,
-        },
-        Verb::Swap {
-            at: at(512),
-            swap,
-            found: 0,
-        },
-        Verb::compare_swap(at(512), 5, 6),
-        Verb::Add {
-            at: at(512),
-            summand: u64::MAX,
-            found: 0,
-        },
-    ];
-    endpoint.post(&mut verbs).await.expect("a node");
-    let found = verbs.each_ref().map(Verb::found);
-    assert_eq!(found, [Some(0), Some(5), Some(0xab05), Some(0xab05)]);
-    assert_eq!(endpoint.add(at(512), 0).await, Ok(0xab04));
-
-    // Nothing of a post is done if some of it cannot be.
-    let mut verbs = [
-        Verb::Write {
-            to: at(600),
-            bytes: &[1],
-        },
-        Verb::compare_swap(at(604), 0, 1),
-    ];
-    let misaligned = FabricError::Misaligned { address: at(604) };
-    assert_eq!(endpoint.post(&mut verbs).await, Err(misaligned));
-    assert_eq!(endpoint.add(at(600), 0).await, Ok(0));
-    for (offset, length) in [(SIZE - 7, 8), (SIZE, 1), ((1 << 48) - 1, 3)] {
-        let bytes = vec![0; length as usize];
-        let beyond = FabricError::OutOfRange {
-            address: at(offset),
-            bytes: length,
-            size: SIZE,
-        };
-        let written = endpoint.write_unsignalled(at(offset), &bytes);
-        assert_eq!(written, Err(beyond));
-    }
-    assert_eq!(endpoint.read(at(SIZE - 8), &mut [0; 8]).await, Ok(()));
-    assert_eq!(endpoint.read(at(SIZE), &mut []).await, Ok(()));
-    let node = NodeId(77);
-    let nowhere = endpoint.read(GlobalAddress::new(node, 0), &mut []).await;
-    assert_eq!(nowhere, Err(FabricError::NoSuchNode { node }));
-
-    let chunk = endpoint.allocate(number, 1000).await.expect("room");
-    let bytes = 2 * SIZE;
-    let much = endpoint.allocate(number, bytes).await;
-    let node = number;
-    assert_eq!(much, Err(FabricError::OutOfMemory { node, bytes }));
-    endpoint.free(chunk, 1000).await.expect("a chunk");
-    let again = endpoint.free(chunk, 1000).await;
-    let (address, bytes) = (chunk, 1000);
-    assert_eq!(again, Err(FabricError::NotAllocated { address, bytes }));
-    let before = endpoint.now();
-    endpoint.sleep(Duration::from_micros(700)).await;
-    assert!(endpoint.now() - before >= Duration::from_micros(700));
 }
 
 #[test]

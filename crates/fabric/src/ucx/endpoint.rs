@@ -225,7 +225,12 @@ impl Client {
         let asked = Instant::now();
         poll_fn(|context| {
             waiter.look();
-            if let Some(answer) = self.calls.borrow().get(&number).and_then(|call| call.answer) {
+            if let Some(answer) = self
+                .calls
+                .borrow()
+                .get(&number)
+                .and_then(|call| call.answer)
+            {
                 return Poll::Ready(Ok(answer));
             }
             if attached.connection.borrow().is_none() || self.is_silent(attached, asked) {
@@ -243,7 +248,9 @@ impl Waiter<'_> {
     pub fn look(&self) {
         {
             let waiters = &mut *self.client.waiters.borrow_mut();
-            let other = waiters.looking.is_some_and(|looking| looking != self.number);
+            let other = waiters
+                .looking
+                .is_some_and(|looking| looking != self.number);
             // One who has not been polled for long may never be.
             if other && waiters.passed < 2 * waiters.count {
                 waiters.passed += 1;

@@ -191,7 +191,9 @@ impl Clients {
     /// Closes the connections of clients that are gone, and takes back what they were given and
     /// have not taken.
     fn part_with_the_lost(&mut self) {
-        let lost = self.connected.extract_if(|_, client| client.connection.is_lost());
+        let lost = self
+            .connected
+            .extract_if(|_, client| client.connection.is_lost());
         for (_, client) in lost {
             for (offset, bytes) in client.given.into_values() {
                 self.chunks.free(offset, bytes);

@@ -145,7 +145,8 @@ impl Drop for Post<'_, '_> {
     fn drop(&mut self) {
         for lane in &mut self.lanes {
             let flights = lane.flights.drain(..);
-            self.client.adopt(flights.flat_map(|flight| flight.transfers));
+            self.client
+                .adopt(flights.flat_map(|flight| flight.transfers));
         }
     }
 }
@@ -248,12 +249,7 @@ impl Lane {
     }
 
     /// Issues verbs up to one that has to wait.
-    fn issue(
-        &mut self,
-        client: &Client,
-        post: u64,
-        verbs: &[Verb<'_>],
-    ) -> Result<(), FabricError> {
+    fn issue(&mut self, client: &Client, post: u64, verbs: &[Verb<'_>]) -> Result<(), FabricError> {
         let node = &client.nodes[self.node];
         while let Some(&index) = self.verbs.get(self.issued) {
             let verb = &verbs[index];

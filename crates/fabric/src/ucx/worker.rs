@@ -200,8 +200,7 @@ fn new_context(api: &Api) -> Result<sys::Context, UcxError> {
     // SAFETY: all zeros is a value of every field.
     let mut params: sys::Params = unsafe { std::mem::zeroed() };
     params.field_mask = sys::Params::FEATURES;
-    params.features =
-        sys::FEATURE_RMA | sys::FEATURE_AMO64 | sys::FEATURE_AM | sys::FEATURE_WAKEUP;
+    params.features = sys::FEATURE_RMA | sys::FEATURE_AMO64 | sys::FEATURE_AM | sys::FEATURE_WAKEUP;
     // SAFETY: the parameters are as their mask says, in the layout of the version that is named;
     // the configuration was read, and is released once.
     let made = unsafe {
@@ -409,8 +408,7 @@ impl NodeMemory {
         // SAFETY: context and memory live; the two places take a buffer, which is copied and
         // released once.
         unsafe {
-            let packed =
-                (api.key_pack)(self.worker.context, self.handle, &mut key, &mut length);
+            let packed = (api.key_pack)(self.worker.context, self.handle, &mut key, &mut length);
             check(api, "tell the key of memory", packed)?;
             let bytes = std::slice::from_raw_parts(key.cast::<u8>(), length).to_vec();
             (api.key_release)(key);

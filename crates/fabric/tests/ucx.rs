@@ -1,0 +1,490 @@
+//! Memory nodes over UCX, with clients and nodes in processes of their own, some of which are
+//! killed: this test program executes itself in a role, and once more over chosen transports.
+//!
+//! Without the library the tests say so and pass, unless `NEARFIELD_REQUIRE_UCX` is set.
+
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use common::{
+    NODE, Process, Role, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
+    read_with_flag, run, scenario, until, word,
+};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use nearfield_fabric::ucx::{UcxEndpoint, UcxError, UcxNode};
+use nearfield_fabric::{Endpoint, FabricError, MaskedSwap, NodeId, Verb};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::task::{Context, Waker};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Set for a process that does the tests again.
+const AGAIN: &str = "NEARFIELD_TEST_AGAIN";
+
+const LOST: FabricError = FabricError::NodeLost { node: NODE };
+
+/// A node that a thread of this process serves.
+struct Served {
+    address: String,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<u64>>,
+}
+
+impl Served {
+    /// Ends it and answers how much was allocated.
+    fn end(mut self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().expect("it is ended once");
+        thread.join().expect("a node does not panic")
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A test has failed, and says more.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A node at any free port; `None`, and a reason printed, if there is no UCX.
+fn node(number: NodeId) -> Option<Served> {
+    let (said, heard) = mpsc::channel();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let thread = std::thread::spawn(move || {
+        let node = match UcxNode::listen("127.0.0.1:0", number, SIZE) {
+            Ok(node) => node,
+            Err(error) => {
+                said.send(Err(error)).expect("it is waited for");
+                return 0;
+            }
+        };
+        said.send(Ok(node.address())).expect("it is waited for");
+        node.serve(&stopped);
+        node.allocated_bytes()
+    });
+    match heard.recv().expect("an answer") {
+        Ok(address) => Some(Served {
+            address: address.to_string(),
+            stop,
+            thread: Some(thread),
+        }),
+        Err(error @ (UcxError::Library { .. } | UcxError::Old { .. })) => {
+            let required = std::env::var_os("NEARFIELD_REQUIRE_UCX").is_some();
+            assert!(!required, "{error}");
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn connect(address: &str) -> UcxEndpoint {
+    UcxEndpoint::connect([address]).expect("a node")
+}
+
+/// Runs many futures at once.
+fn drive<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let all: FuturesUnordered<F> = futures.into_iter().collect();
+    futures_executor::block_on(all.collect())
+}
+
+/// One of the other processes, when this program is executed for it; else nothing.
+#[test]
+fn process_in_a_role() {
+    let Some(role) = Role::of_this_process() else {
+        return;
+    };
+    if role.role == "node" {
+        let node = UcxNode::listen(&role.name, NODE, SIZE).expect("a node");
+        node.serve(&AtomicBool::new(false));
+    } else if role.role == "allocate and park" {
+        let endpoint = connect(&role.name);
+        block_on(endpoint.allocate(NODE, 64)).expect("room");
+        block_on(endpoint.write(at(64), &[1; 8])).expect("a flag");
+        std::thread::park();
+    } else {
+        role.play(&connect(&role.name));
+    }
+}
+
+/// A node that is a process, and what connects to it.
+fn node_process() -> Option<(Process, String)> {
+    // Says why if there is no UCX.
+    node(NODE)?;
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = free.local_addr().expect("an address").to_string();
+    drop(free);
+    let process = Process::start("node", &address, 0);
+    until("a node", || UcxEndpoint::connect([&address]).is_ok());
+    Some((process, address))
+}
+
+#[test]
+fn it_does_what_every_transport_does() {
+    let Some(node) = node(NODE) else { return };
+    let endpoint = connect(&node.address);
+    assert_eq!(endpoint.atomic_bytes(), 64);
+    block_on(scenario(&endpoint, NODE));
+    assert_eq!(node.end(), 0);
+}
+
+#[test]
+fn processes_exclude_each_other_by_swaps_and_add() {
+    let Some(node) = node(NODE) else { return };
+    run("count", &node.address, WORKERS);
+    check_counts(&connect(&node.address), WORKERS);
+}
+
+#[test]
+fn who_sees_a_flag_sees_what_was_written_before() {
+    let Some(node) = node(NODE) else { return };
+    let writer = Process::start("write", &node.address, 0);
+    read_with_flag(&connect(&node.address));
+    writer.succeeds();
+}
+
+#[test]
+fn of_two_that_write_and_then_read_one_sees_the_other() {
+    let Some(node) = node(NODE) else { return };
+    run("cross", &node.address, 2);
+    check_crossings(&connect(&node.address));
+}
+
+#[test]
+fn what_processes_allocate_is_theirs_and_comes_back() {
+    let Some(node) = node(NODE) else { return };
+    run("allocate", &node.address, WORKERS);
+    assert_eq!(node.end(), 0);
+}
+
+/// Reads that are under way when a later verb of the same post changes what they read. The answers
+/// are so long that the node cannot send them at once.
+#[test]
+fn reads_see_nothing_of_what_their_post_writes_later() {
+    let Some(node) = node(NODE) else { return };
+    let endpoint = connect(&node.address);
+    let length = SIZE as usize / 2;
+    let posts = (0..8_u8).map(|task| {
+        let endpoint = &endpoint;
+        async move {
+            let mut seen = vec![0; length];
+            let from = at(4096 + 8);
+            // All tasks read the same; each writes its own part of it.
+            let own = 4096 + 1000 * u64::from(task);
+            for round in 0..10_u8 {
+                let written = [round + 1; 900];
+                let mut verbs = [
+                    Verb::Read {
+                        from,
+                        into: &mut seen,
+                    },
+                    Verb::Write {
+                        to: at(own + 8),
+                        bytes: &written,
+                    },
+                ];
+                endpoint.post(&mut verbs).await.expect("a node");
+                let own = &seen[own as usize - 4096..][..900];
+                assert!(own.iter().all(|byte| *byte == round), "round {round}");
+            }
+        }
+    });
+    drive(posts);
+}
+
+/// Who writes whole lines is never seen in between.
+#[test]
+fn lines_are_read_and_written_as_one() {
+    let Some(node) = node(NODE) else { return };
+    let stop = AtomicBool::new(false);
+    let address = &node.address;
+    std::thread::scope(|scope| {
+        for writer in 0..2_u8 {
+            let stop = &stop;
+            scope.spawn(move || {
+                let endpoint = connect(address);
+                for round in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let bytes = [2 * (round % 100) + writer; 640];
+                    // Begins and ends within lines.
+                    block_on(endpoint.write(at(4096 - 32), &bytes)).expect("a node");
+                }
+            });
+        }
+        let endpoint = connect(address);
+        let mut seen = std::collections::BTreeSet::new();
+        let begin = Instant::now();
+        while seen.len() < 100 && begin.elapsed() < Duration::from_secs(20) {
+            let mut bytes = [0; 704];
+            block_on(endpoint.read(at(4096 - 64), &mut bytes)).expect("a node");
+            let torn = |line: &[u8]| line[32..].iter().any(|byte| *byte != line[32]);
+            assert!(!bytes.chunks(64).any(torn), "{bytes:?}");
+            seen.insert(bytes[100]);
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(seen.len() >= 100);
+    });
+}
+
+/// A swap that compares one bit, of a word whose others change all the time.
+#[test]
+fn masked_swaps_succeed_whatever_the_other_bits_are() {
+    let Some(node) = node(NODE) else { return };
+    let address = &node.address;
+    const ROUNDS: u64 = 300;
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(move || {
+                let endpoint = connect(address);
+                let lock = MaskedSwap {
+                    expected: 0,
+                    compare_mask: 1 << 63,
+                    desired: u64::MAX,
+                    swap_mask: 1 << 63,
+                };
+                for _ in 0..ROUNDS {
+                    let before = loop {
+                        let mut count = [0; 8];
+                        // What is read behind the swap is from after it, repeated or not.
+                        let mut verbs = [
+                            Verb::Swap {
+                                at: at(64),
+                                swap: lock,
+                                found: 0,
+                            },
+                            Verb::Read {
+                                from: at(128),
+                                into: &mut count,
+                            },
+                        ];
+                        block_on(endpoint.post(&mut verbs)).expect("a node");
+                        if lock.succeeds(verbs[0].found().expect("a word")) {
+                            break u64::from_le_bytes(count);
+                        }
+                        // The lower bits count those who came in vain.
+                        block_on(endpoint.add(at(64), 1)).expect("a word");
+                    };
+                    let after = (before + 1).to_le_bytes();
+                    block_on(endpoint.write(at(128), &after)).expect("a word");
+                    // Gives back the lock, and leaves the other bits.
+                    block_on(endpoint.add(at(64), 1 << 63)).expect("a word");
+                }
+            });
+        }
+    });
+    let endpoint = connect(address);
+    assert_eq!(word(&endpoint, 128), 3 * ROUNDS);
+    assert_eq!(word(&endpoint, 64) >> 63, 0);
+}
+
+#[test]
+fn many_posts_of_a_client_are_under_way_at_once_on_several_nodes() {
+    let (Some(one), Some(other)) = (node(NodeId(1)), node(NodeId(7))) else {
+        return;
+    };
+    let endpoint = UcxEndpoint::connect([&other.address, &one.address]).expect("two nodes");
+    assert_eq!(endpoint.nodes(), [NodeId(1), NodeId(7)]);
+    let tasks = (0..64_u64).map(|task| {
+        let endpoint = endpoint.clone();
+        async move {
+            let on = |node, offset| nearfield_fabric::GlobalAddress::new(NodeId(node), offset);
+            for round in 0..50_u64 {
+                let bytes = (task << 32 | round).to_le_bytes();
+                let own = 4096 + 64 * task;
+                let (mut first, mut second) = ([0; 8], [0; 8]);
+                let mut verbs = [
+                    Verb::Write {
+                        to: on(1, own),
+                        bytes: &bytes,
+                    },
+                    Verb::Write {
+                        to: on(7, own),
+                        bytes: &bytes,
+                    },
+                    Verb::Read {
+                        from: on(7, own),
+                        into: &mut first,
+                    },
+                    Verb::Read {
+                        from: on(1, own),
+                        into: &mut second,
+                    },
+                    Verb::Add {
+                        at: on(7, 64),
+                        summand: 1,
+                        found: 0,
+                    },
+                ];
+                endpoint.post(&mut verbs).await.expect("two nodes");
+                assert_eq!((first, second), (bytes, bytes));
+                endpoint
+                    .write_unsignalled(on(1, own), &[9; 8])
+                    .expect("a node");
+                endpoint.read(on(1, own), &mut first).await.expect("a node");
+                assert_eq!(first, [9; 8]);
+            }
+        }
+    });
+    drive(tasks);
+    let sum = block_on(endpoint.add(nearfield_fabric::GlobalAddress::new(NodeId(7), 64), 0));
+    assert_eq!(sum, Ok(64 * 50));
+    let same = UcxEndpoint::connect([&one.address, &one.address]).unwrap_err();
+    assert!(matches!(same, UcxError::SameNumber { .. }), "{same}");
+}
+
+/// Futures that are dropped at any time leave nothing behind, and nobody writes to what they
+/// borrowed.
+#[test]
+fn dropped_posts_and_calls_keep_nothing() {
+    let Some(node) = node(NODE) else { return };
+    let endpoint = connect(&node.address);
+    let mut context = Context::from_waker(Waker::noop());
+    for round in 0..200_u64 {
+        let mut buffer = vec![0; 10_000];
+        let mut call = Box::pin(endpoint.allocate(NODE, 64));
+        let mut read = Box::pin(endpoint.read(at(0), &mut buffer));
+        for _ in 0..round % 5 {
+            if call.as_mut().poll(&mut context).is_ready() {
+                break;
+            }
+            let _ = read.as_mut().poll(&mut context);
+        }
+        drop(read);
+        drop(call);
+        assert!(buffer.iter().all(|byte| *byte == 0));
+        // One that has been polled and is kept holds up nobody.
+        let mut kept = Box::pin(endpoint.add(at(64), 1));
+        assert!(kept.as_mut().poll(&mut context).is_pending());
+        let freed = block_on(endpoint.free(at(1 << 19), 64));
+        assert!(matches!(freed, Err(FabricError::NotAllocated { .. })));
+        block_on(kept).expect("a word");
+    }
+    assert_eq!(word(&endpoint, 64), 200);
+    drop(endpoint);
+    // Those that were answered before they were dropped have not told whom they left it to.
+    let left = node.end();
+    assert!(left.is_multiple_of(64) && left < 200 * 64, "{left}");
+}
+
+#[test]
+fn what_a_killed_client_has_written_and_allocated_stays() {
+    let Some(node) = node(NODE) else { return };
+    let client = Process::start("allocate and park", &node.address, 0);
+    let endpoint = connect(&node.address);
+    until("its flag", || word(&endpoint, 64) != 0);
+    drop(client);
+    for _ in 0..100 {
+        let chunk = block_on(endpoint.allocate(NODE, 64)).expect("room");
+        block_on(endpoint.free(chunk, 64)).expect("a chunk");
+    }
+    assert_eq!(node.end(), 64);
+}
+
+#[test]
+fn a_killed_node_is_lost_with_what_is_under_way() {
+    let Some((process, address)) = node_process() else {
+        return;
+    };
+    let endpoint = connect(&address);
+    block_on(endpoint.write(at(64), &[7; 8])).expect("a node");
+    // So that the verbs are under way for sure.
+    process.stop();
+    let mut buffers = [[0; 64]; 16];
+    let mut context = Context::from_waker(Waker::noop());
+    let reads = buffers.iter_mut().map(|into| endpoint.read(at(64), into));
+    let mut reads: Vec<_> = reads.map(Box::pin).collect();
+    for read in &mut reads {
+        assert!(read.as_mut().poll(&mut context).is_pending());
+    }
+    let mut call = Box::pin(endpoint.allocate(NODE, 64));
+    assert!(call.as_mut().poll(&mut context).is_pending());
+    drop(process);
+    let begin = Instant::now();
+    for ended in drive(reads) {
+        assert_eq!(ended, Err(LOST));
+    }
+    assert_eq!(block_on(call), Err(LOST));
+    assert!(begin.elapsed() < Duration::from_secs(1));
+    assert_eq!(endpoint.write_unsignalled(at(64), &[1; 8]), Err(LOST));
+    assert_eq!(block_on(endpoint.add(at(64), 1)), Err(LOST));
+    assert_eq!(block_on(endpoint.free(at(4096), 64)), Err(LOST));
+    drop(endpoint);
+    let error = UcxEndpoint::connect([&address]).unwrap_err();
+    assert!(matches!(error, UcxError::Absent { .. }), "{error}");
+}
+
+/// As when its machine is cut off: no connection breaks.
+#[test]
+fn a_node_that_stands_still_is_lost_after_five_seconds() {
+    let Some((process, address)) = node_process() else {
+        return;
+    };
+    let endpoint = connect(&address);
+    process.stop();
+    let begin = Instant::now();
+    assert_eq!(block_on(endpoint.add(at(64), 1)), Err(LOST));
+    let waited = begin.elapsed();
+    let expected = Duration::from_secs(5)..Duration::from_secs(8);
+    assert!(expected.contains(&waited), "{waited:?}");
+    assert_eq!(block_on(endpoint.add(at(64), 1)), Err(LOST));
+}
+
+#[test]
+fn a_node_that_ends_is_lost() {
+    let Some(node) = node(NODE) else { return };
+    let endpoint = connect(&node.address);
+    node.end();
+    let begin = Instant::now();
+    assert_eq!(block_on(endpoint.add(at(64), 1)), Err(LOST));
+    assert!(begin.elapsed() < Duration::from_secs(1));
+}
+
+#[test]
+fn what_cannot_be_served_or_connected_to_is_refused_by_name() {
+    let Some(node) = node(NODE) else { return };
+    let error = UcxEndpoint::connect(["nowhere"]).unwrap_err();
+    assert!(matches!(error, UcxError::Address { .. }), "{error}");
+    for bytes in [0, 4096, 1 << 49, u64::MAX] {
+        let error = UcxNode::listen("127.0.0.1:0", NODE, bytes).unwrap_err();
+        assert!(matches!(error, UcxError::Size { .. }), "{bytes}: {error}");
+    }
+    let error = UcxNode::listen("127.0.0.1:0", NODE, 1 << 47).unwrap_err();
+    assert!(matches!(error, UcxError::Memory { .. }), "{error}");
+    let error = UcxNode::listen(&node.address, NODE, SIZE).unwrap_err();
+    let text = format!("UCX cannot listen at {}: ", node.address);
+    assert!(error.to_string().starts_with(&text), "{error}");
+    // Who speaks something else.
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address: SocketAddr = other.local_addr().expect("an address");
+    let error = UcxEndpoint::connect([address.to_string()]).unwrap_err();
+    assert!(matches!(error, UcxError::Absent { .. }), "{error}");
+}
+
+/// All other tests again, over TCP alone and with shared memory.
+#[test]
+fn all_of_this_holds_over_chosen_transports() {
+    if std::env::var_os(AGAIN).is_some() || node(NODE).is_none() {
+        return;
+    }
+    for transports in ["tcp,self", "tcp,self,sm"] {
+        let output = Command::new(std::env::current_exe().expect("this program"))
+            .env(AGAIN, "1")
+            .env("UCX_TLS", transports)
+            .stdin(Stdio::null())
+            .output()
+            .expect("this program runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "UCX_TLS={transports}:\n{text}");
+    }
+}
