@@ -1,4 +1,5 @@
-//! `nearfield memory-node`: memory that processes of this machine share.
+//! `nearfield memory-node`: memory that processes of this machine share, or of other machines
+//! reach.
 
 use clap::Args;
 use nearfield_fabric::NodeId;
@@ -6,6 +7,7 @@ use nearfield_fabric::membership::{
     EtcdMembers, NodeAddress, Registration, RegistrationEvent, Reservation,
 };
 use nearfield_fabric::shm::ShmNode;
+use nearfield_fabric::ucx::UcxNode;
 use nearfield_server::config::memory;
 use std::io::Write;
 use std::process::ExitCode;
@@ -15,14 +17,18 @@ use std::time::Duration;
 
 /// Serve memory that other processes read and write directly.
 ///
-/// The memory is an object in /dev/shm, reserved as a whole when the command starts and empty
-/// again when it ends. Only processes of the same user have access to it.
+/// With shm:NAME the memory is an object in /dev/shm. Only processes of the same user have access
+/// to it. With ucx:HOST:PORT other machines reach it by UCX (Debian's libucx0, 1.13 or newer): over
+/// RDMA where both have adapters, else over TCP, which this process serves. Whoever reaches the port
+/// has access, to all of this process: listen only where those you trust are. Either way the memory
+/// is provided as a whole when the command starts, and empty again when it ends.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Where clients find the node: shm:NAME, in the shared memory of this machine
-    #[arg(long, value_name = "shm:NAME", value_parser = listen)]
-    listen: String,
+    /// Where clients find the node: shm:NAME, in the shared memory of this machine, or
+    /// ucx:HOST:PORT
+    #[arg(long, value_name = "shm:NAME|ucx:HOST:PORT", value_parser = listen)]
+    listen: Listen,
 
     /// How much memory it has, such as 8gb (2^30 bytes each) or 500mb; rounded up to 4 kb
     #[arg(long, value_name = "BYTES", value_parser = size)]
@@ -47,6 +53,13 @@ pub(crate) struct Arguments {
     lease: u64,
 }
 
+/// Where a node listens.
+#[derive(Clone, Debug)]
+enum Listen {
+    Shm(String),
+    Ucx(String),
+}
+
 const EXAMPLES: &str = "\
 Examples:
   nearfield memory-node --listen shm:pool --size 8gb
@@ -54,14 +67,27 @@ Examples:
   nearfield memory-node --listen shm:left --size 4gb --number 0
   nearfield memory-node --listen shm:right --size 4gb --number 1
       Two nodes, each in a terminal of its own, that clients use as one pool.
+  nearfield memory-node --listen ucx:192.0.2.7:7000 --size 64gb
+      Clients on other machines connect to 192.0.2.7:7000.
   nearfield memory-node --listen shm:left --size 4gb --etcd http://a:2379,http://b:2379
       Registered as left by a number that etcd gives; `nearfield nodes --etcd` shows it.";
 
-/// The name behind `shm:`.
-fn listen(text: &str) -> Result<String, String> {
-    let name = text.strip_prefix("shm:");
-    let name = name.ok_or("has to begin with shm:, the only way to a node so far")?;
-    Ok(name.to_owned())
+impl Listen {
+    /// The name of a node that was given none.
+    fn default_name(&self) -> String {
+        match self {
+            Listen::Shm(name) => name.clone(),
+            Listen::Ucx(address) => address.replace(':', "-"),
+        }
+    }
+}
+
+fn listen(text: &str) -> Result<Listen, String> {
+    match text.split_once(':') {
+        Some(("shm", name)) => Ok(Listen::Shm(name.to_owned())),
+        Some(("ucx", address)) => Ok(Listen::Ucx(address.to_owned())),
+        _ => Err("has to begin with shm: or ucx:".to_owned()),
+    }
 }
 
 /// As in the server's configuration: `1g` is 10^9 bytes, `1gb` is 2^30.
@@ -85,39 +111,72 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let stop = Arc::new(AtomicBool::new(false));
     let handler = Arc::clone(&stop);
     ctrlc::set_handler(move || handler.store(true, Ordering::Relaxed))?;
-    let listen = &arguments.listen;
     let wanted = arguments.number.map(NodeId);
     let reservation = match &arguments.etcd {
         Some(members) => {
-            let name = arguments.name.as_ref().unwrap_or(listen);
+            let name = arguments.name.clone();
+            let name = name.unwrap_or_else(|| arguments.listen.default_name());
             let lease = Duration::from_secs(arguments.lease);
-            Some(Reservation::new(members, name, wanted, lease)?)
+            Some(Reservation::new(members, &name, wanted, lease)?)
         }
         None => None,
     };
     let number = reservation.as_ref().map(Reservation::number);
     let number = number.or(wanted).unwrap_or_default();
-    let node = ShmNode::create(listen, number, arguments.size)?;
-    let address = NodeAddress::Shm {
-        name: listen.clone(),
-    };
-    // Ends before the node does.
-    let _registration = match reservation {
-        Some(reservation) => Some(announce(reservation, address, node.bytes())?),
-        None => None,
-    };
-    // Nobody may be reading here.
-    let _ = writeln!(std::io::stdout(), "{}", welcome(&node));
-    node.serve(&stop);
+    // What is registered ends before the node does.
+    match &arguments.listen {
+        Listen::Shm(name) => {
+            let node = ShmNode::create(name, number, arguments.size)?;
+            let address = NodeAddress::Shm { name: name.clone() };
+            let _registration = announce(reservation, address, node.bytes())?;
+            say(&welcome(
+                number,
+                node.bytes(),
+                &format!(
+                    "attaches to it by\n\n    nearfield_fabric::shm::ShmEndpoint::attach([\"{name}\"])"
+                ),
+                &format!(
+                    "Its memory is /dev/shm/nearfield-{name}. Ctrl-C ends it and removes that."
+                ),
+            ));
+            node.serve(&stop);
+        }
+        Listen::Ucx(address) => {
+            let node = UcxNode::listen(address, number, arguments.size)?;
+            let at = node.address();
+            if reservation.is_some() && at.ip().is_unspecified() {
+                return Err(
+                    format!("{at} cannot be registered: clients could not reach it").into(),
+                );
+            }
+            let address = NodeAddress::Ucx {
+                host: at.ip().to_string(),
+                port: at.port(),
+            };
+            let _registration = announce(reservation, address, node.bytes())?;
+            say(&welcome(
+                number,
+                node.bytes(),
+                &format!(
+                    "connects to it by\n\n    nearfield_fabric::ucx::UcxEndpoint::connect([\"{at}\"])"
+                ),
+                "Ctrl-C ends it, and its memory is lost.",
+            ));
+            node.serve(&stop);
+        }
+    }
     Ok(())
 }
 
-/// Registers a node, and says on the standard error what becomes of that.
+/// Registers a node, if it is to be, and says on the standard error what becomes of that.
 fn announce(
-    reservation: Reservation,
+    reservation: Option<Reservation>,
     address: NodeAddress,
     bytes: u64,
-) -> Result<Registration, Box<dyn std::error::Error>> {
+) -> Result<Option<Registration>, Box<dyn std::error::Error>> {
+    let Some(reservation) = reservation else {
+        return Ok(None);
+    };
     let notice = |event| match event {
         RegistrationEvent::Unreachable(error) => eprintln!("warning: {error}; trying again"),
         RegistrationEvent::Reached => eprintln!("etcd answers again; the node is registered"),
@@ -127,17 +186,15 @@ fn announce(
         }
         _ => {}
     };
-    Ok(reservation.announce(address, bytes, notice)?)
+    Ok(Some(reservation.announce(address, bytes, notice)?))
+}
+
+fn say(text: &str) {
+    // Nobody may be reading here.
+    let _ = writeln!(std::io::stdout(), "{text}");
 }
 
 /// What tells somebody new what to do next.
-fn welcome(node: &ShmNode) -> String {
-    let name = node.name();
-    format!(
-        "Memory {} is ready with {} bytes. A Rust program attaches to it by\n\n\
-         \x20   nearfield_fabric::shm::ShmEndpoint::attach([\"{name}\"])\n\n\
-         Its memory is /dev/shm/nearfield-{name}. Ctrl-C ends it and removes that.\n",
-        node.number(),
-        node.bytes()
-    )
+fn welcome(number: NodeId, bytes: u64, how: &str, end: &str) -> String {
+    format!("Memory {number} is ready with {bytes} bytes. A Rust program {how}\n\n{end}\n")
 }
