@@ -176,7 +176,7 @@ fn a_killed_node_is_lost_and_can_be_replaced() {
     block_on(endpoint.write(at(64), &[7; 8])).unwrap();
     block_on(endpoint.allocate(NODE, 64)).unwrap();
     let refused = ShmNode::create(name, NODE, SIZE).unwrap_err();
-    let id = process.id();
+    let id = process.0.id();
     assert!(matches!(refused, ShmError::InUse { process, .. } if process == id));
 
     // With a call under way.

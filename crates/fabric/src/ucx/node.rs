@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 
 /// The memory of a node is a whole number of these.
 const PAGE_BYTES: u64 = 4096;
-/// How long the node sleeps when nobody comes.
-const TURN: Duration = Duration::from_millis(50);
+/// How long the node sleeps when nobody comes: longer each time. It begins with little, as what it
+/// could not send yet may be possible without its being told.
+const FIRST_SLEEP: Duration = Duration::from_micros(100);
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// How long it looks for more before it sleeps: longer than a client needs between two verbs.
 const SPIN: Duration = Duration::from_micros(50);
 
@@ -92,11 +94,14 @@ impl UcxNode {
     /// this is what reads and writes the node's memory for them. Sleeps while nobody comes.
     pub fn serve(&self, stop: &AtomicBool) {
         let mut last = Instant::now();
+        let mut sleep = FIRST_SLEEP;
         while !stop.load(Ordering::Relaxed) {
             if self.turn() {
                 last = Instant::now();
+                sleep = FIRST_SLEEP;
             } else if last.elapsed() > SPIN {
-                self.worker.wait(TURN);
+                self.worker.wait(sleep);
+                sleep = (sleep * 2).min(LONGEST_SLEEP);
             }
         }
     }
@@ -214,7 +219,7 @@ impl Drop for UcxNode {
         }
         // So that clients are told.
         let begin = Instant::now();
-        while !clients.going.is_empty() && begin.elapsed() < TURN {
+        while !clients.going.is_empty() && begin.elapsed() < LONGEST_SLEEP {
             self.worker.progress();
             clients.going.retain_mut(|going| going.poll().is_none());
         }

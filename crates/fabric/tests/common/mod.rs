@@ -5,6 +5,7 @@ use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, MaskedSwap, NodeId,
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use std::ffi::OsString;
 use std::pin::pin;
 use std::process::{Child, Command, Stdio};
 use std::task::{Context, Poll, Waker};
@@ -47,15 +48,19 @@ pub fn word(endpoint: &impl Endpoint, offset: u64) -> u64 {
 }
 
 /// A process in a role, which is killed if it is not waited for.
-pub struct Process(Child);
+pub struct Process(pub Child);
 
 impl Process {
-    pub fn id(&self) -> u32 {
-        self.0.id()
+    pub fn start(role: &str, name: &str, number: u64) -> Process {
+        Process::start_by(&[], role, name, number)
     }
 
-    pub fn start(role: &str, name: &str, number: u64) -> Process {
-        let child = Command::new(std::env::current_exe().expect("this program"))
+    /// Has other programs start it, such as `ip netns exec there`.
+    pub fn start_by(others: &[&str], role: &str, name: &str, number: u64) -> Process {
+        let program = std::env::current_exe().expect("this program");
+        let mut words = others.iter().map(OsString::from).chain([program.into()]);
+        let child = Command::new(words.next().expect("one"))
+            .args(words)
             .args(["--exact", "process_in_a_role", "--nocapture"])
             .env(ROLE, role)
             .env(NAME, name)
