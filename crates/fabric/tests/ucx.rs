@@ -103,16 +103,21 @@ fn process_in_a_role() {
     let Some(role) = Role::of_this_process() else {
         return;
     };
-    if role.role == "node" {
-        let node = UcxNode::listen(&role.name, NODE, SIZE).expect("a node");
-        node.serve(&AtomicBool::new(false));
-    } else if role.role == "allocate and park" {
-        let endpoint = connect(&role.name);
-        block_on(endpoint.allocate(NODE, 64)).expect("room");
-        block_on(endpoint.write(at(64), &[1; 8])).expect("a flag");
-        std::thread::park();
-    } else {
-        role.play(&connect(&role.name));
+    match role.role.as_str() {
+        "node" => {
+            let node = UcxNode::listen(&role.name, NODE, SIZE).expect("a node");
+            node.serve(&AtomicBool::new(false));
+        }
+        "wait for the node" => until("a node", || UcxEndpoint::connect([&role.name]).is_ok()),
+        "allocate and park" => {
+            let endpoint = connect(&role.name);
+            block_on(endpoint.allocate(NODE, 64)).expect("room");
+            block_on(endpoint.write(at(64), &[1; 8])).expect("a flag");
+            std::thread::park();
+        }
+        "check counts" => check_counts(&connect(&role.name), role.number),
+        "cut the cable" => cut_the_cable(&connect(&role.name)),
+        _ => role.play(&connect(&role.name)),
     }
 }
 
@@ -475,26 +480,35 @@ fn what_cannot_be_served_or_connected_to_is_refused_by_name() {
 
 /// Two network namespaces, joined like two machines by a cable. They go when this is dropped.
 struct Cable {
-    there: String,
+    namespaces: [String; 2],
 }
+
+/// Of a network that is kept for trials, in the second namespace.
+const CABLE_ADDRESS: &str = "198.18.77.2:7000";
+/// The end of the cable in each namespace.
+const CABLE_END: &str = "cable";
 
 impl Cable {
     /// `None`, and a reason printed, where this user may not have any.
     fn new() -> Option<Cable> {
-        let id = std::process::id() % 10_000;
+        let id = std::process::id();
         let cable = Cable {
-            there: format!("nearfield-{id}"),
+            namespaces: ["a", "b"].map(|end| format!("nearfield-{id}{end}")),
         };
-        let (there, near, far) = (&cable.there, format!("nf{id}a"), format!("nf{id}b"));
-        let commands = [
-            format!("netns add {there}"),
-            format!("link add {near} type veth peer name {far} netns {there}"),
-            format!("addr add 192.0.2.1/24 dev {near}"),
-            format!("link set {near} up"),
-            format!("-n {there} addr add 192.0.2.2/24 dev {far}"),
-            format!("-n {there} link set {far} up"),
-            format!("-n {there} link set lo up"),
+        let [near, far] = &cable.namespaces;
+        let mut commands = vec![
+            format!("netns add {near}"),
+            format!("netns add {far}"),
+            format!("-n {near} link add {CABLE_END} type veth peer name {CABLE_END} netns {far}"),
         ];
+        for (number, namespace) in cable.namespaces.iter().enumerate() {
+            let address = format!("198.18.77.{}/24", number + 1);
+            commands.extend([
+                format!("-n {namespace} addr add {address} dev {CABLE_END}"),
+                format!("-n {namespace} link set {CABLE_END} up"),
+                format!("-n {namespace} link set lo up"),
+            ]);
+        }
         for command in commands {
             let output = Command::new("ip").args(command.split(' ')).output();
             let refused = match output {
@@ -507,14 +521,21 @@ impl Cable {
         }
         Some(cable)
     }
+
+    /// Starts a process at one end.
+    fn start(&self, end: usize, role: &str, number: u64) -> Process {
+        let by = ["ip", "netns", "exec", &self.namespaces[end]];
+        Process::start_by(&by, role, CABLE_ADDRESS, number)
+    }
 }
 
 impl Drop for Cable {
     fn drop(&mut self) {
-        // Its end of the cable goes with it, and so the other.
-        let _ = Command::new("ip")
-            .args(["netns", "del", &self.there])
-            .output();
+        for namespace in &self.namespaces {
+            let _ = Command::new("ip")
+                .args(["netns", "del", namespace])
+                .output();
+        }
     }
 }
 
@@ -524,16 +545,19 @@ fn nodes_of_another_machine_are_reached_until_the_cable_is_cut() {
         return;
     }
     let Some(cable) = Cable::new() else { return };
-    let address = "192.0.2.2:7000";
-    let by = ["ip", "netns", "exec", &cable.there];
-    let _process = Process::start_by(&by, "node", address, 0);
-    until("a node", || UcxEndpoint::connect([address]).is_ok());
-    run("count", address, 2);
-    let endpoint = connect(address);
-    check_counts(&endpoint, 2);
-    let name = format!("nf{}b", std::process::id() % 10_000);
+    let _node = cable.start(1, "node", 0);
+    cable.start(0, "wait for the node", 0).succeeds();
+    let counting = [0, 1].map(|number| cable.start(0, "count", number));
+    counting.into_iter().for_each(Process::succeeds);
+    cable.start(0, "check counts", 2).succeeds();
+    cable.start(0, "cut the cable", 0).succeeds();
+}
+
+/// Takes the cable away while a verb is under way.
+fn cut_the_cable(endpoint: &UcxEndpoint) {
+    assert_eq!(block_on(endpoint.add(at(64), 1)), Ok(0));
     let cut = Command::new("ip")
-        .args(["-n", &cable.there, "link", "set", &name, "down"])
+        .args(["link", "set", CABLE_END, "down"])
         .status();
     assert!(cut.expect("ip").success());
     let begin = Instant::now();
