@@ -3,8 +3,10 @@
 #![cfg(target_os = "linux")]
 
 use nearfield_fabric::shm::ShmEndpoint;
+use nearfield_fabric::ucx::{UcxEndpoint, UcxError};
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::{Child, Command, Output, Stdio};
@@ -22,25 +24,29 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-fn memory_node(name: &str, size: &str) -> Command {
+fn memory_node(listen: &str, size: &str) -> Command {
     let mut command = Command::new(NEARFIELD);
-    let listen = format!("shm:{name}");
     command
-        .args(["memory-node", "--number", "2", "--listen", &listen])
+        .args(["memory-node", "--number", "2", "--listen", listen])
         .args(["--size", size])
         .stdin(Stdio::null());
     command
 }
 
 fn refused(name: &str, size: &str) -> String {
-    let Output { status, stderr, .. } = memory_node(name, size).output().expect("the program");
+    let listen = format!("shm:{name}");
+    error_of(&mut memory_node(&listen, size))
+}
+
+fn error_of(command: &mut Command) -> String {
+    let Output { status, stderr, .. } = command.output().expect("the program");
     assert!(!status.success());
     String::from_utf8(stderr).expect("text")
 }
 
 /// A node that has said that it is ready.
-fn start(name: &str) -> Child {
-    let mut child = memory_node(name, "1mb")
+fn start(listen: &str) -> Child {
+    let mut child = memory_node(listen, "1mb")
         .stdout(Stdio::piped())
         .spawn()
         .expect("the program");
@@ -51,12 +57,18 @@ fn start(name: &str) -> Child {
     child
 }
 
+fn send(signal: &str, child: &Child) {
+    let id = child.id().to_string();
+    let sent = Command::new("kill").args([signal, &id]).status();
+    assert!(sent.expect("kill").success());
+}
+
 #[test]
 fn signals_end_it_and_leave_nothing() {
     for signal in ["-INT", "-TERM"] {
         let name = &format!("test-{}{signal}", std::process::id());
         let object = PathBuf::from(format!("/dev/shm/nearfield-{name}"));
-        let mut child = start(name);
+        let mut child = start(&format!("shm:{name}"));
         let endpoint = ShmEndpoint::attach([name]).expect("a node");
         let chunk = block_on(endpoint.allocate(NodeId(2), 100)).expect("room");
         assert_eq!(chunk, GlobalAddress::new(NodeId(2), 4096));
@@ -67,9 +79,7 @@ fn signals_end_it_and_leave_nothing() {
             already,
             format!("error: memory node {name} is served by process {process} already\n")
         );
-        let id = process.to_string();
-        let sent = Command::new("kill").args([signal, &id]).status();
-        assert!(sent.expect("kill").success());
+        send(signal, &child);
         assert!(child.wait().expect("it ends").success());
         assert!(!object.exists());
         assert!(block_on(endpoint.read(chunk, &mut [0; 8])).is_err());
@@ -99,5 +109,69 @@ fn what_it_cannot_be_is_refused() {
         .output()
         .expect("the program");
     let text = String::from_utf8(listen.stderr).expect("text");
-    assert!(text.contains("has to begin with shm:"), "{text}");
+    assert!(text.contains("has to begin with shm: or ucx:"), "{text}");
+}
+
+#[test]
+fn it_is_reached_over_ucx_until_a_signal_ends_it() {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = &free.local_addr().expect("an address").to_string();
+    drop(free);
+    if let Err(error @ (UcxError::Library { .. } | UcxError::Old { .. })) =
+        UcxEndpoint::connect([address])
+    {
+        let required = std::env::var_os("NEARFIELD_REQUIRE_UCX").is_some();
+        assert!(!required, "{error}");
+        eprintln!("skipped: {error}");
+        return;
+    }
+    let listen = &format!("ucx:{address}");
+    let mut child = start(listen);
+    let endpoint = UcxEndpoint::connect([address]).expect("a node");
+    let chunk = block_on(endpoint.allocate(NodeId(2), 100)).expect("room");
+    assert_eq!(chunk, GlobalAddress::new(NodeId(2), 4096));
+    let already = error_of(&mut memory_node(listen, "1mb"));
+    let cannot = format!("error: UCX cannot listen at {address}: ");
+    assert!(already.contains(&cannot), "{already}");
+    send("-INT", &child);
+    assert!(child.wait().expect("it ends").success());
+    assert!(block_on(endpoint.read(chunk, &mut [0; 8])).is_err());
+    let nowhere = error_of(&mut memory_node("ucx:nowhere", "1mb"));
+    assert!(nowhere.contains("is no HOST:PORT"), "{nowhere}");
+}
+
+/// Libraries that come before the system's.
+#[test]
+fn a_library_that_is_missing_or_too_old_is_one_clear_message() {
+    let folder = std::env::temp_dir().join(format!("nearfield-{}-ucx", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let library = folder.join("libucp.so.0");
+    let error = || {
+        let mut command = memory_node("ucx:127.0.0.1:0", "1mb");
+        error_of(command.env("LD_LIBRARY_PATH", &folder))
+    };
+    std::fs::write(&library, b"nothing").expect("a file");
+    let unusable = error();
+    assert_eq!(unusable.lines().count(), 1, "{unusable}");
+    let start = "error: UCX is needed, and its library libucp.so.0 cannot be loaded: ";
+    assert!(unusable.starts_with(start), "{unusable}");
+    assert!(unusable.contains("apt install libucx0"), "{unusable}");
+
+    let source = folder.join("old.c");
+    let text = "void ucp_get_version(unsigned *a, unsigned *b, unsigned *c) { *a = 1; *b = 9; }";
+    std::fs::write(&source, text).expect("a file");
+    std::fs::remove_file(&library).expect("it is there");
+    let compiled = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &source])
+        .status();
+    match compiled {
+        Ok(status) if status.success() => assert_eq!(
+            error(),
+            "error: the library libucp.so.0 is UCX 1.9; 1.13 or a newer 1.x is needed (Debian's \
+             package libucx0)\n"
+        ),
+        other => eprintln!("skipped: no C compiler makes an old library: {other:?}"),
+    }
+    std::fs::remove_dir_all(&folder).expect("it is there");
 }

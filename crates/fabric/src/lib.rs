@@ -22,8 +22,9 @@
 //! Memory that others may still read is given back by [`epochs`].
 //!
 //! [`sim`] is a transport that makes use of all of this freedom, in virtual time and repeatable
-//! from a seed. `shm` is one in memory that processes of one machine share (Linux only;
-//! `nearfield memory-node` serves one). [`membership`] says which nodes there are.
+//! from a seed. `shm` is one in memory that processes of one machine share, `ucx` one between
+//! machines (both Linux only; `nearfield memory-node` serves them). [`membership`] says which nodes
+//! there are.
 
 #![deny(unsafe_code)]
 

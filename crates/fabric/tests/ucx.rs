@@ -519,6 +519,16 @@ impl Cable {
             eprintln!("skipped: no network namespaces: ip {command}: {refused}");
             return None;
         }
+        // It takes the system a moment, and UCX uses what is there when it starts.
+        for namespace in &cable.namespaces {
+            until("a cable", || {
+                let shown = Command::new("ip")
+                    .args(["-n", namespace, "link", "show", CABLE_END])
+                    .output();
+                let shown = shown.expect("ip").stdout;
+                String::from_utf8_lossy(&shown).contains("state UP")
+            });
+        }
         Some(cable)
     }
 

@@ -22,7 +22,7 @@ const MAY_BE_UNSAFE: &[(&str, &str)] = &[
     ),
     (
         "nearfield-fabric",
-        "the memory of a node is an object that processes map",
+        "the memory of a node is an object that processes map, and UCX is a library in C",
     ),
     (
         "nearfield-fuzz",

@@ -1,4 +1,4 @@
-//! The memory of an object as atomic words. This is the only file of the crate with unsafe code.
+//! The memory of an object as atomic words. This is the only file of `shm` with unsafe code.
 //!
 //! ```text
 //!   0         64                     4160                         8192

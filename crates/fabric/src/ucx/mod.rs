@@ -1,4 +1,94 @@
-//! Memory nodes over UCX.
+//! Memory nodes over [UCX](https://openucx.org): RDMA where both machines have adapters, TCP where
+//! they have not. The library (Debian's libucx0, 1.13 or newer) is found when it is first needed;
+//! nothing of it is needed to build.
+//!
+//! A process has a [`UcxNode`] and serves it; others have a [`UcxEndpoint`]. Reads are UCX's gets,
+//! writes its puts, swaps and additions its atomics of 64 bits; connecting, allocating and freeing
+//! are active messages to the node's process. Which transports UCX takes, its own variables say
+//! (`UCX_TLS`, `UCX_NET_DEVICES`).
+//!
+//! # Who does the verbs
+//!
+//! With RDMA adapters, the node's does. Without, UCX sends a message for each verb, and the thread
+//! in [`UcxNode::serve`] does it. That is so also in shared memory, which UCX takes only with
+//! `UCX_MM_ERROR_HANDLING=y`: the node's memory is not UCX's own, so that UCX has no way to map it
+//! elsewhere. Where it has one all the same (the kernel module xpmem), clients would copy by their
+//! own processors, and tear words; such a connection is refused ([`UcxError::Mapped`]). On one
+//! machine, [`shm`](crate::shm) does not need the node's process, and is many times as fast.
+//!
+//! # What is promised, and what is not
+//!
+//! - Lines of 64 bytes are read and written as one ([`Endpoint::atomic_bytes`](crate::Endpoint::atomic_bytes)):
+//!   an adapter's accesses are, as of the [crate]; and the node's thread does one message after the
+//!   other, in which there is, of one page of 4096 bytes, all that a verb accesses. A transport of
+//!   messages shorter than 4 KB and without remote access (unreliable datagrams with a small MTU)
+//!   would cut lines and words; none of TCP, shared memory and reliable connections is such.
+//! - All clients of a node have to reach it in the same way: an adapter's atomics and those of the
+//!   node's processor do not exclude each other.
+//! - There is no protection. Where the node's thread does the verbs, UCX has it read and write
+//!   whatever address of its process a message names. Whoever reaches one of the node's ports (UCX
+//!   opens others beside the one that is named) has all of the process.
+//!
+//! # Order
+//!
+//! Of one post, each verb is done as a whole before the next of the same node:
+//!
+//! - `ucp_worker_fence` stands between any two. It promises that what was issued before is complete
+//!   before anything that follows. Adapters keep to that.
+//! - Where the node's thread does the verbs, the fence of UCX 1.13 does nothing. It needs to do
+//!   nothing for what is a message in one stream and done when it comes: puts and atomics, and gets
+//!   that follow them. But the answer to a *get* is copied when it can be sent, which may be after
+//!   later messages have been done. (Answers among themselves are sent in their order.) So nothing
+//!   that changes memory is issued before the earlier reads of the post have ended: a post that
+//!   writes behind a read takes two round trips.
+//! - UCX has no masked swap. It is made of compare-and-swaps that expect the word that was last seen
+//!   there and repeat when another was found that would do, one round trip each. Reads behind it go
+//!   with it, and are repeated with it; changes wait.
+//! - A put that is complete was taken, and may not be there. A post that ends with writes ends with
+//!   a flush (`ucp_ep_flush_nbx`); others end when the last answer has come, which was behind them.
+//!
+//! Between posts of one client the order is that of the crate for a post that begins when another
+//! has ended, and for unsignalled writes before and after posts. Of two posts that are *under way at
+//! once*, the later may overtake what the earlier has not issued yet, as said above, and reads of
+//! the earlier that have not ended. To wait there, too, would give every client one round trip at a
+//! time.
+//!
+//! # Waiting
+//!
+//! Any executor will do. A future that waits looks for what has come when it is polled, one of many
+//! on behalf of all, and asks to be polled again. When nothing comes for 50 us it lets its thread
+//! sleep, 200 us at most, until something does. An endpoint and its clones stay with their thread;
+//! each thread connects by itself.
+//!
+//! # Who may die
+//!
+//! When a node's process ends, its clients are told by the system and all that is under way ends
+//! with [`NodeLost`](crate::FabricError::NodeLost), as does all that is asked later. A node that
+//! does not answer anything for 5 s, as when it is stopped or cut off, is lost from then on: connect
+//! again. What a client had written unsignalled when it ends in order gets to the nodes, unless they
+//! do not take it within a second.
+//!
+//! A client that dies leaves behind what it had written, at whole verbs or pieces of them. What was
+//! allocated for it and not taken is taken back; what it had taken stays allocated.
+//!
+//! ```no_run
+//! use nearfield_fabric::ucx::{UcxEndpoint, UcxNode};
+//! use nearfield_fabric::{Endpoint, NodeId};
+//! use std::sync::atomic::AtomicBool;
+//!
+//! // In one process:
+//! let node = UcxNode::listen("192.0.2.7:7000", NodeId(0), 1 << 30)?;
+//! node.serve(&AtomicBool::new(false));
+//!
+//! // In others:
+//! let endpoint = UcxEndpoint::connect(["192.0.2.7:7000"])?;
+//! futures_executor::block_on(async {
+//!     let chunk = endpoint.allocate(NodeId(0), 4096).await?;
+//!     endpoint.write(chunk, b"hello").await?;
+//!     endpoint.free(chunk, 4096).await
+//! })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
 
 mod endpoint;
 mod error;
