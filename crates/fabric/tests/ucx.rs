@@ -217,11 +217,11 @@ fn lines_are_read_and_written_as_one() {
             let stop = &stop;
             scope.spawn(move || {
                 let endpoint = connect(address);
-                for round in 0.. {
+                for round in (0..100_u8).cycle() {
                     if stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    let bytes = [2 * (round % 100) + writer; 640];
+                    let bytes = [2 * round + writer; 640];
                     // Begins and ends within lines.
                     block_on(endpoint.write(at(4096 - 32), &bytes)).expect("a node");
                 }
@@ -551,7 +551,8 @@ impl Drop for Cable {
 
 #[test]
 fn nodes_of_another_machine_are_reached_until_the_cable_is_cut() {
-    if node(NODE).is_none() {
+    // Shared memory needs no cable.
+    if std::env::var_os(AGAIN).is_some() || node(NODE).is_none() {
         return;
     }
     let Some(cable) = Cable::new() else { return };
