@@ -177,15 +177,15 @@ fn what_processes_allocate_is_theirs_and_comes_back() {
 fn reads_see_nothing_of_what_their_post_writes_later() {
     let Some(node) = node(NODE) else { return };
     let endpoint = connect(&node.address);
-    let length = SIZE as usize / 2;
-    let posts = (0..8_u8).map(|task| {
+    let length = SIZE as usize - 8192;
+    let posts = (0..24_u8).map(|task| {
         let endpoint = &endpoint;
         async move {
             let mut seen = vec![0; length];
             let from = at(4096 + 8);
             // All tasks read the same; each writes its own part of it.
             let own = 4096 + 1000 * u64::from(task);
-            for round in 0..10_u8 {
+            for round in 0..3_u8 {
                 let written = [round + 1; 900];
                 let mut verbs = [
                     Verb::Read {
