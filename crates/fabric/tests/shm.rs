@@ -3,12 +3,8 @@
 
 #![cfg(target_os = "linux")]
 
-mod common;
+mod suite;
 
-use common::{
-    NODE, Process, Role, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
-    read_with_flag, run, scenario, until, word,
-};
 use nearfield_fabric::shm::{ShmEndpoint, ShmError, ShmNode};
 use nearfield_fabric::sim::{Delivery, Simulation};
 use nearfield_fabric::{Endpoint, FabricError};
@@ -19,6 +15,10 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
+use suite::{
+    NODE, Process, Role, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
+    read_with_flag, run, scenario, until, word,
+};
 
 fn name(test: &str) -> String {
     format!("test-{}-{test}", std::process::id())

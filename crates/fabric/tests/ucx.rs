@@ -5,12 +5,8 @@
 
 #![cfg(target_os = "linux")]
 
-mod common;
+mod suite;
 
-use common::{
-    NODE, Process, Role, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
-    read_with_flag, run, scenario, until, word,
-};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nearfield_fabric::ucx::{UcxEndpoint, UcxError, UcxNode};
 use nearfield_fabric::{Endpoint, FabricError, MaskedSwap, NodeId, Verb};
@@ -22,6 +18,10 @@ use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use suite::{
+    NODE, Process, Role, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
+    read_with_flag, run, scenario, until, word,
+};
 
 /// Set for a process that does the tests again.
 const AGAIN: &str = "NEARFIELD_TEST_AGAIN";

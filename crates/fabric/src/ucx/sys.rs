@@ -192,7 +192,7 @@ pub type OnMessage = unsafe extern "C" fn(
 ) -> Status;
 
 #[repr(C)]
-pub struct MessageHandler {
+pub struct OnMessageParams {
     pub field_mask: u64,
     pub id: c_uint,
     pub flags: u32,
@@ -200,7 +200,7 @@ pub struct MessageHandler {
     pub argument: *mut c_void,
 }
 
-impl MessageHandler {
+impl OnMessageParams {
     /// Number, flags, function and argument.
     pub const ALL: u64 = 0b1111;
     pub const WHOLE_MESSAGE: u32 = 1;
@@ -231,7 +231,7 @@ const _: () = {
     assert!(offset_of!(EpParams, flags) == 48 && offset_of!(EpParams, request) == 72);
     assert!(size_of::<MemoryParams>() == 40 && offset_of!(MemoryParams, memory_type) == 32);
     assert!(size_of::<RequestParams>() == 72 && offset_of!(RequestParams, reply_buffer) == 40);
-    assert!(size_of::<MessageHandler>() == 32 && offset_of!(MessageHandler, on_message) == 16);
+    assert!(size_of::<OnMessageParams>() == 32 && offset_of!(OnMessageParams, on_message) == 16);
     assert!(size_of::<MessageParams>() == 16);
 };
 
@@ -271,7 +271,7 @@ functions! {
     worker_arm = b"ucp_worker_arm\0": fn(Worker) -> Status;
     worker_fence = b"ucp_worker_fence\0": fn(Worker) -> Status;
     set_message_handler = b"ucp_worker_set_am_recv_handler\0":
-        fn(Worker, *const MessageHandler) -> Status;
+        fn(Worker, *const OnMessageParams) -> Status;
     listener_create = b"ucp_listener_create\0":
         fn(Worker, *const ListenerParams, *mut Listener) -> Status;
     listener_query = b"ucp_listener_query\0": fn(Listener, *mut ListenerAttributes) -> Status;

@@ -107,10 +107,10 @@ impl Worker {
             event: None,
             inbox,
         };
-        let handler = sys::MessageHandler {
-            field_mask: sys::MessageHandler::ALL,
+        let handler = sys::OnMessageParams {
+            field_mask: sys::OnMessageParams::ALL,
             id: MESSAGE,
-            flags: sys::MessageHandler::WHOLE_MESSAGE,
+            flags: sys::OnMessageParams::WHOLE_MESSAGE,
             on_message: Some(on_message),
             argument: created.inbox_pointer(),
         };
