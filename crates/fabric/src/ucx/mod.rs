@@ -7,6 +7,9 @@
 //! are active messages to the node's process. Which transports UCX takes, its own variables say
 //! (`UCX_TLS`, `UCX_NET_DEVICES`).
 //!
+//! Tested with 1.13.1. Of 1.22.0, as PyPI's libucx-cu12 has it, it is known that it refuses atomics
+//! over TCP (it logs that it finds no protocol for them), which shows as `NodeLost`.
+//!
 //! # Who does the verbs
 //!
 //! With RDMA adapters, the node's does. Without, UCX sends a message for each verb, and the thread
