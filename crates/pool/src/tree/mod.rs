@@ -159,6 +159,11 @@ impl<E: Endpoint> Tree<E> {
         self.scan_back_from(from, count).await
     }
 
+    /// The way to the nodes that it was given.
+    pub fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
     fn check_key(&self, key: &[u8]) -> Result<(), PoolError> {
         let expected = self.leaves.geometry().shape().key_bytes;
         let length = key.len();
