@@ -1,13 +1,15 @@
 //! What a compute node keeps of the tree: internal nodes, within a budget of bytes.
 
+mod directory;
+
+use arc_swap::ArcSwapOption;
+use directory::{Directory, NODE_BYTES, RUN_BYTES, RUN_MAX};
 use nearfield_fabric::GlobalAddress;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A node that can be kept.
 pub trait Cached {
@@ -28,40 +30,34 @@ pub trait Cached {
 ///
 /// Nobody is told when a node changes in remote memory; that it is stale shows when it is used, and
 /// then it is [`invalidate`](Cache::invalidate)d. Of two random nodes the one that was used less
-/// makes room. All bytes that it holds count, those of its own maps by estimate.
+/// makes room.
+///
+/// Readers take no lock and wait for nobody; who changes something excludes others who do. All
+/// bytes that it holds count, with 8 for each allocation; not what a reader still looks at after it was
+/// replaced.
 #[derive(Debug)]
 pub struct Cache<N> {
     budget_bytes: usize,
     used_bytes: AtomicUsize,
     /// From level 2 on.
-    levels: RwLock<Vec<Level<N>>>,
-    random: Mutex<SmallRng>,
+    levels: [ArcSwapOption<Directory<N>>; LEVELS],
+    /// How many levels have ever had a node.
+    height: AtomicUsize,
+    writer: Mutex<Writer>,
 }
 
+/// What only those use who change something.
 #[derive(Debug)]
-struct Level<N> {
-    by_low: BTreeMap<Box<[u8]>, Kept<N>>,
-    /// The least keys again, to draw one by its position.
-    lows: Vec<Box<[u8]>>,
-}
-
-#[derive(Debug)]
-struct Kept<N> {
-    node: Arc<N>,
-    /// Its position in `lows`.
-    position: usize,
-    uses: AtomicU32,
+struct Writer {
+    random: SmallRng,
+    /// How many nodes each level has.
+    counts: [usize; LEVELS],
 }
 
 /// The level of the parents of leaves.
 const LOWEST: u8 = 2;
-
-/// What a node costs beside itself: two copies of its least key and their places. Nodes of a B-tree
-/// are two thirds full on average.
-fn overhead<N>(low: usize) -> usize {
-    let map = (size_of::<(Box<[u8]>, Kept<N>)>() + 8) * 3 / 2;
-    map + size_of::<Box<[u8]>>() + 2 * low + 2 * size_of::<usize>()
-}
+/// So many levels of internal nodes are kept, more than a tree with three entries in a node has.
+const LEVELS: usize = 32;
 
 impl<N: Cached> Cache<N> {
     /// An empty cache of so many bytes at most.
@@ -69,8 +65,12 @@ impl<N: Cached> Cache<N> {
         Cache {
             budget_bytes,
             used_bytes: AtomicUsize::new(0),
-            levels: RwLock::new(Vec::new()),
-            random: Mutex::new(SmallRng::seed_from_u64(0x6361_6368_6500)),
+            levels: Default::default(),
+            height: AtomicUsize::new(0),
+            writer: Mutex::new(Writer {
+                random: SmallRng::seed_from_u64(0x6361_6368_6500),
+                counts: [0; LEVELS],
+            }),
         }
     }
 
@@ -82,17 +82,11 @@ impl<N: Cached> Cache<N> {
     /// The kept node of the lowest level from `from` on that leads to a key. Logarithmic in each
     /// level.
     pub fn seek(&self, key: &[u8], from: u8) -> Option<Arc<N>> {
-        let levels = self.levels.read();
         let first = usize::from(from.max(LOWEST) - LOWEST);
-        levels.iter().skip(first).find_map(|level| {
-            let below = (Bound::Unbounded, Bound::Included(key));
-            let (_, kept) = level.by_low.range::<[u8], _>(below).next_back()?;
-            if kept.node.high().is_some_and(|high| high <= key) {
-                return None;
-            }
-            let uses = kept.uses.load(Relaxed);
-            kept.uses.store(uses.saturating_add(1), Relaxed);
-            Some(Arc::clone(&kept.node))
+        let levels = self.levels.get(first..self.height.load(Relaxed))?;
+        levels.iter().find_map(|level| {
+            let directory = level.load();
+            directory.as_ref()?.seek(key)
         })
     }
 
@@ -105,107 +99,131 @@ impl<N: Cached> Cache<N> {
     }
 
     fn try_keep(&self, node: &Arc<N>) {
-        let cost = node.bytes() + overhead::<N>(node.low().len());
-        if node.level() < LOWEST || cost > self.budget_bytes {
+        // With room for what may come with it: another run, or the first of its level.
+        let own = node.bytes() + NODE_BYTES;
+        let most = own + 2 * RUN_BYTES + node.low().len();
+        let number = usize::from(node.level().wrapping_sub(LOWEST));
+        if number >= LEVELS || most > self.budget_bytes {
             return;
         }
-        let number = usize::from(node.level() - LOWEST);
-        let mut levels = self.levels.write();
-        while levels.len() <= number {
-            levels.push(Level {
-                by_low: BTreeMap::new(),
-                lows: Vec::new(),
-            });
-        }
-        let low: Box<[u8]> = node.low().into();
-        self.remove(&mut levels, number, &low, |_| true);
-        while self.bytes() + cost > self.budget_bytes {
-            if !self.evict(&mut levels) {
+        let mut writer = self.writer.lock();
+        self.remove(&mut writer, number, node.low(), |_| true);
+        while self.bytes() + most > self.budget_bytes {
+            if !self.evict(&mut writer) {
                 return;
             }
         }
-        let Some(level) = levels.get_mut(number) else {
-            return;
+        let level = &self.levels[number];
+        let before = level.load_full();
+        let grown = match &before {
+            None => Some(Directory::with(Arc::clone(node))),
+            Some(directory) => directory.insert(node),
         };
-        let kept = Kept {
-            node: Arc::clone(node),
-            position: level.lows.len(),
-            uses: AtomicU32::new(1),
-        };
-        level.lows.push(low.clone());
-        level.by_low.insert(low, kept);
-        self.used_bytes.fetch_add(cost, Relaxed);
+        let mut added = own;
+        if let Some(grown) = grown {
+            added += grown.bytes() - before.map_or(0, |before| before.bytes());
+            level.store(Some(Arc::new(grown)));
+        }
+        self.height.fetch_max(number + 1, Relaxed);
+        writer.counts[number] += 1;
+        self.used_bytes.fetch_add(added, Relaxed);
     }
 
     /// Forgets a node that was found to be stale, unless another was kept in its place since.
     pub fn invalidate(&self, stale: &N) {
         let number = usize::from(stale.level().max(LOWEST) - LOWEST);
         let is_it = |kept: &N| std::ptr::eq(kept, stale) || kept.address() == stale.address();
-        let mut levels = self.levels.write();
-        self.remove(&mut levels, number, stale.low(), is_it);
+        self.remove(&mut self.writer.lock(), number, stale.low(), is_it);
     }
 
+    /// Removes the node of a level and least key if `is_it`; false if there is none.
     fn remove(
         &self,
-        levels: &mut [Level<N>],
+        writer: &mut Writer,
         number: usize,
         low: &[u8],
         is_it: impl FnOnce(&N) -> bool,
     ) -> bool {
-        let Some(level) = levels.get_mut(number) else {
+        let Some(level) = self.levels.get(number) else {
             return false;
         };
-        if !level.by_low.get(low).is_some_and(|kept| is_it(&kept.node)) {
-            return false;
-        }
-        let Some(kept) = level.by_low.remove(low) else {
+        let Some(directory) = level.load_full() else {
             return false;
         };
-        level.lows.swap_remove(kept.position);
-        if let Some(moved) = level.lows.get(kept.position)
-            && let Some(moved) = level.by_low.get_mut(moved)
-        {
-            moved.position = kept.position;
+        let Some((node, at)) = directory.find(low).filter(|(node, _)| is_it(node)) else {
+            return false;
+        };
+        let mut gone = node.bytes() + NODE_BYTES;
+        writer.counts[number] -= 1;
+        if writer.counts[number] == 0 {
+            gone += directory.bytes();
+            level.store(None);
+        } else if let Some(shrunk) = directory.remove(at) {
+            gone += directory.bytes() - shrunk.bytes();
+            level.store(Some(Arc::new(shrunk)));
         }
-        let cost = kept.node.bytes() + overhead::<N>(low.len());
-        self.used_bytes.fetch_sub(cost, Relaxed);
+        self.used_bytes.fetch_sub(gone, Relaxed);
         true
     }
 
-    /// Forgets one of two random nodes, the one that was used less; false if there is none.
-    fn evict(&self, levels: &mut [Level<N>]) -> bool {
-        let count: usize = levels.iter().map(|level| level.lows.len()).sum();
-        if count == 0 {
+    /// Forgets one of two random nodes, the one that was used less; false if there is none. Of the
+    /// other, half of the uses are forgotten, so that what was used long ago counts less.
+    fn evict(&self, writer: &mut Writer) -> bool {
+        let drawn = self.draw(writer).into_iter().chain(self.draw(writer));
+        let Some((uses, number, low)) = drawn.reduce(|one, other| {
+            let (less, more) = if other.0 < one.0 {
+                (other, one)
+            } else {
+                (one, other)
+            };
+            if let Some(directory) = &*self.levels[more.1].load() {
+                directory.set_uses(&more.2, more.0 / 2);
+            }
+            less
+        }) else {
             return false;
-        }
-        let mut random = self.random.lock();
-        let mut draw = || {
-            let mut position = random.random_range(0..count);
-            levels.iter().enumerate().find_map(|(number, level)| {
-                let Some(low) = level.lows.get(position) else {
-                    position -= level.lows.len();
-                    return None;
-                };
-                let uses = level.by_low.get(low)?.uses.load(Relaxed);
-                Some((uses, number, low.clone()))
-            })
         };
-        let drawn = draw().into_iter().chain(draw()).min();
-        drop(random);
-        drawn.is_some_and(|(_, number, low)| self.remove(levels, number, &low, |_| true))
+        debug_assert!(uses <= u8::MAX);
+        self.remove(writer, number, &low, |_| true)
+    }
+
+    /// A random node: its uses, level and least key.
+    fn draw(&self, writer: &mut Writer) -> Option<(u8, usize, Box<[u8]>)> {
+        let Writer { random, counts } = writer;
+        let count: usize = counts.iter().sum();
+        if count == 0 {
+            return None;
+        }
+        let mut position = random.random_range(0..count);
+        let number = counts.iter().position(|&count| {
+            let is_here = position < count;
+            position = position.wrapping_sub(count);
+            is_here
+        })?;
+        let directory = self.levels[number].load();
+        let directory = directory.as_ref()?;
+        // Runs are a quarter full on average at least: this ends soon.
+        loop {
+            let run = random.random_range(0..directory.runs());
+            if let Some((uses, low)) = directory.at(run, random.random_range(0..RUN_MAX)) {
+                return Some((uses, number, low));
+            }
+        }
     }
 
     /// Panics unless what it counts is there. For tests.
     #[cfg(test)]
     fn check(&self) {
-        let levels = self.levels.read();
+        let writer = self.writer.lock();
         let mut bytes = 0;
-        for level in &*levels {
-            assert_eq!(level.by_low.len(), level.lows.len());
-            for (low, kept) in &level.by_low {
-                assert_eq!(&level.lows[kept.position], low);
-                assert_eq!(&**low, kept.node.low());
-                bytes += kept.node.bytes() + overhead::<N>(low.len());
+        for (level, &count) in self.levels.iter().zip(&writer.counts) {
+            let level = level.load();
+            assert_eq!(level.is_none(), count == 0);
+            if let Some(directory) = &*level {
+                let nodes = directory.check();
+                assert_eq!(nodes.len(), count);
+                let own = |node: &Arc<N>| node.bytes() + NODE_BYTES;
+                bytes += directory.bytes() + nodes.iter().map(own).sum::<usize>();
             }
         }
         assert_eq!(bytes, self.bytes());

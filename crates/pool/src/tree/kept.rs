@@ -61,6 +61,14 @@ impl CachedNode {
     pub(super) fn position(&self, key: &[u8]) -> usize {
         let key_bytes = usize::from(self.key_bytes);
         let separators = &self.bytes[2 * key_bytes..][..self.count as usize * key_bytes];
+        // Keys of eight bytes are compared as numbers.
+        if key_bytes == 8
+            && let Ok(key) = key.try_into()
+        {
+            let (separators, _) = separators.as_chunks::<8>();
+            let key = u64::from_be_bytes(key);
+            return separators.partition_point(|&separator| u64::from_be_bytes(separator) <= key);
+        }
         let (mut low, mut high) = (0, self.count as usize);
         while low < high {
             let middle = low.midpoint(high);

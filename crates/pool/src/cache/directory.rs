@@ -1,0 +1,330 @@
+//! The nodes of one level, in the order of their least keys.
+//!
+//! ```text
+//! directory | run | run | ...              replaced when runs are divided or joined
+//! run       | node, node, ... | uses       replaced when a node comes or goes
+//! ```
+//!
+//! Readers see what was published last when they look, each part as a whole. Runs that were divided
+//! or joined are left as they were for those who still look at the former directory.
+
+use super::Cached;
+use arc_swap::ArcSwap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// How many nodes a run has at most. Two neighbors have more than half of it together, so that
+/// runs are a quarter full on average at least.
+pub(super) const RUN_MAX: usize = 64;
+/// What an allocator puts in front of what it allocates.
+const HEADER_BYTES: usize = 8;
+/// The counts of an `Arc`, and the allocation.
+const ARC_BYTES: usize = 2 * size_of::<usize>() + HEADER_BYTES;
+/// What a node takes beside its own bytes and the share of its run.
+pub(super) const NODE_BYTES: usize = ARC_BYTES + size_of::<Entry<()>>() + size_of::<AtomicU8>();
+/// What a run takes beside its nodes and its bound, its place in the directory included; no less than
+/// what a directory takes beside its runs.
+pub(super) const RUN_BYTES: usize = 2 * ARC_BYTES
+    + 3 * HEADER_BYTES
+    + size_of::<Run<()>>()
+    + size_of::<Nodes<()>>()
+    + size_of::<u64>()
+    + size_of::<Arc<Run<()>>>();
+const DIRECTORY_BYTES: usize = ARC_BYTES + 2 * HEADER_BYTES + size_of::<Directory<()>>();
+const _: () = assert!(DIRECTORY_BYTES <= RUN_BYTES);
+
+/// The first bytes of keys, which tell most keys apart, are compared as numbers.
+const PREFIX_BYTES: usize = 8;
+
+fn prefix(key: &[u8]) -> u64 {
+    if let Ok(bytes) = key.try_into() {
+        return u64::from_be_bytes(bytes);
+    }
+    let mut bytes = [0; PREFIX_BYTES];
+    let length = key.len().min(PREFIX_BYTES);
+    bytes[..length].copy_from_slice(&key[..length]);
+    u64::from_be_bytes(bytes)
+}
+
+/// How many of sorted keys are not greater than `key`, whose prefix is given: of things of which one knows the prefix of
+/// the key and, by its position, the key.
+fn not_greater<'k, T>(
+    sorted: &[T],
+    prefix_of: impl Fn(&T) -> u64,
+    key_at: impl Fn(usize) -> &'k [u8],
+    key: &[u8],
+    prefix: u64,
+) -> usize {
+    let end = sorted.partition_point(|one| prefix_of(one) <= prefix);
+    if key.len() <= PREFIX_BYTES {
+        return end;
+    }
+    let (mut low, mut high) = (
+        sorted[..end].partition_point(|one| prefix_of(one) < prefix),
+        end,
+    );
+    while low < high {
+        let middle = low.midpoint(high);
+        if key_at(middle) <= key {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+/// The nodes of one level.
+#[derive(Debug)]
+pub(super) struct Directory<N> {
+    /// Of the bounds of the runs.
+    prefixes: Box<[u64]>,
+    runs: Box<[Arc<Run<N>>]>,
+    /// Of the bounds, together.
+    bound_bytes: usize,
+}
+
+/// Some nodes with no other between them.
+#[derive(Debug)]
+struct Run<N> {
+    /// The least key that may be the least key of a node here. Nothing in the first run.
+    bound: Box<[u8]>,
+    nodes: ArcSwap<Nodes<N>>,
+}
+
+#[derive(Debug)]
+struct Nodes<N> {
+    entries: Box<[Entry<N>]>,
+    /// How often each was found; no more than can be counted.
+    uses: Box<[AtomicU8]>,
+}
+
+#[derive(Debug)]
+struct Entry<N> {
+    /// Of the node's least key.
+    prefix: u64,
+    node: Arc<N>,
+}
+
+impl<N> Clone for Entry<N> {
+    fn clone(&self) -> Entry<N> {
+        Entry {
+            prefix: self.prefix,
+            node: Arc::clone(&self.node),
+        }
+    }
+}
+
+/// Where a node is: its run, and its position there.
+pub(super) type Place = (usize, usize);
+
+impl<N: Cached> Nodes<N> {
+    fn new(of: impl Iterator<Item = (Entry<N>, u8)>) -> Nodes<N> {
+        let (entries, uses): (Vec<_>, Vec<_>) =
+            of.map(|(entry, uses)| (entry, AtomicU8::new(uses))).unzip();
+        Nodes {
+            entries: entries.into(),
+            uses: uses.into(),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (Entry<N>, u8)> {
+        let uses = self.uses.iter().map(|uses| uses.load(Relaxed));
+        self.entries.iter().cloned().zip(uses)
+    }
+
+    fn not_greater(&self, key: &[u8], prefix: u64) -> usize {
+        let key_at = |position: usize| self.entries[position].node.low();
+        not_greater(&self.entries, |entry| entry.prefix, key_at, key, prefix)
+    }
+}
+
+impl<N: Cached> Run<N> {
+    fn new(bound: &[u8], nodes: Nodes<N>) -> Arc<Run<N>> {
+        Arc::new(Run {
+            bound: bound.into(),
+            nodes: ArcSwap::from_pointee(nodes),
+        })
+    }
+}
+
+impl<N: Cached> Directory<N> {
+    /// The directory of one node.
+    pub(super) fn with(node: Arc<N>) -> Directory<N> {
+        let entry = Entry {
+            prefix: prefix(node.low()),
+            node,
+        };
+        let nodes = Nodes::new([(entry, 1)].into_iter());
+        Directory::new([Run::new(&[], nodes)].into_iter())
+    }
+
+    fn new(runs: impl Iterator<Item = Arc<Run<N>>>) -> Directory<N> {
+        let runs: Box<[Arc<Run<N>>]> = runs.collect();
+        Directory {
+            prefixes: runs.iter().map(|run| prefix(&run.bound)).collect(),
+            bound_bytes: runs.iter().map(|run| run.bound.len()).sum(),
+            runs,
+        }
+    }
+
+    /// The bytes that it takes, without what it takes for each node.
+    pub(super) fn bytes(&self) -> usize {
+        DIRECTORY_BYTES + self.runs.len() * RUN_BYTES + self.bound_bytes
+    }
+
+    /// How many runs there are.
+    pub(super) fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// The run where a least key belongs.
+    fn run_of(&self, key: &[u8], prefix: u64) -> usize {
+        let key_at = |run: usize| &*self.runs[run].bound;
+        // Nothing is greater than the first bound.
+        not_greater(&self.prefixes, |&prefix| prefix, key_at, key, prefix) - 1
+    }
+
+    /// The node that leads to a key.
+    pub(super) fn seek(&self, key: &[u8]) -> Option<Arc<N>> {
+        let prefix = prefix(key);
+        let last = self.run_of(key, prefix);
+        // The first node of a run may have gone since the run got its bound.
+        for run in self.runs[..=last].iter().rev() {
+            let nodes = run.nodes.load();
+            let Some(position) = nodes.not_greater(key, prefix).checked_sub(1) else {
+                continue;
+            };
+            let node = &nodes.entries[position].node;
+            if node.high().is_some_and(|high| high <= key) {
+                return None;
+            }
+            let uses = &nodes.uses[position];
+            let count = uses.load(Relaxed);
+            if count < u8::MAX {
+                // What others count at the same time may be lost.
+                uses.store(count + 1, Relaxed);
+            }
+            return Some(Arc::clone(node));
+        }
+        None
+    }
+
+    /// The node of a least key.
+    pub(super) fn find(&self, low: &[u8]) -> Option<(Arc<N>, Place)> {
+        let prefix = prefix(low);
+        let run = self.run_of(low, prefix);
+        let nodes = self.runs[run].nodes.load();
+        let position = nodes.not_greater(low, prefix).checked_sub(1)?;
+        let node = &nodes.entries[position].node;
+        (node.low() == low).then(|| (Arc::clone(node), (run, position)))
+    }
+
+    /// The uses and the least key of the node at a position of a run, if it has so many.
+    pub(super) fn at(&self, run: usize, position: usize) -> Option<(u8, Box<[u8]>)> {
+        let nodes = self.runs[run].nodes.load();
+        let uses = nodes.uses.get(position)?.load(Relaxed);
+        Some((uses, nodes.entries[position].node.low().into()))
+    }
+
+    /// Sets the uses of the node of a least key.
+    pub(super) fn set_uses(&self, low: &[u8], uses: u8) {
+        if let Some((_, (run, position))) = self.find(low) {
+            self.runs[run].nodes.load().uses[position].store(uses, Relaxed);
+        }
+    }
+
+    /// Puts in a node of whose least key there is none. Answers the directory that takes the place
+    /// of this one, if its runs change.
+    pub(super) fn insert(&self, node: &Arc<N>) -> Option<Directory<N>> {
+        let low = node.low();
+        let prefix = prefix(low);
+        let number = self.run_of(low, prefix);
+        let run = &self.runs[number];
+        let nodes = run.nodes.load();
+        let position = nodes.not_greater(low, prefix);
+        let entry = Entry {
+            prefix,
+            node: Arc::clone(node),
+        };
+        let behind = nodes.iter().skip(position);
+        let all = nodes
+            .iter()
+            .take(position)
+            .chain([(entry, 1)])
+            .chain(behind);
+        if nodes.entries.len() < RUN_MAX {
+            run.nodes.store(Arc::new(Nodes::new(all)));
+            return None;
+        }
+        let all: Vec<_> = all.collect();
+        let (left, right) = all.split_at(all.len() / 2);
+        let bound = right[0].0.node.low();
+        let left = Run::new(&run.bound, Nodes::new(left.iter().cloned()));
+        let right = Run::new(bound, Nodes::new(right.iter().cloned()));
+        Some(self.replace(number..number + 1, &[left, right]))
+    }
+
+    /// Removes the node at a place. Answers the directory that takes the place of this one, if its
+    /// runs change.
+    pub(super) fn remove(&self, (number, position): Place) -> Option<Directory<N>> {
+        let run = &self.runs[number];
+        let nodes = run.nodes.load();
+        let behind = nodes.iter().skip(position + 1);
+        let rest = Nodes::new(nodes.iter().take(position).chain(behind));
+        let length = |number: &usize| self.runs[*number].nodes.load().entries.len();
+        let neighbors = [number + 1, number.wrapping_sub(1)].into_iter();
+        let joined = neighbors
+            .filter(|&other| other < self.runs.len())
+            .find(|other| {
+                rest.entries.is_empty() || length(other) + rest.entries.len() <= RUN_MAX / 2
+            });
+        let Some(other) = joined else {
+            run.nodes.store(Arc::new(rest));
+            return None;
+        };
+        let first = number.min(other);
+        let neighbor = self.runs[other].nodes.load();
+        let (left, right) = if first == number {
+            (&rest, &**neighbor)
+        } else {
+            (&**neighbor, &rest)
+        };
+        let both = Nodes::new(left.iter().chain(right.iter()));
+        let run = Run::new(&self.runs[first].bound, both);
+        Some(self.replace(first..first + 2, &[run]))
+    }
+
+    /// The directory with other runs in place of some.
+    fn replace(&self, range: std::ops::Range<usize>, by: &[Arc<Run<N>>]) -> Directory<N> {
+        let (before, behind) = (&self.runs[..range.start], &self.runs[range.end..]);
+        Directory::new(before.iter().chain(by).chain(behind).cloned())
+    }
+
+    /// Panics unless it is in order, and answers its nodes. For tests.
+    #[cfg(test)]
+    pub(super) fn check(&self) -> Vec<Arc<N>> {
+        let mut all: Vec<Arc<N>> = Vec::new();
+        let mut before = None;
+        assert!(self.runs[0].bound.is_empty());
+        for (number, run) in self.runs.iter().enumerate() {
+            let nodes = run.nodes.load();
+            assert_eq!(self.prefixes[number], prefix(&run.bound));
+            assert!((1..=RUN_MAX).contains(&nodes.entries.len()));
+            assert_eq!(nodes.entries.len(), nodes.uses.len());
+            if let Some(before) = before.replace(nodes.entries.len()) {
+                assert!(before + nodes.entries.len() > RUN_MAX / 2);
+            }
+            for entry in &nodes.entries {
+                assert_eq!(entry.prefix, prefix(entry.node.low()));
+                assert!(*run.bound <= *entry.node.low());
+                let last = all.last().map(|node| node.low());
+                assert!(last.is_none_or(|last| last < entry.node.low()));
+                all.push(Arc::clone(&entry.node));
+            }
+            let next = self.runs.get(number + 1).map(|next| &*next.bound);
+            assert!(next.is_none_or(|next| all.last().is_some_and(|node| node.low() < next)));
+        }
+        all
+    }
+}
