@@ -235,13 +235,15 @@ impl<N: Cached> Cache<N> {
 mod tests {
     use super::*;
     use nearfield_fabric::NodeId;
+    use std::collections::BTreeMap;
+    use std::sync::atomic::AtomicBool;
 
     #[derive(Clone, Debug, PartialEq, Eq)]
     struct Node {
         address: u64,
         level: u8,
-        low: [u8; 2],
-        high: Option<[u8; 2]>,
+        low: Vec<u8>,
+        high: Option<Vec<u8>>,
         bytes: usize,
     }
 
@@ -256,7 +258,7 @@ mod tests {
             &self.low
         }
         fn high(&self) -> Option<&[u8]> {
-            self.high.as_ref().map(|high| &high[..])
+            self.high.as_deref()
         }
         fn bytes(&self) -> usize {
             self.bytes
@@ -267,8 +269,8 @@ mod tests {
         Node {
             address,
             level,
-            low: low.to_be_bytes(),
-            high: high.map(u16::to_be_bytes),
+            low: low.to_be_bytes().into(),
+            high: high.map(|high| high.to_be_bytes().into()),
             bytes: 1000,
         }
     }
@@ -333,5 +335,159 @@ mod tests {
             ..node(1, 2, 0, None)
         });
         cache.check();
+    }
+
+    /// Keys of two bytes, and of ten of which the first eight tell little.
+    fn keys(long: bool) -> impl Fn(u64) -> Vec<u8> {
+        move |number| {
+            let short = (number as u16).to_be_bytes();
+            if !long {
+                return short.into();
+            }
+            let group = number >> 10;
+            [&group.to_be_bytes(), &short[..]].concat()
+        }
+    }
+
+    #[test]
+    fn it_holds_what_a_map_for_each_level_holds() {
+        for (seed, long) in [(1, false), (2, true), (3, false), (4, true)] {
+            let key = keys(long);
+            let mut random = SmallRng::seed_from_u64(seed);
+            let cache = Cache::new(1 << 30);
+            let mut model: [BTreeMap<Vec<u8>, Node>; 3] = Default::default();
+            for step in 0..30_000 {
+                // It grows, and then it shrinks.
+                let keeps = if step < 15_000 { 12 } else { 6 };
+                let level = random.random_range(0..3_usize);
+                let number = random.random_range(0..4000 >> (3 * level));
+                let low = key(number);
+                match random.random_range(0..20) {
+                    of if of < keeps => {
+                        let high = random.random_bool(0.9);
+                        let kept = Node {
+                            address: step,
+                            level: level as u8 + LOWEST,
+                            low: low.clone(),
+                            high: high.then(|| key(number + random.random_range(1..4))),
+                            bytes: random.random_range(100..1000),
+                        };
+                        cache.keep(kept.clone());
+                        model[level].insert(low, kept);
+                    }
+                    of if of < 15 => {
+                        let stale = model[level].range(low..).next();
+                        if let Some((low, stale)) = stale.map(|(k, n)| (k.clone(), n.clone())) {
+                            cache.invalidate(&stale);
+                            model[level].remove(&low);
+                        }
+                    }
+                    _ => {
+                        let expected = model[level..].iter().find_map(|level| {
+                            let (_, node) = level.range(..=low.clone()).next_back()?;
+                            let leads = node.high.as_ref().is_none_or(|high| *high > low);
+                            leads.then_some(node)
+                        });
+                        let found = cache.seek(&low, level as u8 + LOWEST);
+                        assert_eq!(found.as_deref(), expected, "seed {seed}, step {step}");
+                    }
+                }
+                if step % 1000 == 0 {
+                    cache.check();
+                }
+            }
+            let there: Vec<_> = model.iter().flat_map(BTreeMap::values).cloned().collect();
+            there.iter().for_each(|node| cache.invalidate(node));
+            cache.check();
+            assert_eq!(cache.bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn no_budget_is_ever_exceeded() {
+        for budget in [0, 300, 1000, 3000, 20_000, 300_000] {
+            let mut random = SmallRng::seed_from_u64(budget as u64);
+            let cache = Cache::new(budget);
+            let key = keys(true);
+            let mut most = 0;
+            for step in 0..5000 {
+                let number = random.random_range(0..3000);
+                let kept = Node {
+                    bytes: random.random_range(50..1000),
+                    level: random.random_range(2..4),
+                    low: key(number),
+                    high: Some(key(number + 1)),
+                    ..node(step, 2, 0, None)
+                };
+                cache.keep(kept);
+                cache.check();
+                most = most.max(cache.bytes());
+            }
+            // And it is used, where there is room for some nodes.
+            assert!(
+                budget < 3000 || most * 10 > budget * 7,
+                "{most} of {budget}"
+            );
+        }
+    }
+
+    #[test]
+    fn readers_find_what_stays_while_others_come_and_go() {
+        const NODES: u64 = 3000;
+        let key = keys(true);
+        let cache = Cache::new(1 << 30);
+        let of = |number: u64, address| Node {
+            low: key(2 * number),
+            high: Some(key(2 * number + 2)),
+            ..node(address, 2, 0, None)
+        };
+        // Every third stays.
+        (0..NODES).step_by(3).for_each(|number| {
+            cache.keep(of(number, number));
+        });
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let writers = [1, 2].map(|seed| {
+                let (cache, of) = (&cache, &of);
+                scope.spawn(move || {
+                    let mut random = SmallRng::seed_from_u64(seed);
+                    for round in 0..20_u64 {
+                        for _ in 0..2000 {
+                            let number = random.random_range(0..NODES / 3) * 3 + seed;
+                            let node = of(number, NODES * (1 + round) + number);
+                            // Runs are divided in one round and joined in the next.
+                            if round % 2 == 0 {
+                                cache.keep(node);
+                            } else if let Some(found) = cache.seek(&node.low, 2) {
+                                cache.invalidate(&found);
+                                assert!(cache.seek(&node.low, 2).is_none());
+                            }
+                        }
+                    }
+                })
+            });
+            for seed in 3..5 {
+                let (cache, key, is_over) = (&cache, &key, &is_over);
+                scope.spawn(move || {
+                    let mut random = SmallRng::seed_from_u64(seed);
+                    while !is_over.load(Relaxed) {
+                        let number = random.random_range(0..NODES);
+                        let found = cache.seek(&key(2 * number + 1), 2);
+                        let found = found.map(|node| node.address % NODES);
+                        assert!(found.is_none_or(|found| found == number));
+                        assert!(found.is_some() || number % 3 != 0);
+                    }
+                });
+            }
+            let ended = writers.map(|writer| writer.join());
+            is_over.store(true, Relaxed);
+            ended.map(|ended| ended.expect("no panic"));
+        });
+        cache.check();
+        assert!(
+            (0..NODES)
+                .step_by(3)
+                .all(|number| cache.seek(&key(2 * number), 2).is_some())
+        );
     }
 }

@@ -21,11 +21,12 @@ const HEADER_BYTES: usize = 8;
 /// The counts of an `Arc`, and the allocation.
 const ARC_BYTES: usize = 2 * size_of::<usize>() + HEADER_BYTES;
 /// What a node takes beside its own bytes and the share of its run.
-pub(super) const NODE_BYTES: usize = ARC_BYTES + size_of::<Entry<()>>() + size_of::<AtomicU8>();
+pub(super) const NODE_BYTES: usize =
+    ARC_BYTES + size_of::<u64>() + size_of::<Entry<()>>() + size_of::<AtomicU8>();
 /// What a run takes beside its nodes and its bound, its place in the directory included; no less than
 /// what a directory takes beside its runs.
 pub(super) const RUN_BYTES: usize = 2 * ARC_BYTES
-    + 3 * HEADER_BYTES
+    + 4 * HEADER_BYTES
     + size_of::<Run<()>>()
     + size_of::<Nodes<()>>()
     + size_of::<u64>()
@@ -46,21 +47,19 @@ fn prefix(key: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// How many of sorted keys are not greater than `key`, whose prefix is given: of things of which one knows the prefix of
-/// the key and, by its position, the key.
-fn not_greater<'k, T>(
-    sorted: &[T],
-    prefix_of: impl Fn(&T) -> u64,
+/// How many of sorted keys are not greater than `key`, given the prefixes of all.
+fn not_greater<'k>(
+    prefixes: &[u64],
     key_at: impl Fn(usize) -> &'k [u8],
     key: &[u8],
     prefix: u64,
 ) -> usize {
-    let end = sorted.partition_point(|one| prefix_of(one) <= prefix);
+    let end = prefixes.partition_point(|&other| other <= prefix);
     if key.len() <= PREFIX_BYTES {
         return end;
     }
     let (mut low, mut high) = (
-        sorted[..end].partition_point(|one| prefix_of(one) < prefix),
+        prefixes[..end].partition_point(|&other| other < prefix),
         end,
     );
     while low < high {
@@ -94,6 +93,8 @@ struct Run<N> {
 
 #[derive(Debug)]
 struct Nodes<N> {
+    /// Of the nodes' least keys, by themselves since these are what is searched.
+    prefixes: Box<[u64]>,
     entries: Box<[Entry<N>]>,
     /// How often each was found; no more than can be counted.
     uses: Box<[AtomicU8]>,
@@ -101,15 +102,25 @@ struct Nodes<N> {
 
 #[derive(Debug)]
 struct Entry<N> {
-    /// Of the node's least key.
-    prefix: u64,
+    /// Of the least key behind the node: a key with a lesser prefix is not behind it, which one knows
+    /// without a look at the node.
+    high_prefix: u64,
     node: Arc<N>,
+}
+
+impl<N: Cached> Entry<N> {
+    fn new(node: Arc<N>) -> Entry<N> {
+        Entry {
+            high_prefix: node.high().map_or(u64::MAX, prefix),
+            node,
+        }
+    }
 }
 
 impl<N> Clone for Entry<N> {
     fn clone(&self) -> Entry<N> {
         Entry {
-            prefix: self.prefix,
+            high_prefix: self.high_prefix,
             node: Arc::clone(&self.node),
         }
     }
@@ -123,6 +134,10 @@ impl<N: Cached> Nodes<N> {
         let (entries, uses): (Vec<_>, Vec<_>) =
             of.map(|(entry, uses)| (entry, AtomicU8::new(uses))).unzip();
         Nodes {
+            prefixes: entries
+                .iter()
+                .map(|entry: &Entry<N>| prefix(entry.node.low()))
+                .collect(),
             entries: entries.into(),
             uses: uses.into(),
         }
@@ -135,7 +150,7 @@ impl<N: Cached> Nodes<N> {
 
     fn not_greater(&self, key: &[u8], prefix: u64) -> usize {
         let key_at = |position: usize| self.entries[position].node.low();
-        not_greater(&self.entries, |entry| entry.prefix, key_at, key, prefix)
+        not_greater(&self.prefixes, key_at, key, prefix)
     }
 }
 
@@ -151,11 +166,7 @@ impl<N: Cached> Run<N> {
 impl<N: Cached> Directory<N> {
     /// The directory of one node.
     pub(super) fn with(node: Arc<N>) -> Directory<N> {
-        let entry = Entry {
-            prefix: prefix(node.low()),
-            node,
-        };
-        let nodes = Nodes::new([(entry, 1)].into_iter());
+        let nodes = Nodes::new([(Entry::new(node), 1)].into_iter());
         Directory::new([Run::new(&[], nodes)].into_iter())
     }
 
@@ -182,7 +193,7 @@ impl<N: Cached> Directory<N> {
     fn run_of(&self, key: &[u8], prefix: u64) -> usize {
         let key_at = |run: usize| &*self.runs[run].bound;
         // Nothing is greater than the first bound.
-        not_greater(&self.prefixes, |&prefix| prefix, key_at, key, prefix) - 1
+        not_greater(&self.prefixes, key_at, key, prefix) - 1
     }
 
     /// The node that leads to a key.
@@ -195,8 +206,10 @@ impl<N: Cached> Directory<N> {
             let Some(position) = nodes.not_greater(key, prefix).checked_sub(1) else {
                 continue;
             };
-            let node = &nodes.entries[position].node;
-            if node.high().is_some_and(|high| high <= key) {
+            let Entry {
+                high_prefix, node, ..
+            } = &nodes.entries[position];
+            if prefix >= *high_prefix && node.high().is_some_and(|high| high <= key) {
                 return None;
             }
             let uses = &nodes.uses[position];
@@ -243,10 +256,7 @@ impl<N: Cached> Directory<N> {
         let run = &self.runs[number];
         let nodes = run.nodes.load();
         let position = nodes.not_greater(low, prefix);
-        let entry = Entry {
-            prefix,
-            node: Arc::clone(node),
-        };
+        let entry = Entry::new(Arc::clone(node));
         let behind = nodes.iter().skip(position);
         let all = nodes
             .iter()
@@ -315,8 +325,11 @@ impl<N: Cached> Directory<N> {
             if let Some(before) = before.replace(nodes.entries.len()) {
                 assert!(before + nodes.entries.len() > RUN_MAX / 2);
             }
-            for entry in &nodes.entries {
-                assert_eq!(entry.prefix, prefix(entry.node.low()));
+            assert_eq!(nodes.entries.len(), nodes.prefixes.len());
+            for (entry, &low) in nodes.entries.iter().zip(&nodes.prefixes) {
+                assert_eq!(low, prefix(entry.node.low()));
+                let high = entry.node.high().map(prefix);
+                assert_eq!(entry.high_prefix, high.unwrap_or(u64::MAX));
                 assert!(*run.bound <= *entry.node.low());
                 let last = all.last().map(|node| node.low());
                 assert!(last.is_none_or(|last| last < entry.node.low()));
