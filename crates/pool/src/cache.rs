@@ -481,7 +481,9 @@ mod tests {
             }
             let ended = writers.map(|writer| writer.join());
             is_over.store(true, Relaxed);
-            ended.map(|ended| ended.expect("no panic"));
+            for ended in ended {
+                ended.expect("no panic");
+            }
         });
         cache.check();
         assert!(

@@ -11,10 +11,11 @@ use nearfield_pool::layout::{Metadata, Shape, Validation};
 use nearfield_pool::tree::{ComputeNode, Options, Tree};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
 const SPAN: usize = 64;
@@ -176,6 +177,14 @@ fn a_search_reads_a_neighborhood() {
         let loaded = load(&one, 8_000).await;
         let keys: Vec<u64> = loaded.iter().map(|(key, _)| *key).collect();
         assert_eq!(windows(&one, &keys).await, (vec![(164, 32), (165, 32)], 7));
+        // That a key is not there is seen twice, so that it cannot have been moved meanwhile, which
+        // CHIME cannot tell.
+        for key in 1..100 {
+            let (value, cost) = cost(&one, one.get(&bytes(key << 40))).await;
+            assert_eq!(value, Ok(None));
+            assert!([2 * 164, 2 * 165].contains(&cost.read_bytes));
+            assert_eq!(totals(&cost), [2, cost.read_bytes, 0, 0]);
+        }
     });
 }
 
@@ -193,7 +202,10 @@ fn without_replication_the_header_comes_in_the_same_round_trip() {
         let loaded = load(&one, 8_000).await;
         let keys: Vec<u64> = loaded.iter().map(|(key, _)| *key).collect();
         let (bytes, two) = windows(&one, &keys).await;
-        println!("{bytes:?} {two}");
+        // The public implementation's header has a byte more.
+        assert_eq!(bytes, [(154 + 26, 40), (155 + 26, 24)]);
+        // The first neighborhood lies behind the header; those that wrap begin with it.
+        assert_eq!(two, 63);
     });
 }
 
@@ -254,7 +266,8 @@ fn an_update_writes_one_entry_and_the_lock() {
                 assert_eq!(reads, [(164, 32), (165, 32)]);
             }
             let writes = histogram(costs.iter().map(|cost| cost.written_bytes - LOCK));
-            println!("{writes:?}");
+            // Without the replica in front of some, which the public implementation writes again.
+            assert_eq!(writes, [(19, 45), (20, 19)]);
         });
     }
 }
@@ -280,27 +293,21 @@ fn an_insert_reads_its_hop_range_and_writes_from_the_home_on() {
             } = *cost;
             assert_eq!(totals(cost), [3, read_bytes, written_bytes, 1]);
         }
-        // CHIME reads 211 without the neighborhood; its ranges do not wrap.
+        // CHIME reads 211, since its ranges do not wrap: of every twentieth insert it reads the leaf. It
+        // does not read the neighborhood, in which the key may be behind the first empty slot.
+        let read = || whole().map(|cost| cost.read_bytes);
+        near("bytes read", mean(read()), 186.0, 1.0);
+        let share = |is: fn(&u64) -> bool| read().filter(is).count() as f64 / read().count() as f64;
         near(
-            "bytes read",
-            mean(whole().map(|cost| cost.read_bytes)),
-            186.0,
-            3.0,
+            "neighborhoods",
+            share(|read| [164, 165].contains(read)),
+            0.87,
+            0.01,
         );
-        near(
-            "bytes written",
-            mean(whole().map(|cost| cost.written_bytes)),
-            84.0 + 8.0,
-            1.0,
-        );
-        let is_window = |cost: &&Cost| [164, 165].contains(&cost.read_bytes);
-        near(
-            "of them the neighborhood",
-            whole().filter(is_window).count() as f64 / whole().count() as f64,
-            0.8,
-            0.2,
-        );
-        println!("{:?}", histogram(whole().map(|cost| cost.read_bytes)));
+        near("leaves", share(|read| *read == LEAF), 0.0, 0.001);
+        // The shortest run with all that has changed, where CHIME writes 87 from the home on.
+        let written = whole().map(|cost| cost.written_bytes - LOCK);
+        near("bytes written", mean(written), 84.0, 1.0);
     });
 }
 
@@ -330,18 +337,29 @@ fn a_split_takes_three_or_four_round_trips_more() {
         let splits: Vec<&Cost> = splits
             .filter(|cost| cost.written_bytes > 2 * LEAF)
             .collect();
-        let leaf_only: Vec<_> = splits.iter().filter(|cost| cost.atomics == 2).collect();
-        let written = 2 * (LEAF + LOCK) + INTERNAL + LOCK;
-        for cost in &leaf_only {
-            // The whole leaf at once if the vacancy bitmap says that it is full.
-            let range = cost.read_bytes - LEAF - INTERNAL;
-            let round_trips = if range == 0 { 6 } else { 7 };
-            assert_eq!(totals(cost), [round_trips, cost.read_bytes, written, 2]);
+        let (leaf, internal) = (LEAF + LOCK, INTERNAL + LOCK);
+        let mut at_once = 0;
+        for cost in &splits {
+            // With the parent, and with the one above where that was full as well.
+            let levels = cost.atomics - 1;
+            // If the vacancy bitmap says that the leaf is full it is read as a whole at once. If it does
+            // not, the hop range was in vain; what was read of it is read again.
+            let range = cost.read_bytes - LEAF - levels * INTERNAL;
+            at_once += usize::from(range == 0);
+            let round_trips = if range == 0 { 6 } else { 7 } + 4 * (levels - 1);
+            let written = 2 * leaf + internal + (levels - 1) * 2 * internal;
+            assert_eq!(
+                totals(cost),
+                [round_trips, cost.read_bytes, written, 1 + levels]
+            );
         }
-        println!("{} {}", splits.len(), leaf_only.len());
-        for cost in splits.iter().filter(|cost| cost.atomics == 3) {
-            assert_eq!(cost.written_bytes, written + 2 * (INTERNAL + LOCK) - 0);
-        }
+        assert!(splits.iter().any(|cost| cost.atomics == 3));
+        near(
+            "read at once",
+            at_once as f64 / splits.len() as f64,
+            0.1,
+            0.02,
+        );
     });
 }
 
@@ -369,21 +387,30 @@ fn a_cold_search_reads_the_root_and_a_node_of_each_level() {
 fn a_scan_reads_leaves_with_one_notification() {
     run(chime(), async |Clients { one, .. }| {
         let loaded = load(&one, 40_000).await;
-        for wanted in [1, 10, 38, 50, 100, 500] {
+        // How many round trips, where it is not known how many leaves the next so many keys lie in.
+        for (wanted, round_trips) in [(1, 1.0), (10, 1.22), (50, 1.31), (100, 1.6), (500, 1.62)] {
             let mut costs = Vec::new();
             for (from, _) in loaded.iter().step_by(50) {
                 let (found, cost) = cost(&one, one.scan(&bytes(*from), wanted)).await;
                 found.expect("scanned");
-                assert_eq!(
-                    (cost.read_bytes, cost.written_bytes),
-                    (LEAF * cost.messages, 0)
-                );
+                let read = [cost.read_bytes, cost.written_bytes, cost.atomics];
+                assert_eq!(read, [LEAF * cost.messages, 0, 0]);
                 costs.push(cost);
             }
-            println!(
-                "{wanted} {:?} {}",
-                histogram(costs.iter().map(|c| c.round_trips)),
-                mean(costs.iter().map(|c| c.messages))
+            let leaves = mean(costs.iter().map(|cost| cost.messages));
+            let published = wanted as f64 / 38.0 + 1.0;
+            near(
+                &format!("leaves for {wanted} keys"),
+                leaves,
+                published,
+                0.25,
+            );
+            let found = mean(costs.iter().map(|cost| cost.round_trips));
+            near(
+                &format!("round trips for {wanted} keys"),
+                found,
+                round_trips,
+                0.05,
             );
         }
     });
@@ -405,7 +432,8 @@ fn shermans_operations_cost_what_they_cost_in_chimes_figures() {
             }
             written.push(update.written_bytes);
         }
-        println!("{:?}", histogram(written));
+        let written: Vec<u64> = histogram(written).iter().map(|(bytes, _)| *bytes).collect();
+        assert_eq!(written, [17 + LOCK, 18 + LOCK]);
     });
 }
 
@@ -449,18 +477,22 @@ fn ascending_inserts_leave_leaves_half_empty() {
 /// trip later, from the leaf's greatest.
 #[test]
 fn an_insert_may_have_to_read_the_greatest_key_of_a_leaf_that_was_divided() {
-    // Two leaves of keys with others between them.
-    let keys = || (1..=60_u64).map(|key| key * 1000);
-    // What the division of the right one takes before the parent is told.
+    // Keys with others between them, the last of which are the dying client's.
+    let key = |number: u64| bytes(number * 1000);
+    let load = async move |tree: &Client| {
+        for number in 1..=100 {
+            let inserted = tree.insert(&key(number), &[1; 8]).await;
+            inserted.expect("inserted");
+        }
+    };
+    // How many verbs it does before the parent is told.
     let verbs = Rc::new(Cell::new(0));
     let tell = Rc::clone(&verbs);
     run(chime(), async move |Clients { one, other, .. }| {
-        for key in keys() {
-            one.insert(&bytes(key), &[1; 8]).await.expect("inserted");
-        }
-        for key in (61..).map(|key| key * 1000) {
-            let (_, cost) = cost(&other, other.insert(&bytes(key), &[1; 8])).await;
-            tell.set(tell.get() + cost.messages);
+        load(&one).await;
+        for number in 101.. {
+            let (_, cost) = cost(&other, other.insert(&key(number), &[1; 8])).await;
+            tell.set(tell.get() + cost.messages + cost.calls);
             if cost.written_bytes > LEAF {
                 // The parent's lock is taken, the parent is read, and written with the lock.
                 tell.set(tell.get() - 4);
@@ -473,41 +505,51 @@ fn an_insert_may_have_to_read_the_greatest_key_of_a_leaf_that_was_divided() {
     let [one, other, cold] = endpoints;
     simulation.spawn(0, async move {
         let tree = Tree::create(one, &nodes, ROOT, compute_node(chime())).await;
-        let tree = tree.expect("made");
-        for key in keys() {
-            tree.insert(&bytes(key), &[1; 8]).await.expect("inserted");
-        }
+        load(&tree.expect("made")).await;
     });
     assert_eq!(simulation.run(), 0);
     simulation.kill_at_verb(1, verbs.get());
     simulation.spawn(1, async move {
         let tree = Tree::open(other, &nodes, ROOT, compute_node(chime())).expect("opened");
-        for key in (61..).map(|key| key * 1000) {
-            tree.insert(&bytes(key), &[1; 8]).await.expect("inserted");
+        for number in 101.. {
+            tree.insert(&key(number), &[1; 8]).await.expect("inserted");
         }
     });
     assert_eq!(simulation.run(), 0);
     assert!(simulation.is_dead(1));
-    let options = Options {
+
+    let cold_options = Options {
         cache_bytes: 0,
         ..chime()
     };
+    let costs = Rc::new(RefCell::new(Vec::new()));
+    let noted = Rc::clone(&costs);
     simulation.spawn(2, async move {
-        let tree = Tree::open(cold, &nodes, ROOT, compute_node(options)).expect("opened");
-        let mut costs = Vec::new();
-        for key in (35_500..45_000).step_by(1000).map(bytes) {
+        let tree = Tree::open(cold, &nodes, ROOT, compute_node(cold_options)).expect("opened");
+        for number in (50..).step_by(2) {
+            let key = bytes(number * 1000 + 500);
             let (before, cost) = cost(&tree, tree.insert(&key, &[1; 8])).await;
-            assert_eq!((before, cost.atomics), (Ok(None), 1));
-            let way = 2;
-            let mut leaf = cost.reads[way..].to_vec();
-            if cost.round_trips > 3 + way as u64 {
-                let greatest = leaf.pop().expect("one entry");
-                assert!([19, 20, 29, 30].contains(&greatest));
-            }
-            println!("{cost:?}");
-            costs.push(cost.round_trips - way as u64);
+            assert_eq!(before, Ok(None));
+            noted.borrow_mut().push(cost);
         }
-        println!("{:?}", histogram(costs));
     });
-    assert_eq!(simulation.run(), 0);
+    // Keys that do belong to the right wait for who tells the parent.
+    let until = simulation.now() + Duration::from_millis(2);
+    simulation.run_until(|now| now > until);
+    let costs = costs.borrow();
+    let costs: Vec<&Cost> = costs.iter().filter(|c| c.written_bytes < LEAF).collect();
+    let mut greatest = 0;
+    for cost in &costs {
+        // The root and the parent are read first.
+        let (way, leaf) = cost.reads.split_at(2);
+        assert_eq!((cost.atomics, way), (1, &[8, INTERNAL][..]));
+        let one_entry = leaf
+            .last()
+            .is_some_and(|last| [19, 20, 29, 30].contains(last));
+        // Neighborhoods that wrap may end with one entry, too.
+        let is_greatest = one_entry && cost.round_trips == 6;
+        assert_eq!(cost.round_trips, 5 + u64::from(is_greatest));
+        greatest += usize::from(is_greatest);
+    }
+    assert!(costs.len() >= 20 && (1..10).contains(&greatest));
 }
