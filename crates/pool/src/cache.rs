@@ -3,6 +3,7 @@
 mod directory;
 
 use arc_swap::ArcSwapOption;
+pub(crate) use directory::HEADER_BYTES;
 use directory::{Directory, NODE_BYTES, RUN_BYTES, RUN_MAX};
 use nearfield_fabric::GlobalAddress;
 use parking_lot::Mutex;
@@ -21,7 +22,7 @@ pub trait Cached {
     fn low(&self) -> &[u8];
     /// The least key behind those that it leads to; `None` if there is none.
     fn high(&self) -> Option<&[u8]>;
-    /// The bytes that it takes, itself included.
+    /// The bytes that it takes, itself included, and 8 for each allocation of its own.
     fn bytes(&self) -> usize;
 }
 
@@ -170,7 +171,7 @@ impl<N: Cached> Cache<N> {
     /// other, half of the uses are forgotten, so that what was used long ago counts less.
     fn evict(&self, writer: &mut Writer) -> bool {
         let drawn = self.draw(writer).into_iter().chain(self.draw(writer));
-        let Some((uses, number, low)) = drawn.reduce(|one, other| {
+        let Some((_, number, low)) = drawn.reduce(|one, other| {
             let (less, more) = if other.0 < one.0 {
                 (other, one)
             } else {
@@ -183,7 +184,6 @@ impl<N: Cached> Cache<N> {
         }) else {
             return false;
         };
-        debug_assert!(uses <= u8::MAX);
         self.remove(writer, number, &low, |_| true)
     }
 

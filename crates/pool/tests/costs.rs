@@ -451,12 +451,9 @@ fn the_cache_takes_half_a_byte_for_each_key() {
             0.594,
             0.01,
         );
-        near(
-            "cache bytes per key",
-            node.cache_bytes() as f64 / 150_000.0,
-            0.53,
-            0.03,
-        );
+        // Published is 0.48, by a formula without what nodes and their places take beside their entries.
+        let found = node.cache_bytes() as f64 / 150_000.0;
+        near("cache bytes per key", found, 0.50, 0.01);
     });
 }
 

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 /// runs are a quarter full on average at least.
 pub(super) const RUN_MAX: usize = 64;
 /// What an allocator puts in front of what it allocates.
-const HEADER_BYTES: usize = 8;
+pub(crate) const HEADER_BYTES: usize = 8;
 /// The counts of an `Arc`, and the allocation.
 const ARC_BYTES: usize = 2 * size_of::<usize>() + HEADER_BYTES;
 /// What a node takes beside its own bytes and the share of its run.

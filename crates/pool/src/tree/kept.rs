@@ -1,7 +1,7 @@
 //! Internal nodes as the cache keeps them: what leads to children, and nothing of entries that are
 //! not used.
 
-use crate::cache::Cached;
+use crate::cache::{Cached, HEADER_BYTES};
 use crate::layout::InternalNode;
 use crate::layout::internal::Route;
 use nearfield_fabric::GlobalAddress;
@@ -140,6 +140,46 @@ impl Cached for CachedNode {
     }
 
     fn bytes(&self) -> usize {
-        size_of::<CachedNode>() + self.bytes.len()
+        size_of::<CachedNode>() + HEADER_BYTES + self.bytes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Geometry, InternalLayout, Shape};
+    use nearfield_fabric::NodeId;
+
+    #[test]
+    fn keys_of_any_length_lead_where_the_node_says() {
+        for key_bytes in [2, 7, 8, 9, 16] {
+            let shape = Shape {
+                key_bytes,
+                ..Shape::default()
+            };
+            let geometry = Geometry::new(shape).expect("the shape is possible");
+            let at = |number: u64| GlobalAddress::new(NodeId(1), number * 64);
+            // Signed or little-endian numbers would be in another order.
+            let key = |number: u16| {
+                let mut key = vec![0; key_bytes];
+                key[..2].copy_from_slice(&(number * 1000).to_be_bytes());
+                key[key_bytes - 1] |= 1;
+                key
+            };
+            let mut node = InternalNode::new(InternalLayout::new(geometry), 2, at(1000));
+            node.set_sibling(at(900), at(500));
+            for number in 1..=60 {
+                let inserted = node.insert(&key(number), at(u64::from(number)));
+                inserted.expect("there is room");
+            }
+            let cached = CachedNode::new(at(7), &node);
+            for number in 0..=60 {
+                for last in [0, 1, 2] {
+                    let mut key = key(number);
+                    key[key_bytes - 1] = last;
+                    assert_eq!(cached.route(&key), node.route(&key), "{key:?}");
+                }
+            }
+        }
     }
 }
