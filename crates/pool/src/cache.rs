@@ -168,7 +168,7 @@ impl<N: Cached> Cache<N> {
     }
 
     /// Forgets one of two random nodes, the one that was used less; false if there is none. Of the
-    /// other, half of the uses are forgotten, so that what was used long ago counts less.
+    /// other, a quarter of the uses is forgotten, so that what was used long ago counts less.
     fn evict(&self, writer: &mut Writer) -> bool {
         let drawn = self.draw(writer).into_iter().chain(self.draw(writer));
         let Some((_, number, low)) = drawn.reduce(|one, other| {
@@ -178,7 +178,7 @@ impl<N: Cached> Cache<N> {
                 (one, other)
             };
             if let Some(directory) = &*self.levels[more.1].load() {
-                directory.set_uses(&more.2, more.0 / 2);
+                directory.set_uses(&more.2, more.0 - more.0.div_ceil(4));
             }
             less
         }) else {
@@ -311,6 +311,7 @@ mod tests {
     #[test]
     fn the_budget_is_kept_and_what_is_used_often_stays() {
         let cache = Cache::new(50_000);
+        let (mut asked, mut hits) = (0, 0);
         for round in 0..40_000_u64 {
             let random = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
             // Ten nodes of a thousand are asked for half of the time.
@@ -320,15 +321,21 @@ mod tests {
                 (random >> 1) % 1000
             };
             let low = number as u16 * 4;
-            if found(&cache, low, 2).is_none() {
+            let is_there = found(&cache, low, 2).is_some();
+            if number < 10 {
+                asked += 1;
+                hits += u32::from(is_there);
+            }
+            if !is_there {
                 cache.keep(node(number, 2, low, Some(low + 4)));
             }
             if round % 1000 == 0 {
                 cache.check();
             }
         }
-        let hot = (0..10).filter(|&number| found(&cache, number * 4, 2).is_some());
-        assert!(hot.count() >= 9);
+        // It were 83 of 100 if any random node made room.
+        println!("hot nodes that were there: {hits} of {asked}");
+        assert!(hits * 100 > asked * 94, "{hits} of {asked}");
         cache.check();
         cache.keep(Node {
             bytes: 60_000,
@@ -433,7 +440,8 @@ mod tests {
 
     #[test]
     fn readers_find_what_stays_while_others_come_and_go() {
-        const NODES: u64 = 3000;
+        // One run or three.
+        const NODES: u64 = 120;
         let key = keys(true);
         let cache = Cache::new(1 << 30);
         let of = |number: u64, address| Node {
@@ -450,16 +458,15 @@ mod tests {
             let writers = [1, 2].map(|seed| {
                 let (cache, of) = (&cache, &of);
                 scope.spawn(move || {
-                    let mut random = SmallRng::seed_from_u64(seed);
-                    for round in 0..20_u64 {
-                        for _ in 0..2000 {
-                            let number = random.random_range(0..NODES / 3) * 3 + seed;
+                    for round in 0..2000_u64 {
+                        for number in (seed..NODES).step_by(3) {
                             let node = of(number, NODES * (1 + round) + number);
                             // Runs are divided in one round and joined in the next.
                             if round % 2 == 0 {
                                 cache.keep(node);
-                            } else if let Some(found) = cache.seek(&node.low, 2) {
-                                cache.invalidate(&found);
+                            } else {
+                                let found = cache.seek(&node.low, 2);
+                                cache.invalidate(&found.expect("nobody else forgets it"));
                                 assert!(cache.seek(&node.low, 2).is_none());
                             }
                         }
