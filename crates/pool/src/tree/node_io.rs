@@ -7,7 +7,7 @@
 //!
 //! The counter serves scans where lines are read as one, too: versions do not tell whether an entry was
 //! moved to where a reader of the whole leaf had been already. There it counts changes that move entries
-//! and no others.
+//! and no others, if [`Options::counts_moves`](super::Options::counts_moves) says so.
 
 use super::Tree;
 use super::lock::{Lock, Write, Writes};
@@ -117,10 +117,15 @@ impl<E: Endpoint> Tree<E> {
         Ok(leaf)
     }
 
+    /// True if a leaf's counter says whether entries were moved.
+    pub(super) fn are_moves_counted(&self) -> bool {
+        self.has_counters || self.node.options.counts_moves
+    }
+
     /// Reads a leaf as a whole, at a time when no entry of it was moved.
     pub(super) async fn read_whole(&self, address: GlobalAddress) -> Result<Leaf, PoolError> {
         let (mut leaf, whole) = (Leaf::new(self.leaves), self.leaves.whole());
-        let buffers = Buffers::new(self.leaf_at(address), &whole, true);
+        let buffers = Buffers::new(self.leaf_at(address), &whole, self.are_moves_counted());
         self.read_more(address, &whole, buffers, &mut leaf).await?;
         Ok(leaf)
     }
@@ -223,7 +228,7 @@ impl<E: Endpoint> Tree<E> {
         let is_marked = if self.has_counters {
             !self.is_one(&writes)
         } else {
-            moved
+            moved && self.node.options.counts_moves
         };
         Writes {
             marks: is_marked.then(|| at.counter()).into_iter().collect(),
@@ -239,9 +244,14 @@ impl<E: Endpoint> Tree<E> {
         writes: &[Write],
         word: u64,
     ) -> Result<(), PoolError> {
-        let word = [word, 0].map(u64::to_le_bytes).concat();
+        let words = [word, 0].map(u64::to_le_bytes).concat();
+        let word = if self.are_moves_counted() {
+            &words[..]
+        } else {
+            &words[..WORD_BYTES as usize]
+        };
         let writes = writes.iter().map(|(to, bytes)| (*to, &bytes[..]));
-        let writes = writes.chain([(node.lock(), &word[..])]);
+        let writes = writes.chain([(node.lock(), word)]);
         let mut verbs: Vec<Verb<'_>> = writes
             .map(|(to, bytes)| Verb::Write { to, bytes })
             .collect();

@@ -27,6 +27,10 @@ pub struct Options {
     /// Whether a lock is taken and what it guards is read in one round trip: before the word of the
     /// lock is known, so that more may have to be read afterwards. Not in the paper.
     pub lock_and_read: bool,
+    /// Whether changes that move entries of a leaf are counted, so that scans notice what was moved to
+    /// where they had been already. All clients of a tree have to agree. Not in the paper, whose scans
+    /// look at hop bitmaps only and may leave out a key that is moved while another takes its place.
+    pub counts_moves: bool,
     /// How locks are taken. All clients of a tree have to agree.
     pub locks: Locks,
 }
@@ -51,6 +55,7 @@ impl Options {
             hotspot_bytes: 30 << 20,
             vacancy_bitmap: true,
             lock_and_read: false,
+            counts_moves: false,
             locks: Locks::Spinning,
         }
     }
@@ -59,6 +64,7 @@ impl Options {
     pub fn nearfield() -> Options {
         Options {
             lock_and_read: true,
+            counts_moves: true,
             locks: Locks::Leased(LEASE),
             ..Options::chime()
         }

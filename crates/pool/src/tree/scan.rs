@@ -206,7 +206,7 @@ impl<E: Endpoint> Tree<E> {
         let whole = self.leaves.whole();
         let buffers = ways
             .iter()
-            .map(|way| Buffers::new(self.leaf_at(way.leaf), &whole, true));
+            .map(|way| Buffers::new(self.leaf_at(way.leaf), &whole, self.are_moves_counted()));
         let mut buffers: Vec<Buffers> = buffers.collect();
         let reads = buffers.iter_mut().flat_map(Buffers::targets);
         let mut verbs: Vec<Verb<'_>> = reads
