@@ -1,6 +1,7 @@
 //! Why an operation on the pool was not done.
 
 use crate::layout::GeometryError;
+use nearfield_fabric::epochs::EpochError;
 use nearfield_fabric::redo::RedoError;
 use nearfield_fabric::{FabricError, GlobalAddress, LINE_BYTES, NodeId};
 
@@ -22,6 +23,12 @@ pub enum PoolError {
     /// What is written down of changes under locks has no place.
     #[error(transparent)]
     Redo(#[from] RedoError),
+    /// The compute node could not take part in giving memory back.
+    #[error(transparent)]
+    Epochs(#[from] EpochError),
+    /// The session took so long that others take its compute node for dead: begin another.
+    #[error("the session was not valid to its end")]
+    Session,
     /// There is no index, or one of another version.
     #[error("no index of this version is at {at}: its format is {found:02x?}")]
     Format {

@@ -1,10 +1,11 @@
 //! Changing a leaf under its lock.
 
+use super::BACK_OFF;
 use super::lock::Lock;
 use super::node_io::Buffers;
 use super::route::Way;
 use super::search::Place;
-use super::{BACK_OFF, Tree};
+use super::session::Session;
 use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
 use crate::layout::{Leaf, LockWord, Slots};
@@ -45,7 +46,7 @@ struct Locked<'t> {
     slot: Option<usize>,
 }
 
-impl<E: Endpoint> Tree<E> {
+impl<E: Endpoint> Session<'_, E> {
     /// Changes what is there of a key as `decide` says, who is told the value before and asked again if
     /// his decision came too late; answers the value before.
     pub(super) async fn change(
@@ -78,6 +79,7 @@ impl<E: Endpoint> Tree<E> {
                     if self.insert_into(locked, key, &value).await? {
                         return Ok(None);
                     }
+                    self.renew().await?;
                     continue;
                 }
                 (Decision::Keep, _) | (Decision::Remove, None) => {
@@ -86,6 +88,7 @@ impl<E: Endpoint> Tree<E> {
                 }
             };
             let Some(word) = self.write_back(locked, written, false).await? else {
+                self.renew().await?;
                 continue;
             };
             if removes && self.is_low(word) {
@@ -160,7 +163,9 @@ impl<E: Endpoint> Tree<E> {
         };
         let segments = self.leaves.entries(written);
         let writes = self.leaf_writes(way.leaf, leaf, &segments, moved);
+        self.note_change(true);
         let done = self.commit(lock, &writes, word.to_bits()).await?;
+        self.note_change(done.is_ok());
         Ok(done.is_ok().then_some(word))
     }
 

@@ -6,11 +6,13 @@
 //! 16 sizes of its nodes      on the first node
 //! 24 owners of locks so far  on the first node
 //! 32 directory of records    on every node
+//! 40 table of epochs         on the first node
 //! ```
 
 use super::Options;
 use crate::error::PoolError;
 use crate::layout::{Arrangement, Metadata, Shape, Validation};
+use nearfield_fabric::epochs::{self, Epochs, TABLE_BYTES};
 use nearfield_fabric::redo;
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
 use std::time::Duration;
@@ -21,12 +23,20 @@ const FORMAT_AT: u64 = 8;
 const SIZES_AT: u64 = 16;
 const OWNERS_AT: u64 = 24;
 const DIRECTORY_AT: u64 = 32;
+const EPOCHS_AT: u64 = 40;
 /// Clients that an index may have had.
 const OWNERS: u16 = 4096;
 /// Locks of one node that a client holds at once.
 const SLOTS: usize = redo::SLOTS_MAX;
 /// What a record has beside a node: its header, those of its writes, a counter and a note.
 const RECORD_HEADER_BYTES: usize = 128;
+
+/// So many nodes that a compute node has retired are known to others, should it die.
+const RING_ENTRIES: usize = 1024;
+
+/// A compute node is taken for dead after so many leases of locks: an operation may have to wait for
+/// several locks of the dead, each for a lease.
+const LOCK_LEASES: u32 = 16;
 
 /// Where the header of an index is.
 #[derive(Clone, Debug)]
@@ -59,6 +69,12 @@ impl Header {
             let directory = directory.to_bits().to_le_bytes();
             endpoint.write(word, &directory).await?;
         }
+        let table = endpoint.allocate(self.at.node(), TABLE_BYTES).await?;
+        endpoint
+            .write(table, &vec![0; TABLE_BYTES as usize])
+            .await?;
+        let table = table.to_bits().to_le_bytes();
+        endpoint.write(self.at.plus(EPOCHS_AT), &table).await?;
         let words = [0, FORMAT, sizes(shape), 0].map(u64::to_le_bytes).concat();
         Ok(endpoint.write(self.at, &words).await?)
     }
@@ -80,6 +96,24 @@ impl Header {
             return Err(PoolError::NoIndex { root: self.at });
         }
         Ok(())
+    }
+
+    /// Has a compute node take part in giving memory back.
+    pub async fn take_part(
+        &self,
+        endpoint: &impl Endpoint,
+        lease: Duration,
+        retired_bytes: u64,
+    ) -> Result<Epochs, PoolError> {
+        let mut table = [0; 8];
+        endpoint.read(self.at.plus(EPOCHS_AT), &mut table).await?;
+        let table = GlobalAddress::from_bits(u64::from_le_bytes(table));
+        let options = epochs::Options {
+            lease: lease * LOCK_LEASES,
+            retired_bytes,
+            ring_entries: RING_ENTRIES,
+        };
+        Ok(Epochs::register(endpoint, table, options).await?)
     }
 
     /// Makes the caller an owner of locks with this lease.

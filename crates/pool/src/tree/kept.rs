@@ -5,6 +5,7 @@ use crate::cache::{Cached, HEADER_BYTES};
 use crate::layout::InternalNode;
 use crate::layout::internal::Route;
 use nearfield_fabric::GlobalAddress;
+use nearfield_fabric::epochs::Epoch;
 
 const ADDRESS_BYTES: usize = 8;
 
@@ -19,6 +20,8 @@ pub struct CachedNode {
     level: u8,
     has_sibling: bool,
     key_bytes: u16,
+    /// When it was read.
+    epoch: Epoch,
     /// How many separators there are: one less than children.
     count: u32,
     bytes: Box<[u8]>,
@@ -26,7 +29,7 @@ pub struct CachedNode {
 
 impl CachedNode {
     /// What the node says that was read at an address.
-    pub(super) fn new(address: GlobalAddress, node: &InternalNode) -> CachedNode {
+    pub(super) fn new(address: GlobalAddress, node: &InternalNode, epoch: Epoch) -> CachedNode {
         let count = node.count();
         let key_bytes = node.low_fence().len();
         let mut bytes = Vec::with_capacity((2 + count) * key_bytes + (count + 2) * ADDRESS_BYTES);
@@ -42,6 +45,7 @@ impl CachedNode {
         }
         CachedNode {
             address,
+            epoch,
             level: node.level(),
             has_sibling: !node.sibling().is_null(),
             // Layouts have keys of up to 4,096 bytes, and 4,096 entries.
@@ -49,6 +53,11 @@ impl CachedNode {
             count: count as u32,
             bytes: bytes.into(),
         }
+    }
+
+    /// The epoch of the operation that has read it.
+    pub(super) fn epoch(&self) -> Epoch {
+        self.epoch
     }
 
     /// The child that a key leads to, and the sibling that it should have.
@@ -172,7 +181,7 @@ mod tests {
                 let inserted = node.insert(&key(number), at(u64::from(number)));
                 inserted.expect("there is room");
             }
-            let cached = CachedNode::new(at(7), &node);
+            let cached = CachedNode::new(at(7), &node, Epoch::default());
             for number in 0..=60 {
                 for last in [0, 1, 2] {
                     let mut key = key(number);

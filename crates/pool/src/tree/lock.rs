@@ -1,8 +1,9 @@
 //! Locks of nodes, and changes under them.
 
+use super::BACK_OFF;
 use super::node_io::NodeAt;
 use super::note::Note;
-use super::{BACK_OFF, Tree};
+use super::session::Session;
 use crate::error::PoolError;
 use nearfield_fabric::lease::{Before, HELD_BIT, Target, swap_and_read};
 use nearfield_fabric::redo::{self, Record, Taken};
@@ -50,7 +51,7 @@ impl Writes {
     }
 }
 
-impl<E: Endpoint> Tree<E> {
+impl<E: Endpoint> Session<'_, E> {
     /// Takes the lock of a node and reads, in the same post, what it guards; what was read is of no
     /// meaning if nobody knows what lay in the lock. One round trip if it is free.
     ///
@@ -65,6 +66,7 @@ impl<E: Endpoint> Tree<E> {
         let Some(redo) = &self.redo else {
             return self.spin(at, reads).await;
         };
+        self.renew().await?;
         let leased = loop {
             match redo.lock(&self.endpoint, at, reads).await? {
                 Taken::Locked(leased) => break leased,
@@ -130,10 +132,10 @@ impl<E: Endpoint> Tree<E> {
         Ok(())
     }
 
-    /// True if a lock may be another's by now.
+    /// True if a lock may be another's by now, or the node's memory something else.
     pub(super) fn is_late(&self, lock: &Lock<'_>) -> bool {
         let leased = lock.leased.as_ref();
-        leased.is_some_and(|leased| !leased.held.is_safe(&self.endpoint))
+        leased.is_some_and(|leased| !leased.held.is_safe(&self.endpoint)) || !self.is_safe()
     }
 
     /// Makes a change under a lock and gives it back. One round trip.

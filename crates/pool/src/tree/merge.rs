@@ -7,12 +7,12 @@
 //! parent's. The left child takes all, since the right one's address stands in nodes that others keep;
 //! the right one stays, marked as no node any more, for who comes by a way that he has kept.
 
-use super::Tree;
 use super::lock::{Lock, Writes};
 use super::node_io::{Buffers, NodeAt};
 use super::note::{Children, Note};
 use super::root::Root;
 use super::route::Found;
+use super::session::Session;
 use crate::cache::Cached;
 use crate::error::PoolError;
 use crate::hopscotch;
@@ -32,7 +32,7 @@ struct Merger {
     word: u64,
 }
 
-impl<E: Endpoint> Tree<E> {
+impl<E: Endpoint> Session<'_, E> {
     /// True if a leaf whose lock has held this word may be worth merging. Does not say it after each
     /// of the removals that follow, as a neighbour may have no room.
     pub(super) fn is_low(&self, word: LockWord) -> bool {
@@ -48,8 +48,7 @@ impl<E: Endpoint> Tree<E> {
     /// parent and one has room for both; then parents that have become nearly empty.
     pub(super) async fn merge(&self, key: &[u8], mut level: u8) -> Result<(), PoolError> {
         loop {
-            let kept = self.node.cache.seek(key, level + 1);
-            let address = match kept.filter(|kept| kept.level() == level + 1) {
+            let address = match self.seek_at(key, level + 1) {
                 Some(kept) => kept.address(),
                 None => match self.find_node(key, level + 1).await? {
                     Found::Node(parent) => parent.address(),
@@ -111,15 +110,18 @@ impl<E: Endpoint> Tree<E> {
         }
         self.give_back(pair.right, level, 0).await?;
         self.give_back(pair.left, level, merger.word).await?;
+        let bytes = self.child_at(pair.right, level).bytes();
         let root = Root {
             level: level + 1,
             address,
         };
         if parent.count() == 0 && self.read_root().await? == root {
             self.lower(root, lock, parent).await?;
+            self.retire(pair.right, bytes).await?;
             return Ok(false);
         }
         self.unlock(lock, 0)?;
+        self.retire(pair.right, bytes).await?;
         Ok(parent.count() * 100 <= self.internals.span() * LOW_PERCENT)
     }
 
@@ -246,6 +248,8 @@ impl<E: Endpoint> Tree<E> {
         {
             self.swing_root(root, child).await?;
             self.unlock(lock, 0)?;
+            let bytes = self.internal_at(root.address).bytes();
+            self.retire(root.address, bytes).await?;
         }
         Ok(())
     }

@@ -32,6 +32,7 @@ mod route;
 mod scan;
 mod scan_back;
 mod search;
+mod session;
 mod split;
 
 use crate::error::PoolError;
@@ -47,6 +48,7 @@ use std::time::Duration;
 pub use change::Decision;
 pub use kept::CachedNode;
 pub use options::{ComputeNode, Locks, Options};
+pub use session::Session;
 
 /// One client's view of a tree. Its tasks share it.
 #[derive(Debug)]
@@ -87,7 +89,7 @@ impl<E: Endpoint> Tree<E> {
         let header = Header::new(root, nodes);
         header.create(&endpoint, node.geometry.shape()).await?;
         let tree = Tree::open(endpoint, nodes, root, node).await?;
-        tree.create_root().await?;
+        tree.session().await?.create_root().await?;
         Ok(tree)
     }
 
@@ -107,6 +109,14 @@ impl<E: Endpoint> Tree<E> {
             Locks::Spinning => (None, Duration::ZERO),
             Locks::Leased(lease) => {
                 let redo = header.join(&endpoint, lease, &node.options).await?;
+                if node.epochs.get().is_none() {
+                    let retired = node.options.retired_bytes;
+                    let epochs = header.take_part(&endpoint, lease, retired).await?;
+                    if let Err(second) = node.epochs.set(epochs) {
+                        // Another client of the compute node was quicker.
+                        second.leave(&endpoint).await?;
+                    }
+                }
                 (Some(redo), lease)
             }
         };
@@ -136,14 +146,15 @@ impl<E: Endpoint> Tree<E> {
         mut decide: impl AsyncFnMut(Option<&[u8]>) -> Result<Decision, PoolError>,
     ) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
-        let checked = async |before: Option<&[u8]>| {
+        let mut checked = async |before: Option<&[u8]>| {
             let decision = decide(before).await?;
             if let Decision::Put(value) = &decision {
                 self.check_value(value)?;
             }
             Ok(decision)
         };
-        self.change(key, Intent::Insert, checked).await
+        self.run(async |session| session.change(key, Intent::Insert, &mut checked).await)
+            .await
     }
 
     /// The last `count` entries whose keys are `from` or less, in descending order. `from` has the
@@ -152,11 +163,8 @@ impl<E: Endpoint> Tree<E> {
     /// # Errors
     /// `Key`, and what nodes answer.
     pub async fn scan_back(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
-        if is_empty_key(from) {
-            return Ok(Vec::new());
-        }
-        self.check_key(from)?;
-        self.scan_back_from(from, count).await
+        self.run(async |session| session.scan_back(from, count).await)
+            .await
     }
 
     /// The way to the nodes that it was given.
@@ -173,6 +181,13 @@ impl<E: Endpoint> Tree<E> {
         Ok(())
     }
 
+    fn check_bound(&self, from: &[u8]) -> Result<(), PoolError> {
+        if is_empty_key(from) && from.len() == self.leaves.geometry().shape().key_bytes {
+            return Ok(());
+        }
+        self.check_key(from)
+    }
+
     fn check_value(&self, value: &[u8]) -> Result<(), PoolError> {
         let expected = self.leaves.geometry().shape().value_bytes;
         let length = value.len();
@@ -185,15 +200,15 @@ impl<E: Endpoint> Tree<E> {
 
 impl<E: Endpoint> PoolIndex for Tree<E> {
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
-        self.check_key(key)?;
-        self.search(key).await
+        self.run(async |session| session.get(key).await).await
     }
 
     async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
         let put = async |_: Option<&[u8]>| Ok(Decision::Put(value.to_vec()));
-        self.change(key, Intent::Insert, put).await
+        self.run(async |session| session.change(key, Intent::Insert, put).await)
+            .await
     }
 
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
@@ -205,19 +220,19 @@ impl<E: Endpoint> PoolIndex for Tree<E> {
                 None => Decision::Keep,
             })
         };
-        self.change(key, Intent::Update, put).await
+        self.run(async |session| session.change(key, Intent::Update, put).await)
+            .await
     }
 
     async fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         let remove = async |_: Option<&[u8]>| Ok(Decision::Remove);
-        self.change(key, Intent::Remove, remove).await
+        self.run(async |session| session.change(key, Intent::Remove, remove).await)
+            .await
     }
 
     async fn scan(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
-        if !is_empty_key(from) {
-            self.check_key(from)?;
-        }
-        self.scan_from(from, count).await
+        self.run(async |session| session.scan(from, count).await)
+            .await
     }
 }

@@ -9,12 +9,12 @@
 //! moved to where a reader of the whole leaf had been already. There it counts changes that move entries
 //! and no others, if [`Options::counts_moves`](super::Options::counts_moves) says so.
 
-use super::Tree;
 use super::lock::{Lock, Write, Writes};
+use super::session::Session;
 use crate::error::PoolError;
 use crate::layout::{InternalNode, Leaf, Segments};
 use nearfield_fabric::lease::Target;
-use nearfield_fabric::{Endpoint, GlobalAddress, Verb, WORD_BYTES};
+use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, Verb, WORD_BYTES};
 
 /// Where a node is.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,11 @@ impl NodeAt {
 
     pub fn counter(&self) -> GlobalAddress {
         self.lock().plus(WORD_BYTES)
+    }
+
+    /// The memory that it takes: up to the lock word and the counter, in whole lines.
+    pub fn bytes(&self) -> u64 {
+        (self.lock_offset + 2 * WORD_BYTES).next_multiple_of(LINE_BYTES)
     }
 
     /// What is to be written of a node: these bytes for its segments.
@@ -89,7 +94,7 @@ impl Buffers {
     }
 }
 
-impl<E: Endpoint> Tree<E> {
+impl<E: Endpoint> Session<'_, E> {
     pub(super) fn leaf_at(&self, address: GlobalAddress) -> NodeAt {
         NodeAt {
             address,
@@ -260,9 +265,8 @@ impl<E: Endpoint> Tree<E> {
 
     /// Memory for a node.
     pub(super) async fn allocate(&self, node: NodeAt) -> Result<GlobalAddress, PoolError> {
-        // The lock word, and room for a counter.
-        let bytes = node.lock_offset + 2 * WORD_BYTES;
-        Ok(self.arena.allocate(&self.endpoint, bytes).await?)
+        let bytes = node.bytes();
+        self.allocate_bytes(bytes).await
     }
 
     pub(super) async fn read(&self, buffers: &mut Buffers) -> Result<(), PoolError> {

@@ -4,9 +4,13 @@ use super::kept::CachedNode;
 use crate::cache::Cache;
 use crate::error::PoolError;
 use crate::layout::{Arrangement, Geometry, InternalLayout, Shape};
+use nearfield_fabric::epochs::Epochs;
 use nearfield_hotness::Hotspots;
+use std::sync::OnceLock;
 use std::time::Duration;
 
+/// Some hundreds of nodes.
+const RETIRED_BYTES: u64 = 1 << 20;
 /// Thousands of round trips, so that who lives is done within.
 const LEASE: Duration = Duration::from_millis(10);
 
@@ -33,6 +37,9 @@ pub struct Options {
     pub counts_moves: bool,
     /// How locks are taken. All clients of a tree have to agree.
     pub locks: Locks,
+    /// Where locks have leases: of so much memory that merging has freed, in bytes, a compute node has
+    /// others give up what they keep from before, so that it can be used again.
+    pub retired_bytes: u64,
 }
 
 /// How locks are taken, and what becomes of those of the dead.
@@ -57,6 +64,7 @@ impl Options {
             lock_and_read: false,
             counts_moves: false,
             locks: Locks::Spinning,
+            retired_bytes: RETIRED_BYTES,
         }
     }
 
@@ -97,6 +105,8 @@ pub struct ComputeNode {
     pub(super) geometry: Geometry,
     pub(super) cache: Cache<CachedNode>,
     pub(super) hotspots: Hotspots,
+    /// What it takes part in if memory is given back, from when its first client has opened a tree.
+    pub(super) epochs: OnceLock<Epochs>,
 }
 
 impl ComputeNode {
@@ -117,6 +127,7 @@ impl ComputeNode {
             geometry,
             cache: Cache::new(bytes),
             hotspots: Hotspots::with_bytes(options.hotspot_bytes),
+            epochs: OnceLock::new(),
         })
     }
 

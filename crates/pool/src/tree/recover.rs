@@ -1,6 +1,6 @@
 //! What those do who find a node half written, or come to no end, and nobody at work on it.
 
-use super::Tree;
+use super::session::Session;
 use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress};
 use std::time::Duration;
@@ -16,7 +16,7 @@ impl Patience {
     }
 }
 
-impl<E: Endpoint> Tree<E> {
+impl<E: Endpoint> Session<'_, E> {
     /// Takes the lock of a leaf, by which what the dead have begun is done, and gives it back.
     pub(super) async fn repair_leaf(&self, address: GlobalAddress) -> Result<(), PoolError> {
         let lock = Box::pin(self.lock(self.leaf_at(address), &mut [])).await?;
@@ -31,7 +31,7 @@ impl<E: Endpoint> Tree<E> {
         self.unlock(lock, word)
     }
 
-    /// As [`repair_leaf`](Tree::repair_leaf), of an internal node.
+    /// As [`repair_leaf`](Session::repair_leaf), of an internal node.
     pub(super) async fn repair_internal(&self, address: GlobalAddress) -> Result<(), PoolError> {
         let lock = Box::pin(self.lock(self.internal_at(address), &mut [])).await?;
         self.unlock(lock, 0)
@@ -55,6 +55,7 @@ impl<E: Endpoint> Tree<E> {
         if !patience.is_over(&self.endpoint) {
             return Ok(());
         }
+        self.renew().await?;
         let root = self.read_root().await?;
         let (mut address, mut level) = (root.address, root.level);
         while level > 1 {

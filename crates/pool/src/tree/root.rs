@@ -1,6 +1,6 @@
 //! Where the root is, and how the tree grows at it.
 
-use super::Tree;
+use super::session::Session;
 use crate::error::PoolError;
 use crate::layout::{InternalNode, Leaf};
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
@@ -28,7 +28,7 @@ impl Root {
     }
 }
 
-impl<E: Endpoint> Tree<E> {
+impl<E: Endpoint> Session<'_, E> {
     /// Makes the first leaf.
     pub(super) async fn create_root(&self) -> Result<(), PoolError> {
         let address = self.allocate(self.leaf_at(GlobalAddress::NULL)).await?;

@@ -1,8 +1,8 @@
 //! The way to a key's leaf.
 
-use super::Tree;
 use super::kept::CachedNode;
 use super::root::Root;
+use super::session::Session;
 use crate::cache::Cached;
 use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress};
@@ -33,7 +33,7 @@ impl Way {
     }
 }
 
-impl<E: Endpoint> Tree<E> {
+impl<E: Endpoint> Session<'_, E> {
     /// The leaf to which a key belongs, or one left of it if that was divided and its parent does
     /// not know.
     pub(super) async fn find_leaf(&self, key: &[u8]) -> Result<Way, PoolError> {
@@ -49,7 +49,7 @@ impl<E: Endpoint> Tree<E> {
         let mut patience = self.patience();
         'restart: loop {
             self.look_after(&mut patience, key).await?;
-            let mut kept = self.node.cache.seek(key, level + 1);
+            let mut kept = self.seek(key, level + 1);
             let (mut address, mut at) = if let Some(kept) = &kept {
                 (kept.route(key).child, kept.level() - 1)
             } else {
@@ -76,7 +76,7 @@ impl<E: Endpoint> Tree<E> {
                     address = node.sibling();
                     continue;
                 }
-                let found = self.node.cache.keep(CachedNode::new(address, &node));
+                let found = self.keep(address, &node);
                 if at == level {
                     return Ok(Found::Node(found));
                 }

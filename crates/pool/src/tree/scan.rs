@@ -1,10 +1,9 @@
 //! Scans: all leaves of a range that the parents know of, read with one notification of each node.
 
-use super::Tree;
 use super::kept::CachedNode;
 use super::node_io::Buffers;
 use super::route::{Found, RIGHT_MOVES_MAX, Way};
-use crate::cache::Cached;
+use super::session::Session;
 use crate::error::PoolError;
 use crate::hopscotch;
 use crate::index::Entry;
@@ -59,7 +58,7 @@ impl Scan {
 /// The way to a leaf, and the least key to the right of it; `None` if there is no leaf to the right.
 type Stretch = (Way, Option<Vec<u8>>);
 
-impl<E: Endpoint> Tree<E> {
+impl<E: Endpoint> Session<'_, E> {
     /// The first `count` entries from a key on. A leaf that was read is followed by the one whose
     /// address it has for its sibling, so that nothing is left out; a leaf that is not as its parent
     /// says, by those that it leads to. One round trip for every [`LEAVES_MAX`] leaves if the parents
@@ -118,9 +117,7 @@ impl<E: Endpoint> Tree<E> {
         &self,
         key: &[u8],
     ) -> Result<Result<(Arc<CachedNode>, bool), Way>, PoolError> {
-        if let Some(kept) = self.node.cache.seek(key, 2)
-            && kept.level() == 2
-        {
+        if let Some(kept) = self.seek_at(key, 2) {
             return Ok(Ok((kept, true)));
         }
         Ok(match self.find_node(key, 2).await? {

@@ -1,8 +1,8 @@
 //! Scans from right to left. Not in the paper, whose leaves know their right siblings only: what lies to
 //! the left of a leaf is what its parent says, if the leaf there has this one for its sibling.
 
-use super::Tree;
 use super::route::{RIGHT_MOVES_MAX, Way};
+use super::session::Session;
 use crate::error::PoolError;
 use crate::index::Entry;
 use crate::layout::Leaf;
@@ -55,7 +55,7 @@ fn decrement(key: &mut [u8]) -> bool {
     false
 }
 
-impl<E: Endpoint> Tree<E> {
+impl<E: Endpoint> Session<'_, E> {
     /// The last `count` entries up to a key. As many round trips as a scan in the other direction.
     pub(super) async fn scan_back_from(
         &self,

@@ -1,7 +1,7 @@
 //! Reading a key: at a guess, or in its neighborhood.
 
-use super::Tree;
 use super::route::{RIGHT_MOVES_MAX, Way};
+use super::session::Session;
 use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
 use crate::layout::{Leaf, Segments, Validation};
@@ -19,7 +19,7 @@ pub(super) enum Place {
     Unknown,
 }
 
-impl<E: Endpoint> Tree<E> {
+impl<E: Endpoint> Session<'_, E> {
     /// Where a key belongs, as a leaf says of which `segments` are known, a replica of the metadata
     /// among them. Source: CHIME, section 4.2.3, sibling-based validation.
     pub(super) fn place(&self, way: &Way, leaf: &Leaf, segments: &Segments, key: &[u8]) -> Place {

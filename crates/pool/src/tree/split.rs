@@ -1,18 +1,18 @@
 //! Dividing leaves and internal nodes that are full, and telling their parents.
 
-use super::kept::CachedNode;
+use super::BACK_OFF;
 use super::lock::Lock;
 use super::note::{Division, Note};
 use super::root::Root;
 use super::route::Found;
-use super::{BACK_OFF, Tree};
+use super::session::Session;
 use crate::cache::Cached;
 use crate::error::PoolError;
 use crate::hopscotch;
 use crate::layout::{InternalNode, Leaf};
 use nearfield_fabric::{Endpoint, GlobalAddress};
 
-impl<E: Endpoint> Tree<E> {
+impl<E: Endpoint> Session<'_, E> {
     /// Divides a full leaf, whose lock is held, and puts a key into the half where it belongs. False if
     /// the lock was held for too long; then nothing was done.
     ///
@@ -49,6 +49,7 @@ impl<E: Endpoint> Tree<E> {
             separator,
             right,
         };
+        self.note_change(true);
         if self.redo.is_none() {
             if writes.marks.is_empty() {
                 // What follows does not wait for it.
@@ -68,6 +69,7 @@ impl<E: Endpoint> Tree<E> {
             .await?
             .is_err()
         {
+            self.note_change(false);
             return Ok(false);
         }
         self.tell_parents(address, division, Some(&lock)).await?;
@@ -121,7 +123,7 @@ impl<E: Endpoint> Tree<E> {
                 node.count_node_write();
                 let writes = self.internal_writes(parent, &node);
                 if self.commit(lock, &writes, 0).await?.is_ok() {
-                    self.node.cache.keep(CachedNode::new(parent, &node));
+                    self.keep(parent, &node);
                     return Ok(());
                 }
                 continue;
@@ -188,8 +190,8 @@ impl<E: Endpoint> Tree<E> {
         right: GlobalAddress,
         half: &InternalNode,
     ) {
-        self.node.cache.keep(CachedNode::new(left, node));
-        self.node.cache.keep(CachedNode::new(right, half));
+        self.keep(left, node);
+        self.keep(right, half);
     }
 
     /// The node above the divided node `left` that covers the separator, or one left of it. `None` if
@@ -201,9 +203,7 @@ impl<E: Endpoint> Tree<E> {
     ) -> Result<Option<GlobalAddress>, PoolError> {
         let level = division.level + 1;
         loop {
-            if let Some(kept) = self.node.cache.seek(&division.separator, level)
-                && kept.level() == level
-            {
+            if let Some(kept) = self.seek_at(&division.separator, level) {
                 return Ok(Some(kept.address()));
             }
             let root = match self.find_node(&division.separator, level).await? {
@@ -224,9 +224,7 @@ impl<E: Endpoint> Tree<E> {
 
     /// Forgets what is kept of a level for a key.
     pub(super) fn forget_node(&self, key: &[u8], level: u8) {
-        if let Some(kept) = self.node.cache.seek(key, level)
-            && kept.level() == level
-        {
+        if let Some(kept) = self.seek_at(key, level) {
             self.node.cache.invalidate(&kept);
         }
     }
