@@ -1,7 +1,5 @@
 //! What the suites of SMART share: trees for the testkit, and ways to the nodes that are wrong.
 
-#![allow(dead_code, reason = "each suite uses some of it")]
-
 use nearfield_fabric::sim::SimEndpoint;
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
 use nearfield_fabric_testkit::{RemoteIndex, System};
