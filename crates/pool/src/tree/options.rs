@@ -9,6 +9,8 @@ use nearfield_hotness::Hotspots;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+/// What keeping a node takes beside its bytes, at most: its place among others, and those of one run.
+const KEPT_BYTES: usize = 450;
 /// Some hundreds of nodes.
 const RETIRED_BYTES: u64 = 1 << 20;
 /// Thousands of round trips, so that who lives is done within.
@@ -118,7 +120,7 @@ impl ComputeNode {
     pub fn new(options: Options) -> Result<ComputeNode, PoolError> {
         let geometry = Geometry::new(options.shape)?;
         let bytes = options.cache_bytes.saturating_sub(options.hotspot_bytes);
-        let needed = InternalLayout::new(geometry).wire_bytes();
+        let needed = InternalLayout::new(geometry).wire_bytes() + KEPT_BYTES;
         if options.cache_bytes > 0 && bytes < needed {
             return Err(PoolError::Cache { bytes, needed });
         }
