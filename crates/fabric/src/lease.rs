@@ -166,7 +166,7 @@ impl Locker {
     pub(crate) fn next_word(&self) -> u64 {
         let number = self.acquisitions.get() + 1;
         self.acquisitions.set(number);
-        let number = number & ((1 << INCARNATION_SHIFT) - 1);
+        let number = number & ((1 << OWNER_SHIFT) - 1);
         HELD_BIT | u64::from(self.owner) << OWNER_SHIFT | number
     }
 
@@ -284,6 +284,27 @@ mod tests {
         let mut simulation = Simulation::new(seed, Preset::ConnectX6.parameters(), Delivery::Torn);
         simulation.add_node(1 << 16);
         simulation
+    }
+
+    #[test]
+    fn words_say_the_incarnation_and_the_acquisition() {
+        let words = |owner, incarnation| {
+            let locker = Locker::of_incarnation(owner, incarnation, LEASE);
+            [locker.next_word(), locker.next_word()]
+        };
+        let mut all: Vec<u64> = [(3, 1), (3, 2), (3, 4095), (4, 1)]
+            .into_iter()
+            .flat_map(|(number, incarnation)| {
+                let words = words(number, incarnation);
+                assert!(words.iter().all(|&word| owner(word) == number));
+                words
+            })
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 8);
+        // They are told apart modulo 4096.
+        assert_eq!(words(3, 4097), words(3, 1));
     }
 
     #[test]
