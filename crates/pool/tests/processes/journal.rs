@@ -1,0 +1,157 @@
+//! What a compute process leaves behind of each write, so that others know after its death what it
+//! had begun and what was acknowledged.
+
+use crate::keys::{initial, is_shared};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+/// A value that somebody has begun to write: its version, `None` for a removal.
+pub type Written = Option<u64>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    Put { number: u64, version: u64 },
+    Remove { number: u64, version: u64 },
+    /// The write of this version was acknowledged.
+    Done { number: u64, version: u64 },
+    /// The longest operation so far has taken so many nanoseconds, and how many were done.
+    Longest { nanoseconds: u64, operations: u64 },
+}
+
+/// Written by calls to the system, whose effects outlive a killed process.
+#[derive(Debug)]
+pub struct Journal(File);
+
+impl Journal {
+    pub fn create(path: &Path) -> Journal {
+        Journal(File::create(path).expect("a journal"))
+    }
+
+    /// Notes something before what comes next begins.
+    pub fn note(&self, entry: Entry) {
+        let (kind, one, other) = match entry {
+            Entry::Put { number, version } => (1, number, version),
+            Entry::Remove { number, version } => (2, number, version),
+            Entry::Done { number, version } => (3, number, version),
+            Entry::Longest {
+                nanoseconds,
+                operations,
+            } => (4, nanoseconds, operations),
+        };
+        let words: [u64; 3] = [kind, one, other];
+        let bytes = words.map(u64::to_le_bytes).concat();
+        (&self.0).write_all(&bytes).expect("a journal");
+    }
+}
+
+/// What a journal says, as far as it was written.
+pub fn read(path: &Path) -> Vec<Entry> {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let words: Vec<u64> = bytes
+        .as_chunks()
+        .0
+        .iter()
+        .map(|word| u64::from_le_bytes(*word))
+        .collect();
+    let entry = |words: &[u64; 3]| match *words {
+        [1, number, version] => Entry::Put { number, version },
+        [2, number, version] => Entry::Remove { number, version },
+        [3, number, version] => Entry::Done { number, version },
+        [_, nanoseconds, operations] => Entry::Longest {
+            nanoseconds,
+            operations,
+        },
+    };
+    words.as_chunks().0.iter().map(entry).collect()
+}
+
+/// What may be there of a key that one writes at a time: what was acknowledged last, or what was begun
+/// since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Possible {
+    pub settled: Written,
+    pub begun: Vec<(u64, Written)>,
+}
+
+impl Possible {
+    pub fn new(settled: Written) -> Possible {
+        let begun = Vec::new();
+        Possible { settled, begun }
+    }
+
+    pub fn allows(&self, found: Written) -> bool {
+        found == self.settled || self.begun.iter().any(|(_, written)| *written == found)
+    }
+}
+
+/// What the journals of one process say of each key that only it writes, in the order of its
+/// incarnations.
+#[derive(Debug, Default)]
+pub struct History {
+    keys: BTreeMap<u64, Possible>,
+    pub acknowledged: u64,
+    pub unacknowledged: u64,
+    pub operations: u64,
+    pub longest: Duration,
+}
+
+impl History {
+    /// What may be there of a key.
+    pub fn of(&mut self, number: u64) -> &mut Possible {
+        let first = || Possible::new(initial(number));
+        self.keys.entry(number).or_insert_with(first)
+    }
+
+    /// Goes on by what another incarnation has done.
+    pub fn take(&mut self, entries: &[Entry]) {
+        let mut done = 0;
+        let mut under_way = 0;
+        for entry in entries {
+            match *entry {
+                Entry::Put { number, version } => {
+                    under_way += 1;
+                    self.begin(number, version, Some(version));
+                }
+                Entry::Remove { number, version } => {
+                    under_way += 1;
+                    self.begin(number, version, None);
+                }
+                Entry::Done { number, version } => {
+                    under_way -= 1;
+                    self.acknowledged += 1;
+                    self.end(number, version);
+                }
+                Entry::Longest {
+                    nanoseconds,
+                    operations,
+                } => {
+                    self.longest = self.longest.max(Duration::from_nanos(nanoseconds));
+                    done = operations;
+                }
+            }
+        }
+        self.unacknowledged += under_way;
+        self.operations += done;
+    }
+
+    pub fn begin(&mut self, number: u64, version: u64, written: Written) {
+        if !is_shared(number) {
+            self.of(number).begun.push((version, written));
+        }
+    }
+
+    pub fn end(&mut self, number: u64, version: u64) {
+        if is_shared(number) {
+            return;
+        }
+        let possible = self.of(number);
+        let mut begun = possible.begun.iter();
+        let place = begun.position(|(begun, _)| *begun == version);
+        let place = place.expect("it was begun");
+        possible.settled = possible.begun[place].1;
+        possible.begun.drain(..=place);
+    }
+}

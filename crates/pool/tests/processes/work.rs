@@ -1,0 +1,267 @@
+//! What a compute process does: YCSB's mixes, by several tasks at once, and checks of all that it reads.
+
+use crate::journal::{Entry, History, Journal, Possible, Written};
+use crate::keys::{
+    NUMBERS, TASKS, comes_and_goes, is_shared, key, nearest, scanned, value,
+    version, version_of, writer,
+};
+use nearfield_fabric::{Endpoint, GlobalAddress};
+use nearfield_pool::tree::Tree;
+use nearfield_pool::{PoolError, PoolIndex};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use rand_distr::Zipf;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+/// Parts of a hundred: reads, updates, insertions, scans, removals.
+const MIXES: [[u32; 5]; 6] = [
+    [50, 50, 0, 0, 0],
+    [95, 5, 0, 0, 0],
+    [100, 0, 0, 0, 0],
+    // D reads what was inserted last.
+    [95, 0, 5, 0, 0],
+    [0, 0, 5, 95, 0],
+    // Not YCSB's: nodes are merged, too.
+    [10, 0, 45, 0, 45],
+];
+const LATEST: usize = 3;
+/// What a task does before it takes the next mix, and before it looks whether to stop.
+const TURN: u32 = 40;
+/// YCSB's skew.
+const THETA: f64 = 0.99;
+const SCAN_MAX: usize = 100;
+
+pub struct Process<E> {
+    pub number: u64,
+    pub incarnation: u64,
+    pub tree: Tree<E>,
+    /// A word that is not zero when the process is to end.
+    pub stop: (E, GlobalAddress),
+    journal: Journal,
+    sequence: Cell<u64>,
+    /// What may be there of the keys that this process writes.
+    history: RefCell<History>,
+    /// The latest version that was read of a key of others.
+    seen: RefCell<HashMap<u64, u64>>,
+    latest: Cell<u64>,
+    longest: Cell<Duration>,
+    operations: Cell<u64>,
+}
+
+impl<E: Endpoint> Process<E> {
+    pub fn new(
+        number: u64,
+        incarnation: u64,
+        tree: Tree<E>,
+        stop: (E, GlobalAddress),
+        journal: Journal,
+        history: History,
+    ) -> Process<E> {
+        Process {
+            number,
+            incarnation,
+            tree,
+            stop,
+            journal,
+            sequence: Cell::new(1),
+            history: RefCell::new(history),
+            seen: RefCell::default(),
+            latest: Cell::new(1),
+            longest: Cell::default(),
+            operations: Cell::default(),
+        }
+    }
+
+    /// Has all tasks work until they are to stop.
+    pub fn run(&self) {
+        let start = |task| Some(Box::pin(self.task(task)) as Pin<Box<dyn Future<Output = ()>>>);
+        let mut tasks: Vec<_> = (0..TASKS).map(start).collect();
+        let mut context = Context::from_waker(Waker::noop());
+        while tasks.iter().any(Option::is_some) {
+            for task in &mut tasks {
+                if let Some(future) = task
+                    && future.as_mut().poll(&mut context).is_ready()
+                {
+                    *task = None;
+                }
+            }
+        }
+    }
+
+    async fn task(&self, task: u64) {
+        let seed = self.incarnation * 100 + self.number * 10 + task;
+        let random = &mut SmallRng::seed_from_u64(seed);
+        let mut mix = (self.incarnation + self.number) as usize;
+        loop {
+            let mut word = [0; 8];
+            let (endpoint, at) = &self.stop;
+            endpoint.read(*at, &mut word).await.expect("a node");
+            if word != [0; 8] {
+                return;
+            }
+            for _ in 0..TURN {
+                let began = Instant::now();
+                self.operation(task, mix % MIXES.len(), random)
+                    .await
+                    .expect("the node lives");
+                let took = began.elapsed();
+                self.operations.set(self.operations.get() + 1);
+                if took > self.longest.get() {
+                    self.longest.set(took);
+                }
+            }
+            self.journal.note(Entry::Longest {
+                nanoseconds: self.longest.get().as_nanos() as u64,
+                operations: self.operations.get(),
+            });
+            mix += 1;
+        }
+    }
+
+    async fn operation(
+        &self,
+        task: u64,
+        mix: usize,
+        random: &mut SmallRng,
+    ) -> Result<(), PoolError> {
+        let zipf = Zipf::new((NUMBERS / 2) as f64, THETA).expect("a distribution");
+        let rank = (random.sample(zipf) as u64 - 1).min(NUMBERS / 2 - 1);
+        let hot = match mix {
+            LATEST => (self.latest.get() + NUMBERS - 2 * rank) % NUMBERS,
+            // Hot keys are no neighbours.
+            _ => 2 * (rank * 4_099 % (NUMBERS / 2)),
+        };
+        let mut dice = random.random_range(0..100);
+        let mut kind = 0;
+        while dice >= MIXES[mix][kind] {
+            dice -= MIXES[mix][kind];
+            kind += 1;
+        }
+        let anywhere = random.random_range(0..NUMBERS);
+        match kind {
+            0 => self.get(hot).await,
+            1 if is_shared(hot) => self.put(hot).await,
+            1 => self.put(nearest(hot, self.number, task)).await,
+            2 => self.put(nearest(anywhere | 1, self.number, task)).await,
+            3 => self.scan(hot, random.random_range(1..=SCAN_MAX)).await,
+            _ => {
+                let number = nearest(anywhere, self.number, task);
+                if comes_and_goes(number) {
+                    self.remove(number).await
+                } else {
+                    self.put(number).await
+                }
+            }
+        }
+    }
+
+    fn next_version(&self) -> u64 {
+        self.sequence.set(self.sequence.get() + 1);
+        version(self.number, self.incarnation, self.sequence.get())
+    }
+
+    async fn put(&self, number: u64) -> Result<(), PoolError> {
+        let version = self.next_version();
+        self.journal.note(Entry::Put { number, version });
+        self.begin(number, version, Some(version));
+        let (key, value) = (key(number), value(number, version));
+        let before = self.tree.insert(&key, &value).await?;
+        self.end(number, version, before);
+        self.latest.set(number);
+        Ok(())
+    }
+
+    async fn remove(&self, number: u64) -> Result<(), PoolError> {
+        let version = self.next_version();
+        self.journal.note(Entry::Remove { number, version });
+        self.begin(number, version, None);
+        let before = self.tree.remove(&key(number)).await?;
+        self.end(number, version, before);
+        Ok(())
+    }
+
+    fn begin(&self, number: u64, version: u64, written: Written) {
+        self.history.borrow_mut().begin(number, version, written);
+    }
+
+    /// A write of this process was acknowledged, with what was there before.
+    fn end(&self, number: u64, version: u64, before: Option<Vec<u8>>) {
+        self.journal.note(Entry::Done { number, version });
+        let before = before.map(|value| version_of(number, &value));
+        if is_shared(number) {
+            assert!(before.is_some(), "shared keys stay");
+            return;
+        }
+        let mut history = self.history.borrow_mut();
+        let mut earlier = history.of(number).clone();
+        earlier.begun.retain(|(begun, _)| *begun != version);
+        assert!(
+            earlier.allows(before),
+            "{number} was {before:x?} before {version:x}, and not of {earlier:x?}"
+        );
+        history.end(number, version);
+    }
+
+    async fn get(&self, number: u64) -> Result<(), PoolError> {
+        let least = self.least(number);
+        let mine = self.mine(number);
+        let found = self.tree.get(&key(number)).await?;
+        let found = found.map(|value| version_of(number, &value));
+        assert!(
+            found.is_some() || comes_and_goes(number),
+            "{number} is missing"
+        );
+        // If its task has gone on meanwhile, its versions tell.
+        if let Some(earlier) = mine
+            && *self.history.borrow_mut().of(number) == earlier
+        {
+            assert!(
+                earlier.allows(found),
+                "{number} is {found:x?}, and not of {earlier:x?}"
+            );
+        }
+        self.see(number, found, least);
+        Ok(())
+    }
+
+    async fn scan(&self, from: u64, count: usize) -> Result<(), PoolError> {
+        let least: Vec<u64> = (from..NUMBERS.min(from + 2 * count as u64))
+            .map(|number| self.least(number))
+            .collect();
+        let entries = self.tree.scan(&key(from), count).await?;
+        for (number, version) in scanned(&entries, from, count) {
+            let least = least.get((number - from) as usize).copied();
+            self.see(number, Some(version), least.unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// What may be there of a key that only this process writes.
+    fn mine(&self, number: u64) -> Option<Possible> {
+        let is_mine = !is_shared(number) && writer(number).0 == self.number;
+        is_mine.then(|| self.history.borrow_mut().of(number).clone())
+    }
+
+    /// The version that a key of others had at least before now.
+    fn least(&self, number: u64) -> u64 {
+        self.seen.borrow().get(&number).copied().unwrap_or_default()
+    }
+
+    fn see(&self, number: u64, found: Written, least: u64) {
+        // Those of shared keys are in no order.
+        let Some(version) = found.filter(|_| !is_shared(number)) else {
+            return;
+        };
+        assert!(
+            version >= least,
+            "{number} was {least:x} and is {version:x}"
+        );
+        let mut seen = self.seen.borrow_mut();
+        let latest = seen.entry(number).or_default();
+        *latest = version.max(*latest);
+    }
+}
