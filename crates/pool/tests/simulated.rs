@@ -580,6 +580,48 @@ fn what_is_deleted_takes_no_levels() {
     assert!(allocated < 700_000, "{allocated} bytes");
 }
 
+/// What is recorded of a merger has two nodes and their parent.
+#[test]
+fn records_have_room_for_mergers_in_trees_of_all_sizes() {
+    for (leaf_span, internal_span, value_bytes, validation) in [
+        (64, 64, 8, Validation::Sibling),
+        (64, 64, 100, Validation::Fences),
+        (16, 64, 8, Validation::Fences),
+        (128, 8, 1, Validation::Sibling),
+    ] {
+        let shape = Shape {
+            leaf_span,
+            internal_span,
+            value_bytes,
+            validation,
+            ..Shape::default()
+        };
+        let options = Options {
+            shape,
+            ..nearfield()
+        };
+        let network = Preset::ConnectX6.parameters();
+        let mut simulation = Simulation::new(1, network, Delivery::TornWords);
+        let nodes = [simulation.add_node(32 << 20)];
+        let endpoint = simulation.endpoint(0);
+        simulation.spawn(0, async move {
+            let tree = Tree::create(endpoint, &nodes, ROOT, compute_node(options))
+                .await
+                .expect("a tree");
+            let keys = 0..50 * leaf_span as u64;
+            for number in keys.clone() {
+                let before = tree.insert(&key(number), &vec![1; value_bytes]).await;
+                assert_eq!(before, Ok(None));
+            }
+            for number in keys {
+                let before = tree.remove(&key(number)).await;
+                assert_eq!(before, Ok(Some(vec![1; value_bytes])));
+            }
+        });
+        assert_eq!(simulation.run(), 0);
+    }
+}
+
 #[test]
 fn what_is_no_key_is_refused() {
     let mut simulation = Simulation::new(1, Preset::ConnectX6.parameters(), Delivery::Whole);

@@ -137,16 +137,19 @@ impl Header {
     }
 }
 
-/// The places of records that hold any one node.
+/// The places of records that hold what changes most: two nodes that are merged, and their parent.
 fn options(shape: &Shape) -> redo::Options {
     // An entry has less than this beside its key and value, with its part of versions and metadata.
     let leaf = shape.leaf_span * (shape.key_bytes + shape.value_bytes + 16) * 65 / 63;
-    let internal = shape.internal_span * (shape.key_bytes + 12) * 65 / 63;
     let metadata = 8 * (shape.key_bytes + 8) * (shape.leaf_span / shape.neighborhood.max(1) + 2);
+    let internal = (shape.internal_span + 4) * (shape.key_bytes + 12) * 65 / 63;
     redo::Options {
         owners: OWNERS,
         slots: SLOTS,
-        slot_bytes: leaf.max(internal) + metadata + RECORD_HEADER_BYTES + shape.key_bytes,
+        slot_bytes: 2 * internal.max(leaf + metadata)
+            + internal
+            + RECORD_HEADER_BYTES
+            + shape.key_bytes,
     }
 }
 

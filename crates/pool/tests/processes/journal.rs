@@ -13,12 +13,24 @@ pub type Written = Option<u64>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    Put { number: u64, version: u64 },
-    Remove { number: u64, version: u64 },
+    Put {
+        number: u64,
+        version: u64,
+    },
+    Remove {
+        number: u64,
+        version: u64,
+    },
     /// The write of this version was acknowledged.
-    Done { number: u64, version: u64 },
+    Done {
+        number: u64,
+        version: u64,
+    },
     /// The longest operation so far has taken so many nanoseconds, and how many were done.
-    Longest { nanoseconds: u64, operations: u64 },
+    Longest {
+        nanoseconds: u64,
+        operations: u64,
+    },
 }
 
 /// Written by calls to the system, whose effects outlive a killed process.

@@ -8,6 +8,7 @@
 mod journal;
 mod keys;
 mod work;
+mod yielding;
 
 use journal::{Entry, History, Journal};
 use keys::{NUMBERS, PROCESSES, initial, is_shared, key, scanned, value, version_of, writer};
@@ -26,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+use yielding::Yielding;
 
 const NODE: NodeId = NodeId(0);
 const NODE_BYTES: u64 = 1 << 30;
@@ -80,7 +82,11 @@ impl Run {
             ..Shape::default()
         };
         Options {
-            shape: if self.is_small { of_small(shape) } else { shape },
+            shape: if self.is_small {
+                of_small(shape)
+            } else {
+                shape
+            },
             cache_bytes: 1 << 20,
             hotspot_bytes: 1 << 16,
             locks: Locks::Leased(lease()),
@@ -92,11 +98,11 @@ impl Run {
         Arc::new(ComputeNode::new(self.options()).expect("sizes"))
     }
 
-    fn attach(&self) -> ShmEndpoint {
-        ShmEndpoint::attach([&self.name]).expect("a node")
+    fn attach(&self) -> Yielding<ShmEndpoint> {
+        Yielding(ShmEndpoint::attach([&self.name]).expect("a node"))
     }
 
-    async fn open(&self) -> Result<Tree<ShmEndpoint>, PoolError> {
+    async fn open(&self) -> Result<Tree<Yielding<ShmEndpoint>>, PoolError> {
         Tree::open(self.attach(), &[NODE], ROOT, self.compute_node()).await
     }
 
@@ -330,7 +336,11 @@ fn a_node_that_is_killed_is_named() {
     let node = begin(&run);
     let tree = block_on(run.open()).expect("a tree");
     let number = 2 * keys::NUMBERS / 4;
-    assert!(block_on(tree.get(&key(number))).expect("it lives").is_some());
+    assert!(
+        block_on(tree.get(&key(number)))
+            .expect("it lives")
+            .is_some()
+    );
     drop(node);
     let lost = PoolError::Fabric(FabricError::NodeLost { node: NODE });
     let began = Instant::now();

@@ -2,8 +2,8 @@
 
 use crate::journal::{Entry, History, Journal, Possible, Written};
 use crate::keys::{
-    NUMBERS, TASKS, comes_and_goes, is_shared, key, nearest, scanned, value,
-    version, version_of, writer,
+    NUMBERS, TASKS, comes_and_goes, is_shared, key, nearest, scanned, value, version, version_of,
+    writer,
 };
 use nearfield_fabric::{Endpoint, GlobalAddress};
 use nearfield_pool::tree::Tree;

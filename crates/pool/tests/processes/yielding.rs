@@ -1,0 +1,58 @@
+//! A way to the nodes on which the tasks of a thread take turns, although what they post is done at
+//! once.
+
+use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+pub struct Yielding<E>(pub E);
+
+/// Lets the other tasks go on.
+async fn pass() {
+    let mut passed = false;
+    poll_fn(|_| {
+        if std::mem::replace(&mut passed, true) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
+impl<E: Endpoint> Endpoint for Yielding<E> {
+    fn nodes(&self) -> Vec<NodeId> {
+        self.0.nodes()
+    }
+
+    fn atomic_bytes(&self) -> u64 {
+        self.0.atomic_bytes()
+    }
+
+    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+        let done = self.0.post(verbs).await;
+        pass().await;
+        done
+    }
+
+    fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
+        self.0.write_unsignalled(to, bytes)
+    }
+
+    async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
+        self.0.allocate(node, bytes).await
+    }
+
+    async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        self.0.free(address, bytes).await
+    }
+
+    fn now(&self) -> Duration {
+        self.0.now()
+    }
+
+    async fn sleep(&self, time: Duration) {
+        self.0.sleep(time).await;
+    }
+}
