@@ -1,7 +1,7 @@
 //! A simulated client's way to the nodes.
 
 use super::request::Step;
-use super::state::{Event, State};
+use super::state::State;
 use crate::address::{GlobalAddress, NodeId};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
@@ -18,6 +18,22 @@ use std::time::Duration;
 pub struct SimEndpoint {
     pub(super) state: Rc<RefCell<State>>,
     pub(super) client: u32,
+    /// Where the client is among the clients.
+    pub(super) place: usize,
+    /// Whether verbs take no time.
+    pub(super) instant: bool,
+}
+
+/// A time that somebody waits for.
+struct Alarm<'e> {
+    endpoint: &'e SimEndpoint,
+    timer: usize,
+}
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        self.endpoint.state.borrow_mut().abandon_timer(self.timer);
+    }
 }
 
 /// A request that somebody waits for; without him it goes on by itself.
@@ -40,7 +56,7 @@ impl SimEndpoint {
 
     /// Posts steps and waits for the answer.
     async fn done(&self, steps: Vec<Step>) -> Result<Vec<Step>, FabricError> {
-        let posted = self.state.borrow_mut().post(self.client, steps, false);
+        let posted = self.state.borrow_mut().post(self.place, steps, false);
         let Some(request) = posted else {
             // The dead do not go on; their tasks are dropped.
             return std::future::pending().await;
@@ -66,9 +82,22 @@ impl SimEndpoint {
         steps.await
     }
 
-    fn check(&self, verb: &Verb<'_>) -> Result<(), FabricError> {
-        let state = self.state.borrow();
-        verb.check(state.node(verb.node())?.memory.len() as u64)
+    async fn wait_until(&self, time: Time) {
+        let timer = self.state.borrow_mut().plan_timer(time);
+        let alarm = Alarm {
+            endpoint: self,
+            timer,
+        };
+        poll_fn(
+            |context| match self.state.borrow_mut().timers.get_mut(alarm.timer) {
+                Some(timer) if !timer.rings => {
+                    timer.waker = Some(context.waker().clone());
+                    Poll::Pending
+                }
+                _ => Poll::Ready(()),
+            },
+        )
+        .await;
     }
 }
 
@@ -83,10 +112,20 @@ impl Endpoint for SimEndpoint {
     }
 
     async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
-        for verb in &*verbs {
-            self.check(verb)?;
-        }
-        if verbs.is_empty() {
+        let answer = {
+            let state = &mut *self.state.borrow_mut();
+            state.check(verbs)?;
+            if verbs.is_empty() {
+                return Ok(());
+            }
+            if self.instant {
+                state.apply(verbs);
+                return Ok(());
+            }
+            state.post_at_once(self.place, verbs)
+        };
+        if let Some(answer) = answer {
+            self.wait_until(answer).await;
             return Ok(());
         }
         let steps = self.done(verbs.iter().map(Step::of).collect()).await?;
@@ -97,15 +136,23 @@ impl Endpoint for SimEndpoint {
     }
 
     fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
-        let verb = Verb::Write { to, bytes };
-        self.check(&verb)?;
-        let steps = vec![Step::of(&verb)];
-        self.state.borrow_mut().post(self.client, steps, true);
+        let verbs = &mut [Verb::Write { to, bytes }];
+        let state = &mut *self.state.borrow_mut();
+        state.check(verbs)?;
+        if self.instant {
+            state.apply(verbs);
+        } else if state.post_at_once(self.place, verbs).is_none() {
+            state.post(self.place, verbs.iter().map(Step::of).collect(), true);
+        }
         Ok(())
     }
 
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
         self.state.borrow().node(node)?;
+        if self.instant {
+            let state = &mut *self.state.borrow_mut();
+            return state.node_mut(node)?.allocate(node, bytes);
+        }
         let at = GlobalAddress::NULL;
         let steps = self.done(vec![Step::Allocate { node, bytes, at }]).await?;
         match steps[..] {
@@ -116,6 +163,10 @@ impl Endpoint for SimEndpoint {
 
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         self.state.borrow().node(address.node())?;
+        if self.instant {
+            let state = &mut *self.state.borrow_mut();
+            return state.node_mut(address.node())?.free(address, bytes);
+        }
         let at = address;
         self.done(vec![Step::Free { at, bytes }]).await.map(drop)
     }
@@ -125,22 +176,7 @@ impl Endpoint for SimEndpoint {
     }
 
     async fn sleep(&self, time: Duration) {
-        let timer = {
-            let mut state = self.state.borrow_mut();
-            let timer = state.timers.insert(None);
-            let until = state.now + Time::from_nanoseconds(time.as_nanos() as u64);
-            state.plan(until, Event::Wake { timer });
-            timer
-        };
-        poll_fn(
-            |context| match self.state.borrow_mut().timers.get_mut(timer) {
-                Some(waker) => {
-                    *waker = Some(context.waker().clone());
-                    Poll::Pending
-                }
-                None => Poll::Ready(()),
-            },
-        )
-        .await;
+        let until = self.state.borrow().now + Time::from_nanoseconds(time.as_nanos() as u64);
+        self.wait_until(until).await;
     }
 }

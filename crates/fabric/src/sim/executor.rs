@@ -92,6 +92,18 @@ impl Simulation {
         SimEndpoint {
             state: Rc::clone(&self.state),
             client,
+            place: self.state.borrow_mut().place(client),
+            instant: false,
+        }
+    }
+
+    /// A way to the nodes whose verbs and calls take effect at once, in no time and whole: they do
+    /// not go through ports, are answered even by nodes that are lost, and count as verbs of nobody.
+    /// It is there to fill memory and caches before what is simulated begins.
+    pub fn instant_endpoint(&self, client: u32) -> SimEndpoint {
+        SimEndpoint {
+            instant: true,
+            ..self.endpoint(client)
         }
     }
 
@@ -112,7 +124,8 @@ impl Simulation {
     /// done, of this verb some lines or none, and its tasks do not go on.
     pub fn kill_at_verb(&mut self, client: u32, verb: u64) {
         let mut state = self.state.borrow_mut();
-        state.clients.entry(client).or_default().dies_at_verb = Some(verb);
+        let place = state.place(client);
+        state.clients[place].dies_at_verb = Some(verb);
     }
 
     /// Has a node be lost from a time on: it does nothing and does not answer.
@@ -177,11 +190,7 @@ impl Simulation {
                 bytes,
             } => state.do_part(request, step, bytes),
             Event::Answer { request } => state.answer(request),
-            Event::Wake { timer } => {
-                if let Some(waker) = state.timers.remove(timer) {
-                    waker.wake();
-                }
-            }
+            Event::Wake { timer } => state.ring(timer),
             Event::Death { client } => {
                 drop(state);
                 // What they hold lets go of the state when it is dropped.
@@ -201,13 +210,13 @@ impl Simulation {
     /// True if a client has died.
     pub fn is_dead(&self, client: u32) -> bool {
         let state = self.state.borrow();
-        state.clients.get(&client).is_some_and(|client| client.dead)
+        state.client(client).is_some_and(|client| client.dead)
     }
 
     /// How many verbs a client has posted.
     pub fn verbs_of(&self, client: u32) -> u64 {
         let state = self.state.borrow();
-        state.clients.get(&client).map_or(0, |client| client.verbs)
+        state.client(client).map_or(0, |client| client.verbs)
     }
 
     /// A word of a node's memory as it is now; 0 where there is none.

@@ -1,7 +1,9 @@
 //! A simulated memory node.
 
-use crate::address::RESERVED_BYTES;
+use crate::address::{GlobalAddress, NodeId, RESERVED_BYTES};
 use crate::chunks::Chunks;
+use crate::error::FabricError;
+use crate::verb::{MaskedSwap, Verb};
 use nearfield_hardware::network::{Parameters, Port};
 
 #[derive(Debug)]
@@ -36,7 +38,53 @@ impl Node {
         u64::from_le_bytes(word)
     }
 
-    pub fn set_word(&mut self, offset: u64, word: u64) {
+    fn set_word(&mut self, offset: u64, word: u64) {
         self.bytes(offset, 8).copy_from_slice(&word.to_le_bytes());
+    }
+
+    /// Swaps bits of a word, and answers what it was.
+    pub fn swap(&mut self, offset: u64, swap: &MaskedSwap) -> u64 {
+        let found = self.word(offset);
+        if let Some(word) = swap.apply(found) {
+            self.set_word(offset, word);
+        }
+        found
+    }
+
+    /// Adds to a word, and answers what it was.
+    pub fn add(&mut self, offset: u64, summand: u64) -> u64 {
+        let found = self.word(offset);
+        self.set_word(offset, found.wrapping_add(summand));
+        found
+    }
+
+    /// Does a verb as one, and gives it what comes back.
+    pub fn apply(&mut self, verb: &mut Verb<'_>) {
+        match verb {
+            Verb::Read { from, into } => {
+                into.copy_from_slice(self.bytes(from.offset(), into.len()));
+            }
+            Verb::Write { to, bytes } => {
+                self.bytes(to.offset(), bytes.len()).copy_from_slice(bytes);
+            }
+            Verb::Swap { at, swap, found } => *found = self.swap(at.offset(), swap),
+            Verb::Add { at, summand, found } => *found = self.add(at.offset(), *summand),
+        }
+    }
+
+    /// Gives out memory of this node, which has the number `node`.
+    pub fn allocate(&mut self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
+        let offset = self.chunks.allocate(bytes);
+        let offset = offset.ok_or(FabricError::OutOfMemory { node, bytes })?;
+        Ok(GlobalAddress::new(node, offset))
+    }
+
+    /// Takes memory of this node back.
+    pub fn free(&mut self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
+        if self.chunks.free(address.offset(), bytes) {
+            Ok(())
+        } else {
+            Err(FabricError::NotAllocated { address, bytes })
+        }
     }
 }

@@ -102,7 +102,8 @@ impl Step {
 /// Verbs that were posted together, or one call.
 #[derive(Debug)]
 pub struct Request {
-    pub client: u32,
+    /// Where the client is among the clients.
+    pub client: usize,
     pub steps: Vec<Step>,
     pub error: Option<FabricError>,
     /// Whether the client has the answer.

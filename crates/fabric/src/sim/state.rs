@@ -2,8 +2,9 @@
 
 use super::node::Node;
 use super::request::{Request, Step};
-use crate::address::{GlobalAddress, LINE_BYTES, NodeId, WORD_BYTES};
+use crate::address::{LINE_BYTES, NodeId, WORD_BYTES};
 use crate::error::FabricError;
+use crate::verb::Verb;
 use nearfield_hardware::Time;
 use nearfield_hardware::network::{Access, Parameters};
 use rand::rngs::SmallRng;
@@ -18,7 +19,8 @@ use std::task::Waker;
 /// How the parts of a verb come about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// All at one moment. Where a client dies in the middle of a verb, its lines are one.
+    /// All at one moment: verbs take effect in the order in which they are posted, which is that in
+    /// which they arrive. Where a client dies in the middle of a verb, its lines are one.
     Whole,
     /// Each line at a moment of its own, in any order, as over a network.
     Torn,
@@ -95,11 +97,35 @@ impl Ord for Planned {
 /// How far a client has come, and how far it will.
 #[derive(Debug, Default)]
 pub struct Client {
+    /// The number that it is known by.
+    pub number: u32,
     /// Verbs that it has posted.
     pub verbs: u64,
     /// It dies at this verb, which is done in part or not at all.
     pub dies_at_verb: Option<u64>,
     pub dead: bool,
+    /// When the last part of what it has posted to each node is done.
+    queues: Vec<Time>,
+}
+
+impl Client {
+    fn queue(&mut self, node: NodeId) -> &mut Time {
+        let number = usize::from(node.0);
+        if self.queues.len() <= number {
+            self.queues.resize(number + 1, Time::ZERO);
+        }
+        &mut self.queues[number]
+    }
+}
+
+/// Somebody who waits for a time.
+#[derive(Debug, Default)]
+pub struct Timer {
+    pub waker: Option<Waker>,
+    /// Whether the time has come.
+    pub rings: bool,
+    /// Whether nobody waits any more.
+    pub abandoned: bool,
 }
 
 #[derive(Debug)]
@@ -109,11 +135,13 @@ pub struct State {
     pub delivery: Delivery,
     pub network: Parameters,
     pub nodes: Vec<Node>,
-    pub clients: HashMap<u32, Client>,
+    pub clients: Vec<Client>,
+    /// Where a client is, by its number.
+    places: HashMap<u32, usize>,
     pub requests: Slab<Request>,
-    pub timers: Slab<Option<Waker>>,
-    /// When the last part of what a client has posted to a node is done.
-    queues: HashMap<(u32, NodeId), Time>,
+    pub timers: Slab<Timer>,
+    /// Whether a node was lost or will be.
+    nodes_fail: bool,
     events: BinaryHeap<Reverse<Planned>>,
     planned: u64,
 }
@@ -126,16 +154,35 @@ impl State {
             delivery,
             network,
             nodes: Vec::new(),
-            clients: HashMap::new(),
+            clients: Vec::new(),
+            places: HashMap::new(),
             requests: Slab::new(),
             timers: Slab::new(),
-            queues: HashMap::new(),
+            nodes_fail: false,
             events: BinaryHeap::new(),
             planned: 0,
         }
     }
 
+    /// Where the client of a number is among the clients.
+    pub fn place(&mut self, number: u32) -> usize {
+        let clients = &mut self.clients;
+        *self.places.entry(number).or_insert_with(|| {
+            clients.push(Client {
+                number,
+                ..Client::default()
+            });
+            clients.len() - 1
+        })
+    }
+
+    /// The client of a number, if there is one.
+    pub fn client(&self, number: u32) -> Option<&Client> {
+        self.clients.get(*self.places.get(&number)?)
+    }
+
     pub fn plan(&mut self, at: Time, event: Event) {
+        self.nodes_fail |= matches!(event, Event::Node { .. });
         let number = self.planned;
         self.planned += 1;
         self.events.push(Reverse(Planned { at, number, event }));
@@ -153,14 +200,101 @@ impl State {
         found.ok_or(FabricError::NoSuchNode { node })
     }
 
-    pub fn node_mut(&mut self, node: NodeId) -> Option<&mut Node> {
-        self.nodes.get_mut(usize::from(node.0))
+    pub fn node_mut(&mut self, node: NodeId) -> Result<&mut Node, FabricError> {
+        let found = self.nodes.get_mut(usize::from(node.0));
+        found.ok_or(FabricError::NoSuchNode { node })
+    }
+
+    /// Checks that nodes can do verbs.
+    pub fn check(&self, verbs: &[Verb<'_>]) -> Result<(), FabricError> {
+        verbs.iter().try_for_each(|verb| {
+            let node = self.node(verb.node())?;
+            verb.check(node.memory.len() as u64)
+        })
+    }
+
+    /// Does verbs, which were checked, at this moment.
+    pub fn apply(&mut self, verbs: &mut [Verb<'_>]) {
+        for verb in verbs {
+            if let Some(node) = self.nodes.get_mut(usize::from(verb.node().0)) {
+                node.apply(verb);
+            }
+        }
+    }
+
+    /// Has somebody be woken at a time.
+    pub fn plan_timer(&mut self, at: Time) -> usize {
+        let timer = self.timers.insert(Timer::default());
+        self.plan(at, Event::Wake { timer });
+        timer
+    }
+
+    /// The time of a timer has come. Who waits for it takes it away, so that nobody takes another
+    /// for his own.
+    pub fn ring(&mut self, timer: usize) {
+        let Some(found) = self.timers.get_mut(timer) else {
+            return;
+        };
+        found.rings = true;
+        let waker = found.waker.take();
+        if found.abandoned {
+            self.timers.remove(timer);
+        } else if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Nobody waits for a timer any more.
+    pub fn abandon_timer(&mut self, timer: usize) {
+        let Some(found) = self.timers.get_mut(timer) else {
+            return;
+        };
+        found.abandoned = true;
+        if found.rings {
+            self.timers.remove(timer);
+        }
+    }
+
+    /// Does verbs, which were checked, as they are posted, and answers when the client has the
+    /// answer; `None` where they have to be posted as a request. Nobody can tell the difference: all
+    /// travel for the same time, so that they arrive in the order in which they are posted, and
+    /// neither client nor node fails in between.
+    pub fn post_at_once(&mut self, client: usize, verbs: &mut [Verb<'_>]) -> Option<Time> {
+        let life = self.clients.get_mut(client)?;
+        let fails = self.nodes_fail || life.dead || life.dies_at_verb.is_some();
+        if fails || self.delivery != Delivery::Whole {
+            return None;
+        }
+        life.verbs += verbs.len() as u64;
+        let travel = self.network.round_trip.half();
+        let mut done = self.now;
+        for verb in verbs {
+            let access = match verb {
+                Verb::Read { .. } => Access::Read,
+                Verb::Write { .. } => Access::Write,
+                Verb::Swap { at, .. } | Verb::Add { at, .. } => Access::Atomic(at.offset()),
+            };
+            let number = verb.node();
+            let node = self.nodes.get_mut(usize::from(number.0))?;
+            let served = node.port.access(self.now + travel, access, verb.bytes());
+            // Answers to one client come in the order in which it has asked.
+            let queue = life.queue(number);
+            *queue = served.max(*queue);
+            done = done.max(*queue);
+            node.apply(verb);
+        }
+        Some(done + travel)
     }
 
     /// Posts a request of a client and answers its number; `None` if the client is dead by now.
     /// The steps were checked.
-    pub fn post(&mut self, client: u32, mut steps: Vec<Step>, unsignalled: bool) -> Option<usize> {
-        let life = self.clients.entry(client).or_default();
+    pub fn post(
+        &mut self,
+        client: usize,
+        mut steps: Vec<Step>,
+        unsignalled: bool,
+    ) -> Option<usize> {
+        let life = self.clients.get_mut(client)?;
         if life.dead {
             return None;
         }
@@ -190,6 +324,7 @@ impl State {
         let travel = self.network.round_trip.half();
         self.plan(done + travel, Event::Answer { request });
         if death.is_some() {
+            let client = self.clients[client].number;
             self.plan(self.now, Event::Death { client });
         }
         Some(request)
@@ -213,7 +348,7 @@ impl State {
         };
         let mut parts = found.parts(self.delivery.atomic_bytes());
         let arrival = self.now + self.network.round_trip.half();
-        let Some(target) = self.node_mut(node).filter(|target| target.up) else {
+        let Some(target) = self.node_mut(node).ok().filter(|target| target.up) else {
             if let Some(posted) = self.requests.get_mut(request) {
                 posted.error.get_or_insert(FabricError::NodeLost { node });
             }
@@ -224,8 +359,7 @@ impl State {
             start += CALL;
         }
         // Each verb of a client is whole before its next one on the same node begins.
-        let queue = self.queues.get(&(client, node)).copied();
-        start = start.max(queue.unwrap_or_default());
+        start = start.max(*self.clients[client].queue(node));
         let mut last = start;
         let torn = self.delivery != Delivery::Whole && !call;
         if !torn && !partly {
@@ -257,7 +391,7 @@ impl State {
                 },
             );
         }
-        self.queues.insert((client, node), last);
+        *self.clients[client].queue(node) = last;
         last
     }
 
@@ -284,32 +418,16 @@ impl State {
                 let there = target.bytes(to.offset() + part.start as u64, part.len());
                 there.copy_from_slice(&bytes[part]);
             }
-            Step::Swap { at, swap, found } => {
-                *found = target.word(at.offset());
-                if let Some(word) = swap.apply(*found) {
-                    target.set_word(at.offset(), word);
-                }
-            }
-            Step::Add { at, summand, found } => {
-                *found = target.word(at.offset());
-                target.set_word(at.offset(), found.wrapping_add(*summand));
-            }
-            Step::Allocate { node, bytes, at } => match target.chunks.allocate(*bytes) {
-                Some(offset) => *at = GlobalAddress::new(*node, offset),
-                None => {
-                    let error = FabricError::OutOfMemory {
-                        node: *node,
-                        bytes: *bytes,
-                    };
+            Step::Swap { at, swap, found } => *found = target.swap(at.offset(), swap),
+            Step::Add { at, summand, found } => *found = target.add(at.offset(), *summand),
+            Step::Allocate { node, bytes, at } => match target.allocate(*node, *bytes) {
+                Ok(address) => *at = address,
+                Err(error) => {
                     posted.error.get_or_insert(error);
                 }
             },
             Step::Free { at, bytes } => {
-                if !target.chunks.free(at.offset(), *bytes) {
-                    let error = FabricError::NotAllocated {
-                        address: *at,
-                        bytes: *bytes,
-                    };
+                if let Err(error) = target.free(*at, *bytes) {
                     posted.error.get_or_insert(error);
                 }
             }
@@ -346,7 +464,7 @@ impl State {
     /// A node is lost or comes back, with or without what its memory held.
     pub fn change_node(&mut self, node: NodeId, up: bool, forgets: bool) {
         let network = self.network;
-        if let Some(node) = self.node_mut(node) {
+        if let Ok(node) = self.node_mut(node) {
             if forgets {
                 *node = Node::new(node.memory.len(), network);
             }

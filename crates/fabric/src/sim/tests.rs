@@ -345,3 +345,76 @@ fn what_waits_for_ever_is_told() {
     });
     assert_eq!(simulation.run(), 1);
 }
+
+#[test]
+fn instant_endpoints_take_no_time_and_are_seen_by_others() {
+    for delivery in [Delivery::Whole, Delivery::Torn] {
+        let mut simulation = simulation(1, delivery);
+        let instant = simulation.instant_endpoint(0);
+        simulation.spawn(0, async move {
+            let chunk = instant.allocate(NODE, 1000).await.unwrap();
+            instant.write(chunk, &[3; 200]).await.unwrap();
+            instant.write_unsignalled(chunk, &[4; 8]).unwrap();
+            assert_eq!(instant.add(chunk, 1).await, Ok(0x0404_0404_0404_0404));
+            let mut bytes = [0; 16];
+            instant.read(chunk, &mut bytes).await.unwrap();
+            assert_eq!((bytes[0], bytes[1], bytes[8]), (5, 4, 3));
+            assert!(instant.read(at(1 << 16), &mut bytes).await.is_err());
+            assert_eq!(instant.now(), Duration::ZERO);
+            instant.free(chunk, 1000).await.unwrap();
+        });
+        assert_eq!(simulation.run(), 0);
+        assert_eq!(
+            (simulation.now(), simulation.verbs_of(0)),
+            (Duration::ZERO, 0)
+        );
+        assert_eq!(simulation.allocated_bytes(NODE), 0);
+    }
+}
+
+/// A task with several sleeps under way: one that has ended may not take another's timer for its
+/// own.
+#[test]
+fn sleeps_of_one_task_do_not_meet() {
+    let mut simulation = simulation(1, Delivery::Whole);
+    let endpoint = simulation.endpoint(0);
+    simulation.spawn(0, async move {
+        let sleep = |micros| Box::pin(endpoint.sleep(Duration::from_micros(micros)));
+        let (mut first, mut next) = (sleep(5), None);
+        std::future::poll_fn(|context| {
+            if endpoint.now() < Duration::from_micros(5) {
+                return first.as_mut().poll(context);
+            }
+            // The first has ended, and is asked only after another has begun.
+            let next = next.get_or_insert_with(|| sleep(5));
+            assert!(next.as_mut().poll(context).is_pending());
+            first.as_mut().poll(context)
+        })
+        .await;
+        assert_eq!(endpoint.now(), Duration::from_micros(5));
+    });
+    assert_eq!(simulation.run(), 0);
+}
+
+/// What each of some clients sees of a word that all swap, and when: as the order of the port.
+#[test]
+fn whole_verbs_take_effect_in_the_order_of_their_answers() {
+    let mut simulation = simulation(1, Delivery::Whole);
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    for client in 0..50 {
+        let (endpoint, seen) = (simulation.endpoint(client), Rc::clone(&seen));
+        simulation.spawn(client, async move {
+            for _ in 0..20 {
+                let before = endpoint.add(at(64), 1).await.unwrap();
+                seen.borrow_mut().push((endpoint.now(), before));
+            }
+        });
+    }
+    assert_eq!(simulation.run(), 0);
+    let seen = seen.borrow();
+    assert!(seen.iter().map(|(_, before)| *before).eq(0..1000));
+    assert!(seen.is_sorted());
+    // Atomics on one word are served one after the other: 2.5 million a second.
+    let micros = simulation.now().as_micros();
+    assert!((390..420).contains(&micros), "{micros}");
+}
