@@ -27,12 +27,16 @@ const PASSED_OVER: u32 = 10;
 /// assert_eq!(hotspots.guess(node, 12..20, tag), None);
 /// hotspots.admit(node, slot, tag);
 /// assert_eq!(hotspots.guess(node, 12..20, tag), Some(17));
+/// hotspots.confirm(node, slot, tag);
+/// assert_eq!(hotspots.guesses(), [1, 0]);
 /// ```
 #[derive(Debug)]
 pub struct Hotspots {
     entries: Box<[Entry]>,
     /// Admissions that are still to be passed over.
     passing_over: AtomicU32,
+    right: AtomicU64,
+    wrong: AtomicU64,
 }
 
 /// Of a frequency of 0, there is nothing.
@@ -71,6 +75,8 @@ impl Hotspots {
         Hotspots {
             entries: (0..buckets * WAYS).map(|_| Entry::default()).collect(),
             passing_over: AtomicU32::new(0),
+            right: AtomicU64::new(0),
+            wrong: AtomicU64::new(0),
         }
     }
 
@@ -116,8 +122,14 @@ impl Hotspots {
         best.map(|(_, rest)| rest.slot)
     }
 
+    /// Guesses so far that were right, and that were wrong.
+    pub fn guesses(&self) -> [u64; 2] {
+        [self.right.load(Relaxed), self.wrong.load(Relaxed)]
+    }
+
     /// Notes that a guess was right.
     pub fn confirm(&self, node: u64, slot: u16, tag: u16) {
+        self.right.fetch_add(1, Relaxed);
         if let Some((entry, rest)) = self.find(node, slot, tag) {
             let frequency = rest.frequency.saturating_add(1);
             entry.rest.store(Rest { frequency, ..rest }.pack(), Relaxed);
@@ -126,6 +138,7 @@ impl Hotspots {
 
     /// Notes that a guess was wrong: the key is no longer there.
     pub fn forget(&self, node: u64, slot: u16, tag: u16) {
+        self.wrong.fetch_add(1, Relaxed);
         if let Some((entry, _)) = self.find(node, slot, tag) {
             entry.rest.store(0, Relaxed);
         }

@@ -143,6 +143,11 @@ impl ComputeNode {
         self.cache.bytes()
     }
 
+    /// Speculative reads of its clients so far that were right, and that were wrong.
+    pub fn guesses(&self) -> [u64; 2] {
+        self.hotspots.guesses()
+    }
+
     /// The bytes that it has set aside for hotspots.
     pub fn hotspot_bytes(&self) -> usize {
         self.hotspots.bytes()
