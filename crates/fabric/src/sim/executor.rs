@@ -5,7 +5,7 @@ use super::node::Node;
 use super::state::{Delivery, Event, State};
 use crate::address::{GlobalAddress, NodeId};
 use nearfield_hardware::Time;
-use nearfield_hardware::network::Parameters;
+use nearfield_hardware::network::{Carried, Parameters};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -225,6 +225,13 @@ impl Simulation {
         let node = state.node(at.node()).ok();
         let fits = |node: &&Node| at.offset() + 8 <= node.memory.len() as u64;
         node.filter(fits).map_or(0, |node| node.word(at.offset()))
+    }
+
+    /// What the port of a node has served so far; nothing where there is no node.
+    pub fn carried(&self, node: NodeId) -> Carried {
+        let state = self.state.borrow();
+        let node = state.node(node);
+        node.map_or(Carried::default(), |node| node.port.carried())
     }
 
     /// How many bytes of a node are allocated.

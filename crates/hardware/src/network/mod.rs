@@ -11,4 +11,4 @@ mod parameters;
 mod port;
 
 pub use parameters::{Parameters, Preset};
-pub use port::{Access, Port};
+pub use port::{Access, Carried, Port};

@@ -27,6 +27,16 @@ pub struct Port {
     outward_free: Time,
     /// When each word is free for the next atomic, as long as it matters.
     words_free: HashMap<u64, Time>,
+    carried: Carried,
+}
+
+/// What a port has served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// Messages.
+    pub messages: u64,
+    /// Bytes, in both directions and without headers.
+    pub bytes: u64,
 }
 
 /// So many words are remembered before those that are free again are forgotten.
@@ -41,12 +51,18 @@ impl Port {
             inward_free: Time::ZERO,
             outward_free: Time::ZERO,
             words_free: HashMap::new(),
+            carried: Carried::default(),
         }
     }
 
     /// What the model goes by.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
+    }
+
+    /// What it has served so far.
+    pub fn carried(&self) -> Carried {
+        self.carried
     }
 
     /// Half a round trip: from a client to the port, or back.
@@ -71,6 +87,8 @@ impl Port {
             Access::Write => (bytes, 0),
             Access::Atomic(_) => (8, 8),
         };
+        self.carried.messages += 1;
+        self.carried.bytes += inward + outward;
         let taken = arrival.max(self.messages_free);
         self.messages_free = taken + Time::per_second(rate);
         // The link carries several messages one after the other, each while others are worked on.
@@ -159,6 +177,11 @@ mod tests {
         let mut port = Port::new(Preset::ConnectX6.parameters());
         let read = port.serve(Time::ZERO, Access::Read, 1 << 20);
         let write = port.serve(Time::ZERO, Access::Write, 1 << 20);
+        let carried = Carried {
+            messages: 2,
+            bytes: 2 << 20,
+        };
+        assert_eq!(port.carried(), carried);
         assert!((write - read).as_nanoseconds() < 100.0, "{read} {write}");
     }
 }
