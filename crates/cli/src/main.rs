@@ -4,6 +4,7 @@
 
 mod bench;
 mod bench_server;
+mod figures;
 #[cfg(target_os = "linux")]
 mod memory_node;
 mod nodes;
@@ -31,6 +32,7 @@ enum Command {
     Top(top::Arguments),
     Bench(Box<bench::Arguments>),
     BenchServer(bench_server::Arguments),
+    Figures(figures::Arguments),
     #[cfg(target_os = "linux")]
     MemoryNode(memory_node::Arguments),
     Nodes(nodes::Arguments),
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::Top(arguments) => top::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchServer(arguments) => bench_server::run(&arguments),
+        Command::Figures(arguments) => figures::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::MemoryNode(arguments) => memory_node::run(&arguments),
         Command::Nodes(arguments) => nodes::run(&arguments),

@@ -8,6 +8,7 @@
 pub mod bench;
 pub mod clock;
 pub mod error;
+pub mod figures;
 #[expect(unsafe_code, reason = "maps memory in huge pages and prefetches")]
 pub mod limit;
 pub mod memory;

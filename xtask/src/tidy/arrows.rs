@@ -29,7 +29,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearfield-peers", &["nearfield-core"]),
     (
         "nearfield-lab",
-        &["nearfield", "nearfield-core", "nearfield-radix", PEERS],
+        &[
+            "nearfield",
+            "nearfield-core",
+            "nearfield-fabric",
+            "nearfield-hardware",
+            "nearfield-hotness",
+            "nearfield-pool",
+            "nearfield-radix",
+            PEERS,
+        ],
     ),
     ("nearfield-tiers", &[]),
     (

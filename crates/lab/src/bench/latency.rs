@@ -11,27 +11,27 @@ const DIGITS: u8 = 2;
 
 /// Durations by logarithmic buckets.
 #[derive(Clone, Debug)]
-pub(super) struct Durations(Histogram<u64>);
+pub(crate) struct Durations(Histogram<u64>);
 
 impl Durations {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let histogram = Histogram::new_with_max(NANOSECONDS_MAX, DIGITS);
         Durations(histogram.expect("the constants are within the library's bounds"))
     }
 
     #[inline]
-    pub(super) fn record(&mut self, duration: Duration) {
+    pub(crate) fn record(&mut self, duration: Duration) {
         self.0.saturating_record(duration.as_nanos() as u64);
     }
 
-    pub(super) fn merge(&mut self, other: &Durations) {
+    pub(crate) fn merge(&mut self, other: &Durations) {
         self.0
             .add(&other.0)
             .expect("both histograms have the same bounds");
     }
 
     /// The percentiles that reports show; `None` when nothing was recorded.
-    pub(super) fn percentiles(&self) -> Option<Latency> {
+    pub(crate) fn percentiles(&self) -> Option<Latency> {
         (!self.0.is_empty()).then(|| Latency {
             p50: self.0.value_at_quantile(0.5),
             p99: self.0.value_at_quantile(0.99),

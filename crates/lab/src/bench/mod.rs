@@ -40,6 +40,7 @@ pub use contestant::{Contestant, Techniques};
 pub use counts::Counts;
 pub use host::serve;
 pub use interrupt::Interrupt;
+pub(crate) use latency::Durations;
 pub use machine::{Machine, commit};
 pub use plan::{BATCH_MAX, Plan, Request, Skip, Table};
 pub use quantity::parse_quantity;

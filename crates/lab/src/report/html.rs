@@ -33,27 +33,40 @@ pub(super) fn page(report: &Report, results: &[TableResult]) -> String {
     } else {
         " · not complete"
     };
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-         <title>Nearfield benchmark</title>\n<style>{STYLE}</style>\n\
-         <h1>Nearfield beside other maps</h1>\n\
-         <p>{} · {} cores · {} MiB · {} · huge pages: {} · commit {}{state}</p>\n\
+    let head = format!(
+        "<p>{} · {} cores · {} MiB · {} · huge pages: {} · commit {}{state}</p>\n\
          <p>Rates are millions of operations for each second of CPU time, medians of slices that \
-         the contestants run in turn. docs/benchmarks.md explains the rest.</p>\n{body}</html>\n",
+         the contestants run in turn. docs/benchmarks.md explains the rest.</p>\n",
         escaped(&machine.cpu),
         machine.cores,
         grouped((machine.memory_bytes >> 20) as usize),
         escaped(&machine.kernel),
         escaped(&machine.huge_pages),
         escaped(&report.commit),
+    );
+    frame(
+        "Nearfield benchmark",
+        "Nearfield beside other maps",
+        &(head + &body),
+    )
+}
+
+/// A page with a body.
+pub(crate) fn frame(title: &str, heading: &str, body: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <title>{title}</title>\n<style>{STYLE}</style>\n\
+         <h1>{heading}</h1>\n{body}</html>\n"
     )
 }
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;\
                      padding:0 1rem}pre{font:13px/1.35 monospace;overflow-x:auto}h2{font-size:1rem}\
+                     h3{font:inherit}\
                      svg{max-width:100%;height:auto}";
 
-fn escaped(text: &str) -> String {
+/// Text as it stands in a page.
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

@@ -11,6 +11,10 @@ mod session;
 pub mod statistics;
 mod table;
 
+pub(crate) use html::{escaped, frame};
 pub use output::{Output, OutputError};
+pub(crate) use plot::{Lines, bar_chart, line_chart};
+pub(crate) use progress::Progress;
 pub use row::{Failed, Kind, Report, Row, Setting, Skipped};
 pub use session::{Session, SessionError};
+pub(crate) use table::{STYLE, grouped, rate};

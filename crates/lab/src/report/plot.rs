@@ -1,9 +1,11 @@
 //! Plots as inline SVG.
 
-use super::row::{Bar, Setting, bars};
+use super::row::{Bar, LIMIT, Setting, bars};
 use super::table::{grouped, rate};
 use crate::bench::TableResult;
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::ValueFormatter;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use std::collections::BTreeMap;
 
@@ -33,35 +35,37 @@ pub(super) fn chart(result: &TableResult) -> String {
     let maps = bars.iter().filter(|bar| !bar.is_limit());
     let most = maps.map(Bar::rate_mops).fold(0.0, f64::max);
     bars.retain(|bar| !bar.is_limit() || bar.rate_mops() < most * 4.0);
+    let bars: Vec<(&str, f64)> = bars.iter().map(|bar| (bar.name, bar.rate_mops())).collect();
+    bar_chart(&bars)
+}
+
+/// A bar for each name and number.
+pub(crate) fn bar_chart(bars: &[(&str, f64)]) -> String {
     svg((WIDTH, BAR_HEIGHT * bars.len() as u32 + 8), |area| {
-        draw_bars(area, &bars)
+        draw_bars(area, bars)
     })
 }
 
-fn draw_bars(area: &Area<'_>, bars: &[Bar<'_>]) -> DrawResult {
+fn draw_bars(area: &Area<'_>, bars: &[(&str, f64)]) -> DrawResult {
     const VALUE_WIDTH: i32 = 70;
     let most = bars
         .iter()
-        .map(Bar::rate_mops)
+        .map(|(_, value)| *value)
         .fold(f64::MIN_POSITIVE, f64::max);
     let room = WIDTH as i32 - LABEL_WIDTH - VALUE_WIDTH;
     let font = ("sans-serif", 14).into_font();
-    for (number, bar) in bars.iter().enumerate() {
+    for (number, &(name, value)) in bars.iter().enumerate() {
         let top = number as i32 * BAR_HEIGHT as i32 + 4;
-        let right = LABEL_WIDTH + (bar.rate_mops() / most * f64::from(room)) as i32;
-        let color = match bar.name {
+        let right = LABEL_WIDTH + (value / most * f64::from(room)) as i32;
+        let color = match name {
             "nearfield" => NEARFIELD_COLOR,
-            _ if bar.is_limit() => LIMIT_COLOR,
+            LIMIT => LIMIT_COLOR,
             _ => PEER_COLOR,
         };
         let corners = [(LABEL_WIDTH, top), (right, top + BAR_HEIGHT as i32 - 6)];
         area.draw(&Rectangle::new(corners, color.filled()))?;
-        area.draw(&Text::new(bar.name, (0, top + 3), font.clone()))?;
-        area.draw(&Text::new(
-            rate(bar.rate_mops()),
-            (right + 6, top + 3),
-            font.clone(),
-        ))?;
+        area.draw(&Text::new(name, (0, top + 3), font.clone()))?;
+        area.draw(&Text::new(rate(value), (right + 6, top + 3), font.clone()))?;
     }
     Ok(())
 }
@@ -82,7 +86,7 @@ pub(super) fn sweeps(results: &[TableResult]) -> Vec<Sweep> {
     ];
     let mut sweeps = Vec::new();
     for (axis, number) in axes {
-        let mut groups: Vec<(Setting, Lines)> = Vec::new();
+        let mut groups: Vec<(Setting, Lines<'_>)> = Vec::new();
         for result in results {
             let mut rest = Setting::of(&result.table, result.keys);
             let x = std::mem::take(number(&mut rest));
@@ -93,17 +97,17 @@ pub(super) fn sweeps(results: &[TableResult]) -> Vec<Sweep> {
             });
             for bar in bars(result).iter().filter(|bar| !bar.is_limit()) {
                 let line = groups[position].1.entry(bar.name).or_default();
-                line.push((x, bar.rate_mops()));
+                line.push((x as f64, bar.rate_mops()));
             }
         }
-        let varied = |lines: &Lines| lines.values().any(|line| line.len() > 1);
+        let varied = |lines: &Lines<'_>| lines.values().any(|line| line.len() > 1);
         for (setting, lines) in groups.into_iter().filter(|(_, lines)| varied(lines)) {
             sweeps.push(Sweep {
                 title: format!(
                     "{} · mix {} · {}, by {axis}",
                     setting.keys, setting.mix, setting.distribution
                 ),
-                svg: svg((WIDTH, SWEEP_HEIGHT), |area| draw_lines(area, axis, &lines)),
+                svg: line_chart(axis, "Mops", &lines),
             });
         }
     }
@@ -114,31 +118,61 @@ pub(super) fn sweeps(results: &[TableResult]) -> Vec<Sweep> {
 type Axis = fn(&mut Setting) -> &mut usize;
 
 /// Points of each peer.
-type Lines = BTreeMap<&'static str, Vec<(usize, f64)>>;
+pub(crate) type Lines<'n> = BTreeMap<&'n str, Vec<(f64, f64)>>;
 
-fn draw_lines(area: &Area<'_>, axis: &str, lines: &Lines) -> DrawResult {
+/// A line for each peer, over an axis that is logarithmic if what lies on it differs much.
+pub(crate) fn line_chart(x_axis: &str, y_axis: &str, lines: &Lines<'_>) -> String {
+    svg((WIDTH, SWEEP_HEIGHT), |area| {
+        draw_lines(area, x_axis, y_axis, lines)
+    })
+}
+
+/// Numbers that differ by this factor lie on a logarithmic axis.
+const FAR_APART: f64 = 8.0;
+
+fn draw_lines(area: &Area<'_>, x_axis: &str, y_axis: &str, lines: &Lines<'_>) -> DrawResult {
     let points = || lines.values().flatten();
-    let least = points().map(|point| point.0).min().unwrap_or(1) as f64;
-    let greatest = points().map(|point| point.0).max().unwrap_or(2) as f64;
-    let highest = points().map(|point| point.1).fold(0.0, f64::max);
-    let mut chart = ChartBuilder::on(area)
-        .margin(10)
-        .x_label_area_size(40)
-        .y_label_area_size(50)
-        .build_cartesian_2d((least..greatest).log_scale(), 0.0..highest * 1.1)?;
+    let least = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
+    let greatest = points()
+        .map(|point| point.0)
+        .fold(f64::NEG_INFINITY, f64::max);
+    let highest = points()
+        .map(|point| point.1)
+        .fold(f64::MIN_POSITIVE, f64::max);
+    let mut chart = ChartBuilder::on(area);
+    let chart = chart.margin(10).x_label_area_size(40).y_label_area_size(50);
+    let range = least..greatest.max(least + f64::EPSILON);
+    let height = 0.0..highest * 1.1;
+    let axes = [x_axis, y_axis];
+    if least > 0.0 && greatest / least >= FAR_APART {
+        let chart = chart.build_cartesian_2d(range.log_scale(), height)?;
+        draw_series(chart, axes, lines)
+    } else {
+        draw_series(chart.build_cartesian_2d(range, height)?, axes, lines)
+    }
+}
+
+fn draw_series<'a, 'b: 'a, X: Ranged<ValueType = f64> + ValueFormatter<f64>>(
+    mut chart: ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, RangedCoordf64>>,
+    axes: [&str; 2],
+    lines: &Lines<'_>,
+) -> DrawResult {
     chart
         .configure_mesh()
         .light_line_style(WHITE)
-        .x_desc(axis)
-        .y_desc("Mops")
-        .x_label_formatter(&|x| grouped(*x as usize))
+        .x_desc(axes[0])
+        .y_desc(axes[1])
+        .x_label_formatter(&|x| match *x {
+            10.0.. => grouped(*x as usize),
+            _ => rate(*x),
+        })
         .draw()?;
     for (number, (&peer, line)) in lines.iter().enumerate() {
         let color = match peer {
             "nearfield" => NEARFIELD_COLOR,
             _ => PEER_COLORS[number % PEER_COLORS.len()],
         };
-        let points = line.iter().map(|&(x, y)| (x as f64, y));
+        let points = line.iter().copied();
         chart
             .draw_series(LineSeries::new(points, color.stroke_width(2)).point_size(3))?
             .label(peer)

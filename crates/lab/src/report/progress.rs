@@ -3,16 +3,17 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 
-/// A bar over the slices of a table, under the number of the table.
-pub(super) struct Progress {
+/// A bar over what is done, under the number of the table or phase.
+pub(crate) struct Progress {
     bar: ProgressBar,
+    noun: &'static str,
     done: usize,
     total: usize,
 }
 
 impl Progress {
-    /// A bar for `total` tables; hidden where nobody would see it.
-    pub(super) fn new(total: usize) -> Self {
+    /// A bar for `total` tables, or what `noun` says; hidden where nobody would see it.
+    pub(crate) fn new(noun: &'static str, total: usize) -> Self {
         let bar = ProgressBar::new(1);
         if let Ok(style) = ProgressStyle::with_template("{prefix} [{bar:24}] {msg} {elapsed}") {
             bar.set_style(style.progress_chars("=> "));
@@ -20,6 +21,7 @@ impl Progress {
         bar.enable_steady_tick(Duration::from_millis(250));
         let progress = Progress {
             bar,
+            noun,
             done: 0,
             total,
         };
@@ -27,7 +29,7 @@ impl Progress {
         progress
     }
 
-    pub(super) fn step(&self, what: String) {
+    pub(crate) fn step(&self, what: String) {
         self.bar.set_message(what);
     }
 
@@ -43,15 +45,23 @@ impl Progress {
         self.show_prefix();
     }
 
+    /// One of all is done, however far others are.
+    pub(crate) fn part(&mut self) {
+        self.done += 1;
+        self.bar.set_length(self.total as u64);
+        self.bar.set_position(self.done as u64);
+        self.show_prefix();
+    }
+
     /// Calls `print` while the bar is off the screen.
-    pub(super) fn aside(&self, print: impl FnOnce()) {
+    pub(crate) fn aside(&self, print: impl FnOnce()) {
         self.bar.suspend(print);
     }
 
     fn show_prefix(&self) {
         let current = (self.done + 1).min(self.total);
         self.bar
-            .set_prefix(format!("table {current} of {}", self.total));
+            .set_prefix(format!("{} {current} of {}", self.noun, self.total));
     }
 }
 

@@ -100,7 +100,7 @@ pub struct Skipped {
 }
 
 /// The name under which the machine's limit is reported.
-const LIMIT: &str = "limit";
+pub(super) const LIMIT: &str = "limit";
 
 impl Report {
     /// A report of nothing yet.

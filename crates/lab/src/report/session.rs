@@ -57,7 +57,7 @@ impl Session {
     ) -> Result<Completion, SessionError> {
         self.print_head(plan);
         self.write()?;
-        let mut progress = Progress::new(plan.tables.len());
+        let mut progress = Progress::new("table", plan.tables.len());
         let mut written = Ok(());
         let completion = conductor.run(plan, &mut |event| match event {
             Event::Step(what) => progress.step(what),

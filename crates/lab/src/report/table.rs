@@ -5,7 +5,8 @@ use crate::bench::{Latency, TableResult};
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 
 /// A line under the header and nothing else.
-const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
+pub(crate) const STYLE: TableStyle =
+    TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
 
 /// The table of a result, with a title above and what was left out below.
 pub(super) fn render(result: &TableResult) -> String {
@@ -117,7 +118,7 @@ fn counted(bar: &Bar<'_>) -> String {
 }
 
 /// Three digits that matter.
-pub(super) fn rate(mops: f64) -> String {
+pub(crate) fn rate(mops: f64) -> String {
     let decimals = match mops {
         100.0.. => 0,
         10.0.. => 1,
@@ -145,7 +146,7 @@ fn duration(nanoseconds: u64) -> String {
 }
 
 /// A count with commas between thousands.
-pub(super) fn grouped(count: usize) -> String {
+pub(crate) fn grouped(count: usize) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (place, digit) in (0..digits.len()).rev().zip(digits.chars()) {

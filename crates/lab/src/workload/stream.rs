@@ -85,6 +85,14 @@ impl StreamSpec {
             .unwrap_or_else(|| self.mix.distribution_default())
     }
 
+    /// How many keys the streams insert, which are held out of the load.
+    #[must_use]
+    pub fn inserts(&self) -> usize {
+        (0..self.threads)
+            .map(|thread| self.inserts_of(thread))
+            .sum()
+    }
+
     /// Makes the streams: 8 bytes and 20 to 200 ns an operation, on all cores.
     ///
     /// # Errors

@@ -1,0 +1,144 @@
+//! What compute nodes keep.
+
+use super::Figure;
+use super::hashing::leaf_load;
+use crate::figures::contender::{Contender, Sizes};
+use crate::figures::job::{Job, Place, Point};
+use crate::figures::row::{Quantity, Row};
+use crate::figures::scale::Scale;
+use crate::figures::simulate::{Outcome, Phase, Setup, Warming};
+use crate::workload::Mix;
+use nearfield_pool::layout::Shape;
+
+/// A compute node that has met all keys: what it keeps, in megabytes at as many keys as the paper's.
+fn kept(
+    figure: &Figure,
+    scale: &Scale,
+    contender: Contender,
+    setup: Setup,
+    x: impl Fn(&Outcome) -> Quantity + Send + 'static,
+) -> Job {
+    let setup = Setup {
+        compute_nodes: 1,
+        ..setup
+    };
+    let phase = Phase::of(scale, Mix::YcsbC, 80).warmed(Warming::All(0));
+    let scale = scale.clone();
+    let of_run = scale.clone();
+    let places = move |outcome: &Outcome| {
+        vec![Place {
+            panel: String::new(),
+            x: x(outcome),
+            y: Quantity::new(
+                "cache at the paper's number of keys",
+                "MB",
+                of_run.paper_megabytes(outcome.cache_bytes),
+            ),
+        }]
+    };
+    let point = Point {
+        phase,
+        places: Box::new(places),
+    };
+    Job::simulate(figure.name, &scale, contender, setup, vec![point])
+}
+
+/// Sizes without a limit for caches, and without hotspots.
+fn unlimited(scale: &Scale) -> Sizes {
+    Sizes {
+        cache_bytes: None,
+        hotspot_bytes: 0,
+        ..Sizes::of_paper(scale)
+    }
+}
+
+/// Figure 3a: bytes that are read for those that are wanted, and what is kept.
+pub(super) fn amplification(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let sizes = unlimited(scale);
+    let spans = scale.points(&[2, 4, 8, 16, 32, 64, 128]);
+    let leaves = scale.points(&[4, 8, 16, 32, 40]);
+    let sherman = spans
+        .iter()
+        .map(|&span| Contender::sherman(&sizes).of_span(span));
+    let rolex = leaves
+        .iter()
+        .map(|&span| Contender::rolex(&sizes).of_span(span));
+    let contenders = [Contender::smart_opt(&sizes), Contender::chime(&sizes)];
+    let job = |contender| {
+        let wanted = (sizes.key_bytes + sizes.value_bytes) as f64;
+        let x = move |outcome: &Outcome| {
+            let read = outcome.bytes_per_operation / wanted;
+            Quantity::new("read amplification", "", read)
+        };
+        kept(figure, scale, contender, Setup::of_paper(scale, &sizes), x)
+    };
+    contenders
+        .into_iter()
+        .chain(sherman)
+        .chain(rolex)
+        .map(job)
+        .collect()
+}
+
+/// Figure 14.
+pub(super) fn keys(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let sizes = unlimited(scale);
+    // With hotspots, which CHIME sets aside.
+    let with_hotspots = Sizes {
+        hotspot_bytes: scale.megabytes(30),
+        ..sizes
+    };
+    let mut jobs = Vec::new();
+    let millions: &[usize] = match scale.coarse {
+        // The paper's number is among them.
+        true => &[40, 60, 120],
+        false => &[40, 60, 80, 100, 120],
+    };
+    for &millions in millions {
+        let contenders = [
+            Contender::chime(&with_hotspots),
+            Contender::sherman(&sizes),
+            Contender::rolex(&sizes),
+            Contender::smart_opt(&sizes),
+        ];
+        for contender in contenders {
+            let mut setup = Setup::of_paper(scale, &sizes);
+            setup.loaded = scale.keys * millions / 60;
+            setup.make_room(setup.loaded, 0);
+            let x = move |_: &Outcome| Quantity::new("keys of the paper", "M", millions as f64);
+            jobs.push(kept(figure, scale, contender, setup, x));
+        }
+    }
+    jobs
+}
+
+/// Figure 19a: what is kept, and how full leaves get.
+pub(super) fn span(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let sizes = unlimited(scale);
+    let spans = scale.points(&[16, 32, 64, 128, 256, 512]);
+    let x = |span: usize| Quantity::new("entries of a leaf", "", span as f64);
+    let mut jobs: Vec<Job> = Vec::new();
+    for &span in &spans {
+        let contender = Contender::chime(&sizes).of_span(span);
+        let setup = Setup::of_paper(scale, &sizes);
+        jobs.push(kept(figure, scale, contender, setup, move |_| x(span)));
+    }
+    let (name, seed) = (figure.name, scale.seed);
+    let leaves = if scale.coarse { 100 } else { 1000 };
+    jobs.push(Job::count(name, "chime", move || {
+        let row = |&leaf_span: &usize| {
+            let shape = Shape {
+                leaf_span,
+                ..Shape::default()
+            };
+            let load = Quantity::new("load factor", "", leaf_load(shape, leaves, seed));
+            let panel = "load factor".to_owned();
+            Row {
+                panel,
+                ..Row::counted(name, "chime", x(leaf_span), load)
+            }
+        };
+        spans.iter().map(row).collect()
+    }));
+    jobs
+}

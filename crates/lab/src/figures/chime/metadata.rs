@@ -1,0 +1,93 @@
+//! What leaves have beside keys and values.
+
+use super::Figure;
+use crate::figures::job::Job;
+use crate::figures::row::{Quantity, Row};
+use crate::figures::scale::Scale;
+use nearfield_pool::layout::{Arrangement, Geometry, LeafLayout, Shape, Validation};
+use nearfield_pool::{rolex, smart};
+
+const KEYS: [usize; 6] = [8, 16, 32, 64, 128, 256];
+
+/// Whose leaves.
+#[derive(Clone, Copy)]
+enum Leaves {
+    Tree(Arrangement, Validation),
+    Rolex,
+    Smart,
+}
+
+impl Leaves {
+    /// Bytes of a leaf that are neither key nor value, for each slot. Of what lies between leaves,
+    /// so that they begin at a line, nothing counts.
+    fn metadata(self, key_bytes: usize) -> f64 {
+        let mut shape = Shape {
+            key_bytes,
+            ..Shape::default()
+        };
+        let (bytes, slots) = match self {
+            Leaves::Tree(arrangement, validation) => {
+                shape.arrangement = arrangement;
+                shape.validation = validation;
+                let layout = LeafLayout::new(Geometry::new(shape).unwrap_or_default());
+                (layout.allocation_bytes(), layout.span())
+            }
+            Leaves::Rolex => {
+                shape.leaf_span = 16;
+                let layout = rolex::LeafLayout::new(Geometry::new(shape).unwrap_or_default());
+                (layout.lock_offset() + 8, layout.span())
+            }
+            Leaves::Smart => (
+                smart::LeafLayout::new(key_bytes, shape.value_bytes).bytes(),
+                1,
+            ),
+        };
+        (bytes - slots * (key_bytes + shape.value_bytes)) as f64 / slots as f64
+    }
+}
+
+/// Figure 16: the layouts themselves.
+pub(super) fn metadata(figure: &Figure, _: &Scale) -> Vec<Job> {
+    let name = figure.name;
+    let hopscotch = |validation| Leaves::Tree(Arrangement::Hopscotch, validation);
+    let peers = [
+        ("chime", hopscotch(Validation::Sibling)),
+        ("chime, fence keys", hopscotch(Validation::Fences)),
+        (
+            "sherman",
+            Leaves::Tree(Arrangement::Unordered, Validation::Fences),
+        ),
+        ("rolex", Leaves::Rolex),
+        ("smart", Leaves::Smart),
+    ];
+    let job = |(peer, leaves): (&'static str, Leaves)| {
+        Job::count(name, peer, move || {
+            let row = |key_bytes: usize| {
+                let x = Quantity::new("length of a key", "bytes", key_bytes as f64);
+                let bytes = leaves.metadata(key_bytes);
+                let y = Quantity::new("metadata of an entry", "bytes", bytes);
+                Row::counted(name, peer, x, y)
+            };
+            KEYS.map(row).to_vec()
+        })
+    };
+    peers.map(job).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_are_as_published() {
+        for (key_bytes, published) in [(8, [4.8, 6.8]), (64, [5.7, 22.0]), (256, [8.75, 73.8])] {
+            let validations = [Validation::Sibling, Validation::Fences];
+            for (validation, published) in validations.into_iter().zip(published) {
+                let leaves = Leaves::Tree(Arrangement::Hopscotch, validation);
+                let found = leaves.metadata(key_bytes);
+                assert!((found - published).abs() < 0.06, "{key_bytes}: {found}");
+            }
+            assert_eq!(Leaves::Smart.metadata(key_bytes), 18.0);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What the sizes that one may choose are worth, each alone. Where the paper's text does not say
+//! which workload it is, it is C.
+
+use super::Figure;
+use super::throughput::warming;
+use crate::figures::contender::{Contender, Sizes};
+use crate::figures::job::{Job, Place, Point};
+use crate::figures::row::Quantity;
+use crate::figures::scale::Scale;
+use crate::figures::simulate::{Phase, Setup, Warming};
+use crate::workload::{Distribution, Mix};
+
+/// Clients of the paper.
+const CLIENTS: usize = 640;
+
+/// The contenders that the paper varies sizes of.
+fn contenders(sizes: &Sizes) -> [Contender; 5] {
+    [
+        Contender::chime(sizes),
+        Contender::ours(sizes),
+        Contender::sherman(sizes),
+        Contender::rolex(sizes),
+        Contender::smart(sizes),
+    ]
+}
+
+/// A point by itself, of a contender with sizes of its own.
+fn point(figure: &Figure, scale: &Scale, sizes: &Sizes, contender: Contender, x: Quantity) -> Job {
+    let phase = Phase::of(scale, Mix::YcsbC, CLIENTS).warmed(warming(&contender, scale.keys / 2));
+    let setup = Setup::of_paper(scale, sizes);
+    let points = vec![Point::rate("", x, phase)];
+    Job::simulate(figure.name, scale, contender, setup, points)
+}
+
+/// Figure 18a: half reads, half updates.
+pub(super) fn skew(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let sizes = Sizes::of_paper(scale);
+    let hundredths = scale.points(&[50, 60, 70, 80, 90, 99]);
+    let job = |contender: Contender| {
+        let phase = |&hundredths: &usize| {
+            let theta = hundredths as f64 / 100.0;
+            let warming = match warming(&contender, scale.keys / 2) {
+                // The others differ in what is hot only.
+                Warming::All(_) if hundredths > 50 => Warming::Operations(scale.keys / 4),
+                warming => warming,
+            };
+            let phase = Phase::of(scale, Mix::YcsbA, CLIENTS).chosen(Distribution::Zipf(theta));
+            let x = Quantity::new("θ of Zipf's distribution", "", theta);
+            Point::rate("", x, phase.warmed(warming))
+        };
+        let points = hundredths.iter().map(phase).collect();
+        let setup = Setup::of_paper(scale, &sizes);
+        Job::simulate(figure.name, scale, contender, setup, points)
+    };
+    contenders(&sizes).map(job).into()
+}
+
+/// Figure 18b.
+pub(super) fn cache(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for megabytes in scale.points(&[0, 25, 50, 75, 100, 200, 300, 400, 500]) {
+        let of_paper = Sizes::of_paper(scale);
+        let sizes = Sizes {
+            cache_bytes: Some(scale.megabytes(megabytes)),
+            // As the artifact: only where 20 MB are left for nodes.
+            hotspot_bytes: if megabytes > 50 {
+                of_paper.hotspot_bytes
+            } else {
+                0
+            },
+            ..of_paper
+        };
+        for contender in contenders(&sizes) {
+            let x = Quantity::new("cache of the paper", "MB", megabytes as f64);
+            jobs.push(point(figure, scale, &sizes, contender, x));
+        }
+    }
+    jobs
+}
+
+/// Figure 18c.
+pub(super) fn values(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for value_bytes in scale.points(&[8, 16, 32, 64, 128, 256, 512]) {
+        let sizes = Sizes {
+            value_bytes,
+            ..Sizes::of_paper(scale)
+        };
+        for contender in contenders(&sizes) {
+            let x = Quantity::new("length of a value", "bytes", value_bytes as f64);
+            jobs.push(point(figure, scale, &sizes, contender, x));
+        }
+    }
+    jobs
+}
+
+/// Figure 18d.
+pub(super) fn indirect_values(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for value_bytes in scale.points(&[8, 16, 32, 64, 128, 256, 512]) {
+        let sizes = Sizes {
+            value_bytes,
+            ..Sizes::of_paper(scale)
+        };
+        for contender in Contender::of_variable_length(&sizes) {
+            let x = Quantity::new("length of a value", "bytes", value_bytes as f64);
+            jobs.push(point(figure, scale, &sizes, contender, x));
+        }
+    }
+    jobs
+}
+
+/// Figure 18e.
+pub(super) fn span(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let sizes = Sizes::of_paper(scale);
+    let mut jobs = Vec::new();
+    for span in scale.points(&[8, 16, 32, 64, 128, 256, 512]) {
+        for contender in [Contender::chime(&sizes), Contender::sherman(&sizes)] {
+            let x = Quantity::new("entries of a leaf", "", span as f64);
+            jobs.push(point(figure, scale, &sizes, contender.of_span(span), x));
+        }
+    }
+    jobs
+}
+
+/// Figure 18f.
+pub(super) fn neighborhood(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let sizes = Sizes::of_paper(scale);
+    let job = |slots: usize| {
+        let x = Quantity::new("slots of a neighborhood", "", slots as f64);
+        let contender = Contender::chime(&sizes).of_neighborhood(slots);
+        point(figure, scale, &sizes, contender, x)
+    };
+    scale.points(&[2, 4, 8, 16]).into_iter().map(job).collect()
+}
+
+/// Figure 19c: throughput, and how often speculation is right.
+pub(super) fn hotspots(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for megabytes in scale.points(&[0, 10, 20, 30, 40, 50]) {
+        let sizes = Sizes {
+            hotspot_bytes: scale.megabytes(megabytes),
+            ..Sizes::of_paper(scale)
+        };
+        let contender = Contender::chime(&sizes);
+        let phase = Phase::of(scale, Mix::YcsbC, CLIENTS)
+            .warmed(warming(&contender, scale.keys * scale.warming));
+        let x = Quantity::new("hotspot buffer of the paper", "MB", megabytes as f64);
+        let places = move |outcome: &_| {
+            let rate = Place::rate("", x.clone(), outcome);
+            let hits = outcome.hit_rate.map(|share| Place {
+                panel: "right guesses".to_owned(),
+                x: x.clone(),
+                y: Quantity::new("right guesses", "%", share * 100.0),
+            });
+            [rate].into_iter().chain(hits).collect()
+        };
+        let point = Point {
+            phase,
+            places: Box::new(places),
+        };
+        let setup = Setup::of_paper(scale, &sizes);
+        let points = vec![point];
+        jobs.push(Job::simulate(figure.name, scale, contender, setup, points));
+    }
+    jobs
+}

@@ -1,0 +1,244 @@
+//! How many operations a second, and how long they take.
+
+use super::Figure;
+use crate::figures::contender::{Contender, Sizes};
+use crate::figures::job::{Job, Place, Point};
+use crate::figures::row::Quantity;
+use crate::figures::scale::Scale;
+use crate::figures::simulate::{Phase, Setup, Warming};
+use crate::workload::Mix;
+use nearfield_hardware::network::Preset;
+
+/// Clients of the paper, of all compute nodes together.
+const CLIENTS: [usize; 8] = [80, 160, 240, 320, 400, 480, 560, 640];
+/// What warms the cache of a contender: where it keeps all it can, everything is read. `operations` of
+/// each compute node.
+pub(super) fn warming(contender: &Contender, operations: usize) -> Warming {
+    match contender.cache_bytes {
+        Some(_) => Warming::Operations(operations),
+        None => Warming::All(operations),
+    }
+}
+
+fn clients(phase: &Phase) -> Quantity {
+    Quantity::new("clients", "", phase.clients as f64)
+}
+
+/// Reads by numbers of clients.
+fn reads(
+    figure: &Figure,
+    scale: &Scale,
+    contender: Contender,
+    setup: Setup,
+    numbers: &[usize],
+) -> Job {
+    let warming = warming(&contender, scale.keys * scale.warming);
+    let point = |(place, &number): (usize, &usize)| {
+        let phase = Phase::of(scale, Mix::YcsbC, number);
+        let phase = phase.warmed(if place == 0 { warming } else { Warming::None });
+        Point::rate("", clients(&phase), phase)
+    };
+    let points = numbers.iter().enumerate().map(point).collect();
+    Job::simulate(figure.name, scale, contender, setup, points)
+}
+
+/// The indexes that the paper looks at before it has one of its own.
+fn rivals(sizes: &Sizes) -> [Contender; 3] {
+    [
+        Contender::sherman(sizes),
+        Contender::rolex(sizes),
+        Contender::smart(sizes),
+    ]
+}
+
+/// Figure 3b: a gigabyte of cache, one memory node.
+pub(super) fn narrow_link(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let sizes = Sizes {
+        cache_bytes: Some(scale.megabytes(1000)),
+        ..Sizes::of_paper(scale)
+    };
+    let numbers = scale.points(&CLIENTS[..6]);
+    let job = |contender| {
+        let setup = Setup::of_paper(scale, &sizes);
+        reads(figure, scale, contender, setup, &numbers)
+    };
+    rivals(&sizes).map(job).into()
+}
+
+/// Figure 3c: 100 MB of cache, ten memory nodes.
+pub(super) fn small_caches(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let sizes = Sizes::of_paper(scale);
+    let numbers = scale.points(&CLIENTS[..6]);
+    let job = |contender| {
+        let setup = Setup {
+            memory_nodes: 10,
+            ..Setup::of_paper(scale, &sizes)
+        };
+        reads(figure, scale, contender, setup, &numbers)
+    };
+    rivals(&sizes).map(job).into()
+}
+
+/// Figure 17: CHIME with and without speculation, beside SMART that keeps everything.
+pub(super) fn speculation(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let sizes = Sizes::of_paper(scale);
+    let numbers = scale.points(&CLIENTS);
+    let contenders = [
+        Contender::chime(&sizes),
+        Contender::chime_without_speculation(&sizes),
+        Contender::smart_opt(&sizes),
+    ];
+    let job = |contender| {
+        let setup = Setup::of_paper(scale, &sizes);
+        reads(figure, scale, contender, setup, &numbers)
+    };
+    contenders.map(job).into()
+}
+
+/// A workload whose latency lies over its throughput.
+fn latency(mix: Mix, phase: Phase) -> Point {
+    Point {
+        phase,
+        places: Box::new(move |outcome| {
+            let x = Quantity::new("throughput", "Mops", outcome.rate_mops);
+            vec![Place {
+                y: Quantity::new("p99", "µs", outcome.latency.p99 as f64 / 1e3),
+                ..Place::rate(mix.name(), x, outcome)
+            }]
+        }),
+    }
+}
+
+/// The workloads that work on keys that are there, those that change the index last.
+const WORKLOADS: [Mix; 5] = [Mix::YcsbC, Mix::YcsbB, Mix::YcsbA, Mix::YcsbD, Mix::YcsbE];
+
+/// Figure 12: six workloads by numbers of clients.
+pub(super) fn workloads(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let sizes = Sizes::of_paper(scale);
+    let numbers = scale.points(&CLIENTS);
+    let contenders = [
+        Contender::chime(&sizes),
+        Contender::ours(&sizes),
+        Contender::sherman(&sizes),
+        Contender::rolex(&sizes),
+        Contender::smart(&sizes),
+        Contender::smart_opt(&sizes),
+    ];
+    let mut jobs = Vec::new();
+    for contender in contenders {
+        let warming = warming(&contender, scale.keys * scale.warming);
+        let mut points = Vec::new();
+        for mix in WORKLOADS {
+            for (place, &number) in numbers.iter().enumerate() {
+                // Caches are as warm as they get, but what is hot differs by distribution.
+                let again = match mix {
+                    Mix::YcsbC => warming,
+                    Mix::YcsbD => Warming::Operations(scale.keys / 8),
+                    _ => Warming::None,
+                };
+                let phase = Phase::of(scale, mix, number);
+                let phase = phase.warmed(if place == 0 { again } else { Warming::None });
+                points.push(latency(mix, phase));
+            }
+        }
+        let setup = Setup::of_paper(scale, &sizes);
+        jobs.push(Job::simulate(
+            figure.name,
+            scale,
+            contender.clone(),
+            setup,
+            points,
+        ));
+        jobs.extend(load(figure, scale, &sizes, contender, &numbers));
+    }
+    jobs
+}
+
+/// LOAD: a twelfth of the keys is there, and twice as many as the paper's are inserted.
+fn load(
+    figure: &Figure,
+    scale: &Scale,
+    sizes: &Sizes,
+    contender: Contender,
+    numbers: &[usize],
+) -> Option<Job> {
+    if contender.cannot_load() {
+        return None;
+    }
+    let setup = load_setup(scale, sizes);
+    let point = |(place, &number): (usize, &usize)| {
+        let phase = load_phase(scale, number, numbers.len());
+        let warming = Warming::Operations(setup.loaded);
+        latency(
+            Mix::Load,
+            phase.warmed(if place == 0 { warming } else { Warming::None }),
+        )
+    };
+    let points = numbers.iter().enumerate().map(point).collect();
+    Some(Job::simulate(figure.name, scale, contender, setup, points))
+}
+
+/// Where LOAD begins: with a twelfth of the keys.
+pub(super) fn load_setup(scale: &Scale, sizes: &Sizes) -> Setup {
+    let mut setup = Setup {
+        loaded: scale.keys / 12,
+        ..Setup::of_paper(scale, sizes)
+    };
+    setup.make_room(scale.keys * 3, 0);
+    setup
+}
+
+/// LOAD in so many parts of equal length.
+pub(super) fn load_phase(scale: &Scale, clients: usize, parts: usize) -> Phase {
+    Phase {
+        operations: scale.keys * 2 / parts,
+        ..Phase::of(scale, Mix::Load, clients)
+    }
+}
+
+/// Figure 13.
+pub(super) fn variable_length(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let sizes = Sizes::of_paper(scale);
+    let mut jobs = Vec::new();
+    for contender in Contender::of_variable_length(&sizes) {
+        let warming = warming(&contender, scale.keys * scale.warming);
+        let point = |(place, &mix): (usize, &Mix)| {
+            let phase = Phase::of(scale, mix, 320);
+            let phase = phase.warmed(if place == 0 { warming } else { Warming::None });
+            Point::rate(mix.name(), clients(&phase), phase)
+        };
+        let points = WORKLOADS.iter().enumerate().map(point).collect();
+        let setup = Setup::of_paper(scale, &sizes);
+        jobs.push(Job::simulate(figure.name, scale, contender, setup, points));
+    }
+    jobs
+}
+
+/// Not in the paper: reads and scans where memory is attached by CXL.
+pub(super) fn cxl(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let sizes = Sizes::of_paper(scale);
+    let numbers = scale.points(&CLIENTS);
+    let contenders = [
+        Contender::chime(&sizes),
+        Contender::ours(&sizes),
+        Contender::sherman(&sizes),
+    ];
+    let job = |contender: Contender| {
+        let warming = warming(&contender, scale.keys * scale.warming);
+        let mut points = Vec::new();
+        for mix in [Mix::YcsbC, Mix::YcsbE] {
+            for &number in &numbers {
+                let phase = Phase::of(scale, mix, number);
+                let first = points.is_empty();
+                let phase = phase.warmed(if first { warming } else { Warming::None });
+                points.push(Point::rate(mix.name(), clients(&phase), phase));
+            }
+        }
+        let setup = Setup {
+            network: Preset::Cxl.parameters(),
+            ..Setup::of_paper(scale, &sizes)
+        };
+        Job::simulate(figure.name, scale, contender, setup, points)
+    };
+    contenders.map(job).into()
+}

@@ -1,0 +1,152 @@
+//! Verbs without an index: what reading more, or twice, costs.
+
+use super::Figure;
+use crate::figures::job::Job;
+use crate::figures::row::{Quantity, Row};
+use crate::figures::scale::Scale;
+use crate::report::Kind;
+use nearfield_fabric::sim::{Delivery, Simulation};
+use nearfield_fabric::{Endpoint, GlobalAddress, NodeId, Verb};
+use nearfield_hardware::network::Preset;
+use nearfield_pool::layout::{Geometry, LeafLayout, Shape, Slots};
+
+/// Operations of a client under way, as in the paper's measurements of verbs.
+const TASKS: usize = 6;
+/// Operations of each task.
+const EACH: usize = 40;
+/// Bytes of the memory node.
+const MEMORY: usize = 1 << 24;
+
+/// What an operation reads: posts one after the other, each with reads of so many bytes.
+type Posts = Vec<Vec<usize>>;
+
+/// Millions of operations a second of clients that do nothing else.
+fn rate(scale: &Scale, posts: &Posts) -> f64 {
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(scale.seed, network, Delivery::Whole);
+    simulation.add_node(MEMORY);
+    for client in 0..scale.clients as u32 {
+        for task in 0..TASKS {
+            let (endpoint, posts) = (simulation.endpoint(client), posts.clone());
+            simulation.spawn(client, async move {
+                for number in 0..EACH {
+                    for post in &posts {
+                        let mut buffers: Vec<Vec<u8>> =
+                            post.iter().map(|&bytes| vec![0; bytes]).collect();
+                        let spot = (client as usize * 7919 + task * 104_729 + number) * 64;
+                        let from = GlobalAddress::new(NodeId(0), (spot % (MEMORY / 2)) as u64);
+                        let reads = buffers.iter_mut().map(|into| Verb::Read { from, into });
+                        // What is not read is not counted.
+                        if endpoint.post(&mut reads.collect::<Vec<_>>()).await.is_err() {
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+    }
+    simulation.run();
+    (scale.clients * TASKS * EACH) as f64 / simulation.now().as_secs_f64() / 1e6
+}
+
+fn layout(key_bytes: usize, neighborhood: usize) -> LeafLayout {
+    let shape = Shape {
+        key_bytes,
+        neighborhood,
+        ..Shape::default()
+    };
+    LeafLayout::new(Geometry::new(shape).unwrap_or_default())
+}
+
+/// The bytes of so many entries, from the first slot on.
+fn entries(layout: &LeafLayout, count: usize) -> usize {
+    let slots = Slots::new(0, count, layout.span());
+    layout.entries(slots).wire_bytes()
+}
+
+fn job(
+    figure: &Figure,
+    scale: &Scale,
+    peer: &'static str,
+    axis: (&'static str, &'static str),
+    points: Vec<(usize, Posts)>,
+) -> Job {
+    let (name, scale) = (figure.name, scale.clone());
+    Job::count(name, peer, move || {
+        let row = |(x, posts): (usize, Posts)| {
+            let x = Quantity::new(axis.0, axis.1, x as f64);
+            let rate = rate(&scale, &posts);
+            let network = Preset::ConnectX6.parameters().name.to_owned();
+            Row {
+                rate_mops: Some(rate),
+                network: Some(network),
+                kind: Kind::Modelled,
+                ..Row::counted(name, peer, x, Quantity::new("throughput", "Mops", rate))
+            }
+        };
+        points.into_iter().map(row).collect()
+    })
+}
+
+/// Figure 4a: an insert that reads the vacancy bitmap before it knows what to read.
+pub(super) fn vacancy(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let ranges = scale.points(&[8, 16, 24, 32, 40, 48, 56, 64]);
+    let layout = layout(8, 8);
+    let axis = ("entries of a hop range", "");
+    let range = |count: &usize| (*count, vec![vec![entries(&layout, *count)]]);
+    let both = |count: &usize| (*count, vec![vec![8], vec![entries(&layout, *count)]]);
+    vec![
+        job(
+            figure,
+            scale,
+            "hop range",
+            axis,
+            ranges.iter().map(range).collect(),
+        ),
+        job(
+            figure,
+            scale,
+            "bitmap, hop range",
+            axis,
+            ranges.iter().map(both).collect(),
+        ),
+    ]
+}
+
+const KEYS: [usize; 4] = [8, 16, 32, 64];
+const KEY: (&str, &str) = ("length of a key", "bytes");
+
+/// Figure 4b: a read of a neighborhood, with one of metadata that lie elsewhere in the leaf.
+pub(super) fn metadata(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let alone = |key_bytes| (key_bytes, vec![vec![entries(&layout(key_bytes, 8), 8)]]);
+    let both = |key_bytes| {
+        let layout = layout(key_bytes, 8);
+        let header = layout.replica_bytes() + 2 * key_bytes;
+        (key_bytes, vec![vec![entries(&layout, 8), header]])
+    };
+    vec![
+        job(figure, scale, "neighborhood", KEY, KEYS.map(alone).into()),
+        job(
+            figure,
+            scale,
+            "neighborhood, metadata",
+            KEY,
+            KEYS.map(both).into(),
+        ),
+    ]
+}
+
+/// Figure 4c: what the size of a neighborhood costs a reader.
+pub(super) fn neighborhoods(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let peers = [(1, "1 entry"), (4, "4 entries"), (8, "8 entries")];
+    let line = |(count, peer)| {
+        let point = |key_bytes| {
+            (
+                key_bytes,
+                vec![vec![entries(&layout(key_bytes, count), count)]],
+            )
+        };
+        job(figure, scale, peer, KEY, KEYS.map(point).into())
+    };
+    peers.map(line).into()
+}

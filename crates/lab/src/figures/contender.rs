@@ -1,0 +1,314 @@
+//! Who takes part, under which name and with which sizes and techniques.
+
+use super::scale::Scale;
+use super::simulate::{Outcome, Phase, PointError, Setup, Stage};
+use super::system::System;
+use crate::bench::Interrupt;
+use nearfield_pool::layout::{Arrangement, Geometry, Metadata, Shape, Validation};
+use nearfield_pool::{rolex, smart, tree};
+
+/// An index under the name that figures show.
+#[derive(Clone, Debug)]
+pub(super) struct Contender {
+    pub name: &'static str,
+    pub index: Index,
+    /// What a compute node may keep; `None` where there is no limit.
+    pub cache_bytes: Option<usize>,
+}
+
+/// An index with its sizes and techniques.
+#[derive(Clone, Debug)]
+pub(super) enum Index {
+    Tree(tree::Options),
+    Smart(smart::Options),
+    Rolex(rolex::Options),
+    /// Not there, and why.
+    Missing(&'static str),
+}
+
+/// What a cache may hold that has no limit: more than there is memory, and far from overflow.
+const UNLIMITED: usize = 1 << 50;
+/// What SMART takes from a memory node at once for each client. The paper's megabyte for each of
+/// hundreds of clients is more than a small run fills.
+const CHUNK_BYTES: u64 = 1 << 16;
+/// Entries of a leaf of ROLEX that is a hash table, as in the artifact.
+const LEARNED_SPAN: usize = 64;
+
+/// The sizes that a figure chooses.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub key_bytes: usize,
+    pub value_bytes: usize,
+    /// What a compute node may keep; `None`: all it wants.
+    pub cache_bytes: Option<usize>,
+    /// Of that, for hotspots.
+    pub hotspot_bytes: usize,
+}
+
+impl Sizes {
+    /// The paper's: keys and values of 8 bytes, 100 MB at 60 million keys, 30 of them for hotspots.
+    pub(super) fn of_paper(scale: &Scale) -> Sizes {
+        Sizes {
+            key_bytes: 8,
+            value_bytes: 8,
+            cache_bytes: Some(scale.megabytes(100)),
+            hotspot_bytes: scale.megabytes(30),
+        }
+    }
+}
+
+impl Contender {
+    fn tree(
+        name: &'static str,
+        sizes: &Sizes,
+        options: tree::Options,
+        change: impl FnOnce(&mut tree::Options),
+    ) -> Contender {
+        let mut options = tree::Options {
+            shape: Shape {
+                key_bytes: sizes.key_bytes,
+                value_bytes: sizes.value_bytes,
+                ..options.shape
+            },
+            cache_bytes: sizes.cache_bytes.unwrap_or(UNLIMITED),
+            hotspot_bytes: match options.hotspot_bytes {
+                0 => 0,
+                _ => sizes.hotspot_bytes,
+            },
+            ..options
+        };
+        change(&mut options);
+        Contender {
+            name,
+            index: Index::Tree(options),
+            cache_bytes: sizes.cache_bytes,
+        }
+    }
+
+    fn missing(name: &'static str, why: &'static str) -> Contender {
+        Contender {
+            name,
+            index: Index::Missing(why),
+            cache_bytes: None,
+        }
+    }
+
+    /// CHIME.
+    pub(super) fn chime(sizes: &Sizes) -> Contender {
+        Contender::tree("chime", sizes, tree::Options::chime(), |_| {})
+    }
+
+    pub(super) fn chime_without_speculation(sizes: &Sizes) -> Contender {
+        let name = "chime, no speculation";
+        Contender::tree(name, sizes, tree::Options::chime(), |options| {
+            options.hotspot_bytes = 0;
+        })
+    }
+
+    /// Our own variant of the tree.
+    pub(super) fn ours(sizes: &Sizes) -> Contender {
+        Contender::tree("nearfield", sizes, tree::Options::nearfield(), |_| {})
+    }
+
+    /// Sherman as it is in CHIME's figures.
+    pub(super) fn sherman(sizes: &Sizes) -> Contender {
+        Contender::tree("sherman", sizes, tree::Options::sherman(), |_| {})
+    }
+
+    pub(super) fn smart(sizes: &Sizes) -> Contender {
+        let options = smart::Options {
+            key_bytes: sizes.key_bytes,
+            value_bytes: sizes.value_bytes,
+            cache_bytes: sizes.cache_bytes.unwrap_or(smart::UNLIMITED),
+            chunk_bytes: CHUNK_BYTES,
+            scan: smart::Scan::Cached,
+        };
+        Contender {
+            name: "smart",
+            index: Index::Smart(options),
+            cache_bytes: sizes.cache_bytes,
+        }
+    }
+
+    /// SMART with as large a cache as it wants.
+    pub(super) fn smart_opt(sizes: &Sizes) -> Contender {
+        let sizes = Sizes {
+            cache_bytes: None,
+            ..*sizes
+        };
+        Contender {
+            name: "smart-opt",
+            ..Contender::smart(&sizes)
+        }
+    }
+
+    /// ROLEX as it is in CHIME's figures.
+    pub(super) fn rolex(sizes: &Sizes) -> Contender {
+        let options = rolex::Options::default();
+        let shape = Shape {
+            key_bytes: sizes.key_bytes,
+            value_bytes: sizes.value_bytes,
+            ..*options.geometry.shape()
+        };
+        let options = rolex::Options {
+            geometry: Geometry::new(shape).unwrap_or_default(),
+            cache_bytes: sizes.cache_bytes.unwrap_or(UNLIMITED),
+            ..options
+        };
+        Contender {
+            name: "rolex",
+            index: Index::Rolex(options),
+            cache_bytes: sizes.cache_bytes,
+        }
+    }
+
+    /// The techniques of CHIME, each with those before it, from Sherman on.
+    pub(super) fn steps_from_sherman(sizes: &Sizes) -> Vec<Contender> {
+        let hopscotch = tree::Options {
+            shape: Shape {
+                arrangement: Arrangement::Hopscotch,
+                metadata: Metadata::Single,
+                validation: Validation::Fences,
+                ..Shape::default()
+            },
+            ..tree::Options::sherman()
+        };
+        let vacancy = tree::Options {
+            vacancy_bitmap: true,
+            ..hopscotch
+        };
+        let with_shape = |options: tree::Options, change: fn(&mut Shape)| {
+            let mut options = options;
+            change(&mut options.shape);
+            options
+        };
+        let replicated = with_shape(vacancy, |shape| shape.metadata = Metadata::Replicated);
+        let sibling = with_shape(replicated, |shape| shape.validation = Validation::Sibling);
+        let speculative = tree::Options {
+            hotspot_bytes: tree::Options::chime().hotspot_bytes,
+            ..sibling
+        };
+        let steps = [
+            ("sherman", tree::Options::sherman()),
+            ("+ hopscotch leaves", hopscotch),
+            ("+ vacancy bitmap", vacancy),
+            ("+ replicated metadata", replicated),
+            ("+ sibling validation", sibling),
+            ("+ speculative reads", speculative),
+        ];
+        let step = |(name, options)| Contender::tree(name, sizes, options, |_| {});
+        steps.map(step).into()
+    }
+
+    /// The techniques of CHIME that suit a learned index, from ROLEX on. Leaves have 64 entries as the
+    /// tree's once they are hash tables.
+    pub(super) fn steps_from_rolex(sizes: &Sizes) -> Vec<Contender> {
+        let step = |name, metadata, vacancy_piggyback| {
+            let mut contender = Contender::rolex(sizes);
+            contender.name = name;
+            if let Index::Rolex(options) = &mut contender.index {
+                let shape = Shape {
+                    leaf_span: LEARNED_SPAN,
+                    metadata,
+                    ..*options.geometry.shape()
+                };
+                options.geometry = Geometry::new(shape).unwrap_or_default();
+                options.leaves = rolex::Leaves::Hopscotch { vacancy_piggyback };
+            }
+            contender
+        };
+        vec![
+            Contender::rolex(sizes),
+            step("+ hopscotch leaves", Metadata::Single, false),
+            step("+ vacancy bitmap", Metadata::Single, true),
+            step("+ replicated metadata", Metadata::Replicated, true),
+            Contender::missing(
+                "+ speculative reads",
+                "the pool's ROLEX has no hotspot buffer",
+            ),
+        ]
+    }
+
+    /// The indexes whose values lie beside their leaves.
+    pub(super) fn of_variable_length(_: &Sizes) -> Vec<Contender> {
+        let why = "the pool's indexes have values in their leaves only";
+        ["chime-indirect", "smart-rcu", "marlin", "rolex-indirect"]
+            .map(|name| Contender::missing(name, why))
+            .into()
+    }
+
+    /// With leaves of so many entries.
+    pub(super) fn of_span(mut self, span: usize) -> Contender {
+        let of_span = |shape: Shape| Shape {
+            leaf_span: span,
+            neighborhood: shape.neighborhood.min(span),
+            ..shape
+        };
+        match &mut self.index {
+            Index::Tree(options) => options.shape = of_span(options.shape),
+            Index::Rolex(options) => {
+                let shape = of_span(*options.geometry.shape());
+                options.geometry = Geometry::new(shape).unwrap_or_default();
+                // As the artifact: predictions may be wrong by a leaf.
+                options.error = span as u32;
+            }
+            Index::Smart(_) | Index::Missing(_) => {}
+        }
+        self
+    }
+
+    /// With neighborhoods of so many slots.
+    pub(super) fn of_neighborhood(mut self, slots: usize) -> Contender {
+        if let Index::Tree(options) = &mut self.index {
+            options.shape.neighborhood = slots;
+        }
+        self
+    }
+
+    /// Why it cannot take part, if it cannot.
+    pub(super) fn is_missing(&self) -> Option<&'static str> {
+        match self.index {
+            Index::Missing(why) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Whether it cannot grow to many times what it was loaded with, as ROLEX, which is trained
+    /// once.
+    pub(super) fn cannot_load(&self) -> bool {
+        matches!(self.index, Index::Rolex(_))
+    }
+
+    /// Loads it and runs phases; `report` gets each outcome as it comes.
+    ///
+    /// # Errors
+    /// As [`Stage::run`], or that the contender is missing.
+    pub(super) fn perform(
+        &self,
+        setup: &Setup,
+        phases: &[Phase],
+        interrupt: &Interrupt,
+        report: impl FnMut(usize, Outcome),
+    ) -> Result<(), PointError> {
+        match &self.index {
+            Index::Tree(options) => perform(options, setup, phases, interrupt, report),
+            Index::Smart(options) => perform(options, setup, phases, interrupt, report),
+            Index::Rolex(options) => perform(options, setup, phases, interrupt, report),
+            Index::Missing(why) => Err(PointError::Missing((*why).to_owned())),
+        }
+    }
+}
+
+fn perform<S: System>(
+    system: &S,
+    setup: &Setup,
+    phases: &[Phase],
+    interrupt: &Interrupt,
+    mut report: impl FnMut(usize, Outcome),
+) -> Result<(), PointError> {
+    let mut stage = Stage::load(system, setup, interrupt)?;
+    for (number, phase) in phases.iter().enumerate() {
+        report(number, stage.run(phase)?);
+    }
+    Ok(())
+}

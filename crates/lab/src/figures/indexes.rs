@@ -1,0 +1,116 @@
+//! The indexes of the pool as they take part: one implementation of [`System`] for each.
+
+use super::system::{Entries, ROOT, System};
+use nearfield_fabric::NodeId;
+use nearfield_fabric::sim::SimEndpoint;
+use nearfield_pool::PoolError;
+use nearfield_pool::rolex::{self, Rolex};
+use nearfield_pool::smart::{self, Smart};
+use nearfield_pool::tree::{self, Tree};
+use std::sync::Arc;
+
+impl System for tree::Options {
+    type ComputeNode = tree::ComputeNode;
+    type Index = Tree<SimEndpoint>;
+
+    fn compute_node(&self) -> Result<Arc<tree::ComputeNode>, PoolError> {
+        tree::ComputeNode::new(*self).map(Arc::new)
+    }
+
+    fn cache_bytes(node: &tree::ComputeNode) -> usize {
+        node.cache_bytes() + node.hotspot_bytes()
+    }
+
+    fn guesses(node: &tree::ComputeNode) -> Option<[u64; 2]> {
+        Some(node.guesses())
+    }
+
+    async fn load(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<tree::ComputeNode>,
+        entries: Entries,
+    ) -> Result<(), PoolError> {
+        let tree = Tree::create(endpoint, &nodes, ROOT, node).await?;
+        entries.insert(&tree).await
+    }
+
+    async fn open(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<tree::ComputeNode>,
+    ) -> Result<Tree<SimEndpoint>, PoolError> {
+        Tree::open(endpoint, &nodes, ROOT, node).await
+    }
+}
+
+impl System for smart::Options {
+    type ComputeNode = smart::ComputeNode;
+    type Index = Smart<SimEndpoint>;
+
+    fn compute_node(&self) -> Result<Arc<smart::ComputeNode>, PoolError> {
+        smart::ComputeNode::new(self.clone()).map(Arc::new)
+    }
+
+    fn cache_bytes(node: &smart::ComputeNode) -> usize {
+        node.cache_bytes()
+    }
+
+    fn guesses(_: &smart::ComputeNode) -> Option<[u64; 2]> {
+        None
+    }
+
+    async fn load(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<smart::ComputeNode>,
+        entries: Entries,
+    ) -> Result<(), PoolError> {
+        let smart = Smart::create(endpoint, &nodes, ROOT, node).await?;
+        entries.insert(&smart).await
+    }
+
+    async fn open(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<smart::ComputeNode>,
+    ) -> Result<Smart<SimEndpoint>, PoolError> {
+        Smart::open(endpoint, &nodes, ROOT, node)
+    }
+}
+
+impl System for rolex::Options {
+    type ComputeNode = rolex::ComputeNode;
+    type Index = Rolex<SimEndpoint>;
+
+    fn compute_node(&self) -> Result<Arc<rolex::ComputeNode>, PoolError> {
+        Ok(Arc::new(rolex::ComputeNode::new(self.clone())))
+    }
+
+    fn cache_bytes(node: &rolex::ComputeNode) -> usize {
+        node.cache_bytes()
+    }
+
+    fn guesses(_: &rolex::ComputeNode) -> Option<[u64; 2]> {
+        None
+    }
+
+    /// Models are trained over all keys at once.
+    async fn load(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<rolex::ComputeNode>,
+        entries: Entries,
+    ) -> Result<(), PoolError> {
+        let loaded = Rolex::load(endpoint, &nodes, ROOT, node, entries.sorted()).await;
+        loaded.map(drop)
+    }
+
+    async fn open(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<rolex::ComputeNode>,
+    ) -> Result<Rolex<SimEndpoint>, PoolError> {
+        Rolex::open(endpoint, &nodes, ROOT, node)
+    }
+}

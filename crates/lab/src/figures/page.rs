@@ -1,0 +1,74 @@
+//! One page with every figure, without anything outside it.
+
+use super::chime::Figure;
+use super::row::{FigureReport, Row};
+use super::show;
+use crate::report::{Lines, bar_chart, escaped, frame, line_chart};
+
+/// The page of a report; `figures` are all that there are, in order.
+pub(super) fn page(report: &FigureReport, figures: &[Figure]) -> String {
+    let head = show::head(report);
+    let mut body = format!(
+        "<pre>{}{}</pre>\n<h2>What the paper states</h2>\n<pre>{}</pre>\n",
+        if report.complete {
+            ""
+        } else {
+            "not complete\n"
+        },
+        escaped(&head),
+        escaped(&show::claims(report))
+    );
+    for figure in figures {
+        let rows = report.rows.iter();
+        let rows: Vec<&Row> = rows.filter(|row| row.figure == figure.name).collect();
+        let text = show::figure(figure, report);
+        let (title, rest) = text.split_once('\n').unwrap_or((&text, ""));
+        if rows.is_empty() && rest.is_empty() {
+            continue;
+        }
+        body.push_str(&format!("<h2>{}</h2>\n", escaped(title)));
+        for (caption, rows) in panels(&rows) {
+            body.push_str(&format!(
+                "<h3>{}</h3>\n{}\n",
+                escaped(&caption),
+                plot(&rows)
+            ));
+        }
+        body.push_str(&format!("<pre>{}</pre>\n", escaped(rest)));
+    }
+    frame("Nearfield figures", "Figures of CHIME, from models", &body)
+}
+
+/// The rows of each panel, in their order, and what the panel shows and how that came to be.
+fn panels<'r>(rows: &[&'r Row]) -> Vec<(String, Vec<&'r Row>)> {
+    let mut panels: Vec<(String, Vec<&Row>)> = Vec::new();
+    for row in rows {
+        let kind = show::kind(row.kind);
+        let caption = match &*row.panel {
+            "" => format!("{} ({kind})", row.y.axis()),
+            panel => format!("{panel}: {} ({kind})", row.y.axis()),
+        };
+        match panels.iter_mut().find(|(other, _)| *other == caption) {
+            Some((_, rows)) => rows.push(row),
+            None => panels.push((caption, vec![row])),
+        }
+    }
+    panels
+}
+
+/// Lines, or bars where no peer has more than a point.
+fn plot(rows: &[&Row]) -> String {
+    let mut lines: Lines<'_> = Lines::new();
+    for row in rows {
+        let line = lines.entry(&row.peer).or_default();
+        line.push((row.x.value, row.y.value));
+    }
+    if lines.values().all(|line| line.len() == 1) {
+        let bars: Vec<(&str, f64)> = rows.iter().map(|row| (&*row.peer, row.y.value)).collect();
+        return bar_chart(&bars);
+    }
+    match rows.first() {
+        Some(first) => line_chart(&first.x.axis(), &first.y.axis(), &lines),
+        None => String::new(),
+    }
+}

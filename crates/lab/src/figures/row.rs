@@ -1,0 +1,217 @@
+//! The report of figures as programs read it. `docs/pool.md` explains every field.
+
+use super::scale::Scale;
+use crate::bench::{Latency, Machine};
+use crate::report::{Kind, Setting};
+use nearfield_hardware::network::{Parameters, Preset};
+use serde::{Deserialize, Serialize};
+
+/// A report: all figures that were run by one call of `nearfield figures`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FigureReport {
+    /// The commit, with `-dirty` when files differed from it.
+    pub commit: String,
+    /// Where the models were computed, which has no influence on them.
+    pub machine: Machine,
+    /// Whether all points of all figures were run.
+    pub complete: bool,
+    /// How large it was.
+    pub scale: Scale,
+    /// What the networks are modelled by.
+    pub networks: Vec<Network>,
+    /// The points of the figures.
+    pub rows: Vec<Row>,
+    /// What the paper says, and what came out here.
+    pub claims: Vec<Claim>,
+    /// Points that did not get through.
+    pub failed: Vec<Omitted>,
+    /// Who could not take part.
+    pub skipped: Vec<Omitted>,
+}
+
+/// A model of a network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Network {
+    /// Its name in rows.
+    pub name: String,
+    /// Where its figures are from.
+    pub source: String,
+    /// From a request to its answer, in nanoseconds.
+    pub round_trip_ns: f64,
+    /// What the link of a memory node carries, in bytes a second in each direction.
+    pub bytes_per_second: f64,
+    /// What a message adds to its bytes.
+    pub header_bytes: u64,
+    /// Reads, writes, atomics, and atomics on one word, a second.
+    pub reads_per_second: f64,
+    /// See above.
+    pub writes_per_second: f64,
+    /// See above.
+    pub atomics_per_second: f64,
+    /// See above.
+    pub same_word_per_second: f64,
+}
+
+impl Network {
+    fn of(parameters: Parameters) -> Network {
+        Network {
+            name: parameters.name.to_owned(),
+            source: parameters.source.to_owned(),
+            round_trip_ns: parameters.round_trip.as_nanoseconds(),
+            bytes_per_second: parameters.bytes_per_second,
+            header_bytes: parameters.header_bytes,
+            reads_per_second: parameters.reads_per_second,
+            writes_per_second: parameters.writes_per_second,
+            atomics_per_second: parameters.atomics_per_second,
+            same_word_per_second: parameters.same_word_per_second,
+        }
+    }
+}
+
+/// A number with what it is of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quantity {
+    /// What it is of.
+    pub name: String,
+    /// Its unit; empty for what has none.
+    pub unit: String,
+    /// The number.
+    pub value: f64,
+}
+
+impl Quantity {
+    pub(super) fn new(name: &str, unit: &str, value: impl Into<f64>) -> Quantity {
+        Quantity {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            value: value.into(),
+        }
+    }
+
+    /// The axis that it lies on.
+    pub(super) fn axis(&self) -> String {
+        match &*self.unit {
+            "" => self.name.clone(),
+            unit => format!("{}, {unit}", self.name),
+        }
+    }
+}
+
+/// One point of a figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The figure of the paper.
+    pub figure: String,
+    /// The part of it; empty where it has one.
+    pub panel: String,
+    /// Whose point it is.
+    pub peer: String,
+    /// Where it lies on the horizontal axis.
+    pub x: Quantity,
+    /// And on the vertical one.
+    pub y: Quantity,
+    /// What clients did, where there were some: `threads` are clients, of all compute nodes
+    /// together, with two operations under way each.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub setting: Option<Setting>,
+    /// The network, where there was one.
+    pub network: Option<String>,
+    /// Compute nodes.
+    pub compute_nodes: Option<usize>,
+    /// Memory nodes.
+    pub memory_nodes: Option<usize>,
+    /// Millions of operations for each second of virtual time.
+    pub rate_mops: Option<f64>,
+    /// Latencies, in virtual time.
+    pub latency_ns: Option<Latency>,
+    /// What a compute node may keep; null where there is no limit.
+    pub cache_bytes_max: Option<usize>,
+    /// What it keeps, hotspots included.
+    pub cache_bytes: Option<f64>,
+    /// Memory of the pool for each key.
+    pub bytes_per_key: Option<f64>,
+    /// Messages that ports of memory nodes have taken for each operation.
+    pub messages_per_operation: Option<f64>,
+    /// Bytes that they have carried for each operation, in both directions, without headers.
+    pub bytes_per_operation: Option<f64>,
+    /// The share of speculative reads that were right.
+    pub hit_rate: Option<f64>,
+    /// The number of keys as a part of that in the paper; caches are this part of the paper's.
+    pub scale: Option<f64>,
+    /// How the numbers came to be.
+    pub kind: Kind,
+}
+
+impl Row {
+    /// A point that no clients have worked for.
+    pub(super) fn counted(figure: &str, peer: &str, x: Quantity, y: Quantity) -> Row {
+        Row {
+            figure: figure.to_owned(),
+            panel: String::new(),
+            peer: peer.to_owned(),
+            x,
+            y,
+            setting: None,
+            network: None,
+            compute_nodes: None,
+            memory_nodes: None,
+            rate_mops: None,
+            latency_ns: None,
+            cache_bytes_max: None,
+            cache_bytes: None,
+            bytes_per_key: None,
+            messages_per_operation: None,
+            bytes_per_operation: None,
+            hit_rate: None,
+            scale: None,
+            kind: Kind::Counted,
+        }
+    }
+}
+
+/// A number that the paper states, or that is asked of this project, and what came out here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Claim {
+    /// Its name.
+    pub id: String,
+    /// What it says.
+    pub text: String,
+    /// The paper's number; null where the paper has none.
+    pub paper: Option<f64>,
+    /// The number here; null where what it follows from was not run.
+    pub ours: Option<f64>,
+    /// The unit of both: `x` for a ratio.
+    pub unit: String,
+    /// How ours came to be.
+    pub kind: Kind,
+}
+
+/// What is not in a figure, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Omitted {
+    /// The figure.
+    pub figure: String,
+    /// What was to be run.
+    pub peer: String,
+    /// Why it is not there.
+    pub reason: String,
+}
+
+impl FigureReport {
+    /// A report of nothing yet.
+    #[must_use]
+    pub fn new(commit: String, machine: Machine, scale: Scale) -> FigureReport {
+        let networks = Preset::ALL.map(|preset| Network::of(preset.parameters()));
+        FigureReport {
+            commit,
+            machine,
+            complete: false,
+            scale,
+            networks: networks.to_vec(),
+            rows: Vec::new(),
+            claims: super::claims::claims(&[]),
+            failed: Vec::new(),
+            skipped: Vec::new(),
+        }
+    }
+}

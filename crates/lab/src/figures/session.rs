@@ -1,0 +1,256 @@
+//! One call of `nearfield figures`, from the figures to the last report.
+
+use super::chime::{FIGURES, Figure};
+use super::claims::claims;
+use super::job::Job;
+use super::page;
+use super::row::{FigureReport, Omitted, Row};
+use super::scale::Scale;
+use super::show;
+use super::simulate::PointError;
+use crate::bench::{Completion, Interrupt, Machine, commit};
+use crate::error::{LabError, shortened};
+use crate::memory::available_bytes;
+use crate::report::{Output, OutputError, Progress};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError, mpsc};
+
+/// What is to be done: figures of CHIME, at a scale.
+pub struct Request {
+    figures: Vec<&'static Figure>,
+    scale: Scale,
+}
+
+impl Request {
+    /// The figures of these names, in the order of the paper; all if there are none. `3` means all
+    /// parts of figure 3.
+    ///
+    /// # Errors
+    /// `UnknownName` for a figure that is not there.
+    pub fn new(names: &[String], scale: Scale) -> Result<Request, LabError> {
+        let is_named = |figure: &Figure, name: &str| {
+            let part = figure.name.strip_prefix(name);
+            part.is_some_and(|part| !part.starts_with(|first: char| first.is_ascii_digit()))
+        };
+        for name in names {
+            if name.is_empty() || !FIGURES.iter().any(|figure| is_named(figure, name)) {
+                return Err(LabError::UnknownName {
+                    what: "figure",
+                    given: shortened(name),
+                    allowed: "3a to 3d, 4a to 4c, 12, 13, 14, 15a, 15b, 16, 17, 18a to 18f, 19a \
+                              to 19c, cxl; 3 for 3a to 3d and so on",
+                });
+            }
+        }
+        let wanted =
+            |figure: &&Figure| names.is_empty() || names.iter().any(|name| is_named(figure, name));
+        Ok(Request {
+            figures: FIGURES.iter().filter(wanted).collect(),
+            scale,
+        })
+    }
+
+    /// The names of the figures.
+    #[must_use]
+    pub fn names(&self) -> Vec<&'static str> {
+        self.figures.iter().map(|figure| figure.name).collect()
+    }
+}
+
+/// A report that is kept up to date, figure by figure.
+#[derive(Debug)]
+pub struct FigureSession {
+    json: Option<Output>,
+    html: Option<Output>,
+}
+
+/// What a worker says.
+enum News {
+    Begins(String),
+    Phase,
+    Ends(usize, Vec<Row>, Result<(), PointError>),
+}
+
+impl FigureSession {
+    /// Makes sure that the reports can be written, before anything is run.
+    ///
+    /// # Errors
+    /// `OutputError` for a path that cannot be written.
+    pub fn open(json: Option<&Path>, html: Option<&Path>) -> Result<Self, OutputError> {
+        Ok(FigureSession {
+            json: json.map(Output::open).transpose()?,
+            html: html.map(Output::open).transpose()?,
+        })
+    }
+
+    /// Runs figures, has each printed as it is finished, and brings the reports up to date.
+    ///
+    /// # Errors
+    /// A report can no longer be written.
+    pub fn run(
+        &self,
+        request: &Request,
+        interrupt: &Interrupt,
+        print: &mut dyn FnMut(&str),
+    ) -> Result<(FigureReport, Completion), OutputError> {
+        let scale = &request.scale;
+        let mut report = FigureReport::new(commit(), Machine::here(), scale.clone());
+        print(&show::head(&report));
+        self.write(&report)?;
+        let mut waiting = VecDeque::new();
+        for figure in &request.figures {
+            for job in (figure.jobs)(figure, scale) {
+                match job.is_missing() {
+                    Some(reason) => report.skipped.push(omitted(&job, reason.to_owned())),
+                    None => waiting.push_back((waiting.len(), job)),
+                }
+            }
+        }
+        let mut board = Board::new(&waiting);
+        let workers = workers(&waiting);
+        let mut progress =
+            Progress::new("phase", waiting.iter().map(|(_, job)| job.phases()).sum());
+        let waiting = Mutex::new(waiting);
+        let (sender, news) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for _ in 0..workers {
+                let (sender, waiting) = (sender.clone(), &waiting);
+                scope.spawn(move || work(waiting, interrupt, &sender));
+            }
+            drop(sender);
+            let mut figures = request.figures.iter().peekable();
+            loop {
+                // Those whose jobs have all ended, in their order.
+                while let Some(figure) = figures.next_if(|figure| board.has_ended(figure.name)) {
+                    board.collect(figure.name, &mut report);
+                    report.claims = claims(&report.rows);
+                    progress.aside(|| print(&show::figure(figure, &report)));
+                    self.write(&report)?;
+                }
+                match news.recv() {
+                    Ok(News::Begins(what)) => progress.step(what),
+                    Ok(News::Phase) => progress.part(),
+                    Ok(News::Ends(number, rows, done)) => board.end(number, rows, done),
+                    Err(mpsc::RecvError) => break,
+                }
+            }
+            for figure in figures {
+                board.collect(figure.name, &mut report);
+            }
+            Ok(())
+        })?;
+        drop(progress);
+        report.claims = claims(&report.rows);
+        report.complete = !interrupt.is_raised();
+        print(&show::claims(&report));
+        self.write(&report)?;
+        let completion = match report.complete {
+            true => Completion::Finished,
+            false => Completion::Interrupted,
+        };
+        Ok((report, completion))
+    }
+
+    fn write(&self, report: &FigureReport) -> Result<(), OutputError> {
+        if let Some(json) = &self.json {
+            let text = serde_json::to_string_pretty(report);
+            json.write(&(text.expect("a report has string keys") + "\n"))?;
+        }
+        if let Some(html) = &self.html {
+            html.write(&page::page(report, FIGURES))?;
+        }
+        Ok(())
+    }
+}
+
+/// As many workers as there are cores, and as the memory of the largest job allows.
+fn workers(waiting: &VecDeque<(usize, Job)>) -> usize {
+    let largest = waiting.iter().map(|(_, job)| job.bytes).max().unwrap_or(1);
+    let available = available_bytes().unwrap_or(u64::MAX);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores.min(available as usize / largest.max(1)).max(1)
+}
+
+/// Does jobs until none is left.
+fn work(
+    waiting: &Mutex<VecDeque<(usize, Job)>>,
+    interrupt: &Interrupt,
+    sender: &mpsc::Sender<News>,
+) {
+    while !interrupt.is_raised() {
+        let next = waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop_front();
+        let Some((number, job)) = next else {
+            return;
+        };
+        // Nobody listens any more if the reports cannot be written.
+        let _ = sender.send(News::Begins(job.title()));
+        let phase = || {
+            let _ = sender.send(News::Phase);
+        };
+        let (rows, done) = job.run(interrupt, phase);
+        if sender.send(News::Ends(number, rows, done)).is_err() {
+            return;
+        }
+    }
+}
+
+fn omitted(job: &Job, reason: String) -> Omitted {
+    Omitted {
+        figure: job.figure.to_owned(),
+        peer: job.peer.clone(),
+        reason,
+    }
+}
+
+/// What has become of jobs, by their numbers, in whatever order they end.
+struct Board(Vec<Entry>);
+
+struct Entry {
+    figure: &'static str,
+    peer: String,
+    end: Option<(Vec<Row>, Result<(), PointError>)>,
+}
+
+impl Board {
+    fn new(jobs: &VecDeque<(usize, Job)>) -> Board {
+        let entry = |(_, job): &(usize, Job)| Entry {
+            figure: job.figure,
+            peer: job.peer.clone(),
+            end: None,
+        };
+        Board(jobs.iter().map(entry).collect())
+    }
+
+    fn end(&mut self, number: usize, rows: Vec<Row>, done: Result<(), PointError>) {
+        if let Some(entry) = self.0.get_mut(number) {
+            entry.end = Some((rows, done));
+        }
+    }
+
+    fn has_ended(&self, figure: &str) -> bool {
+        let mut entries = self.0.iter().filter(|entry| entry.figure == figure);
+        entries.all(|entry| entry.end.is_some())
+    }
+
+    /// Moves what has become of a figure into the report.
+    fn collect(&mut self, figure: &str, report: &mut FigureReport) {
+        for entry in self.0.iter_mut().filter(|entry| entry.figure == figure) {
+            let Some((rows, done)) = entry.end.take() else {
+                continue;
+            };
+            report.rows.extend(rows);
+            match done {
+                Ok(()) | Err(PointError::Interrupted) => {}
+                Err(error) => report.failed.push(Omitted {
+                    figure: figure.to_owned(),
+                    peer: entry.peer.clone(),
+                    reason: error.to_string(),
+                }),
+            }
+        }
+    }
+}

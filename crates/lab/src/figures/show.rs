@@ -1,0 +1,191 @@
+//! Figures and claims as text.
+
+use super::chime::Figure;
+use super::row::{Claim, FigureReport, Omitted, Row};
+use crate::report::{Kind, STYLE, grouped, rate};
+use comfy_table::{CellAlignment, Table};
+
+/// How large it is and what it is modelled by.
+pub(super) fn head(report: &FigureReport) -> String {
+    let scale = &report.scale;
+    let mut text = format!(
+        "commit {}\n{} keys in place of 60,000,000, caches in proportion ({:.4}); {} clients at \
+         most on {} compute nodes, two operations each; seed {}\n\
+         All throughput and latency is modelled, in virtual time:",
+        report.commit,
+        grouped(scale.keys),
+        scale.part(),
+        scale.clients,
+        scale.compute_nodes,
+        scale.seed,
+    );
+    for network in &report.networks {
+        text.push_str(&format!(
+            "\n- {}: {:.2} µs round trip, {:.1} GB/s, {} bytes a header, {:.0} M reads, {:.0} M \
+             writes, {:.0} M atomics a second, {:.1} M on one word ({})",
+            network.name,
+            network.round_trip_ns / 1e3,
+            network.bytes_per_second / 1e9,
+            network.header_bytes,
+            network.reads_per_second / 1e6,
+            network.writes_per_second / 1e6,
+            network.atomics_per_second / 1e6,
+            network.same_word_per_second / 1e6,
+            network.source,
+        ));
+    }
+    text + "\n"
+}
+
+/// Its name and what it shows.
+pub(super) fn title(figure: &Figure) -> String {
+    match figure
+        .name
+        .starts_with(|first: char| first.is_ascii_digit())
+    {
+        true => format!("CHIME, figure {}: {}", figure.name, figure.title),
+        false => format!("CHIME, {}: {}", figure.name.to_uppercase(), figure.title),
+    }
+}
+
+/// The word for how numbers came to be.
+pub(super) fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Measured => "measured",
+        Kind::Counted => "counted",
+        Kind::Modelled => "modelled",
+    }
+}
+
+/// A figure with all its points.
+pub(super) fn figure(figure: &Figure, report: &FigureReport) -> String {
+    let of_figure = |row: &&Row| row.figure == figure.name;
+    let rows: Vec<&Row> = report.rows.iter().filter(of_figure).collect();
+    let mut text = title(figure) + "\n";
+    let mut panels: Vec<(&str, &str)> = Vec::new();
+    for row in &rows {
+        let panel = (&*row.panel, &*row.y.name);
+        if !panels.contains(&panel) {
+            panels.push(panel);
+        }
+    }
+    for (panel, y) in panels {
+        let rows = rows
+            .iter()
+            .filter(|row| row.panel == panel && row.y.name == y);
+        let rows: Vec<&Row> = rows.copied().collect();
+        if !panel.is_empty() {
+            text.push_str(&format!("{panel}\n"));
+        }
+        text.push_str(&format!("{}\n", table(&rows)));
+    }
+    let omitted = |what, list: &[Omitted]| {
+        let mut lines: Vec<String> = Vec::new();
+        for entry in list.iter().filter(|entry| entry.figure == figure.name) {
+            let line = format!("{what}: {}: {}\n", entry.peer, entry.reason);
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        lines.concat()
+    };
+    text.push_str(&omitted("failed", &report.failed));
+    text.push_str(&omitted("skipped", &report.skipped));
+    text
+}
+
+/// A column: its title, and what stands in it for a row.
+type Column = (String, Box<dyn Fn(&Row) -> Option<String>>);
+
+/// The points of a panel, with the columns that have something in them.
+pub(super) fn table(rows: &[&Row]) -> String {
+    let Some(first) = rows.first() else {
+        return String::new();
+    };
+    let column = |title: &str, cell: fn(&Row) -> Option<String>| -> Column {
+        (title.to_owned(), Box::new(cell))
+    };
+    let number = |value: f64| rate(value);
+    let mut columns: Vec<Column> = vec![
+        column("peer", |row| Some(row.peer.clone())),
+        (
+            first.x.axis(),
+            Box::new(move |row| Some(number(row.x.value))),
+        ),
+        (
+            first.y.axis(),
+            Box::new(move |row| Some(number(row.y.value))),
+        ),
+        column("clients", |row| {
+            Some(row.setting.as_ref()?.threads.to_string())
+        }),
+        column("Mops", |row| row.rate_mops.map(rate)),
+        column("p50 µs", |row| Some(micros(row.latency_ns?.p50))),
+        column("p99 µs", |row| Some(micros(row.latency_ns?.p99))),
+        column("cache KiB", |row| {
+            Some(format!("{:.0}", row.cache_bytes? / 1024.0))
+        }),
+        column("of KiB", |row| {
+            Some(format!("{}", row.cache_bytes_max? / 1024))
+        }),
+        column("messages", |row| row.messages_per_operation.map(rate)),
+        column("bytes", |row| {
+            Some(format!("{:.0}", row.bytes_per_operation?))
+        }),
+        column("right guesses", |row| {
+            Some(format!("{:.0} %", row.hit_rate? * 100.0))
+        }),
+        column("kind", |row| Some(kind(row.kind).to_owned())),
+    ];
+    // Nothing twice, and nothing that nobody has.
+    let on_axes = [&*first.x.name, &*first.y.name];
+    let twice = [
+        ("clients", "clients"),
+        ("Mops", "throughput"),
+        ("p99 µs", "p99"),
+    ];
+    columns.retain(|(title, cell)| {
+        let is_twice = |&(column, axis)| title == column && on_axes.contains(&axis);
+        !twice.iter().any(is_twice) && rows.iter().any(|row| cell(row).is_some())
+    });
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    table.set_header(columns.iter().map(|(title, _)| title));
+    for row in rows {
+        let cells = columns
+            .iter()
+            .map(|(_, cell)| cell(row).unwrap_or_else(|| "–".to_owned()));
+        table.add_row(cells);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.to_string()
+}
+
+fn micros(nanoseconds: u64) -> String {
+    rate(nanoseconds as f64 / 1e3)
+}
+
+/// What the paper states and what came out.
+pub(super) fn claims(report: &FigureReport) -> String {
+    let number = |value: Option<f64>, unit: &str| match value {
+        Some(value) if unit == "x" => format!("{value:.2}x"),
+        Some(value) => format!("{value:.1} {unit}"),
+        None => "–".to_owned(),
+    };
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    table.set_header(["claim", "paper", "here", "kind", "what it says"]);
+    for claim in &report.claims {
+        let Claim { id, text, unit, .. } = claim;
+        table.add_row([
+            id.clone(),
+            number(claim.paper, unit),
+            number(claim.ours, unit),
+            kind(claim.kind).to_owned(),
+            text.clone(),
+        ]);
+    }
+    format!("{table}\n")
+}

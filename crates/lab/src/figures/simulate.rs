@@ -1,0 +1,456 @@
+//! Runs an index over a simulated fabric: loads it, warms the caches of its compute nodes, and
+//! lets clients work on it in virtual time.
+
+use super::keys::Keys;
+use super::meter::Meter;
+use super::system::{Entries, System};
+use crate::bench::{Interrupt, Latency};
+use crate::error::LabError;
+use crate::workload::{Distribution, Mix, Op, OpStream, StreamSpec};
+use nearfield_fabric::NodeId;
+use nearfield_fabric::sim::{Delivery, Simulation};
+use nearfield_hardware::network::{Carried, Parameters};
+use nearfield_pool::{PoolError, PoolIndex};
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where the index is, and how large.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    pub network: Parameters,
+    pub memory_nodes: usize,
+    pub compute_nodes: usize,
+    /// Keys that are there before clients begin.
+    pub loaded: usize,
+    /// What the index may take of all nodes together, in bytes.
+    pub pool_bytes: usize,
+    pub key_bytes: usize,
+    pub value_bytes: usize,
+    pub seed: u64,
+}
+
+/// What clients do.
+#[derive(Clone, Debug)]
+pub(super) struct Phase {
+    pub mix: Mix,
+    /// `None`: as the mix's authors did.
+    pub distribution: Option<Distribution>,
+    /// Clients, of all compute nodes together.
+    pub clients: usize,
+    /// Operations, of all clients together.
+    pub operations: usize,
+    /// Operations of each compute node by which its cache is warmed before.
+    pub warming: Warming,
+}
+
+/// How the cache of a compute node is warmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Warming {
+    /// It is as the phase before has left it.
+    None,
+    /// By so many reads or scans of keys that are chosen as in the phase.
+    Operations(usize),
+    /// By reading each key, then by so many reads as above.
+    All(usize),
+}
+
+/// What came of a phase.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Outcome {
+    /// Millions of operations a second, in virtual time.
+    pub rate_mops: f64,
+    pub latency: Latency,
+    /// What the ports of the memory nodes have served for each operation.
+    pub messages_per_operation: f64,
+    pub bytes_per_operation: f64,
+    /// What the caches of the compute nodes hold, on average.
+    pub cache_bytes: f64,
+    /// Bytes of the pool for each key.
+    pub pool_bytes_per_key: f64,
+    /// The share of speculative reads that were right, where the index has some.
+    pub hit_rate: Option<f64>,
+}
+
+/// Why there is no outcome.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PointError {
+    /// The index refused or did not do an operation.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The workload cannot be made.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// Answers were wrong.
+    #[error("{wrong} of {operations} operations had a wrong answer; the first: {first}")]
+    Wrong {
+        /// How many.
+        wrong: u64,
+        /// Of how many.
+        operations: u64,
+        /// What was asked, and what was answered.
+        first: String,
+    },
+    /// Clients wait for what never comes.
+    #[error("{clients} clients have not ended their operations")]
+    Hangs {
+        /// How many tasks of clients.
+        clients: usize,
+    },
+    /// What is to be compared is not there.
+    #[error("{0}")]
+    Missing(String),
+    /// Somebody asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Chunks and records of clients, of which hundreds have some megabytes each at most. Only what is
+/// written takes memory.
+const CLIENTS_BYTES: usize = 4 << 30;
+/// Tasks of a client, each with an operation under way: "coroutines". The artifact's figures have
+/// two.
+const TASKS: usize = 2;
+/// When no operation ends for so long, in virtual time, clients hang.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// An index over a simulation.
+pub(super) struct Stage<'s, S: System> {
+    setup: &'s Setup,
+    interrupt: &'s Interrupt,
+    simulation: Simulation,
+    nodes: Vec<NodeId>,
+    compute_nodes: Vec<Arc<S::ComputeNode>>,
+    clients: Vec<Rc<S::Index>>,
+    keys: Keys,
+    /// Keys that phases have inserted.
+    inserted: usize,
+}
+
+impl<'s, S: System> Stage<'s, S> {
+    /// Makes an index and loads it.
+    ///
+    /// # Errors
+    /// What the index answers, or `Interrupted`.
+    pub(super) fn load(
+        system: &'s S,
+        setup: &'s Setup,
+        interrupt: &'s Interrupt,
+    ) -> Result<Self, PointError> {
+        let mut simulation = Simulation::new(setup.seed, setup.network, Delivery::Whole);
+        let bytes = (setup.pool_bytes + CLIENTS_BYTES) / setup.memory_nodes;
+        let nodes: Vec<NodeId> = (0..setup.memory_nodes)
+            .map(|_| simulation.add_node(bytes))
+            .collect();
+        let compute_nodes = (0..setup.compute_nodes).map(|_| system.compute_node());
+        let compute_nodes: Result<Vec<_>, PoolError> = compute_nodes.collect();
+        let mut stage = Stage {
+            setup,
+            interrupt,
+            simulation,
+            nodes,
+            compute_nodes: compute_nodes?,
+            clients: Vec::new(),
+            keys: Keys::new(setup.seed, setup.key_bytes, setup.value_bytes),
+            inserted: 0,
+        };
+        // The cache of who loads is not that of a compute node that is looked at.
+        let loader = system.compute_node()?;
+        let endpoint = stage.simulation.instant_endpoint(0);
+        let entries = Entries {
+            keys: stage.keys,
+            count: setup.loaded,
+            interrupt: interrupt.clone(),
+        };
+        let loaded = S::load(endpoint, stage.nodes.clone(), loader, entries);
+        stage.at_once(loaded)?;
+        Ok(stage)
+    }
+
+    /// Runs a task to its end.
+    fn at_once(
+        &mut self,
+        work: impl Future<Output = Result<(), PoolError>> + 'static,
+    ) -> Result<(), PointError> {
+        let error = Rc::new(RefCell::new(None));
+        let failed = Rc::clone(&error);
+        self.simulation.spawn(0, async move {
+            if let Err(error) = work.await {
+                failed.borrow_mut().replace(error);
+            }
+        });
+        let waiting = self.simulation.run();
+        if let Some(error) = error.take() {
+            return Err(error.into());
+        }
+        if self.interrupt.is_raised() {
+            return Err(PointError::Interrupted);
+        }
+        if waiting > 0 {
+            return Err(PointError::Hangs { clients: waiting });
+        }
+        Ok(())
+    }
+
+    /// What the caches of the compute nodes hold, on average.
+    fn cache_bytes(&self) -> f64 {
+        let bytes = self
+            .compute_nodes
+            .iter()
+            .map(|node| S::cache_bytes(node) as f64);
+        bytes.sum::<f64>() / self.compute_nodes.len() as f64
+    }
+
+    /// The guesses of all compute nodes so far that were right, and that were wrong.
+    fn guesses(&self) -> Option<[u64; 2]> {
+        let nodes = self.compute_nodes.iter();
+        nodes
+            .map(|node| S::guesses(node))
+            .try_fold([0, 0], |sum, node| {
+                node.map(|[right, wrong]| [sum[0] + right, sum[1] + wrong])
+            })
+    }
+
+    fn carried(&self) -> Carried {
+        let ports = self.nodes.iter().map(|&node| self.simulation.carried(node));
+        ports.fold(Carried::default(), |sum, port| Carried {
+            messages: sum.messages + port.messages,
+            bytes: sum.bytes + port.bytes,
+        })
+    }
+
+    /// Opens the index for clients that have none yet. They take turns in their compute nodes.
+    fn open(&mut self, clients: usize) -> Result<(), PointError> {
+        while self.clients.len() < clients {
+            let number = self.clients.len();
+            let node = Arc::clone(&self.compute_nodes[number % self.compute_nodes.len()]);
+            // 0 is who loads and warms.
+            let endpoint = self.simulation.endpoint(number as u32 + 1);
+            let opening = S::open(endpoint, self.nodes.clone(), node);
+            let opened = Rc::new(RefCell::new(None));
+            let index = Rc::clone(&opened);
+            self.at_once(async move {
+                index.replace(Some(opening.await?));
+                Ok(())
+            })?;
+            let index = opened.take().ok_or(PointError::Hangs { clients: 1 })?;
+            self.clients.push(Rc::new(index));
+        }
+        Ok(())
+    }
+
+    /// Warms the caches of all compute nodes.
+    fn warm(&mut self, phase: &Phase) -> Result<(), PointError> {
+        let (all, operations) = match phase.warming {
+            Warming::None => return Ok(()),
+            Warming::Operations(operations) => (false, operations),
+            Warming::All(operations) => (true, operations),
+        };
+        let scans = phase.mix.shares().scan > 0;
+        for number in 0..self.compute_nodes.len() {
+            let spec = StreamSpec {
+                mix: if scans { Mix::YcsbE } else { Mix::YcsbC },
+                distribution: Some(
+                    phase
+                        .distribution
+                        .unwrap_or_else(|| phase.mix.distribution_default()),
+                ),
+                keys: self.setup.loaded,
+                threads: 1,
+                operations: operations.max(1),
+                seed: self.setup.seed + 1 + number as u64,
+            };
+            // Scans come with inserts, which here would have to be held out.
+            let spec = StreamSpec {
+                keys: spec.keys + spec.inserts(),
+                ..spec
+            };
+            let streams = spec.generate()?;
+            let endpoint = self.simulation.instant_endpoint(0);
+            let node = Arc::clone(&self.compute_nodes[number]);
+            let opening = S::open(endpoint, self.nodes.clone(), node);
+            let (keys, interrupt) = (self.keys, self.interrupt.clone());
+            let loaded = if all { self.setup.loaded } else { 0 };
+            self.at_once(async move {
+                let index = opening.await?;
+                for position in 0..loaded {
+                    index.get(&keys.key(position)).await?;
+                    if interrupt.is_raised() {
+                        return Ok(());
+                    }
+                }
+                for operation in streams.threads().iter().flat_map(OpStream::iter) {
+                    match operation {
+                        Op::Scan(position, length) => {
+                            index.scan(&keys.key(position), length).await.map(drop)?;
+                        }
+                        Op::Read(position) => index.get(&keys.key(position)).await.map(drop)?,
+                        _ => {}
+                    }
+                    if interrupt.is_raised() {
+                        return Ok(());
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Lets clients work. The first fifth of the operations and the last tenth do not count.
+    ///
+    /// # Errors
+    /// What the index answers, wrong answers, clients that hang, `Interrupted`.
+    pub(super) fn run(&mut self, phase: &Phase) -> Result<Outcome, PointError> {
+        self.warm(phase)?;
+        self.open(phase.clients)?;
+        let spec = StreamSpec {
+            mix: phase.mix,
+            distribution: phase.distribution,
+            keys: usize::MAX >> 10,
+            threads: phase.clients * TASKS,
+            operations: phase.operations,
+            seed: self.setup.seed ^ (self.inserted as u64) << 20 ^ phase.clients as u64,
+        };
+        let inserts = spec.inserts();
+        let spec = StreamSpec {
+            keys: self.setup.loaded + inserts,
+            ..spec
+        };
+        let streams = Rc::new(spec.generate()?);
+        let meter = Rc::new(Meter::new(phase.operations));
+        let started = self.simulation.now();
+        let before = self.carried();
+        let guessed = self.guesses();
+        let shared = Shared {
+            keys: self.keys,
+            loaded: self.setup.loaded,
+            inserted: self.inserted,
+            meter: Rc::clone(&meter),
+        };
+        self.inserted += inserts;
+        for number in 0..phase.clients {
+            for task in 0..TASKS {
+                let index = Rc::clone(&self.clients[number]);
+                let endpoint = self.simulation.endpoint(number as u32 + 1);
+                let (streams, shared) = (Rc::clone(&streams), shared.clone());
+                self.simulation.spawn(number as u32 + 1, async move {
+                    let stream = &streams.threads()[number * TASKS + task];
+                    work(&*index, &endpoint, stream, &shared).await;
+                });
+            }
+        }
+        meter.start(started);
+        let interrupt = self.interrupt.clone();
+        let watched = Rc::clone(&meter);
+        let waiting = self.simulation.run_until(|now| {
+            interrupt.is_raised() || watched.is_over() || now > watched.last() + PATIENCE
+        });
+        if interrupt.is_raised() {
+            return Err(PointError::Interrupted);
+        }
+        let after = self.carried();
+        let operations = phase.operations as f64;
+        let keys = (self.setup.loaded + self.inserted) as f64;
+        let pool = self.nodes.iter();
+        let pool: u64 = pool
+            .map(|&node| self.simulation.allocated_bytes(node))
+            .sum();
+        let (rate_mops, latency) = meter.result(waiting)?;
+        let hit_rate = self.guesses().and_then(|after| {
+            let before = guessed.unwrap_or_default();
+            let [right, wrong] = [0, 1].map(|part| (after[part] - before[part]) as f64);
+            (right + wrong > 0.0).then(|| right / (right + wrong))
+        });
+        Ok(Outcome {
+            rate_mops,
+            latency,
+            messages_per_operation: (after.messages - before.messages) as f64 / operations,
+            bytes_per_operation: (after.bytes - before.bytes) as f64 / operations,
+            cache_bytes: self.cache_bytes(),
+            pool_bytes_per_key: pool as f64 / keys,
+            hit_rate,
+        })
+    }
+}
+
+/// What the tasks of a phase have in common.
+#[derive(Clone)]
+struct Shared {
+    keys: Keys,
+    loaded: usize,
+    /// Keys that earlier phases have inserted.
+    inserted: usize,
+    meter: Rc<Meter>,
+}
+
+impl Shared {
+    /// The key at a position of the workload: those behind the loaded ones were not there before.
+    fn position(&self, position: usize) -> usize {
+        if position < self.loaded {
+            position
+        } else {
+            position + self.inserted
+        }
+    }
+}
+
+/// Does operations one after the other, and checks the answers.
+async fn work(
+    index: &impl PoolIndex,
+    endpoint: &impl nearfield_fabric::Endpoint,
+    stream: &OpStream,
+    shared: &Shared,
+) {
+    let Shared { keys, meter, .. } = shared;
+    for (number, operation) in stream.iter().enumerate() {
+        let begin = endpoint.now();
+        let done = async {
+            Ok(match operation {
+                Op::Read(position) => {
+                    let position = shared.position(position);
+                    let value = index.get(&keys.key(position)).await?;
+                    keys.is_value(position, value.as_deref())
+                }
+                Op::Update(position) => {
+                    let position = shared.position(position);
+                    let value = keys.value(position, number);
+                    let before = index.update(&keys.key(position), &value).await?;
+                    keys.is_value(position, before.as_deref())
+                }
+                Op::Insert(position) => {
+                    let position = shared.position(position);
+                    let value = keys.value(position, number);
+                    let before = index.insert(&keys.key(position), &value).await?;
+                    before.is_none()
+                }
+                Op::Scan(position, length) => {
+                    let position = shared.position(position);
+                    let key = keys.key(position);
+                    let found = index.scan(&key, length).await?;
+                    let first = found.first().is_some_and(|(first, value)| {
+                        *first == key && keys.is_value(position, Some(value))
+                    });
+                    first
+                        && found.len() <= length
+                        && found.is_sorted_by(|one, other| one.0 < other.0)
+                }
+                Op::ReadModifyWrite(position) => {
+                    let position = shared.position(position);
+                    let key = keys.key(position);
+                    let value = index.get(&key).await?;
+                    let new = keys.value(position, number);
+                    index.update(&key, &new).await?;
+                    keys.is_value(position, value.as_deref())
+                }
+            })
+        };
+        let done: Result<bool, PoolError> = done.await;
+        if !meter.note(begin, endpoint.now(), done, || format!("{operation:?}")) {
+            return;
+        }
+    }
+}

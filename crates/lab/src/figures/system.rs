@@ -1,0 +1,89 @@
+//! What an index brings to take part.
+
+use super::keys::Keys;
+use crate::bench::Interrupt;
+use nearfield_fabric::sim::SimEndpoint;
+use nearfield_fabric::{GlobalAddress, NodeId};
+use nearfield_pool::{Entry, PoolError, PoolIndex};
+use std::future::Future;
+use std::sync::Arc;
+
+/// The word that says where an index begins.
+pub(super) const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
+
+/// An index with its sizes and techniques chosen.
+pub(super) trait System {
+    /// What the clients of one compute node share.
+    type ComputeNode;
+    /// One client's view.
+    type Index: PoolIndex + 'static;
+
+    /// A compute node whose cache is empty.
+    ///
+    /// # Errors
+    /// The index is not possible.
+    fn compute_node(&self) -> Result<Arc<Self::ComputeNode>, PoolError>;
+
+    /// The bytes that its cache holds.
+    fn cache_bytes(node: &Self::ComputeNode) -> usize;
+
+    /// Guesses of the clients of a compute node so far that were right, and that were wrong; `None`
+    /// of an index that does not guess.
+    fn guesses(node: &Self::ComputeNode) -> Option<[u64; 2]>;
+
+    /// Makes an index of entries.
+    fn load(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<Self::ComputeNode>,
+        entries: Entries,
+    ) -> impl Future<Output = Result<(), PoolError>> + 'static;
+
+    /// Opens the index that was made, for one client.
+    fn open(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<Self::ComputeNode>,
+    ) -> impl Future<Output = Result<Self::Index, PoolError>> + 'static;
+}
+
+/// What an index is loaded with.
+pub(super) struct Entries {
+    pub keys: Keys,
+    pub count: usize,
+    pub interrupt: Interrupt,
+}
+
+impl Entries {
+    /// Inserts them one by one. Stops early when interrupted.
+    pub(super) async fn insert(self, index: &impl PoolIndex) -> Result<(), PoolError> {
+        for position in 0..self.count {
+            let (key, value) = self.entry(position);
+            index.insert(&key, &value).await?;
+            if self.interrupt.is_raised() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// All of them, in ascending order of their keys. Stops early when interrupted.
+    pub(super) fn sorted(self) -> impl Iterator<Item = Entry> {
+        let count = if self.interrupt.is_raised() {
+            0
+        } else {
+            self.count
+        };
+        let mut positions: Vec<(u64, usize)> = (0..count)
+            .map(|position| (self.keys.word(position), position))
+            .collect();
+        positions.sort_unstable();
+        positions
+            .into_iter()
+            .map(move |(_, position)| self.entry(position))
+    }
+
+    fn entry(&self, position: usize) -> Entry {
+        (self.keys.key(position), self.keys.value(position, 0))
+    }
+}
