@@ -10,6 +10,7 @@ use std::fmt;
 pub enum Asked {
     Get,
     Insert(u64),
+    Update(u64),
     Remove,
 }
 
@@ -43,6 +44,7 @@ impl Operation for Call {
         Some(match self.asked {
             Asked::Get => *state,
             Asked::Insert(value) => Some(value),
+            Asked::Update(value) => state.map(|_| value),
             Asked::Remove => None,
         })
     }
@@ -63,6 +65,7 @@ impl fmt::Display for Call {
         match self.asked {
             Asked::Get => write!(formatter, "get {}", self.key)?,
             Asked::Insert(value) => write!(formatter, "insert {} = {value}", self.key)?,
+            Asked::Update(value) => write!(formatter, "update {} = {value}", self.key)?,
             Asked::Remove => write!(formatter, "remove {}", self.key)?,
         }
         match self.met {

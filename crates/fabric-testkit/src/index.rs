@@ -19,6 +19,13 @@ pub trait RemoteIndex {
         value: u64,
     ) -> impl Future<Output = Result<Option<u64>, FabricError>>;
 
+    /// Sets the value of a key if it is there, and answers the one before.
+    fn update(
+        &self,
+        key: u64,
+        value: u64,
+    ) -> impl Future<Output = Result<Option<u64>, FabricError>>;
+
     /// Removes a key and answers its value.
     fn remove(&self, key: u64) -> impl Future<Output = Result<Option<u64>, FabricError>>;
 }

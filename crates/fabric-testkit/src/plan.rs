@@ -20,6 +20,8 @@ pub struct Plan {
     pub dying: f64,
     /// The part of the operations that remove a key; of the others half read one.
     pub removing: f64,
+    /// The part of the operations that neither remove nor read that update a key; the others insert it.
+    pub updating: f64,
     /// How verbs are torn.
     pub delivery: Delivery,
     /// Who has not done his operations in this virtual time is taken to hang.
@@ -36,6 +38,7 @@ impl Default for Plan {
             keys: 4,
             dying: 0.0,
             removing: 0.2,
+            updating: 0.0,
             delivery: Delivery::Torn,
             patience: Duration::from_secs(1),
         }

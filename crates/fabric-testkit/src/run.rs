@@ -119,6 +119,8 @@ pub fn run<S: System>(seed: u64, plan: &Plan, system: &S) -> Result<Report, Fail
                 Asked::Remove
             } else if random.random_bool(0.5) {
                 Asked::Get
+            } else if plan.updating > 0.0 && random.random_bool(plan.updating) {
+                Asked::Update(value)
             } else {
                 Asked::Insert(value)
             };
@@ -161,6 +163,7 @@ fn work<S: System>(
                 let met = match asked {
                     Asked::Get => index.get(key).await,
                     Asked::Insert(value) => index.insert(key, value).await,
+                    Asked::Update(value) => index.update(key, value).await,
                     Asked::Remove => index.remove(key).await,
                 };
                 match met {

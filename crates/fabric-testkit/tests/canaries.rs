@@ -28,6 +28,11 @@ fn some(value: u64) -> Option<u64> {
     (value != 0).then_some(value)
 }
 
+/// What an update makes of what is there.
+fn updated(before: u64, value: u64) -> u64 {
+    if before == 0 { 0 } else { value }
+}
+
 /// An index whose clients differ from each other only by their endpoint. The closure makes one from
 /// it and from where the slots are.
 struct Opened<F>(F);
@@ -64,6 +69,17 @@ fn words(swaps: bool) -> impl System {
         endpoint,
         slots,
         swaps,
+        puts_absent: false,
+    })
+}
+
+/// An update puts keys there that are not.
+fn putting() -> impl System {
+    Opened(move |endpoint, slots| WordsIndex {
+        endpoint,
+        slots,
+        swaps: true,
+        puts_absent: true,
     })
 }
 
@@ -90,20 +106,26 @@ struct WordsIndex {
     endpoint: SimEndpoint,
     slots: GlobalAddress,
     swaps: bool,
+    puts_absent: bool,
 }
 
 impl WordsIndex {
-    async fn set(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+    async fn set(&self, key: u64, after: impl Fn(u64) -> u64) -> Result<Option<u64>, FabricError> {
         let slot = self.slots.plus(key * SLOT_BYTES);
         let mut word = [0; 8];
         self.endpoint.read(slot, &mut word).await?;
         let mut expected = u64::from_le_bytes(word);
         if !self.swaps {
-            self.endpoint.write(slot, &value.to_le_bytes()).await?;
+            self.endpoint
+                .write(slot, &after(expected).to_le_bytes())
+                .await?;
             return Ok(some(expected));
         }
         loop {
-            let found = self.endpoint.compare_swap(slot, expected, value).await?;
+            let found = self
+                .endpoint
+                .compare_swap(slot, expected, after(expected))
+                .await?;
             if found == expected {
                 return Ok(some(found));
             }
@@ -121,11 +143,19 @@ impl RemoteIndex for WordsIndex {
     }
 
     async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
-        self.set(key, value).await
+        self.set(key, |_| value).await
+    }
+
+    async fn update(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        let after = |before| match self.puts_absent {
+            true => value,
+            false => updated(before, value),
+        };
+        self.set(key, after).await
     }
 
     async fn remove(&self, key: u64) -> Result<Option<u64>, FabricError> {
-        self.set(key, 0).await
+        self.set(key, |_| 0).await
     }
 }
 
@@ -173,7 +203,7 @@ fn encode(version: u64, value: u64) -> [u8; 128] {
 }
 
 impl LinesIndex {
-    async fn set(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+    async fn set(&self, key: u64, after: impl Fn(u64) -> u64) -> Result<Option<u64>, FabricError> {
         let slot = self.slots.plus(key * SLOT_BYTES);
         let lock = slot.plus(128);
         while self.fault != Fault::NoLock && self.endpoint.compare_swap(lock, 0, 1).await? != 0 {
@@ -182,7 +212,7 @@ impl LinesIndex {
         let mut bytes = [0; 128];
         self.endpoint.read(slot, &mut bytes).await?;
         let ([version, _], before) = decode(&bytes);
-        let bytes = encode(version + 1, value);
+        let bytes = encode(version + 1, after(before));
         let data = Verb::Write {
             to: slot,
             bytes: &bytes,
@@ -214,11 +244,15 @@ impl RemoteIndex for LinesIndex {
     }
 
     async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
-        self.set(key, value).await
+        self.set(key, |_| value).await
+    }
+
+    async fn update(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        self.set(key, |before| updated(before, value)).await
     }
 
     async fn remove(&self, key: u64) -> Result<Option<u64>, FabricError> {
-        self.set(key, 0).await
+        self.set(key, |_| 0).await
     }
 }
 
@@ -257,7 +291,7 @@ impl LeasedIndex {
         }
     }
 
-    async fn set(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+    async fn set(&self, key: u64, after: impl Fn(u64) -> u64) -> Result<Option<u64>, FabricError> {
         let (slot, endpoint) = (self.slot(key), &self.endpoint);
         loop {
             let held = self.locker.lock(endpoint, slot.plus(LOCK)).await?;
@@ -270,7 +304,7 @@ impl LeasedIndex {
             let mut verbs = [
                 Verb::Write {
                     to: buffer,
-                    bytes: &value.to_le_bytes(),
+                    bytes: &after(before).to_le_bytes(),
                 },
                 Verb::Write {
                     to: slot,
@@ -293,11 +327,22 @@ impl RemoteIndex for LeasedIndex {
     }
 
     async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
-        self.set(key, value).await
+        self.set(key, |_| value).await
+    }
+
+    async fn update(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        self.set(key, |before| updated(before, value)).await
     }
 
     async fn remove(&self, key: u64) -> Result<Option<u64>, FabricError> {
-        self.set(key, 0).await
+        self.set(key, |_| 0).await
+    }
+}
+
+fn updating() -> Plan {
+    Plan {
+        updating: 0.5,
+        ..Plan::default()
     }
 }
 
@@ -317,11 +362,13 @@ fn found(plan: &Plan, system: &impl System) -> Option<Failure> {
 fn words_that_are_swapped_are_right_whoever_dies() {
     check(500, &Plan::default(), &words(true));
     check(500, &mortal(), &words(true));
+    check(500, &updating(), &words(true));
 }
 
 #[test]
 fn lines_with_versions_and_a_lock_are_right() {
     check(500, &Plan::default(), &lines(Fault::None));
+    check(500, &updating(), &lines(Fault::None));
 }
 
 #[test]
@@ -354,6 +401,7 @@ fn faults_are_found() {
     let unordered =
         |failure: Option<Failure>| matches!(failure, Some(Failure::NotLinearizable { .. }));
     assert!(unordered(found(&Plan::default(), &words(false))));
+    assert!(unordered(found(&updating(), &putting())));
     for fault in [Fault::NoVersions, Fault::NoLock, Fault::EarlyUnlock] {
         assert!(unordered(found(&Plan::default(), &lines(fault))));
     }

@@ -185,11 +185,11 @@ impl Client {
         self.node.reads.share(&key.to_be_bytes(), read).await
     }
 
-    async fn insert_combined(&self, key: u64, value: u64) -> Result<Option<Vec<u8>>, PoolError> {
+    async fn write_combined(&self, key: u64, write: Write) -> Result<Option<Vec<u8>>, PoolError> {
         let register = self.register(key);
         let name = key.to_be_bytes();
         loop {
-            let write = Write::Insert(value.to_le_bytes().to_vec());
+            let write = write.clone();
             let late = Cell::new(None);
             let lead = async |leader: &mut Leader<'_>| {
                 if self.fault == Fault::EarlyAnswer {
@@ -249,7 +249,13 @@ impl RemoteIndex for Client {
     }
 
     async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
-        self.answer(self.insert_combined(key, value)).await
+        let write = Write::Insert(value.to_le_bytes().to_vec());
+        self.answer(self.write_combined(key, write)).await
+    }
+
+    async fn update(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        let write = Write::Update(value.to_le_bytes().to_vec());
+        self.answer(self.write_combined(key, write)).await
     }
 
     async fn remove(&self, key: u64) -> Result<Option<u64>, FabricError> {
@@ -316,6 +322,7 @@ fn plan(dying: f64) -> Plan {
         clients: 8,
         keys: 2,
         dying,
+        updating: 0.3,
         ..Plan::default()
     }
 }

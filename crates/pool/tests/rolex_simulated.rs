@@ -238,14 +238,14 @@ impl RemoteIndex for Client {
     async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
         let key = self.keys.key(key);
         let bytes = value.to_le_bytes().repeat(self.value_bytes / 8);
-        // Now and then as an update, if that finds the key.
-        if value.is_multiple_of(3) {
-            let before = self.rolex.update(&key, &bytes).await.map_err(fabric)?;
-            if before.is_some() {
-                return Ok(number(before));
-            }
-        }
         let before = self.rolex.insert(&key, &bytes).await;
+        before.map(number).map_err(fabric)
+    }
+
+    async fn update(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        let key = self.keys.key(key);
+        let bytes = value.to_le_bytes().repeat(self.value_bytes / 8);
+        let before = self.rolex.update(&key, &bytes).await;
         before.map(number).map_err(fabric)
     }
 
@@ -313,6 +313,7 @@ fn operations_are_linearizable_while_synonyms_are_added() {
         nodes: 2,
         operations: 20,
         keys: 20,
+        updating: 0.3,
         ..Plan::default()
     };
     for keys in [Keys::Inserted, Keys::Outside] {
@@ -329,7 +330,10 @@ fn operations_are_linearizable_while_synonyms_are_added() {
 
 #[test]
 fn operations_on_few_keys_are_linearizable() {
-    let plan = Plan::default();
+    let plan = Plan {
+        updating: 0.3,
+        ..Plan::default()
+    };
     for keys in [Keys::Loaded, Keys::Inserted, Keys::Outside] {
         check(100, &plan, &Learned::new(keys, &plan));
         let system = Learned {
@@ -342,11 +346,15 @@ fn operations_on_few_keys_are_linearizable() {
 
 #[test]
 fn operations_on_hash_tables_are_linearizable() {
-    let few = Plan::default();
+    let few = Plan {
+        updating: 0.3,
+        ..Plan::default()
+    };
     let many = Plan {
         nodes: 2,
         operations: 20,
         keys: 24,
+        updating: 0.3,
         ..Plan::default()
     };
     let steps = [
@@ -375,11 +383,13 @@ fn operations_on_hash_tables_are_linearizable() {
 fn faults_are_found() {
     let few = Plan {
         keys: 6,
+        updating: 0.3,
         ..Plan::default()
     };
     let many = Plan {
         keys: 20,
         operations: 20,
+        updating: 0.3,
         ..Plan::default()
     };
     let faults = [

@@ -207,6 +207,14 @@ impl RemoteIndex for Client {
         before.map(number).map_err(fabric)
     }
 
+    async fn update(&self, number_of_key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        let before = self
+            .0
+            .update(&key(number_of_key), &value.to_le_bytes())
+            .await;
+        before.map(number).map_err(fabric)
+    }
+
     async fn remove(&self, number_of_key: u64) -> Result<Option<u64>, FabricError> {
         let value = self.0.remove(&key(number_of_key)).await;
         value.map(number).map_err(fabric)

@@ -23,6 +23,7 @@ fn plan() -> Plan {
     Plan {
         nodes: 2,
         node_bytes: 1 << 20,
+        updating: 0.4,
         ..Plan::default()
     }
 }
@@ -159,6 +160,7 @@ fn it_holds_what_a_map_holds() {
                     cache_bytes: [0, 3_000, 1 << 20][seed as usize / 3 % 3],
                     chunk_bytes: 1 << 16,
                     scan,
+                    ..Options::default()
                 };
                 model(seed, options, 600, move |number| keys.key(number));
             }

@@ -6,7 +6,7 @@
 //! - [`LocalLocks`]: who has taken a lock in remote memory passes it on to who waits for it here
 //!   (*lock hand-over*).
 //!
-//! The first two are of SMART (OSDI 2023) and used by CHIME's code, the third is of Sherman (SIGMOD 2022).
+//! [`Delegation`] is the first two as an index uses them, which each can be switched off. These are of SMART (OSDI 2023) and used by CHIME's code, the third is of Sherman (SIGMOD 2022).
 //! All of them know a key or a lock only while somebody works on it, and nobody waits for others
 //! than those who work on the same key or lock. Threads share them, and the tasks of a simulation.
 //!
@@ -20,12 +20,14 @@
 //! was done before he came. He waits for the next one, and those who came meanwhile share that.
 //! (SMART lets readers take a read that is under way, if none who waited for it has left yet.)
 
+mod delegation;
 mod locks;
 mod primitive;
 mod reads;
 mod turns;
 mod writes;
 
+pub use delegation::Delegation;
 pub use locks::{HAND_OVERS, LocalLock, LocalLocks};
 pub use reads::Reads;
 pub use writes::{Leader, Write, Writes};

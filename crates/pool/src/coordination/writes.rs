@@ -70,18 +70,17 @@ impl Writes {
             Called::Turn(turn) => turn,
         };
         let mut leader = Leader {
-            turn,
+            turn: Some(turn),
             write,
             answers: Vec::new(),
         };
         let done = lead(&mut leader).await;
         let answers = std::mem::take(&mut leader.answers);
-        match &done {
-            Ok(_) => leader.turn.answer(answers.into_iter().map(Ok)),
-            Err(error) => leader
-                .turn
-                .answer(answers.iter().map(|_| Err(error.clone()))),
-        }
+        let failed = done.as_ref().err();
+        leader.answer(answers.into_iter().map(|held| match failed {
+            None => Ok(held),
+            Some(error) => Err(error.clone()),
+        }));
         done
     }
 
@@ -96,16 +95,31 @@ impl Writes {
     }
 }
 
-/// Who writes a key for others too.
+/// Who writes a key, for others too if there are such.
 #[derive(Debug)]
 pub struct Leader<'w> {
-    turn: Turn<'w, Arc<[u8]>, Arc<Write>, (), Answer>,
+    /// `None`: writes are not combined.
+    turn: Option<Turn<'w, Arc<[u8]>, Arc<Write>, (), Answer>>,
     write: Arc<Write>,
     /// What those who are combined will be answered. As many as they are.
     answers: Vec<Held>,
 }
 
 impl Leader<'_> {
+    /// One who does nothing but his own write.
+    pub(super) fn alone(write: Write) -> Leader<'static> {
+        Leader {
+            turn: None,
+            write: Arc::new(write),
+            answers: Vec::new(),
+        }
+    }
+
+    /// What the leader wants to write himself.
+    pub fn write(&self) -> &Write {
+        &self.write
+    }
+
     /// Decides who is combined with this write, and answers what is to be written; `None` if the key
     /// is to stay absent. `found` is what the key holds.
     ///
@@ -117,24 +131,31 @@ impl Leader<'_> {
     /// may write the key before what this answers is written, or given up. What was given up before
     /// any of it was written, as the lock was lost, can be closed once more, with what is found then.
     pub fn close(&mut self, found: Option<&[u8]>) -> Option<Vec<u8>> {
-        let stays = self.write.after(found).is_none();
-        self.turn
-            .close(|write| !stays || matches!(**write, Write::Update(_)));
         self.answers.clear();
         let mut held = self.write.after(found);
-        for write in self.turn.messages() {
-            self.answers.push(held.map(<[u8]>::to_vec));
-            held = write.after(held);
+        if let Some(turn) = &mut self.turn {
+            let stays = held.is_none();
+            turn.close(|write| !stays || matches!(**write, Write::Update(_)));
+            for write in turn.messages() {
+                self.answers.push(held.map(<[u8]>::to_vec));
+                held = write.after(held);
+            }
         }
         held.map(<[u8]>::to_vec)
+    }
+
+    fn answer(&mut self, answers: impl Iterator<Item = Answer>) {
+        if let Some(turn) = &mut self.turn {
+            turn.answer(answers);
+        }
     }
 }
 
 impl Drop for Leader<'_> {
     fn drop(&mut self) {
-        let interrupted = self.answers.drain(..);
-        self.turn
-            .answer(interrupted.map(|_| Err(PoolError::Interrupted)));
+        let answers = std::mem::take(&mut self.answers);
+        let interrupted = answers.iter().map(|_| Err(PoolError::Interrupted));
+        self.answer(interrupted);
     }
 }
 

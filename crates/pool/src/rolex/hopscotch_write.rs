@@ -7,6 +7,7 @@
 use super::Rolex;
 use super::hopscotch::{Found, Part, neighborhood};
 use super::options::Hopscotch;
+use crate::coordination::{Leader, Write};
 use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
 use crate::layout::{Leaf, LockWord, Segments, Slots};
@@ -21,21 +22,19 @@ struct Held {
 }
 
 impl<E: Endpoint> Rolex<E> {
-    /// Sets the value of a key and answers the one before. A key that is not there is put there if
-    /// `absent_too`. Four round trips, and one more for each synonym that is not known, for a leaf
+    /// Writes a key and answers the value before. Four round trips, and one more for each synonym that is not known, for a leaf
     /// that turns out to have no room, and for each synonym that is tried then.
     pub(super) async fn hopscotch_put(
         &self,
         hopscotch: &Hopscotch,
         key: &[u8],
-        value: &[u8],
-        absent_too: bool,
+        leader: &mut Leader<'_>,
     ) -> Result<Option<Vec<u8>>, PoolError> {
         let mut found = self.hopscotch_locate(hopscotch, key).await?;
         let near = neighborhood(hopscotch, key);
         let held = self.hopscotch_lock(hopscotch, &found).await?;
         let span = hopscotch.layout.span();
-        let range = if !absent_too {
+        let range = if matches!(leader.write(), Write::Update(_)) {
             Some(near)
         } else if hopscotch.vacancy_piggyback {
             let range = hopscotch.words.hop_range(held.word, near.first());
@@ -48,20 +47,20 @@ impl<E: Endpoint> Rolex<E> {
         if let Some((number, slot)) = position(&found.chain, key) {
             let part = &mut found.chain[number];
             let before = part.leaf.value(slot).to_vec();
-            // It is there, so its neighborhood is enough.
-            if let Ok(inserted) = hopscotch::insert(&mut part.leaf, near, key, value) {
-                let entries = hopscotch.layout.entries(inserted.written);
-                self.hopscotch_write(held, &[(part, entries)], held.word)
-                    .await?;
-            }
+            // What is there is written in any case.
+            let value = leader.close(Some(&before)).unwrap_or_default();
+            let written = hopscotch::replace(&mut part.leaf, slot, &value);
+            let entries = hopscotch.layout.entries(written);
+            self.hopscotch_write(held, &[(part, entries)], held.word)
+                .await?;
             return Ok(Some(before));
         }
-        if !absent_too {
+        let Some(value) = leader.close(None) else {
             self.hopscotch_unlock(held, held.word)?;
             return Ok(None);
-        }
+        };
         let outcome = self
-            .place(hopscotch, held, &mut found, range, key, value)
+            .place(hopscotch, held, &mut found, range, key, &value)
             .await;
         if let Err(PoolError::Fabric(_)) = outcome {
             // Where no memory was left, nothing has been written; where a node was lost, this is

@@ -52,6 +52,7 @@ mod synonyms;
 mod table;
 mod write;
 
+use crate::coordination::{Leader, Write};
 use crate::error::PoolError;
 use crate::index::{Entry, PoolIndex};
 use crate::layout::is_empty_key;
@@ -152,6 +153,32 @@ impl<E: Endpoint> Rolex<E> {
         &self.node
     }
 
+    async fn search(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        if let Some(hopscotch) = &self.hopscotch {
+            return self.hopscotch_get(hopscotch, key).await;
+        }
+        let mut located = self.locate(key).await?;
+        let found = self.find(&mut located, key).await?;
+        Ok(found.map(|(number, slot)| located.chain[number].leaf.value(slot).to_vec()))
+    }
+
+    /// Does a write, or has another client of the compute node do it with its own.
+    async fn write(&self, key: &[u8], write: Write) -> Result<Option<Vec<u8>>, PoolError> {
+        let lead = async |leader: &mut Leader<'_>| {
+            if let Some(hopscotch) = &self.hopscotch {
+                return self.hopscotch_put(hopscotch, key, leader).await;
+            }
+            let mut located = self.locate(key).await?;
+            if matches!(leader.write(), Write::Update(_))
+                && self.find(&mut located, key).await?.is_none()
+            {
+                return Ok(None);
+            }
+            self.put(located, key, leader).await
+        };
+        self.node.delegation.write(key, write, lead).await
+    }
+
     fn check_key(&self, key: &[u8]) -> Result<(), PoolError> {
         self.check_key_length(key)?;
         if is_empty_key(key) {
@@ -189,37 +216,22 @@ impl<E: Endpoint> PoolIndex for Rolex<E> {
     /// to the key that the compute node does not know of.
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
-        if let Some(hopscotch) = &self.hopscotch {
-            return self.hopscotch_get(hopscotch, key).await;
-        }
-        let mut located = self.locate(key).await?;
-        let found = self.find(&mut located, key).await?;
-        Ok(found.map(|(number, slot)| located.chain[number].leaf.value(slot).to_vec()))
+        let delegation = &self.node.delegation;
+        delegation.read(key, async || self.search(key).await).await
     }
 
     /// Four round trips, and one more for each synonym leaf that the compute node does not know of.
     async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        if let Some(hopscotch) = &self.hopscotch {
-            return self.hopscotch_put(hopscotch, key, value, true).await;
-        }
-        let located = self.locate(key).await?;
-        self.put(located, key, value, true).await
+        self.write(key, Write::Insert(value.to_vec())).await
     }
 
     /// As an insert; for an absent key as [`get`](PoolIndex::get).
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        if let Some(hopscotch) = &self.hopscotch {
-            return self.hopscotch_put(hopscotch, key, value, false).await;
-        }
-        let mut located = self.locate(key).await?;
-        if self.find(&mut located, key).await?.is_none() {
-            return Ok(None);
-        }
-        self.put(located, key, value, false).await
+        self.write(key, Write::Update(value.to_vec())).await
     }
 
     /// As an update.

@@ -2,6 +2,7 @@
 
 use super::synonyms::Synonyms;
 use super::table::Table;
+use crate::coordination::Delegation;
 use crate::layout::{Geometry, LeafLayout as HopscotchLayout, LockWordLayout, Shape, Validation};
 use crate::rolex::leaf::LeafLayout;
 use nearfield_fabric::LINE_BYTES;
@@ -37,6 +38,12 @@ pub struct Options {
     /// How many bytes may be kept on a compute node. Models are kept in any case; what they leave
     /// is for addresses of synonym leaves.
     pub cache_bytes: usize,
+    /// Whether one client of a compute node reads a key for all of them that want it (read
+    /// delegation: SMART). Not in ROLEX.
+    pub delegates_reads: bool,
+    /// Whether one client of a compute node writes a key for all of them that want to, except for
+    /// removals (write combining: SMART). Not in ROLEX.
+    pub combines_writes: bool,
 }
 
 impl Default for Options {
@@ -50,6 +57,8 @@ impl Default for Options {
             leaves: Leaves::Arrays,
             error: 16,
             cache_bytes: 100_000_000,
+            delegates_reads: false,
+            combines_writes: false,
         }
     }
 }
@@ -104,18 +113,21 @@ impl Options {
 }
 
 /// What the clients of one compute node share: the models, which the first of them reads from
-/// remote memory, and the addresses of the synonym leaves that they have met.
+/// remote memory, the addresses of the synonym leaves that they have met, and what they do for each
+/// other.
 #[derive(Debug)]
 pub struct ComputeNode {
     pub(super) options: Options,
     pub(super) table: OnceLock<Arc<Table>>,
     pub(super) synonyms: Synonyms,
+    pub(super) delegation: Delegation,
 }
 
 impl ComputeNode {
     /// Knows nothing yet.
     pub fn new(options: Options) -> ComputeNode {
         ComputeNode {
+            delegation: Delegation::new(options.delegates_reads, options.combines_writes),
             options,
             table: OnceLock::new(),
             synonyms: Synonyms::default(),

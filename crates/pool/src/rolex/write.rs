@@ -3,6 +3,7 @@
 use super::Rolex;
 use super::leaf::Leaf;
 use super::locate::{Located, Placed};
+use crate::coordination::Leader;
 use crate::error::PoolError;
 use nearfield_fabric::lease::HELD_BIT;
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, MaskedSwap, NodeId, Verb};
@@ -12,30 +13,30 @@ use std::time::Duration;
 const BACK_OFF: Duration = Duration::from_micros(2);
 
 impl<E: Endpoint> Rolex<E> {
-    /// Sets the value of a key in its leaf and answers the one before. A key that is not there is
-    /// put there if `absent_too`.
+    /// Writes a key into its leaf and answers the value before.
     pub(super) async fn put(
         &self,
         mut located: Located,
         key: &[u8],
-        value: &[u8],
-        absent_too: bool,
+        leader: &mut Leader<'_>,
     ) -> Result<Option<Vec<u8>>, PoolError> {
         let lock = self.lock(&mut located, key).await?;
         let chain = &mut located.chain;
         if let Some((number, slot)) = position(chain, |leaf| leaf.find(key)) {
             let before = chain[number].leaf.value(slot).to_vec();
-            chain[number].leaf.put(slot, key, value);
-            self.write(lock, &mut chain[number..=number]).await?;
+            // What is there is written in any case.
+            let value = leader.close(Some(&before)).unwrap_or_default();
+            chain[number].leaf.put(slot, key, &value);
+            self.write_back(lock, &mut chain[number..=number]).await?;
             return Ok(Some(before));
         }
-        if !absent_too {
+        let Some(value) = leader.close(None) else {
             self.unlock(lock)?;
             return Ok(None);
-        }
+        };
         if let Some((number, slot)) = position(chain, |leaf| leaf.slot_for(key)) {
-            chain[number].leaf.put(slot, key, value);
-            self.write(lock, &mut chain[number..=number]).await?;
+            chain[number].leaf.put(slot, key, &value);
+            self.write_back(lock, &mut chain[number..=number]).await?;
             return Ok(None);
         }
         let address = match self.allocate(lock.node()).await {
@@ -46,11 +47,11 @@ impl<E: Endpoint> Rolex<E> {
             }
         };
         let mut leaf = Leaf::new(self.leaves);
-        leaf.put(0, key, value);
+        leaf.put(0, key, &value);
         let last = chain.len() - 1;
         chain[last].leaf.set_synonym(address);
         chain.push(Placed { address, leaf });
-        self.write(lock, &mut chain[last..]).await?;
+        self.write_back(lock, &mut chain[last..]).await?;
         self.note_synonyms(located.number, chain);
         Ok(None)
     }
@@ -70,7 +71,7 @@ impl<E: Endpoint> Rolex<E> {
         let value = chain[number].leaf.value(slot).to_vec();
         let is_bound = located.number > 0 && number == 0 && slot == 0;
         chain[number].leaf.clear(slot, is_bound);
-        self.write(lock, &mut chain[number..=number]).await?;
+        self.write_back(lock, &mut chain[number..=number]).await?;
         Ok(Some(value))
     }
 
@@ -111,7 +112,11 @@ impl<E: Endpoint> Rolex<E> {
 
     /// Writes leaves that have changed, the last first, and gives the lock back: all in one round
     /// trip, since they are on one node. Whoever sees a leaf finds its synonym written.
-    async fn write(&self, lock: GlobalAddress, changed: &mut [Placed]) -> Result<(), PoolError> {
+    async fn write_back(
+        &self,
+        lock: GlobalAddress,
+        changed: &mut [Placed],
+    ) -> Result<(), PoolError> {
         changed
             .iter_mut()
             .for_each(|placed| placed.leaf.count_write());

@@ -4,6 +4,7 @@ use super::Smart;
 use super::layout::{HEADER_OFFSET, Header, Leaf, Node, NodeType, Slot, slot_offset};
 use super::place::{End, Place, Position};
 use super::split::Below;
+use crate::coordination::Leader;
 use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
 
@@ -11,14 +12,19 @@ use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
 pub struct NewLeaf<'k> {
     pub address: GlobalAddress,
     pub key: &'k [u8],
-    value: &'k [u8],
+    value: Vec<u8>,
 }
 
 /// Whether the key was inserted; if not, from where to look again.
 pub type Tried = Result<(), Place>;
 
 impl<E: Endpoint> Smart<E> {
-    pub(super) async fn put(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+    /// Inserts a key; answers the value before.
+    pub(super) async fn put(
+        &self,
+        key: &[u8],
+        leader: &mut Leader<'_>,
+    ) -> Result<Option<Vec<u8>>, PoolError> {
         let began = self.endpoint.now();
         let mut unused = None;
         let mut place = self.cache().walk(key);
@@ -28,7 +34,7 @@ impl<E: Endpoint> Smart<E> {
                 && leaf.valid
                 && *leaf.key == *key
             {
-                let before = self.replace_in(*address, leaf, value, began).await?;
+                let before = self.replace_in(*address, leaf, leader, began).await?;
                 if before.is_some() {
                     if let Some(leaf) = unused {
                         self.memory.leaf_unused(leaf);
@@ -48,6 +54,9 @@ impl<E: Endpoint> Smart<E> {
                 }
             };
             unused = Some(address);
+            // If the key is there when its slot is taken, this is given up, and closed once more. Who
+            // inserts writes something.
+            let value = leader.close(None).unwrap_or_default();
             let new = NewLeaf {
                 address,
                 key,
@@ -98,7 +107,7 @@ impl<E: Endpoint> Smart<E> {
             reverse,
             valid: true,
             key: new.key.into(),
-            value: new.value.to_vec(),
+            value: new.value.clone(),
             lock: 0,
         })
     }

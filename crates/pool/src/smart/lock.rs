@@ -3,6 +3,7 @@
 use super::Smart;
 use super::layout::{DEAD, LOCKED, Leaf};
 use super::locate::{BACK_OFF, BACK_OFF_MAX};
+use crate::coordination::Leader;
 use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress, MaskedSwap, Verb};
 use std::time::Duration;
@@ -13,28 +14,28 @@ use std::time::Duration;
 const TRUST: Duration = Duration::from_micros(100);
 
 impl<E: Endpoint> Smart<E> {
-    /// Sets the value of a key that is there; answers the one before.
+    /// Writes a key that is there; answers the value before.
     pub(super) async fn replace(
         &self,
         key: &[u8],
-        value: &[u8],
+        leader: &mut Leader<'_>,
     ) -> Result<Option<Vec<u8>>, PoolError> {
         let began = self.endpoint.now();
         let Some(found) = self.find(key).await? else {
             return Ok(None);
         };
         // Who removed the key meanwhile did so while this ran.
-        self.replace_in(found.address, &found.leaf, value, began)
+        self.replace_in(found.address, &found.leaf, leader, began)
             .await
     }
 
-    /// Sets the value of a leaf that was read since `began`; answers the one before, or `None` if the
-    /// key was removed.
+    /// Writes a leaf that was read since `began`; answers the value before, or `None` if the key was
+    /// removed.
     pub(super) async fn replace_in(
         &self,
         address: GlobalAddress,
         read: &Leaf,
-        value: &[u8],
+        leader: &mut Leader<'_>,
         began: Duration,
     ) -> Result<Option<Vec<u8>>, PoolError> {
         let locked = self.lock(address, read, began).await?;
@@ -42,7 +43,9 @@ impl<E: Endpoint> Smart<E> {
             return Ok(None);
         };
         leaf.lock = leaf.lock_after();
-        let before = std::mem::replace(&mut leaf.value, value.to_vec());
+        // What is there is written in any case.
+        let value = leader.close(Some(&leaf.value)).unwrap_or_default();
+        let before = std::mem::replace(&mut leaf.value, value);
         let bytes = self.leaves.encode(&leaf);
         let mut writes = self.leaf_writes(address, &bytes);
         self.endpoint.post(&mut writes).await?;

@@ -56,6 +56,7 @@ pub use layout::{
     PREFIX_BYTES, Slot, slot_offset,
 };
 
+use crate::coordination::{Delegation, Leader, Write};
 use crate::error::PoolError;
 use crate::index::{Entry, PoolIndex};
 use crate::layout::is_empty_key;
@@ -94,6 +95,12 @@ pub struct Options {
     pub chunk_bytes: u64,
     /// What scans rely on.
     pub scan: Scan,
+    /// Whether one client of a compute node reads a key for all of them that want it (read
+    /// delegation).
+    pub delegates_reads: bool,
+    /// Whether one client of a compute node writes a key for all of them that want to, except for
+    /// removals (write combining).
+    pub combines_writes: bool,
 }
 
 impl Default for Options {
@@ -104,15 +111,19 @@ impl Default for Options {
             cache_bytes: 100 << 20,
             chunk_bytes: 1 << 20,
             scan: Scan::Complete,
+            delegates_reads: true,
+            combines_writes: true,
         }
     }
 }
 
-/// What the clients of one compute node share: the cache of one tree.
+/// What the clients of one compute node share: the cache of one tree, and what they do for each
+/// other.
 #[derive(Debug)]
 pub struct ComputeNode {
     options: Options,
     cache: Cache,
+    delegation: Delegation,
 }
 
 impl ComputeNode {
@@ -130,8 +141,11 @@ impl ComputeNode {
                 value_bytes_max: VALUE_BYTES_MAX,
             });
         }
-        let cache = Cache::new(options.cache_bytes);
-        Ok(ComputeNode { options, cache })
+        Ok(ComputeNode {
+            cache: Cache::new(options.cache_bytes),
+            delegation: Delegation::new(options.delegates_reads, options.combines_writes),
+            options,
+        })
     }
 
     /// What was chosen.
@@ -204,6 +218,15 @@ impl<E: Endpoint> Smart<E> {
         &self.endpoint
     }
 
+    /// Does a write, or has another client of the compute node do it with its own.
+    async fn write(&self, key: &[u8], write: Write) -> Result<Option<Vec<u8>>, PoolError> {
+        let lead = async |leader: &mut Leader<'_>| match leader.write() {
+            Write::Insert(_) => self.put(key, leader).await,
+            Write::Update(_) => self.replace(key, leader).await,
+        };
+        self.node.delegation.write(key, write, lead).await
+    }
+
     fn cache(&self) -> &Cache {
         &self.node.cache
     }
@@ -231,21 +254,22 @@ impl<E: Endpoint> PoolIndex for Smart<E> {
     /// one that is not there.
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
-        self.search(key).await
+        let delegation = &self.node.delegation;
+        delegation.read(key, async || self.search(key).await).await
     }
 
     /// Three round trips, whether the key is there or not.
     async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        self.put(key, value).await
+        self.write(key, Write::Insert(value.to_vec())).await
     }
 
     /// Three round trips.
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        self.replace(key, value).await
+        self.write(key, Write::Update(value.to_vec())).await
     }
 
     /// Three round trips, or four if the leaf and the slot that leads to it lie on different nodes.

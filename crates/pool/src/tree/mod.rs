@@ -35,6 +35,7 @@ mod search;
 mod session;
 mod split;
 
+use crate::coordination::{Leader, Write};
 use crate::error::PoolError;
 use crate::index::{Entry, PoolIndex};
 use crate::layout::{InternalLayout, LeafLayout, LockWordLayout, is_empty_key};
@@ -167,6 +168,24 @@ impl<E: Endpoint> Tree<E> {
             .await
     }
 
+    /// Does a write, or has another client of the compute node do it with its own.
+    async fn put(&self, key: &[u8], write: Write) -> Result<Option<Vec<u8>>, PoolError> {
+        let lead = async |leader: &mut Leader<'_>| {
+            let intent = match leader.write() {
+                Write::Insert(_) => Intent::Insert,
+                Write::Update(_) => Intent::Update,
+            };
+            self.run(async |session| {
+                let decide = async |before: Option<&[u8]>| {
+                    Ok(leader.close(before).map_or(Decision::Keep, Decision::Put))
+                };
+                session.change(key, intent, decide).await
+            })
+            .await
+        };
+        self.node.delegation.write(key, write, lead).await
+    }
+
     /// The way to the nodes that it was given.
     pub fn endpoint(&self) -> &E {
         &self.endpoint
@@ -200,28 +219,22 @@ impl<E: Endpoint> Tree<E> {
 
 impl<E: Endpoint> PoolIndex for Tree<E> {
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
-        self.run(async |session| session.get(key).await).await
+        self.check_key(key)?;
+        let delegation = &self.node.delegation;
+        let read = async || self.run(async |session| session.search(key).await).await;
+        delegation.read(key, read).await
     }
 
     async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        let put = async |_: Option<&[u8]>| Ok(Decision::Put(value.to_vec()));
-        self.run(async |session| session.change(key, Intent::Insert, put).await)
-            .await
+        self.put(key, Write::Insert(value.to_vec())).await
     }
 
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        let put = async |before: Option<&[u8]>| {
-            Ok(match before {
-                Some(_) => Decision::Put(value.to_vec()),
-                None => Decision::Keep,
-            })
-        };
-        self.run(async |session| session.change(key, Intent::Update, put).await)
-            .await
+        self.put(key, Write::Update(value.to_vec())).await
     }
 
     async fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {

@@ -2,6 +2,7 @@
 
 use super::kept::CachedNode;
 use crate::cache::Cache;
+use crate::coordination::Delegation;
 use crate::error::PoolError;
 use crate::layout::{Arrangement, Geometry, InternalLayout, Shape};
 use nearfield_fabric::epochs::Epochs;
@@ -42,6 +43,13 @@ pub struct Options {
     /// Where locks have leases: of so much memory that merging has freed, in bytes, a compute node has
     /// others give up what they keep from before, so that it can be used again.
     pub retired_bytes: u64,
+    /// Whether one client of a compute node reads a key for all of them that want it. A read that comes
+    /// while another is under way takes up to two round trips, so that this pays where the memory
+    /// node's port is what is scarce. Source: SMART, read delegation.
+    pub delegates_reads: bool,
+    /// Whether one client of a compute node writes a key for all of them that want to, except for
+    /// removals. Source: SMART, write combining.
+    pub combines_writes: bool,
 }
 
 /// How locks are taken, and what becomes of those of the dead.
@@ -67,6 +75,8 @@ impl Options {
             counts_moves: false,
             locks: Locks::Spinning,
             retired_bytes: RETIRED_BYTES,
+            delegates_reads: true,
+            combines_writes: true,
         }
     }
 
@@ -109,6 +119,7 @@ pub struct ComputeNode {
     pub(super) hotspots: Hotspots,
     /// What it takes part in if memory is given back, from when its first client has opened a tree.
     pub(super) epochs: OnceLock<Epochs>,
+    pub(super) delegation: Delegation,
 }
 
 impl ComputeNode {
@@ -130,6 +141,7 @@ impl ComputeNode {
             cache: Cache::new(bytes),
             hotspots: Hotspots::with_bytes(options.hotspot_bytes),
             epochs: OnceLock::new(),
+            delegation: Delegation::new(options.delegates_reads, options.combines_writes),
         })
     }
 

@@ -251,16 +251,15 @@ impl RemoteIndex for Client {
         value.map(|value| self.number(value)).map_err(fabric)
     }
 
-    /// Every other one tries to update first, which has no effect if the key is not there.
     async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
         let (key, bytes) = (self.keys.key(key), self.value(value));
-        if value.is_multiple_of(2) {
-            let before = self.tree.update(&key, &bytes).await.map_err(fabric)?;
-            if before.is_some() {
-                return Ok(self.number(before));
-            }
-        }
         let before = self.tree.insert(&key, &bytes).await;
+        before.map(|before| self.number(before)).map_err(fabric)
+    }
+
+    async fn update(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        let (key, bytes) = (self.keys.key(key), self.value(value));
+        let before = self.tree.update(&key, &bytes).await;
         before.map(|before| self.number(before)).map_err(fabric)
     }
 
