@@ -1,0 +1,315 @@
+//! Clients of the same compute node read, write and lock for each other, in every index: what they
+//! meet is linearizable, whoever dies and whatever is given up, and they post fewer verbs.
+
+mod kinds;
+mod slow;
+
+use kinds::{Kind, Learned, Radix, Trees};
+use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId};
+use nearfield_fabric_testkit::{Failure, Plan, RemoteIndex, System, check, run};
+use nearfield_hardware::network::Preset;
+use nearfield_pool::{PoolError, PoolIndex};
+use slow::{Fault, Slow};
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
+
+/// Clients on so many compute nodes, by turns.
+struct Together<K: Kind> {
+    kind: K,
+    count: u32,
+    fault: Fault,
+    /// Whether it takes clients a while to go on with what they have read: then there is time for
+    /// others to write and to come.
+    is_slow: bool,
+    /// Whether clients give operations up now and then.
+    gives_up: bool,
+    compute_nodes: RefCell<Vec<Arc<K::Node>>>,
+}
+
+impl<K: Kind> Together<K> {
+    fn new(kind: K) -> Together<K> {
+        Together {
+            kind,
+            count: 2,
+            fault: Fault::None,
+            is_slow: true,
+            gives_up: false,
+            compute_nodes: RefCell::default(),
+        }
+    }
+}
+
+struct Client<I> {
+    index: I,
+    endpoint: SimEndpoint,
+    gives_up: bool,
+    operations: Cell<u32>,
+}
+
+fn fabric(error: PoolError) -> FabricError {
+    match error {
+        PoolError::Fabric(error) => error,
+        // It may have been done or not.
+        PoolError::Interrupted => FabricError::NodeLost { node: NodeId(0) },
+        other => panic!("{other}"),
+    }
+}
+
+impl<I> Client<I> {
+    /// What is answered, unless it is given up.
+    async fn answer(
+        &self,
+        operation: impl Future<Output = Result<Option<Vec<u8>>, PoolError>>,
+    ) -> Result<Option<u64>, FabricError> {
+        let number = self.operations.get() + 1;
+        self.operations.set(number);
+        let gives_up = self.gives_up && number.is_multiple_of(5);
+        let patience = (self.endpoint.client() * 31 + number * 17) % 40;
+        let mut alarm = pin!(self.endpoint.sleep(Duration::from_micros(patience.into())));
+        let mut operation = pin!(operation);
+        let answer = poll_fn(|context| {
+            if gives_up && alarm.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(PoolError::Interrupted));
+            }
+            operation.as_mut().poll(context)
+        });
+        let value = answer.await.map_err(fabric)?;
+        Ok(value.map(|value| u64::from_le_bytes(value.try_into().expect("eight bytes"))))
+    }
+}
+
+impl<I: PoolIndex> RemoteIndex for Client<I> {
+    async fn get(&self, key: u64) -> Result<Option<u64>, FabricError> {
+        self.answer(self.index.get(&kinds::key(key))).await
+    }
+
+    async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        let (key, value) = (kinds::key(key), value.to_le_bytes());
+        self.answer(self.index.insert(&key, &value)).await
+    }
+
+    async fn update(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        let (key, value) = (kinds::key(key), value.to_le_bytes());
+        self.answer(self.index.update(&key, &value)).await
+    }
+
+    async fn remove(&self, key: u64) -> Result<Option<u64>, FabricError> {
+        self.answer(self.index.remove(&kinds::key(key))).await
+    }
+}
+
+impl<K: Kind> System for Together<K> {
+    type Index = Client<K::Index>;
+
+    fn create(
+        &self,
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+    ) -> impl Future<Output = Result<(), FabricError>> + 'static {
+        let compute_nodes = (0..self.count).map(|_| self.kind.compute_node());
+        self.compute_nodes.replace(compute_nodes.collect());
+        let (kind, node) = (self.kind.clone(), self.kind.compute_node());
+        async move {
+            let endpoint = Slow::new(endpoint, false, Fault::None);
+            let made = kind.create(endpoint, &nodes, node).await;
+            made.map(drop).map_err(fabric)
+        }
+    }
+
+    fn open(
+        &self,
+        endpoint: SimEndpoint,
+    ) -> impl Future<Output = Result<Self::Index, FabricError>> + 'static {
+        let number = endpoint.client() % self.count;
+        let node = Arc::clone(&self.compute_nodes.borrow()[number as usize]);
+        let (kind, gives_up) = (self.kind.clone(), self.gives_up);
+        let slow = Slow::new(endpoint.clone(), self.is_slow, self.fault);
+        async move {
+            let nodes = endpoint.nodes();
+            let index = kind.open(slow, &nodes, node).await.map_err(fabric)?;
+            Ok(Client {
+                index,
+                endpoint,
+                gives_up,
+                operations: Cell::new(0),
+            })
+        }
+    }
+}
+
+/// Many clients on few keys.
+fn few() -> Plan {
+    Plan {
+        clients: 8,
+        keys: 2,
+        updating: 0.3,
+        ..Plan::default()
+    }
+}
+
+/// Enough keys for nodes to be divided.
+fn many() -> Plan {
+    Plan {
+        nodes: 2,
+        node_bytes: 4 << 20,
+        operations: 30,
+        keys: 30,
+        removing: 0.1,
+        ..few()
+    }
+}
+
+#[test]
+fn trees_are_linearizable() {
+    for kind in Trees::all() {
+        let system = Together::new(kind);
+        check(40, &few(), &system);
+        check(10, &many(), &system);
+    }
+}
+
+#[test]
+fn ours_is_linearizable_whoever_dies() {
+    for kind in Trees::leased() {
+        let system = Together::new(kind);
+        check(
+            60,
+            &Plan {
+                dying: 0.5,
+                ..few()
+            },
+            &system,
+        );
+        check(
+            20,
+            &Plan {
+                dying: 0.5,
+                ..many()
+            },
+            &system,
+        );
+    }
+}
+
+#[test]
+fn ours_is_linearizable_whatever_is_given_up() {
+    for kind in Trees::leased() {
+        let system = Together {
+            gives_up: true,
+            ..Together::new(kind)
+        };
+        check(40, &few(), &system);
+        check(
+            20,
+            &Plan {
+                dying: 0.3,
+                ..few()
+            },
+            &system,
+        );
+    }
+}
+
+#[test]
+fn smart_is_linearizable() {
+    let system = Together::new(Radix::new(true));
+    check(100, &few(), &system);
+    check(30, &many(), &system);
+}
+
+#[test]
+fn rolex_is_linearizable() {
+    for kind in Learned::all() {
+        let system = Together::new(kind);
+        check(60, &few(), &system);
+        check(20, &many(), &system);
+    }
+}
+
+fn is_found<K: Kind>(kind: K, fault: Fault) -> bool {
+    let system = Together {
+        fault,
+        ..Together::new(kind)
+    };
+    let failure = (0..300).find_map(|seed| run(seed, &few(), &system).err());
+    matches!(failure, Some(Failure::NotLinearizable { .. }))
+}
+
+/// What is combined hides nothing of what is wrong between compute nodes.
+#[test]
+fn faults_are_found() {
+    assert!(is_found(Trees::chime(), Fault::NoLocks));
+    assert!(is_found(Trees::chime(), Fault::LastFirst));
+    assert!(is_found(Learned::arrays(), Fault::NoLocks));
+}
+
+/// Sixteen clients do 200 operations each on one key; the verbs that each operation takes.
+fn verbs<K: Kind>(kind: K, count: u32, writes: bool) -> f64 {
+    const CLIENTS: u32 = 16;
+    const OPERATIONS: u32 = 200;
+    let system = Together {
+        count,
+        is_slow: false,
+        ..Together::new(kind)
+    };
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(1, network, Delivery::Whole);
+    let nodes = vec![simulation.add_node(8 << 20)];
+    let created = system.create(simulation.endpoint(0), nodes);
+    simulation.spawn(0, async { created.await.expect("made") });
+    assert_eq!(simulation.run(), 0);
+    // The caches are filled first.
+    let opened = system.open(simulation.endpoint(0));
+    simulation.spawn(0, async move {
+        let client = opened.await.expect("opened");
+        client.insert(0, 1).await.expect("written");
+    });
+    assert_eq!(simulation.run(), 0);
+    for client in 1..=CLIENTS {
+        let opened = system.open(simulation.endpoint(client));
+        simulation.spawn(client, async move {
+            let client = opened.await.expect("opened");
+            for number in 1..=OPERATIONS {
+                if writes {
+                    client.update(0, number.into()).await.expect("written");
+                } else {
+                    client.get(0).await.expect("read");
+                }
+            }
+        });
+    }
+    assert_eq!(simulation.run(), 0);
+    let verbs: u64 = (1..=CLIENTS)
+        .map(|client| simulation.verbs_of(client))
+        .sum();
+    verbs as f64 / f64::from(CLIENTS * OPERATIONS)
+}
+
+/// Of sixteen clients of one compute node, about one in a round does what all of them want.
+fn pays<K: Kind>(name: &str, kind: impl Fn(bool) -> K) {
+    for writes in [false, true] {
+        let apart = verbs(kind(false), 1, writes);
+        let together = verbs(kind(true), 1, writes);
+        eprintln!("{name}, writes {writes}: {apart:.2} verbs an operation, {together:.2} together");
+        assert!(together < apart / 6.0, "{name}: {together} of {apart}");
+    }
+}
+
+#[test]
+fn clients_that_share_post_a_fraction_of_the_verbs() {
+    pays("CHIME", |shares| Trees::sharing(Trees::chime(), shares));
+    pays("Nearfield", |shares| {
+        Trees::sharing(Trees::nearfield(), shares)
+    });
+    pays("SMART", Radix::new);
+    pays("ROLEX", |shares| {
+        Learned::sharing(Learned::arrays(), shares)
+    });
+}
