@@ -6,7 +6,7 @@ use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
 use nearfield_fabric_testkit::{Plan, RemoteIndex, System, check, run};
 use nearfield_hardware::network::Preset;
 use nearfield_pool::layout::{Arrangement, Metadata, Shape, Validation};
-use nearfield_pool::tree::{ComputeNode, Locks, Options, Tree};
+use nearfield_pool::tree::{ComputeNode, Locks, Options, Speculation, Tree};
 use nearfield_pool::{PoolError, PoolIndex};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -47,6 +47,8 @@ fn nearfield() -> Options {
         // Memory is used again as soon as it may, and soon.
         retired_bytes: 1,
         locks: Locks::Leased(Duration::from_micros(300)),
+        // Runs are too short to find out whether it pays.
+        speculation: Speculation::Always,
         ..Options::nearfield()
     }
 }

@@ -241,7 +241,7 @@ impl<E: Endpoint> Session<'_, E> {
         key: &[u8],
         intent: Intent,
     ) -> Result<Locked<'_>, PoolError> {
-        let lock = self.lock(self.leaf_at(way.leaf), &mut []).await?;
+        let lock = self.lock_in_turn(self.leaf_at(way.leaf), &mut []).await?;
         let Some(word) = lock.before.map(LockWord::from_bits) else {
             return self.read_abandoned(way, lock, key).await;
         };
@@ -277,7 +277,7 @@ impl<E: Endpoint> Session<'_, E> {
         let known = self.leaves.neighborhood_slots(self.leaves.home(key));
         let segments = self.leaves.with_metadata(known);
         let mut buffers = Buffers::new(at, &segments, self.has_counters);
-        let lock = self.lock(at, &mut buffers.targets()).await?;
+        let lock = self.lock_in_turn(at, &mut buffers.targets()).await?;
         let Some(word) = lock.before.map(LockWord::from_bits) else {
             return self.read_abandoned(way, lock, key).await;
         };

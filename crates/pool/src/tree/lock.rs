@@ -4,6 +4,7 @@ use super::BACK_OFF;
 use super::node_io::NodeAt;
 use super::note::Note;
 use super::session::Session;
+use crate::coordination::LocalLock;
 use crate::error::PoolError;
 use nearfield_fabric::lease::{Before, HELD_BIT, Target, swap_and_read};
 use nearfield_fabric::redo::{self, Record, Taken};
@@ -30,6 +31,8 @@ pub(super) struct Lock<'t> {
     /// What lay in it; `None` if nobody knows, since its holder has died.
     pub before: Option<u64>,
     leased: Option<redo::Locked<'t>>,
+    /// The turn among the clients of the compute node. Let go of when the lock was given back.
+    turn: Option<LocalLock<'t, u64>>,
 }
 
 /// The lock was held for so long that it may be another's by now. Nothing was written.
@@ -84,12 +87,46 @@ impl<E: Endpoint> Session<'_, E> {
             at,
             before,
             leased: Some(leased),
+            turn: None,
         };
         if let Some(record) = lock.redone()
             && let Some(note) = Note::decode(&record.note)
         {
             Box::pin(self.resume(node.address, note, &lock)).await?;
         }
+        Ok(lock)
+    }
+
+    /// As [`lock`](Tree::lock), after those of the compute node who have come before. One of the paper's
+    /// locks may be passed on by the one before: then it is not taken, and what it guards is read
+    /// without that.
+    pub(super) async fn lock_in_turn(
+        &self,
+        node: NodeAt,
+        reads: &mut [Target<'_>],
+    ) -> Result<Lock<'_>, PoolError> {
+        let Some(locks) = &self.node.leaf_locks else {
+            return self.lock(node, reads).await;
+        };
+        let (turn, passed) = locks.lock(node.lock()).await;
+        let mut lock = match passed {
+            Some(word) => {
+                let reads = reads.iter_mut();
+                let reads = reads.map(|(from, into)| Verb::Read { from: *from, into });
+                let mut verbs: Vec<Verb<'_>> = reads.collect();
+                if !verbs.is_empty() {
+                    self.endpoint.post(&mut verbs).await?;
+                }
+                Lock {
+                    at: node.lock(),
+                    before: Some(word),
+                    leased: None,
+                    turn: None,
+                }
+            }
+            None => self.lock(node, reads).await?,
+        };
+        lock.turn = Some(turn);
         Ok(lock)
     }
 
@@ -112,18 +149,33 @@ impl<E: Endpoint> Session<'_, E> {
                     at,
                     before: Some(found),
                     leased: None,
+                    turn: None,
                 });
             }
             self.endpoint.sleep(BACK_OFF).await;
         }
     }
 
-    /// Gives a lock back without a change; `word` is what lies in it while it is free. If it may be
-    /// another's by now it is left to that one.
-    pub(super) fn unlock(&self, lock: Lock<'_>, word: u64) -> Result<(), PoolError> {
+    /// Gives a lock back, or passes it on, when all that was written under it is there; `word` is what
+    /// lies in it while it is free. If it may be another's by now it is left to that one.
+    pub(super) fn unlock(&self, mut lock: Lock<'_>, word: u64) -> Result<(), PoolError> {
         if self.is_late(&lock) {
             return Ok(());
         }
+        if lock.is_wanted()
+            && let Some(turn) = lock.turn.take()
+        {
+            match turn.hand_over(word) {
+                Ok(()) => return Ok(()),
+                Err((turn, _)) => lock.turn = Some(turn),
+            }
+        }
+        self.give_back_at_once(lock, word)
+    }
+
+    /// Gives a lock back that is not late, maybe before what was written under it is there, if that
+    /// goes to the same node.
+    pub(super) fn give_back_at_once(&self, lock: Lock<'_>, word: u64) -> Result<(), PoolError> {
         let word = word.to_le_bytes();
         self.endpoint.write_unsignalled(lock.at, &word)?;
         if let Some(leased) = lock.leased {
@@ -138,7 +190,7 @@ impl<E: Endpoint> Session<'_, E> {
         leased.is_some_and(|leased| !leased.held.is_safe(&self.endpoint)) || !self.is_safe()
     }
 
-    /// Makes a change under a lock and gives it back. One round trip.
+    /// Makes a change under a lock and gives it back, or passes it on. One round trip.
     ///
     /// Who dies in the middle of it has it done by who takes the lock over: what is not written as one
     /// is recorded before.
@@ -153,9 +205,17 @@ impl<E: Endpoint> Session<'_, E> {
         } else {
             Some(&[][..])
         };
-        let done = self.write(&mut lock, writes, note, Then::Unlock(word));
-        let done = done.await?;
-        if done.is_ok()
+        let passes = lock.is_wanted();
+        let then = if passes {
+            Then::Keep
+        } else {
+            Then::Unlock(word)
+        };
+        let done = self.write(&mut lock, writes, note, then).await?;
+        if passes {
+            // None of those with leases.
+            self.unlock(lock, word)?;
+        } else if done.is_ok()
             && let Some(leased) = lock.leased
         {
             leased.finish();
@@ -253,6 +313,16 @@ impl<E: Endpoint> Session<'_, E> {
 }
 
 impl Lock<'_> {
+    /// True if somebody of the compute node waits for the lock, and it may be passed on.
+    ///
+    /// One with a lease is not: whoever wrote under it would do so in the name of the one who has
+    /// taken it, with whose record it would be redone, for as long as that one counts on it. Those who
+    /// wait go for it one after the other.
+    fn is_wanted(&self) -> bool {
+        let is_wanted = self.turn.as_ref().is_some_and(LocalLock::is_wanted);
+        is_wanted && self.leased.is_none()
+    }
+
     /// The change of the one who had the lock before that was done again.
     fn redone(&mut self) -> Option<Record> {
         self.leased.as_mut()?.redone.take()

@@ -48,7 +48,7 @@ use std::time::Duration;
 
 pub use change::Decision;
 pub use kept::CachedNode;
-pub use options::{ComputeNode, Locks, Options};
+pub use options::{ComputeNode, Locks, Options, Speculation};
 pub use session::Session;
 
 /// One client's view of a tree. Its tasks share it.

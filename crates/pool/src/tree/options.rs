@@ -2,11 +2,11 @@
 
 use super::kept::CachedNode;
 use crate::cache::Cache;
-use crate::coordination::Delegation;
+use crate::coordination::{Delegation, HAND_OVERS, LocalLocks};
 use crate::error::PoolError;
 use crate::layout::{Arrangement, Geometry, InternalLayout, Shape};
 use nearfield_fabric::epochs::Epochs;
-use nearfield_hotness::Hotspots;
+use nearfield_hotness::{Gate, Hotspots};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub struct Options {
     /// The part of that for hotspots. 0: clients do not speculate. Source: CHIME, hotness-aware
     /// speculative read.
     pub hotspot_bytes: usize,
+    /// When clients speculate, if they have hotspots.
+    pub speculation: Speculation,
     /// Whether an insert reads no more of a leaf than the lock word's vacancy bitmap asks for. Source:
     /// CHIME, vacancy bitmap piggybacking.
     pub vacancy_bitmap: bool,
@@ -50,6 +52,19 @@ pub struct Options {
     /// Whether one client of a compute node writes a key for all of them that want to, except for
     /// removals. Source: SMART, write combining.
     pub combines_writes: bool,
+    /// Whether clients of a compute node who want the lock of the same leaf queue there, and one at a
+    /// time goes for it; and how many times, at most, who has one of the paper's locks passes it on to
+    /// the next without giving it back. Locks with leases are not passed on. Source: Sherman.
+    pub hand_overs: Option<u32>,
+}
+
+/// When clients read the one entry in which a key was found before, and not its neighborhood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speculation {
+    /// Whenever they know of such. As in CHIME's paper.
+    Always,
+    /// As long as that makes searches quicker, which is tried now and then ([`Gate`]). Not in the paper.
+    Adaptive,
 }
 
 /// How locks are taken, and what becomes of those of the dead.
@@ -70,6 +85,7 @@ impl Options {
             shape: Shape::default(),
             cache_bytes: 100 << 20,
             hotspot_bytes: 30 << 20,
+            speculation: Speculation::Always,
             vacancy_bitmap: true,
             lock_and_read: false,
             counts_moves: false,
@@ -77,12 +93,15 @@ impl Options {
             retired_bytes: RETIRED_BYTES,
             delegates_reads: true,
             combines_writes: true,
+            hand_overs: Some(HAND_OVERS),
         }
     }
 
-    /// Ours: CHIME with locks that have leases, taken and read under in one round trip.
+    /// Ours: CHIME with locks that have leases, taken and read under in one round trip, and speculation
+    /// where it pays.
     pub fn nearfield() -> Options {
         Options {
+            speculation: Speculation::Adaptive,
             lock_and_read: true,
             counts_moves: true,
             locks: Locks::Leased(LEASE),
@@ -119,7 +138,10 @@ pub struct ComputeNode {
     pub(super) hotspots: Hotspots,
     /// What it takes part in if memory is given back, from when its first client has opened a tree.
     pub(super) epochs: OnceLock<Epochs>,
+    /// `None`: clients speculate always.
+    pub(super) gate: Option<Gate>,
     pub(super) delegation: Delegation,
+    pub(super) leaf_locks: Option<LocalLocks<u64>>,
 }
 
 impl ComputeNode {
@@ -141,6 +163,11 @@ impl ComputeNode {
             cache: Cache::new(bytes),
             hotspots: Hotspots::with_bytes(options.hotspot_bytes),
             epochs: OnceLock::new(),
+            gate: match options.speculation {
+                Speculation::Always => None,
+                Speculation::Adaptive => Some(Gate::default()),
+            },
+            leaf_locks: options.hand_overs.map(LocalLocks::new),
             delegation: Delegation::new(options.delegates_reads, options.combines_writes),
         })
     }

@@ -6,6 +6,8 @@ use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
 use crate::layout::{Leaf, Segments, Validation};
 use nearfield_fabric::{Endpoint, GlobalAddress};
+use nearfield_hotness::Access;
+use std::time::Duration;
 
 /// Where a key belongs, as a leaf says to which a way has led.
 pub(super) enum Place {
@@ -47,8 +49,12 @@ impl<E: Endpoint> Session<'_, E> {
         'restart: loop {
             self.look_after(&mut patience, key).await?;
             let mut way = self.find_leaf(key).await?;
-            if let Some((leaf, slot)) = self.speculate(&way, key).await? {
-                return Ok(Some(leaf.value(slot).to_vec()));
+            let guess = self.guess(&way, key);
+            if let Some(guess) = &guess
+                && let Some(leaf) = self.read_guess(guess, key).await?
+            {
+                self.measure(guess, true);
+                return Ok(Some(leaf.value(guess.slot).to_vec()));
             }
             let mut right_moves = 0;
             // The home's versions, when the key was last not found in this leaf.
@@ -65,7 +71,7 @@ impl<E: Endpoint> Session<'_, E> {
                     Place::Here | Place::HereOrRight(_) => {
                         match hopscotch::lookup(&leaf, key) {
                             Lookup::Found(slot) => {
-                                self.admit(&way, slot, key);
+                                self.learn(&way, guess.as_ref(), slot, key);
                                 return Ok(Some(leaf.value(slot).to_vec()));
                             }
                             Lookup::Moved => {
@@ -90,7 +96,13 @@ impl<E: Endpoint> Session<'_, E> {
                         }
                         match place {
                             Place::HereOrRight(sibling) => sibling,
-                            _ => return Ok(None),
+                            _ => {
+                                if let Some(guess) = &guess {
+                                    self.note(guess, false, key);
+                                    self.measure(guess, false);
+                                }
+                                return Ok(None);
+                            }
                         }
                     }
                 };
@@ -115,42 +127,91 @@ impl<E: Endpoint> Session<'_, E> {
         way: &Way,
         key: &[u8],
     ) -> Result<Option<(Leaf, usize)>, PoolError> {
-        let Some(slot) = self.guess(way, key) else {
+        let Some(guess) = self.guess(way, key) else {
             return Ok(None);
         };
-        let segments = self.leaves.single_entry(slot);
-        let leaf = self.read_leaf(way.leaf, &segments).await?;
-        let is_right = self.judge(way, &leaf, slot, key);
-        Ok(is_right.then_some((leaf, slot)))
+        let leaf = self.read_guess(&guess, key).await?;
+        Ok(leaf.map(|leaf| (leaf, guess.slot)))
     }
 
     /// The slot in which a key was found most often.
-    pub(super) fn guess(&self, way: &Way, key: &[u8]) -> Option<usize> {
+    fn guess(&self, way: &Way, key: &[u8]) -> Option<Guess> {
         let slots = self.leaves.neighborhood_slots(self.leaves.home(key));
         let slots = slots.iter().map(|slot| slot as u16);
-        let guess = self
+        let slot = self
             .node
             .hotspots
-            .guess(way.leaf.to_bits(), slots, tag(key));
-        guess.map(usize::from)
+            .guess(way.leaf.to_bits(), slots, tag(key))?;
+        let gate = self.node.gate.as_ref();
+        Some(Guess {
+            leaf: way.leaf,
+            slot: usize::from(slot),
+            access: gate.map(|gate| (gate.ask(), self.endpoint.now())),
+        })
     }
 
-    /// Whether a guess was right, which is remembered.
-    pub(super) fn judge(&self, way: &Way, leaf: &Leaf, slot: usize, key: &[u8]) -> bool {
-        let (node, hotspots) = (way.leaf.to_bits(), &self.node.hotspots);
-        let right = leaf.key(slot) == Some(key);
-        if right {
+    /// Reads the entry of a guess, if guesses pay; `None` if the key is not there.
+    async fn read_guess(&self, guess: &Guess, key: &[u8]) -> Result<Option<Leaf>, PoolError> {
+        if !guess.is_used() {
+            return Ok(None);
+        }
+        let segments = self.leaves.single_entry(guess.slot);
+        let leaf = self.read_leaf(guess.leaf, &segments).await?;
+        let is_right = leaf.key(guess.slot) == Some(key);
+        self.note(guess, is_right, key);
+        Ok(is_right.then_some(leaf))
+    }
+
+    /// Has the hotspots know whether a guess was right.
+    fn note(&self, guess: &Guess, is_right: bool, key: &[u8]) {
+        let (node, slot, hotspots) = (guess.leaf.to_bits(), guess.slot, &self.node.hotspots);
+        if is_right {
             hotspots.confirm(node, slot as u16, tag(key));
         } else {
             hotspots.forget(node, slot as u16, tag(key));
         }
-        right
+    }
+
+    /// Has the gate know whether a guess was right, or would have been, of a search that is done.
+    fn measure(&self, guess: &Guess, is_right: bool) {
+        if let Some(gate) = &self.node.gate
+            && let Some((access, began)) = guess.access
+        {
+            gate.record(access, is_right, self.endpoint.now() - began);
+        }
+    }
+
+    /// Learns from where a key was found by its neighborhood.
+    fn learn(&self, way: &Way, guess: Option<&Guess>, slot: usize, key: &[u8]) {
+        if let Some(guess) = guess {
+            let is_right = (guess.leaf, guess.slot) == (way.leaf, slot);
+            if !guess.is_used() {
+                self.note(guess, is_right, key);
+            }
+            // One that was used was wrong, though the key may have come there since.
+            self.measure(guess, is_right && !guess.is_used());
+        }
+        self.admit(way, slot, key);
     }
 
     /// Remembers where a key was found.
     pub(super) fn admit(&self, way: &Way, slot: usize, key: &[u8]) {
         let node = way.leaf.to_bits();
         self.node.hotspots.admit(node, slot as u16, tag(key));
+    }
+}
+
+/// Where a key may be, as it was found there before.
+struct Guess {
+    leaf: GlobalAddress,
+    slot: usize,
+    /// If it is to be found out whether guesses pay: what the gate said, and when.
+    access: Option<(Access, Duration)>,
+}
+
+impl Guess {
+    fn is_used(&self) -> bool {
+        self.access.is_none_or(|(access, _)| access.guesses())
     }
 }
 

@@ -56,7 +56,7 @@ impl<E: Endpoint> Session<'_, E> {
                 for (to, bytes) in writes.writes {
                     self.endpoint.write_unsignalled(to, &bytes)?;
                 }
-                self.unlock(lock, word)?;
+                self.give_back_at_once(lock, word)?;
             } else if self.commit(lock, &writes, word).await?.is_err() {
                 return Ok(false);
             }

@@ -6,7 +6,7 @@ use nearfield_fabric::NodeId;
 use nearfield_pool::layout::{Arrangement, Geometry, Shape};
 use nearfield_pool::rolex::{Leaves, Rolex};
 use nearfield_pool::smart::Smart;
-use nearfield_pool::tree::Tree;
+use nearfield_pool::tree::{Speculation, Tree};
 use nearfield_pool::{PoolError, PoolIndex, rolex, smart, tree};
 use std::sync::Arc;
 
@@ -69,8 +69,16 @@ impl Trees {
         Trees::small(tree::Options::chime())
     }
 
+    pub fn sherman() -> Trees {
+        Trees::small(tree::Options::sherman())
+    }
+
     pub fn nearfield() -> Trees {
-        Trees::small(tree::Options::nearfield())
+        Trees::small(tree::Options {
+            // Runs are too short to find out whether it pays.
+            speculation: Speculation::Always,
+            ..tree::Options::nearfield()
+        })
     }
 
     pub fn sharing(Trees(options): Trees, shares: bool) -> Trees {
@@ -81,19 +89,35 @@ impl Trees {
         })
     }
 
+    /// Each client does its own, so that they meet at locks.
+    pub fn queueing(kind: Trees, hand_overs: Option<u32>) -> Trees {
+        let Trees(options) = Trees::sharing(kind, false);
+        Trees(tree::Options {
+            hand_overs,
+            ..options
+        })
+    }
+
     /// Those that the dead do not stop.
     pub fn leased() -> Vec<Trees> {
         let ours = Trees::nearfield();
-        vec![ours.clone(), Trees::sharing(ours, false)]
+        let apart = [None, Some(8)].map(|times| Trees::queueing(ours.clone(), times));
+        [ours].into_iter().chain(apart).collect()
     }
 
     pub fn all() -> Vec<Trees> {
-        let sherman = Trees::small(tree::Options::sherman());
+        let sherman = Trees::sherman();
         assert_eq!(sherman.0.shape.arrangement, Arrangement::Unordered);
         let spinning = [Trees::chime(), sherman];
-        let apart = spinning.clone().map(|kind| Trees::sharing(kind, false));
         let mut all = Trees::leased();
-        all.extend(spinning.into_iter().chain(apart));
+        for times in [None, Some(1), Some(8)] {
+            all.extend(spinning.clone().map(|kind| Trees::queueing(kind, times)));
+        }
+        let read_at_once = Trees(tree::Options {
+            lock_and_read: true,
+            ..Trees::queueing(Trees::chime(), Some(8)).0
+        });
+        all.extend(spinning.into_iter().chain([read_at_once]));
         all
     }
 }

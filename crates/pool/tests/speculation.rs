@@ -1,0 +1,99 @@
+//! Speculation that turns itself off where it loses is about as quick as what is quicker of always and
+//! never.
+
+use nearfield_fabric::sim::{Delivery, Simulation};
+use nearfield_fabric::{GlobalAddress, NodeId};
+use nearfield_hardware::network::{Parameters, Preset};
+use nearfield_pool::PoolIndex;
+use nearfield_pool::tree::{ComputeNode, Options, Speculation, Tree};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
+const KEYS: u64 = 500;
+const CLIENTS: u32 = 16;
+/// Of each client: together several dozens of the gate's phases.
+const READS: usize = 4000;
+
+/// The virtual time in which clients of one compute node read keys at random.
+fn takes(network: Parameters, key: fn(u64) -> u64, options: Options) -> Duration {
+    let mut simulation = Simulation::new(1, network, Delivery::Whole);
+    let nodes = [simulation.add_node(16 << 20)];
+    // Each read is one of its own.
+    let options = Options {
+        delegates_reads: false,
+        ..options
+    };
+    let node = Arc::new(ComputeNode::new(options).expect("sizes"));
+    let (endpoint, shared) = (simulation.endpoint(0), Arc::clone(&node));
+    simulation.spawn(0, async move {
+        let tree = Tree::create(endpoint, &nodes, ROOT, shared).await;
+        let tree = tree.expect("a tree");
+        for number in 0..KEYS {
+            let key = key(number).to_be_bytes();
+            tree.insert(&key, &key).await.expect("inserted");
+        }
+    });
+    assert_eq!(simulation.run(), 0);
+    let begin = simulation.now();
+    let found = Rc::new(Cell::new(0));
+    for client in 1..=CLIENTS {
+        let (endpoint, shared) = (simulation.endpoint(client), Arc::clone(&node));
+        let found = Rc::clone(&found);
+        simulation.spawn(client, async move {
+            let tree = Tree::open(endpoint, &nodes, ROOT, shared).await;
+            let tree = tree.expect("a tree");
+            let random = &mut SmallRng::seed_from_u64(client.into());
+            for _ in 0..READS {
+                let key = key(random.random_range(0..KEYS)).to_be_bytes();
+                let value = tree.get(&key).await.expect("read");
+                found.set(found.get() + usize::from(value.as_deref() == Some(&key)));
+            }
+        });
+    }
+    assert_eq!(simulation.run(), 0);
+    assert_eq!(found.get(), CLIENTS as usize * READS);
+    simulation.now() - begin
+}
+
+/// The times never, always, and if that is found out.
+fn times(name: &str, network: Parameters, key: fn(u64) -> u64) -> [f64; 3] {
+    let never = Options {
+        hotspot_bytes: 0,
+        ..Options::chime()
+    };
+    let adaptive = Options {
+        speculation: Speculation::Adaptive,
+        ..Options::chime()
+    };
+    let times = [never, Options::chime(), adaptive];
+    let times = times.map(|options| takes(network, key, options).as_secs_f64() * 1e3);
+    let [never, always, adaptive] = times;
+    eprintln!("{name}: {never:.2} ms never, {always:.2} always, {adaptive:.2} adaptive");
+    times
+}
+
+#[test]
+fn it_is_on_where_bytes_are_scarce() {
+    let narrow = Parameters {
+        bytes_per_second: 0.2e9,
+        ..Preset::ConnectX6.parameters()
+    };
+    let key = |number| number + 1;
+    let [never, always, adaptive] = times("narrow", narrow, key);
+    assert!(always < never * 0.5);
+    assert!(adaptive < always * 1.25);
+}
+
+#[test]
+fn it_is_off_where_guesses_are_wrong() {
+    // Keys are told apart by their last two bytes.
+    let key = |number| (number + 1) << 16;
+    let [never, always, adaptive] = times("alike", Preset::ConnectX6.parameters(), key);
+    assert!(always > never * 1.3);
+    assert!(adaptive < never * 1.15);
+}
