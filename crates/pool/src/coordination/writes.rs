@@ -26,6 +26,8 @@ impl Write {
 /// A value, or that there is none.
 type Held = Option<Vec<u8>>;
 type Answer = Result<Held, PoolError>;
+type Key = Arc<[u8]>;
+type WriteTurn<'w> = Turn<'w, Key, Arc<Write>, (), Answer>;
 
 /// One client of a compute node writes a key, and with it what others here want to write to it
 /// meanwhile: of all these the last value goes to the memory node, just before the lock is given
@@ -36,7 +38,7 @@ type Answer = Result<Held, PoolError>;
 /// the leader what was found in remote memory, and each other what the one before it has written.
 #[derive(Debug)]
 pub struct Writes {
-    turns: Turns<Arc<[u8]>, Arc<Write>, (), Answer>,
+    turns: Turns<Key, Arc<Write>, (), Answer>,
 }
 
 impl Default for Writes {
@@ -99,7 +101,7 @@ impl Writes {
 #[derive(Debug)]
 pub struct Leader<'w> {
     /// `None`: writes are not combined.
-    turn: Option<Turn<'w, Arc<[u8]>, Arc<Write>, (), Answer>>,
+    turn: Option<WriteTurn<'w>>,
     write: Arc<Write>,
     /// What those who are combined will be answered. As many as they are.
     answers: Vec<Held>,
