@@ -51,8 +51,8 @@ pub fn lookup(leaf: &Leaf, key: &[u8]) -> Lookup {
         .find(|&slot| leaf.key(slot) == Some(key));
     match found {
         Some(slot) => Lookup::Found(slot),
-        // Nothing is ever moved.
-        None if !leaf.layout().is_hopscotch() => Lookup::Absent,
+        // Nothing is ever moved, or only the home's versions tell.
+        None if !leaf.layout().has_bitmaps() => Lookup::Absent,
         None if rebuilt_bitmap(leaf, home) == leaf.hop_bitmap(home) => Lookup::Absent,
         None => Lookup::Moved,
     }
@@ -113,7 +113,7 @@ pub fn insert(leaf: &mut Leaf, known: Slots, key: &[u8], value: &[u8]) -> Result
     }
     let moves = plan(leaf, known, None).ok_or(NoRoom)?;
     let mut changed = Vec::new();
-    if leaf.layout().is_hopscotch() {
+    if leaf.layout().has_bitmaps() {
         changed.push(home);
     }
     for pair in moves.windows(2) {
@@ -168,6 +168,13 @@ fn plan(leaf: &Leaf, known: Slots, vacated: Option<usize>) -> Option<Vec<usize>>
     let reach = layout.neighborhood_slots(known.first()).count();
     let is_empty = |slot: usize| Some(slot) == vacated || leaf.key(slot).is_none();
     let mut distance = (0..known.count()).find(|&distance| is_empty(known.at(distance)))?;
+    if !layout.has_bitmaps() && distance < reach {
+        // Any one of the neighborhood will do; best is one that is written as one.
+        let near = (distance..reach).map(|distance| known.at(distance));
+        let mut near = near.filter(|&slot| is_empty(slot));
+        let best = near.find(|&slot| layout.is_in_a_line(slot));
+        return Some(vec![best.unwrap_or(known.at(distance))]);
+    }
     let mut moves = vec![known.at(distance)];
     while distance >= reach {
         let target = known.at(distance);
@@ -196,7 +203,7 @@ pub fn remove(leaf: &mut Leaf, slot: usize) -> Slots {
     set_bit(leaf, home, slot, false);
     leaf.count_entry_write(slot);
     let neighborhood = leaf.layout().neighborhood_slots(home);
-    if !leaf.layout().is_hopscotch() || home == slot {
+    if !leaf.layout().has_bitmaps() || home == slot {
         return neighborhood.around(&[slot]);
     }
     leaf.count_entry_write(home);
@@ -283,7 +290,7 @@ pub fn merge(leaf: &mut Leaf, right: &Leaf) -> Result<(), NoRoom> {
 pub fn retire(leaf: &mut Leaf) {
     for slot in 0..leaf.layout().span() {
         leaf.clear(slot);
-        if leaf.layout().is_hopscotch() {
+        if leaf.layout().has_bitmaps() {
             leaf.set_hop_bitmap(slot, 0);
         }
     }
@@ -295,7 +302,7 @@ pub fn retire(leaf: &mut Leaf) {
 /// while it was read.
 pub fn is_settled(leaf: &Leaf) -> bool {
     let homes = 0..leaf.layout().span();
-    !leaf.layout().is_hopscotch()
+    !leaf.layout().has_bitmaps()
         || homes
             .into_iter()
             .all(|home| rebuilt_bitmap(leaf, home) == leaf.hop_bitmap(home))
@@ -313,7 +320,7 @@ fn rebuilt_bitmap(leaf: &Leaf, home: usize) -> u16 {
 
 /// Notes in the hop bitmap of `home` whether a key of it lies in `slot`.
 fn set_bit(leaf: &mut Leaf, home: usize, slot: usize, set: bool) {
-    if !leaf.layout().is_hopscotch() {
+    if !leaf.layout().has_bitmaps() {
         return;
     }
     let slots = leaf.layout().neighborhood_slots(home);
@@ -342,7 +349,7 @@ pub fn check_invariants(leaf: &Leaf) {
         keys.is_sorted_by(|one, other| one < other),
         "a key is there twice"
     );
-    let homes = if layout.is_hopscotch() {
+    let homes = if layout.has_bitmaps() {
         layout.span()
     } else {
         0

@@ -4,7 +4,7 @@
 use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_pool::hopscotch::{self, Lookup, NoRoom};
 use nearfield_pool::layout::{
-    Geometry, Leaf, LeafLayout, LockWordLayout, Metadata, Shape, Slots, Validation,
+    Arrangement, Geometry, Leaf, LeafLayout, LockWordLayout, Metadata, Shape, Slots, Validation,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -157,6 +157,10 @@ fn leaves_of_many_shapes_agree_with_a_map() {
         Shape {
             validation: Validation::Fences,
             key_bytes: 13,
+            ..shape
+        },
+        Shape {
+            arrangement: Arrangement::Neighborhood,
             ..shape
         },
         Shape {

@@ -41,7 +41,10 @@ fn chime() -> Options {
 /// Ours with small nodes.
 fn nearfield() -> Options {
     Options {
-        shape: small(),
+        shape: Shape {
+            arrangement: Arrangement::Neighborhood,
+            ..small()
+        },
         cache_bytes: 1 << 20,
         hotspot_bytes: 1 << 12,
         // Memory is used again as soon as it may, and soon.
@@ -260,7 +263,7 @@ impl System for SmallTrees {
 fn operations_are_linearizable_while_nodes_are_divided() {
     let plan = Plan {
         nodes: 2,
-        node_bytes: 2 << 20,
+        node_bytes: 4 << 20,
         operations: 30,
         keys: 40,
         ..Plan::default()
@@ -282,6 +285,7 @@ fn operations_are_linearizable_while_nodes_are_divided() {
 #[test]
 fn operations_on_few_keys_are_linearizable() {
     let plan = Plan {
+        node_bytes: 4 << 20,
         keys: 3,
         ..Plan::default()
     };
@@ -295,7 +299,7 @@ fn the_dead_block_nobody_and_leave_nothing_half_done() {
     for (keys, operations) in [(3, 12), (40, 30)] {
         let plan = Plan {
             nodes: 2,
-            node_bytes: 2 << 20,
+            node_bytes: 4 << 20,
             operations,
             keys,
             dying: 0.5,
@@ -326,7 +330,7 @@ fn words_that_are_torn_are_noticed() {
     for options in [chime(), nearfield()] {
         for (keys, operations) in [(3, 12), (40, 30)] {
             let plan = Plan {
-                node_bytes: 2 << 20,
+                node_bytes: 4 << 20,
                 operations,
                 keys,
                 delivery: Delivery::TornWords,
@@ -536,7 +540,7 @@ fn scans_leave_nothing_out_and_answer_nothing_twice() {
         .unwrap_or(15);
     // Without the count a key that is moved may be left out.
     for options in steps() {
-        let moves = options.shape.arrangement == Arrangement::Hopscotch;
+        let moves = options.shape.arrangement != Arrangement::Unordered;
         let options = Options {
             counts_moves: moves,
             ..options

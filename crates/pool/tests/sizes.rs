@@ -115,6 +115,21 @@ fn the_leaf_of_sherman() {
 }
 
 #[test]
+fn the_leaf_without_hop_bitmaps() {
+    let layout = leaf(|shape| shape.arrangement = Arrangement::Neighborhood);
+    assert_eq!((layout.replica_bytes(), layout.entry_bytes()), (10, 17));
+    assert_eq!((layout.decoded_bytes(), layout.wire_bytes()), (1168, 1186));
+    let neighborhoods = histogram(&layout, |home| layout.neighborhood(home));
+    assert_eq!(
+        neighborhoods.into_keys().collect::<Vec<_>>(),
+        [147, 148, 149]
+    );
+    // Three of four entries are written as one.
+    let in_a_line = (0..64).filter(|&slot| layout.is_in_a_line(slot)).count();
+    assert_eq!(in_a_line, 50);
+}
+
+#[test]
 fn the_internal_node() {
     let layout = InternalLayout::new(Geometry::default());
     assert_eq!((layout.header_bytes(), layout.entry_bytes()), (43, 17));

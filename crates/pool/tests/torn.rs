@@ -4,8 +4,8 @@ use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_pool::hopscotch::{self, Lookup};
 use nearfield_pool::layout::versions::{Objects, wire_offset};
 use nearfield_pool::layout::{
-    Geometry, InternalLayout, InternalNode, Leaf, LeafLayout, LockWord, LockWordLayout, Metadata,
-    Segments, Shape, Slots, Torn, Validation,
+    Arrangement, Geometry, InternalLayout, InternalNode, Leaf, LeafLayout, LockWord,
+    LockWordLayout, Metadata, Segments, Shape, Slots, Torn, Validation,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -21,6 +21,10 @@ fn shapes() -> Vec<Shape> {
         shape,
         Shape {
             value_bytes: 200,
+            ..shape
+        },
+        Shape {
+            arrangement: Arrangement::Neighborhood,
             ..shape
         },
         Shape {

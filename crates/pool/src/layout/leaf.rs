@@ -8,7 +8,7 @@
 //! entry   | versions 1 | hop bitmap 2 | key | value |
 //! ```
 //!
-//! Leaves that are no hash tables have one replica, which ends with a byte for the level, and entries
+//! Leaves may go without hop bitmaps. Leaves that are no hash tables have one replica, which ends with a byte for the level, and entries
 //! without hop bitmaps.
 //!
 //! Since a replica precedes each group, every neighborhood has one in it or directly before it.
@@ -19,7 +19,7 @@ use super::{
     Arrangement, Geometry, Metadata, Slots, Validation, allocation_bytes, is_empty_key, lock_offset,
 };
 use crate::hopscotch::home;
-use nearfield_fabric::GlobalAddress;
+use nearfield_fabric::{GlobalAddress, LINE_BYTES};
 use std::ops::Range;
 
 const VALID: usize = 1;
@@ -59,6 +59,7 @@ impl LeafLayout {
         };
         let (level_bytes, entry_key) = match shape.arrangement {
             Arrangement::Hopscotch => (0, HOP_BITMAP.end),
+            Arrangement::Neighborhood => (0, HOP_BITMAP.start),
             Arrangement::Unordered => (LEVEL_BYTES, HOP_BITMAP.start),
         };
         LeafLayout {
@@ -121,7 +122,20 @@ impl LeafLayout {
 
     /// True if leaves are hash tables.
     pub fn is_hopscotch(&self) -> bool {
+        self.geometry.shape().arrangement != Arrangement::Unordered
+    }
+
+    /// True if homes have bitmaps that say where their keys are.
+    pub fn has_bitmaps(&self) -> bool {
         self.geometry.shape().arrangement == Arrangement::Hopscotch
+    }
+
+    /// True if an entry lies in one line, so that it is written as one.
+    pub fn is_in_a_line(&self, slot: usize) -> bool {
+        let entry = self.entry(slot);
+        let wire = wire_offset(entry.start)..wire_offset(entry.end);
+        let line = LINE_BYTES as usize;
+        wire.start / line == (wire.end - 1) / line
     }
 
     /// The first slot in which a key may lie: [`home`], if leaves are hash tables.
@@ -136,8 +150,8 @@ impl LeafLayout {
     /// The slots in which a key may lie whose home is slot `home`.
     pub fn neighborhood_slots(&self, home: usize) -> Slots {
         let count = match self.geometry.shape().arrangement {
-            Arrangement::Hopscotch => self.geometry.shape().neighborhood,
             Arrangement::Unordered => self.span(),
+            _ => self.geometry.shape().neighborhood,
         };
         Slots::new(home, count, self.span())
     }

@@ -169,6 +169,7 @@ fn sizes(shape: &Shape) -> u64 {
         metadata == Metadata::Single,
         validation == Validation::Fences,
         arrangement == Arrangement::Unordered,
+        arrangement == Arrangement::Neighborhood,
     ];
     let sizes = [
         key_bytes,

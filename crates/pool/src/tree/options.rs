@@ -101,6 +101,10 @@ impl Options {
     /// where it pays.
     pub fn nearfield() -> Options {
         Options {
+            shape: Shape {
+                arrangement: Arrangement::Neighborhood,
+                ..Shape::default()
+            },
             speculation: Speculation::Adaptive,
             lock_and_read: true,
             counts_moves: true,

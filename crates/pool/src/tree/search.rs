@@ -1,11 +1,12 @@
 //! Reading a key: at a guess, or in its neighborhood.
 
+use super::node_io::Buffers;
 use super::route::{RIGHT_MOVES_MAX, Way};
 use super::session::Session;
 use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
-use crate::layout::{Leaf, Segments, Validation};
-use nearfield_fabric::{Endpoint, GlobalAddress};
+use crate::layout::{Leaf, Segments, Slots, Validation};
+use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
 use nearfield_hotness::Access;
 use std::time::Duration;
 
@@ -59,8 +60,22 @@ impl<E: Endpoint> Session<'_, E> {
             let mut right_moves = 0;
             // The home's versions, when the key was last not found in this leaf.
             let mut absent_at = None;
+            // Whether the neighborhood is read so that what is not found is not there.
+            let mut is_still = false;
             loop {
-                let leaf = self.read_leaf(way.leaf, &neighborhood).await?;
+                let leaf = if is_still {
+                    let read = self.read_still(way.leaf, home, &neighborhood).await?;
+                    let Some(leaf) = read else {
+                        if patience.is_over(&self.endpoint) {
+                            self.repair_leaf(way.leaf).await?;
+                            patience = self.patience();
+                        }
+                        continue;
+                    };
+                    leaf
+                } else {
+                    self.read_leaf(way.leaf, &neighborhood).await?
+                };
                 let place = self.place(&way, &leaf, &neighborhood, key);
                 let right = match place {
                     Place::Unknown => {
@@ -83,14 +98,20 @@ impl<E: Endpoint> Session<'_, E> {
                                 }
                                 continue;
                             }
-                            // It may have been moved while the neighborhood was read. Each move
-                            // changes the home, so if that is the same after another reading, the
-                            // first one was of a time without moves.
-                            Lookup::Absent if self.leaves.is_hopscotch() => {
+                            // It may have been moved while the neighborhood was read, unless that was
+                            // between two readings of a counter or of the home.
+                            Lookup::Absent if self.has_counters || is_still => {}
+                            // Each move changes the home, so if that is the same after another
+                            // reading, the first one was of a time without moves.
+                            Lookup::Absent if self.leaves.has_bitmaps() => {
                                 let now = leaf.entry_versions(home);
                                 if absent_at.replace(now) != Some(now) {
                                     continue;
                                 }
+                            }
+                            Lookup::Absent if self.leaves.is_hopscotch() => {
+                                is_still = true;
+                                continue;
                             }
                             Lookup::Absent => {}
                         }
@@ -113,8 +134,44 @@ impl<E: Endpoint> Session<'_, E> {
                 }
                 way.leaf = right;
                 absent_at = None;
+                is_still = false;
             }
         }
+    }
+
+    /// Reads a neighborhood between two readings of its home, in one round trip; `None` if keys of the
+    /// home were moved meanwhile, or something was written.
+    async fn read_still(
+        &self,
+        address: GlobalAddress,
+        home: usize,
+        neighborhood: &Segments,
+    ) -> Result<Option<Leaf>, PoolError> {
+        let at = self.leaf_at(address);
+        let of_home = self.leaves.entries(Slots::new(home, 1, self.leaves.span()));
+        let [mut before, mut behind] = [(); 2].map(|()| Buffers::new(at, &of_home, false));
+        let mut between = Buffers::new(at, neighborhood, false);
+        let reads = [&mut before, &mut between, &mut behind];
+        let reads = reads.into_iter().flat_map(Buffers::targets);
+        let mut verbs: Vec<Verb<'_>> = reads
+            .map(|(from, into)| Verb::Read { from, into })
+            .collect();
+        self.endpoint.post(&mut verbs).await?;
+        drop(verbs);
+        let mut leaf = Leaf::new(self.leaves);
+        let mut versions = Vec::new();
+        for (buffers, segments) in [
+            (&before, &of_home),
+            (&behind, &of_home),
+            (&between, neighborhood),
+        ] {
+            if !buffers.take_in(segments, &mut leaf) {
+                return Ok(None);
+            }
+            versions.push(leaf.entry_versions(home));
+        }
+        let is_still = versions.windows(2).all(|pair| pair[0] == pair[1]);
+        Ok(is_still.then_some(leaf))
     }
 
     /// Reads the one entry in which a key was found often, if there is such; answers its slot if

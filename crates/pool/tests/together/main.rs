@@ -147,6 +147,7 @@ impl<K: Kind> System for Together<K> {
 /// Many clients on few keys.
 fn few() -> Plan {
     Plan {
+        node_bytes: 4 << 20,
         clients: 8,
         keys: 2,
         updating: 0.3,
