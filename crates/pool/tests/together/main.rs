@@ -155,6 +155,19 @@ fn few() -> Plan {
     }
 }
 
+/// One key that comes and goes, and is mostly updated: what updates find to be absent may be there soon
+/// after.
+fn one() -> Plan {
+    Plan {
+        clients: 10,
+        operations: 16,
+        keys: 1,
+        removing: 0.25,
+        updating: 0.7,
+        ..few()
+    }
+}
+
 /// Enough keys for nodes to be divided.
 fn many() -> Plan {
     Plan {
@@ -222,6 +235,7 @@ fn ours_is_linearizable_whatever_is_given_up() {
 fn smart_is_linearizable() {
     let system = Together::new(Radix::new(true));
     check(100, &few(), &system);
+    check(300, &one(), &system);
     check(30, &many(), &system);
 }
 
@@ -230,6 +244,7 @@ fn rolex_is_linearizable() {
     for kind in Learned::all() {
         let system = Together::new(kind);
         check(60, &few(), &system);
+        check(150, &one(), &system);
         check(20, &many(), &system);
     }
 }
