@@ -9,6 +9,8 @@ use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId};
 use nearfield_fabric_testkit::{Failure, Plan, RemoteIndex, System, check, run};
 use nearfield_hardware::network::Preset;
+use nearfield_pool::layout::{Geometry, Leaf, LeafLayout, LockWord, LockWordLayout};
+use nearfield_pool::tree::Options;
 use nearfield_pool::{PoolError, PoolIndex};
 use slow::{Fault, Slow};
 use std::cell::{Cell, RefCell};
@@ -347,5 +349,64 @@ fn clients_that_queue_take_locks_once_or_not_at_all() {
         assert!(queued < apart / 3.0, "{name}: {queued} of {apart}");
         let found = queued - passed;
         assert!((found - saved).abs() < 0.02, "{name}: {found}, not {saved}");
+    }
+}
+
+/// What lies in a lock that is passed on says as much of the leaf as where everybody takes it.
+#[test]
+fn a_lock_that_is_passed_on_says_what_is_there() {
+    for hand_overs in [None, Some(8)] {
+        let system = Together {
+            count: 1,
+            is_slow: false,
+            ..Together::new(Trees(Options {
+                hand_overs,
+                ..Options::chime()
+            }))
+        };
+        let network = Preset::ConnectX6.parameters();
+        let mut simulation = Simulation::new(1, network, Delivery::Whole);
+        let nodes = vec![simulation.add_node(8 << 20)];
+        let created = system.create(simulation.endpoint(0), nodes);
+        simulation.spawn(0, async { created.await.expect("made") });
+        assert_eq!(simulation.run(), 0);
+        for client in 1..=16 {
+            let opened = system.open(simulation.endpoint(client));
+            simulation.spawn(client, async move {
+                let client = opened.await.expect("opened");
+                for number in [0, 16] {
+                    let key = u64::from(client.endpoint.client()) + number;
+                    client.insert(key, 1).await.expect("written");
+                }
+            });
+        }
+        assert_eq!(simulation.run(), 0);
+        let endpoint = simulation.endpoint(0);
+        simulation.spawn(0, async move {
+            let geometry = Geometry::new(Options::chime().shape).expect("sizes");
+            let layout = LeafLayout::new(geometry);
+            let word = async |from| {
+                let mut word = [0; 8];
+                endpoint.read(from, &mut word).await.expect("read");
+                u64::from_le_bytes(word)
+            };
+            // The root is a leaf yet, of the first level.
+            let root = word(ROOT).await;
+            assert_eq!(root >> 56, 1);
+            let at = GlobalAddress::new(NodeId(0), root & ((1 << 48) - 1));
+            let mut wire = vec![0; layout.wire_bytes()];
+            endpoint.read(at, &mut wire).await.expect("read");
+            let mut leaf = Leaf::new(layout);
+            leaf.decode(&layout.whole(), &[&wire]).expect("whole");
+            assert_eq!(leaf.occupied().count(), 32);
+            let found = word(at.plus(layout.lock_offset() as u64)).await;
+            let words = LockWordLayout::new(layout.span());
+            // A bucket of which a part was not known may be taken for full, and is now and then.
+            let full = |word| words.with_max_slot(word, 0).to_bits();
+            let found = full(LockWord::from_bits(found));
+            let differ = (found ^ full(words.of_leaf(&leaf))).count_ones();
+            assert!(differ <= 1, "{hand_overs:?}: {differ} buckets");
+        });
+        assert_eq!(simulation.run(), 0);
     }
 }
