@@ -50,6 +50,30 @@ impl<E: Endpoint> Counting<E> {
     fn note(&self, note: impl FnOnce(&mut Cost)) {
         note(&mut self.cost.borrow_mut());
     }
+
+    fn note_unsignalled(&self, bytes: &[u8]) {
+        self.note(|cost| {
+            cost.messages += 1;
+            cost.written_bytes += bytes.len() as u64;
+        });
+    }
+
+    fn note_post(&self, verbs: &[Verb<'_>]) {
+        self.note(|cost| {
+            cost.round_trips += 1;
+            cost.messages += verbs.len() as u64;
+            for verb in verbs {
+                match verb {
+                    Verb::Read { into, .. } => {
+                        cost.read_bytes += into.len() as u64;
+                        cost.reads.push(into.len() as u64);
+                    }
+                    Verb::Write { bytes, .. } => cost.written_bytes += bytes.len() as u64,
+                    Verb::Swap { .. } | Verb::Add { .. } => cost.atomics += 1,
+                }
+            }
+        });
+    }
 }
 
 impl<E: Endpoint> Endpoint for Counting<E> {
@@ -62,29 +86,36 @@ impl<E: Endpoint> Endpoint for Counting<E> {
     }
 
     async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
-        self.note(|cost| {
-            cost.round_trips += 1;
-            cost.messages += verbs.len() as u64;
-            for verb in &*verbs {
-                match verb {
-                    Verb::Read { into, .. } => {
-                        cost.read_bytes += into.len() as u64;
-                        cost.reads.push(into.len() as u64);
-                    }
-                    Verb::Write { bytes, .. } => cost.written_bytes += bytes.len() as u64,
-                    Verb::Swap { .. } | Verb::Add { .. } => cost.atomics += 1,
-                }
-            }
-        });
+        self.note_post(verbs);
         self.endpoint.post(verbs).await
     }
 
+    async fn post_by(
+        &self,
+        deadline: Duration,
+        verbs: &mut [Verb<'_>],
+    ) -> Result<bool, FabricError> {
+        self.note_post(verbs);
+        self.endpoint.post_by(deadline, verbs).await
+    }
+
     fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
-        self.note(|cost| {
-            cost.messages += 1;
-            cost.written_bytes += bytes.len() as u64;
-        });
+        self.note_unsignalled(bytes);
         self.endpoint.write_unsignalled(to, bytes)
+    }
+
+    fn write_unsignalled_by(
+        &self,
+        deadline: Duration,
+        to: GlobalAddress,
+        bytes: &[u8],
+    ) -> Result<bool, FabricError> {
+        self.note_unsignalled(bytes);
+        self.endpoint.write_unsignalled_by(deadline, to, bytes)
+    }
+
+    async fn settle(&self) -> Result<(), FabricError> {
+        self.endpoint.settle().await
     }
 
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {

@@ -35,6 +35,58 @@ pub trait Endpoint {
     /// As [`post`](Endpoint::post), as far as is known at once.
     fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError>;
 
+    /// As [`post`](Endpoint::post) if it begins before the clock says `deadline`; else nothing is done,
+    /// and the answer is false. For what may be changed only until then.
+    ///
+    /// A process may be interrupted between its look at the clock and what follows, for any time. Where
+    /// it does the verbs itself, as in shared memory, others have it end by [`settle`](Endpoint::settle).
+    ///
+    /// # Errors
+    /// As [`post`](Endpoint::post).
+    fn post_by(
+        &self,
+        deadline: Duration,
+        verbs: &mut [Verb<'_>],
+    ) -> impl Future<Output = Result<bool, FabricError>> {
+        async move {
+            if self.now() >= deadline {
+                return Ok(false);
+            }
+            self.post(verbs).await.map(|()| true)
+        }
+    }
+
+    /// As [`write_unsignalled`](Endpoint::write_unsignalled) until a deadline, like
+    /// [`post_by`](Endpoint::post_by).
+    ///
+    /// # Errors
+    /// As [`post`](Endpoint::post), as far as is known at once.
+    fn write_unsignalled_by(
+        &self,
+        deadline: Duration,
+        to: GlobalAddress,
+        bytes: &[u8],
+    ) -> Result<bool, FabricError> {
+        if self.now() >= deadline {
+            return Ok(false);
+        }
+        self.write_unsignalled(to, bytes).map(|()| true)
+    }
+
+    /// Waits until all that others have begun by [`post_by`](Endpoint::post_by) before now has taken
+    /// effect, or its process has died. To be called by who changes what was theirs, once their
+    /// deadlines are over by a margin.
+    ///
+    /// Where adapters do the verbs nothing is waited for: it is assumed that what is posted takes effect
+    /// within the margin, and that no process is interrupted for so long between its look at the clock
+    /// and the post.
+    ///
+    /// # Errors
+    /// `NodeLost`.
+    fn settle(&self) -> impl Future<Output = Result<(), FabricError>> {
+        async { Ok(()) }
+    }
+
     /// Has a node allocate memory for this client, aligned to
     /// [`LINE_BYTES`](crate::LINE_BYTES). What it holds is not specified. A call to the node's
     /// processor, which is slow: allocate chunks and divide them.

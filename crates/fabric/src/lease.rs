@@ -7,8 +7,13 @@
 //! A holder that dies does not give it back. So one who waits and sees the same acquisition for a
 //! whole *lease*, by his own clock, takes the lock over. No clocks are compared: it is enough that
 //! none runs at twice the speed of another. What is assumed is that a holder that lives has
-//! finished within half a lease ([`Held::is_safe`] tells him before he writes), and that what he has
-//! posted takes effect within the other half. Leases of milliseconds are thousands of round trips.
+//! finished within half a lease, so that he writes by that [deadline](Held::until)
+//! ([`Endpoint::post_by`]), and that what he has posted takes effect within the other half. Leases of
+//! milliseconds are thousands of round trips.
+//!
+//! A process may be interrupted for longer than that, just when it has looked at the clock. Who takes a lock
+//! over therefore has what was begun settle first ([`Endpoint::settle`]), where the transport can tell.
+//! Where it cannot, half a lease has to be longer than processes are interrupted.
 //!
 //! Who takes a lock over finds what it guards as the dead have left it, and what the word held
 //! before is lost. What is guarded has to be such that it can be made whole again from itself, or
@@ -188,7 +193,10 @@ impl Locker {
                 Waited::Taken(held) => return Ok(held),
                 Waited::Abandoned(found) => {
                     let word = self.next_word();
-                    if let Some(held) = self.take_over(endpoint, at, found, word, None).await? {
+                    if let Some(held) = self
+                        .take_over(endpoint, at, found, word, None, Duration::MAX)
+                        .await?
+                    {
                         return Ok(held);
                     }
                 }
@@ -231,6 +239,8 @@ impl Locker {
                 seen = (found, now);
                 sleep = FIRST_SLEEP.min(longest);
             } else if now - seen.1 >= self.lease {
+                // What the holder has begun in time is done.
+                endpoint.settle().await?;
                 return Ok(Waited::Abandoned(found));
             }
             endpoint.sleep(sleep).await;
@@ -239,7 +249,7 @@ impl Locker {
     }
 
     /// Takes over, as the acquisition of `word`, a lock that has been waited for in vain, unless it
-    /// has changed. `first` is done before, by the same node.
+    /// has changed or a deadline is over. `first` is done before, by the same node.
     pub(crate) async fn take_over(
         &self,
         endpoint: &impl Endpoint,
@@ -247,11 +257,14 @@ impl Locker {
         found: u64,
         word: u64,
         first: Option<Verb<'_>>,
+        deadline: Duration,
     ) -> Result<Option<Held>, FabricError> {
         let until = endpoint.now() + self.lease / 2;
         let swap = Verb::compare_swap(at, found, word);
         let mut verbs: Vec<Verb<'_>> = first.into_iter().chain([swap]).collect();
-        endpoint.post(&mut verbs).await?;
+        if !endpoint.post_by(deadline, &mut verbs).await? {
+            return Ok(None);
+        }
         let now = verbs.last().and_then(Verb::found);
         Ok((now == Some(found)).then_some(Held {
             word,
@@ -262,8 +275,12 @@ impl Locker {
 }
 
 impl Held {
-    /// True while nobody takes the lock over, so that what it guards may be written. To be asked
-    /// just before each post that writes; once it is false, the lock is lost.
+    /// Until when nobody takes the lock over, so that what it guards may be written.
+    pub fn until(&self) -> Duration {
+        self.until
+    }
+
+    /// True while nobody takes the lock over. Once it is false, the lock is lost.
     pub fn is_safe(&self, endpoint: &impl Endpoint) -> bool {
         endpoint.now() < self.until
     }

@@ -143,7 +143,11 @@ impl OwnerTable {
             // Those that are free first, and of these the least used, so that incarnations, of which
             // locks tell 4096 apart, last long.
             candidates.sort_unstable();
-            for (_, _, slot, word) in candidates {
+            for (claimed, _, slot, word) in candidates {
+                if claimed {
+                    // What the dead have begun in time is done.
+                    endpoint.settle().await?;
+                }
                 if let Some(claim) = self.take(endpoint, slot, word).await? {
                     return Ok(claim);
                 }
@@ -218,6 +222,11 @@ impl Claim {
             "{place} is not among {numbers:?}"
         );
         Locker::of_incarnation(numbers.start + place, self.incarnation(), lease)
+    }
+
+    /// Until when no other process can have the numbers, by the clock of the endpoint that beats.
+    pub fn until(&self) -> Duration {
+        self.until.get()
     }
 
     /// True while no other process can have the numbers, by the clock of the endpoint that beats.

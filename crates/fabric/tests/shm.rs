@@ -240,14 +240,14 @@ fn refused(offset: u64, bytes: &[u8]) -> String {
 
 #[test]
 fn what_is_not_such_a_node_is_refused_by_name() {
-    let all = SIZE + 8192;
+    let all = SIZE + 24576;
     assert_eq!(
         refused(8, b"other"),
         "/dev/shm/nearfield-NAME is not a memory node"
     );
     assert_eq!(
         refused(16, &[9]),
-        "memory node NAME is laid out in version 9, which is not 1"
+        "memory node NAME is laid out in version 9, which is not 2"
     );
     assert_eq!(
         refused(all, &[0]),

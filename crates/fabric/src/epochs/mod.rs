@@ -291,6 +291,18 @@ impl Guard<'_> {
         self.epochs.is_safe(endpoint, self.registration)
     }
 
+    /// Until when what this operation has found is certainly nothing else, by the endpoint's clock; zero if
+    /// that may be over. It grows with each renewal.
+    pub fn until(&self) -> Duration {
+        let until = self.epochs.safe_until.load(Ordering::SeqCst);
+        // As for `is_safe`, the registration comes last.
+        if self.epochs.is_registered(self.registration) {
+            Duration::from_nanos(until)
+        } else {
+            Duration::ZERO
+        }
+    }
+
     /// As [`is_safe`](Guard::is_safe), after having renewed the participant's slot if need be. If it
     /// says no, it will always do.
     ///

@@ -300,6 +300,10 @@ impl Epochs {
             let unread = seat.adopted.iter().find(|adopted| adopted.left.is_none());
             (me, to_take, unread.map(|adopted| adopted.slot))
         };
+        if !to_take.is_empty() {
+            // What they have begun in time is done.
+            endpoint.settle().await?;
+        }
         for slot in to_take {
             let word = scan.words[slot];
             let next = Slot::Draining(Some(me)).after(word);

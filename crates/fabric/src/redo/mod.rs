@@ -49,7 +49,7 @@ use crate::error::FabricError;
 use crate::lease::{Held, Locker, Target, Waited, forwarded, owner};
 use crate::verb::Verb;
 pub use record::{Record, record_bytes};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 /// The directory word: how many slots, and the lines of each, and the first line of the region.
@@ -127,6 +127,9 @@ pub enum Taken<'r> {
     ///
     /// [`forward`]: crate::lease::forward
     Forwarded(GlobalAddress),
+    /// The owner's number may be another's by now ([`Redo::keep_until`]), and the lock has to be taken
+    /// over. It was not.
+    Expired,
 }
 
 /// Locks, and changes under them that are redone should their owner die. It belongs to one owner,
@@ -141,6 +144,8 @@ pub struct Redo {
     /// In the order of the directories.
     regions: RefCell<Vec<Region>>,
     recorded: Recorded,
+    /// Until when the number is certainly this client's.
+    until: Cell<Duration>,
 }
 
 /// How the record of the acquisition of a word is read from a slot; tests do it worse.
@@ -269,7 +274,14 @@ impl Redo {
             directories: directories.to_vec(),
             regions: RefCell::new(regions),
             recorded: record::of_acquisition,
+            until: Cell::new(Duration::MAX),
         })
+    }
+
+    /// Has nothing be written under locks after a time from which on the owner's number may be another's
+    /// ([`Claim::until`](crate::owners::Claim::until)). At first there is no such time.
+    pub fn keep_until(&self, until: Duration) {
+        self.until.set(until);
     }
 
     /// The locks under which a change of this owner may not have been finished, by a former life or
@@ -304,16 +316,18 @@ impl Redo {
                     if let Some(node) = forwarded(found) {
                         return Ok(Taken::Forwarded(node));
                     }
+                    if endpoint.now() >= self.until.get() {
+                        return Ok(Taken::Expired);
+                    }
                     self.take_over(endpoint, at, found).await?
                 }
             };
             let Some(locked) = locked else { continue };
-            if let Some(record) = &locked.redone {
-                if !locked.held.is_safe(endpoint) {
-                    // Whoever takes it over next does it.
-                    continue;
-                }
-                redo(endpoint, record).await?;
+            if let Some(record) = &locked.redone
+                && !redo(endpoint, locked.until(), record).await?
+            {
+                // Whoever takes it over next does it.
+                continue;
             }
             return Ok(Taken::Locked(locked));
         }
@@ -343,7 +357,7 @@ impl Redo {
         let Some(record) = self.find(endpoint, at.node(), found).await? else {
             let held = self
                 .locker
-                .take_over(endpoint, at, found, word, None)
+                .take_over(endpoint, at, found, word, None, self.until.get())
                 .await?;
             return Ok(held.map(|held| self.locked(at, held)));
         };
@@ -359,7 +373,7 @@ impl Redo {
         };
         let held = self
             .locker
-            .take_over(endpoint, at, found, word, Some(first))
+            .take_over(endpoint, at, found, word, Some(first), self.until.get())
             .await?;
         let Some(held) = held else {
             slot.give_back();
@@ -453,25 +467,44 @@ impl Redo {
     }
 }
 
-/// Makes a recorded change again.
-async fn redo(endpoint: &impl Endpoint, record: &Record) -> Result<(), FabricError> {
-    let marks = || record.writes.iter().filter(|(_, bytes)| bytes.is_empty());
+/// Makes a recorded change again; false if the deadline was over before it was done.
+async fn redo(
+    endpoint: &impl Endpoint,
+    deadline: Duration,
+    record: &Record,
+) -> Result<bool, FabricError> {
     let mut odd = Vec::new();
-    for &(mark, _) in marks() {
-        let count = read_word(endpoint, mark).await? | 1;
-        endpoint.write(mark, &count.to_le_bytes()).await?;
-        odd.push((mark, count));
+    for &(to, ref bytes) in &record.writes {
+        if bytes.is_empty() {
+            odd.push((to, read_word(endpoint, to).await? | 1));
+        }
     }
-    let writes = record.writes.iter().filter(|(_, bytes)| !bytes.is_empty());
-    let mut verbs: Vec<Verb<'_>> = writes
-        .map(|&(to, ref bytes)| Verb::Write { to, bytes })
-        .collect();
-    endpoint.post(&mut verbs).await?;
-    for (mark, count) in odd {
-        let even = count.wrapping_add(1).to_le_bytes();
-        endpoint.write(mark, &even).await?;
+    let counts = |change: u64| {
+        let counts = odd.iter();
+        let counts = counts.map(move |(mark, count)| (*mark, count.wrapping_add(change)));
+        let counts = counts.map(|(mark, count)| (mark, count.to_le_bytes()));
+        counts.collect::<Vec<_>>()
+    };
+    let writes = record.writes.iter();
+    let writes = writes.filter(|(_, bytes)| !bytes.is_empty());
+    let writes: Vec<_> = writes.map(|(to, bytes)| (*to, &bytes[..])).collect();
+    let (before, behind) = (counts(0), counts(1));
+    // Marks lie beside what they mark, on the same node or not: each has to be seen before and behind.
+    for writes in [bytes_of(&before), writes, bytes_of(&behind)] {
+        let writes = writes.into_iter();
+        let mut verbs: Vec<_> = writes
+            .map(|(to, bytes)| Verb::Write { to, bytes })
+            .collect();
+        if !verbs.is_empty() && !endpoint.post_by(deadline, &mut verbs).await? {
+            return Ok(false);
+        }
     }
-    Ok(())
+    Ok(true)
+}
+
+fn bytes_of(words: &[(GlobalAddress, [u8; 8])]) -> Vec<(GlobalAddress, &[u8])> {
+    let words = words.iter();
+    words.map(|(to, bytes)| (*to, &bytes[..])).collect()
 }
 
 /// The word of an owner in a directory.
@@ -530,6 +563,11 @@ pub struct Locked<'r> {
 }
 
 impl Locked<'_> {
+    /// Until when what the lock guards may be written, and records.
+    pub fn until(&self) -> Duration {
+        self.held.until().min(self.redo.until.get())
+    }
+
     /// The record of a change, and where it has to be written: before the change, in the same post
     /// if all is on the lock's node. No round trip, but where changes were left unfinished by
     /// dropping them.

@@ -120,6 +120,7 @@ async fn write(
         match redo.lock(endpoint, lock, &mut []).await? {
             Taken::Locked(locked) => locked,
             Taken::Forwarded(node) => panic!("{lock} is guarded by {node}"),
+            Taken::Expired => panic!("{lock} was not taken over"),
         }
     } else {
         lock_forgetfully(endpoint, redo, lock).await?

@@ -15,9 +15,8 @@
 //! same way. What the node relies on, it keeps in memory of its own ([`Calls`]).
 
 use super::mapping::{Header, Line, SLOTS};
+use super::process::is_alive;
 use crate::chunks::Chunks;
-use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
 use rustix::thread::futex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -234,20 +233,4 @@ pub fn wait(word: &AtomicU32, value: u32, time: Duration) {
     let Ok(time) = time.try_into() else { return };
     // It has changed, the time is over, or a signal came: the caller looks again in any case.
     let _ = futex::wait(word, futex::Flags::empty(), value, Some(&time));
-}
-
-/// Whether a process lives. One that has ended and that its parent has not asked for does not.
-fn is_alive(process: u32) -> bool {
-    let Some(id) = i32::try_from(process).ok().and_then(Pid::from_raw) else {
-        return false;
-    };
-    if test_kill_process(id) == Err(Errno::SRCH) {
-        return false;
-    }
-    let status = std::fs::read_to_string(format!("/proc/{process}/stat"));
-    let state = status.as_deref().ok().and_then(|status| {
-        let (_, fields) = status.rsplit_once(") ")?;
-        fields.chars().next()
-    });
-    !matches!(state, Some('Z' | 'X'))
 }

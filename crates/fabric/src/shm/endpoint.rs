@@ -4,6 +4,7 @@ use super::call::{Call, Request};
 use super::copy;
 use super::error::ShmError;
 use super::object::Object;
+use super::place::{Taken, UnderWay};
 use crate::address::{GlobalAddress, NodeId, WORD_BYTES};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
@@ -146,6 +147,28 @@ impl ShmEndpoint {
         Ok(())
     }
 
+    /// Does verbs, which were checked, unless the deadline is over.
+    fn perform_by(&self, deadline: Duration, verbs: &mut [Verb<'_>]) -> Result<bool, FabricError> {
+        let mut first = None;
+        let mut others = Vec::new();
+        for (number, verb) in verbs.iter().enumerate() {
+            let node = verb.node();
+            if verbs[..number].iter().any(|other| other.node() == node) {
+                continue;
+            }
+            let taken = Taken::take(self.node(node)?.object.mapping.header());
+            match first {
+                None => first = Some(taken),
+                Some(_) => others.push(taken),
+            }
+        }
+        if self.now() >= deadline {
+            return Ok(false);
+        }
+        self.perform(verbs)?;
+        Ok(true)
+    }
+
     /// Calls a node's processor: where what was allocated begins, or `None` if it cannot be done.
     async fn call(&self, node: NodeId, request: Request) -> Result<Option<u64>, FabricError> {
         let attached = self.node(node)?;
@@ -205,6 +228,40 @@ impl Endpoint for ShmEndpoint {
         let verbs = &mut [Verb::Write { to, bytes }];
         self.check_all(verbs)?;
         self.perform(verbs)
+    }
+
+    async fn post_by(
+        &self,
+        deadline: Duration,
+        verbs: &mut [Verb<'_>],
+    ) -> Result<bool, FabricError> {
+        self.check_all(verbs)?;
+        self.perform_by(deadline, verbs)
+    }
+
+    fn write_unsignalled_by(
+        &self,
+        deadline: Duration,
+        to: GlobalAddress,
+        bytes: &[u8],
+    ) -> Result<bool, FabricError> {
+        let verbs = &mut [Verb::Write { to, bytes }];
+        self.check_all(verbs)?;
+        self.perform_by(deadline, verbs)
+    }
+
+    async fn settle(&self) -> Result<(), FabricError> {
+        for node in &*self.nodes {
+            let mut under_way = UnderWay::of(node.object.mapping.header());
+            while !under_way.are_done() {
+                if !node.is_up(self.now()) {
+                    let node = node.object.number;
+                    return Err(FabricError::NodeLost { node });
+                }
+                self.sleep(TURN).await;
+            }
+        }
+        Ok(())
     }
 
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {

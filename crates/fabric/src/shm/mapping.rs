@@ -1,13 +1,13 @@
 //! The memory of an object as atomic words. This is the only file of `shm` with unsafe code.
 //!
 //! ```text
-//!   0         64                     4160                         8192
-//!   ┌─────────┬─────────┬───  ───┬─────────┬───────────────────────┬──────────────  ───┐
-//!   │ summary │ slot 0  │   …    │ slot 63 │ nothing               │ the node's memory │
-//!   └─────────┴─────────┴───  ───┴─────────┴───────────────────────┴──────────────  ───┘
+//!   0         64                     4160                       20544     24576
+//!   ┌─────────┬─────────┬───  ───┬─────────┬─────────┬───  ───┬───────────┬─────────┬──────────────  ───┐
+//!   │ summary │ slot 0  │   …    │ slot 63 │ place 0 │   …    │ place 255 │ nothing │ the node's memory │
+//!   └─────────┴─────────┴───  ───┴─────────┴─────────┴───  ───┴───────────┴─────────┴──────────────  ───┘
 //! ```
 //!
-//! The summary and each slot are a [`Line`].
+//! The summary and each slot are a [`Line`], and each place is a [`Place`].
 
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
@@ -22,9 +22,12 @@ const _: () = assert!(
 );
 
 /// So many bytes of an object are its header.
-pub const HEADER_BYTES: u64 = 8192;
+pub const HEADER_BYTES: u64 = 24576;
 /// So many calls can be under way at once.
 pub const SLOTS: usize = 64;
+
+/// So many posts by a deadline can be under way at once.
+pub const PLACES: usize = 256;
 
 /// A state that processes wait on, and words that it protects.
 #[repr(C)]
@@ -36,15 +39,22 @@ pub struct Line {
     pub words: [AtomicU64; 7],
 }
 
+/// Of one that posts by a deadline: who, or zero.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Place(pub AtomicU64);
+
 /// The lines of the header in use.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Header {
     pub summary: Line,
     pub slots: [Line; SLOTS],
+    pub places: [Place; PLACES],
 }
 
-const _: () = assert!(size_of::<Line>() == 64 && size_of::<Header>() as u64 <= HEADER_BYTES);
+const _: () = assert!(size_of::<Line>() == 64 && size_of::<Place>() == 64);
+const _: () = assert!(size_of::<Header>() as u64 <= HEADER_BYTES);
 
 /// An object in this process's memory.
 #[derive(Debug)]
@@ -69,7 +79,8 @@ impl Mapping {
         // SAFETY: the mapping is at least HEADER_BYTES long, begins at a page and lives as long as
         // `self`. A Header is made of atomics, for which all bytes are values and which may change
         // under shared references. Every access to these bytes, here and in the other processes,
-        // goes through a Header, so no two accesses that overlap are of different sizes.
+        // goes through a Header, so no two accesses that overlap are of different sizes. A page is
+        // a multiple of its alignment.
         unsafe { &*self.map.as_ptr().cast::<Header>() }
     }
 

@@ -19,6 +19,10 @@
 //!   sees the other's. Verbs that one client posts from several threads have no order.
 //! - Swaps and additions exclude each other and writes of the same word.
 //!
+//! - What is posted by a deadline has either taken effect or never will when another has
+//!   [settled](crate::Endpoint::settle), however long the processor was taken from whom: a place in the
+//!   node's header says that it is under way. A process that is *stopped* just then is waited for.
+//!
 //! # Who may die
 //!
 //! A client that dies leaves behind what it had written, at words. A slot that it held for a call is
@@ -75,6 +79,8 @@ mod error;
 mod mapping;
 mod node;
 mod object;
+mod place;
+mod process;
 
 pub use endpoint::ShmEndpoint;
 pub use error::ShmError;

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// What every node begins with: "nearfld" and a zero.
 const MAGIC: u64 = u64::from_le_bytes(*b"nearfld\0");
 /// Changes when anything in the header does.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// States of the summary.
 const STARTING: u32 = 0;

@@ -41,6 +41,10 @@ impl<E: Endpoint> Endpoint for Skewed<E> {
         self.endpoint.write_unsignalled(to, bytes)
     }
 
+    async fn settle(&self) -> Result<(), FabricError> {
+        self.endpoint.settle().await
+    }
+
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
         self.endpoint.allocate(node, bytes).await
     }

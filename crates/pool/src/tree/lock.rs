@@ -9,6 +9,7 @@ use crate::error::PoolError;
 use nearfield_fabric::lease::{Before, HELD_BIT, Target, swap_and_read};
 use nearfield_fabric::redo::{self, Record, Taken};
 use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, MaskedSwap, Verb};
+use std::time::Duration;
 
 /// Bytes, and where they go.
 pub(super) type Write = (GlobalAddress, Vec<u8>);
@@ -27,7 +28,9 @@ pub(super) struct Writes {
 /// the paper's for good, one with a lease until that is over.
 #[derive(Debug)]
 pub(super) struct Lock<'t> {
-    at: GlobalAddress,
+    node: NodeAt,
+    /// Nothing is written under it from this time on, whatever is left of its own lease.
+    bound: Duration,
     /// What lay in it; `None` if nobody knows, since its holder has died.
     pub before: Option<u64>,
     leased: Option<redo::Locked<'t>>,
@@ -67,12 +70,13 @@ impl<E: Endpoint> Session<'_, E> {
     ) -> Result<Lock<'_>, PoolError> {
         let at = node.lock();
         let Some(redo) = &self.redo else {
-            return self.spin(at, reads).await;
+            return self.spin(node, reads).await;
         };
         self.renew().await?;
         let leased = loop {
             match redo.lock(&self.endpoint, at, reads).await? {
                 Taken::Locked(leased) => break leased,
+                Taken::Expired => todo!(),
                 Taken::Forwarded(parent) => {
                     // Who holds that one has died, or gives this one back.
                     Box::pin(self.repair_internal(parent)).await?;
@@ -84,7 +88,8 @@ impl<E: Endpoint> Session<'_, E> {
             Before::Abandoned(_) => None,
         };
         let mut lock = Lock {
-            at,
+            node,
+            bound: Duration::MAX,
             before,
             leased: Some(leased),
             turn: None,
@@ -118,7 +123,8 @@ impl<E: Endpoint> Session<'_, E> {
                     self.endpoint.post(&mut verbs).await?;
                 }
                 Lock {
-                    at: node.lock(),
+                    node,
+                    bound: Duration::MAX,
                     before: Some(word),
                     leased: None,
                     turn: None,
@@ -131,11 +137,7 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// Takes one of the paper's locks.
-    async fn spin(
-        &self,
-        at: GlobalAddress,
-        reads: &mut [Target<'_>],
-    ) -> Result<Lock<'_>, PoolError> {
+    async fn spin(&self, node: NodeAt, reads: &mut [Target<'_>]) -> Result<Lock<'_>, PoolError> {
         let swap = MaskedSwap {
             expected: 0,
             compare_mask: HELD_BIT,
@@ -143,10 +145,11 @@ impl<E: Endpoint> Session<'_, E> {
             swap_mask: u64::MAX,
         };
         loop {
-            let found = swap_and_read(&self.endpoint, at, swap, reads).await?;
+            let found = swap_and_read(&self.endpoint, node.lock(), swap, reads).await?;
             if swap.succeeds(found) {
                 return Ok(Lock {
-                    at,
+                    node,
+                    bound: Duration::MAX,
                     before: Some(found),
                     leased: None,
                     turn: None,
@@ -159,9 +162,6 @@ impl<E: Endpoint> Session<'_, E> {
     /// Gives a lock back, or passes it on, when all that was written under it is there; `word` is what
     /// lies in it while it is free. If it may be another's by now it is left to that one.
     pub(super) fn unlock(&self, mut lock: Lock<'_>, word: u64) -> Result<(), PoolError> {
-        if self.is_late(&lock) {
-            return Ok(());
-        }
         if lock.is_wanted()
             && let Some(turn) = lock.turn.take()
         {
@@ -170,24 +170,47 @@ impl<E: Endpoint> Session<'_, E> {
                 Err((turn, _)) => lock.turn = Some(turn),
             }
         }
-        self.give_back_at_once(lock, word)
+        self.give_back_at_once(lock, word).map(drop)
     }
 
-    /// Gives a lock back that is not late, maybe before what was written under it is there, if that
-    /// goes to the same node.
-    pub(super) fn give_back_at_once(&self, lock: Lock<'_>, word: u64) -> Result<(), PoolError> {
-        let word = word.to_le_bytes();
-        self.endpoint.write_unsignalled(lock.at, &word)?;
-        if let Some(leased) = lock.leased {
+    /// Gives a lock back, maybe before what was written under it is there, if that goes to the same node.
+    /// False if it is left to another, as it may be his by now: he does all that its record and note say.
+    pub(super) fn give_back_at_once(&self, lock: Lock<'_>, word: u64) -> Result<bool, PoolError> {
+        let (at, word) = (lock.node.lock(), word.to_le_bytes());
+        let given_back = match self.until(&lock) {
+            None => self.endpoint.write_unsignalled(at, &word).map(|()| true),
+            Some(until) => self.endpoint.write_unsignalled_by(until, at, &word),
+        };
+        let given_back = given_back?;
+        if given_back && let Some(leased) = lock.leased {
             leased.finish();
         }
-        Ok(())
+        Ok(given_back)
     }
 
     /// True if a lock may be another's by now, or the node's memory something else.
     pub(super) fn is_late(&self, lock: &Lock<'_>) -> bool {
-        let leased = lock.leased.as_ref();
-        leased.is_some_and(|leased| !leased.held.is_safe(&self.endpoint)) || !self.is_safe()
+        let until = self.until(lock);
+        until.is_some_and(|until| self.endpoint.now() >= until)
+    }
+
+    /// Until when what a lock guards may be written: it is not another's before, and the node's memory is
+    /// nothing else. `None`: for ever.
+    fn until(&self, lock: &Lock<'_>) -> Option<Duration> {
+        let leased = lock.until()?;
+        Some(leased.min(self.safe_until()))
+    }
+
+    /// Posts verbs under a lock; false, and nothing is done, if that may be another's by now.
+    pub(super) async fn post_under(
+        &self,
+        lock: &Lock<'_>,
+        verbs: &mut [Verb<'_>],
+    ) -> Result<bool, PoolError> {
+        Ok(match self.until(lock) {
+            None => self.endpoint.post(verbs).await.map(|()| true)?,
+            Some(until) => self.endpoint.post_by(until, verbs).await?,
+        })
     }
 
     /// Makes a change under a lock and gives it back, or passes it on. One round trip.
@@ -247,6 +270,7 @@ impl<E: Endpoint> Session<'_, E> {
             return Ok(Err(Late));
         }
         let mut record: Option<Write> = None;
+        let mut is_recorded = false;
         if let Some(leased) = &mut lock.leased
             && let Some(note) = note
         {
@@ -260,16 +284,20 @@ impl<E: Endpoint> Session<'_, E> {
             Then::Keep => None,
         };
         let unlock = word.as_ref().map(|word| Verb::Write {
-            to: lock.at,
+            to: lock.node.lock(),
             bytes: word,
         });
-        let node = lock.at.node();
+        let node = lock.node.address.node();
         if let Some((to, bytes)) = &record
             && writes.writes.iter().any(|(to, _)| to.node() != node)
         {
             // The order of verbs is one of each node.
-            self.endpoint.write(*to, bytes).await?;
+            let mut verbs = [Verb::Write { to: *to, bytes }];
+            if !self.post_under(lock, &mut verbs).await? {
+                return Ok(Err(Late));
+            }
             record = None;
+            is_recorded = true;
         }
         let marks = || {
             writes.marks.iter().map(|&at| Verb::Add {
@@ -293,9 +321,14 @@ impl<E: Endpoint> Session<'_, E> {
         );
         verbs.extend(marks());
         verbs.extend(unlock);
-        if !verbs.is_empty() {
-            self.endpoint.post(&mut verbs).await?;
+        if verbs.is_empty() || self.post_under(lock, &mut verbs).await? {
+            return Ok(Ok(()));
         }
+        if !is_recorded {
+            return Ok(Err(Late));
+        }
+        // Who has the lock next makes the change, and what its note asks for.
+        Box::pin(self.repair(lock.node)).await?;
         Ok(Ok(()))
     }
 
@@ -321,6 +354,17 @@ impl Lock<'_> {
     fn is_wanted(&self) -> bool {
         let is_wanted = self.turn.as_ref().is_some_and(LocalLock::is_wanted);
         is_wanted && self.leased.is_none()
+    }
+
+    /// Until when what it guards may be written. `None`: for ever.
+    fn until(&self) -> Option<Duration> {
+        let leased = self.leased.as_ref()?;
+        Some(leased.until().min(self.bound))
+    }
+
+    /// Has nothing be written under this lock once another one, which is held, may be another's.
+    pub fn bind(&mut self, to: &Lock<'_>) {
+        self.bound = to.until().unwrap_or(Duration::MAX);
     }
 
     /// The change of the one who had the lock before that was done again.

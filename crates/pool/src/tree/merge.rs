@@ -92,7 +92,7 @@ impl<E: Endpoint> Session<'_, E> {
         {
             return Ok(false);
         }
-        let Some(mut merger) = self.try_merger(&pair, level, word).await? else {
+        let Some(mut merger) = self.try_merger(&lock, &pair, level, word).await? else {
             self.unlock(lock, 0)?;
             return Ok(false);
         };
@@ -108,20 +108,26 @@ impl<E: Endpoint> Session<'_, E> {
         {
             return Ok(false);
         }
-        self.give_back(pair.right, level, 0).await?;
-        self.give_back(pair.left, level, merger.word).await?;
+        // If the lock is another's by now, that one gives these back.
+        for (child, word) in [(pair.right, 0), (pair.left, merger.word)] {
+            self.give_back(&lock, self.child_at(child, level), word)
+                .await?;
+        }
         let bytes = self.child_at(pair.right, level).bytes();
         let root = Root {
             level: level + 1,
             address,
         };
         if parent.count() == 0 && self.read_root().await? == root {
-            self.lower(root, lock, parent).await?;
-            self.retire(pair.right, bytes).await?;
+            if self.lower(root, lock, parent).await? {
+                self.retire(pair.right, bytes).await?;
+            }
             return Ok(false);
         }
-        self.unlock(lock, 0)?;
-        self.retire(pair.right, bytes).await?;
+        // Another who finds the record still looks at the right child.
+        if self.give_back_at_once(lock, 0)? {
+            self.retire(pair.right, bytes).await?;
+        }
         Ok(parent.count() * 100 <= self.internals.span() * LOW_PERCENT)
     }
 
@@ -129,6 +135,7 @@ impl<E: Endpoint> Session<'_, E> {
     /// locks back.
     async fn try_merger(
         &self,
+        lock: &Lock<'_>,
         pair: &Pair,
         level: u8,
         word: u64,
@@ -158,7 +165,9 @@ impl<E: Endpoint> Session<'_, E> {
             let reads = buffers.targets().into_iter();
             verbs.extend(reads.map(|(from, into)| Verb::Read { from, into }));
         }
-        self.endpoint.post(&mut verbs).await?;
+        if !self.post_under(lock, &mut verbs).await? {
+            return Ok(None);
+        }
         let found = swaps
             .iter()
             .map(|&at| verbs[at].found().unwrap_or(HELD_BIT));
@@ -176,8 +185,7 @@ impl<E: Endpoint> Session<'_, E> {
         }
         for (node, found) in nodes.iter().zip(found) {
             if swap.succeeds(found) {
-                let at = node.lock();
-                self.endpoint.write(at, &found.to_le_bytes()).await?;
+                self.give_back(lock, *node, found).await?;
             }
         }
         Ok(None)
@@ -226,13 +234,13 @@ impl<E: Endpoint> Session<'_, E> {
         Some(Merger { writes, word: 0 })
     }
 
-    /// Makes the only child of the root the root.
+    /// Makes the only child of the root the root. False if the lock was another's before it was given back.
     async fn lower(
         &self,
         root: Root,
         mut lock: Lock<'_>,
         mut node: InternalNode,
-    ) -> Result<(), PoolError> {
+    ) -> Result<bool, PoolError> {
         let child = node.leftmost();
         node.set_valid(false);
         node.count_node_write();
@@ -246,12 +254,14 @@ impl<E: Endpoint> Session<'_, E> {
             .await?
             .is_ok()
         {
-            self.swing_root(root, child).await?;
-            self.unlock(lock, 0)?;
-            let bytes = self.internal_at(root.address).bytes();
-            self.retire(root.address, bytes).await?;
+            self.swing_root(root, child, &lock).await?;
+            if self.give_back_at_once(lock, 0)? {
+                let bytes = self.internal_at(root.address).bytes();
+                self.retire(root.address, bytes).await?;
+                return Ok(true);
+            }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Makes a child of the root the root, unless that is another already.
@@ -259,15 +269,16 @@ impl<E: Endpoint> Session<'_, E> {
         &self,
         former: Root,
         child: GlobalAddress,
+        lock: &Lock<'_>,
     ) -> Result<(), PoolError> {
         let root = Root {
             level: former.level - 1,
             address: child,
         };
-        let swap = self
-            .endpoint
-            .compare_swap(self.root, former.to_word(), root.to_word());
-        swap.await?;
+        let (before, after) = (former.to_word(), root.to_word());
+        let mut swap = [Verb::compare_swap(self.root, before, after)];
+        // If the lock is another's by now, that one does it.
+        self.post_under(lock, &mut swap).await?;
         Ok(())
     }
 
@@ -276,6 +287,7 @@ impl<E: Endpoint> Session<'_, E> {
         &self,
         address: GlobalAddress,
         children: Children,
+        lock: &Lock<'_>,
     ) -> Result<(), PoolError> {
         let Some(word) = forward(address) else {
             return Ok(());
@@ -294,15 +306,25 @@ impl<E: Endpoint> Session<'_, E> {
             } else {
                 0
             };
-            self.give_back(child, children.level, free).await?;
+            self.give_back(lock, node, free).await?;
         }
         Ok(())
     }
 
-    /// Gives the lock of a child back, which is held on behalf of its parent.
-    async fn give_back(&self, child: GlobalAddress, level: u8, word: u64) -> Result<(), PoolError> {
-        let at = self.child_at(child, level).lock();
-        Ok(self.endpoint.write(at, &word.to_le_bytes()).await?)
+    /// Gives the lock of a child back, which is held on behalf of its parent, whose lock is held.
+    async fn give_back(
+        &self,
+        parent: &Lock<'_>,
+        child: NodeAt,
+        word: u64,
+    ) -> Result<(), PoolError> {
+        let word = word.to_le_bytes();
+        let mut verbs = [Verb::Write {
+            to: child.lock(),
+            bytes: &word,
+        }];
+        self.post_under(parent, &mut verbs).await?;
+        Ok(())
     }
 
     fn child_at(&self, address: GlobalAddress, level: u8) -> NodeAt {

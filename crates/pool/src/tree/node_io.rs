@@ -21,6 +21,7 @@ use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, Verb, WORD_BYTES};
 pub(super) struct NodeAt {
     pub address: GlobalAddress,
     lock_offset: u64,
+    pub is_leaf: bool,
 }
 
 impl NodeAt {
@@ -99,6 +100,7 @@ impl<E: Endpoint> Session<'_, E> {
         NodeAt {
             address,
             lock_offset: self.leaves.lock_offset() as u64,
+            is_leaf: true,
         }
     }
 
@@ -106,6 +108,7 @@ impl<E: Endpoint> Session<'_, E> {
         NodeAt {
             address,
             lock_offset: self.internals.lock_offset() as u64,
+            is_leaf: false,
         }
     }
 

@@ -1,5 +1,6 @@
 //! What those do who find a node half written, or come to no end, and nobody at work on it.
 
+use super::node_io::NodeAt;
 use super::session::Session;
 use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress};
@@ -35,6 +36,15 @@ impl<E: Endpoint> Session<'_, E> {
     pub(super) async fn repair_internal(&self, address: GlobalAddress) -> Result<(), PoolError> {
         let lock = Box::pin(self.lock(self.internal_at(address), &mut [])).await?;
         self.unlock(lock, 0)
+    }
+
+    /// As [`repair_leaf`](Tree::repair_leaf), of any node.
+    pub(super) async fn repair(&self, node: NodeAt) -> Result<(), PoolError> {
+        if node.is_leaf {
+            self.repair_leaf(node.address).await
+        } else {
+            self.repair_internal(node.address).await
+        }
     }
 
     pub(super) fn patience(&self) -> Patience {

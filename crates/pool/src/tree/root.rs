@@ -1,9 +1,10 @@
 //! Where the root is, and how the tree grows at it.
 
+use super::lock::Lock;
 use super::session::Session;
 use crate::error::PoolError;
 use crate::layout::{InternalNode, Leaf};
-use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
+use nearfield_fabric::{Endpoint, GlobalAddress, NodeId, Verb};
 
 /// The root's level and address, in one word: 8 bits of level, 8 of the node's number and 48 of the
 /// offset.
@@ -49,12 +50,13 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// Puts a root above `former`, which was divided at `separator`; false if that is the root no
-    /// more, so that there is a parent.
+    /// more, so that there is a parent, or its lock may be another's.
     pub(super) async fn grow(
         &self,
         former: Root,
         separator: &[u8],
         right: GlobalAddress,
+        under: Option<&Lock<'_>>,
     ) -> Result<bool, PoolError> {
         let level = former.level + 1;
         let mut node = InternalNode::new(self.internals, level, former.address);
@@ -67,8 +69,12 @@ impl<E: Endpoint> Session<'_, E> {
         let root = Root { level, address };
         // Only who has divided the root puts another above it.
         let (before, after) = (former.to_word(), root.to_word());
-        let found = self.endpoint.compare_swap(self.root, before, after);
-        Ok(found.await? == before)
+        let mut swap = [Verb::compare_swap(self.root, before, after)];
+        let done = match under {
+            Some(lock) => self.post_under(lock, &mut swap).await?,
+            None => self.endpoint.post(&mut swap).await.map(|()| true)?,
+        };
+        Ok(done && swap[0].found() == Some(before))
     }
 }
 

@@ -16,6 +16,7 @@ use nearfield_fabric::{Endpoint, GlobalAddress};
 use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// An operation of a client, or several that have to see the same memory: what one has read of another
 /// structure's addresses may be followed as long as the session [is valid](Session::is_valid) when
@@ -87,6 +88,12 @@ impl<E: Endpoint> Session<'_, E> {
     pub(super) fn is_safe(&self) -> bool {
         let guard = self.guard.as_ref();
         guard.is_none_or(|guard| guard.is_safe(&self.endpoint))
+    }
+
+    /// Until when the session is valid, as far as is known without asking.
+    pub(super) fn safe_until(&self) -> Duration {
+        let guard = self.guard.as_ref();
+        guard.map_or(Duration::MAX, Guard::until)
     }
 
     /// Renews what the session is valid by, if it is time to. To be called before what may take long.

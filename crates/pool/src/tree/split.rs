@@ -87,9 +87,11 @@ impl<E: Endpoint> Session<'_, E> {
         match note {
             Note::Divided(division) => self.tell_parents(address, division, Some(lock)).await,
             Note::Children(children) | Note::Merged(children) => {
-                self.give_back_children(address, children).await
+                self.give_back_children(address, children, lock).await
             }
-            Note::Lowered { level, child } => self.swing_root(Root { level, address }, child).await,
+            Note::Lowered { level, child } => {
+                self.swing_root(Root { level, address }, child, lock).await
+            }
         }
     }
 
@@ -106,18 +108,21 @@ impl<E: Endpoint> Session<'_, E> {
             if under.is_some_and(|lock| self.is_late(lock)) {
                 return Ok(());
             }
-            let Some(parent) = self.find_parent(left, &division).await? else {
+            let Some(parent) = self.find_parent(left, &division, under).await? else {
                 return Ok(());
             };
-            let (lock, mut node) = self.lock_internal(parent).await?;
+            let (mut lock, mut node) = self.lock_internal(parent).await?;
             if !node.is_valid() || node.level() != level || !node.covers(&division.separator) {
                 // There is a better one by now.
                 self.unlock(lock, 0)?;
                 self.forget_node(&division.separator, level);
                 continue;
             }
-            if under.is_some_and(|lock| self.is_late(lock)) {
-                return self.unlock(lock, 0);
+            if let Some(under) = under {
+                if self.is_late(under) {
+                    return self.unlock(lock, 0);
+                }
+                lock.bind(under);
             }
             if node.insert(&division.separator, division.right).is_ok() {
                 node.count_node_write();
@@ -195,11 +200,12 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// The node above the divided node `left` that covers the separator, or one left of it. `None` if
-    /// there was none, and it is made now.
+    /// there was none, and it is made now, or the lock of the divided node may be another's.
     async fn find_parent(
         &self,
         left: GlobalAddress,
         division: &Division,
+        under: Option<&Lock<'_>>,
     ) -> Result<Option<GlobalAddress>, PoolError> {
         let level = division.level + 1;
         loop {
@@ -214,8 +220,13 @@ impl<E: Endpoint> Session<'_, E> {
                 level: division.level,
                 address: left,
             };
-            if root == divided && self.grow(root, &division.separator, division.right).await? {
-                return Ok(None);
+            if root == divided {
+                let (separator, right) = (&division.separator, division.right);
+                if self.grow(root, separator, right, under).await?
+                    || under.is_some_and(|lock| self.is_late(lock))
+                {
+                    return Ok(None);
+                }
             }
             // Who has divided the root will put another above it.
             self.endpoint.sleep(BACK_OFF).await;

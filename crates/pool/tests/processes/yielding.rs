@@ -40,6 +40,29 @@ impl<E: Endpoint> Endpoint for Yielding<E> {
         self.0.write_unsignalled(to, bytes)
     }
 
+    async fn post_by(
+        &self,
+        deadline: Duration,
+        verbs: &mut [Verb<'_>],
+    ) -> Result<bool, FabricError> {
+        let done = self.0.post_by(deadline, verbs).await;
+        pass().await;
+        done
+    }
+
+    fn write_unsignalled_by(
+        &self,
+        deadline: Duration,
+        to: GlobalAddress,
+        bytes: &[u8],
+    ) -> Result<bool, FabricError> {
+        self.0.write_unsignalled_by(deadline, to, bytes)
+    }
+
+    async fn settle(&self) -> Result<(), FabricError> {
+        self.0.settle().await
+    }
+
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
         self.0.allocate(node, bytes).await
     }

@@ -1,0 +1,127 @@
+//! Posts by a deadline, of which others know that they are under way.
+//!
+//! A processor that is about to write for a client may be taken from it for any time, also between the
+//! look at the clock and the last word that is written. So who posts by a deadline first takes a
+//! *place* in the node's header, then looks at the clock, and gives the place back when it is done.
+//! Who is going to change what was another's, and knows that the deadlines of that one are over, waits
+//! for all whose places he finds taken: whoever takes one afterwards is too late by his own clock.
+//!
+//! ```text
+//!  63     42 41        18 17      0
+//! ┌─────────┬────────────┬─────────┐
+//! │ process │ start time │ number  │
+//! └─────────┴────────────┴─────────┘
+//! ```
+//!
+//! The start time tells a process from a later one of the same number; it is cut off to 24 bits, 46 hours
+//! of ticks. The number differs from one post to the next. A process that has died is not waited for.
+
+use super::mapping::{Header, PLACES, Place};
+use super::process::{is_alive, started};
+use std::cell::Cell;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::thread;
+
+/// Numbers of processes are less than 2^22 on Linux.
+const PROCESS_SHIFT: u32 = 42;
+const START_SHIFT: u32 = 18;
+const START_MASK: u64 = (1 << (PROCESS_SHIFT - START_SHIFT)) - 1;
+const NUMBER_MASK: u64 = (1 << START_SHIFT) - 1;
+
+/// The upper bits of the words of this process.
+static ME: LazyLock<u64> = LazyLock::new(|| {
+    let process = std::process::id();
+    let started = started(process).unwrap_or_default();
+    u64::from(process) << PROCESS_SHIFT | (started & START_MASK) << START_SHIFT
+});
+
+thread_local! {
+    /// Where this thread has found a place last, and the number of its next post.
+    static LAST: Cell<(usize, u64)> = {
+        static THREADS: AtomicU64 = AtomicU64::new(0);
+        let thread = THREADS.fetch_add(1, Ordering::Relaxed);
+        // Those of different threads and processes are apart from each other, most of the time.
+        let place = (u64::from(std::process::id()) + thread).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Cell::new(((place >> 32) as usize % PLACES, 0))
+    };
+}
+
+/// A place that is taken until this is dropped.
+#[derive(Debug)]
+pub struct Taken<'h>(&'h Place);
+
+impl Taken<'_> {
+    /// Takes a place. Waits while all are taken by processes that live.
+    pub fn take(header: &Header) -> Taken<'_> {
+        let (last, number) = LAST.get();
+        let word = *ME | number & NUMBER_MASK;
+        loop {
+            for at in (last..PLACES).chain(0..last) {
+                let place = &header.places[at];
+                // The clock is looked at after this is seen by all.
+                let free = place.0.load(Ordering::Relaxed) == 0;
+                if free
+                    && place
+                        .0
+                        .compare_exchange(0, word, Ordering::SeqCst, Ordering::Relaxed)
+                        .is_ok()
+                {
+                    fence(Ordering::SeqCst);
+                    LAST.set((at, number + 1));
+                    return Taken(place);
+                }
+            }
+            thread::yield_now();
+            for place in &header.places {
+                let word = place.0.load(Ordering::Acquire);
+                has_ended(place, word);
+            }
+        }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(0, Ordering::Release);
+    }
+}
+
+/// Posts that were under way.
+#[derive(Debug)]
+pub struct UnderWay<'h>(Vec<(&'h Place, u64)>);
+
+impl UnderWay<'_> {
+    /// All that are under way now.
+    pub fn of(header: &Header) -> UnderWay<'_> {
+        fence(Ordering::SeqCst);
+        let word = |place: &'_ Place| place.0.load(Ordering::SeqCst);
+        let places = header.places.iter().map(|place| (place, word(place)));
+        UnderWay(places.filter(|(_, word)| *word != 0).collect())
+    }
+
+    /// Whether all of them are done, or their processes have died.
+    pub fn are_done(&mut self) -> bool {
+        self.0.retain(|(place, word)| !has_ended(place, *word));
+        self.0.is_empty()
+    }
+}
+
+/// Whether the post of a word is done. The place of a process that has died is given back.
+fn has_ended(place: &Place, word: u64) -> bool {
+    if word == 0 || place.0.load(Ordering::Acquire) != word {
+        return true;
+    }
+    let process = (word >> PROCESS_SHIFT) as u32;
+    let lives = is_alive(process)
+        && started(process)
+            .is_none_or(|ticks| ticks & START_MASK == word >> START_SHIFT & START_MASK);
+    if !lives {
+        let free = place
+            .0
+            .compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed);
+        // Else another has seen it, too.
+        let _ = free;
+    }
+    !lives
+}

@@ -1,0 +1,45 @@
+//! Which processes live.
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
+/// What the system says of a process: the letter of its state, and when it was started, in ticks.
+fn state(process: u32) -> Option<(char, u64)> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name before may have any characters.
+    let (_, fields) = status.rsplit_once(") ")?;
+    let mut fields = fields.split(' ');
+    let letter = fields.next()?.chars().next()?;
+    Some((letter, fields.nth(18)?.parse().ok()?))
+}
+
+/// Whether a process lives. One that has ended and that its parent has not asked for does not.
+pub fn is_alive(process: u32) -> bool {
+    let Some(id) = i32::try_from(process).ok().and_then(Pid::from_raw) else {
+        return false;
+    };
+    if test_kill_process(id) == Err(Errno::SRCH) {
+        return false;
+    }
+    !matches!(state(process), Some(('Z' | 'X', _)))
+}
+
+/// When a process was started, in ticks of the system; `None` if nobody knows.
+pub fn started(process: u32) -> Option<u64> {
+    state(process).map(|(_, ticks)| ticks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_lives_and_was_started_after_its_parent() {
+        let me = std::process::id();
+        assert!(is_alive(me));
+        let parent = std::os::unix::process::parent_id();
+        assert!(started(me).is_some() && started(me) >= started(parent));
+        assert!(!is_alive(0) && !is_alive(u32::MAX));
+        assert_eq!(started(u32::MAX), None);
+    }
+}
