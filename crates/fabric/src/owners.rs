@@ -27,6 +27,7 @@ use crate::address::{GlobalAddress, WORD_BYTES};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use crate::lease::{Locker, OWNERS};
+use crate::verb::Verb;
 use std::cell::Cell;
 use std::ops::Range;
 use std::time::Duration;
@@ -73,6 +74,8 @@ pub enum OwnersError {
 pub struct OwnerTable {
     at: GlobalAddress,
     slots: u16,
+    /// Numbers of each slot.
+    each: u16,
     lease: Duration,
 }
 
@@ -88,18 +91,24 @@ pub struct Claim {
 }
 
 impl OwnerTable {
-    /// The table at an address, of so many slots, each of [`OWNERS`]` / slots` numbers. It has 8
-    /// bytes a slot, which are all zero before the first claim.
+    /// The table at an address, of so many slots, each of `owners / slots` numbers less than `owners`.
+    /// It has 8 bytes a slot, which are all zero before the first claim.
     ///
     /// # Panics
-    /// `slots` is 0 or more than [`OWNERS`], or `at` is not aligned to 8 bytes.
-    pub fn new(at: GlobalAddress, slots: u16, lease: Duration) -> OwnerTable {
-        assert!((1..=OWNERS).contains(&slots), "{slots} slots");
+    /// `slots` is 0 or more than `owners`, that is more than [`OWNERS`], or `at` is not aligned to 8
+    /// bytes.
+    pub fn new(at: GlobalAddress, slots: u16, owners: u16, lease: Duration) -> OwnerTable {
+        assert!((1..=owners.min(OWNERS)).contains(&slots), "{slots} slots");
         assert!(
             at.offset().is_multiple_of(WORD_BYTES),
             "a table of words at {at}"
         );
-        OwnerTable { at, slots, lease }
+        OwnerTable {
+            at,
+            slots,
+            each: owners / slots,
+            lease,
+        }
     }
 
     /// Makes all slots free, in a table that nobody uses yet.
@@ -111,9 +120,14 @@ impl OwnerTable {
         endpoint.write(self.at, &zeros).await
     }
 
+    /// The length of the table, in bytes.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.slots) * WORD_BYTES
+    }
+
     /// Claims a slot: two round trips while some are free, and one more for each other process that
-    /// claims one at the same time; else a lease, until the slot of a process that has died is seen
-    /// to be unused.
+    /// claims one at the same time; else a lease, until the slots of processes that have died are seen
+    /// to be unused: then all of these become free.
     ///
     /// # Errors
     /// `Full` after three leases; `Fabric`.
@@ -143,12 +157,16 @@ impl OwnerTable {
             // Those that are free first, and of these the least used, so that incarnations, of which
             // locks tell 4096 apart, last long.
             candidates.sort_unstable();
-            for (claimed, _, slot, word) in candidates {
-                if claimed {
-                    // What the dead have begun in time is done.
-                    endpoint.settle().await?;
-                }
+            if candidates.iter().any(|(claimed, ..)| *claimed) {
+                // What the dead have begun in time is done.
+                endpoint.settle().await?;
+            }
+            let mut candidates = candidates.into_iter();
+            while let Some((_, _, slot, word)) = candidates.next() {
                 if let Some(claim) = self.take(endpoint, slot, word).await? {
+                    let dead = candidates.filter(|(claimed, ..)| *claimed);
+                    self.set_free(endpoint, dead.map(|(_, _, slot, word)| (slot, word)))
+                        .await?;
                     return Ok(claim);
                 }
             }
@@ -184,6 +202,20 @@ impl OwnerTable {
         }))
     }
 
+    /// Has the slots of the dead be free, if their words are what they were.
+    async fn set_free(
+        &self,
+        endpoint: &impl Endpoint,
+        dead: impl Iterator<Item = (u16, u64)>,
+    ) -> Result<(), FabricError> {
+        let swap = |(slot, word)| Verb::compare_swap(self.slot(slot), word, freed(word));
+        let mut swaps: Vec<Verb<'_>> = dead.map(swap).collect();
+        if swaps.is_empty() {
+            return Ok(());
+        }
+        endpoint.post(&mut swaps).await
+    }
+
     fn slot(&self, slot: u16) -> GlobalAddress {
         self.at.plus(u64::from(slot) * WORD_BYTES)
     }
@@ -191,6 +223,11 @@ impl OwnerTable {
 
 fn incarnation(word: u64) -> u32 {
     (word >> INCARNATION_SHIFT & INCARNATION_MASK) as u32
+}
+
+/// What the word of a slot is when it is given back.
+fn freed(word: u64) -> u64 {
+    word & !(CLAIMED_BIT | BEAT_MASK)
 }
 
 /// What a beat makes of a word.
@@ -201,7 +238,7 @@ fn beaten(word: u64) -> u64 {
 impl Claim {
     /// The numbers that are claimed.
     pub fn numbers(&self) -> Range<u16> {
-        let each = OWNERS / self.table.slots;
+        let each = self.table.each;
         self.slot * each..(self.slot + 1) * each
     }
 
@@ -280,7 +317,7 @@ impl Claim {
     /// `Fabric`: they become free after a lease.
     pub async fn release(self, endpoint: &impl Endpoint) -> Result<(), OwnersError> {
         let word = self.word.get();
-        let free = word & !(CLAIMED_BIT | BEAT_MASK);
+        let free = freed(word);
         let at = self.table.slot(self.slot);
         let found = endpoint.compare_swap(at, word, free).await?;
         let unheard = beaten(word);

@@ -2,6 +2,7 @@
 
 use crate::layout::GeometryError;
 use nearfield_fabric::epochs::EpochError;
+use nearfield_fabric::owners::OwnersError;
 use nearfield_fabric::redo::RedoError;
 use nearfield_fabric::{FabricError, GlobalAddress, LINE_BYTES, NodeId};
 
@@ -29,6 +30,9 @@ pub enum PoolError {
     /// The session took so long that others take its compute node for dead: begin another.
     #[error("the session was not valid to its end")]
     Session,
+    /// There is no number for one more client.
+    #[error(transparent)]
+    Owners(#[from] OwnersError),
     /// There is no index, or one of another version.
     #[error("no index of this version is at {at}: its format is {found:02x?}")]
     Format {

@@ -13,7 +13,10 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
@@ -634,6 +637,109 @@ fn records_have_room_for_mergers_in_trees_of_all_sizes() {
         });
         assert_eq!(simulation.run(), 0);
     }
+}
+
+/// Waits for a future, but no longer than until it has gone on so many times.
+async fn for_steps<T>(steps: usize, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    let mut left = steps;
+    poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        future.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
+/// More clients come one after the other, each of which dies in the middle of an operation, than an
+/// index has numbers for: those of the dead are used again, and what these have begun is done.
+#[test]
+fn numbers_of_clients_are_used_again() {
+    const CLIENTS: u64 = 4200;
+    const KEYS: u64 = 60;
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(11, network, Delivery::Whole);
+    let nodes = [simulation.add_node(256 << 20)];
+    let endpoint = simulation.endpoint(0);
+    let endpoints: Vec<SimEndpoint> = (1..=CLIENTS)
+        .map(|client| simulation.endpoint(client as u32))
+        .collect();
+    simulation.spawn(0, async move {
+        let random = &mut SmallRng::seed_from_u64(11);
+        Tree::create(endpoint.clone(), &nodes, ROOT, compute_node(nearfield()))
+            .await
+            .expect("a tree");
+        // What may be there of each key.
+        let mut possible: Vec<Vec<Option<u64>>> = vec![vec![None]; KEYS as usize];
+        for (client, endpoint) in (1..).zip(endpoints) {
+            let tree = Tree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
+                .await
+                .expect("a number");
+            let at = random.random_range(0..KEYS);
+            let key = key(at);
+            let possible = &mut possible[at as usize];
+            let steps = random.random_range(0..12);
+            let (written, before) = if random.random_bool(0.3) {
+                (None, for_steps(steps, tree.remove(&key)).await)
+            } else {
+                let value = u64::to_le_bytes(client);
+                (
+                    Some(client),
+                    for_steps(steps, tree.insert(&key, &value)).await,
+                )
+            };
+            match before {
+                Some(before) => {
+                    let before = number(before.expect("done"));
+                    assert!(possible.contains(&before), "{before:?}: {possible:?}");
+                    *possible = vec![written];
+                }
+                None => possible.push(written),
+            }
+        }
+        let tree = Tree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
+            .await
+            .expect("a number");
+        for (at, possible) in (0..).zip(possible) {
+            let found = number(tree.get(&key(at)).await.expect("done"));
+            assert!(possible.contains(&found), "{found:?}: {possible:?}");
+        }
+    });
+    assert_eq!(simulation.run(), 0);
+}
+
+/// A client that was silent for so long that its number is another's goes on by a new one.
+#[test]
+fn clients_that_were_stopped_go_on() {
+    let mut simulation = Simulation::new(5, Preset::ConnectX6.parameters(), Delivery::Torn);
+    let nodes = [simulation.add_node(256 << 20)];
+    let (one, other) = (simulation.endpoint(0), simulation.endpoint(1));
+    simulation.spawn(0, async move {
+        let lease = match nearfield().locks {
+            Locks::Leased(lease) => lease,
+            Locks::Spinning => panic!("locks have leases"),
+        };
+        let stopped = Tree::create(one.clone(), &nodes, ROOT, compute_node(nearfield()))
+            .await
+            .expect("a tree");
+        assert_eq!(stopped.insert(&key(1), &[1; 8]).await, Ok(None));
+        // All other numbers are taken, and then this client's as well.
+        let node = compute_node(nearfield());
+        for _ in 0..1024 {
+            Tree::open(other.clone(), &nodes, ROOT, Arc::clone(&node))
+                .await
+                .expect("a number");
+        }
+        one.sleep(lease * 100).await;
+        for value in 2..4 {
+            let before = stopped.insert(&key(1), &[value; 8]).await;
+            assert_eq!(before, Ok(Some(vec![value - 1; 8])));
+        }
+        assert_eq!(stopped.get(&key(1)).await, Ok(Some(vec![3; 8])));
+    });
+    assert_eq!(simulation.run(), 0);
 }
 
 #[test]

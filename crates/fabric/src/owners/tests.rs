@@ -100,7 +100,7 @@ async fn process(
     mut random: SmallRng,
     ledger: Rc<RefCell<Ledger>>,
 ) {
-    let table = OwnerTable::new(TABLE, SLOTS, patience);
+    let table = OwnerTable::new(TABLE, SLOTS, OWNERS, patience);
     for _ in 0..3 {
         let alive = Alive {
             process: number,
@@ -215,7 +215,7 @@ fn claims_of_the_impatient_are_found_out() {
 }
 
 fn full_table() -> OwnerTable {
-    OwnerTable::new(TABLE, 1, LEASE)
+    OwnerTable::new(TABLE, 1, OWNERS, LEASE)
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn numbers_are_divided_among_slots() {
     simulation.spawn(0, async move {
         // Not all zero.
         endpoint.write(TABLE, &[0xff; 24]).await.unwrap();
-        let table = OwnerTable::new(TABLE, SLOTS, LEASE);
+        let table = OwnerTable::new(TABLE, SLOTS, OWNERS, LEASE);
         table.clear(&endpoint).await.unwrap();
         let mut claims = Vec::new();
         for _ in 0..SLOTS {
@@ -273,7 +273,7 @@ fn the_numbers_of_the_dead_are_had_after_a_lease_and_those_of_the_living_never()
         living.sleep(LEASE * 2).await;
         assert!(!claim.is_safe(&living));
         let lost = claim.beat(&living).await.unwrap_err().to_string();
-        let expected = "the owners 0..32768 of the table at 0:0x100 are another's by now";
+        let expected = "the owners 0..32767 of the table at 0:0x100 are another's by now";
         assert_eq!(lost, expected);
         // It is not this one's any more to give back.
         claim.release(&living).await.unwrap();
@@ -293,12 +293,13 @@ fn the_numbers_of_the_dead_are_had_after_a_lease_and_those_of_the_living_never()
         let claim = full_table().claim(&endpoint).await.unwrap();
         let waited = endpoint.now() - last.get();
         assert!(waited > LEASE && waited < LEASE * 5 / 4, "{waited:?}");
-        assert_eq!((claim.numbers(), claim.incarnation()), (0..32768, 2));
+        assert_eq!((claim.numbers(), claim.incarnation()), (0..32767, 2));
         // The same owner, in his first acquisition too: not the word that the dead has left.
         let locker = claim.locker(5, LEASE);
         let held = locker.lock(&endpoint, LOCK).await.unwrap();
-        assert_eq!(held.before, Before::Abandoned(5));
-        assert_eq!(held.word, 1 << 63 | 5 << 48 | 2 << 36 | 1);
+        let left = 1 << 63 | 5 << 48 | 1 << 36;
+        assert_eq!(held.before, Before::Abandoned(left | 1));
+        assert_eq!(held.word, 1 << 63 | 5 << 48 | 2 << 36 | 2);
         endpoint.sleep(LEASE * 2).await;
         claim.beat(&endpoint).await.unwrap();
     });
@@ -370,6 +371,35 @@ fn who_keeps_a_claim_is_told_when_the_table_is_lost() {
         let error = claim.keep(&endpoint).await.unwrap_err();
         assert!(matches!(error, OwnersError::Lost { .. }), "{error}");
         assert!(!claim.is_safe(&endpoint));
+    });
+    assert_eq!(simulation.run(), 0);
+}
+
+/// Who has waited for a slot of the dead gives all of theirs back, so that the next ones do not wait.
+#[test]
+fn the_dead_are_waited_for_once() {
+    let mut simulation = simulation(1);
+    let endpoint = simulation.endpoint(0);
+    simulation.spawn(0, async move {
+        let table = OwnerTable::new(TABLE, 8, 8, LEASE);
+        let living = table.claim(&endpoint).await.unwrap();
+        for _ in 0..7 {
+            drop(table.claim(&endpoint).await.unwrap());
+        }
+        let mut waited = Vec::new();
+        for _ in 0..7 {
+            let began = endpoint.now();
+            let claim = table.claim(&endpoint).await.unwrap();
+            waited.push(endpoint.now() - began);
+            drop(claim);
+        }
+        // The living one did not beat, and was taken for dead as well.
+        assert!(living.beat(&endpoint).await.is_err());
+        assert!(waited[0] >= LEASE, "{waited:?}");
+        assert!(
+            waited[1..].iter().all(|&time| time < LEASE / 16),
+            "{waited:?}"
+        );
     });
     assert_eq!(simulation.run(), 0);
 }

@@ -241,10 +241,9 @@ impl Redo {
             let entry = entry(*directory, owner, options.owners)?;
             let region = match Region::of(read_word(endpoint, entry).await?, node) {
                 Some(mut region) => {
-                    for number in 0..region.slots.len() {
-                        let mut slot = vec![0; region.slot_bytes];
-                        endpoint.read(region.slot(number), &mut slot).await?;
-                        if let Some(record) = record::decode(&slot, node)
+                    let bytes = region.read(endpoint).await?;
+                    for (number, slot) in bytes.chunks(region.slot_bytes).enumerate() {
+                        if let Some(record) = record::decode(slot, node)
                             && read_word(endpoint, record.lock).await? == record.word
                         {
                             let unfinished = Use::Unfinished(record.lock, record.word);

@@ -4,28 +4,32 @@
 //! 0  root word               on the first node
 //! 8  format of the index     on the first node
 //! 16 sizes of its nodes      on the first node
-//! 24 owners of locks so far  on the first node
+//! 24 table of owners of locks on the first node
 //! 32 directory of records    on every node
 //! 40 table of epochs         on the first node
 //! ```
 
 use super::Options;
+use super::owner::Owner;
 use crate::error::PoolError;
 use crate::layout::{Arrangement, Metadata, Shape, Validation};
 use nearfield_fabric::epochs::{self, Epochs, TABLE_BYTES};
+use nearfield_fabric::owners::OwnerTable;
 use nearfield_fabric::redo;
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
 use std::time::Duration;
 
 /// "NFTREE" and the number of the format, which changes whenever the bytes of nodes do.
-const FORMAT: u64 = u64::from_le_bytes(*b"NFTREE\0\x01");
+const FORMAT: u64 = u64::from_le_bytes(*b"NFTREE\0\x02");
 const FORMAT_AT: u64 = 8;
 const SIZES_AT: u64 = 16;
 const OWNERS_AT: u64 = 24;
 const DIRECTORY_AT: u64 = 32;
 const EPOCHS_AT: u64 = 40;
-/// Clients that an index may have had.
-const OWNERS: u16 = 4096;
+/// Clients that an index may have at once.
+const OWNERS: u16 = 1024;
+/// A client's number is another's after so many leases of locks in which it has taken none.
+const CLAIM_LEASES: u32 = 64;
 /// Locks of one node that a client holds at once.
 const SLOTS: usize = redo::SLOTS_MAX;
 /// What a record has beside a node: its header, those of its writes, a counter and a note.
@@ -75,7 +79,13 @@ impl Header {
             .await?;
         let table = table.to_bits().to_le_bytes();
         endpoint.write(self.at.plus(EPOCHS_AT), &table).await?;
-        let words = [0, FORMAT, sizes(shape), 0].map(u64::to_le_bytes).concat();
+        let owners = owner_table(GlobalAddress::NULL, Duration::ZERO).bytes();
+        let owners = endpoint.allocate(self.at.node(), owners).await?;
+        let table = owner_table(owners, Duration::ZERO);
+        table.clear(endpoint).await?;
+        let words = [0, FORMAT, sizes(shape), owners.to_bits()]
+            .map(u64::to_le_bytes)
+            .concat();
         Ok(endpoint.write(self.at, &words).await?)
     }
 
@@ -105,9 +115,7 @@ impl Header {
         lease: Duration,
         retired_bytes: u64,
     ) -> Result<Epochs, PoolError> {
-        let mut table = [0; 8];
-        endpoint.read(self.at.plus(EPOCHS_AT), &mut table).await?;
-        let table = GlobalAddress::from_bits(u64::from_le_bytes(table));
+        let table = address(endpoint, self.at.plus(EPOCHS_AT)).await?;
         let options = epochs::Options {
             lease: lease * LOCK_LEASES,
             retired_bytes,
@@ -117,24 +125,42 @@ impl Header {
     }
 
     /// Makes the caller an owner of locks with this lease.
+    ///
+    /// # Errors
+    /// `Owners` if there are too many, and what nodes answer.
     pub async fn join(
         &self,
         endpoint: &impl Endpoint,
         lease: Duration,
         tree: &Options,
-    ) -> Result<redo::Redo, PoolError> {
-        let owner = endpoint.add(self.at.plus(OWNERS_AT), 1).await?;
-        let owner = u16::try_from(owner).unwrap_or(u16::MAX);
+    ) -> Result<Owner, PoolError> {
+        let table = address(endpoint, self.at.plus(OWNERS_AT)).await?;
+        let table = owner_table(table, self.claim_lease(lease));
         let mut directories = Vec::new();
         for word in self.directory_words() {
-            let mut directory = [0; 8];
-            endpoint.read(word, &mut directory).await?;
-            directories.push(GlobalAddress::from_bits(u64::from_le_bytes(directory)));
+            directories.push(address(endpoint, word).await?);
         }
-        let options = options(&tree.shape);
-        let redo = redo::Redo::open(endpoint, &directories, owner, lease, &options);
-        Ok(redo.await?)
+        let claim = table.claim(endpoint).await?;
+        let (number, options) = (claim.numbers().start, options(&tree.shape));
+        let redo = redo::Redo::open(endpoint, &directories, number, lease, &options).await?;
+        Ok(Owner::new(redo, claim))
     }
+
+    /// How long a claim to a number is taken to be made by one who lives, where locks have this lease.
+    pub fn claim_lease(&self, lease: Duration) -> Duration {
+        lease * CLAIM_LEASES
+    }
+}
+
+/// The address that lies at another one.
+async fn address(endpoint: &impl Endpoint, at: GlobalAddress) -> Result<GlobalAddress, PoolError> {
+    let mut word = [0; 8];
+    endpoint.read(at, &mut word).await?;
+    Ok(GlobalAddress::from_bits(u64::from_le_bytes(word)))
+}
+
+fn owner_table(at: GlobalAddress, lease: Duration) -> OwnerTable {
+    OwnerTable::new(at, OWNERS, OWNERS, lease)
 }
 
 /// The places of records that hold what changes most: two nodes that are merged, and their parent.

@@ -69,14 +69,17 @@ impl<E: Endpoint> Session<'_, E> {
         reads: &mut [Target<'_>],
     ) -> Result<Lock<'_>, PoolError> {
         let at = node.lock();
-        let Some(redo) = &self.redo else {
+        let Some(owner) = &self.owner else {
             return self.spin(node, reads).await;
         };
         self.renew().await?;
         let leased = loop {
-            match redo.lock(&self.endpoint, at, reads).await? {
+            let (endpoint, options) = (&self.endpoint, &self.node.options);
+            let redo = owner.redo(endpoint, &self.header, options, self.lease);
+            match redo.await?.lock(&self.endpoint, at, reads).await? {
                 Taken::Locked(leased) => break leased,
-                Taken::Expired => todo!(),
+                // The number was kept for much longer than a lease: somebody has stopped this client.
+                Taken::Expired => {}
                 Taken::Forwarded(parent) => {
                     // Who holds that one has died, or gives this one back.
                     Box::pin(self.repair_internal(parent)).await?;

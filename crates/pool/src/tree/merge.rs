@@ -39,7 +39,7 @@ impl<E: Endpoint> Session<'_, E> {
         let full = (0..self.lock_words.buckets())
             .filter(|&bucket| self.lock_words.is_full(word, bucket))
             .count();
-        self.redo.is_some()
+        self.owner.is_some()
             && full * 100 <= self.leaves.span() * LOW_PERCENT
             && full.is_multiple_of((self.leaves.span() / 16).max(1))
     }

@@ -26,6 +26,7 @@ mod merge;
 mod node_io;
 mod note;
 mod options;
+mod owner;
 mod recover;
 mod root;
 mod route;
@@ -41,8 +42,8 @@ use crate::index::{Entry, PoolIndex};
 use crate::layout::{InternalLayout, LeafLayout, LockWordLayout, is_empty_key};
 use change::Intent;
 use header::Header;
-use nearfield_fabric::redo::Redo;
 use nearfield_fabric::{Arena, Endpoint, GlobalAddress, LINE_BYTES, NodeId};
+use owner::Owner;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,7 +64,8 @@ pub struct Tree<E> {
     internals: InternalLayout,
     lock_words: LockWordLayout,
     /// Where locks have leases: how they are taken, and how long these are.
-    redo: Option<Redo>,
+    owner: Option<Owner>,
+    header: Header,
     lease: Duration,
     /// Nodes have counters, as no more than words is read as one.
     has_counters: bool,
@@ -106,10 +108,10 @@ impl<E: Endpoint> Tree<E> {
     ) -> Result<Tree<E>, PoolError> {
         let header = Header::new(root, nodes);
         header.check(&endpoint, node.geometry.shape()).await?;
-        let (redo, lease) = match node.options.locks {
+        let (owner, lease) = match node.options.locks {
             Locks::Spinning => (None, Duration::ZERO),
             Locks::Leased(lease) => {
-                let redo = header.join(&endpoint, lease, &node.options).await?;
+                let owner = header.join(&endpoint, lease, &node.options).await?;
                 if node.epochs.get().is_none() {
                     let retired = node.options.retired_bytes;
                     let epochs = header.take_part(&endpoint, lease, retired).await?;
@@ -118,7 +120,7 @@ impl<E: Endpoint> Tree<E> {
                         second.leave(&endpoint).await?;
                     }
                 }
-                (Some(redo), lease)
+                (Some(owner), lease)
             }
         };
         Ok(Tree {
@@ -129,7 +131,8 @@ impl<E: Endpoint> Tree<E> {
             leaves: LeafLayout::new(node.geometry),
             internals: InternalLayout::new(node.geometry),
             lock_words: LockWordLayout::new(node.geometry.shape().leaf_span),
-            redo,
+            owner,
+            header,
             lease,
             node,
         })

@@ -48,7 +48,7 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     pub(super) fn patience(&self) -> Patience {
-        let lease = self.redo.is_some().then_some(self.lease);
+        let lease = self.owner.is_some().then_some(self.lease);
         Patience {
             until: lease.map(|lease| self.endpoint.now() + lease),
         }

@@ -50,7 +50,7 @@ impl<E: Endpoint> Session<'_, E> {
             right,
         };
         self.note_change(true);
-        if self.redo.is_none() {
+        if self.owner.is_none() {
             if writes.marks.is_empty() {
                 // What follows does not wait for it.
                 for (to, bytes) in writes.writes {
@@ -167,7 +167,7 @@ impl<E: Endpoint> Session<'_, E> {
             separator: half.separator,
             right,
         };
-        if self.redo.is_none() {
+        if self.owner.is_none() {
             // Given back with the node, which does not fail without a lease.
             let _ = self.commit(lock, &writes, 0).await?;
             self.keep_both(address, &node, right, &half.node);
