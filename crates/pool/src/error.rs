@@ -23,16 +23,16 @@ pub enum PoolError {
     },
     /// What is written down of changes under locks has no place.
     #[error(transparent)]
-    Redo(#[from] RedoError),
+    Redo(RedoError),
     /// The compute node could not take part in giving memory back.
     #[error(transparent)]
-    Epochs(#[from] EpochError),
+    Epochs(EpochError),
     /// The session took so long that others take its compute node for dead: begin another.
     #[error("the session was not valid to its end")]
     Session,
     /// There is no number for one more client.
     #[error(transparent)]
-    Owners(#[from] OwnersError),
+    Owners(OwnersError),
     /// There is no index, or one of another version.
     #[error("no index of this version is at {at}: its format is {found:02x?}")]
     Format {
@@ -108,4 +108,32 @@ pub enum PoolError {
         /// The greatest number.
         max: u16,
     },
+}
+
+// What a node does not do is one error, whatever was asked of it.
+impl From<RedoError> for PoolError {
+    fn from(error: RedoError) -> PoolError {
+        match error {
+            RedoError::Fabric(error) => PoolError::Fabric(error),
+            other => PoolError::Redo(other),
+        }
+    }
+}
+
+impl From<EpochError> for PoolError {
+    fn from(error: EpochError) -> PoolError {
+        match error {
+            EpochError::Fabric(error) => PoolError::Fabric(error),
+            other => PoolError::Epochs(other),
+        }
+    }
+}
+
+impl From<OwnersError> for PoolError {
+    fn from(error: OwnersError) -> PoolError {
+        match error {
+            OwnersError::Fabric(error) => PoolError::Fabric(error),
+            other => PoolError::Owners(other),
+        }
+    }
 }

@@ -639,6 +639,78 @@ fn records_have_room_for_mergers_in_trees_of_all_sizes() {
     }
 }
 
+/// A client dies at each of the verbs of removals that merge nodes; others write at once to what it has
+/// merged, and then to all nodes above: what they were told is done stays.
+fn merger_dies_at(verb: u64, delivery: Delivery) {
+    const KEYS: u64 = 48;
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(verb, network, delivery);
+    let nodes = [simulation.add_node(2 << 20)];
+    let endpoint = simulation.endpoint(0);
+    simulation.spawn(0, async move {
+        let tree = Tree::create(endpoint, &nodes, ROOT, compute_node(nearfield()))
+            .await
+            .expect("a tree");
+        for number in 0..KEYS {
+            let before = tree.insert(&key(number), &[1; 8]).await;
+            assert_eq!(before, Ok(None));
+        }
+    });
+    assert_eq!(simulation.run(), 0);
+    simulation.kill_at_verb(1, verb);
+    let endpoint = simulation.endpoint(1);
+    simulation.spawn(1, async move {
+        let tree = Tree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
+            .await
+            .expect("a tree");
+        for number in (0..KEYS).filter(|number| number % 8 != 0) {
+            tree.remove(&key(number)).await.expect("done");
+        }
+    });
+    let endpoint = simulation.endpoint(2);
+    simulation.spawn(2, async move {
+        let tree = Tree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
+            .await
+            .expect("a tree");
+        // While the other one works, and a little longer.
+        for round in 2..8 {
+            for number in (0..KEYS).step_by(8) {
+                let before = tree.insert(&key(number), &[round; 8]).await;
+                assert_eq!(before, Ok(Some(vec![round - 1; 8])), "verb {verb}");
+            }
+        }
+    });
+    assert_eq!(simulation.run(), 0, "verb {verb}");
+    let endpoint = simulation.endpoint(3);
+    simulation.spawn(3, async move {
+        let tree = Tree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
+            .await
+            .expect("a tree");
+        let found = tree.scan(&key(0), 100).await.expect("done");
+        let stays = (0..KEYS).step_by(8).map(|number| key(number).to_vec());
+        for key in stays {
+            assert!(found.contains(&(key, vec![7; 8])), "verb {verb}");
+        }
+        for number in (0..KEYS).rev() {
+            tree.remove(&key(number)).await.expect("done");
+            let before = tree.insert(&key(number), &[9; 8]).await;
+            assert_eq!(before, Ok(None), "verb {verb}");
+        }
+        let found = tree.scan(&key(0), 100).await.expect("done");
+        let expected = (0..KEYS).map(|number| (key(number).to_vec(), vec![9; 8]));
+        assert!(found.into_iter().eq(expected), "verb {verb}");
+    });
+    assert_eq!(simulation.run(), 0, "verb {verb}");
+}
+
+#[test]
+fn who_merges_may_die_at_any_verb() {
+    for verb in 0..400 {
+        let torn = [Delivery::Torn, Delivery::TornWords];
+        merger_dies_at(verb, torn[verb as usize / 2 % 2]);
+    }
+}
+
 /// Waits for a future, but no longer than until it has gone on so many times.
 async fn for_steps<T>(steps: usize, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);

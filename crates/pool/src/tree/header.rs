@@ -9,14 +9,15 @@
 //! 40 table of epochs         on the first node
 //! ```
 
-use super::Options;
 use super::owner::Owner;
 use crate::error::PoolError;
-use crate::layout::{Arrangement, Metadata, Shape, Validation};
+use crate::layout::{
+    Arrangement, Geometry, InternalLayout, LeafLayout, Metadata, Shape, Validation,
+};
 use nearfield_fabric::epochs::{self, Epochs, TABLE_BYTES};
 use nearfield_fabric::owners::OwnerTable;
 use nearfield_fabric::redo;
-use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
+use nearfield_fabric::{Endpoint, GlobalAddress, NodeId, WORD_BYTES};
 use std::time::Duration;
 
 /// "NFTREE" and the number of the format, which changes whenever the bytes of nodes do.
@@ -32,7 +33,7 @@ const OWNERS: u16 = 1024;
 const CLAIM_LEASES: u32 = 64;
 /// Locks of one node that a client holds at once.
 const SLOTS: usize = redo::SLOTS_MAX;
-/// What a record has beside a node: its header, those of its writes, a counter and a note.
+/// What a record has beside nodes: its header, those of its writes and marks, and a note.
 const RECORD_HEADER_BYTES: usize = 128;
 
 /// So many nodes that a compute node has retired are known to others, should it die.
@@ -66,7 +67,7 @@ impl Header {
 
     /// Makes the header of an index of this shape, without a root yet.
     pub async fn create(&self, endpoint: &impl Endpoint, shape: &Shape) -> Result<(), PoolError> {
-        let bytes = options(shape).directory_bytes();
+        let bytes = u64::from(OWNERS) * WORD_BYTES;
         for word in self.directory_words() {
             let directory = endpoint.allocate(word.node(), bytes).await?;
             endpoint.write(directory, &vec![0; bytes as usize]).await?;
@@ -132,7 +133,7 @@ impl Header {
         &self,
         endpoint: &impl Endpoint,
         lease: Duration,
-        tree: &Options,
+        geometry: Geometry,
     ) -> Result<Owner, PoolError> {
         let table = address(endpoint, self.at.plus(OWNERS_AT)).await?;
         let table = owner_table(table, self.claim_lease(lease));
@@ -141,7 +142,7 @@ impl Header {
             directories.push(address(endpoint, word).await?);
         }
         let claim = table.claim(endpoint).await?;
-        let (number, options) = (claim.numbers().start, options(&tree.shape));
+        let (number, options) = (claim.numbers().start, options(geometry));
         let redo = redo::Redo::open(endpoint, &directories, number, lease, &options).await?;
         Ok(Owner::new(redo, claim))
     }
@@ -164,18 +165,14 @@ fn owner_table(at: GlobalAddress, lease: Duration) -> OwnerTable {
 }
 
 /// The places of records that hold what changes most: two nodes that are merged, and their parent.
-fn options(shape: &Shape) -> redo::Options {
-    // An entry has less than this beside its key and value, with its part of versions and metadata.
-    let leaf = shape.leaf_span * (shape.key_bytes + shape.value_bytes + 16) * 65 / 63;
-    let metadata = 8 * (shape.key_bytes + 8) * (shape.leaf_span / shape.neighborhood.max(1) + 2);
-    let internal = (shape.internal_span + 4) * (shape.key_bytes + 12) * 65 / 63;
+fn options(geometry: Geometry) -> redo::Options {
+    let leaf = LeafLayout::new(geometry).lock_offset();
+    let internal = InternalLayout::new(geometry).wire_bytes();
+    let key_bytes = geometry.shape().key_bytes;
     redo::Options {
         owners: OWNERS,
         slots: SLOTS,
-        slot_bytes: 2 * internal.max(leaf + metadata)
-            + internal
-            + RECORD_HEADER_BYTES
-            + shape.key_bytes,
+        slot_bytes: 2 * internal.max(leaf) + internal + RECORD_HEADER_BYTES + key_bytes,
     }
 }
 

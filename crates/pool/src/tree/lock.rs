@@ -74,15 +74,15 @@ impl<E: Endpoint> Session<'_, E> {
         };
         self.renew().await?;
         let leased = loop {
-            let (endpoint, options) = (&self.endpoint, &self.node.options);
-            let redo = owner.redo(endpoint, &self.header, options, self.lease);
+            let geometry = self.node.geometry;
+            let redo = owner.redo(&self.endpoint, &self.header, geometry, self.lease);
             match redo.await?.lock(&self.endpoint, at, reads).await? {
                 Taken::Locked(leased) => break leased,
                 // The number was kept for much longer than a lease: somebody has stopped this client.
                 Taken::Expired => {}
                 Taken::Forwarded(parent) => {
                     // Who holds that one has died, or gives this one back.
-                    Box::pin(self.repair_internal(parent)).await?;
+                    Box::pin(self.give_back_orphan(parent, node)).await?;
                 }
             }
         };

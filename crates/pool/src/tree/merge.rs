@@ -108,6 +108,16 @@ impl<E: Endpoint> Session<'_, E> {
         {
             return Ok(false);
         }
+        // The record must not say any more what lies in the children: others change them as soon as
+        // they are given back.
+        let (nothing, note) = (Writes::default(), Note::Children(children));
+        if self
+            .commit_and_keep(&mut lock, &nothing, &note)
+            .await?
+            .is_err()
+        {
+            return Ok(false);
+        }
         // If the lock is another's by now, that one gives these back.
         for (child, word) in [(pair.right, 0), (pair.left, merger.word)] {
             self.give_back(&lock, self.child_at(child, level), word)
@@ -282,33 +292,53 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(())
     }
 
-    /// Gives the locks of children back that may be held on behalf of the node at `address`.
+    /// Gives the locks of children back that may be held on behalf of the node at `address`, whose lock is
+    /// held.
     pub(super) async fn give_back_children(
         &self,
         address: GlobalAddress,
         children: Children,
         lock: &Lock<'_>,
     ) -> Result<(), PoolError> {
-        let Some(word) = forward(address) else {
-            return Ok(());
-        };
         for child in [children.right, children.left] {
-            let node = self.child_at(child, children.level);
-            let mut found = [0; 8];
-            self.endpoint.read(node.lock(), &mut found).await?;
-            if u64::from_le_bytes(found) != word {
-                continue;
-            }
-            let free = if children.level == 1 {
-                let whole = self.leaves.whole();
-                let read = Box::pin(self.read_leaf(child, &whole)).await?;
-                self.lock_words.of_leaf(&read).to_bits()
-            } else {
-                0
-            };
-            self.give_back(lock, node, free).await?;
+            let child = self.child_at(child, children.level);
+            self.give_back_child(address, child, lock).await?;
         }
         Ok(())
+    }
+
+    /// Gives the lock of a child back that is held on behalf of a node for which nobody does anything any
+    /// more, also if there is no record of it: a record that replaces another is not whole at any time.
+    pub(super) async fn give_back_orphan(
+        &self,
+        address: GlobalAddress,
+        child: NodeAt,
+    ) -> Result<(), PoolError> {
+        // By this the dead's change is made, if it was begun.
+        let lock = Box::pin(self.lock(self.internal_at(address), &mut [])).await?;
+        self.give_back_child(address, child, &lock).await?;
+        self.unlock(lock, 0)
+    }
+
+    async fn give_back_child(
+        &self,
+        address: GlobalAddress,
+        child: NodeAt,
+        lock: &Lock<'_>,
+    ) -> Result<(), PoolError> {
+        let mut found = [0; 8];
+        self.endpoint.read(child.lock(), &mut found).await?;
+        if Some(u64::from_le_bytes(found)) != forward(address) {
+            return Ok(());
+        }
+        let free = if child.is_leaf {
+            let whole = self.leaves.whole();
+            let read = Box::pin(self.read_leaf(child.address, &whole)).await?;
+            self.lock_words.of_leaf(&read).to_bits()
+        } else {
+            0
+        };
+        self.give_back(lock, child, free).await
     }
 
     /// Gives the lock of a child back, which is held on behalf of its parent, whose lock is held.

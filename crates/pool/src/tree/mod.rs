@@ -111,7 +111,7 @@ impl<E: Endpoint> Tree<E> {
         let (owner, lease) = match node.options.locks {
             Locks::Spinning => (None, Duration::ZERO),
             Locks::Leased(lease) => {
-                let owner = header.join(&endpoint, lease, &node.options).await?;
+                let owner = header.join(&endpoint, lease, node.geometry).await?;
                 if node.epochs.get().is_none() {
                     let retired = node.options.retired_bytes;
                     let epochs = header.take_part(&endpoint, lease, retired).await?;

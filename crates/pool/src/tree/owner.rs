@@ -5,8 +5,8 @@
 //! anew; what it had locked by the former one is another's, as that of the dead.
 
 use super::header::Header;
-use super::options::Options;
 use crate::error::PoolError;
+use crate::layout::Geometry;
 use nearfield_fabric::Endpoint;
 use nearfield_fabric::owners::{Claim, OwnersError};
 use nearfield_fabric::redo::Redo;
@@ -46,7 +46,7 @@ impl Owner {
         &self,
         endpoint: &impl Endpoint,
         header: &Header,
-        options: &Options,
+        geometry: Geometry,
         lease: Duration,
     ) -> Result<&Redo, PoolError> {
         let mut owner = self;
@@ -67,7 +67,7 @@ impl Owner {
                 }
                 Err(OwnersError::Lost { .. }) => {
                     owner.redo.keep_until(Duration::ZERO);
-                    let next = Box::pin(header.join(endpoint, lease, options)).await?;
+                    let next = Box::pin(header.join(endpoint, lease, geometry)).await?;
                     // Else another task was quicker; this one's number becomes free after a lease.
                     let _ = owner.next.set(Box::new(next));
                 }
