@@ -1,6 +1,7 @@
 //! The errors that an index can report.
 
-/// Why an operation or a batch was refused. Nothing has been changed by what is refused.
+/// Why an operation or a batch was refused. Nothing has been changed by what is refused, except that
+/// after [`Unknown`](Error::Unknown) nobody can say.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -46,6 +47,19 @@ pub enum Error {
     #[error("out of memory: {what}")]
     OutOfMemory {
         /// What was to be stored, and which limit was met.
+        what: String,
+    },
+    /// Where the entries are cannot be reached.
+    #[error("the entries cannot be reached: {what}")]
+    Unreachable {
+        /// What is wrong with the way there.
+        what: String,
+    },
+    /// Where the entries are could not be reached any more while the operation changed them: it may
+    /// have been done or not.
+    #[error("whether the operation was done is unknown: {what}")]
+    Unknown {
+        /// What is wrong with the way there.
         what: String,
     },
 }

@@ -13,6 +13,7 @@
 //! - [`rolex`] is a rival, a learned index.
 //! - [`smart`] is a rival: SMART (OSDI 2023), a radix tree whose entries lie apart.
 //! - [`cache`] keeps internal nodes on a compute node, within a budget.
+//! - [`store`] is a map of byte strings of any length, or words, over a tree.
 //! - [`coordination`] is what its clients do together before they go to the network.
 //!
 //! # Where this differs from the public implementation of CHIME
@@ -33,11 +34,13 @@
 pub mod cache;
 pub mod coordination;
 mod error;
+mod executor;
 pub mod hopscotch;
 mod index;
 pub mod layout;
 pub mod rolex;
 pub mod smart;
+pub mod store;
 pub mod tree;
 
 pub use error::PoolError;

@@ -389,7 +389,7 @@ fn the_dead_are_waited_for_once() {
         let mut waited = Vec::new();
         for _ in 0..7 {
             let began = endpoint.now();
-            let claim = table.claim(&endpoint).await.unwrap();
+            table.claim(&endpoint).await.unwrap();
             waited.push(endpoint.now() - began);
         }
         // The living one did not beat, and was taken for dead as well.

@@ -138,6 +138,21 @@ impl<E: Endpoint> Tree<E> {
         })
     }
 
+    /// Gives the value of a key, if it is there, to `found`. One round trip if the parent of its leaf
+    /// is kept, and two if the key is not there.
+    ///
+    /// # Errors
+    /// `Key`, and what nodes answer.
+    pub async fn get_with<R>(
+        &self,
+        key: &[u8],
+        found: impl Fn(&[u8]) -> R,
+    ) -> Result<Option<R>, PoolError> {
+        self.check_key(key)?;
+        self.run(async |session| session.search(key, &found).await)
+            .await
+    }
+
     /// Changes what is there of a key as `decide` says, who is told the value before, under the lock of
     /// the key's leaf; answers the value before. He may be asked more than once, if the lock was held
     /// for longer than half its lease; the last decision is done.
@@ -224,7 +239,10 @@ impl<E: Endpoint> PoolIndex for Tree<E> {
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         let delegation = &self.node.delegation;
-        let read = async || self.run(async |session| session.search(key).await).await;
+        let read = async || {
+            let search = async |session: &Session<'_, E>| session.search(key, <[u8]>::to_vec).await;
+            self.run(search).await
+        };
         delegation.read(key, read).await
     }
 

@@ -42,8 +42,12 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Reads the value of a key. One round trip if the parent of its leaf is kept.
-    pub(super) async fn search(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+    /// Gives the value of a key to `found`. One round trip if the parent of its leaf is kept.
+    pub(super) async fn search<R>(
+        &self,
+        key: &[u8],
+        found: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, PoolError> {
         let home = self.leaves.home(key);
         let neighborhood = self.leaves.neighborhood(home);
         let mut patience = self.patience();
@@ -55,7 +59,7 @@ impl<E: Endpoint> Session<'_, E> {
                 && let Some(leaf) = self.read_guess(guess, key).await?
             {
                 self.measure(guess, true);
-                return Ok(Some(leaf.value(guess.slot).to_vec()));
+                return Ok(Some(found(leaf.value(guess.slot))));
             }
             let mut right_moves = 0;
             // The home's versions, when the key was last not found in this leaf.
@@ -87,7 +91,7 @@ impl<E: Endpoint> Session<'_, E> {
                         match hopscotch::lookup(&leaf, key) {
                             Lookup::Found(slot) => {
                                 self.learn(&way, guess.as_ref(), slot, key);
-                                return Ok(Some(leaf.value(slot).to_vec()));
+                                return Ok(Some(found(leaf.value(slot))));
                             }
                             Lookup::Moved => {
                                 absent_at = None;

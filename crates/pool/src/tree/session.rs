@@ -122,7 +122,7 @@ impl<E: Endpoint> Session<'_, E> {
     /// `Key`, and what nodes answer.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
-        self.search(key).await
+        self.search(key, <[u8]>::to_vec).await
     }
 
     /// The first `count` entries from a key on, as [`scan`](crate::PoolIndex::scan).

@@ -1,0 +1,326 @@
+//! Executing a batch: what may be done at the same time is, as many operations as are wanted.
+
+use super::client::{Client, SlotRange};
+use super::fold::{Before, Now, compares, fold, value_set, write_outcome};
+use super::form::{Block, Held, StoreForm};
+use super::plan::{Kind, Plan, Task, phases};
+use crate::error::PoolError;
+use crate::executor::run_all;
+use crate::index::Entry;
+use crate::tree::Decision;
+use nearfield_core::{Batch, Direction, Error, Input, Operation, Output};
+use nearfield_fabric::{Endpoint, FabricError};
+use std::cell::RefCell;
+use std::ops::Bound;
+
+/// A client that leads changes has room for the locks of so many: each holds up to three of a node,
+/// and [`redo`](nearfield_fabric::redo) knows 62.
+const CHANGES_MAX: usize = 16;
+
+/// Executes a batch with up to so many operations under way.
+pub(super) fn execute<F: StoreForm, E: Endpoint>(
+    client: &Client<E>,
+    in_flight: usize,
+    batch: &mut Batch<F>,
+) -> Result<(), Error> {
+    let (input, output) = batch.begin()?;
+    let operations = input.operations();
+    let mut run = Run {
+        client,
+        input,
+        output: RefCell::new(output),
+        plan: Plan::new(operations.len()),
+    };
+    for phase in phases(operations) {
+        let output = run.output.get_mut();
+        let limit = client.codec.key_bytes_max;
+        run.plan.fill(&input, phase, |position, key| {
+            let bytes = F::key_bytes(key);
+            let length = bytes.as_ref().len();
+            if length > limit {
+                let start = Error::shorten(bytes.as_ref());
+                output.fail(
+                    position,
+                    Error::KeyTooLong {
+                        start,
+                        length,
+                        limit,
+                    },
+                );
+            }
+            length > limit
+        });
+        let tasks = &run.plan.tasks;
+        let width = match tasks.iter().any(|task| task.kind == Kind::Change) {
+            true => in_flight.min(CHANGES_MAX),
+            false => in_flight,
+        };
+        run_all(tasks, width, |task| run.perform(*task));
+    }
+    Ok(())
+}
+
+/// A batch that is being executed.
+struct Run<'r, 'b, F: StoreForm, E> {
+    client: &'r Client<E>,
+    input: Input<'b, F>,
+    output: RefCell<Output<'b, F>>,
+    plan: Plan,
+}
+
+impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
+    async fn perform(&self, task: Task) {
+        match task.kind {
+            Kind::Read => self.read(task).await,
+            // Rarer, and with much more to remember.
+            Kind::Change => Box::pin(self.change(task)).await,
+            Kind::Ordered => Box::pin(self.ordered(task)).await,
+        }
+    }
+
+    /// The key of a point operation.
+    fn key(&self, position: usize) -> F::Key<'b> {
+        let stored = self.input.operations()[position].point_key();
+        self.input.key(stored.expect("a task on a key has one"))
+    }
+
+    /// Reads a key once for all gets of it.
+    async fn read(&self, task: Task) {
+        let key = self.key(task.first());
+        let slot = self.client.codec.encode_key(F::key_bytes(key).as_ref());
+        let write = |value: Option<&[u8]>| {
+            let mut output = self.output.borrow_mut();
+            for position in self.plan.operations(task) {
+                output.value(position, key, value.map(F::value_of));
+            }
+        };
+        match self.client.get(&slot, |value| write(Some(value))).await {
+            Ok(Some(())) => {}
+            Ok(None) => write(None),
+            Err(error) => {
+                let error = self.unreachable(&error);
+                for position in self.plan.operations(task) {
+                    self.output.borrow_mut().fail(position, error.clone());
+                }
+            }
+        }
+    }
+
+    /// Does all operations on a key at one moment: under the lock of its leaf.
+    async fn change(&self, task: Task) {
+        let mut refused: Vec<usize> = Vec::new();
+        // Each round refuses one more operation, for which there is no room, and at most one is
+        // usual: none.
+        while let Err((position, error)) = self.change_but(task, &refused).await {
+            self.output.borrow_mut().fail(position, error);
+            refused.push(position);
+        }
+    }
+
+    /// As `change`, without the operations that were refused. The error is that of the one to refuse
+    /// next; then nothing was changed.
+    async fn change_but(&self, task: Task, refused: &[usize]) -> Result<(), (usize, Error)> {
+        let (client, input) = (self.client, &self.input);
+        let positions = self.plan.operations(task);
+        let positions = positions.filter(|position| !refused.contains(position));
+        let slot_key = client
+            .codec
+            .encode_key(F::key_bytes(self.key(task.first())).as_ref());
+        let has_to_compare = positions.clone().any(|position| compares(input, position));
+        // Of several that set the value, it most likely is the last one's that stays.
+        let mut placed: Vec<(usize, Vec<u8>, Option<Block>)> = Vec::new();
+        let last_set = positions
+            .clone()
+            .filter(|&position| value_set(input, position).is_some());
+        if let Some(position) = last_set.last() {
+            placed.push(self.place(position).await?);
+        }
+        let mut fate = Now::Before;
+        let mut no_room = None;
+        let decide = async |slot: Option<&[u8]>| {
+            let held = slot.map(|slot| client.codec.decode_value(slot));
+            let read;
+            let value = match held {
+                Some(Held::Inline(value)) => Some(value),
+                Some(Held::Outside(block)) if has_to_compare => {
+                    read = client.blocks.read(client.tree.endpoint(), block).await?;
+                    Some(&read[..])
+                }
+                _ => None,
+            };
+            let is_present = held.is_some();
+            let before = Before { is_present, value };
+            fate = fold(input, positions.clone(), before, |_| {});
+            Ok(match fate {
+                Now::Before => Decision::Keep,
+                Now::Absent if is_present => Decision::Remove,
+                Now::Absent => Decision::Keep,
+                Now::Set(position) => {
+                    let known = placed.iter().position(|placed| placed.0 == position);
+                    let known = match known {
+                        Some(known) => known,
+                        None => match self.place(position).await {
+                            Ok(place) => {
+                                placed.push(place);
+                                placed.len() - 1
+                            }
+                            Err(refusal) => {
+                                no_room = Some(refusal);
+                                return Ok(Decision::Keep);
+                            }
+                        },
+                    };
+                    Decision::Put(placed[known].1.clone())
+                }
+            })
+        };
+        let altered = client.alter(&slot_key, decide).await;
+        for (position, _, block) in placed {
+            // If nobody knows what was done, somebody may have been told of it.
+            if let (Some(block), true) = (block, altered.is_ok())
+                && (fate != Now::Set(position) || no_room.is_some())
+            {
+                client.blocks.take_back(block);
+            }
+        }
+        if let (Some(refusal), Ok(_)) = (no_room, &altered) {
+            return Err(refusal);
+        }
+        let before = match altered {
+            Ok(before) => before,
+            Err(PoolError::Fabric(error @ FabricError::OutOfMemory { .. })) => {
+                // The tree has not grown: whoever adds an entry is refused.
+                let first_set = positions.clone().find(|&at| value_set(input, at).is_some());
+                let position = first_set.unwrap_or(task.first());
+                return Err((position, self.no_room(position, &error)));
+            }
+            Err(error) => {
+                let what = error.to_string();
+                for position in positions {
+                    let error = Error::Unknown { what: what.clone() };
+                    self.output.borrow_mut().fail(position, error);
+                }
+                return Ok(());
+            }
+        };
+        self.tell(positions, before.as_deref(), fate).await;
+        Ok(())
+    }
+
+    /// Writes the outcomes of operations on a key, of which the slot was this before.
+    async fn tell(
+        &self,
+        positions: impl Iterator<Item = usize> + Clone,
+        slot: Option<&[u8]>,
+        fate: Now,
+    ) {
+        let (client, input) = (self.client, &self.input);
+        let held = slot.map(|slot| client.codec.decode_value(slot));
+        let read;
+        let value = match held {
+            None => None,
+            Some(Held::Inline(value)) => Some(value),
+            Some(Held::Outside(block)) => {
+                let value = client.blocks.read(client.tree.endpoint(), block).await;
+                if fate != Now::Before {
+                    client.blocks.retire(block);
+                }
+                read = match value {
+                    Ok(value) => value,
+                    Err(error) => {
+                        for position in positions {
+                            let what = error.to_string();
+                            let error = Error::Unknown { what };
+                            self.output.borrow_mut().fail(position, error);
+                        }
+                        return;
+                    }
+                };
+                Some(&read[..])
+            }
+        };
+        let is_present = held.is_some();
+        let output = &mut *self.output.borrow_mut();
+        fold(input, positions, Before { is_present, value }, |met| {
+            write_outcome(input, output, met, value);
+        });
+    }
+
+    /// What a slot is to say of the value that an operation sets.
+    async fn place(
+        &self,
+        position: usize,
+    ) -> Result<(usize, Vec<u8>, Option<Block>), (usize, Error)> {
+        let value = value_set(&self.input, position).expect("only of those that set a value");
+        match self.client.place(F::value_bytes(value).as_ref()).await {
+            Ok((slot, block)) => Ok((position, slot, block)),
+            Err(error @ FabricError::OutOfMemory { .. }) => {
+                Err((position, self.no_room(position, &error)))
+            }
+            Err(error) => Err((position, self.unreachable(&error.into()))),
+        }
+    }
+
+    fn no_room(&self, position: usize, error: &FabricError) -> Error {
+        let key = F::key_bytes(self.key(position));
+        let key = Error::shorten(key.as_ref());
+        let what = format!("entry of key {key:?}: {error}");
+        Error::OutOfMemory { what }
+    }
+
+    fn unreachable(&self, error: &PoolError) -> Error {
+        let what = error.to_string();
+        Error::Unreachable { what }
+    }
+
+    /// Does a scan, predecessor or successor.
+    async fn ordered(&self, task: Task) {
+        let position = task.first();
+        let entries = self.entries(position).await;
+        let output = &mut *self.output.borrow_mut();
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(error) => return output.fail(position, self.unreachable(&error)),
+        };
+        let mut entries = entries
+            .iter()
+            .map(|(key, value)| (F::key_of(key), F::value_of(value)));
+        match self.input.operations()[position] {
+            Operation::Scan { .. } => output.entries(position, entries),
+            _ => output.entry(position, entries.next()),
+        }
+    }
+
+    /// What a scan, predecessor or successor meets.
+    async fn entries(&self, position: usize) -> Result<Vec<Entry>, PoolError> {
+        let (input, codec) = (&self.input, &self.client.codec);
+        let range = |low: Bound<F::Key<'b>>, high: Bound<F::Key<'b>>| {
+            let [low, high] = [low, high].map(|bound| bound.map(F::key_bytes));
+            let low = low.as_ref().map(|key| key.as_ref());
+            SlotRange::new(codec, low, high.as_ref().map(|key| key.as_ref()))
+        };
+        let (range, limit, direction) = match input.operations()[position] {
+            Operation::Predecessor { key } => {
+                let key = Bound::Included(input.key(key));
+                (range(Bound::Unbounded, key), 1, Direction::Descending)
+            }
+            Operation::Successor { key } => {
+                let key = Bound::Included(input.key(key));
+                (range(key, Bound::Unbounded), 1, Direction::Ascending)
+            }
+            Operation::Scan {
+                range: bounds,
+                limit,
+                direction,
+            } => {
+                let (low, high) = input.range(bounds);
+                (range(low, high), limit as usize, direction)
+            }
+            _ => return Ok(Vec::new()),
+        };
+        match range {
+            Some(range) => self.client.scan(&range, limit, direction).await,
+            None => Ok(Vec::new()),
+        }
+    }
+}

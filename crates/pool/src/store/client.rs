@@ -1,0 +1,212 @@
+//! What one client does with single keys and ranges: byte strings over a tree of slots.
+
+use super::blocks::Blocks;
+use super::form::{Block, Codec, Held, SlotKey};
+use crate::error::PoolError;
+use crate::index::{Entry, PoolIndex};
+use crate::tree::{Decision, Tree};
+use nearfield_core::Direction;
+use nearfield_fabric::{Endpoint, FabricError};
+use smallvec::SmallVec;
+use std::ops::Bound;
+
+/// Slots of values up to this length are copied without memory of their own.
+const INLINE_SLOT_BYTES: usize = 32;
+
+/// Entries that a scan asks a tree for at first, and at most: more each time.
+const PIECE_MIN: usize = 64;
+const PIECE_MAX: usize = 4096;
+
+/// One thread's client.
+#[derive(Debug)]
+pub(super) struct Client<E> {
+    pub tree: Tree<E>,
+    pub codec: Codec,
+    pub blocks: Blocks,
+}
+
+/// Keys of slots from one to another, both included.
+#[derive(Clone, Debug)]
+pub(super) struct SlotRange {
+    low: SlotKey,
+    high: SlotKey,
+}
+
+impl SlotRange {
+    /// The slots of keys between two bounds, which may be longer than keys are; `None` if there can
+    /// be no such key.
+    pub fn new(codec: &Codec, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Option<SlotRange> {
+        // What is longer than keys lies just behind its beginning.
+        let cut = |key: &[u8]| {
+            let length = key.len().min(codec.key_bytes_max);
+            (codec.encode_key(&key[..length]), length < key.len())
+        };
+        let zero = || SlotKey::zero(codec.slot_key_bytes());
+        let low = match low {
+            Bound::Unbounded => zero(),
+            Bound::Included(key) => match cut(key) {
+                (slot, false) => slot,
+                (slot, true) => slot.next()?,
+            },
+            Bound::Excluded(key) => cut(key).0.next()?,
+        };
+        let high = match high {
+            Bound::Unbounded => {
+                let mut last = zero();
+                last.fill(0xff);
+                last
+            }
+            Bound::Included(key) => cut(key).0,
+            Bound::Excluded(key) => match cut(key) {
+                (slot, false) => slot.previous()?,
+                (slot, true) => slot,
+            },
+        };
+        (low[..] <= high[..]).then_some(SlotRange { low, high })
+    }
+}
+
+impl<E: Endpoint> Client<E> {
+    /// Gives the value of a key to `found`. One round trip more if the value lies in a block.
+    pub async fn get<R>(
+        &self,
+        key: &SlotKey,
+        found: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, PoolError> {
+        // What is read may have to be read again; `found` is told once.
+        let copy = |slot: &[u8]| SmallVec::<[u8; INLINE_SLOT_BYTES]>::from_slice(slot);
+        let Some(slot) = self.tree.get_with(key, copy).await? else {
+            return Ok(None);
+        };
+        Ok(Some(match self.codec.decode_value(&slot) {
+            Held::Inline(value) => found(value),
+            Held::Outside(block) => {
+                let value = self.blocks.read(self.tree.endpoint(), block).await?;
+                found(&value)
+            }
+        }))
+    }
+
+    /// The first `limit` entries of a range, from the end where `direction` begins.
+    pub async fn scan(
+        &self,
+        range: &SlotRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<Entry>, PoolError> {
+        let mut entries = Vec::new();
+        let mut piece = PIECE_MIN;
+        let mut rest = Some(range.clone());
+        while let Some(range) = rest
+            && entries.len() < limit
+        {
+            let wanted = piece.min(limit - entries.len());
+            let mut found = self.piece(&range, wanted, direction).await?;
+            rest = behind(range, &mut found, wanted, direction);
+            entries.extend(found);
+            piece = (2 * piece).min(PIECE_MAX);
+        }
+        self.read_values(&mut entries).await?;
+        for (key, _) in &mut entries {
+            let length = self.codec.decode_key(key).len();
+            key.truncate(length);
+        }
+        Ok(entries)
+    }
+
+    async fn piece(
+        &self,
+        range: &SlotRange,
+        wanted: usize,
+        direction: Direction,
+    ) -> Result<Vec<Entry>, PoolError> {
+        match direction {
+            Direction::Ascending => self.tree.scan(&range.low, wanted).await,
+            Direction::Descending => self.tree.scan_back(&range.high, wanted).await,
+        }
+    }
+
+    /// How many entries there are.
+    pub async fn count(&self) -> Result<usize, PoolError> {
+        let mut count = 0;
+        let mut rest = SlotRange::new(&self.codec, Bound::Unbounded, Bound::Unbounded);
+        while let Some(range) = rest {
+            let mut found = self.piece(&range, PIECE_MAX, Direction::Ascending).await?;
+            rest = behind(range, &mut found, PIECE_MAX, Direction::Ascending);
+            count += found.len();
+        }
+        Ok(count)
+    }
+
+    /// Puts values in place of what slots say of them.
+    async fn read_values(&self, entries: &mut [Entry]) -> Result<(), PoolError> {
+        let mut places = Vec::new();
+        let mut blocks = Vec::new();
+        for (place, (_, slot)) in entries.iter_mut().enumerate() {
+            match self.codec.decode_value(slot) {
+                Held::Inline(value) => *slot = value.to_vec(),
+                Held::Outside(block) => {
+                    places.push(place);
+                    blocks.push(block);
+                }
+            }
+        }
+        let values = self.blocks.read_all(self.tree.endpoint(), &blocks).await?;
+        for (place, value) in places.into_iter().zip(values) {
+            entries[place].1 = value;
+        }
+        Ok(())
+    }
+
+    /// What a slot is to say of a value, which is written to a block first if it is long.
+    pub async fn place(&self, value: &[u8]) -> Result<(Vec<u8>, Option<Block>), FabricError> {
+        if !self.codec.is_outside(value) {
+            return Ok((self.codec.encode_inline(value), None));
+        }
+        let block = self.blocks.write(self.tree.endpoint(), value).await?;
+        Ok((self.codec.encode_block(block), Some(block)))
+    }
+
+    /// Changes a slot; see [`Tree::alter`].
+    pub async fn alter(
+        &self,
+        key: &SlotKey,
+        decide: impl AsyncFnMut(Option<&[u8]>) -> Result<Decision, PoolError>,
+    ) -> Result<Option<Vec<u8>>, PoolError> {
+        self.tree.alter(key, decide).await
+    }
+}
+
+/// What is left of a range behind the entries that a piece of it has brought, of which those outside
+/// of the range are dropped; `None` if nothing is.
+fn behind(
+    range: SlotRange,
+    found: &mut Vec<Entry>,
+    wanted: usize,
+    direction: Direction,
+) -> Option<SlotRange> {
+    let SlotRange { mut low, mut high } = range;
+    let is_all = found.len() < wanted;
+    let within = |(key, _): &Entry| match direction {
+        Direction::Ascending => key[..] <= high[..],
+        Direction::Descending => key[..] >= low[..],
+    };
+    let inside = found.partition_point(within);
+    let has_left = inside < found.len();
+    found.truncate(inside);
+    if is_all || has_left {
+        return None;
+    }
+    let (last, _) = found.last()?;
+    match direction {
+        Direction::Ascending => {
+            low.copy_from_slice(last);
+            low = low.next()?;
+        }
+        Direction::Descending => {
+            high.copy_from_slice(last);
+            high = high.previous()?;
+        }
+    }
+    (low[..] <= high[..]).then_some(SlotRange { low, high })
+}

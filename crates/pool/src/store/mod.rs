@@ -1,0 +1,255 @@
+//! A map of byte strings or words in the pool: what [`OrderedIndex`] asks, over a
+//! [`Tree`](crate::tree::Tree).
+//!
+//! - `form` says how keys and values of any length lie in slots of one, `blocks` keeps the values
+//!   that have no room there.
+//! - `plan` and `batch` execute a batch: operations on different keys are under way at the same time,
+//!   as many as [`StoreOptions::in_flight`] says, those on one key are done as one (`fold`), and
+//!   what reads ranges waits for the writes before it, as the writes behind it do for that.
+//! - Each thread has a client of its own, made when it first comes; all share the cache.
+
+mod batch;
+mod blocks;
+mod client;
+mod fold;
+mod form;
+mod opening;
+mod plan;
+
+use crate::error::PoolError;
+use crate::executor::block_on;
+use crate::layout::Shape;
+use crate::tree::{ComputeNode, Options};
+use blocks::Blocks;
+use client::Client;
+use form::Codec;
+pub use form::StoreForm;
+use nearfield_core::{Batch, Error, OrderedIndex};
+use nearfield_fabric::{Endpoint, NodeId};
+use std::any::Any;
+use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+
+/// The longest key that any store can have, in bytes: a slot's key has up to 4,096.
+pub const KEY_BYTES_MAX: usize = 4094;
+
+/// What a store is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreOptions {
+    /// The longest key of byte strings, in bytes, up to [`KEY_BYTES_MAX`]: every slot takes as much.
+    /// All who open a store have to agree on it. Of no meaning for words.
+    pub key_bytes_max: usize,
+    /// The longest value of byte strings that lies in its slot, in bytes, 12 to 254: every slot takes
+    /// as much. Others take a round trip more. All who open a store have to agree on it. Of no
+    /// meaning for words.
+    pub inline_bytes_max: usize,
+    /// How many operations of a batch a thread has under way at most. Of those that change something
+    /// it is up to 16.
+    pub in_flight: usize,
+    /// The techniques and sizes of the tree. The lengths of keys and values follow from the above.
+    pub tree: Options,
+}
+
+impl Default for StoreOptions {
+    fn default() -> StoreOptions {
+        StoreOptions {
+            key_bytes_max: 32,
+            inline_bytes_max: 16,
+            in_flight: 64,
+            tree: Options::default(),
+        }
+    }
+}
+
+/// Makes a way to the nodes, for one thread, or says why there is none.
+type Connect<E> = Box<dyn Fn() -> Result<E, String> + Send + Sync>;
+
+/// Why a store cannot be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// There is no way to the memory nodes.
+    #[error("{0}")]
+    Connect(String),
+    /// There are no memory nodes.
+    #[error("a store needs a memory node, and there is none")]
+    NoNodes,
+    /// Keys cannot be so long.
+    #[error("keys of {found} bytes are not possible: up to {KEY_BYTES_MAX} are")]
+    KeyBytes {
+        /// What was asked for.
+        found: usize,
+    },
+    /// There is another store at these nodes, or what they answer.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+}
+
+/// A map in the memory of memory nodes, which any number of threads and processes share.
+///
+/// What [`nearfield_core`] promises of batches holds. Operations have one round trip to read, and two
+/// or three to write, if the way to the key's leaf is kept; a batch has many of them under way.
+///
+/// A thread that executes something has a client from then on, which takes a number of owners of
+/// locks and some memory: threads should be few and live long.
+pub struct Store<F, E> {
+    connect: Connect<E>,
+    nodes: Vec<NodeId>,
+    node: Arc<ComputeNode>,
+    codec: Codec,
+    in_flight: usize,
+    /// By it threads know the client that is of this store.
+    name: Arc<()>,
+    retired: Arc<AtomicU64>,
+    form: PhantomData<F>,
+}
+
+/// A thread's client of the store that has this name.
+type Kept = (Weak<()>, Rc<dyn Any>);
+
+thread_local! {
+    static CLIENTS: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
+}
+
+impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
+    /// Opens the store of some nodes, all of those to which `connect` leads, or makes an empty one if
+    /// there is none. `connect` is called once by each thread.
+    ///
+    /// # Errors
+    /// `Connect`, `NoNodes`, `KeyBytes`; `Pool` with `NoIndex` or `Format` if there is a store of
+    /// other lengths or sizes, with `Geometry` or `Cache` if the sizes are not possible, and with
+    /// what nodes answer.
+    pub fn open(
+        connect: impl Fn() -> Result<E, String> + Send + Sync + 'static,
+        options: &StoreOptions,
+    ) -> Result<Store<F, E>, OpenError> {
+        let found = options.key_bytes_max;
+        if !F::IS_WORDS && found > KEY_BYTES_MAX {
+            return Err(OpenError::KeyBytes { found });
+        }
+        let codec = Codec::new::<F>(options);
+        let shape = Shape {
+            key_bytes: codec.slot_key_bytes(),
+            value_bytes: codec.slot_value_bytes(),
+            ..options.tree.shape
+        };
+        let node = ComputeNode::new(Options {
+            shape,
+            ..options.tree
+        })?;
+        let endpoint = connect().map_err(OpenError::Connect)?;
+        let nodes = endpoint.nodes();
+        if nodes.is_empty() {
+            return Err(OpenError::NoNodes);
+        }
+        let store = Store {
+            connect: Box::new(connect),
+            nodes,
+            node: Arc::new(node),
+            codec,
+            in_flight: options.in_flight,
+            name: Arc::new(()),
+            retired: Arc::default(),
+            form: PhantomData,
+        };
+        let node = Arc::clone(&store.node);
+        let tree = block_on(opening::create_or_open(endpoint, &store.nodes, node))?;
+        store.keep(store.client_of(tree));
+        Ok(store)
+    }
+
+    /// The number of entries; exact when no writer is at work. Reads all leaves.
+    ///
+    /// # Errors
+    /// `Unreachable`.
+    pub fn count(&self) -> Result<usize, Error> {
+        let client = self.client()?;
+        block_on(client.count()).map_err(|error| Error::Unreachable {
+            what: error.to_string(),
+        })
+    }
+
+    /// The bytes of internal nodes that this process keeps.
+    pub fn cache_bytes(&self) -> usize {
+        self.node.cache_bytes()
+    }
+
+    /// The bytes of long values that this process has replaced or removed, and that still are
+    /// allocated.
+    pub fn retired_bytes(&self) -> u64 {
+        self.retired.load(Relaxed)
+    }
+
+    fn client_of(&self, tree: crate::tree::Tree<E>) -> Rc<Client<E>> {
+        Rc::new(Client {
+            tree,
+            codec: self.codec,
+            blocks: Blocks::new(&self.nodes, Arc::clone(&self.retired)),
+        })
+    }
+
+    /// Has this thread remember its client, and forget those of stores that are gone.
+    fn keep(&self, client: Rc<Client<E>>) {
+        let name = Arc::downgrade(&self.name);
+        let gone = CLIENTS.with_borrow_mut(|clients| {
+            let is_gone = |kept: &mut Kept| kept.0.strong_count() == 0;
+            let gone: Vec<Kept> = clients.extract_if(.., is_gone).collect();
+            clients.push((name, client));
+            gone
+        });
+        // Out of the borrow, as ways to nodes may have much to do when they end.
+        drop(gone);
+    }
+
+    /// This thread's client.
+    fn client(&self) -> Result<Rc<Client<E>>, Error> {
+        let name = Arc::as_ptr(&self.name);
+        let found = CLIENTS.with_borrow(|clients| {
+            let is_mine = |kept: &&Kept| std::ptr::eq(kept.0.as_ptr(), name);
+            let (_, client) = clients.iter().find(is_mine)?;
+            Rc::clone(client).downcast::<Client<E>>().ok()
+        });
+        if let Some(client) = found {
+            return Ok(client);
+        }
+        let unreachable = |what| Error::Unreachable { what };
+        let endpoint = (self.connect)().map_err(unreachable)?;
+        let tree = opening::open(endpoint, &self.nodes, Arc::clone(&self.node));
+        let tree = block_on(tree).map_err(|error| unreachable(error.to_string()))?;
+        let client = self.client_of(tree);
+        self.keep(Rc::clone(&client));
+        Ok(client)
+    }
+}
+
+impl<F: StoreForm, E: Endpoint + 'static> OrderedIndex<F> for Store<F, E> {
+    /// Executes a batch; see [`nearfield_core`].
+    ///
+    /// # Errors
+    /// `BatchTooLarge`, and `Unreachable` if this thread is new and has no way to the nodes. Single
+    /// operations fail with `KeyTooLong`, `OutOfMemory`, `Unreachable`, and `Unknown`.
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+        let client = self.client()?;
+        batch::execute(&client, self.in_flight, batch)
+    }
+
+    /// As [`count`](Store::count); 0 if the nodes do not answer.
+    fn len(&self) -> usize {
+        self.count().unwrap_or(0)
+    }
+}
+
+impl<F, E> fmt::Debug for Store<F, E> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Store")
+            .field("nodes", &self.nodes)
+            .field("codec", &self.codec)
+            .field("in_flight", &self.in_flight)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,79 @@
+//! Making the tree of a store, or finding the one that is there: whoever comes first makes it.
+
+use crate::error::PoolError;
+use crate::tree::{ComputeNode, Tree};
+use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, NodeId};
+use rand::RngExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The line of the tree's header, behind the one where address 0 is none.
+const HEADER_AT: u64 = LINE_BYTES;
+/// On the first node: whether there is a tree. 0, a random number of who is making it, or `READY`.
+const STATE_AT: u64 = 2 * LINE_BYTES;
+const READY: u64 = 1 << 63;
+/// Who makes a tree and is not done by then is taken for dead.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long who waits for the tree waits at a time.
+const WAIT: Duration = Duration::from_millis(1);
+
+/// The header of a store on these nodes.
+fn header(first: NodeId) -> GlobalAddress {
+    GlobalAddress::new(first, HEADER_AT)
+}
+
+/// Opens the tree, which has to be there.
+pub(super) async fn open<E: Endpoint>(
+    endpoint: E,
+    nodes: &[NodeId],
+    node: Arc<ComputeNode>,
+) -> Result<Tree<E>, PoolError> {
+    let first = nodes.first().copied().unwrap_or_default();
+    Tree::open(endpoint, nodes, header(first), node).await
+}
+
+/// Opens the tree, or makes it if nobody has.
+pub(super) async fn create_or_open<E: Endpoint>(
+    endpoint: E,
+    nodes: &[NodeId],
+    node: Arc<ComputeNode>,
+) -> Result<Tree<E>, PoolError> {
+    let first = nodes.first().copied().unwrap_or_default();
+    let state = GlobalAddress::new(first, STATE_AT);
+    let mine = rand::rng().random_range(1..READY);
+    let mut expected = 0;
+    let mut since = endpoint.now();
+    loop {
+        let found = endpoint.compare_swap(state, expected, mine).await?;
+        if found == READY {
+            return open(endpoint, nodes, node).await;
+        }
+        if found == expected {
+            break;
+        }
+        // Somebody else is making it; if he goes on for too long, this client does.
+        let seen = found;
+        while endpoint.now() - since < PATIENCE {
+            endpoint.sleep(WAIT).await;
+            let mut word = [0; 8];
+            endpoint.read(state, &mut word).await?;
+            if u64::from_le_bytes(word) != seen {
+                break;
+            }
+        }
+        expected = if endpoint.now() - since < PATIENCE {
+            0
+        } else {
+            seen
+        };
+        since = endpoint.now();
+    }
+    let made = Tree::create(endpoint, nodes, header(first), node).await;
+    match made {
+        Ok(tree) => {
+            tree.endpoint().compare_swap(state, mine, READY).await?;
+            Ok(tree)
+        }
+        Err(error) => Err(error),
+    }
+}
