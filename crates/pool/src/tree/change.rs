@@ -31,6 +31,8 @@ pub(super) enum Intent {
     Update,
     /// Only one that is there may go.
     Remove,
+    /// Any of these.
+    Alter,
 }
 
 /// A leaf whose lock is held.
@@ -245,7 +247,8 @@ impl<E: Endpoint> Session<'_, E> {
         let Some(word) = lock.before.map(LockWord::from_bits) else {
             return self.read_abandoned(way, lock, key).await;
         };
-        if intent != Intent::Remove
+        // Who removes a key has to know its home's bitmap.
+        if matches!(intent, Intent::Insert | Intent::Update)
             && let Some((leaf, slot)) = self.speculate(&way, key).await?
         {
             return Ok(Locked {
@@ -320,7 +323,7 @@ impl<E: Endpoint> Session<'_, E> {
     fn slots_for(&self, key: &[u8], intent: Intent, word: LockWord) -> Slots {
         let neighborhood = self.leaves.neighborhood_slots(self.leaves.home(key));
         let all = self.leaves.all_slots(key);
-        if intent != Intent::Insert {
+        if matches!(intent, Intent::Update | Intent::Remove) {
             return neighborhood;
         }
         if !self.node.options.vacancy_bitmap || !self.leaves.is_hopscotch() {

@@ -172,7 +172,7 @@ impl<E: Endpoint> Tree<E> {
             }
             Ok(decision)
         };
-        self.run(async |session| session.change(key, Intent::Insert, &mut checked).await)
+        self.run(async |session| session.change(key, Intent::Alter, &mut checked).await)
             .await
     }
 

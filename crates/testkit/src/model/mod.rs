@@ -20,7 +20,7 @@ pub(crate) use reference::write;
 
 use crate::keys::Sample;
 use crate::seeds;
-use nearfield_core::OrderedIndex;
+use nearfield_core::{Bytes, OrderedIndex};
 use run::attempt;
 use shrink::{Failing, shrink};
 
@@ -57,13 +57,45 @@ pub fn check_with<F: Sample, I: OrderedIndex<F>>(
     }
 }
 
+/// As [`check`], for an index that refuses keys of more than `key_bytes_max` bytes: of longer ones
+/// it is asked for as many.
+///
+/// # Panics
+/// As [`check`].
+#[track_caller]
+pub fn check_short<I: OrderedIndex<Bytes>>(
+    seeds: u64,
+    key_bytes_max: usize,
+    mut build: impl FnMut(u64) -> I,
+) {
+    let failure = seeds::first_failure(seeds, |seed| {
+        let mut steps = scenario::draw::<Bytes>(seed);
+        for step in &mut steps {
+            step.shorten_keys(key_bytes_max);
+        }
+        find_in(steps, seed, &mut build, &mut |_, _| {}).map_or(Ok(()), Err)
+    });
+    if let Some(failure) = failure {
+        panic!("{failure}");
+    }
+}
+
 /// The smallest case found that fails, if the scenario of the seed does.
 pub(crate) fn find<F: Sample, I: OrderedIndex<F>>(
     seed: u64,
     build: &mut dyn FnMut(u64) -> I,
     between: &mut dyn FnMut(&I, u64),
 ) -> Option<Failing<F>> {
-    let steps = scenario::draw::<F>(seed);
+    find_in(scenario::draw::<F>(seed), seed, build, between)
+}
+
+/// The smallest case found that fails, if these steps do.
+fn find_in<F: Sample, I: OrderedIndex<F>>(
+    steps: Vec<scenario::Step<F>>,
+    seed: u64,
+    build: &mut dyn FnMut(u64) -> I,
+    between: &mut dyn FnMut(&I, u64),
+) -> Option<Failing<F>> {
     let failure = attempt(&steps, || build(seed), between).err()?;
     let failing = Failing { steps, failure };
     Some(shrink(failing, |steps| {

@@ -1,7 +1,7 @@
 //! Operations that own their keys, and what a `BTreeMap` answers to them.
 
 use crate::keys::Sample;
-use nearfield_core::{Batch, Direction, Error, Form, Input, MAX_KEY_BYTES, Operation, Outcome};
+use nearfield_core::{Batch, Bytes, Direction, Error, Form, Input, MAX_KEY_BYTES, Operation, Outcome};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -38,6 +38,32 @@ pub(crate) enum Answer<F: Form> {
     Entries(Vec<(F::OwnedKey, F::OwnedValue)>),
     /// The length of the key that is refused.
     KeyTooLong(usize),
+}
+
+impl Request<Bytes> {
+    /// Makes keys no longer than so many bytes, unless every index refuses them.
+    pub(crate) fn shorten_keys(&mut self, key_bytes_max: usize) {
+        let shorten = |key: &mut Vec<u8>| {
+            if key.len() <= MAX_KEY_BYTES {
+                key.truncate(key_bytes_max);
+            }
+        };
+        match self {
+            Request::Get(key)
+            | Request::Insert(key, _)
+            | Request::Update(key, ..)
+            | Request::Remove(key)
+            | Request::Predecessor(key)
+            | Request::Successor(key) => shorten(key),
+            Request::Scan(scan) => {
+                for bound in [&mut scan.low, &mut scan.high] {
+                    if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                        shorten(key);
+                    }
+                }
+            }
+        }
+    }
 }
 
 impl<F: Form> Request<F> {

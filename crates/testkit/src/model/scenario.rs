@@ -2,7 +2,7 @@
 
 use super::request::{Request, Scan, State};
 use crate::keys::{self, Random, Sample, choose};
-use nearfield_core::{Direction, Form};
+use nearfield_core::{Bytes, Direction, Form};
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt};
 use std::ops::Bound;
@@ -18,6 +18,21 @@ pub(crate) enum Step<F: Form> {
     Between(u64),
     /// Scans everything both ways and checks the invariants.
     Inspect,
+}
+
+impl Step<Bytes> {
+    /// Makes keys no longer than so many bytes, unless every index refuses them.
+    pub(crate) fn shorten_keys(&mut self, key_bytes_max: usize) {
+        match self {
+            Step::Batch(requests) => {
+                for request in requests {
+                    request.shorten_keys(key_bytes_max);
+                }
+            }
+            Step::Single(request) => request.shorten_keys(key_bytes_max),
+            Step::Between(_) | Step::Inspect => {}
+        }
+    }
 }
 
 /// The most key and value bytes of a scenario, so that long keys make it short.

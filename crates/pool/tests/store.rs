@@ -1,0 +1,284 @@
+//! Stores over shared memory, each with a memory node in a thread of this process: what every index of
+//! Nearfield has to pass, and the limits that these have beside.
+#![cfg(all(target_os = "linux", not(loom)))]
+
+use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Outcome, Words};
+use nearfield_fabric::NodeId;
+use nearfield_fabric::shm::{ShmEndpoint, ShmNode};
+use nearfield_pool::PoolError;
+use nearfield_pool::store::{OpenError, Store, StoreForm, StoreOptions};
+use nearfield_pool::tree;
+use nearfield_testkit::concurrent::{self, Config};
+use nearfield_testkit::model;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+/// Memory nodes that are served as long as this lives.
+struct Pool {
+    names: Vec<String>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Pool {
+    fn new(nodes: u16, bytes: u64) -> Pool {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let stop = Arc::new(AtomicBool::new(false));
+        let name = |number| format!("store-{}-{count}-{number}", std::process::id());
+        let names: Vec<String> = (0..nodes).map(name).collect();
+        let serve = |(number, name): (usize, &String)| {
+            let node = ShmNode::create(name, NodeId(number as u16), bytes).expect("a node");
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || node.serve(&stop))
+        };
+        let threads = names.iter().enumerate().map(serve).collect();
+        Pool {
+            names,
+            stop,
+            threads,
+        }
+    }
+
+    fn open<F: StoreForm>(&self, options: &StoreOptions) -> Result<Store<F, ShmEndpoint>, OpenError> {
+        let endpoint = ShmEndpoint::attach(&self.names).expect("the nodes are served");
+        Store::open(move || Ok(endpoint.clone()), options)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            thread.join().expect("the node");
+        }
+    }
+}
+
+/// A store with the nodes that it lies on.
+struct Own<F> {
+    store: Store<F, ShmEndpoint>,
+    _pool: Pool,
+}
+
+impl<F: StoreForm> OrderedIndex<F> for Own<F> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+        self.store.execute(batch)
+    }
+
+    fn len(&self) -> usize {
+        self.store.count().expect("the nodes are served")
+    }
+}
+
+/// Small nodes, so that there are many; both trees, and one operation at a time, too.
+fn options(seed: u64, key_bytes_max: usize) -> StoreOptions {
+    let mut tree = match seed % 3 {
+        0 => tree::Options::chime(),
+        _ => tree::Options::nearfield(),
+    };
+    if seed % 5 != 0 {
+        (tree.shape.leaf_span, tree.shape.internal_span) = (16, 8);
+    }
+    tree.hotspot_bytes = 1 << 16;
+    tree.cache_bytes = if seed % 4 == 0 { 1 << 18 } else { 1 << 22 };
+    StoreOptions {
+        key_bytes_max,
+        inline_bytes_max: 12 + seed as usize % 20,
+        in_flight: [1, 8, 64][seed as usize % 3],
+        tree,
+    }
+}
+
+fn own<F: StoreForm>(seed: u64, key_bytes_max: usize) -> Own<F> {
+    let pool = Pool::new(1 + seed as u16 % 2, 256 << 20);
+    let store = pool.open(&options(seed, key_bytes_max)).expect("a store");
+    Own { store, _pool: pool }
+}
+
+#[test]
+fn words_do_what_a_map_does() {
+    model::check::<Words, _>(12, |seed| own(seed, 8));
+}
+
+#[test]
+fn bytes_do_what_a_map_does() {
+    model::check_short(10, 24, |seed| own(seed, 24));
+}
+
+#[test]
+fn long_bytes_do_what_a_map_does() {
+    model::check_short(4, 300, |seed| own(seed, 300));
+}
+
+const CONFIG: Config = Config {
+    threads: 3,
+    operations: 2_000,
+    keys_max: 60,
+    batch_size_max: 32,
+};
+
+#[test]
+fn words_are_linearizable() {
+    concurrent::check::<Words, _>(4, &CONFIG, |seed| own(seed, 8));
+}
+
+#[test]
+fn bytes_are_linearizable() {
+    concurrent::check::<Bytes, _>(4, &CONFIG, |seed| own(seed, 400));
+}
+
+/// Keys that are too long, and values that no node has room for, are refused by name, and leave
+/// everything as it was.
+#[test]
+fn what_is_too_long_is_refused_and_changes_nothing() {
+    let pool = Pool::new(1, 64 << 20);
+    let store: Store<Bytes, _> = pool.open(&options(1, 5)).expect("a store");
+    store.insert(b"abcde", b"1").expect("as long as keys may be");
+    let too_long = |result: Result<Option<Vec<u8>>, Error>| match result {
+        Err(Error::KeyTooLong { start, length, limit }) => {
+            assert_eq!((&start[..], length, limit), ("abcdef", 6, 5));
+        }
+        other => panic!("{other:?}"),
+    };
+    too_long(store.get(b"abcdef"));
+    too_long(store.insert(b"abcdef", b"2"));
+    too_long(store.remove(b"abcdef"));
+    too_long(store.update(b"abcdef", None, b"2").map(|(_, before)| before));
+    let huge = vec![7; 100 << 20];
+    match store.insert(b"abcde", &huge) {
+        Err(Error::OutOfMemory { what }) => {
+            assert!(what.starts_with("entry of key \"abcde\": memory"), "{what}");
+        }
+        other => panic!("{other:?}"),
+    }
+    // The operations around one that is refused are done.
+    let mut batch = Batch::<Bytes>::new();
+    batch.get(b"abcde");
+    batch.insert(b"abcde", &huge);
+    batch.update(b"abcde", Some(b"1"), b"2");
+    batch.insert(b"abcdef", b"3");
+    batch.get(b"abcde");
+    store.execute(&mut batch).expect("a batch");
+    assert_eq!(batch.outcome(0), Outcome::Value(Some(&b"1"[..])));
+    assert!(matches!(batch.outcome(1), Outcome::Failed(Error::OutOfMemory { .. })));
+    let updated = Outcome::Updated {
+        applied: true,
+        before: Some(&b"1"[..]),
+    };
+    assert_eq!(batch.outcome(2), updated);
+    assert!(matches!(batch.outcome(3), Outcome::Failed(Error::KeyTooLong { .. })));
+    assert_eq!(batch.outcome(4), Outcome::Value(Some(&b"2"[..])));
+    assert_eq!(store.count(), Ok(1));
+}
+
+/// Bounds are no keys, and may be longer.
+#[test]
+fn bounds_may_be_longer_than_keys() {
+    let pool = Pool::new(1, 64 << 20);
+    let store: Store<Bytes, _> = pool.open(&options(1, 3)).expect("a store");
+    for key in [&b""[..], b"aab", b"abc", b"abd"] {
+        store.insert(key, key).expect("an insert");
+    }
+    let mut batch = Batch::<Bytes>::new();
+    let mut scan = |low, high| batch.scan(low, high, 9, Direction::Ascending);
+    scan(Bound::Included(&b"abcd"[..]), Bound::Unbounded);
+    scan(Bound::Excluded(&b"abc\0"[..]), Bound::Unbounded);
+    scan(Bound::Unbounded, Bound::Included(&b"abcd"[..]));
+    scan(Bound::Unbounded, Bound::Excluded(&b"abc\0"[..]));
+    scan(Bound::Included(&b"abc"[..]), Bound::Excluded(&b"abc"[..]));
+    batch.predecessor(b"abcd");
+    batch.successor(b"abcd");
+    batch.successor(b"\xff\xff\xff\xff");
+    store.execute(&mut batch).expect("a batch");
+    let keys = |position| batch.entries(position).map(|(key, _)| key).collect::<Vec<_>>();
+    assert_eq!(keys(0), [b"abd"]);
+    assert_eq!(keys(1), [b"abd"]);
+    assert_eq!(keys(2), [&b""[..], b"aab", b"abc"]);
+    assert_eq!(keys(3), [&b""[..], b"aab", b"abc"]);
+    assert!(keys(4).is_empty());
+    let entry = |key: &'static [u8]| Outcome::Entry(Some((key, key)));
+    assert_eq!(batch.outcome(5), entry(b"abc"));
+    assert_eq!(batch.outcome(6), entry(b"abd"));
+    assert_eq!(batch.outcome(7), Outcome::Entry(None));
+}
+
+/// Threads that come at the same time make one store, and one of other lengths is not opened.
+#[test]
+fn who_comes_first_makes_the_store() {
+    let pool = Pool::new(2, 64 << 20);
+    let options = options(1, 16);
+    std::thread::scope(|scope| {
+        for name in 0..4_u8 {
+            let (pool, options) = (&pool, &options);
+            scope.spawn(move || {
+                let store: Store<Bytes, _> = pool.open(options).expect("a store");
+                store.insert(&[name], b"here").expect("an insert");
+            });
+        }
+    });
+    let store: Store<Bytes, _> = pool.open(&options).expect("the store");
+    assert_eq!(store.count(), Ok(4));
+    let longer = StoreOptions {
+        key_bytes_max: 17,
+        ..options
+    };
+    let refused = pool.open::<Bytes>(&longer).map(drop);
+    assert!(matches!(refused, Err(OpenError::Pool(PoolError::NoIndex { .. }))), "{refused:?}");
+    let refused = pool.open::<Words>(&options).map(drop);
+    assert!(matches!(refused, Err(OpenError::Pool(PoolError::NoIndex { .. }))), "{refused:?}");
+    let found = 4095;
+    let longer = StoreOptions {
+        key_bytes_max: found,
+        ..options
+    };
+    assert_eq!(pool.open::<Bytes>(&longer).map(drop), Err(OpenError::KeyBytes { found }));
+}
+
+/// Once the node is gone, every operation says so.
+#[test]
+fn a_lost_node_is_told() {
+    let pool = Pool::new(1, 64 << 20);
+    let store: Store<Bytes, _> = pool.open(&options(1, 16)).expect("a store");
+    store.insert(b"a", b"1").expect("an insert");
+    drop(pool);
+    let mut batch = Batch::<Bytes>::new();
+    batch.get(b"a");
+    batch.insert(b"b", b"2");
+    batch.successor(b"a");
+    store.execute(&mut batch).expect("operations fail on their own");
+    let is_unreachable = |at| matches!(batch.outcome(at), Outcome::Failed(Error::Unreachable { .. }));
+    assert!(is_unreachable(0) && is_unreachable(2));
+    assert!(matches!(batch.outcome(1), Outcome::Failed(Error::Unknown { .. })));
+    assert!(store.count().is_err());
+    // So does a thread that has no client yet.
+    let other = std::thread::scope(|scope| scope.spawn(|| store.get(b"a")).join());
+    assert!(matches!(other.expect("no panic"), Err(Error::Unreachable { .. })));
+}
+
+/// Long values that are replaced are read by others meanwhile, and counted.
+#[test]
+fn long_values_are_whole_and_what_they_leave_behind_is_counted() {
+    let pool = Pool::new(1, 128 << 20);
+    let store: Store<Bytes, _> = pool.open(&options(1, 16)).expect("a store");
+    let lengths = [0, 1, 12, 13, 14, 200, 255, 256, 5_000, 70_000, 300_000];
+    for (round, &length) in lengths.iter().enumerate() {
+        let before = store.insert(b"key", &vec![round as u8; length]).expect("an insert");
+        let former = round.checked_sub(1).map(|former| vec![former as u8; lengths[former]]);
+        assert_eq!(before, former);
+    }
+    let outside: usize = lengths.iter().filter(|&&length| length > 13).sum();
+    assert_eq!(store.retired_bytes(), (outside - 300_000) as u64);
+    // One that is not put after all serves the next.
+    let long = vec![1; 1000];
+    for _ in 0..1000 {
+        let (applied, _) = store.update(b"key", Some(b"other"), &long).expect("an update");
+        assert!(!applied);
+    }
+    let found = store.get(b"key").expect("a get");
+    assert_eq!(found, Some(vec![lengths.len() as u8 - 1; 300_000]));
+    assert_eq!(store.remove(b"key").expect("a remove"), found);
+    assert_eq!(store.retired_bytes(), outside as u64);
+}
