@@ -1,6 +1,6 @@
 //! Choices that a map is created with.
 
-use crate::{Map, MapForm};
+use crate::{Map, MapForm, Pool, PoolBuilder};
 use nearfield_core::{Bytes, Error, Words};
 use nearfield_radix::{EngineOptions, Loader, Radix};
 use std::marker::PhantomData;
@@ -47,6 +47,37 @@ impl<F: MapForm> Builder<F> {
     pub fn engine_options(mut self, options: EngineOptions) -> Self {
         self.engine_options = options;
         self
+    }
+
+    /// Places the map in the memory of memory nodes, which other threads and processes share. What
+    /// was chosen before is of no meaning there.
+    ///
+    /// ```
+    /// # #[cfg(target_os = "linux")] {
+    /// use nearfield::{Bytes, Map, Pool};
+    /// # use nearfield_fabric::{NodeId, shm::ShmNode};
+    /// # use std::sync::atomic::{AtomicBool, Ordering};
+    /// # let name = format!("builder-{}", std::process::id());
+    /// # let node = ShmNode::create(&name, NodeId(0), 64 << 20)?;
+    /// # let stop = AtomicBool::new(false);
+    /// # std::thread::scope(|scope| {
+    /// # scope.spawn(|| node.serve(&stop));
+    ///
+    /// // `name` is that of a node: `nearfield memory-node --listen shm:NAME --memory 1G`
+    /// let map = Map::<Bytes>::builder().pool(Pool::shm([&name])).build()?;
+    /// map.insert(b"ann", b"1")?;
+    ///
+    /// // Another process would do the same to share the entries.
+    /// let same = Map::<Bytes>::builder().pool(Pool::shm([&name])).build()?;
+    /// assert_eq!(same.get(b"ann")?, Some(b"1".to_vec()));
+    /// # stop.store(true, Ordering::Relaxed);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pool(self, pool: Pool) -> PoolBuilder<F> {
+        PoolBuilder::new(pool)
     }
 
     /// Creates an empty map.

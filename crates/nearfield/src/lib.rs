@@ -25,6 +25,9 @@
 //! # Ok::<(), nearfield::Error>(())
 //! ```
 //!
+//! A map may also lie in the memory of other machines: [`PoolMap`] has the same methods, all of which
+//! can fail there.
+//!
 //! # Limits
 //!
 //! Keys have up to [`MAX_KEY_BYTES`] bytes, the empty key included, and values up to
@@ -42,6 +45,7 @@
 mod builder;
 mod bytes;
 mod map;
+mod pool;
 mod range;
 mod typed;
 mod words;
@@ -52,7 +56,9 @@ pub use nearfield_core::{
     Batch, Bytes, Direction, Error, Form, MAX_KEY_BYTES, MAX_VALUE_BYTES, OrderedIndex, Outcome,
     Words, codec,
 };
+pub use nearfield_pool::store::OpenError;
 pub use nearfield_radix::{Combine, Counters, EngineOptions, Entry, MemoryUse, Pinned, ValueRef};
+pub use pool::{Pool, PoolBuilder, PoolMap, PoolRange};
 pub use range::Range;
 pub use typed::{TypedMap, TypedRange};
 pub use words::WordMap;

@@ -2,6 +2,7 @@
 
 use crate::{Builder, Range};
 use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Outcome, Words};
+use nearfield_pool::store::StoreForm;
 use nearfield_radix::{Counters, EngineOptions, Entry, MemoryUse, Pinned, Radix, RadixForm};
 use std::ops::{Bound, ControlFlow, RangeBounds};
 
@@ -11,7 +12,7 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 const MANY: usize = 4096;
 
 /// A form of entries that a [`Map`] can hold: [`Bytes`] or [`Words`].
-pub trait MapForm: RadixForm {
+pub trait MapForm: RadixForm + StoreForm {
     /// The bytes of an entry's key and value.
     #[doc(hidden)]
     fn entry_bytes(key: Self::Key<'_>, value: Self::Value<'_>) -> usize;
@@ -338,19 +339,7 @@ impl<F: MapForm> Map<F> {
     /// # Ok::<(), nearfield::Error>(())
     /// ```
     pub fn get_many(&self, keys: &[F::Key<'_>]) -> Result<Vec<Option<F::OwnedValue>>, Error> {
-        let mut values = Vec::with_capacity(keys.len());
-        let mut batch = Batch::with_capacity(keys.len().min(MANY));
-        for keys in keys.chunks(MANY) {
-            batch.clear();
-            for &key in keys {
-                batch.get(F::shorten_key(key));
-            }
-            self.execute(&mut batch)?;
-            for position in 0..keys.len() {
-                values.push(met(&batch, position)?.map(F::own_value));
-            }
-        }
-        Ok(values)
+        get_many(self, keys)
     }
 
     /// Inserts many entries, in their order, in batches; answers how many keys were absent before.
@@ -367,19 +356,7 @@ impl<F: MapForm> Map<F> {
     /// # Ok::<(), nearfield::Error>(())
     /// ```
     pub fn insert_many(&self, entries: &[(F::Key<'_>, F::Value<'_>)]) -> Result<usize, Error> {
-        let mut absent = 0;
-        let mut batch = Batch::with_capacity(entries.len().min(MANY));
-        for entries in entries.chunks(MANY) {
-            batch.clear();
-            for &(key, value) in entries {
-                batch.insert(F::shorten_key(key), F::shorten_value(value));
-            }
-            self.execute(&mut batch)?;
-            for position in 0..entries.len() {
-                absent += usize::from(met(&batch, position)?.is_none());
-            }
-        }
-        Ok(absent)
+        insert_many(self, entries)
     }
 
     /// The number of entries; exact when no writer is at work. Takes one read of memory.
@@ -588,6 +565,46 @@ impl<F: MapForm> OrderedIndex<F> for Map<F> {
     fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
         Map::remove(self, key)
     }
+}
+
+/// The values of many keys, read in batches.
+pub(crate) fn get_many<F: MapForm>(
+    index: &impl OrderedIndex<F>,
+    keys: &[F::Key<'_>],
+) -> Result<Vec<Option<F::OwnedValue>>, Error> {
+    let mut values = Vec::with_capacity(keys.len());
+    let mut batch = Batch::with_capacity(keys.len().min(MANY));
+    for keys in keys.chunks(MANY) {
+        batch.clear();
+        for &key in keys {
+            batch.get(F::shorten_key(key));
+        }
+        index.execute(&mut batch)?;
+        for position in 0..keys.len() {
+            values.push(met(&batch, position)?.map(F::own_value));
+        }
+    }
+    Ok(values)
+}
+
+/// Inserts many entries in batches, and answers how many keys were absent.
+pub(crate) fn insert_many<F: MapForm>(
+    index: &impl OrderedIndex<F>,
+    entries: &[(F::Key<'_>, F::Value<'_>)],
+) -> Result<usize, Error> {
+    let mut absent = 0;
+    let mut batch = Batch::with_capacity(entries.len().min(MANY));
+    for entries in entries.chunks(MANY) {
+        batch.clear();
+        for &(key, value) in entries {
+            batch.insert(F::shorten_key(key), F::shorten_value(value));
+        }
+        index.execute(&mut batch)?;
+        for position in 0..entries.len() {
+            absent += usize::from(met(&batch, position)?.is_none());
+        }
+    }
+    Ok(absent)
 }
 
 /// The value that a get or insert of a batch has met.

@@ -42,7 +42,10 @@ impl Pool {
         }
     }
 
-    fn open<F: StoreForm>(&self, options: &StoreOptions) -> Result<Store<F, ShmEndpoint>, OpenError> {
+    fn open<F: StoreForm>(
+        &self,
+        options: &StoreOptions,
+    ) -> Result<Store<F, ShmEndpoint>, OpenError> {
         let endpoint = ShmEndpoint::attach(&self.names).expect("the nodes are served");
         Store::open(move || Ok(endpoint.clone()), options)
     }
@@ -136,9 +139,15 @@ fn bytes_are_linearizable() {
 fn what_is_too_long_is_refused_and_changes_nothing() {
     let pool = Pool::new(1, 64 << 20);
     let store: Store<Bytes, _> = pool.open(&options(1, 5)).expect("a store");
-    store.insert(b"abcde", b"1").expect("as long as keys may be");
+    store
+        .insert(b"abcde", b"1")
+        .expect("as long as keys may be");
     let too_long = |result: Result<Option<Vec<u8>>, Error>| match result {
-        Err(Error::KeyTooLong { start, length, limit }) => {
+        Err(Error::KeyTooLong {
+            start,
+            length,
+            limit,
+        }) => {
             assert_eq!((&start[..], length, limit), ("abcdef", 6, 5));
         }
         other => panic!("{other:?}"),
@@ -146,7 +155,11 @@ fn what_is_too_long_is_refused_and_changes_nothing() {
     too_long(store.get(b"abcdef"));
     too_long(store.insert(b"abcdef", b"2"));
     too_long(store.remove(b"abcdef"));
-    too_long(store.update(b"abcdef", None, b"2").map(|(_, before)| before));
+    too_long(
+        store
+            .update(b"abcdef", None, b"2")
+            .map(|(_, before)| before),
+    );
     let huge = vec![7; 100 << 20];
     match store.insert(b"abcde", &huge) {
         Err(Error::OutOfMemory { what }) => {
@@ -163,13 +176,19 @@ fn what_is_too_long_is_refused_and_changes_nothing() {
     batch.get(b"abcde");
     store.execute(&mut batch).expect("a batch");
     assert_eq!(batch.outcome(0), Outcome::Value(Some(&b"1"[..])));
-    assert!(matches!(batch.outcome(1), Outcome::Failed(Error::OutOfMemory { .. })));
+    assert!(matches!(
+        batch.outcome(1),
+        Outcome::Failed(Error::OutOfMemory { .. })
+    ));
     let updated = Outcome::Updated {
         applied: true,
         before: Some(&b"1"[..]),
     };
     assert_eq!(batch.outcome(2), updated);
-    assert!(matches!(batch.outcome(3), Outcome::Failed(Error::KeyTooLong { .. })));
+    assert!(matches!(
+        batch.outcome(3),
+        Outcome::Failed(Error::KeyTooLong { .. })
+    ));
     assert_eq!(batch.outcome(4), Outcome::Value(Some(&b"2"[..])));
     assert_eq!(store.count(), Ok(1));
 }
@@ -193,7 +212,12 @@ fn bounds_may_be_longer_than_keys() {
     batch.successor(b"abcd");
     batch.successor(b"\xff\xff\xff\xff");
     store.execute(&mut batch).expect("a batch");
-    let keys = |position| batch.entries(position).map(|(key, _)| key).collect::<Vec<_>>();
+    let keys = |position| {
+        batch
+            .entries(position)
+            .map(|(key, _)| key)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(keys(0), [b"abd"]);
     assert_eq!(keys(1), [b"abd"]);
     assert_eq!(keys(2), [&b""[..], b"aab", b"abc"]);
@@ -226,15 +250,24 @@ fn who_comes_first_makes_the_store() {
         ..options
     };
     let refused = pool.open::<Bytes>(&longer).map(drop);
-    assert!(matches!(refused, Err(OpenError::Pool(PoolError::NoIndex { .. }))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(OpenError::Pool(PoolError::NoIndex { .. }))),
+        "{refused:?}"
+    );
     let refused = pool.open::<Words>(&options).map(drop);
-    assert!(matches!(refused, Err(OpenError::Pool(PoolError::NoIndex { .. }))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(OpenError::Pool(PoolError::NoIndex { .. }))),
+        "{refused:?}"
+    );
     let found = 4095;
     let longer = StoreOptions {
         key_bytes_max: found,
         ..options
     };
-    assert_eq!(pool.open::<Bytes>(&longer).map(drop), Err(OpenError::KeyBytes { found }));
+    assert_eq!(
+        pool.open::<Bytes>(&longer).map(drop),
+        Err(OpenError::KeyBytes { found })
+    );
 }
 
 /// Once the node is gone, every operation says so.
@@ -248,14 +281,27 @@ fn a_lost_node_is_told() {
     batch.get(b"a");
     batch.insert(b"b", b"2");
     batch.successor(b"a");
-    store.execute(&mut batch).expect("operations fail on their own");
-    let is_unreachable = |at| matches!(batch.outcome(at), Outcome::Failed(Error::Unreachable { .. }));
+    store
+        .execute(&mut batch)
+        .expect("operations fail on their own");
+    let is_unreachable = |at| {
+        matches!(
+            batch.outcome(at),
+            Outcome::Failed(Error::Unreachable { .. })
+        )
+    };
     assert!(is_unreachable(0) && is_unreachable(2));
-    assert!(matches!(batch.outcome(1), Outcome::Failed(Error::Unknown { .. })));
+    assert!(matches!(
+        batch.outcome(1),
+        Outcome::Failed(Error::Unknown { .. })
+    ));
     assert!(store.count().is_err());
     // So does a thread that has no client yet.
     let other = std::thread::scope(|scope| scope.spawn(|| store.get(b"a")).join());
-    assert!(matches!(other.expect("no panic"), Err(Error::Unreachable { .. })));
+    assert!(matches!(
+        other.expect("no panic"),
+        Err(Error::Unreachable { .. })
+    ));
 }
 
 /// Long values that are replaced are read by others meanwhile, and counted.
@@ -265,8 +311,12 @@ fn long_values_are_whole_and_what_they_leave_behind_is_counted() {
     let store: Store<Bytes, _> = pool.open(&options(1, 16)).expect("a store");
     let lengths = [0, 1, 12, 13, 14, 200, 255, 256, 5_000, 70_000, 300_000];
     for (round, &length) in lengths.iter().enumerate() {
-        let before = store.insert(b"key", &vec![round as u8; length]).expect("an insert");
-        let former = round.checked_sub(1).map(|former| vec![former as u8; lengths[former]]);
+        let before = store
+            .insert(b"key", &vec![round as u8; length])
+            .expect("an insert");
+        let former = round
+            .checked_sub(1)
+            .map(|former| vec![former as u8; lengths[former]]);
         assert_eq!(before, former);
     }
     let outside: usize = lengths.iter().filter(|&&length| length > 13).sum();
@@ -274,7 +324,9 @@ fn long_values_are_whole_and_what_they_leave_behind_is_counted() {
     // One that is not put after all serves the next.
     let long = vec![1; 1000];
     for _ in 0..1000 {
-        let (applied, _) = store.update(b"key", Some(b"other"), &long).expect("an update");
+        let (applied, _) = store
+            .update(b"key", Some(b"other"), &long)
+            .expect("an update");
         assert!(!applied);
     }
     let found = store.get(b"key").expect("a get");

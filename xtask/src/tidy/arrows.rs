@@ -25,7 +25,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
         FABRIC_TESTKIT,
         &["nearfield-fabric", "nearfield-hardware", TESTKIT],
     ),
-    ("nearfield", &["nearfield-core", "nearfield-radix"]),
+    (
+        "nearfield",
+        &[
+            "nearfield-core",
+            "nearfield-fabric",
+            "nearfield-pool",
+            "nearfield-radix",
+        ],
+    ),
     ("nearfield-peers", &["nearfield-core"]),
     (
         "nearfield-lab",

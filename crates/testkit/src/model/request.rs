@@ -1,7 +1,9 @@
 //! Operations that own their keys, and what a `BTreeMap` answers to them.
 
 use crate::keys::Sample;
-use nearfield_core::{Batch, Bytes, Direction, Error, Form, Input, MAX_KEY_BYTES, Operation, Outcome};
+use nearfield_core::{
+    Batch, Bytes, Direction, Error, Form, Input, MAX_KEY_BYTES, Operation, Outcome,
+};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 

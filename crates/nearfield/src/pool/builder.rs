@@ -1,0 +1,102 @@
+//! Which memory nodes a map lies on, and what else it is opened with.
+
+use super::PoolMap;
+use crate::MapForm;
+use nearfield_pool::store::{OpenError, StoreOptions};
+use std::marker::PhantomData;
+
+/// Memory nodes, and how to come to them.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    transport: Transport,
+}
+
+#[derive(Clone, Debug)]
+enum Transport {
+    /// Names of nodes in shared memory.
+    #[cfg(target_os = "linux")]
+    Shm(Vec<String>),
+}
+
+impl Pool {
+    /// The nodes of these names in the shared memory of this machine, each made by
+    /// `nearfield memory-node --listen shm:NAME`.
+    #[cfg(target_os = "linux")]
+    pub fn shm<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Pool {
+        let names = names.into_iter().map(|name| name.as_ref().to_owned());
+        Pool {
+            transport: Transport::Shm(names.collect()),
+        }
+    }
+}
+
+/// What a [`PoolMap`] is opened with, where it is not the default; from
+/// [`Builder::pool`](crate::Builder::pool).
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it builds"]
+pub struct PoolBuilder<F: MapForm> {
+    pool: Pool,
+    options: StoreOptions,
+    form: PhantomData<F>,
+}
+
+impl<F: MapForm> PoolBuilder<F> {
+    pub(crate) fn new(pool: Pool) -> PoolBuilder<F> {
+        PoolBuilder {
+            pool,
+            options: StoreOptions::default(),
+            form: PhantomData,
+        }
+    }
+
+    /// What this process keeps of the map at most, in bytes, 100 MiB by default; three tenths of that
+    /// is for the places of hot keys. About half a byte for each entry saves all reads of inner nodes.
+    pub fn cache_bytes(mut self, bytes: usize) -> Self {
+        self.options.tree.cache_bytes = bytes;
+        self.options.tree.hotspot_bytes = bytes / 10 * 3;
+        self
+    }
+
+    /// The longest key in bytes, 32 by default, up to 4094; every entry takes as much. All who open
+    /// the map have to agree on it. Of no meaning for words.
+    pub fn key_bytes_max(mut self, bytes: usize) -> Self {
+        self.options.key_bytes_max = bytes;
+        self
+    }
+
+    /// The longest value in bytes that is read with its key, 16 by default, 12 to 254; every entry
+    /// takes as much. Longer ones take another round trip. All who open the map have to agree on it.
+    /// Of no meaning for words.
+    pub fn inline_bytes_max(mut self, bytes: usize) -> Self {
+        self.options.inline_bytes_max = bytes;
+        self
+    }
+
+    /// How many operations of a batch a thread has under way at most, 64 by default. Of those that
+    /// change something it is up to 16.
+    pub fn in_flight(mut self, operations: usize) -> Self {
+        self.options.in_flight = operations;
+        self
+    }
+
+    /// Opens the map that lies on these nodes, or makes an empty one if there is none.
+    ///
+    /// # Errors
+    /// `Connect` if there is no way to a node; `Pool` if what lies there was made with other lengths,
+    /// if there is no room, or a node does not answer; `KeyBytes`, `NoNodes`.
+    ///
+    /// ```
+    /// # #[cfg(target_os = "linux")] {
+    /// use nearfield::{OpenError, Pool, WordMap};
+    ///
+    /// let error = WordMap::builder().pool(Pool::shm(["nobody"])).build().unwrap_err();
+    /// assert!(error.to_string().starts_with("there is no memory node nobody"));
+    /// # }
+    /// ```
+    pub fn build(self) -> Result<PoolMap<F>, OpenError> {
+        match self.pool.transport {
+            #[cfg(target_os = "linux")]
+            Transport::Shm(names) => super::shm::open(&names, &self.options),
+        }
+    }
+}
