@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod bench_pool;
 mod bench_server;
 mod figures;
 #[cfg(target_os = "linux")]
@@ -31,6 +32,7 @@ enum Command {
     Serve(Box<serve::Arguments>),
     Top(top::Arguments),
     Bench(Box<bench::Arguments>),
+    BenchPool(bench_pool::Arguments),
     BenchServer(bench_server::Arguments),
     Figures(figures::Arguments),
     #[cfg(target_os = "linux")]
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::BenchPool(arguments) => bench_pool::run(&arguments),
         Command::BenchServer(arguments) => bench_server::run(&arguments),
         Command::Figures(arguments) => figures::run(&arguments),
         #[cfg(target_os = "linux")]

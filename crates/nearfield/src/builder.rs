@@ -63,7 +63,7 @@ impl<F: MapForm> Builder<F> {
     /// # std::thread::scope(|scope| {
     /// # scope.spawn(|| node.serve(&stop));
     ///
-    /// // `name` is that of a node: `nearfield memory-node --listen shm:NAME --memory 1G`
+    /// // `name` is that of a node: `nearfield memory-node --listen shm:NAME --size 1gb`
     /// let map = Map::<Bytes>::builder().pool(Pool::shm([&name])).build()?;
     /// map.insert(b"ann", b"1")?;
     ///

@@ -61,7 +61,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (SERVER_TESTKIT, &["nearfield-server"]),
     (
         "nearfield-cli",
-        &["nearfield-fabric", "nearfield-lab", "nearfield-server"],
+        &[
+            "nearfield",
+            "nearfield-fabric",
+            "nearfield-lab",
+            "nearfield-server",
+        ],
     ),
     (
         "nearfield-fuzz",

@@ -2,31 +2,39 @@
 
 use super::PoolMap;
 use crate::MapForm;
+use nearfield_fabric::membership::NodeAddress;
 use nearfield_pool::store::{OpenError, StoreOptions};
 use std::marker::PhantomData;
 
 /// Memory nodes, and how to come to them.
 #[derive(Clone, Debug)]
 pub struct Pool {
-    transport: Transport,
-}
-
-#[derive(Clone, Debug)]
-enum Transport {
-    /// Names of nodes in shared memory.
-    #[cfg(target_os = "linux")]
-    Shm(Vec<String>),
+    nodes: Vec<NodeAddress>,
 }
 
 impl Pool {
+    /// The nodes at these addresses, all of one transport.
+    ///
+    /// ```
+    /// use nearfield::Pool;
+    /// let addresses = ["shm:left", "shm:right"].map(str::parse);
+    /// let pool = Pool::at(addresses.into_iter().collect::<Result<Vec<_>, _>>()?);
+    /// # drop(pool);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn at(nodes: impl IntoIterator<Item = NodeAddress>) -> Pool {
+        Pool {
+            nodes: nodes.into_iter().collect(),
+        }
+    }
+
     /// The nodes of these names in the shared memory of this machine, each made by
     /// `nearfield memory-node --listen shm:NAME`.
-    #[cfg(target_os = "linux")]
     pub fn shm<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Pool {
-        let names = names.into_iter().map(|name| name.as_ref().to_owned());
-        Pool {
-            transport: Transport::Shm(names.collect()),
-        }
+        let shm = |name: N| NodeAddress::Shm {
+            name: name.as_ref().to_owned(),
+        };
+        Pool::at(names.into_iter().map(shm))
     }
 }
 
@@ -94,9 +102,18 @@ impl<F: MapForm> PoolBuilder<F> {
     /// # }
     /// ```
     pub fn build(self) -> Result<PoolMap<F>, OpenError> {
-        match self.pool.transport {
-            #[cfg(target_os = "linux")]
-            Transport::Shm(names) => super::shm::open(&names, &self.options),
+        let mut names = Vec::new();
+        for node in &self.pool.nodes {
+            match node {
+                #[cfg(target_os = "linux")]
+                NodeAddress::Shm { name } => names.push(name),
+                other => return Err(OpenError::Connect(format!("no transport leads to {other}"))),
+            }
         }
+        if names.is_empty() {
+            return Err(OpenError::NoNodes);
+        }
+        #[cfg(target_os = "linux")]
+        return super::shm::open(&names, &self.options);
     }
 }

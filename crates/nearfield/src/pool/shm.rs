@@ -6,10 +6,10 @@ use nearfield_fabric::shm::ShmEndpoint;
 use nearfield_pool::store::{OpenError, Store, StoreOptions};
 
 /// Attaches to the nodes, once for all threads.
-pub fn open<F: MapForm>(names: &[String], options: &StoreOptions) -> Result<PoolMap<F>, OpenError> {
-    if names.is_empty() {
-        return Err(OpenError::NoNodes);
-    }
+pub fn open<F: MapForm>(
+    names: &[&String],
+    options: &StoreOptions,
+) -> Result<PoolMap<F>, OpenError> {
     let endpoint = ShmEndpoint::attach(names);
     let endpoint = endpoint.map_err(|error| OpenError::Connect(error.to_string()))?;
     let connect = move || Ok(endpoint.clone());

@@ -1,0 +1,354 @@
+//! `nearfield bench-pool`: what a map in the pool does, one operation at a time and in batches.
+
+use clap::Args;
+use nearfield::{Batch, Map, Pool, PoolMap, Words};
+#[cfg(target_os = "linux")]
+use nearfield_fabric::NodeId;
+use nearfield_fabric::membership::NodeAddress;
+#[cfg(target_os = "linux")]
+use nearfield_fabric::shm::ShmNode;
+use nearfield_lab::bench::parse_quantity;
+use nearfield_server::config::memory;
+use serde::Serialize;
+use std::fs::File;
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Measure a map in the memory of memory nodes, by one client thread.
+///
+/// Loads random keys of 8 bytes with values of 8 bytes, and reads and writes uniformly random ones
+/// of them: one operation at a time, and in batches of which many operations are under way at once.
+/// Every answer is checked. The map is left at the nodes.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The memory nodes, such as shm:NAME [default: one in a thread of this process]
+    #[arg(long, value_name = "NODE,…", value_delimiter = ',')]
+    nodes: Vec<NodeAddress>,
+
+    /// How many keys, such as 300k or 10M; those that are there already are not loaded again
+    #[arg(long, value_name = "N", default_value = "10M", value_parser = count)]
+    keys: u64,
+
+    /// Operations in a batch
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    batch: usize,
+
+    /// Operations of a batch that are under way at once
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    in_flight: usize,
+
+    /// What the client may keep of inner nodes and places of keys, such as 100mb
+    #[arg(long, value_name = "BYTES", default_value = "100mb", value_parser = bytes)]
+    cache: u64,
+
+    /// How long each row is measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    seconds: f64,
+
+    /// Write the measurements to this file, too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield bench-pool
+      10 million keys on a node in a thread of this process, over shared memory.
+  nearfield memory-node --listen shm:pool --size 4gb
+  nearfield bench-pool --nodes shm:pool --keys 10M
+      On a node of its own, in two terminals.
+  nearfield bench-pool --in-flight 1
+      What is gained by having many operations under way.";
+
+/// What a leaf takes for an entry, a third of its slots being empty, and as much again for what
+/// is divided while it is loaded.
+const BYTES_PER_KEY: u64 = 100;
+/// What a node needs beside.
+const NODE_BYTES: u64 = 64 << 20;
+/// Entries of a scan.
+const SCANNED: u32 = 100;
+
+fn count(text: &str) -> Result<u64, String> {
+    parse_quantity("number of keys", text).map_err(|error| error.to_string())
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    memory(text).ok_or_else(|| "is no amount of memory such as 8gb or 500mb".to_owned())
+}
+
+/// Measures, and answers how it ended.
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    match measure(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A row of the table.
+#[derive(Debug, Serialize)]
+struct Row {
+    operation: &'static str,
+    /// Operations in a batch; 1 for single calls.
+    batch: usize,
+    operations: u64,
+    seconds: f64,
+    millions_per_second: f64,
+}
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+struct Report {
+    nodes: Vec<String>,
+    keys: u64,
+    in_flight: usize,
+    cache_limit_bytes: u64,
+    cache_bytes: usize,
+    rows: Vec<Row>,
+}
+
+fn measure(arguments: &Arguments) -> Result<(), Failure> {
+    let own = match arguments.nodes.is_empty() {
+        true => Some(Own::start(arguments.keys)?),
+        false => None,
+    };
+    let nodes = match &own {
+        Some(own) => vec![own.address.clone()],
+        None => arguments.nodes.clone(),
+    };
+    let map = Map::<Words>::builder()
+        .pool(Pool::at(nodes.clone()))
+        .cache_bytes(arguments.cache as usize)
+        .in_flight(arguments.in_flight)
+        .build()?;
+    let mut bench = Bench {
+        map,
+        keys: arguments.keys,
+        time: Duration::from_secs_f64(arguments.seconds),
+        random: 0x9e37_79b9,
+        rows: Vec::new(),
+    };
+    bench.run(arguments.batch.max(1))?;
+    let report = Report {
+        nodes: nodes.iter().map(ToString::to_string).collect(),
+        keys: arguments.keys,
+        in_flight: arguments.in_flight,
+        cache_limit_bytes: arguments.cache,
+        cache_bytes: bench.map.cache_bytes(),
+        rows: bench.rows,
+    };
+    println!(
+        "{} keys on {}, {} under way, {} bytes of inner nodes kept",
+        report.keys,
+        report.nodes.join(", "),
+        report.in_flight,
+        report.cache_bytes
+    );
+    if let Some(file) = &arguments.json {
+        serde_json::to_writer_pretty(File::create(file)?, &report)?;
+    }
+    Ok(())
+}
+
+/// A memory node in a thread of this process.
+struct Own {
+    address: NodeAddress,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Own {
+    #[cfg(target_os = "linux")]
+    fn start(keys: u64) -> Result<Own, Failure> {
+        let name = format!("bench-{}", std::process::id());
+        let node = ShmNode::create(&name, NodeId(0), NODE_BYTES + keys * BYTES_PER_KEY)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::spawn({
+            let stop = Arc::clone(&stop);
+            move || node.serve(&stop)
+        });
+        Ok(Own {
+            address: NodeAddress::Shm { name },
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn start(_keys: u64) -> Result<Own, Failure> {
+        Err("there is no shared memory here: give --nodes".into())
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A map that is measured.
+struct Bench {
+    map: PoolMap<Words>,
+    keys: u64,
+    time: Duration,
+    random: u64,
+    rows: Vec<Row>,
+}
+
+/// A different key for each number, in no order (the finisher of SplitMix64, which is a bijection).
+fn key(number: u64) -> u64 {
+    let mut bits = number;
+    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
+}
+
+/// The value of a key.
+fn value(key: u64) -> u64 {
+    key.rotate_left(17)
+}
+
+fn check(found: Option<u64>, key: u64) -> Result<(), Failure> {
+    match found == Some(value(key)) {
+        true => Ok(()),
+        false => Err(format!("key {key:#x} has the value {found:x?}").into()),
+    }
+}
+
+impl Bench {
+    fn run(&mut self, batch: usize) -> Result<(), Failure> {
+        self.load(batch)?;
+        self.row("get", 1, |bench| {
+            let key = bench.draw();
+            check(bench.map.get(key)?, key)?;
+            Ok(1)
+        })?;
+        let mut gets = Batch::with_capacity(batch);
+        let mut keys = Vec::with_capacity(batch);
+        self.row("get", batch, |bench| {
+            gets.clear();
+            keys.clear();
+            for _ in 0..batch {
+                let key = bench.draw();
+                keys.push(key);
+                gets.get(key);
+            }
+            bench.map.execute(&mut gets)?;
+            for (position, &key) in keys.iter().enumerate() {
+                check(gets.value(position), key)?;
+            }
+            Ok(batch as u64)
+        })?;
+        self.row("insert", 1, |bench| {
+            let key = bench.draw();
+            check(bench.map.insert(key, value(key))?, key)?;
+            Ok(1)
+        })?;
+        let mut inserts = Batch::with_capacity(batch);
+        self.row("insert", batch, |bench| {
+            inserts.clear();
+            keys.clear();
+            for _ in 0..batch {
+                let key = bench.draw();
+                keys.push(key);
+                inserts.insert(key, value(key));
+            }
+            bench.map.execute(&mut inserts)?;
+            for (position, &key) in keys.iter().enumerate() {
+                check(inserts.value(position), key)?;
+            }
+            Ok(batch as u64)
+        })?;
+        self.row("scan of 100", 1, |bench| {
+            let from = Bound::Included(bench.draw());
+            let mut scan = Batch::new();
+            scan.scan(
+                from,
+                Bound::Unbounded,
+                SCANNED,
+                nearfield::Direction::Ascending,
+            );
+            bench.map.execute(&mut scan)?;
+            for (key, found) in scan.entries(0) {
+                check(Some(found), key)?;
+            }
+            Ok(1)
+        })
+    }
+
+    /// Loads what is not there.
+    fn load(&mut self, batch: usize) -> Result<(), Failure> {
+        let last = self.keys.saturating_sub(1);
+        if self.map.get(key(last))?.is_some() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let mut entries = Vec::with_capacity(batch);
+        for first in (0..self.keys).step_by(batch) {
+            entries.clear();
+            let numbers = first..self.keys.min(first + batch as u64);
+            entries.extend(numbers.map(|number| (key(number), value(key(number)))));
+            self.map.insert_many(&entries)?;
+        }
+        self.note("load", batch, self.keys, start.elapsed());
+        Ok(())
+    }
+
+    /// One of the keys.
+    fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        key((u128::from(key(self.random)) * u128::from(self.keys) >> 64) as u64)
+    }
+
+    /// Does something until the time is over; it answers how many operations it has done.
+    fn row(
+        &mut self,
+        operation: &'static str,
+        batch: usize,
+        mut act: impl FnMut(&mut Bench) -> Result<u64, Failure>,
+    ) -> Result<(), Failure> {
+        let start = Instant::now();
+        let mut operations = 0;
+        while start.elapsed() < self.time {
+            operations += act(self)?;
+        }
+        self.note(operation, batch, operations, start.elapsed());
+        Ok(())
+    }
+
+    fn note(&mut self, operation: &'static str, batch: usize, operations: u64, time: Duration) {
+        let seconds = time.as_secs_f64();
+        let millions_per_second = operations as f64 / seconds / 1e6;
+        if self.rows.is_empty() {
+            println!(
+                "{:<12} {:>8} {:>12} {:>10}",
+                "operation", "batch", "M/s", "ns each"
+            );
+        }
+        println!(
+            "{operation:<12} {batch:>8} {millions_per_second:>12.3} {:>10.0}",
+            1e3 / millions_per_second
+        );
+        self.rows.push(Row {
+            operation,
+            batch,
+            operations,
+            seconds,
+            millions_per_second,
+        });
+    }
+}
