@@ -46,9 +46,7 @@ pub enum Lookup {
 pub fn lookup(leaf: &Leaf, key: &[u8]) -> Lookup {
     let home = leaf.layout().home(key);
     let neighborhood = leaf.layout().neighborhood_slots(home);
-    let found = neighborhood
-        .iter()
-        .find(|&slot| leaf.key(slot) == Some(key));
+    let found = neighborhood.iter().find(|&slot| leaf.holds(slot, key));
     match found {
         Some(slot) => Lookup::Found(slot),
         // Nothing is ever moved, or only the home's versions tell.

@@ -34,6 +34,7 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 pub struct ShmEndpoint {
     /// In the order of their numbers.
     nodes: Arc<[Attached]>,
+    prefetches: bool,
 }
 
 #[derive(Debug)]
@@ -91,7 +92,38 @@ impl ShmEndpoint {
         }
         Ok(ShmEndpoint {
             nodes: nodes.into(),
+            prefetches: false,
         })
+    }
+
+    /// The same for a client that has many posts under way: a post has the processor fetch the memory
+    /// when it is first polled, and takes effect when it is polled again, so that what many of them wait
+    /// for comes at the same time. Posts of different tasks take effect in the order of their second
+    /// polls.
+    pub fn prefetching(self) -> ShmEndpoint {
+        ShmEndpoint {
+            prefetches: true,
+            ..self
+        }
+    }
+
+    /// Has the processor fetch what verbs will access, and other tasks go on meanwhile.
+    async fn prefetch(&self, verbs: &[Verb<'_>]) -> Result<(), FabricError> {
+        for verb in verbs {
+            let node = self.node(verb.node())?;
+            let offset = verb.address().offset() as usize;
+            node.object.mapping.prefetch(offset, verb.bytes() as usize);
+        }
+        let mut polled = false;
+        poll_fn(|context| {
+            if std::mem::replace(&mut polled, true) {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+        Ok(())
     }
 
     fn node(&self, node: NodeId) -> Result<&Attached, FabricError> {
@@ -221,6 +253,9 @@ impl Endpoint for ShmEndpoint {
 
     async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
         self.check_all(verbs)?;
+        if self.prefetches {
+            self.prefetch(verbs).await?;
+        }
         self.perform(verbs)
     }
 

@@ -94,4 +94,32 @@ impl Mapping {
         // and in the other processes, goes through such a slice, whole words at a time.
         unsafe { slice::from_raw_parts(self.map.as_ptr().add(start).cast(), count) }
     }
+
+    /// Has the processor fetch the first 2 KiB of so many bytes of the node's memory, from an offset on, into its cache,
+    /// and does not wait for them.
+    pub fn prefetch(&self, offset: usize, bytes: usize) {
+        let memory = &self.words()[offset / size_of::<AtomicU64>()..];
+        let bytes = bytes.min(PREFETCHED_MAX);
+        let count = (offset % size_of::<AtomicU64>() + bytes).div_ceil(size_of::<AtomicU64>());
+        let memory = &memory[..count.min(memory.len())];
+        // A line more than the words begin in, as they need not begin with one.
+        for word in memory.iter().step_by(LINE_WORDS).chain(memory.last()) {
+            prefetch(word);
+        }
+    }
 }
+
+/// More does not fit into what a processor can wait for at a time.
+const PREFETCHED_MAX: usize = 2048;
+const LINE_WORDS: usize = 64 / size_of::<AtomicU64>();
+
+#[cfg(target_arch = "x86_64")]
+fn prefetch(word: &AtomicU64) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a prefetch accesses nothing, whatever the address is.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast()) };
+}
+
+/// Nothing, where there is no stable way to ask for it.
+#[cfg(not(target_arch = "x86_64"))]
+fn prefetch(_word: &AtomicU64) {}

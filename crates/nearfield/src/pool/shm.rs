@@ -12,6 +12,8 @@ pub fn open<F: MapForm>(
 ) -> Result<PoolMap<F>, OpenError> {
     let endpoint = ShmEndpoint::attach(names);
     let endpoint = endpoint.map_err(|error| OpenError::Connect(error.to_string()))?;
+    // Single operations lose little by it.
+    let endpoint = endpoint.prefetching();
     let connect = move || Ok(endpoint.clone());
     Ok(PoolMap::new(Store::open(connect, options)?))
 }

@@ -323,6 +323,13 @@ impl Leaf {
         Ok(())
     }
 
+    /// Takes in what was read, of which something else tells that nobody has written meanwhile.
+    pub(crate) fn copy<'w>(&mut self, segments: &Segments, wire: impl Iterator<Item = &'w [u8]>) {
+        for (segment, wire) in segments.iter().zip(wire) {
+            segment.copy(wire, &mut self.bytes);
+        }
+    }
+
     /// The wire bytes of segments, one buffer for each.
     pub fn encode(&self, segments: &Segments) -> Vec<Vec<u8>> {
         let encode = |segment: &Segment| {
@@ -337,6 +344,11 @@ impl Leaf {
     pub fn key(&self, slot: usize) -> Option<&[u8]> {
         let key = &self.bytes[self.key_range(slot)];
         (!is_empty_key(key)).then_some(key)
+    }
+
+    /// True if a key, which is not all zeros, lies in a slot.
+    pub fn holds(&self, slot: usize, key: &[u8]) -> bool {
+        &self.bytes[self.key_range(slot)] == key
     }
 
     /// The value in a slot, which is of no meaning if the slot is empty.

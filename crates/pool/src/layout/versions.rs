@@ -178,11 +178,17 @@ impl Segment {
         node_version: &mut Option<u8>,
     ) -> Result<(), Torn> {
         self.check(objects, wire, node_version)?;
+        self.copy(wire, node);
+        Ok(())
+    }
+
+    /// Copies `wire`, of which something else tells that it is consistent, into `node`, as
+    /// [`decode`](Segment::decode).
+    pub(crate) fn copy(&self, wire: &[u8], node: &mut [u8]) {
         for (decoded, at) in self.pieces() {
             let length = decoded.len();
             node[decoded].copy_from_slice(&wire[at..at + length]);
         }
-        Ok(())
     }
 
     /// The check of [`decode`](Segment::decode). Node versions come first: what differs in both is

@@ -35,6 +35,7 @@ mod scan_back;
 mod search;
 mod session;
 mod split;
+mod window;
 
 use crate::coordination::{Leader, Write};
 use crate::error::PoolError;
@@ -44,6 +45,7 @@ use change::Intent;
 use header::Header;
 use nearfield_fabric::{Arena, Endpoint, GlobalAddress, LINE_BYTES, NodeId};
 use owner::Owner;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +53,7 @@ pub use change::Decision;
 pub use kept::CachedNode;
 pub use options::{ComputeNode, Locks, Options, Speculation};
 pub use session::Session;
+use window::Window;
 
 /// One client's view of a tree. Its tasks share it.
 #[derive(Debug)]
@@ -67,6 +70,8 @@ pub struct Tree<E> {
     owner: Option<Owner>,
     header: Header,
     lease: Duration,
+    /// Parts of leaves for searches to come.
+    windows: RefCell<Vec<Window>>,
     /// Nodes have counters, as no more than words is read as one.
     has_counters: bool,
 }
@@ -126,6 +131,7 @@ impl<E: Endpoint> Tree<E> {
         Ok(Tree {
             has_counters: endpoint.atomic_bytes() < LINE_BYTES,
             endpoint,
+            windows: RefCell::default(),
             root,
             arena: Arena::new(nodes, CHUNK_BYTES),
             leaves: LeafLayout::new(node.geometry),

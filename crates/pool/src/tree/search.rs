@@ -3,9 +3,10 @@
 use super::node_io::Buffers;
 use super::route::{RIGHT_MOVES_MAX, Way};
 use super::session::Session;
+use super::window::Window;
 use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
-use crate::layout::{Leaf, Segments, Slots, Validation};
+use crate::layout::{Leaf, Segments, Slots, Validation, Versions};
 use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
 use nearfield_hotness::Access;
 use std::time::Duration;
@@ -20,6 +21,18 @@ pub(super) enum Place {
     HereOrRight(GlobalAddress),
     /// The way was a former one.
     Unknown,
+}
+
+/// What comes of a first look at where a key should be.
+enum Glance {
+    /// The key is in this slot.
+    Found(Window, usize),
+    /// The key is not there.
+    Absent,
+    /// It was not in this leaf, the home having these versions.
+    Missed(GlobalAddress, Versions),
+    /// Nothing that is of use.
+    Nothing,
 }
 
 impl<E: Endpoint> Session<'_, E> {
@@ -48,6 +61,68 @@ impl<E: Endpoint> Session<'_, E> {
         key: &[u8],
         found: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>, PoolError> {
+        match self.glance(key).await? {
+            Glance::Found(window, slot) => {
+                let answer = found(window.leaf.value(slot));
+                self.windows.borrow_mut().push(window);
+                Ok(Some(answer))
+            }
+            Glance::Absent => Ok(None),
+            // Rarer, and with much more to remember.
+            Glance::Missed(leaf, home) => {
+                Box::pin(self.search_again(key, found, Some((leaf, home)))).await
+            }
+            Glance::Nothing => Box::pin(self.search_again(key, found, None)).await,
+        }
+    }
+
+    /// Reads the neighborhood of a key once, if the parent of its leaf is kept and there is nothing to
+    /// guess. What most searches come to, so with as little around it as possible.
+    async fn glance(&self, key: &[u8]) -> Result<Glance, PoolError> {
+        let Some(kept) = self.seek_at(key, 2) else {
+            return Ok(Glance::Nothing);
+        };
+        let way = Way::of(&kept, kept.position(key), true);
+        if self.guess(&way, key).is_some() {
+            return Ok(Glance::Nothing);
+        }
+        let home = self.leaves.home(key);
+        let segments = self.leaves.neighborhood(home);
+        let window = self.windows.borrow_mut().pop();
+        let mut window = window.unwrap_or_else(|| Window::new(self.leaves));
+        let at = self.leaf_at(way.leaf);
+        let read = window.read(&self.endpoint, at, &segments, self.has_counters);
+        if !read.await? {
+            return Ok(Glance::Nothing);
+        }
+        let place = self.place(&way, &window.leaf, &segments, key);
+        if !matches!(place, Place::Here | Place::HereOrRight(_)) {
+            return Ok(Glance::Nothing);
+        }
+        Ok(match hopscotch::lookup(&window.leaf, key) {
+            Lookup::Found(slot) => {
+                self.learn(&way, None, slot, key);
+                Glance::Found(window, slot)
+            }
+            Lookup::Absent
+                if matches!(place, Place::Here)
+                    && (self.has_counters || !self.leaves.is_hopscotch()) =>
+            {
+                Glance::Absent
+            }
+            Lookup::Absent => Glance::Missed(way.leaf, window.leaf.entry_versions(home)),
+            Lookup::Moved => Glance::Nothing,
+        })
+    }
+
+    /// As [`search`](Session::search), for as long as it takes. `missed` is a leaf in which the key was
+    /// not found, and the versions of its home there.
+    async fn search_again<R>(
+        &self,
+        key: &[u8],
+        found: impl FnOnce(&[u8]) -> R,
+        mut missed: Option<(GlobalAddress, Versions)>,
+    ) -> Result<Option<R>, PoolError> {
         let home = self.leaves.home(key);
         let neighborhood = self.leaves.neighborhood(home);
         let mut patience = self.patience();
@@ -63,9 +138,11 @@ impl<E: Endpoint> Session<'_, E> {
             }
             let mut right_moves = 0;
             // The home's versions, when the key was last not found in this leaf.
-            let mut absent_at = None;
+            let missed = missed.take().filter(|(leaf, _)| *leaf == way.leaf);
             // Whether the neighborhood is read so that what is not found is not there.
-            let mut is_still = false;
+            let mut is_still =
+                missed.is_some() && self.leaves.is_hopscotch() && !self.leaves.has_bitmaps();
+            let mut absent_at = missed.map(|(_, versions)| versions);
             loop {
                 let leaf = if is_still {
                     let read = self.read_still(way.leaf, home, &neighborhood).await?;
