@@ -49,7 +49,7 @@ pub fn lookup(leaf: &Leaf, key: &[u8]) -> Lookup {
     let found = neighborhood.iter().find(|&slot| leaf.holds(slot, key));
     match found {
         Some(slot) => Lookup::Found(slot),
-        // Nothing is ever moved, or only the home's versions tell.
+        // Nothing is ever moved, or only the leaf's counter tells.
         None if !leaf.layout().has_bitmaps() => Lookup::Absent,
         None if rebuilt_bitmap(leaf, home) == leaf.hop_bitmap(home) => Lookup::Absent,
         None => Lookup::Moved,

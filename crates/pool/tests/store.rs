@@ -82,11 +82,15 @@ fn options(seed: u64, key_bytes_max: usize) -> StoreOptions {
         0 => tree::Options::chime(),
         _ => tree::Options::nearfield(),
     };
-    if seed % 5 != 0 {
+    if !seed.is_multiple_of(5) {
         (tree.shape.leaf_span, tree.shape.internal_span) = (16, 8);
     }
     tree.hotspot_bytes = 1 << 16;
-    tree.cache_bytes = if seed % 4 == 0 { 1 << 18 } else { 1 << 22 };
+    tree.cache_bytes = if seed.is_multiple_of(4) {
+        1 << 18
+    } else {
+        1 << 22
+    };
     StoreOptions {
         key_bytes_max,
         inline_bytes_max: 12 + seed as usize % 20,

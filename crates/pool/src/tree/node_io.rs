@@ -127,7 +127,9 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// True if a leaf's counter says whether entries were moved.
     pub(super) fn are_moves_counted(&self) -> bool {
-        self.has_counters || self.node.options.counts_moves
+        self.has_counters
+            || self.node.options.counts_moves
+            || self.leaves.is_hopscotch() && !self.leaves.has_bitmaps()
     }
 
     /// Reads a leaf as a whole, at a time when no entry of it was moved.
@@ -236,7 +238,7 @@ impl<E: Endpoint> Session<'_, E> {
         let is_marked = if self.has_counters {
             !self.is_one(&writes)
         } else {
-            moved && self.node.options.counts_moves
+            moved && self.are_moves_counted()
         };
         Writes {
             marks: is_marked.then(|| at.counter()).into_iter().collect(),

@@ -37,7 +37,8 @@ pub struct Options {
     /// lock is known, so that more may have to be read afterwards. Not in the paper.
     pub lock_and_read: bool,
     /// Whether changes that move entries of a leaf are counted, so that scans notice what was moved to
-    /// where they had been already. All clients of a tree have to agree. Not in the paper, whose scans
+    /// where they had been already; always so in leaves without hop bitmaps. All clients of a tree have to
+    /// agree. Not in the paper, whose scans
     /// look at hop bitmaps only and may leave out a key that is moved while another takes its place.
     pub counts_moves: bool,
     /// How locks are taken. All clients of a tree have to agree.

@@ -6,8 +6,8 @@ use super::session::Session;
 use super::window::Window;
 use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
-use crate::layout::{Leaf, Segments, Slots, Validation, Versions};
-use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
+use crate::layout::{Leaf, Segments, Validation, Versions};
+use nearfield_fabric::{Endpoint, GlobalAddress};
 use nearfield_hotness::Access;
 use std::time::Duration;
 
@@ -145,7 +145,7 @@ impl<E: Endpoint> Session<'_, E> {
             let mut absent_at = missed.map(|(_, versions)| versions);
             loop {
                 let leaf = if is_still {
-                    let read = self.read_still(way.leaf, home, &neighborhood).await?;
+                    let read = self.read_still(way.leaf, &neighborhood).await?;
                     let Some(leaf) = read else {
                         if patience.is_over(&self.endpoint) {
                             self.repair_leaf(way.leaf).await?;
@@ -180,7 +180,7 @@ impl<E: Endpoint> Session<'_, E> {
                                 continue;
                             }
                             // It may have been moved while the neighborhood was read, unless that was
-                            // between two readings of a counter or of the home.
+                            // between two looks at a counter.
                             Lookup::Absent if self.has_counters || is_still => {}
                             // Each move changes the home, so if that is the same after another
                             // reading, the first one was of a time without moves.
@@ -220,39 +220,17 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Reads a neighborhood between two readings of its home, in one round trip; `None` if keys of the
-    /// home were moved meanwhile, or something was written.
+    /// Reads a neighborhood between two looks at the counter of moves, in one round trip; `None` if
+    /// something was written meanwhile.
     async fn read_still(
         &self,
         address: GlobalAddress,
-        home: usize,
         neighborhood: &Segments,
     ) -> Result<Option<Leaf>, PoolError> {
-        let at = self.leaf_at(address);
-        let of_home = self.leaves.entries(Slots::new(home, 1, self.leaves.span()));
-        let [mut before, mut behind] = [(); 2].map(|()| Buffers::new(at, &of_home, false));
-        let mut between = Buffers::new(at, neighborhood, false);
-        let reads = [&mut before, &mut between, &mut behind];
-        let reads = reads.into_iter().flat_map(Buffers::targets);
-        let mut verbs: Vec<Verb<'_>> = reads
-            .map(|(from, into)| Verb::Read { from, into })
-            .collect();
-        self.endpoint.post(&mut verbs).await?;
-        drop(verbs);
+        let mut buffers = Buffers::new(self.leaf_at(address), neighborhood, true);
+        self.read(&mut buffers).await?;
         let mut leaf = Leaf::new(self.leaves);
-        let mut versions = Vec::new();
-        for (buffers, segments) in [
-            (&before, &of_home),
-            (&behind, &of_home),
-            (&between, neighborhood),
-        ] {
-            if !buffers.take_in(segments, &mut leaf) {
-                return Ok(None);
-            }
-            versions.push(leaf.entry_versions(home));
-        }
-        let is_still = versions.windows(2).all(|pair| pair[0] == pair[1]);
-        Ok(is_still.then_some(leaf))
+        Ok(buffers.take_in(neighborhood, &mut leaf).then_some(leaf))
     }
 
     /// Reads the one entry in which a key was found often, if there is such; answers its slot if
