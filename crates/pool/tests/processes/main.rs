@@ -298,7 +298,8 @@ async fn check(run: &Run, incarnations: &[u64]) {
         sum(|history| history.unacknowledged),
         lease(),
     );
-    assert!(longest < lease() * LEASES_TO_END + SLACK);
+    // Two of the dead may be in the way one after the other; a process may not get a processor.
+    assert!(longest < lease() * LEASES_TO_END + Duration::from_secs(2));
 }
 
 fn killed_and_restarted(test: &str, is_small: bool) {
