@@ -70,18 +70,12 @@ impl CachedNode {
     pub(super) fn position(&self, key: &[u8]) -> usize {
         let key_bytes = usize::from(self.key_bytes);
         let separators = &self.bytes[2 * key_bytes..][..self.count as usize * key_bytes];
-        // Keys of eight bytes are compared as numbers.
-        if key_bytes == 8
-            && let Ok(key) = key.try_into()
-        {
-            let (separators, _) = separators.as_chunks::<8>();
-            let key = u64::from_be_bytes(key);
-            return separators.partition_point(|&separator| u64::from_be_bytes(separator) <= key);
-        }
+        // The first eight bytes are compared as numbers, and mostly are enough.
+        let key = split(key);
         let (mut low, mut high) = (0, self.count as usize);
         while low < high {
             let middle = low.midpoint(high);
-            if &separators[middle * key_bytes..][..key_bytes] <= key {
+            if split(&separators[middle * key_bytes..][..key_bytes]) <= key {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -126,6 +120,19 @@ impl CachedNode {
         let start = (2 + self.count as usize) * usize::from(self.key_bytes);
         let at = start + position * ADDRESS_BYTES;
         crate::layout::internal::address(&self.bytes[at..at + ADDRESS_BYTES])
+    }
+}
+
+/// A key's first eight bytes as a number, zeros in place of those that it does not have, and what
+/// comes behind. Keys of one length are ordered by both.
+fn split(key: &[u8]) -> (u64, &[u8]) {
+    match key.split_first_chunk() {
+        Some((first, rest)) => (u64::from_be_bytes(*first), rest),
+        None => {
+            let mut first = [0; size_of::<u64>()];
+            first[..key.len()].copy_from_slice(key);
+            (u64::from_be_bytes(first), &[])
+        }
     }
 }
 

@@ -71,7 +71,8 @@ pub struct Tree<E> {
     header: Header,
     lease: Duration,
     /// Parts of leaves for searches to come.
-    windows: RefCell<Vec<Window>>,
+    #[expect(clippy::vec_box, reason = "they are moved much, and are large")]
+    windows: RefCell<Vec<Box<Window>>>,
     /// Nodes have counters, as no more than words is read as one.
     has_counters: bool,
 }

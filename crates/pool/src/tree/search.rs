@@ -26,7 +26,7 @@ pub(super) enum Place {
 /// What comes of a first look at where a key should be.
 enum Glance {
     /// The key is in this slot.
-    Found(Window, usize),
+    Found(Box<Window>, usize),
     /// The key is not there.
     Absent,
     /// It was not in this leaf, the home having these versions.
@@ -89,7 +89,7 @@ impl<E: Endpoint> Session<'_, E> {
         let home = self.leaves.home(key);
         let segments = self.leaves.neighborhood(home);
         let window = self.windows.borrow_mut().pop();
-        let mut window = window.unwrap_or_else(|| Window::new(self.leaves));
+        let mut window = window.unwrap_or_else(|| Box::new(Window::new(self.leaves)));
         let at = self.leaf_at(way.leaf);
         let read = window.read(&self.endpoint, at, &segments, self.has_counters);
         if !read.await? {
