@@ -19,7 +19,7 @@ mod plan;
 use crate::error::PoolError;
 use crate::executor::block_on;
 use crate::layout::Shape;
-use crate::tree::{ComputeNode, Options};
+use crate::tree::{ComputeNode, Locks, Options};
 use blocks::Blocks;
 use client::Client;
 use form::Codec;
@@ -33,6 +33,7 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// The longest key that any store can have, in bytes: a slot's key has up to 4,096.
 pub const KEY_BYTES_MAX: usize = 4094;
@@ -60,10 +61,18 @@ impl Default for StoreOptions {
             key_bytes_max: 32,
             inline_bytes_max: 16,
             in_flight: 64,
-            tree: Options::default(),
+            tree: Options {
+                locks: Locks::Leased(LEASE),
+                ..Options::default()
+            },
         }
     }
 }
+
+/// The default lease of locks. A thread that shares its processor is suspended for tens of
+/// milliseconds now and then, and the locks that it holds meanwhile must not run out: each that does
+/// takes one of its 62 places for records until somebody comes to the same lock.
+const LEASE: Duration = Duration::from_millis(100);
 
 /// Makes a way to the nodes, for one thread, or says why there is none.
 type Connect<E> = Box<dyn Fn() -> Result<E, String> + Send + Sync>;

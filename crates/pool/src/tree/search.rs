@@ -252,6 +252,9 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// The slot in which a key was found most often.
     fn guess(&self, way: &Way, key: &[u8]) -> Option<Guess> {
+        if self.node.options.hotspot_bytes == 0 {
+            return None;
+        }
         let slots = self.leaves.neighborhood_slots(self.leaves.home(key));
         let slots = slots.iter().map(|slot| slot as u16);
         let slot = self
