@@ -122,6 +122,8 @@ impl Contender {
             cache_bytes: sizes.cache_bytes.unwrap_or(smart::UNLIMITED),
             chunk_bytes: CHUNK_BYTES,
             scan: smart::Scan::Cached,
+            delegates_reads: true,
+            combines_writes: true,
         };
         Contender {
             name: "smart",
