@@ -311,7 +311,7 @@ impl Bench {
     /// One of the keys.
     fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        key((u128::from(key(self.random)) * u128::from(self.keys) >> 64) as u64)
+        key(((u128::from(key(self.random)) * u128::from(self.keys)) >> 64) as u64)
     }
 
     /// Does something until the time is over; it answers how many operations it has done.

@@ -338,3 +338,28 @@ fn long_values_are_whole_and_what_they_leave_behind_is_counted() {
     assert_eq!(store.remove(b"key").expect("a remove"), found);
     assert_eq!(store.retired_bytes(), outside as u64);
 }
+
+/// Who removes a key whose slot was guessed once knew nothing of the slots between the key and its
+/// home, and emptied them.
+#[test]
+fn removing_a_hot_key_leaves_its_neighbours_alone() {
+    let pool = Pool::new(1, 64 << 20);
+    let mut options = options(0, 8);
+    options.tree = tree::Options::chime();
+    let store: Store<Words, _> = pool.open(&options).expect("a store");
+    for key in 0..500 {
+        store.insert(key, key).expect("an insert");
+    }
+    for key in 0..500 {
+        // Now it is known where the key is.
+        assert_eq!(store.get(key), Ok(Some(key)));
+    }
+    for key in (0..500).step_by(2) {
+        assert_eq!(store.remove(key), Ok(Some(key)));
+    }
+    for key in 0..500 {
+        let left = (key % 2 == 1).then_some(key);
+        assert_eq!(store.get(key), Ok(left));
+    }
+    assert_eq!(store.count(), Ok(250));
+}
