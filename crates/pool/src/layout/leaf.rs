@@ -110,7 +110,7 @@ impl LeafLayout {
     }
 
     /// The memory that a leaf takes; it has to begin at a multiple of
-    /// [`LINE_BYTES`](nearfield_fabric::LINE_BYTES).
+    /// [`LINE_BYTES`].
     pub fn allocation_bytes(&self) -> usize {
         allocation_bytes(self.wire_bytes())
     }
