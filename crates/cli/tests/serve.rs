@@ -81,6 +81,8 @@ fn until(mut done: impl FnMut() -> bool) {
 fn sigterm_ends_it_and_sighup_opens_the_log_again() {
     let mut serving = Serving::start("signals");
     let moved = serving.log.with_extension("old");
+    // The log says so a moment after the first connection may be made.
+    until(|| std::fs::read_to_string(&serving.log).is_ok_and(|log| log.contains("ready")));
     std::fs::rename(&serving.log, &moved).expect("a log");
     let first = std::fs::read_to_string(&moved).expect("a log");
     let _ = std::fs::remove_file(&moved);
