@@ -155,6 +155,9 @@ impl Contender {
         let options = rolex::Options {
             geometry: Geometry::new(shape).unwrap_or_default(),
             cache_bytes: sizes.cache_bytes.unwrap_or(UNLIMITED),
+            // As its rivals do.
+            delegates_reads: true,
+            combines_writes: true,
             ..options
         };
         Contender {

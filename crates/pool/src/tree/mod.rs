@@ -12,11 +12,10 @@
 //! - `route` finds the way to a leaf, `search` reads a key there, `change` changes one under the
 //!   leaf's lock, `split` divides what is full, `scan` reads ranges.
 //! - [`Options`] says which techniques are used.
-//!
+//! - `merge` joins what deletions have left nearly empty; `session` says what an operation may follow
+//!   while memory is given back.
 //! - Where locks have leases, the dead block nobody: what they have begun is finished by who takes
 //!   their locks over (`lock`, `note`, `recover`).
-//!
-//! What is not here yet: merging.
 
 mod change;
 mod header;
