@@ -1,6 +1,7 @@
 //! What every index in the pool can do.
 
 use crate::error::PoolError;
+use crate::layout::is_empty_key;
 use std::future::Future;
 
 /// A key and its value.
@@ -42,4 +43,31 @@ pub trait PoolIndex {
         from: &[u8],
         count: usize,
     ) -> impl Future<Output = Result<Vec<Entry>, PoolError>>;
+}
+
+/// Refuses what is no key of an index whose keys have `expected` bytes.
+pub(crate) fn check_key(key: &[u8], expected: usize) -> Result<(), PoolError> {
+    let length = key.len();
+    if length != expected || is_empty_key(key) {
+        return Err(PoolError::Key { length, expected });
+    }
+    Ok(())
+}
+
+/// Refuses where no scan can begin: as [`check_key`], but that it may be all zeros.
+pub(crate) fn check_bound(from: &[u8], expected: usize) -> Result<(), PoolError> {
+    let length = from.len();
+    if length != expected {
+        return Err(PoolError::Key { length, expected });
+    }
+    Ok(())
+}
+
+/// Refuses what is no value of an index whose values have `expected` bytes.
+pub(crate) fn check_value(value: &[u8], expected: usize) -> Result<(), PoolError> {
+    let length = value.len();
+    if length != expected {
+        return Err(PoolError::Value { length, expected });
+    }
+    Ok(())
 }

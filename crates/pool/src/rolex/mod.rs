@@ -54,8 +54,7 @@ mod write;
 
 use crate::coordination::{Leader, Write};
 use crate::error::PoolError;
-use crate::index::{Entry, PoolIndex};
-use crate::layout::is_empty_key;
+use crate::index::{self, Entry, PoolIndex};
 use nearfield_fabric::{Arena, Endpoint, GlobalAddress, LINE_BYTES, NodeId};
 use std::sync::Arc;
 
@@ -180,33 +179,11 @@ impl<E: Endpoint> Rolex<E> {
     }
 
     fn check_key(&self, key: &[u8]) -> Result<(), PoolError> {
-        self.check_key_length(key)?;
-        if is_empty_key(key) {
-            let expected = key.len();
-            return Err(PoolError::Key {
-                length: expected,
-                expected,
-            });
-        }
-        Ok(())
-    }
-
-    fn check_key_length(&self, key: &[u8]) -> Result<(), PoolError> {
-        let expected = self.node.options.geometry.shape().key_bytes;
-        let length = key.len();
-        if length != expected {
-            return Err(PoolError::Key { length, expected });
-        }
-        Ok(())
+        index::check_key(key, self.node.options.geometry.shape().key_bytes)
     }
 
     fn check_value(&self, value: &[u8]) -> Result<(), PoolError> {
-        let expected = self.node.options.geometry.shape().value_bytes;
-        let length = value.len();
-        if length != expected {
-            return Err(PoolError::Value { length, expected });
-        }
-        Ok(())
+        index::check_value(value, self.node.options.geometry.shape().value_bytes)
     }
 }
 
@@ -250,7 +227,7 @@ impl<E: Endpoint> PoolIndex for Rolex<E> {
     /// One round trip to begin with, one for each 32 leaves, and one for each synonym leaf in a row
     /// that the compute node does not know of.
     async fn scan(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
-        self.check_key_length(from)?;
+        index::check_bound(from, self.node.options.geometry.shape().key_bytes)?;
         match &self.hopscotch {
             Some(hopscotch) => self.hopscotch_collect(hopscotch, from, count).await,
             None => self.collect(from, count).await,

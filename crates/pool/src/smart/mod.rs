@@ -58,8 +58,7 @@ pub use layout::{
 
 use crate::coordination::{Delegation, Leader, Write};
 use crate::error::PoolError;
-use crate::index::{Entry, PoolIndex};
-use crate::layout::is_empty_key;
+use crate::index::{self, Entry, PoolIndex};
 use cache::Cache;
 use memory::Memory;
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
@@ -232,19 +231,11 @@ impl<E: Endpoint> Smart<E> {
     }
 
     fn check_key(&self, key: &[u8]) -> Result<(), PoolError> {
-        let (length, expected) = (key.len(), self.node.options.key_bytes);
-        if length != expected || is_empty_key(key) {
-            return Err(PoolError::Key { length, expected });
-        }
-        Ok(())
+        index::check_key(key, self.node.options.key_bytes)
     }
 
     fn check_value(&self, value: &[u8]) -> Result<(), PoolError> {
-        let (length, expected) = (value.len(), self.node.options.value_bytes);
-        if length != expected {
-            return Err(PoolError::Value { length, expected });
-        }
-        Ok(())
+        index::check_value(value, self.node.options.value_bytes)
     }
 }
 
@@ -280,10 +271,7 @@ impl<E: Endpoint> PoolIndex for Smart<E> {
 
     /// One round trip for all that is cached, and one more for each level that is not.
     async fn scan(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
-        let (length, expected) = (from.len(), self.node.options.key_bytes);
-        if length != expected {
-            return Err(PoolError::Key { length, expected });
-        }
+        index::check_bound(from, self.node.options.key_bytes)?;
         self.read_range(from, count).await
     }
 }

@@ -38,8 +38,8 @@ mod window;
 
 use crate::coordination::{Leader, Write};
 use crate::error::PoolError;
-use crate::index::{Entry, PoolIndex};
-use crate::layout::{InternalLayout, LeafLayout, LockWordLayout, is_empty_key};
+use crate::index::{self, Entry, PoolIndex};
+use crate::layout::{InternalLayout, LeafLayout, LockWordLayout};
 use change::Intent;
 use header::Header;
 use nearfield_fabric::{Arena, Endpoint, GlobalAddress, LINE_BYTES, NodeId};
@@ -216,28 +216,15 @@ impl<E: Endpoint> Tree<E> {
     }
 
     fn check_key(&self, key: &[u8]) -> Result<(), PoolError> {
-        let expected = self.leaves.geometry().shape().key_bytes;
-        let length = key.len();
-        if length != expected || is_empty_key(key) {
-            return Err(PoolError::Key { length, expected });
-        }
-        Ok(())
+        index::check_key(key, self.leaves.geometry().shape().key_bytes)
     }
 
     fn check_bound(&self, from: &[u8]) -> Result<(), PoolError> {
-        if is_empty_key(from) && from.len() == self.leaves.geometry().shape().key_bytes {
-            return Ok(());
-        }
-        self.check_key(from)
+        index::check_bound(from, self.leaves.geometry().shape().key_bytes)
     }
 
     fn check_value(&self, value: &[u8]) -> Result<(), PoolError> {
-        let expected = self.leaves.geometry().shape().value_bytes;
-        let length = value.len();
-        if length != expected {
-            return Err(PoolError::Value { length, expected });
-        }
-        Ok(())
+        index::check_value(value, self.leaves.geometry().shape().value_bytes)
     }
 }
 
