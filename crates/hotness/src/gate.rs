@@ -15,6 +15,9 @@ const PHASES_MAX: u64 = 512;
 /// If so much more or less of the guesses are wrong than when the other way was tried, it is tried
 /// again. Three times what chance makes of a phase.
 const CHANGE: f64 = 0.05;
+/// Where less of the guesses are wrong, there is nothing to find out: a right one reads less and takes
+/// no longer.
+const HARMLESS: f64 = 0.02;
 /// The part of the time that trials of what is worse may cost: a two hundredth.
 const TRIALS_COST: f64 = 0.005;
 
@@ -27,7 +30,9 @@ const TRIALS_COST: f64 = 0.005;
 /// thousand accesses all who share the gate guess, or nobody does, and the mean time of an access
 /// is measured, as whole phases show what an access costs those who wait behind it. What was
 /// better goes on; the other one is tried again and again, more seldom the worse it was, such that
-/// this costs half a percent, and soon if more or fewer guesses are right than were. Times are the caller's, of any clock; equal ones give equal decisions.
+/// this costs half a percent, and soon if more or fewer guesses are right than were. While hardly
+/// any guess is wrong nothing is tried, as none can lose: where many share a port, the time of an
+/// access says more of the others than of the guess. Times are the caller's, of any clock; equal ones give equal decisions.
 ///
 /// It sees what the accesses cost those who share it. Others who use the same memory node
 /// gain from shorter reads too, of which it knows nothing: where a part of all accesses is its own,
@@ -89,21 +94,14 @@ struct Judgement {
 }
 
 impl Default for Gate {
-    /// Does not guess at first, and tries soon.
+    /// Guesses at first, and tries soon.
     fn default() -> Gate {
         Gate {
-            phase: AtomicU64::new(0),
+            phase: AtomicU64::new(1),
             count: AtomicU64::new(0),
             nanoseconds: AtomicU64::new(0),
             wrong: AtomicU64::new(0),
-            judgement: Mutex::new(Judgement {
-                guesses: false,
-                best: f64::NAN,
-                other: f64::NAN,
-                wrong: f64::NAN,
-                since: 0,
-                interval: 1,
-            }),
+            judgement: Mutex::new(Judgement::NONE),
         }
     }
 }
@@ -157,8 +155,22 @@ impl Gate {
 }
 
 impl Judgement {
+    /// Before anything is known.
+    const NONE: Judgement = Judgement {
+        guesses: true,
+        best: f64::NAN,
+        other: f64::NAN,
+        wrong: f64::NAN,
+        since: 0,
+        interval: 1,
+    };
+
     /// Takes note of a phase, and decides whether the next one guesses.
     fn next(&mut self, guessed: bool, mean: f64, wrong: f64) -> bool {
+        if wrong < HARMLESS {
+            *self = Judgement::NONE;
+            return true;
+        }
         if guessed == self.guesses {
             // A mean of several phases, as one is noisy, but of few, as the load changes.
             self.best = match self.since {

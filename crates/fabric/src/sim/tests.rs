@@ -411,7 +411,7 @@ fn whole_verbs_take_effect_in_the_order_of_their_answers() {
         });
     }
     assert_eq!(simulation.run(), 0);
-    assert_eq!(simulation.carried(NODE).messages, 1000);
+    assert_eq!(simulation.carried(NODE).atomics, 1000);
     let seen = seen.borrow();
     assert!(seen.iter().map(|(_, before)| *before).eq(0..1000));
     assert!(seen.is_sorted());

@@ -33,10 +33,21 @@ pub struct Port {
 /// What a port has served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
-    /// Messages.
-    pub messages: u64,
+    /// Reads, each a message.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Atomics.
+    pub atomics: u64,
     /// Bytes, in both directions and without headers.
     pub bytes: u64,
+}
+
+impl Carried {
+    /// Messages of all kinds.
+    pub fn messages(&self) -> u64 {
+        self.reads + self.writes + self.atomics
+    }
 }
 
 /// So many words are remembered before those that are free again are forgotten.
@@ -87,7 +98,11 @@ impl Port {
             Access::Write => (bytes, 0),
             Access::Atomic(_) => (8, 8),
         };
-        self.carried.messages += 1;
+        *match access {
+            Access::Read => &mut self.carried.reads,
+            Access::Write => &mut self.carried.writes,
+            Access::Atomic(_) => &mut self.carried.atomics,
+        } += 1;
         self.carried.bytes += inward + outward;
         let taken = arrival.max(self.messages_free);
         self.messages_free = taken + Time::per_second(rate);
@@ -178,7 +193,9 @@ mod tests {
         let read = port.serve(Time::ZERO, Access::Read, 1 << 20);
         let write = port.serve(Time::ZERO, Access::Write, 1 << 20);
         let carried = Carried {
-            messages: 2,
+            reads: 1,
+            writes: 1,
+            atomics: 0,
             bytes: 2 << 20,
         };
         assert_eq!(port.carried(), carried);

@@ -204,6 +204,7 @@ fn stream_spec(table: &Table, keys: usize) -> StreamSpec {
         threads: table.threads,
         operations: operations.min(insertable),
         seed: SEED,
+        hot_seed: SEED,
     }
 }
 

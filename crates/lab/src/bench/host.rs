@@ -168,6 +168,7 @@ mod tests {
             threads,
             operations: 8000,
             seed: 1,
+            hot_seed: 1,
         };
         let streams = spec.generate().unwrap();
         let mut pipe = Vec::new();

@@ -130,8 +130,8 @@ pub struct Row {
     pub cache_bytes: Option<f64>,
     /// Memory of the pool for each key.
     pub bytes_per_key: Option<f64>,
-    /// Messages that ports of memory nodes have taken for each operation.
-    pub messages_per_operation: Option<f64>,
+    /// Messages that ports of memory nodes have taken for each operation: reads, writes, atomics.
+    pub messages_per_operation: Option<[f64; 3]>,
     /// Bytes that they have carried for each operation, in both directions, without headers.
     pub bytes_per_operation: Option<f64>,
     /// The share of speculative reads that were right.

@@ -128,7 +128,12 @@ pub(super) fn table(rows: &[&Row]) -> String {
         column("of KiB", |row| {
             Some(format!("{}", row.cache_bytes_max? / 1024))
         }),
-        column("messages", |row| row.messages_per_operation.map(rate)),
+        column("messages", |row| {
+            Some(rate(row.messages_per_operation?.iter().sum()))
+        }),
+        column("reads/writes/atomics", |row| {
+            Some(row.messages_per_operation?.map(rate).join("/"))
+        }),
         column("bytes", |row| {
             Some(format!("{:.0}", row.bytes_per_operation?))
         }),

@@ -63,8 +63,9 @@ pub(super) struct Outcome {
     /// Millions of operations a second, in virtual time.
     pub rate_mops: f64,
     pub latency: Latency,
-    /// What the ports of the memory nodes have served for each operation.
-    pub messages_per_operation: f64,
+    /// What the ports of the memory nodes have served for each operation: reads, writes, atomics, and
+    /// the bytes of all of them.
+    pub messages_per_operation: [f64; 3],
     pub bytes_per_operation: f64,
     /// What the caches of the compute nodes hold, on average.
     pub cache_bytes: f64,
@@ -217,7 +218,9 @@ impl<'s, S: System> Stage<'s, S> {
     fn carried(&self) -> Carried {
         let ports = self.nodes.iter().map(|&node| self.simulation.carried(node));
         ports.fold(Carried::default(), |sum, port| Carried {
-            messages: sum.messages + port.messages,
+            reads: sum.reads + port.reads,
+            writes: sum.writes + port.writes,
+            atomics: sum.atomics + port.atomics,
             bytes: sum.bytes + port.bytes,
         })
     }
@@ -262,6 +265,8 @@ impl<'s, S: System> Stage<'s, S> {
                 threads: 1,
                 operations: operations.max(1),
                 seed: self.setup.seed + 1 + number as u64,
+                // What is hot for one compute node is so for all, and stays so.
+                hot_seed: self.setup.seed,
             };
             // Scans come with inserts, which here would have to be held out.
             let spec = StreamSpec {
@@ -314,6 +319,7 @@ impl<'s, S: System> Stage<'s, S> {
             threads: phase.clients * TASKS,
             operations: phase.operations,
             seed: self.setup.seed ^ (self.inserted as u64) << 20 ^ phase.clients as u64,
+            hot_seed: self.setup.seed,
         };
         let inserts = spec.inserts();
         let spec = StreamSpec {
@@ -368,7 +374,12 @@ impl<'s, S: System> Stage<'s, S> {
         Ok(Outcome {
             rate_mops,
             latency,
-            messages_per_operation: (after.messages - before.messages) as f64 / operations,
+            messages_per_operation: [
+                after.reads - before.reads,
+                after.writes - before.writes,
+                after.atomics - before.atomics,
+            ]
+            .map(|messages| messages as f64 / operations),
             bytes_per_operation: (after.bytes - before.bytes) as f64 / operations,
             cache_bytes: self.cache_bytes(),
             pool_bytes_per_key: pool as f64 / keys,

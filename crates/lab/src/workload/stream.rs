@@ -45,8 +45,10 @@ pub struct StreamSpec {
     pub threads: usize,
     /// Operations of all threads together.
     pub operations: usize,
-    /// Determines everything random.
+    /// Determines everything random but which keys are hot.
     pub seed: u64,
+    /// Determines which keys are hot: streams of equal ones, and of as many loaded keys, have the same.
+    pub hot_seed: u64,
 }
 
 /// The streams of one run: which keys to load, and each thread's operations after that.
@@ -114,7 +116,7 @@ impl StreamSpec {
                 0 => None,
                 _ => Some(
                     self.distribution()
-                        .sampler(loaded as u64, inserts as u64, self.seed)?,
+                        .sampler(loaded as u64, inserts as u64, self.hot_seed)?,
                 ),
             };
             plans.push(ThreadPlan {

@@ -12,6 +12,7 @@ fn spec(mix: Mix) -> StreamSpec {
         threads: 3,
         operations: 200_000,
         seed: 1,
+        hot_seed: 1,
     }
 }
 
@@ -186,6 +187,26 @@ fn the_seed_determines_the_streams() {
             assert_ne!(streams, StreamSpec { seed: 2, ..spec }.generate().unwrap());
         }
     }
+}
+
+#[test]
+fn what_is_hot_depends_on_a_seed_of_its_own() {
+    let hottest = |spec: StreamSpec| {
+        let streams = spec.generate().unwrap();
+        let mut counts = std::collections::HashMap::new();
+        for operation in streams.threads().iter().flat_map(OpStream::iter) {
+            if let Op::Read(position) = operation {
+                *counts.entry(position).or_insert(0) += 1;
+            }
+        }
+        let mut counts: Vec<(usize, u32)> = counts.into_iter().collect();
+        counts.sort_by_key(|&(position, count)| (std::cmp::Reverse(count), position));
+        counts[..3].iter().map(|pair| pair.0).collect::<Vec<_>>()
+    };
+    let spec = spec(Mix::YcsbC);
+    let others = StreamSpec { seed: 2, ..spec };
+    assert_eq!(hottest(spec), hottest(others));
+    assert_ne!(hottest(spec), hottest(StreamSpec { hot_seed: 2, ..spec }));
 }
 
 #[test]
