@@ -235,6 +235,7 @@ impl Locker {
                 }));
             }
             let now = endpoint.now();
+            let took = now + self.lease / 2 - until;
             if found != seen.0 {
                 seen = (found, now);
                 sleep = FIRST_SLEEP.min(longest);
@@ -243,7 +244,8 @@ impl Locker {
                 endpoint.settle().await?;
                 return Ok(Waited::Abandoned(found));
             }
-            endpoint.sleep(sleep).await;
+            // Where the way is long, or full, whoever holds it takes as long.
+            endpoint.sleep(sleep.max(took).min(longest)).await;
             sleep = (sleep * 2).min(longest);
         }
     }

@@ -110,6 +110,11 @@ impl Contender {
         Contender::tree("nearfield", sizes, tree::Options::nearfield(), |_| {})
     }
 
+    /// Our own variant of the tree, for attached memory.
+    pub(super) fn ours_attached(sizes: &Sizes) -> Contender {
+        Contender::tree("nearfield", sizes, tree::Options::attached(), |_| {})
+    }
+
     /// Sherman as it is in CHIME's figures.
     pub(super) fn sherman(sizes: &Sizes) -> Contender {
         Contender::tree("sherman", sizes, tree::Options::sherman(), |_| {})

@@ -114,10 +114,11 @@ impl StreamSpec {
         for (thread, &inserts) in inserts.iter().enumerate() {
             let sampler = match loaded {
                 0 => None,
-                _ => Some(
-                    self.distribution()
-                        .sampler(loaded as u64, inserts as u64, self.hot_seed)?,
-                ),
+                _ => Some(self.distribution().sampler(
+                    loaded as u64,
+                    inserts as u64,
+                    self.hot_seed,
+                )?),
             };
             plans.push(ThreadPlan {
                 spec: self,

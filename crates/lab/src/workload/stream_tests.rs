@@ -206,7 +206,13 @@ fn what_is_hot_depends_on_a_seed_of_its_own() {
     let spec = spec(Mix::YcsbC);
     let others = StreamSpec { seed: 2, ..spec };
     assert_eq!(hottest(spec), hottest(others));
-    assert_ne!(hottest(spec), hottest(StreamSpec { hot_seed: 2, ..spec }));
+    assert_ne!(
+        hottest(spec),
+        hottest(StreamSpec {
+            hot_seed: 2,
+            ..spec
+        })
+    );
 }
 
 #[test]

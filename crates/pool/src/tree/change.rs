@@ -35,6 +35,17 @@ pub(super) enum Intent {
     Alter,
 }
 
+/// What is written of a leaf that was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// Entries, none of which was moved.
+    Entries,
+    /// Entries, of which some were moved.
+    Moves,
+    /// All of it, with a new node version, since entries were moved.
+    Node,
+}
+
 /// A leaf whose lock is held.
 struct Locked<'t> {
     way: Way,
@@ -89,7 +100,7 @@ impl<E: Endpoint> Session<'_, E> {
                     return Ok(before);
                 }
             };
-            let Some(word) = self.write_back(locked, written, false).await? else {
+            let Some(word) = self.write_back(locked, written, Scope::Entries).await? else {
                 self.renew().await?;
                 continue;
             };
@@ -112,9 +123,12 @@ impl<E: Endpoint> Session<'_, E> {
         loop {
             let leaf = &mut locked.leaf;
             if let Ok(inserted) = hopscotch::insert(leaf, locked.known, key, value) {
-                let written = self
-                    .write_back(locked, inserted.written, inserted.moved)
-                    .await?;
+                let scope = match inserted.moved {
+                    false => Scope::Entries,
+                    true if self.moves_are_node_writes() => Scope::Node,
+                    true => Scope::Moves,
+                };
+                let written = self.write_back(locked, inserted.written, scope).await?;
                 return Ok(written.is_some());
             }
             if locked.known.count() == all.count() {
@@ -145,16 +159,23 @@ impl<E: Endpoint> Session<'_, E> {
         &self,
         locked: Locked<'_>,
         written: Slots,
-        moved: bool,
+        scope: Scope,
     ) -> Result<Option<LockWord>, PoolError> {
         let Locked {
             way,
             lock,
             word,
-            leaf,
+            mut leaf,
             known,
             ..
         } = locked;
+        let segments = match scope {
+            Scope::Entries | Scope::Moves => self.leaves.entries(written),
+            Scope::Node => {
+                leaf.count_node_write();
+                self.leaves.whole()
+            }
+        };
         let leaf = &leaf;
         let word = if known.count() == self.leaves.span() {
             self.lock_words.of_leaf(leaf)
@@ -163,8 +184,7 @@ impl<E: Endpoint> Session<'_, E> {
             let word = self.lock_words.after_write(word, written, known, is_empty);
             self.with_greatest(word, leaf, known, written)
         };
-        let segments = self.leaves.entries(written);
-        let writes = self.leaf_writes(way.leaf, leaf, &segments, moved);
+        let writes = self.leaf_writes(way.leaf, leaf, &segments, scope == Scope::Moves);
         self.note_change(true);
         let done = self.commit(lock, &writes, word.to_bits()).await?;
         self.note_change(done.is_ok());
@@ -210,7 +230,10 @@ impl<E: Endpoint> Session<'_, E> {
             let stays = match place {
                 Place::Here => true,
                 Place::HereOrRight(_) => {
-                    locked.slot.is_some() || self.has_greater(&locked, key).await?
+                    locked.slot.is_some()
+                        || has_known_greater(&locked, key)
+                        // A new way is had as soon as the greatest key.
+                        || locked.way.kept.is_none() && self.has_greater(&locked, key).await?
                 }
                 Place::Right(_) | Place::Unknown => false,
             };
@@ -225,7 +248,7 @@ impl<E: Endpoint> Session<'_, E> {
             way = locked.way;
             match place {
                 Place::Right(sibling) => way.leaf = sibling,
-                Place::HereOrRight(_) => {
+                Place::HereOrRight(_) if way.kept.is_none() => {
                     // Who has divided the leaf will tell its parent.
                     self.endpoint.sleep(BACK_OFF).await;
                     return Ok(None);
@@ -330,29 +353,35 @@ impl<E: Endpoint> Session<'_, E> {
             return all;
         }
         match self.lock_words.hop_range(word, all.first()) {
-            Some(range) if range.count() > neighborhood.count() => range,
-            Some(_) => neighborhood,
-            None => all,
+            Some(range) if range.count() <= neighborhood.count() => neighborhood,
+            Some(range) if !self.moves_are_node_writes() => range,
+            _ => all,
         }
     }
 
     /// True if a leaf certainly has a key not less than `key`, so that `key` does not belong to the
-    /// right of it. Looks at the slot that the lock word says has the greatest; one round trip more if
-    /// that is not known. Source: CHIME, section 4.2.3, right-turn test.
+    /// right of it, although what is known of it has none. Looks at the slot that the lock word says has
+    /// the greatest; one round trip. Source: CHIME, section 4.2.3, right-turn test.
     async fn has_greater(&self, locked: &Locked<'_>, key: &[u8]) -> Result<bool, PoolError> {
-        let (leaf, known) = (&locked.leaf, locked.known);
-        let is_greater = |leaf: &Leaf, slot| leaf.key(slot).is_some_and(|other| other >= key);
-        if known.iter().any(|slot| is_greater(leaf, slot)) {
-            return Ok(true);
-        }
+        let known = locked.known;
         let greatest = self.lock_words.max_slot(locked.word);
         if known.contains(greatest) || greatest >= self.leaves.span() {
             return Ok(false);
         }
         let segments = self.leaves.single_entry(greatest);
         let entry = self.read_leaf(locked.way.leaf, &segments).await?;
-        Ok(is_greater(&entry, greatest))
+        Ok(is_greater(&entry, greatest, key))
     }
+}
+
+/// True if what is known of a leaf has a key not less than `key`.
+fn has_known_greater(locked: &Locked<'_>, key: &[u8]) -> bool {
+    let mut known = locked.known.iter();
+    known.any(|slot| is_greater(&locked.leaf, slot, key))
+}
+
+fn is_greater(leaf: &Leaf, slot: usize, key: &[u8]) -> bool {
+    leaf.key(slot).is_some_and(|other| other >= key)
 }
 
 /// Where a key is.

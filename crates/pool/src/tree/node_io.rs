@@ -5,9 +5,10 @@
 //! behind the lock word is odd while somebody writes, and a reader has to find it even and the same
 //! before and behind what it reads.
 //!
-//! The counter serves scans where lines are read as one, too: versions do not tell whether an entry was
-//! moved to where a reader of the whole leaf had been already. There it counts changes that move entries
-//! and no others, if [`Options::counts_moves`](super::Options::counts_moves) says so.
+//! Where lines are read as one, versions do not tell whether an entry was moved to where a reader had
+//! been already. In leaves without hop bitmaps who moves entries therefore writes the leaf as a whole, with a
+//! new node version, which all readers look at. In those with hop bitmaps the counter counts changes that
+//! move entries, and no others, for scans, if [`Options::counts_moves`](super::Options::counts_moves) says so.
 
 use super::lock::{Lock, Write, Writes};
 use super::session::Session;
@@ -127,9 +128,13 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// True if a leaf's counter says whether entries were moved.
     pub(super) fn are_moves_counted(&self) -> bool {
-        self.has_counters
-            || self.node.options.counts_moves
-            || self.leaves.is_hopscotch() && !self.leaves.has_bitmaps()
+        self.has_counters || self.node.options.counts_moves && self.leaves.has_bitmaps()
+    }
+
+    /// True if who moves entries of a leaf writes all of it, so that a reader of a part finds one node
+    /// version in that only if nothing was moved meanwhile.
+    pub(super) fn moves_are_node_writes(&self) -> bool {
+        !self.has_counters && self.leaves.is_hopscotch() && !self.leaves.has_bitmaps()
     }
 
     /// Reads a leaf as a whole, at a time when no entry of it was moved.

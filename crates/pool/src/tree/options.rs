@@ -4,7 +4,7 @@ use super::kept::CachedNode;
 use crate::cache::Cache;
 use crate::coordination::{Delegation, HAND_OVERS, LocalLocks};
 use crate::error::PoolError;
-use crate::layout::{Arrangement, Geometry, InternalLayout, Shape};
+use crate::layout::{Arrangement, Geometry, InternalLayout, Metadata, Shape};
 use nearfield_fabric::epochs::Epochs;
 use nearfield_hotness::{Gate, Hotspots};
 use std::sync::OnceLock;
@@ -37,10 +37,14 @@ pub struct Options {
     /// lock is known, so that more may have to be read afterwards. Not in the paper.
     pub lock_and_read: bool,
     /// Whether changes that move entries of a leaf are counted, so that scans notice what was moved to
-    /// where they had been already; always so in leaves without hop bitmaps. All clients of a tree have to
-    /// agree. Not in the paper, whose scans
-    /// look at hop bitmaps only and may leave out a key that is moved while another takes its place.
+    /// where they had been already. Of no meaning in leaves without hop bitmaps, where node versions tell.
+    /// All clients of a tree have to agree. Not in the paper, whose scans look at hop bitmaps only and may
+    /// leave out a key that is moved while another takes its place.
     pub counts_moves: bool,
+    /// Whether a leaf that was divided, which a kept parent does not know yet, is used all the same
+    /// if what was read of it shows that the key belongs there. Not in the paper, whose clients read
+    /// the parent anew.
+    pub uses_divided: bool,
     /// How locks are taken. All clients of a tree have to agree.
     pub locks: Locks,
     /// Where locks have leases: of so much memory that merging has freed, in bytes, a compute node has
@@ -90,6 +94,7 @@ impl Options {
             vacancy_bitmap: true,
             lock_and_read: false,
             counts_moves: false,
+            uses_divided: false,
             locks: Locks::Spinning,
             retired_bytes: RETIRED_BYTES,
             delegates_reads: true,
@@ -108,9 +113,24 @@ impl Options {
             },
             speculation: Speculation::Adaptive,
             lock_and_read: true,
-            counts_moves: true,
+            uses_divided: true,
             locks: Locks::Leased(LEASE),
             ..Options::chime()
+        }
+    }
+
+    /// Ours for memory that is attached and not behind a network adapter, as by CXL: what is read costs
+    /// by the byte there, and a message hardly anything. Neighborhoods of 16 slots, so that leaves get
+    /// fuller and scans read less, and one copy of the metadata.
+    pub fn attached() -> Options {
+        let ours = Options::nearfield();
+        Options {
+            shape: Shape {
+                neighborhood: 16,
+                metadata: Metadata::Single,
+                ..ours.shape
+            },
+            ..ours
         }
     }
 

@@ -1,6 +1,5 @@
 //! Reading a key: at a guess, or in its neighborhood.
 
-use super::node_io::Buffers;
 use super::route::{RIGHT_MOVES_MAX, Way};
 use super::session::Session;
 use super::window::Window;
@@ -50,7 +49,10 @@ impl<E: Endpoint> Session<'_, E> {
                 _ => Place::Here,
             },
             Validation::Sibling if sibling == way.sibling => Place::Here,
-            Validation::Sibling if way.kept.is_some() || sibling.is_null() => Place::Unknown,
+            Validation::Sibling if sibling.is_null() => Place::Unknown,
+            Validation::Sibling if way.kept.is_some() && !self.node.options.uses_divided => {
+                Place::Unknown
+            }
             Validation::Sibling => Place::HereOrRight(sibling),
         }
     }
@@ -106,7 +108,7 @@ impl<E: Endpoint> Session<'_, E> {
             }
             Lookup::Absent
                 if matches!(place, Place::Here)
-                    && (self.has_counters || !self.leaves.is_hopscotch()) =>
+                    && (self.has_counters || !self.leaves.has_bitmaps()) =>
             {
                 Glance::Absent
             }
@@ -139,24 +141,9 @@ impl<E: Endpoint> Session<'_, E> {
             let mut right_moves = 0;
             // The home's versions, when the key was last not found in this leaf.
             let missed = missed.take().filter(|(leaf, _)| *leaf == way.leaf);
-            // Whether the neighborhood is read so that what is not found is not there.
-            let mut is_still =
-                missed.is_some() && self.leaves.is_hopscotch() && !self.leaves.has_bitmaps();
             let mut absent_at = missed.map(|(_, versions)| versions);
             loop {
-                let leaf = if is_still {
-                    let read = self.read_still(way.leaf, &neighborhood).await?;
-                    let Some(leaf) = read else {
-                        if patience.is_over(&self.endpoint) {
-                            self.repair_leaf(way.leaf).await?;
-                            patience = self.patience();
-                        }
-                        continue;
-                    };
-                    leaf
-                } else {
-                    self.read_leaf(way.leaf, &neighborhood).await?
-                };
+                let leaf = self.read_leaf(way.leaf, &neighborhood).await?;
                 let place = self.place(&way, &leaf, &neighborhood, key);
                 let right = match place {
                     Place::Unknown => {
@@ -181,7 +168,7 @@ impl<E: Endpoint> Session<'_, E> {
                             }
                             // It may have been moved while the neighborhood was read, unless that was
                             // between two looks at a counter.
-                            Lookup::Absent if self.has_counters || is_still => {}
+                            Lookup::Absent if self.has_counters => {}
                             // Each move changes the home, so if that is the same after another
                             // reading, the first one was of a time without moves.
                             Lookup::Absent if self.leaves.has_bitmaps() => {
@@ -190,10 +177,7 @@ impl<E: Endpoint> Session<'_, E> {
                                     continue;
                                 }
                             }
-                            Lookup::Absent if self.leaves.is_hopscotch() => {
-                                is_still = true;
-                                continue;
-                            }
+                            // Who moves entries has written the leaf as a whole.
                             Lookup::Absent => {}
                         }
                         match place {
@@ -215,22 +199,8 @@ impl<E: Endpoint> Session<'_, E> {
                 }
                 way.leaf = right;
                 absent_at = None;
-                is_still = false;
             }
         }
-    }
-
-    /// Reads a neighborhood between two looks at the counter of moves, in one round trip; `None` if
-    /// something was written meanwhile.
-    async fn read_still(
-        &self,
-        address: GlobalAddress,
-        neighborhood: &Segments,
-    ) -> Result<Option<Leaf>, PoolError> {
-        let mut buffers = Buffers::new(self.leaf_at(address), neighborhood, true);
-        self.read(&mut buffers).await?;
-        let mut leaf = Leaf::new(self.leaves);
-        Ok(buffers.take_in(neighborhood, &mut leaf).then_some(leaf))
     }
 
     /// Reads the one entry in which a key was found often, if there is such; answers its slot if

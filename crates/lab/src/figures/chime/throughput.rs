@@ -220,7 +220,7 @@ pub(super) fn cxl(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let numbers = scale.points(&CLIENTS);
     let contenders = [
         Contender::chime(&sizes),
-        Contender::ours(&sizes),
+        Contender::ours_attached(&sizes),
         Contender::sherman(&sizes),
     ];
     let job = |contender: Contender| {
