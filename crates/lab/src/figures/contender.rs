@@ -1,5 +1,6 @@
 //! Who takes part, under which name and with which sizes and techniques.
 
+use super::beside::{Beside, POINTER_BYTES};
 use super::scale::Scale;
 use super::simulate::{Outcome, Phase, PointError, Setup, Stage};
 use super::system::System;
@@ -14,6 +15,8 @@ pub(super) struct Contender {
     pub index: Index,
     /// What a compute node may keep; `None` where there is no limit.
     pub cache_bytes: Option<usize>,
+    /// Whether values lie beside the index, which has pointers to them.
+    pub values_beside: bool,
 }
 
 /// An index with its sizes and techniques.
@@ -82,6 +85,7 @@ impl Contender {
             name,
             index: Index::Tree(options),
             cache_bytes: sizes.cache_bytes,
+            values_beside: false,
         }
     }
 
@@ -90,6 +94,7 @@ impl Contender {
             name,
             index: Index::Missing(why),
             cache_bytes: None,
+            values_beside: false,
         }
     }
 
@@ -134,6 +139,7 @@ impl Contender {
             name: "smart",
             index: Index::Smart(options),
             cache_bytes: sizes.cache_bytes,
+            values_beside: false,
         }
     }
 
@@ -169,6 +175,7 @@ impl Contender {
             name: "rolex",
             index: Index::Rolex(options),
             cache_bytes: sizes.cache_bytes,
+            values_beside: false,
         }
     }
 
@@ -240,11 +247,27 @@ impl Contender {
     }
 
     /// The indexes whose values lie beside their leaves.
-    pub(super) fn of_variable_length(_: &Sizes) -> Vec<Contender> {
-        let why = "the pool's indexes have values in their leaves only";
-        ["chime-indirect", "smart-rcu", "marlin", "rolex-indirect"]
-            .map(|name| Contender::missing(name, why))
-            .into()
+    pub(super) fn of_variable_length(sizes: &Sizes) -> Vec<Contender> {
+        let sizes = Sizes {
+            value_bytes: POINTER_BYTES,
+            ..*sizes
+        };
+        let beside = |name, contender: Contender| Contender {
+            name,
+            values_beside: true,
+            ..contender
+        };
+        vec![
+            beside("chime-indirect", Contender::chime(&sizes)),
+            beside("nearfield-indirect", Contender::ours(&sizes)),
+            beside("sherman-indirect", Contender::sherman(&sizes)),
+            beside("rolex-indirect", Contender::rolex(&sizes)),
+            Contender::missing("smart-rcu", "the pool's SMART writes values in place only"),
+            Contender::missing(
+                "marlin",
+                "the pool has none; Sherman with values beside its leaves is the nearest",
+            ),
+        ]
     }
 
     /// With leaves of so many entries.
@@ -300,7 +323,18 @@ impl Contender {
         interrupt: &Interrupt,
         report: impl FnMut(usize, Outcome),
     ) -> Result<(), PointError> {
+        let value_bytes = setup.value_bytes;
         match &self.index {
+            Index::Tree(options) if self.values_beside => {
+                let index = *options;
+                let beside = Beside { index, value_bytes };
+                perform(&beside, setup, phases, interrupt, report)
+            }
+            Index::Rolex(options) if self.values_beside => {
+                let index = options.clone();
+                let beside = Beside { index, value_bytes };
+                perform(&beside, setup, phases, interrupt, report)
+            }
             Index::Tree(options) => perform(options, setup, phases, interrupt, report),
             Index::Smart(options) => perform(options, setup, phases, interrupt, report),
             Index::Rolex(options) => perform(options, setup, phases, interrupt, report),

@@ -8,6 +8,7 @@
 //! What a compute node itself takes is not modelled, nor what its own network interface does: only
 //! the way to the memory nodes, and their ports (`nearfield_hardware::network`).
 
+mod beside;
 mod chime;
 mod claims;
 mod contender;

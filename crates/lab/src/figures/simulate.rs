@@ -3,7 +3,7 @@
 
 use super::keys::Keys;
 use super::meter::Meter;
-use super::system::{Entries, System};
+use super::system::{Entries, System, Values};
 use crate::bench::{Interrupt, Latency};
 use crate::error::LabError;
 use crate::workload::{Distribution, Mix, Op, OpStream, StreamSpec};
@@ -164,6 +164,7 @@ impl<'s, S: System> Stage<'s, S> {
         let entries = Entries {
             keys: stage.keys,
             count: setup.loaded,
+            values: Values::Inline,
             interrupt: interrupt.clone(),
         };
         let loaded = S::load(endpoint, stage.nodes.clone(), loader, entries);
@@ -335,6 +336,7 @@ impl<'s, S: System> Stage<'s, S> {
             keys: self.keys,
             loaded: self.setup.loaded,
             inserted: self.inserted,
+            is_before: S::is_before,
             meter: Rc::clone(&meter),
         };
         self.inserted += inserts;
@@ -395,6 +397,7 @@ struct Shared {
     loaded: usize,
     /// Keys that earlier phases have inserted.
     inserted: usize,
+    is_before: fn(&Keys, usize, Option<&[u8]>) -> bool,
     meter: Rc<Meter>,
 }
 
@@ -416,7 +419,12 @@ async fn work(
     stream: &OpStream,
     shared: &Shared,
 ) {
-    let Shared { keys, meter, .. } = shared;
+    let Shared {
+        keys,
+        is_before,
+        meter,
+        ..
+    } = shared;
     for (number, operation) in stream.iter().enumerate() {
         let begin = endpoint.now();
         let done = async {
@@ -430,7 +438,7 @@ async fn work(
                     let position = shared.position(position);
                     let value = keys.value(position, number);
                     let before = index.update(&keys.key(position), &value).await?;
-                    keys.is_value(position, before.as_deref())
+                    is_before(keys, position, before.as_deref())
                 }
                 Op::Insert(position) => {
                     let position = shared.position(position);

@@ -31,6 +31,11 @@ pub(super) trait System {
     /// of an index that does not guess.
     fn guesses(node: &Self::ComputeNode) -> Option<[u64; 2]>;
 
+    /// Whether what a write answers may be the value before, of the key at a position.
+    fn is_before(keys: &Keys, position: usize, before: Option<&[u8]>) -> bool {
+        keys.is_value(position, before)
+    }
+
     /// Makes an index of entries.
     fn load(
         endpoint: SimEndpoint,
@@ -51,7 +56,17 @@ pub(super) trait System {
 pub(super) struct Entries {
     pub keys: Keys,
     pub count: usize,
+    pub values: Values,
     pub interrupt: Interrupt,
+}
+
+/// What an entry has for its value.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Values {
+    /// The value.
+    Inline,
+    /// Where it lies: blocks in the order of positions, of so many bytes.
+    At { first: GlobalAddress, stride: u64 },
 }
 
 impl Entries {
@@ -84,6 +99,13 @@ impl Entries {
     }
 
     fn entry(&self, position: usize) -> Entry {
-        (self.keys.key(position), self.keys.value(position, 0))
+        let value = match self.values {
+            Values::Inline => self.keys.value(position, 0),
+            Values::At { first, stride } => {
+                let at = first.plus(position as u64 * stride);
+                at.to_bits().to_le_bytes().to_vec()
+            }
+        };
+        (self.keys.key(position), value)
     }
 }

@@ -1,0 +1,180 @@
+//! An index whose values lie beside it, each in a block of its own that an entry points to. So do
+//! values of any length in the paper's figures 13 and 18d.
+//!
+//! ```text
+//! block | length of the rest of the key 8 | length of the value 8 | value |
+//! ```
+//!
+//! A read takes one round trip more, of a message of 16 bytes and the value. A write puts the value
+//! into a new block first, one round trip more, before it takes any lock. Blocks are not used again.
+
+use super::keys::Keys;
+use super::system::{Entries, System, Values};
+use nearfield_fabric::sim::SimEndpoint;
+use nearfield_fabric::{Arena, Endpoint, GlobalAddress, NodeId, Verb};
+use nearfield_pool::{Entry, PoolError, PoolIndex};
+use std::sync::Arc;
+
+/// What the index has for a value.
+pub(super) const POINTER_BYTES: usize = 8;
+/// The lengths at the beginning of a block.
+const HEADER_BYTES: usize = 16;
+/// What a client takes from a node at once, in bytes.
+const CHUNK_BYTES: u64 = 1 << 16;
+
+/// An index of pointers, and how long values are.
+pub(super) struct Beside<S> {
+    pub index: S,
+    pub value_bytes: usize,
+}
+
+/// What the clients of a compute node share.
+pub(super) struct BesideNode<N> {
+    node: Arc<N>,
+    value_bytes: usize,
+}
+
+/// One client's view.
+pub(super) struct BesideIndex<I> {
+    index: I,
+    endpoint: SimEndpoint,
+    arena: Arena,
+    value_bytes: usize,
+}
+
+impl<S: System + 'static> System for Beside<S> {
+    type ComputeNode = BesideNode<S::ComputeNode>;
+    type Index = BesideIndex<S::Index>;
+
+    fn compute_node(&self) -> Result<Arc<Self::ComputeNode>, PoolError> {
+        let value_bytes = self.value_bytes;
+        let node = self.index.compute_node()?;
+        Ok(Arc::new(BesideNode { node, value_bytes }))
+    }
+
+    fn cache_bytes(node: &Self::ComputeNode) -> usize {
+        S::cache_bytes(&node.node)
+    }
+
+    fn guesses(node: &Self::ComputeNode) -> Option<[u64; 2]> {
+        S::guesses(&node.node)
+    }
+
+    /// A write answers the pointer before, as reading the block would be a round trip that none of
+    /// the paper's indexes takes.
+    fn is_before(_: &Keys, _: usize, before: Option<&[u8]>) -> bool {
+        before.is_some()
+    }
+
+    async fn load(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<Self::ComputeNode>,
+        entries: Entries,
+    ) -> Result<(), PoolError> {
+        let stride = (HEADER_BYTES + node.value_bytes).next_multiple_of(64) as u64;
+        let bytes = entries.count as u64 * stride;
+        let first = endpoint.allocate(nodes[0], bytes).await?;
+        for position in 0..entries.count {
+            let at = first.plus(position as u64 * stride);
+            let value = entries.keys.value(position, 0);
+            endpoint.write(at, &block(&value)).await?;
+            if entries.interrupt.is_raised() {
+                return Ok(());
+            }
+        }
+        let values = Values::At { first, stride };
+        let entries = Entries { values, ..entries };
+        S::load(endpoint, nodes, Arc::clone(&node.node), entries).await
+    }
+
+    async fn open(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<Self::ComputeNode>,
+    ) -> Result<Self::Index, PoolError> {
+        let arena = Arena::new(&nodes, CHUNK_BYTES);
+        let index = S::open(endpoint.clone(), nodes, Arc::clone(&node.node)).await?;
+        Ok(BesideIndex {
+            index,
+            endpoint,
+            arena,
+            value_bytes: node.value_bytes,
+        })
+    }
+}
+
+fn block(value: &[u8]) -> Vec<u8> {
+    let lengths = [0, value.len() as u64].map(u64::to_le_bytes);
+    [lengths.as_flattened(), value].concat()
+}
+
+/// Where an index says that a value lies; `None` if what it says is no pointer.
+fn pointer(value: &[u8]) -> Option<GlobalAddress> {
+    let bits = value.first_chunk()?;
+    Some(GlobalAddress::from_bits(u64::from_le_bytes(*bits)))
+}
+
+impl<I> BesideIndex<I> {
+    async fn place(&self, value: &[u8]) -> Result<[u8; POINTER_BYTES], PoolError> {
+        let block = block(value);
+        let length = block.len() as u64;
+        let at = self.arena.allocate(&self.endpoint, length).await?;
+        self.endpoint.write(at, &block).await?;
+        Ok(at.to_bits().to_le_bytes())
+    }
+
+    /// Reads what pointers lead to, in one round trip.
+    async fn follow<'v>(
+        &self,
+        pointers: impl Iterator<Item = &'v [u8]>,
+    ) -> Result<Vec<Vec<u8>>, PoolError> {
+        let length = HEADER_BYTES + self.value_bytes;
+        let blocks = pointers.filter_map(pointer).map(|at| (at, vec![0; length]));
+        let mut blocks: Vec<(GlobalAddress, Vec<u8>)> = blocks.collect();
+        let reads = blocks.iter_mut();
+        let mut reads: Vec<Verb<'_>> = reads
+            .map(|(from, into)| Verb::Read { from: *from, into })
+            .collect();
+        if !reads.is_empty() {
+            self.endpoint.post(&mut reads).await?;
+        }
+        drop(reads);
+        let values = blocks.into_iter();
+        Ok(values
+            .map(|(_, mut block)| block.split_off(HEADER_BYTES))
+            .collect())
+    }
+}
+
+impl<I: PoolIndex> PoolIndex for BesideIndex<I> {
+    async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        let found = self.index.get(key).await?;
+        let values = self.follow(found.iter().map(|value| &value[..])).await?;
+        Ok(values.into_iter().next())
+    }
+
+    async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        let pointer = self.place(value).await?;
+        self.index.insert(key, &pointer).await
+    }
+
+    async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        let pointer = self.place(value).await?;
+        self.index.update(key, &pointer).await
+    }
+
+    async fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.index.remove(key).await
+    }
+
+    async fn scan(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
+        let mut entries = self.index.scan(from, count).await?;
+        let pointers = entries.iter().map(|(_, value)| &value[..]);
+        let values = self.follow(pointers).await?;
+        for (entry, value) in entries.iter_mut().zip(values) {
+            entry.1 = value;
+        }
+        Ok(entries)
+    }
+}
