@@ -162,7 +162,7 @@ impl Judgement {
         other: f64::NAN,
         wrong: f64::NAN,
         since: 0,
-        interval: 1,
+        interval: PHASES_MIN,
     };
 
     /// Takes note of a phase, and decides whether the next one guesses.

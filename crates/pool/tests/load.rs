@@ -22,11 +22,6 @@ fn layout(leaf_span: usize, neighborhood: usize) -> LeafLayout {
     LeafLayout::new(Geometry::new(shape).expect("the shape is possible"))
 }
 
-fn all_from(layout: &LeafLayout, key: &[u8]) -> Slots {
-    let span = layout.span();
-    Slots::new(hopscotch::home(key, span), span, span)
-}
-
 /// How full leaves are, on average, when the first random key finds no room.
 fn load(layout: LeafLayout, leaves: usize, rng: &mut SmallRng) -> f64 {
     let mut entries = 0;
@@ -34,7 +29,7 @@ fn load(layout: LeafLayout, leaves: usize, rng: &mut SmallRng) -> f64 {
         let mut leaf = Leaf::new(layout);
         loop {
             let key = rng.random_range(1..=u64::MAX).to_be_bytes();
-            let known = all_from(&layout, &key);
+            let known = layout.all_slots(&key);
             if hopscotch::insert(&mut leaf, known, &key, &[0; 8]).is_err() {
                 break;
             }
@@ -131,7 +126,7 @@ impl Leaves {
             .range_mut(..=number)
             .next_back()
             .expect("a leaf");
-        let known = all_from(&self.layout, &key);
+        let known = self.layout.all_slots(&key);
         let range = self.words.hop_range(*word, known.first());
         match hopscotch::insert(leaf, known, &key, &[0; 8]) {
             Ok(inserted) => {

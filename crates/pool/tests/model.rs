@@ -39,8 +39,7 @@ impl Run {
     }
 
     fn all_from(&self, key: &[u8]) -> Slots {
-        let span = self.span();
-        Slots::new(hopscotch::home(key, span), span, span)
+        self.leaf.layout().all_slots(key)
     }
 
     fn insert(&mut self, key: &[u8]) {

@@ -61,8 +61,7 @@ fn insert(leaf: &mut Leaf, rng: &mut SmallRng) -> Option<Slots> {
         .map(|_| rng.random_range(1..=255))
         .collect();
     let value: Vec<u8> = (0..shape.value_bytes).map(|_| rng.random()).collect();
-    let home = hopscotch::home(&key, shape.leaf_span);
-    let known = Slots::new(home, shape.leaf_span, shape.leaf_span);
+    let known = leaf.layout().all_slots(&key);
     let inserted = hopscotch::insert(leaf, known, &key, &value).ok()?;
     Some(inserted.written)
 }
@@ -155,11 +154,7 @@ fn a_write_of_an_entry_is_noticed_by_whoever_reads_part_of_it() {
             let slot = occupied[rng.random_range(0..occupied.len())];
             let key = old.key(slot).expect("occupied").to_vec();
             let value = vec![rng.random(); shape.value_bytes];
-            let known = Slots::new(
-                hopscotch::home(&key, shape.leaf_span),
-                shape.leaf_span,
-                shape.leaf_span,
-            );
+            let known = new.layout().all_slots(&key);
             let inserted = hopscotch::insert(&mut new, known, &key, &value);
             assert!(inserted.is_ok_and(|inserted| inserted.replaced));
             let segments = if rng.random() {

@@ -138,12 +138,16 @@ impl LeafLayout {
         wire.start / line == (wire.end - 1) / line
     }
 
-    /// The first slot in which a key may lie: [`home`], if leaves are hash tables.
+    /// The first slot in which a key may lie: [`home`], if leaves are hash tables. In those without hop
+    /// bitmaps no neighborhood goes around the end, which would be another message for who reads it.
     pub fn home(&self, key: &[u8]) -> usize {
-        if self.is_hopscotch() {
-            home(key, self.span())
-        } else {
-            0
+        match self.geometry.shape().arrangement {
+            Arrangement::Hopscotch => home(key, self.span()),
+            Arrangement::Neighborhood => {
+                let neighborhood = self.geometry.shape().neighborhood;
+                home(key, self.span() + 1 - neighborhood)
+            }
+            Arrangement::Unordered => 0,
         }
     }
 

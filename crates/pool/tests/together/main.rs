@@ -333,20 +333,21 @@ fn clients_that_share_post_a_fraction_of_the_verbs() {
 }
 
 /// Of clients of one compute node who do their own one at a time goes for a lock, so that nobody goes
-/// in vain; and where a lock is passed on, eight of nine neither take it nor give it back.
+/// in vain; and where a lock is passed on, eight of nine neither take it nor give it back. Those of
+/// ours who do not queue wait longer before they ask again, so that less is saved.
 #[test]
 fn clients_that_queue_take_locks_once_or_not_at_all() {
     let kinds = [
-        ("CHIME", Trees::chime(), 16.0 / 9.0),
-        ("Sherman", Trees::sherman(), 16.0 / 9.0),
-        ("Nearfield", Trees::nearfield(), 0.0),
+        ("CHIME", Trees::chime(), 3.0, 16.0 / 9.0),
+        ("Sherman", Trees::sherman(), 3.0, 16.0 / 9.0),
+        ("Nearfield", Trees::nearfield(), 1.5, 0.0),
     ];
-    for (name, kind, saved) in kinds {
+    for (name, kind, fewer, saved) in kinds {
         let hand_overs = [None, Some(0), Some(8)];
         let [apart, queued, passed] =
             hand_overs.map(|times| verbs(Trees::queueing(kind.clone(), times), 1, true));
         eprintln!("{name}: {apart:.2} verbs an update, {queued:.2} queued, {passed:.2} passed on");
-        assert!(queued < apart / 3.0, "{name}: {queued} of {apart}");
+        assert!(queued < apart / fewer, "{name}: {queued} of {apart}");
         let found = queued - passed;
         assert!((found - saved).abs() < 0.02, "{name}: {found}, not {saved}");
     }
