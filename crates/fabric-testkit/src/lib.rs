@@ -7,11 +7,13 @@
 
 #![forbid(unsafe_code)]
 
+mod faulty;
 mod history;
 mod index;
 mod plan;
 mod run;
 
+pub use faulty::{Fault, Faulty, Interference, Planted};
 pub use index::{RemoteIndex, System};
 pub use plan::Plan;
 pub use run::{Failure, Report, check, run};

@@ -31,6 +31,11 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "canary")]
+pub mod canary;
+#[cfg(not(feature = "canary"))]
+mod canary;
+
 pub mod cache;
 pub mod coordination;
 mod error;

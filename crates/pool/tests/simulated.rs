@@ -1,63 +1,26 @@
 //! The tree over a simulated fabric that tears verbs: its operations are linearizable, and it holds
 //! what a `BTreeMap` holds.
 
+mod common;
+mod trees;
+
+use common::ROOT;
+use nearfield_fabric::Endpoint;
 use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
-use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
-use nearfield_fabric_testkit::{Plan, RemoteIndex, System, check, run};
+use nearfield_fabric_testkit::{Fault, Plan, check, run};
 use nearfield_hardware::network::Preset;
 use nearfield_pool::layout::{Arrangement, Metadata, Shape, Validation};
-use nearfield_pool::tree::{ComputeNode, Locks, Options, Speculation, Tree};
+use nearfield_pool::tree::{Locks, Options, Tree};
 use nearfield_pool::{PoolError, PoolIndex};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
-
-const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
-
-/// Nodes so small that a few dozens of keys make a tree of several levels.
-fn small() -> Shape {
-    Shape {
-        leaf_span: 8,
-        internal_span: 4,
-        neighborhood: 4,
-        ..Shape::default()
-    }
-}
-
-/// CHIME with small nodes.
-fn chime() -> Options {
-    Options {
-        shape: small(),
-        cache_bytes: 1 << 20,
-        hotspot_bytes: 1 << 12,
-        ..Options::chime()
-    }
-}
-
-/// Ours with small nodes.
-fn nearfield() -> Options {
-    Options {
-        shape: Shape {
-            arrangement: Arrangement::Neighborhood,
-            ..small()
-        },
-        cache_bytes: 1 << 20,
-        hotspot_bytes: 1 << 12,
-        // Memory is used again as soon as it may, and soon.
-        retired_bytes: 1,
-        locks: Locks::Leased(Duration::from_micros(300)),
-        // Runs are too short to find out whether it pays.
-        speculation: Speculation::Always,
-        ..Options::nearfield()
-    }
-}
+use trees::{SmallTrees, chime, compute_node, key, nearfield, small};
 
 /// All steps from Sherman to CHIME, and ours.
 fn steps() -> Vec<Options> {
@@ -93,175 +56,6 @@ fn steps() -> Vec<Options> {
     ]
 }
 
-/// Each client is a compute node by itself.
-struct SmallTrees {
-    options: Options,
-    fault: Fault,
-}
-
-impl SmallTrees {
-    fn new(options: Options) -> SmallTrees {
-        SmallTrees {
-            options,
-            fault: Fault::None,
-        }
-    }
-}
-
-struct Client(Tree<Faulty>);
-
-/// What is wrong with the way to the nodes, so that the tree has to fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    None,
-    /// Locks are taken whoever holds them.
-    NoLocks,
-    /// Of verbs that are posted together the last is done first: a lock is given back before what
-    /// it guards is written.
-    LastFirst,
-    /// Writes go nowhere now and then.
-    Forgets,
-}
-
-struct Faulty {
-    endpoint: SimEndpoint,
-    fault: Fault,
-    writes: Cell<u32>,
-}
-
-impl Endpoint for Faulty {
-    fn atomic_bytes(&self) -> u64 {
-        self.endpoint.atomic_bytes()
-    }
-
-    fn nodes(&self) -> Vec<NodeId> {
-        self.endpoint.nodes()
-    }
-
-    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
-        if self.fault == Fault::NoLocks
-            && let [Verb::Swap { found, .. }] = verbs
-        {
-            *found = 0;
-            return Ok(());
-        }
-        if self.fault == Fault::LastFirst {
-            verbs.rotate_right(1);
-        }
-        let writes = matches!(verbs, [Verb::Write { .. }, ..]);
-        if writes && self.fault == Fault::Forgets {
-            let count = self.writes.replace(self.writes.get() + 1);
-            // The last one gives the lock back.
-            if count % 8 == 7 {
-                let last = verbs.len() - 1;
-                return self.endpoint.post(&mut verbs[last..]).await;
-            }
-        }
-        self.endpoint.post(verbs).await
-    }
-
-    fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
-        self.endpoint.write_unsignalled(to, bytes)
-    }
-
-    async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
-        self.endpoint.allocate(node, bytes).await
-    }
-
-    async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
-        self.endpoint.free(address, bytes).await
-    }
-
-    fn now(&self) -> Duration {
-        self.endpoint.now()
-    }
-
-    async fn sleep(&self, time: Duration) {
-        self.endpoint.sleep(time).await;
-    }
-}
-
-fn compute_node(options: Options) -> Arc<ComputeNode> {
-    Arc::new(ComputeNode::new(options).expect("sizes"))
-}
-
-fn key(number: u64) -> [u8; 8] {
-    // Keys of zeros are none.
-    (number + 1).to_be_bytes()
-}
-
-fn fabric(error: PoolError) -> FabricError {
-    match error {
-        PoolError::Fabric(error) => error,
-        other => panic!("{other}"),
-    }
-}
-
-fn number(value: Option<Vec<u8>>) -> Option<u64> {
-    value.map(|value| u64::from_le_bytes(value.try_into().expect("eight bytes")))
-}
-
-impl RemoteIndex for Client {
-    async fn get(&self, number_of_key: u64) -> Result<Option<u64>, FabricError> {
-        let value = self.0.get(&key(number_of_key)).await;
-        value.map(number).map_err(fabric)
-    }
-
-    async fn insert(&self, number_of_key: u64, value: u64) -> Result<Option<u64>, FabricError> {
-        let before = self
-            .0
-            .insert(&key(number_of_key), &value.to_le_bytes())
-            .await;
-        before.map(number).map_err(fabric)
-    }
-
-    async fn update(&self, number_of_key: u64, value: u64) -> Result<Option<u64>, FabricError> {
-        let before = self
-            .0
-            .update(&key(number_of_key), &value.to_le_bytes())
-            .await;
-        before.map(number).map_err(fabric)
-    }
-
-    async fn remove(&self, number_of_key: u64) -> Result<Option<u64>, FabricError> {
-        let value = self.0.remove(&key(number_of_key)).await;
-        value.map(number).map_err(fabric)
-    }
-}
-
-impl System for SmallTrees {
-    type Index = Client;
-
-    fn create(
-        &self,
-        endpoint: SimEndpoint,
-        nodes: Vec<NodeId>,
-    ) -> impl Future<Output = Result<(), FabricError>> + 'static {
-        let node = compute_node(self.options);
-        async move {
-            let made = Tree::create(endpoint, &nodes, ROOT, node).await;
-            made.map(drop).map_err(fabric)
-        }
-    }
-
-    fn open(
-        &self,
-        endpoint: SimEndpoint,
-    ) -> impl Future<Output = Result<Client, FabricError>> + 'static {
-        let node = compute_node(self.options);
-        let nodes = endpoint.nodes();
-        let endpoint = Faulty {
-            endpoint,
-            fault: self.fault,
-            writes: Cell::new(0),
-        };
-        async move {
-            let tree = Tree::open(endpoint, &nodes, ROOT, node).await;
-            tree.map(Client).map_err(fabric)
-        }
-    }
-}
-
 #[test]
 fn operations_are_linearizable_while_nodes_are_divided() {
     let plan = Plan {
@@ -294,6 +88,24 @@ fn operations_on_few_keys_are_linearizable() {
     };
     for options in steps() {
         check(100, &plan, &SmallTrees::new(options));
+    }
+}
+
+/// No value lies in one line, so that entries are torn wherever they lie.
+#[test]
+fn operations_on_long_values_are_linearizable() {
+    let plan = Plan {
+        node_bytes: 4 << 20,
+        keys: 3,
+        updating: 0.5,
+        ..Plan::default()
+    };
+    for options in [chime(), nearfield()] {
+        let shape = Shape {
+            value_bytes: 80,
+            ..options.shape
+        };
+        check(50, &plan, &SmallTrees::new(Options { shape, ..options }));
     }
 }
 
@@ -723,6 +535,10 @@ async fn for_steps<T>(steps: usize, future: impl Future<Output = T>) -> Option<T
         future.as_mut().poll(context).map(Some)
     })
     .await
+}
+
+fn number(value: Option<Vec<u8>>) -> Option<u64> {
+    value.map(|value| u64::from_le_bytes(value.try_into().expect("eight bytes")))
 }
 
 /// More clients come one after the other, each of which dies in the middle of an operation, than an

@@ -1,10 +1,10 @@
 //! Parts of leaves that are read again and again into the same memory.
 
-use super::node_io::NodeAt;
+use super::node_io::{Counts, NodeAt, is_still};
 use crate::error::PoolError;
 use crate::layout::{Leaf, LeafLayout, Segments};
 use arrayvec::ArrayVec;
-use nearfield_fabric::{Endpoint, Verb, WORD_BYTES};
+use nearfield_fabric::{Endpoint, Verb};
 
 /// A counter twice, and two segments.
 const READS_MAX: usize = 4;
@@ -14,7 +14,7 @@ const READS_MAX: usize = 4;
 pub(super) struct Window {
     pub leaf: Leaf,
     wire: Vec<u8>,
-    counts: [[u8; WORD_BYTES as usize]; 2],
+    counts: Counts,
 }
 
 impl Window {
@@ -71,8 +71,7 @@ impl Window {
             wire
         });
         if is_counted {
-            let [before, behind] = self.counts.map(u64::from_le_bytes);
-            if before != behind || !before.is_multiple_of(2) {
+            if !is_still(self.counts) {
                 return false;
             }
             self.leaf.copy(segments, wire);

@@ -1,0 +1,37 @@
+//! Checks of readers that a test can have left out, to show that what they are there for would be
+//! missed. Without the feature `canary` they are always made, and nobody asks.
+
+/// What tells a reader of a node that somebody has written meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// The node is of one write of all of it (CHIME, section 4.1.3, level 1).
+    NodeVersions,
+    /// Each entry is of one write of it (level 2).
+    EntryVersions,
+    /// The counter behind the lock is the same before and behind what was read, and even.
+    Counters,
+}
+
+#[cfg(not(feature = "canary"))]
+impl Check {
+    pub(crate) const fn is_made(self) -> bool {
+        true
+    }
+}
+
+#[cfg(feature = "canary")]
+thread_local! {
+    static LEFT_OUT: std::cell::Cell<Option<Check>> = const { std::cell::Cell::new(None) };
+}
+
+#[cfg(feature = "canary")]
+impl Check {
+    /// Has this thread leave out a check from now on, or make all.
+    pub fn leave_out(check: Option<Check>) {
+        LEFT_OUT.set(check);
+    }
+
+    pub(crate) fn is_made(self) -> bool {
+        LEFT_OUT.get() != Some(self)
+    }
+}

@@ -1,0 +1,90 @@
+//! Checks of readers that are left out one at a time (the feature `canary`) are missed: the runs of the
+//! testkit that the tree passes then end in a violation.
+
+mod common;
+mod trees;
+
+use nearfield_fabric::sim::Delivery;
+use nearfield_fabric_testkit::{Failure, Plan, check, run};
+use nearfield_pool::canary::Check;
+use nearfield_pool::layout::Shape;
+use nearfield_pool::tree::Options;
+use std::io::Write;
+use std::time::Instant;
+use trees::{SmallTrees, chime, nearfield};
+
+/// In how many seeds each has to be found; the slowest takes some 120.
+const SEEDS: u64 = 2000;
+
+/// CHIME and ours, with values of which none lies in one line.
+fn trees() -> [(&'static str, Options); 2] {
+    let of_long_values = |options: Options| Options {
+        shape: Shape {
+            value_bytes: 80,
+            ..options.shape
+        },
+        ..options
+    };
+    [("CHIME", chime()), ("ours", nearfield())].map(|(name, tree)| (name, of_long_values(tree)))
+}
+
+/// Nodes are divided and merged.
+fn plan(delivery: Delivery) -> Plan {
+    Plan {
+        nodes: 2,
+        node_bytes: 4 << 20,
+        operations: 60,
+        keys: 60,
+        removing: 0.1,
+        delivery,
+        ..Plan::default()
+    }
+}
+
+fn is_missed(left_out: Check, delivery: Delivery) {
+    for (name, options) in trees() {
+        let (plan, system) = (plan(delivery), SmallTrees::new(options));
+        let start = Instant::now();
+        Check::leave_out(Some(left_out));
+        let found = (0..SEEDS).find_map(|seed| Some((seed, run(seed, &plan, &system).err()?)));
+        Check::leave_out(None);
+        let Some((seed, failure)) = found else {
+            panic!("{name} without {left_out:?}: nothing is wrong in {SEEDS} seeds");
+        };
+        assert!(
+            matches!(failure, Failure::NotLinearizable { .. }),
+            "{name} without {left_out:?}, seed {seed}: {failure}"
+        );
+        // Not `println`, which the test harness keeps.
+        let _ = writeln!(
+            std::io::stderr(),
+            "{name} without {left_out:?}: found by seed {seed}, after {:.2} s",
+            start.elapsed().as_secs_f64()
+        );
+        assert!(run(seed, &plan, &system).is_ok(), "{name}, seed {seed}");
+    }
+}
+
+#[test]
+fn versions_of_nodes_are_missed() {
+    is_missed(Check::NodeVersions, Delivery::Torn);
+}
+
+#[test]
+fn versions_of_entries_are_missed() {
+    is_missed(Check::EntryVersions, Delivery::Torn);
+}
+
+#[test]
+fn counters_are_missed() {
+    is_missed(Check::Counters, Delivery::TornWords);
+}
+
+#[test]
+fn with_all_checks_nothing_is_wrong() {
+    for delivery in [Delivery::Torn, Delivery::TornWords] {
+        for (_, options) in trees() {
+            check(20, &plan(delivery), &SmallTrees::new(options));
+        }
+    }
+}

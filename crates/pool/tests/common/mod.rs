@@ -1,0 +1,74 @@
+//! What the suites over the simulated fabric share: an index of byte strings as one of numbers.
+
+use nearfield_fabric::{FabricError, GlobalAddress, NodeId};
+use nearfield_fabric_testkit::RemoteIndex;
+use nearfield_pool::{PoolError, PoolIndex};
+
+/// Where the root of an index stands.
+pub const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
+
+/// What is wrong with the fabric. Nothing else may be.
+pub fn fabric(error: PoolError) -> FabricError {
+    match error {
+        PoolError::Fabric(error) => error,
+        other => panic!("{other}"),
+    }
+}
+
+/// An index whose keys stand for numbers, and whose values are a number again and again.
+pub struct Numbers<I> {
+    pub index: I,
+    value_bytes: usize,
+    key: Box<dyn Fn(u64) -> Vec<u8>>,
+}
+
+impl<I: PoolIndex> Numbers<I> {
+    pub fn new(index: I, value_bytes: usize, key: impl Fn(u64) -> Vec<u8> + 'static) -> Numbers<I> {
+        let key = Box::new(key);
+        Numbers {
+            index,
+            value_bytes,
+            key,
+        }
+    }
+
+    fn value(&self, number: u64) -> Vec<u8> {
+        let bytes = number.to_le_bytes();
+        bytes.into_iter().cycle().take(self.value_bytes).collect()
+    }
+
+    /// The number of a value. One that is of two is like none that was written.
+    fn number(&self, value: Option<Vec<u8>>) -> Option<u64> {
+        let value = value?;
+        let number = u64::from_le_bytes(value[..8].try_into().expect("eight bytes"));
+        let is_whole = value == self.value(number);
+        Some(if is_whole { number } else { u64::MAX })
+    }
+
+    fn answer(
+        &self,
+        answer: Result<Option<Vec<u8>>, PoolError>,
+    ) -> Result<Option<u64>, FabricError> {
+        answer.map(|value| self.number(value)).map_err(fabric)
+    }
+}
+
+impl<I: PoolIndex> RemoteIndex for Numbers<I> {
+    async fn get(&self, key: u64) -> Result<Option<u64>, FabricError> {
+        self.answer(self.index.get(&(self.key)(key)).await)
+    }
+
+    async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        let (key, value) = ((self.key)(key), self.value(value));
+        self.answer(self.index.insert(&key, &value).await)
+    }
+
+    async fn update(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
+        let (key, value) = ((self.key)(key), self.value(value));
+        self.answer(self.index.update(&key, &value).await)
+    }
+
+    async fn remove(&self, key: u64) -> Result<Option<u64>, FabricError> {
+        self.answer(self.index.remove(&(self.key)(key)).await)
+    }
+}

@@ -1,0 +1,105 @@
+//! Trees of small nodes for the testkit.
+
+use super::common::{Numbers, ROOT, fabric};
+use nearfield_fabric::sim::SimEndpoint;
+use nearfield_fabric::{Endpoint, FabricError, NodeId};
+use nearfield_fabric_testkit::{Fault, Faulty, Planted, System};
+use nearfield_pool::layout::{Arrangement, Shape};
+use nearfield_pool::tree::{ComputeNode, Locks, Options, Speculation, Tree};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Nodes so small that a few dozens of keys make a tree of several levels.
+pub fn small() -> Shape {
+    Shape {
+        leaf_span: 8,
+        internal_span: 4,
+        neighborhood: 4,
+        ..Shape::default()
+    }
+}
+
+/// CHIME with small nodes.
+pub fn chime() -> Options {
+    Options {
+        shape: small(),
+        cache_bytes: 1 << 20,
+        hotspot_bytes: 1 << 12,
+        ..Options::chime()
+    }
+}
+
+/// Ours with small nodes.
+pub fn nearfield() -> Options {
+    Options {
+        shape: Shape {
+            arrangement: Arrangement::Neighborhood,
+            ..small()
+        },
+        cache_bytes: 1 << 20,
+        hotspot_bytes: 1 << 12,
+        // Memory is used again as soon as it may, and soon.
+        retired_bytes: 1,
+        locks: Locks::Leased(Duration::from_micros(300)),
+        // Runs are too short to find out whether it pays.
+        speculation: Speculation::Always,
+        ..Options::nearfield()
+    }
+}
+
+/// Each client is a compute node by itself.
+pub struct SmallTrees {
+    pub options: Options,
+    pub fault: Fault,
+}
+
+impl SmallTrees {
+    pub fn new(options: Options) -> SmallTrees {
+        SmallTrees {
+            options,
+            fault: Fault::None,
+        }
+    }
+}
+
+pub fn compute_node(options: Options) -> Arc<ComputeNode> {
+    Arc::new(ComputeNode::new(options).expect("sizes"))
+}
+
+pub fn key(number: u64) -> [u8; 8] {
+    // Keys of zeros are none.
+    (number + 1).to_be_bytes()
+}
+
+impl System for SmallTrees {
+    type Index = Numbers<Tree<Faulty<Planted>>>;
+
+    fn create(
+        &self,
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+    ) -> impl Future<Output = Result<(), FabricError>> + 'static {
+        let node = compute_node(self.options);
+        async move {
+            let made = Tree::create(endpoint, &nodes, ROOT, node).await;
+            made.map(drop).map_err(fabric)
+        }
+    }
+
+    fn open(
+        &self,
+        endpoint: SimEndpoint,
+    ) -> impl Future<Output = Result<Self::Index, FabricError>> + 'static {
+        let node = compute_node(self.options);
+        let nodes = endpoint.nodes();
+        let endpoint = Faulty::new(endpoint, Planted::new(self.fault));
+        let value_bytes = self.options.shape.value_bytes;
+        async move {
+            let tree = Tree::open(endpoint, &nodes, ROOT, node).await;
+            let tree = tree.map_err(fabric)?;
+            Ok(Numbers::new(tree, value_bytes, |number| {
+                key(number).to_vec()
+            }))
+        }
+    }
+}
