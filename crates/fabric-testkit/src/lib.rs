@@ -16,4 +16,4 @@ mod run;
 pub use faulty::{Fault, Faulty, Interference, Planted};
 pub use index::{RemoteIndex, System};
 pub use plan::Plan;
-pub use run::{Failure, Report, check, run};
+pub use run::{Failure, Report, check, each_seed, run};

@@ -53,21 +53,29 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Runs `system` with many seeds and prints how many they were and how many a second. The seeds are
+/// Runs `system` with many seeds, as [`each_seed`].
+///
+/// # Panics
+/// A run has failed; the message says how to replay it.
+pub fn check(count: u64, plan: &Plan, system: &impl System) {
+    each_seed(count, |seed| run(seed, plan, system));
+}
+
+/// Calls `test` with many seeds and prints how many they were and how many a second. The seeds are
 /// those from 0 up to `count`, or to `NEARFIELD_SEEDS`, or only `NEARFIELD_SEED`, if the environment
 /// sets them.
 ///
 /// # Panics
 /// A run has failed; the message says how to replay it.
-pub fn check(count: u64, plan: &Plan, system: &impl System) {
+pub fn each_seed<E: fmt::Display>(count: u64, mut test: impl FnMut(u64) -> Result<Report, E>) {
     let start = Instant::now();
     let (mut runs, mut total) = (0_u64, Report::default());
     let failure = seeds::first_failure(count, |seed| {
-        let report = run(seed, plan, system)?;
+        let report = test(seed)?;
         runs += 1;
         total.answered += report.answered;
         total.unanswered += report.unanswered;
-        Ok::<(), Failure>(())
+        Ok::<(), E>(())
     });
     if let Some(failure) = failure {
         panic!("{failure}");

@@ -7,7 +7,7 @@ mod trees;
 use common::ROOT;
 use nearfield_fabric::Endpoint;
 use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
-use nearfield_fabric_testkit::{Fault, Plan, check, run};
+use nearfield_fabric_testkit::{Fault, Plan, Report, check, each_seed, run};
 use nearfield_hardware::network::Preset;
 use nearfield_pool::layout::{Arrangement, Metadata, Shape, Validation};
 use nearfield_pool::tree::{Locks, Options, Tree};
@@ -15,9 +15,12 @@ use nearfield_pool::{PoolError, PoolIndex};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use trees::{SmallTrees, chime, compute_node, key, nearfield, small};
@@ -250,8 +253,9 @@ fn it_holds_what_a_map_holds() {
     model(1, large, 20_000, 40_000);
 }
 
-/// Even keys are always there; odd ones come and go, while clients scan in both directions.
-fn scans_while_others_write(seed: u64, options: Options) {
+/// Even keys are always there; odd ones come and go, while clients scan in both directions. Panics if a
+/// scan is wrong.
+fn scans_while_others_write(seed: u64, options: Options) -> Report {
     const KEYS: u64 = 120;
     let network = Preset::ConnectX6.parameters();
     let mut simulation = Simulation::new(seed, network, Delivery::Torn);
@@ -268,8 +272,9 @@ fn scans_while_others_write(seed: u64, options: Options) {
         }
     });
     assert_eq!(simulation.run(), 0);
+    let answered = Rc::new(Cell::new(0));
     for client in 1..=4 {
-        let endpoint = simulation.endpoint(client);
+        let (endpoint, answered) = (simulation.endpoint(client), Rc::clone(&answered));
         simulation.spawn(client, async move {
             let random = &mut SmallRng::seed_from_u64(seed * 10 + u64::from(client));
             let tree = Tree::open(endpoint, &nodes, ROOT, compute_node(options))
@@ -289,6 +294,7 @@ fn scans_while_others_write(seed: u64, options: Options) {
                         };
                         done.expect("done");
                     }
+                    answered.update(|answered| answered + 20);
                     continue;
                 }
                 let from = random.random_range(0..KEYS);
@@ -298,10 +304,15 @@ fn scans_while_others_write(seed: u64, options: Options) {
                 let mut down = tree.scan_back(&key(from), count).await.expect("a scan");
                 down.reverse();
                 complete_to(&down, from, count, seed);
+                answered.update(|answered| answered + 2);
             }
         });
     }
     assert_eq!(simulation.run(), 0, "seed {seed}");
+    return Report {
+        answered: answered.get(),
+        unanswered: 0,
+    };
 
     fn numbers(entries: &[(Vec<u8>, Vec<u8>)], seed: u64) -> Vec<u64> {
         let number = |key: &Vec<u8>| u64::from_be_bytes(key[..].try_into().expect("a key")) - 1;
@@ -348,11 +359,6 @@ fn scans_while_others_write(seed: u64, options: Options) {
 
 #[test]
 fn scans_leave_nothing_out_and_answer_nothing_twice() {
-    let seeds = std::env::var("NEARFIELD_SEEDS");
-    let seeds = seeds
-        .ok()
-        .and_then(|seeds| seeds.parse().ok())
-        .unwrap_or(15);
     // Without the count a key that is moved may be left out.
     for options in steps() {
         let moves = options.shape.arrangement != Arrangement::Unordered;
@@ -360,9 +366,9 @@ fn scans_leave_nothing_out_and_answer_nothing_twice() {
             counts_moves: moves,
             ..options
         };
-        for seed in 0..seeds {
-            scans_while_others_write(seed, options);
-        }
+        each_seed(15, |seed| {
+            Ok::<Report, Infallible>(scans_while_others_write(seed, options))
+        });
     }
 }
 
