@@ -1,14 +1,13 @@
 //! Ranges agree with those of a `BTreeMap`, from both ends in turn, and beside writers meet every
 //! entry that stays exactly once.
 
-use nearfield::{Bytes, Form, Map, MapForm, WordMap, Words};
+mod ranges;
+
+use nearfield::{Bytes, Map, MapForm, WordMap, Words};
 use nearfield_testkit::keys::{self, Random, Sample};
 use rand::RngExt;
-use std::collections::BTreeMap;
-use std::ops::Bound;
+use ranges::Model;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-type Model<F> = BTreeMap<<F as Form>::OwnedKey, <F as Form>::OwnedValue>;
 
 fn filled<F: MapForm + Sample>(
     kind: F::Kind,
@@ -25,59 +24,14 @@ fn filled<F: MapForm + Sample>(
     (map, model)
 }
 
-/// A bound at, near or far from a key of the model.
-fn bound<F: Sample>(model: &Model<F>, random: &mut Random) -> Bound<F::OwnedKey> {
-    let position = random.random_range(0..model.len());
-    let Some(key) = model.keys().nth(position).cloned() else {
-        return Bound::Unbounded;
-    };
-    let key = match random.random_bool(0.5) {
-        true => F::near(F::key(&key), random),
-        false => key,
-    };
-    match random.random_range(0..5) {
-        0 => Bound::Unbounded,
-        1..3 => Bound::Included(key),
-        _ => Bound::Excluded(key),
-    }
-}
-
 fn agrees_with_a_btree_map<F: MapForm + Sample>() {
     for &kind in F::KINDS {
         for (seed, count) in [1, 3, 15, 16, 17, 200, 3000].into_iter().enumerate() {
             let mut random = keys::random(seed as u64);
             let (map, model) = filled::<F>(kind, count, &mut random);
-            for round in 0..40 {
-                let (low, high) = match round {
-                    0 => (Bound::Unbounded, Bound::Unbounded),
-                    _ => (
-                        bound::<F>(&model, &mut random),
-                        bound::<F>(&model, &mut random),
-                    ),
-                };
-                let bounds = (low.as_ref().map(F::key), high.as_ref().map(F::key));
-                // `BTreeMap::range` panics where a range ends before it begins.
-                let within = |key: &F::OwnedKey| {
-                    use std::ops::RangeBounds;
-                    (low.clone(), high.clone()).contains(key)
-                };
-                let mut expected = model.iter().filter(|(key, _)| within(key));
-                let mut range = map.range(bounds);
-                let backwards = [0.0, 0.5, 1.0, 0.1][round % 4];
-                loop {
-                    let (met, expected) = match random.random_bool(backwards) {
-                        true => (range.next_back(), expected.next_back()),
-                        false => (range.next(), expected.next()),
-                    };
-                    let expected = expected.map(|(key, value)| (key.clone(), value.clone()));
-                    assert_eq!(met, expected, "{kind:?}, {count} keys, {bounds:?}");
-                    if met.is_none() {
-                        break;
-                    }
-                }
-                assert_eq!((range.next(), range.next_back()), (None, None));
-                assert_eq!(range.size_hint(), (0, Some(0)));
-            }
+            let ended = ranges::agree::<F, _>(&model, 40, &mut random, |bounds| map.range(bounds));
+            let sizes = ended.iter().map(Iterator::size_hint);
+            assert!(sizes.eq([(0, Some(0)); 40]), "{kind:?}");
         }
     }
 }

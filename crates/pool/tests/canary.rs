@@ -1,7 +1,7 @@
 //! Checks of readers that are left out one at a time (the feature `canary`) are missed: the runs of the
 //! testkit that the tree passes then end in a violation.
 
-mod common;
+mod numbers;
 mod trees;
 
 use nearfield_fabric::sim::Delivery;

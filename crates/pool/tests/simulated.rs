@@ -1,10 +1,9 @@
 //! The tree over a simulated fabric that tears verbs: its operations are linearizable, and it holds
 //! what a `BTreeMap` holds.
 
-mod common;
+mod numbers;
 mod trees;
 
-use common::ROOT;
 use nearfield_fabric::Endpoint;
 use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric_testkit::{Fault, Plan, Report, check, each_seed, run};
@@ -12,6 +11,7 @@ use nearfield_hardware::network::Preset;
 use nearfield_pool::layout::{Arrangement, Metadata, Shape, Validation};
 use nearfield_pool::tree::{Locks, Options, Tree};
 use nearfield_pool::{PoolError, PoolIndex};
+use numbers::ROOT;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};

@@ -3,67 +3,32 @@
 #![cfg(all(target_os = "linux", not(loom)))]
 
 use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Outcome, Words};
-use nearfield_fabric::NodeId;
-use nearfield_fabric::shm::{ShmEndpoint, ShmNode};
+use nearfield_fabric::shm::ShmEndpoint;
+use nearfield_fabric_testkit::ShmNodes;
 use nearfield_pool::PoolError;
 use nearfield_pool::store::{OpenError, Store, StoreForm, StoreOptions};
 use nearfield_pool::tree;
 use nearfield_testkit::concurrent::{self, Config};
 use nearfield_testkit::model;
 use std::ops::Bound;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
-/// Memory nodes that are served as long as this lives.
-struct Pool {
-    names: Vec<String>,
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+fn served(nodes: u16, bytes: u64) -> ShmNodes {
+    ShmNodes::serve(nodes, bytes).expect("nodes")
 }
 
-impl Pool {
-    fn new(nodes: u16, bytes: u64) -> Pool {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let stop = Arc::new(AtomicBool::new(false));
-        let name = |number| format!("store-{}-{count}-{number}", std::process::id());
-        let names: Vec<String> = (0..nodes).map(name).collect();
-        let serve = |(number, name): (usize, &String)| {
-            let node = ShmNode::create(name, NodeId(number as u16), bytes).expect("a node");
-            let stop = Arc::clone(&stop);
-            std::thread::spawn(move || node.serve(&stop))
-        };
-        let threads = names.iter().enumerate().map(serve).collect();
-        Pool {
-            names,
-            stop,
-            threads,
-        }
-    }
-
-    fn open<F: StoreForm>(
-        &self,
-        options: &StoreOptions,
-    ) -> Result<Store<F, ShmEndpoint>, OpenError> {
-        let endpoint = ShmEndpoint::attach(&self.names).expect("the nodes are served");
-        Store::open(move || Ok(endpoint.clone()), options)
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            thread.join().expect("the node");
-        }
-    }
+/// The store on some nodes.
+fn open<F: StoreForm>(
+    nodes: &ShmNodes,
+    options: &StoreOptions,
+) -> Result<Store<F, ShmEndpoint>, OpenError> {
+    let endpoint = ShmEndpoint::attach(nodes.names()).expect("the nodes are served");
+    Store::open(move || Ok(endpoint.clone()), options)
 }
 
 /// A store with the nodes that it lies on.
 struct Own<F> {
     store: Store<F, ShmEndpoint>,
-    _pool: Pool,
+    _nodes: ShmNodes,
 }
 
 impl<F: StoreForm> OrderedIndex<F> for Own<F> {
@@ -100,9 +65,12 @@ fn options(seed: u64, key_bytes_max: usize) -> StoreOptions {
 }
 
 fn own<F: StoreForm>(seed: u64, key_bytes_max: usize) -> Own<F> {
-    let pool = Pool::new(1 + seed as u16 % 2, 256 << 20);
-    let store = pool.open(&options(seed, key_bytes_max)).expect("a store");
-    Own { store, _pool: pool }
+    let nodes = served(1 + seed as u16 % 2, 256 << 20);
+    let store = open(&nodes, &options(seed, key_bytes_max)).expect("a store");
+    Own {
+        store,
+        _nodes: nodes,
+    }
 }
 
 #[test]
@@ -141,8 +109,8 @@ fn bytes_are_linearizable() {
 /// everything as it was.
 #[test]
 fn what_is_too_long_is_refused_and_changes_nothing() {
-    let pool = Pool::new(1, 64 << 20);
-    let store: Store<Bytes, _> = pool.open(&options(1, 5)).expect("a store");
+    let nodes = served(1, 64 << 20);
+    let store: Store<Bytes, _> = open(&nodes, &options(1, 5)).expect("a store");
     store
         .insert(b"abcde", b"1")
         .expect("as long as keys may be");
@@ -200,8 +168,8 @@ fn what_is_too_long_is_refused_and_changes_nothing() {
 /// Bounds are no keys, and may be longer.
 #[test]
 fn bounds_may_be_longer_than_keys() {
-    let pool = Pool::new(1, 64 << 20);
-    let store: Store<Bytes, _> = pool.open(&options(1, 3)).expect("a store");
+    let nodes = served(1, 64 << 20);
+    let store: Store<Bytes, _> = open(&nodes, &options(1, 3)).expect("a store");
     for key in [&b""[..], b"aab", b"abc", b"abd"] {
         store.insert(key, key).expect("an insert");
     }
@@ -236,29 +204,29 @@ fn bounds_may_be_longer_than_keys() {
 /// Threads that come at the same time make one store, and one of other lengths is not opened.
 #[test]
 fn who_comes_first_makes_the_store() {
-    let pool = Pool::new(2, 64 << 20);
+    let nodes = served(2, 64 << 20);
     let options = options(1, 16);
     std::thread::scope(|scope| {
         for name in 0..4_u8 {
-            let (pool, options) = (&pool, &options);
+            let (nodes, options) = (&nodes, &options);
             scope.spawn(move || {
-                let store: Store<Bytes, _> = pool.open(options).expect("a store");
+                let store: Store<Bytes, _> = open(nodes, options).expect("a store");
                 store.insert(&[name], b"here").expect("an insert");
             });
         }
     });
-    let store: Store<Bytes, _> = pool.open(&options).expect("the store");
+    let store: Store<Bytes, _> = open(&nodes, &options).expect("the store");
     assert_eq!(store.count(), Ok(4));
     let longer = StoreOptions {
         key_bytes_max: 17,
         ..options
     };
-    let refused = pool.open::<Bytes>(&longer).map(drop);
+    let refused = open::<Bytes>(&nodes, &longer).map(drop);
     assert!(
         matches!(refused, Err(OpenError::Pool(PoolError::NoIndex { .. }))),
         "{refused:?}"
     );
-    let refused = pool.open::<Words>(&options).map(drop);
+    let refused = open::<Words>(&nodes, &options).map(drop);
     assert!(
         matches!(refused, Err(OpenError::Pool(PoolError::NoIndex { .. }))),
         "{refused:?}"
@@ -269,7 +237,7 @@ fn who_comes_first_makes_the_store() {
         ..options
     };
     assert_eq!(
-        pool.open::<Bytes>(&longer).map(drop),
+        open::<Bytes>(&nodes, &longer).map(drop),
         Err(OpenError::KeyBytes { found })
     );
 }
@@ -277,10 +245,10 @@ fn who_comes_first_makes_the_store() {
 /// Once the node is gone, every operation says so.
 #[test]
 fn a_lost_node_is_told() {
-    let pool = Pool::new(1, 64 << 20);
-    let store: Store<Bytes, _> = pool.open(&options(1, 16)).expect("a store");
+    let nodes = served(1, 64 << 20);
+    let store: Store<Bytes, _> = open(&nodes, &options(1, 16)).expect("a store");
     store.insert(b"a", b"1").expect("an insert");
-    drop(pool);
+    drop(nodes);
     let mut batch = Batch::<Bytes>::new();
     batch.get(b"a");
     batch.insert(b"b", b"2");
@@ -311,8 +279,8 @@ fn a_lost_node_is_told() {
 /// Long values that are replaced are read by others meanwhile, and counted.
 #[test]
 fn long_values_are_whole_and_what_they_leave_behind_is_counted() {
-    let pool = Pool::new(1, 128 << 20);
-    let store: Store<Bytes, _> = pool.open(&options(1, 16)).expect("a store");
+    let nodes = served(1, 128 << 20);
+    let store: Store<Bytes, _> = open(&nodes, &options(1, 16)).expect("a store");
     let lengths = [0, 1, 12, 13, 14, 200, 255, 256, 5_000, 70_000, 300_000];
     for (round, &length) in lengths.iter().enumerate() {
         let before = store
@@ -343,10 +311,10 @@ fn long_values_are_whole_and_what_they_leave_behind_is_counted() {
 /// home, and emptied them.
 #[test]
 fn removing_a_hot_key_leaves_its_neighbours_alone() {
-    let pool = Pool::new(1, 64 << 20);
+    let nodes = served(1, 64 << 20);
     let mut options = options(0, 8);
     options.tree = tree::Options::chime();
-    let store: Store<Words, _> = pool.open(&options).expect("a store");
+    let store: Store<Words, _> = open(&nodes, &options).expect("a store");
     for key in 0..500 {
         store.insert(key, key).expect("an insert");
     }

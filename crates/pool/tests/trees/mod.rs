@@ -1,6 +1,6 @@
 //! Trees of small nodes for the testkit.
 
-use super::common::{Numbers, ROOT, fabric};
+use super::numbers::{Numbers, ROOT, fabric};
 use nearfield_fabric::sim::SimEndpoint;
 use nearfield_fabric::{Endpoint, FabricError, NodeId};
 use nearfield_fabric_testkit::{Fault, Faulty, Planted, System};

@@ -1,0 +1,59 @@
+//! Memory nodes in shared memory for tests of what lies over them.
+
+use nearfield_fabric::NodeId;
+use nearfield_fabric::shm::{ShmError, ShmNode};
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+/// Memory nodes that threads of this process serve as long as this lives.
+#[derive(Debug)]
+pub struct ShmNodes {
+    names: Vec<String>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl ShmNodes {
+    /// So many nodes of so many bytes, with names of their own.
+    ///
+    /// # Errors
+    /// There is no room, or no shared memory.
+    pub fn serve(nodes: u16, bytes: u64) -> Result<ShmNodes, ShmError> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let mut served = ShmNodes {
+            names: Vec::new(),
+            stop: Arc::default(),
+            threads: Vec::new(),
+        };
+        for number in 0..nodes {
+            let name = format!("testkit-{}-{count}-{number}", process::id());
+            let node = ShmNode::create(&name, NodeId(number), bytes)?;
+            let stop = Arc::clone(&served.stop);
+            served.names.push(name);
+            served
+                .threads
+                .push(thread::spawn(move || node.serve(&stop)));
+        }
+        Ok(served)
+    }
+
+    /// What to attach to, in the order of the nodes' numbers.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+}
+
+impl Drop for ShmNodes {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            assert!(
+                thread.join().is_ok() || thread::panicking(),
+                "a memory node has panicked"
+            );
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Maps in the memory of memory nodes do what a `BTreeMap` does: batches, single operations and ranges
+//! from both ends, by two who have opened the same map and take turns.
+#![cfg(target_os = "linux")]
+
+mod ranges;
+
+use nearfield::{
+    Batch, Direction, Error, Map, MapForm, OrderedIndex, Pool, PoolMap, Updated, Words,
+};
+use nearfield_fabric_testkit::ShmNodes;
+use nearfield_testkit::keys::{self, Sample};
+use nearfield_testkit::model;
+use ranges::Model;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A map that was opened twice, as by two processes, on nodes of its own. They are asked in turn, so
+/// that each has to notice what the other one does to what it has in its cache.
+struct Turns<F: MapForm> {
+    opened: [PoolMap<F>; 2],
+    turn: AtomicUsize,
+    _nodes: ShmNodes,
+}
+
+impl<F: MapForm> Turns<F> {
+    fn new(seed: u64, key_bytes_max: usize) -> Turns<F> {
+        let nodes = ShmNodes::serve(1 + seed as u16 % 2, 256 << 20).expect("nodes");
+        let open = |cache_bytes| {
+            let map = Map::<F>::builder().pool(Pool::shm(nodes.names()));
+            let map = map.key_bytes_max(key_bytes_max).cache_bytes(cache_bytes);
+            let map = map.inline_bytes_max(12 + seed as usize % 20);
+            let map = map.in_flight([1, 8, 64][seed as usize % 3]);
+            map.build().expect("a map")
+        };
+        Turns {
+            opened: [open(1 << 16), open(1 << 22)],
+            turn: AtomicUsize::new(0),
+            _nodes: nodes,
+        }
+    }
+
+    fn next(&self) -> &PoolMap<F> {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        &self.opened[turn % 2]
+    }
+}
+
+impl<F: MapForm + Sample> OrderedIndex<F> for Turns<F> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+        self.next().execute(batch)
+    }
+
+    fn len(&self) -> usize {
+        self.next().len().expect("the nodes are served")
+    }
+
+    fn is_empty(&self) -> bool {
+        self.next().is_empty().expect("the nodes are served")
+    }
+
+    /// All that is read in other ways is as a scan of everything says.
+    fn check_invariants(&self) {
+        let mut batch = Batch::<F>::new();
+        let (low, high) = (Bound::Unbounded, Bound::Unbounded);
+        batch.scan(low, high, u32::MAX, Direction::Ascending);
+        self.execute(&mut batch).expect("the nodes are served");
+        let entries = batch.entries(0);
+        let entries = entries.map(|(key, value)| (F::own_key(key), F::own_value(value)));
+        let model: Model<F> = entries.collect();
+        let end = |entry: Option<(&F::OwnedKey, &F::OwnedValue)>| {
+            Ok(entry.map(|(key, value)| (key.clone(), value.clone())))
+        };
+        assert_eq!(self.next().first(), end(model.first_key_value()));
+        assert_eq!(self.next().last(), end(model.last_key_value()));
+        let keys: Vec<F::Key<'_>> = model.keys().map(F::key).collect();
+        let values = model.values().cloned().map(Some).collect();
+        assert_eq!(self.next().get_many(&keys), Ok(values));
+        if !model.is_empty() {
+            let random = &mut keys::random(model.len() as u64);
+            let map = self.next();
+            ranges::agree::<F, _>(&model, 8, random, |bounds| {
+                let range = map.range(bounds);
+                range.map(|entry| entry.expect("the nodes are served"))
+            });
+        }
+    }
+
+    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        self.next().get(key)
+    }
+
+    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        self.next().insert(key, value)
+    }
+
+    fn update(
+        &self,
+        key: F::Key<'_>,
+        previous: Option<F::Value<'_>>,
+        value: F::Value<'_>,
+    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+        Ok(match self.next().update(key, previous, value)? {
+            Updated::Applied => (true, previous.map(F::own_value)),
+            Updated::Differs { current } => (false, current),
+        })
+    }
+
+    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        self.next().remove(key)
+    }
+}
+
+#[test]
+fn words_agree_with_a_btree_map() {
+    model::check::<Words, _>(12, |seed| Turns::new(seed, 8));
+}
+
+#[test]
+fn bytes_agree_with_a_btree_map() {
+    model::check_short(10, 24, |seed| Turns::new(seed, 24));
+}
