@@ -72,6 +72,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "nearfield-fuzz",
         &[
             "nearfield-core",
+            "nearfield-fabric",
             "nearfield-radix",
             "nearfield-server",
             SERVER_TESTKIT,

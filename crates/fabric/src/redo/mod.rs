@@ -243,7 +243,7 @@ impl Redo {
                 Some(mut region) => {
                     let bytes = region.read(endpoint).await?;
                     for (number, slot) in bytes.chunks(region.slot_bytes).enumerate() {
-                        if let Some(record) = record::decode(slot, node)
+                        if let Some(record) = Record::decode(slot, node)
                             && read_word(endpoint, record.lock).await? == record.word
                         {
                             let unfinished = Use::Unfinished(record.lock, record.word);
@@ -363,9 +363,12 @@ impl Redo {
         // Where the record is the owner's own, another of his slots gets free by this.
         let spare = usize::from(owner(found) != self.owner);
         let slot = self.slot(endpoint, at, word, spare).await?;
-        let writes = record.writes.iter();
-        let writes: Vec<_> = writes.map(|(to, bytes)| (*to, &bytes[..])).collect();
-        let bytes = record::encode(word, at, &writes, &record.note, slot.bytes)?;
+        let again = Record {
+            word,
+            lock: at,
+            ..record.clone()
+        };
+        let bytes = again.encode(slot.bytes)?;
         let first = Verb::Write {
             to: slot.at,
             bytes: &bytes,

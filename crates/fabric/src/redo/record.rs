@@ -35,6 +35,27 @@ pub struct Record {
     pub note: Vec<u8>,
 }
 
+impl Record {
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// `TooLong` if it has more than `limit` bytes, or than 524,287.
+    pub fn encode(&self, limit: usize) -> Result<Vec<u8>, RedoError> {
+        let writes = self.writes.iter();
+        let writes: Vec<_> = writes.map(|(to, bytes)| (*to, &bytes[..])).collect();
+        encode(self.word, self.lock, &writes, &self.note, limit)
+    }
+
+    /// The record at the beginning of a slot of this node, if it is whole.
+    pub fn decode(slot: &[u8], node: NodeId) -> Option<Record> {
+        let place = word_at(slot, 16)?;
+        let record = slot.get(..(place as usize & RECORD_BYTES_MAX))?;
+        let checksum = xxh3_64(record.get(CHECKSUM_BYTES..)?);
+        (word_at(record, 0)? == checksum).then_some(())?;
+        parse(record, node)
+    }
+}
+
 /// How many bytes the record of a change has, of writes of these lengths.
 ///
 /// ```
@@ -88,18 +109,9 @@ pub(super) fn encode(
     Ok(record)
 }
 
-/// The record at the beginning of a slot of this node, if it is whole.
-pub(super) fn decode(slot: &[u8], node: NodeId) -> Option<Record> {
-    let place = word_at(slot, 16)?;
-    let record = slot.get(..(place as usize & RECORD_BYTES_MAX))?;
-    let checksum = xxh3_64(record.get(CHECKSUM_BYTES..)?);
-    (word_at(record, 0)? == checksum).then_some(())?;
-    parse(record, node)
-}
-
 /// The record in a slot of this node, if it is whole and of the acquisition of this word.
 pub(super) fn of_acquisition(slot: &[u8], node: NodeId, word: u64) -> Option<Record> {
-    decode(slot, node).filter(|record| record.word == word)
+    Record::decode(slot, node).filter(|record| record.word == word)
 }
 
 /// What a record says.
@@ -169,11 +181,11 @@ mod tests {
                 writes,
                 note,
             };
-            assert_eq!(decode(&slot, NODE), Some(record));
+            assert_eq!(Record::decode(&slot, NODE), Some(record));
             // No bit of it may differ.
             let bit = random.random_range(0..HEADER_BYTES * 8);
             slot[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(decode(&slot, NODE), None, "seed {seed}, bit {bit}");
+            assert_eq!(Record::decode(&slot, NODE), None, "seed {seed}, bit {bit}");
         }
     }
 
@@ -183,7 +195,7 @@ mod tests {
         let to = GlobalAddress::new(NODE, 4096);
         let slot = encode(9, LOCK, &[(to, &bytes)], &[], 1 << 19).unwrap();
         assert_eq!(slot.len(), record_bytes([100_000], 0));
-        let record = decode(&slot, NODE).unwrap();
+        let record = Record::decode(&slot, NODE).unwrap();
         assert_eq!(record.writes.len(), 2);
         assert_eq!(record.writes[1].0, to.plus(65535));
         let error = encode(9, LOCK, &[(LOCK, &bytes)], &[], 2048).unwrap_err();
@@ -192,7 +204,7 @@ mod tests {
             "a record of 100046 bytes does not go into a slot of 2048"
         );
         assert!(encode(9, LOCK, &[], &[0; 1 << 16], 1 << 19).is_err());
-        assert_eq!(decode(&[], NODE), None);
-        assert_eq!(decode(&[0; 64], NODE), None);
+        assert_eq!(Record::decode(&[], NODE), None);
+        assert_eq!(Record::decode(&[0; 64], NODE), None);
     }
 }

@@ -279,7 +279,7 @@ fn records_whose_checksums_nobody_checks_are_found() {
 
 #[test]
 fn records_of_older_acquisitions_are_found() {
-    let recorded = |slot: &[u8], node, _| record::decode(slot, node);
+    let recorded = |slot: &[u8], node, _| Record::decode(slot, node);
     assert!(is_found(Way { recorded, ..RIGHT }));
 }
 

@@ -1,0 +1,36 @@
+//! No text makes the reader of memory nodes' addresses panic; what it reads is printed so that it is
+//! read as the same, and but for brackets and ports as it was given.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nearfield_fabric::membership::NodeAddress;
+
+fuzz_target!(|input: (u8, &str)| {
+    let (transport, text) = input;
+    // Most texts begin as none does.
+    let text = match transport % 4 {
+        0 => text.to_owned(),
+        1 => format!("shm:{text}"),
+        2 => format!("ucx:{text}"),
+        _ => format!("ucx:[{text}"),
+    };
+    let address = match text.parse::<NodeAddress>() {
+        Ok(address) => address,
+        Err(error) => {
+            assert!(error.to_string().len() < 400, "{error}");
+            return;
+        }
+    };
+    let printed = address.to_string();
+    assert_eq!(printed.parse(), Ok(address.clone()));
+    let host = text.rsplit_once(':').map_or("", |(host, _)| host);
+    assert!(text.contains('[') || printed.starts_with(host), "{printed}");
+    // The name of a node is one in shared memory, too.
+    let name = address.default_name();
+    assert!(name.len() <= 206, "{name}");
+    if name.len() <= 200 {
+        let expected = NodeAddress::Shm { name: name.clone() };
+        assert_eq!(format!("shm:{name}").parse(), Ok(expected));
+    }
+});

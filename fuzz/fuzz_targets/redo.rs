@@ -1,0 +1,68 @@
+//! No bytes make the reader of redo records panic, it accepts only what is written, records come back
+//! as they were, and what differs in a byte or is cut off is none.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nearfield_fabric::redo::{Record, record_bytes};
+use nearfield_fabric::{GlobalAddress, NodeId};
+use xxhash_rust::xxh3::xxh3_64;
+
+type Writes = Vec<(u64, Vec<u8>)>;
+
+const CHECKSUM_BYTES: usize = 8;
+/// Where the length lies, in the lower 19 bits of three bytes.
+const LENGTH: std::ops::Range<usize> = 16..19;
+
+fuzz_target!(
+    |input: (u16, (u64, u64, Writes, Vec<u8>), usize, u8, Vec<u8>)| {
+        let (node, (word, offset, writes, note), place, change, bytes) = input;
+        let node = NodeId(node);
+        read(&bytes, node);
+        read(&sealed(bytes), node);
+
+        let writes = writes.into_iter();
+        let record = Record {
+            word,
+            lock: GlobalAddress::new(node, offset % (1 << 48) / 8 * 8),
+            writes: writes
+                .map(|(to, bytes)| (GlobalAddress::from_bits(to), bytes))
+                .collect(),
+            note,
+        };
+        let lengths = record.writes.iter().map(|(_, bytes)| bytes.len());
+        let length = record_bytes(lengths, record.note.len());
+        assert!(record.encode(length - 1).is_err());
+        // No input is so long that its lengths do not fit.
+        let mut slot = record.encode(length).expect("it fits");
+        assert_eq!(slot.len(), length);
+        assert_eq!(Record::decode(&slot, node).as_ref(), Some(&record));
+        let place = place % length;
+        assert_eq!(Record::decode(&slot[..place], node), None);
+        slot[place] ^= change;
+        let found = Record::decode(&slot, node);
+        assert_eq!(found, (change == 0).then_some(record));
+    }
+);
+
+/// The bytes with a length and a checksum that are right.
+fn sealed(mut record: Vec<u8>) -> Vec<u8> {
+    if record.len() >= LENGTH.end {
+        let length = record.len().to_le_bytes();
+        record[16] = length[0];
+        record[17] = length[1];
+        record[18] = record[18] & !7 | length[2] & 7;
+        let checksum = xxh3_64(&record[CHECKSUM_BYTES..]);
+        record[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    }
+    record
+}
+
+/// Reads a slot; a record that it holds is written as it stands there.
+fn read(slot: &[u8], node: NodeId) {
+    if let Some(record) = Record::decode(slot, node) {
+        let written = record.encode(slot.len()).expect("it fits where it was");
+        assert_eq!(written, slot[..written.len()]);
+        assert_eq!(record.lock.node(), node);
+    }
+}
