@@ -1,19 +1,20 @@
 //! ROLEX over a simulated fabric that tears verbs: its operations are linearizable, and what is
 //! wrong with the way to the nodes is found.
 
+mod numbers;
+
 use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
-use nearfield_fabric_testkit::{Plan, RemoteIndex, System, check, run};
+use nearfield_fabric_testkit::{Fault, Faulty, Interference, Plan, Planted, System, check, run};
 use nearfield_hardware::network::Preset;
 use nearfield_pool::layout::versions::Objects;
 use nearfield_pool::layout::{Geometry, Metadata, Shape};
 use nearfield_pool::rolex::{ComputeNode, LeafLayout, Leaves, Options, Rolex};
 use nearfield_pool::{PoolError, PoolIndex};
-use std::cell::{Cell, RefCell};
+use numbers::{Numbers, ROOT, fabric};
+use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::Duration;
 
-const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
 /// The keys that are loaded are the multiples of this.
 const STEP: u64 = 100;
 const LOADED: u64 = 60;
@@ -77,7 +78,7 @@ impl Keys {
 struct Learned {
     options: Options,
     keys: Keys,
-    fault: Fault,
+    wrong: Wrong,
     /// How many keys a plan has, which the index must not have at first.
     plan_keys: u64,
     /// The compute node of all clients, if they share one.
@@ -89,7 +90,7 @@ impl Learned {
         Learned {
             options: small(8),
             keys,
-            fault: Fault::None,
+            wrong: Wrong::Fault(Fault::None),
             plan_keys: plan.keys,
             shared: None,
         }
@@ -98,29 +99,34 @@ impl Learned {
 
 /// What is wrong with the way to the nodes, so that the index has to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    None,
-    /// Locks are taken whoever holds them.
-    NoLocks,
-    /// Of verbs that are posted together the last is done first: a lock is given back before what
-    /// it guards is written.
-    LastFirst,
+enum Wrong {
+    /// What any index has to notice.
+    Fault(Fault),
     /// A leaf refers to its synonym before that is written.
     SynonymLast,
-    /// Writes go nowhere now and then.
-    Forgets,
     /// Nobody sees that a leaf was written while it was read.
     Blind,
 }
 
-struct Faulty {
-    endpoint: SimEndpoint,
-    fault: Fault,
+struct Way {
+    wrong: Wrong,
+    planted: Planted,
     leaves: LeafLayout,
-    writes: Cell<u32>,
 }
 
-impl Faulty {
+impl Way {
+    fn new(wrong: Wrong, options: &Options) -> Way {
+        let fault = match wrong {
+            Wrong::Fault(fault) => fault,
+            Wrong::SynonymLast | Wrong::Blind => Fault::None,
+        };
+        Way {
+            wrong,
+            planted: Planted::new(fault),
+            leaves: LeafLayout::new(options.geometry),
+        }
+    }
+
     /// Makes the versions in a leaf that was read agree.
     fn blind(&self, wire: &mut [u8]) {
         if wire.len() != self.leaves.wire_bytes() {
@@ -136,40 +142,20 @@ impl Faulty {
     }
 }
 
-impl Endpoint for Faulty {
-    fn atomic_bytes(&self) -> u64 {
-        self.endpoint.atomic_bytes()
-    }
-
-    fn nodes(&self) -> Vec<NodeId> {
-        self.endpoint.nodes()
-    }
-
-    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
-        let writes = matches!(verbs, [Verb::Write { .. }, ..]);
-        match (self.fault, &mut *verbs) {
-            (Fault::NoLocks, [Verb::Swap { found, .. }]) => {
-                *found = 0;
-                return Ok(());
-            }
-            (Fault::LastFirst, _) => verbs.rotate_right(1),
-            (Fault::SynonymLast, [_, _, _]) if writes => {
-                // By a round trip, as if they were on two nodes.
-                self.endpoint.post(&mut verbs[1..2]).await?;
-                return self.endpoint.post(verbs).await;
-            }
-            (Fault::Forgets, _) if writes => {
-                let count = self.writes.replace(self.writes.get() + 1);
-                // The last one gives the lock back.
-                if count % 8 == 7 {
-                    let last = verbs.len() - 1;
-                    return self.endpoint.post(&mut verbs[last..]).await;
-                }
-            }
-            _ => {}
+impl Interference for Way {
+    async fn post(
+        &self,
+        endpoint: &SimEndpoint,
+        verbs: &mut [Verb<'_>],
+    ) -> Result<(), FabricError> {
+        if self.wrong == Wrong::SynonymLast
+            && let [Verb::Write { .. }, _, _] = verbs
+        {
+            // By a round trip, as if they were on two nodes.
+            endpoint.post(&mut verbs[1..2]).await?;
         }
-        self.endpoint.post(verbs).await?;
-        if self.fault == Fault::Blind {
+        self.planted.post(endpoint, verbs).await?;
+        if self.wrong == Wrong::Blind {
             for verb in verbs {
                 if let Verb::Read { into, .. } = verb {
                     self.blind(into);
@@ -179,84 +165,22 @@ impl Endpoint for Faulty {
         Ok(())
     }
 
-    fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
-        self.endpoint.write_unsignalled(to, bytes)
-    }
-
-    async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
-        let address = self.endpoint.allocate(node, bytes).await?;
+    async fn allocate(
+        &self,
+        endpoint: &SimEndpoint,
+        node: NodeId,
+        bytes: u64,
+    ) -> Result<GlobalAddress, FabricError> {
+        let address = endpoint.allocate(node, bytes).await?;
         // What it holds is not specified. This looks like a leaf, with a synonym that is nowhere.
         let junk = vec![1; bytes as usize];
-        self.endpoint.write(address, &junk).await?;
+        endpoint.write(address, &junk).await?;
         Ok(address)
-    }
-
-    async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
-        self.endpoint.free(address, bytes).await
-    }
-
-    fn now(&self) -> Duration {
-        self.endpoint.now()
-    }
-
-    async fn sleep(&self, time: Duration) {
-        self.endpoint.sleep(time).await;
-    }
-}
-
-fn fabric(error: PoolError) -> FabricError {
-    match error {
-        PoolError::Fabric(error) => error,
-        other => panic!("{other}"),
-    }
-}
-
-struct Client {
-    rolex: Rolex<Faulty>,
-    keys: Keys,
-    value_bytes: usize,
-}
-
-/// A value is its number again and again; one that is not was torn, and is like none that was
-/// written.
-fn number(value: Option<Vec<u8>>) -> Option<u64> {
-    value.map(|value| {
-        let mut words = value.chunks(8);
-        let first = words.next().expect("a value");
-        let first = u64::from_le_bytes(first.try_into().expect("eight bytes"));
-        let is_whole = words.all(|word| word == first.to_le_bytes());
-        if is_whole { first } else { u64::MAX }
-    })
-}
-
-impl RemoteIndex for Client {
-    async fn get(&self, key: u64) -> Result<Option<u64>, FabricError> {
-        let value = self.rolex.get(&self.keys.key(key)).await;
-        value.map(number).map_err(fabric)
-    }
-
-    async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
-        let key = self.keys.key(key);
-        let bytes = value.to_le_bytes().repeat(self.value_bytes / 8);
-        let before = self.rolex.insert(&key, &bytes).await;
-        before.map(number).map_err(fabric)
-    }
-
-    async fn update(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
-        let key = self.keys.key(key);
-        let bytes = value.to_le_bytes().repeat(self.value_bytes / 8);
-        let before = self.rolex.update(&key, &bytes).await;
-        before.map(number).map_err(fabric)
-    }
-
-    async fn remove(&self, key: u64) -> Result<Option<u64>, FabricError> {
-        let value = self.rolex.remove(&self.keys.key(key)).await;
-        value.map(number).map_err(fabric)
     }
 }
 
 impl System for Learned {
-    type Index = Client;
+    type Index = Numbers<Rolex<Faulty<Way>>>;
 
     fn create(
         &self,
@@ -283,14 +207,9 @@ impl System for Learned {
     fn open(
         &self,
         endpoint: SimEndpoint,
-    ) -> impl Future<Output = Result<Client, FabricError>> + 'static {
+    ) -> impl Future<Output = Result<Self::Index, FabricError>> + 'static {
         let nodes = endpoint.nodes();
-        let endpoint = Faulty {
-            endpoint,
-            fault: self.fault,
-            leaves: LeafLayout::new(self.options.geometry),
-            writes: Cell::new(0),
-        };
+        let endpoint = Faulty::new(endpoint, Way::new(self.wrong, &self.options));
         let node = match &self.shared {
             Some(shared) => Arc::clone(&shared.borrow()),
             None => Arc::new(ComputeNode::new(self.options.clone())),
@@ -298,11 +217,8 @@ impl System for Learned {
         let (keys, value_bytes) = (self.keys, self.options.geometry.shape().value_bytes);
         async move {
             let rolex = Rolex::open(endpoint, &nodes, ROOT, node).map_err(fabric)?;
-            Ok(Client {
-                rolex,
-                keys,
-                value_bytes,
-            })
+            let key = move |number| keys.key(number).to_vec();
+            Ok(Numbers::new(rolex, value_bytes, key, fabric))
         }
     }
 }
@@ -393,25 +309,25 @@ fn faults_are_found() {
         ..Plan::default()
     };
     let faults = [
-        (Fault::NoLocks, &few),
-        (Fault::LastFirst, &few),
-        (Fault::SynonymLast, &many),
-        (Fault::Forgets, &few),
-        (Fault::Blind, &few),
+        (Wrong::Fault(Fault::NoLocks), &few),
+        (Wrong::Fault(Fault::LastFirst), &few),
+        (Wrong::SynonymLast, &many),
+        (Wrong::Fault(Fault::Forgets), &few),
+        (Wrong::Blind, &few),
     ];
-    for (fault, plan) in faults {
+    for (wrong, plan) in faults {
         for options in [small(96), tables(96, true, Metadata::Replicated)] {
-            if fault == Fault::Blind && options.leaves != Leaves::Arrays {
+            if wrong == Wrong::Blind && options.leaves != Leaves::Arrays {
                 continue;
             }
             let leaves = options.leaves;
             let system = Learned {
-                fault,
+                wrong,
                 options,
                 ..Learned::new(Keys::Inserted, plan)
             };
             let failure = (0..500).find_map(|seed| run(seed, plan, &system).err());
-            assert!(failure.is_some(), "{fault:?}, {leaves:?}");
+            assert!(failure.is_some(), "{wrong:?}, {leaves:?}");
         }
     }
 }

@@ -1,19 +1,21 @@
 //! SMART over a simulated fabric that tears verbs: its operations are linearizable, it holds what a
 //! `BTreeMap` holds, and its scans miss nothing.
 
+mod numbers;
 mod smart;
 
 use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{Endpoint, NodeId};
-use nearfield_fabric_testkit::{Plan, check, run};
+use nearfield_fabric_testkit::{Faulty, Plan, check, run};
 use nearfield_hardware::network::Preset;
 use nearfield_pool::smart::{ComputeNode, Options, Scan, Smart};
 use nearfield_pool::{PoolError, PoolIndex};
 use nearfield_testkit::seeds;
+use numbers::ROOT;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
-use smart::{Fault, Faulty, Keys, ROOT, Trees};
+use smart::{Fault, Keys, Trees, Way};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -294,14 +296,14 @@ fn the_reverse_check_tells_of_splits() {
             ..Options::default()
         };
         let [mine, theirs] = [0, 1].map(|client| simulation.endpoint(client));
-        let mine = Faulty::new(mine, fault, &options);
+        let mine = Faulty::new(mine, Way::new(fault, &options));
         simulation.spawn(0, async move {
             let tree = Smart::create(mine, &nodes, ROOT, compute_node(&options)).await;
             let tree = tree.expect("a tree");
             for key in [[1; 8], [2; 8]] {
                 tree.insert(&key, &[1; 8]).await.expect("room");
             }
-            tree.endpoint().forget_words();
+            tree.endpoint().interference().forget_words();
             assert_eq!(tree.scan(&[0; 8], 10).await.expect("entries").len(), 2);
             let other = Smart::open(theirs, &nodes, ROOT, compute_node(&options));
             let other: Smart<SimEndpoint> = other.expect("a tree");

@@ -17,18 +17,25 @@ pub fn fabric(error: PoolError) -> FabricError {
 
 /// An index whose keys stand for numbers, and whose values are a number again and again.
 pub struct Numbers<I> {
-    pub index: I,
+    index: I,
     value_bytes: usize,
     key: Box<dyn Fn(u64) -> Vec<u8>>,
+    /// What the testkit is told of an error: [`fabric`], or more than that.
+    told: fn(PoolError) -> FabricError,
 }
 
 impl<I: PoolIndex> Numbers<I> {
-    pub fn new(index: I, value_bytes: usize, key: impl Fn(u64) -> Vec<u8> + 'static) -> Numbers<I> {
-        let key = Box::new(key);
+    pub fn new(
+        index: I,
+        value_bytes: usize,
+        key: impl Fn(u64) -> Vec<u8> + 'static,
+        told: fn(PoolError) -> FabricError,
+    ) -> Numbers<I> {
         Numbers {
             index,
             value_bytes,
-            key,
+            key: Box::new(key),
+            told,
         }
     }
 
@@ -49,7 +56,7 @@ impl<I: PoolIndex> Numbers<I> {
         &self,
         answer: Result<Option<Vec<u8>>, PoolError>,
     ) -> Result<Option<u64>, FabricError> {
-        answer.map(|value| self.number(value)).map_err(fabric)
+        answer.map(|value| self.number(value)).map_err(self.told)
     }
 }
 

@@ -1,17 +1,14 @@
 //! What the suites of SMART share: trees for the testkit, and ways to the nodes that are wrong.
 
+use super::numbers::{Numbers, ROOT, fabric};
 use nearfield_fabric::sim::SimEndpoint;
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
-use nearfield_fabric_testkit::{RemoteIndex, System};
+use nearfield_fabric_testkit::{Faulty, Interference, System};
 use nearfield_pool::smart::{ComputeNode, LeafLayout, Options, Smart};
-use nearfield_pool::{PoolError, PoolIndex};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
-
-pub const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
 
 /// What is wrong with the way to the nodes, so that the tree has to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,22 +28,20 @@ pub enum Fault {
     Forgets,
 }
 
-pub struct Faulty {
-    pub endpoint: SimEndpoint,
-    pub fault: Fault,
-    pub leaf: LeafLayout,
+pub struct Way {
+    fault: Fault,
+    leaf: LeafLayout,
     words: RefCell<HashMap<GlobalAddress, [u8; 8]>>,
-    writes: std::cell::Cell<u32>,
+    writes: Cell<u32>,
 }
 
-impl Faulty {
-    pub fn new(endpoint: SimEndpoint, fault: Fault, options: &Options) -> Faulty {
-        Faulty {
-            endpoint,
+impl Way {
+    pub fn new(fault: Fault, options: &Options) -> Way {
+        Way {
             fault,
             leaf: LeafLayout::new(options.key_bytes, options.value_bytes),
             words: RefCell::default(),
-            writes: std::cell::Cell::new(0),
+            writes: Cell::new(0),
         }
     }
 
@@ -86,23 +81,19 @@ impl Faulty {
     }
 }
 
-impl Endpoint for Faulty {
-    fn atomic_bytes(&self) -> u64 {
-        self.endpoint.atomic_bytes()
-    }
-
-    fn nodes(&self) -> Vec<NodeId> {
-        self.endpoint.nodes()
-    }
-
-    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+impl Interference for Way {
+    async fn post(
+        &self,
+        endpoint: &SimEndpoint,
+        verbs: &mut [Verb<'_>],
+    ) -> Result<(), FabricError> {
         if self.fault == Fault::NoSwaps
             && let [verb] = &mut verbs[..]
-            && Faulty::is_slot(verb)
+            && Way::is_slot(verb)
             && let Verb::Swap { at, swap, found } = verb
         {
             *found = swap.expected;
-            return self.endpoint.write(*at, &swap.desired.to_le_bytes()).await;
+            return endpoint.write(*at, &swap.desired.to_le_bytes()).await;
         }
         if self.fault == Fault::NoLocks
             && let [Verb::Swap { swap, found, .. }] = verbs
@@ -119,31 +110,11 @@ impl Endpoint for Faulty {
                 return Ok(());
             }
         }
-        self.endpoint.post(verbs).await?;
+        endpoint.post(verbs).await?;
         for verb in verbs {
             self.falsify(verb);
         }
         Ok(())
-    }
-
-    fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
-        self.endpoint.write_unsignalled(to, bytes)
-    }
-
-    async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
-        self.endpoint.allocate(node, bytes).await
-    }
-
-    async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
-        self.endpoint.free(address, bytes).await
-    }
-
-    fn now(&self) -> Duration {
-        self.endpoint.now()
-    }
-
-    async fn sleep(&self, time: Duration) {
-        self.endpoint.sleep(time).await;
     }
 }
 
@@ -213,64 +184,8 @@ impl Trees {
     }
 }
 
-pub struct Client {
-    pub tree: Smart<Faulty>,
-    keys: Keys,
-    value_bytes: usize,
-}
-
-pub fn fabric(error: PoolError) -> FabricError {
-    match error {
-        PoolError::Fabric(error) => error,
-        other => panic!("{other}"),
-    }
-}
-
-impl Client {
-    /// The number over and over.
-    fn value(&self, number: u64) -> Vec<u8> {
-        let bytes = number.to_le_bytes();
-        bytes.into_iter().cycle().take(self.value_bytes).collect()
-    }
-
-    fn number(&self, value: Option<Vec<u8>>) -> Option<u64> {
-        let value = value?;
-        let number = u64::from_le_bytes(value[..8].try_into().expect("eight bytes"));
-        // What is of two values is none.
-        Some(if value == self.value(number) {
-            number
-        } else {
-            u64::MAX
-        })
-    }
-}
-
-impl RemoteIndex for Client {
-    async fn get(&self, key: u64) -> Result<Option<u64>, FabricError> {
-        let value = self.tree.get(&self.keys.key(key)).await;
-        value.map(|value| self.number(value)).map_err(fabric)
-    }
-
-    async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
-        let (key, bytes) = (self.keys.key(key), self.value(value));
-        let before = self.tree.insert(&key, &bytes).await;
-        before.map(|before| self.number(before)).map_err(fabric)
-    }
-
-    async fn update(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
-        let (key, bytes) = (self.keys.key(key), self.value(value));
-        let before = self.tree.update(&key, &bytes).await;
-        before.map(|before| self.number(before)).map_err(fabric)
-    }
-
-    async fn remove(&self, key: u64) -> Result<Option<u64>, FabricError> {
-        let value = self.tree.remove(&self.keys.key(key)).await;
-        value.map(|value| self.number(value)).map_err(fabric)
-    }
-}
-
 impl System for Trees {
-    type Index = Client;
+    type Index = Numbers<Smart<Faulty<Way>>>;
 
     fn create(
         &self,
@@ -289,20 +204,17 @@ impl System for Trees {
     fn open(
         &self,
         endpoint: SimEndpoint,
-    ) -> impl Future<Output = Result<Client, FabricError>> + 'static {
+    ) -> impl Future<Output = Result<Self::Index, FabricError>> + 'static {
         let nodes = endpoint.nodes();
         let own = || ComputeNode::new(self.options.clone()).map(Arc::new);
         let shared = self.shared.borrow().clone().filter(|_| self.is_shared);
         let node = shared.unwrap_or_else(|| own().expect("options"));
-        let endpoint = Faulty::new(endpoint, self.fault, &self.options);
+        let endpoint = Faulty::new(endpoint, Way::new(self.fault, &self.options));
         let (keys, value_bytes) = (self.keys, self.options.value_bytes);
         async move {
             let tree = Smart::open(endpoint, &nodes, ROOT, node).map_err(fabric)?;
-            Ok(Client {
-                tree,
-                keys,
-                value_bytes,
-            })
+            let key = move |number| keys.key(number);
+            Ok(Numbers::new(tree, value_bytes, key, fabric))
         }
     }
 }

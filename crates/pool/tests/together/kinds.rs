@@ -1,6 +1,6 @@
 //! The indexes, with nodes so small that a few dozens of keys make several.
 
-use super::ROOT;
+use super::numbers::ROOT;
 use super::slow::Slow;
 use nearfield_fabric::NodeId;
 use nearfield_pool::layout::{Arrangement, Geometry, Shape};

@@ -2,17 +2,20 @@
 //! meet is linearizable, whoever dies and whatever is given up, and they post fewer verbs.
 
 mod kinds;
+#[path = "../numbers/mod.rs"]
+mod numbers;
 mod slow;
 
 use kinds::{Kind, Learned, Radix, Trees};
 use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId};
-use nearfield_fabric_testkit::{Failure, Plan, RemoteIndex, System, check, run};
+use nearfield_fabric_testkit::{Failure, Fault, Plan, RemoteIndex, System, check, run};
 use nearfield_hardware::network::Preset;
 use nearfield_pool::layout::{Geometry, Leaf, LeafLayout, LockWord, LockWordLayout};
 use nearfield_pool::tree::Options;
 use nearfield_pool::{PoolError, PoolIndex};
-use slow::{Fault, Slow};
+use numbers::{Numbers, ROOT, fabric};
+use slow::{Slow, Slowness};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;
@@ -20,7 +23,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
+/// What the indexes have by default.
+const VALUE_BYTES: usize = 8;
 
 /// Clients on so many compute nodes, by turns.
 struct Together<K: Kind> {
@@ -49,26 +53,28 @@ impl<K: Kind> Together<K> {
 }
 
 struct Client<I> {
-    index: I,
+    index: Numbers<I>,
     endpoint: SimEndpoint,
     gives_up: bool,
     operations: Cell<u32>,
 }
 
-fn fabric(error: PoolError) -> FabricError {
+/// Not known is also what was left to another client of the compute node, who was gone.
+fn told(error: PoolError) -> FabricError {
     match error {
-        PoolError::Fabric(error) => error,
-        // It may have been done or not.
-        PoolError::Interrupted => FabricError::NodeLost { node: NodeId(0) },
-        other => panic!("{other}"),
+        PoolError::Interrupted => UNKNOWN,
+        other => fabric(other),
     }
 }
+
+/// It may have been done or not.
+const UNKNOWN: FabricError = FabricError::NodeLost { node: NodeId(0) };
 
 impl<I> Client<I> {
     /// What is answered, unless it is given up.
     async fn answer(
         &self,
-        operation: impl Future<Output = Result<Option<Vec<u8>>, PoolError>>,
+        operation: impl Future<Output = Result<Option<u64>, FabricError>>,
     ) -> Result<Option<u64>, FabricError> {
         let number = self.operations.get() + 1;
         self.operations.set(number);
@@ -78,32 +84,29 @@ impl<I> Client<I> {
         let mut operation = pin!(operation);
         let answer = poll_fn(|context| {
             if gives_up && alarm.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Err(PoolError::Interrupted));
+                return Poll::Ready(Err(UNKNOWN));
             }
             operation.as_mut().poll(context)
         });
-        let value = answer.await.map_err(fabric)?;
-        Ok(value.map(|value| u64::from_le_bytes(value.try_into().expect("eight bytes"))))
+        answer.await
     }
 }
 
 impl<I: PoolIndex> RemoteIndex for Client<I> {
     async fn get(&self, key: u64) -> Result<Option<u64>, FabricError> {
-        self.answer(self.index.get(&kinds::key(key))).await
+        self.answer(self.index.get(key)).await
     }
 
     async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
-        let (key, value) = (kinds::key(key), value.to_le_bytes());
-        self.answer(self.index.insert(&key, &value)).await
+        self.answer(self.index.insert(key, value)).await
     }
 
     async fn update(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
-        let (key, value) = (kinds::key(key), value.to_le_bytes());
-        self.answer(self.index.update(&key, &value)).await
+        self.answer(self.index.update(key, value)).await
     }
 
     async fn remove(&self, key: u64) -> Result<Option<u64>, FabricError> {
-        self.answer(self.index.remove(&kinds::key(key))).await
+        self.answer(self.index.remove(key)).await
     }
 }
 
@@ -119,7 +122,7 @@ impl<K: Kind> System for Together<K> {
         self.compute_nodes.replace(compute_nodes.collect());
         let (kind, node) = (self.kind.clone(), self.kind.compute_node());
         async move {
-            let endpoint = Slow::new(endpoint, false, Fault::None);
+            let endpoint = Slow::new(endpoint, Slowness::new(false, Fault::None));
             let made = kind.create(endpoint, &nodes, node).await;
             made.map(drop).map_err(fabric)
         }
@@ -132,12 +135,13 @@ impl<K: Kind> System for Together<K> {
         let number = endpoint.client() % self.count;
         let node = Arc::clone(&self.compute_nodes.borrow()[number as usize]);
         let (kind, gives_up) = (self.kind.clone(), self.gives_up);
-        let slow = Slow::new(endpoint.clone(), self.is_slow, self.fault);
+        let slow = Slow::new(endpoint.clone(), Slowness::new(self.is_slow, self.fault));
         async move {
             let nodes = endpoint.nodes();
             let index = kind.open(slow, &nodes, node).await.map_err(fabric)?;
+            let key = |number| kinds::key(number).to_vec();
             Ok(Client {
-                index,
+                index: Numbers::new(index, VALUE_BYTES, key, told),
                 endpoint,
                 gives_up,
                 operations: Cell::new(0),

@@ -97,9 +97,8 @@ impl System for SmallTrees {
         async move {
             let tree = Tree::open(endpoint, &nodes, ROOT, node).await;
             let tree = tree.map_err(fabric)?;
-            Ok(Numbers::new(tree, value_bytes, |number| {
-                key(number).to_vec()
-            }))
+            let key = |number| key(number).to_vec();
+            Ok(Numbers::new(tree, value_bytes, key, fabric))
         }
     }
 }
