@@ -7,12 +7,10 @@ use nearfield_fabric::membership::{
     Change, EtcdMembers, Membership, MembershipError, Node, Registration, RegistrationEvent,
     Reservation,
 };
-use std::fs::File;
+use nearfield_testkit::etcd::{Cluster, free_port, post, until};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -20,169 +18,8 @@ const LEASE: Duration = Duration::from_secs(2);
 /// Nothing here takes so long unless it hangs.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Members of one cluster, each with a directory that outlives its process.
-struct Cluster {
-    directory: PathBuf,
-    members: Vec<Member>,
-}
-
-struct Member {
-    name: String,
-    client: String,
-    peer: String,
-    child: Option<Child>,
-}
-
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("bound").port()
-}
-
-impl Cluster {
-    /// A cluster that is ready; `None` if there is no etcd.
-    fn start(count: usize) -> Option<Cluster> {
-        if Command::new("etcd").arg("--version").output().is_err() {
-            let required = std::env::var("NEARFIELD_REQUIRE_ETCD").is_ok_and(|value| value == "1");
-            assert!(!required, "etcd is required and not installed");
-            println!("skipped: etcd is not installed");
-            return None;
-        }
-        static CLUSTERS: AtomicU32 = AtomicU32::new(0);
-        let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
-        let name = format!("nearfield-etcd-{}-{number}", std::process::id());
-        let url = || format!("http://127.0.0.1:{}", free_port());
-        let member = |number| Member {
-            name: format!("m{number}"),
-            client: url(),
-            peer: url(),
-            child: None,
-        };
-        let mut cluster = Cluster {
-            directory: std::env::temp_dir().join(name),
-            members: (0..count).map(member).collect(),
-        };
-        std::fs::create_dir_all(&cluster.directory).expect("a directory");
-        for place in 0..count {
-            cluster.run(place);
-        }
-        cluster.wait_ready();
-        Some(cluster)
-    }
-
-    fn run(&mut self, place: usize) {
-        let peers: Vec<_> = self.members.iter().collect();
-        let peers: Vec<_> = peers
-            .iter()
-            .map(|member| format!("{}={}", member.name, member.peer))
-            .collect();
-        let member = &mut self.members[place];
-        let log = self.directory.join(format!("{}.log", member.name));
-        let log = File::options().create(true).append(true).open(log);
-        let child = Command::new("etcd")
-            .args(["--name", &member.name, "--data-dir"])
-            .arg(self.directory.join(&member.name))
-            .args(["--listen-client-urls", &member.client])
-            .args(["--advertise-client-urls", &member.client])
-            .args(["--listen-peer-urls", &member.peer])
-            .args(["--initial-advertise-peer-urls", &member.peer])
-            .args(["--initial-cluster", &peers.join(",")])
-            .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log.expect("a log"))
-            .spawn();
-        member.child = Some(child.expect("etcd runs"));
-    }
-
-    fn wait_ready(&self) {
-        until("etcd is ready", || {
-            let key = r#"{"key":"YQ=="}"#;
-            self.members
-                .iter()
-                .filter(|member| member.child.is_some())
-                .all(|member| post(&member.client, "kv/range", key).contains("revision"))
-        });
-    }
-
-    /// As kill -9 does.
-    fn kill(&mut self, place: usize) {
-        let mut child = self.members[place].child.take().expect("it runs");
-        child.kill().expect("it is killed");
-        child.wait().expect("it ends");
-    }
-
-    fn forget_all(&self) {
-        for member in &self.members {
-            let directory = self.directory.join(&member.name);
-            std::fs::remove_dir_all(directory).expect("its data");
-        }
-    }
-
-    fn leader(&self) -> usize {
-        let ids = self.members.iter().map(|member| {
-            let status = post(&member.client, "maintenance/status", "{}");
-            (field(&status, "member_id"), field(&status, "leader"))
-        });
-        let leads = |(member, leader): (String, String)| member == leader;
-        ids.map(leads).position(|leads| leads).expect("a leader")
-    }
-
-    fn endpoints(&self) -> EtcdMembers {
-        let urls: Vec<_> = self.members.iter().map(|m| m.client.clone()).collect();
-        urls.join(",").parse().expect("URLs")
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        for member in &mut self.members {
-            if let Some(mut child) = member.child.take() {
-                let _ = child.kill();
-                let _ = child.wait();
-            }
-        }
-        if std::thread::panicking() {
-            println!("what etcd has said is in {}", self.directory.display());
-        } else {
-            let _ = std::fs::remove_dir_all(&self.directory);
-        }
-    }
-}
-
-/// What a member answers to a request; nothing if it does not. By hand, so that what the client
-/// does is not taken for what etcd does.
-fn post(url: &str, request: &str, body: &str) -> String {
-    let authority = url.strip_prefix("http://").expect("a URL");
-    let length = body.len();
-    let request = format!(
-        "POST /v3/{request} HTTP/1.0\r\nHost: {authority}\r\nContent-Length: {length}\r\n\r\n{body}"
-    );
-    let mut answer = String::new();
-    if let Ok(mut stream) = TcpStream::connect(authority) {
-        let _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
-        let _ = stream.write_all(request.as_bytes());
-        let _ = stream.read_to_string(&mut answer);
-    }
-    answer
-}
-
-/// What stands behind a field, in quotation marks.
-fn field(json: &str, name: &str) -> String {
-    let behind = json.split_once(&format!("\"{name}\":\""));
-    let value = behind.and_then(|(_, behind)| behind.split_once('"'));
-    value
-        .unwrap_or_else(|| panic!("no {name} in {json}"))
-        .0
-        .to_owned()
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < LONG, "not in {LONG:?}: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+fn urls(cluster: &Cluster) -> EtcdMembers {
+    cluster.urls().parse().expect("URLs")
 }
 
 type Events = Receiver<RegistrationEvent>;
@@ -229,10 +66,7 @@ impl Severed {
     fn new(cluster: &Cluster) -> Severed {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");
-        let to = cluster.members[0]
-            .client
-            .trim_start_matches("http://")
-            .to_owned();
+        let to = cluster.url(0).trim_start_matches("http://").to_owned();
         let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
         let stopped = std::sync::Arc::clone(&stop);
         std::thread::spawn(move || {
@@ -274,7 +108,7 @@ fn nodes_are_found_numbered_and_lost() {
     let Some(cluster) = Cluster::start(1) else {
         return;
     };
-    let members = cluster.endpoints();
+    let members = urls(&cluster);
     let membership = Membership::follow(&members).expect("etcd");
     assert_eq!(membership.nodes(), []);
     let changes = membership.changes();
@@ -311,7 +145,7 @@ fn names_and_numbers_are_not_given_twice() {
     let Some(cluster) = Cluster::start(1) else {
         return;
     };
-    let members = cluster.endpoints();
+    let members = urls(&cluster);
     let (left, _) = register(&members, "left");
     let refused = |name: &str, number| {
         let error = try_register(&members, name, number).err();
@@ -376,7 +210,7 @@ fn the_dead_are_lost_when_their_lease_runs_out_and_may_come_back() {
     let Some(cluster) = Cluster::start(1) else {
         return;
     };
-    let (members, way) = (cluster.endpoints(), Severed::new(&cluster));
+    let (members, way) = (urls(&cluster), Severed::new(&cluster));
     let membership = Membership::follow(&members).expect("etcd");
     let changes = membership.changes();
     let (dead, events) = register(&way.members, "left");
@@ -409,7 +243,7 @@ fn etcd_may_be_killed_and_come_back_with_what_it_knew_or_without() {
     let Some(mut cluster) = Cluster::start(1) else {
         return;
     };
-    let members = cluster.endpoints();
+    let members = urls(&cluster);
     let (left, left_events) = register(&members, "left");
     let (right, right_events) = try_register(&members, "right", Some(9)).expect("a number");
     let membership = Membership::follow(&members).expect("etcd");
@@ -471,7 +305,7 @@ fn three_members_lose_their_leader() {
     let Some(mut cluster) = Cluster::start(3) else {
         return;
     };
-    let members = cluster.endpoints();
+    let members = urls(&cluster);
     let (left, events) = register(&members, "left");
     let membership = Membership::follow(&members).expect("etcd");
     let changes = membership.changes();
@@ -507,13 +341,13 @@ fn what_is_not_understood_is_refused_by_name() {
     let Some(cluster) = Cluster::start(1) else {
         return;
     };
-    let members = cluster.endpoints();
+    let members = urls(&cluster);
     let (left, _) = register(&members, "left");
     let membership = Membership::follow(&members).expect("etcd");
     let changes = membership.changes();
     assert_eq!(next(&changes), Change::Found(left.node().clone()));
     // nearfield/node/new: {"version":2}, and nearfield/node/junk: junk.
-    let url = &cluster.members[0].client;
+    let url = cluster.url(0);
     let new = r#"{"key":"bmVhcmZpZWxkL25vZGUvbmV3","value":"eyJ2ZXJzaW9uIjoyfQ=="}"#;
     let junk = r#"{"key":"bmVhcmZpZWxkL25vZGUvanVuaw==","value":"anVuaw=="}"#;
     assert!(post(url, "kv/put", new).contains("revision"));

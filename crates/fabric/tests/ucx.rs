@@ -10,6 +10,7 @@ mod suite;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nearfield_fabric::ucx::{UcxEndpoint, UcxError, UcxNode};
 use nearfield_fabric::{Endpoint, FabricError, MaskedSwap, NodeId, Verb};
+use nearfield_testkit::machines::{CABLE, Machines};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -478,75 +479,10 @@ fn what_cannot_be_served_or_connected_to_is_refused_by_name() {
     assert!(matches!(error, UcxError::Absent { .. }), "{error}");
 }
 
-/// Two network namespaces, joined like two machines by a cable. They go when this is dropped.
-struct Cable {
-    namespaces: [String; 2],
-}
-
-/// Of a network that is kept for trials, in the second namespace.
-const CABLE_ADDRESS: &str = "198.18.77.2:7000";
-/// The end of the cable in each namespace.
-const CABLE_END: &str = "cable";
-
-impl Cable {
-    /// `None`, and a reason printed, where this user may not have any.
-    fn new() -> Option<Cable> {
-        let id = std::process::id();
-        let cable = Cable {
-            namespaces: ["a", "b"].map(|end| format!("nearfield-{id}{end}")),
-        };
-        let [near, far] = &cable.namespaces;
-        let mut commands = vec![
-            format!("netns add {near}"),
-            format!("netns add {far}"),
-            format!("-n {near} link add {CABLE_END} type veth peer name {CABLE_END} netns {far}"),
-        ];
-        for (number, namespace) in cable.namespaces.iter().enumerate() {
-            let address = format!("198.18.77.{}/24", number + 1);
-            commands.extend([
-                format!("-n {namespace} addr add {address} dev {CABLE_END}"),
-                format!("-n {namespace} link set {CABLE_END} up"),
-                format!("-n {namespace} link set lo up"),
-            ]);
-        }
-        for command in commands {
-            let output = Command::new("ip").args(command.split(' ')).output();
-            let refused = match output {
-                Ok(output) if output.status.success() => continue,
-                Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
-                Err(error) => error.to_string(),
-            };
-            eprintln!("skipped: no network namespaces: ip {command}: {refused}");
-            return None;
-        }
-        // It takes the system a moment, and UCX uses what is there when it starts.
-        for namespace in &cable.namespaces {
-            until("a cable", || {
-                let shown = Command::new("ip")
-                    .args(["-n", namespace, "link", "show", CABLE_END])
-                    .output();
-                let shown = shown.expect("ip").stdout;
-                String::from_utf8_lossy(&shown).contains("state UP")
-            });
-        }
-        Some(cable)
-    }
-
-    /// Starts a process at one end.
-    fn start(&self, end: usize, role: &str, number: u64) -> Process {
-        let by = ["ip", "netns", "exec", &self.namespaces[end]];
-        Process::start_by(&by, role, CABLE_ADDRESS, number)
-    }
-}
-
-impl Drop for Cable {
-    fn drop(&mut self) {
-        for namespace in &self.namespaces {
-            let _ = Command::new("ip")
-                .args(["netns", "del", namespace])
-                .output();
-        }
-    }
+/// A process on a machine, where the node's is the second.
+fn start_on(machines: &Machines, machine: usize, role: &str, number: u64) -> Process {
+    let address = format!("{}:7000", machines.address(1));
+    Process::start_by(&machines.on(machine), role, &address, number)
 }
 
 #[test]
@@ -555,20 +491,26 @@ fn nodes_of_another_machine_are_reached_until_the_cable_is_cut() {
     if std::env::var_os(AGAIN).is_some() || node(NODE).is_none() {
         return;
     }
-    let Some(cable) = Cable::new() else { return };
-    let _node = cable.start(1, "node", 0);
-    cable.start(0, "wait for the node", 0).succeeds();
-    let counting = [0, 1].map(|number| cable.start(0, "count", number));
+    let machines = match Machines::new(2) {
+        Ok(machines) => machines,
+        Err(reason) => {
+            eprintln!("skipped: {reason}");
+            return;
+        }
+    };
+    let _node = start_on(&machines, 1, "node", 0);
+    start_on(&machines, 0, "wait for the node", 0).succeeds();
+    let counting = [0, 1].map(|number| start_on(&machines, 0, "count", number));
     counting.into_iter().for_each(Process::succeeds);
-    cable.start(0, "check counts", 2).succeeds();
-    cable.start(0, "cut the cable", 0).succeeds();
+    start_on(&machines, 0, "check counts", 2).succeeds();
+    start_on(&machines, 0, "cut the cable", 0).succeeds();
 }
 
 /// Takes the cable away while a verb is under way.
 fn cut_the_cable(endpoint: &UcxEndpoint) {
     assert_eq!(block_on(endpoint.add(at(64), 1)), Ok(0));
     let cut = Command::new("ip")
-        .args(["link", "set", CABLE_END, "down"])
+        .args(["link", "set", CABLE, "down"])
         .status();
     assert!(cut.expect("ip").success());
     let begin = Instant::now();

@@ -6,6 +6,8 @@
 //! - [`keys`]: small key sets with difficult shapes.
 //! - [`seeds`]: which seeds a test runs.
 //!
+//! And what tests of several processes share: [`etcd`], and [`machines`] in network namespaces.
+//!
 //! ```
 //! use nearfield_core::{Bytes, Words};
 //! use nearfield_testkit::concurrent::{self, Config};
@@ -24,9 +26,12 @@
 #[cfg(test)]
 mod canary;
 pub mod concurrent;
+pub mod etcd;
 pub mod history;
 pub mod keys;
 pub mod linearizability;
+#[cfg(target_os = "linux")]
+pub mod machines;
 pub mod model;
 mod panics;
 pub mod seeds;

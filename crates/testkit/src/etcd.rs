@@ -1,0 +1,219 @@
+//! etcd as it is: processes of it that are started, killed and started again.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Nothing here takes so long unless it hangs.
+const LONG: Duration = Duration::from_secs(30);
+
+/// Members of one cluster, each with a directory that outlives its process. They end when this is
+/// dropped.
+#[derive(Debug)]
+pub struct Cluster {
+    directory: PathBuf,
+    members: Vec<Member>,
+}
+
+#[derive(Debug)]
+struct Member {
+    name: String,
+    client: String,
+    peer: String,
+    child: Option<Child>,
+}
+
+/// A port that was free a moment ago.
+///
+/// # Panics
+/// The machine has none.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("bound").port()
+}
+
+impl Cluster {
+    /// A cluster that is ready; `None`, and the reason printed, if etcd (Debian's etcd-server) is not
+    /// installed.
+    ///
+    /// # Panics
+    /// etcd is not installed, and `NEARFIELD_REQUIRE_ETCD` is 1; or it does not run.
+    pub fn start(count: usize) -> Option<Cluster> {
+        if Command::new("etcd").arg("--version").output().is_err() {
+            let required = std::env::var("NEARFIELD_REQUIRE_ETCD").is_ok_and(|value| value == "1");
+            assert!(!required, "etcd is required and not installed");
+            println!("skipped: etcd is not installed");
+            return None;
+        }
+        static CLUSTERS: AtomicU32 = AtomicU32::new(0);
+        let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("nearfield-etcd-{}-{number}", std::process::id());
+        let url = || format!("http://127.0.0.1:{}", free_port());
+        let member = |number| Member {
+            name: format!("m{number}"),
+            client: url(),
+            peer: url(),
+            child: None,
+        };
+        let mut cluster = Cluster {
+            directory: std::env::temp_dir().join(name),
+            members: (0..count).map(member).collect(),
+        };
+        std::fs::create_dir_all(&cluster.directory).expect("a directory");
+        for place in 0..count {
+            cluster.run(place);
+        }
+        cluster.wait_ready();
+        Some(cluster)
+    }
+
+    /// Starts a member, with what it has kept from before.
+    ///
+    /// # Panics
+    /// It does not run.
+    pub fn run(&mut self, place: usize) {
+        let peers: Vec<_> = self
+            .members
+            .iter()
+            .map(|member| format!("{}={}", member.name, member.peer))
+            .collect();
+        let member = &mut self.members[place];
+        let log = self.directory.join(format!("{}.log", member.name));
+        let log = File::options().create(true).append(true).open(log);
+        let child = Command::new("etcd")
+            .args(["--name", &member.name, "--data-dir"])
+            .arg(self.directory.join(&member.name))
+            .args(["--listen-client-urls", &member.client])
+            .args(["--advertise-client-urls", &member.client])
+            .args(["--listen-peer-urls", &member.peer])
+            .args(["--initial-advertise-peer-urls", &member.peer])
+            .args(["--initial-cluster", &peers.join(",")])
+            .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log.expect("a log"))
+            .spawn();
+        member.child = Some(child.expect("etcd runs"));
+    }
+
+    /// Waits until all members that were started answer, which they do when they have a leader.
+    ///
+    /// # Panics
+    /// They do not within 30 s.
+    pub fn wait_ready(&self) {
+        until("etcd is ready", || {
+            let key = r#"{"key":"YQ=="}"#;
+            self.members
+                .iter()
+                .filter(|member| member.child.is_some())
+                .all(|member| post(&member.client, "kv/range", key).contains("revision"))
+        });
+    }
+
+    /// Kills a member as kill -9 does.
+    ///
+    /// # Panics
+    /// It does not run.
+    pub fn kill(&mut self, place: usize) {
+        let mut child = self.members[place].child.take().expect("it runs");
+        child.kill().expect("it is killed");
+        child.wait().expect("it ends");
+    }
+
+    /// Takes away what all members have kept. None may be running.
+    ///
+    /// # Panics
+    /// The system refuses.
+    pub fn forget_all(&self) {
+        for member in &self.members {
+            let directory = self.directory.join(&member.name);
+            std::fs::remove_dir_all(directory).expect("its data");
+        }
+    }
+
+    /// Which member leads.
+    ///
+    /// # Panics
+    /// None does.
+    pub fn leader(&self) -> usize {
+        let ids = self.members.iter().map(|member| {
+            let status = post(&member.client, "maintenance/status", "{}");
+            (field(&status, "member_id"), field(&status, "leader"))
+        });
+        let leads = |(member, leader): (String, String)| member == leader;
+        ids.map(leads).position(|leads| leads).expect("a leader")
+    }
+
+    /// Where a member answers clients.
+    pub fn url(&self, place: usize) -> &str {
+        &self.members[place].client
+    }
+
+    /// Where all of them do, separated by commas.
+    pub fn urls(&self) -> String {
+        let urls: Vec<_> = self.members.iter().map(|one| &one.client[..]).collect();
+        urls.join(",")
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for member in &mut self.members {
+            if let Some(mut child) = member.child.take() {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+        if std::thread::panicking() {
+            println!("what etcd has said is in {}", self.directory.display());
+        } else {
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+/// What a member at a URL answers to a request; nothing if it does not. By hand, so that what a
+/// client under test does is not taken for what etcd does.
+///
+/// # Panics
+/// The URL does not begin with `http://`.
+pub fn post(url: &str, request: &str, body: &str) -> String {
+    let authority = url.strip_prefix("http://").expect("a URL");
+    let length = body.len();
+    let request = format!(
+        "POST /v3/{request} HTTP/1.0\r\nHost: {authority}\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    let mut answer = String::new();
+    if let Ok(mut stream) = TcpStream::connect(authority) {
+        let _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
+        let _ = stream.write_all(request.as_bytes());
+        let _ = stream.read_to_string(&mut answer);
+    }
+    answer
+}
+
+/// What stands behind a field, in quotation marks.
+fn field(json: &str, name: &str) -> String {
+    let behind = json.split_once(&format!("\"{name}\":\""));
+    let value = behind.and_then(|(_, behind)| behind.split_once('"'));
+    value
+        .unwrap_or_else(|| panic!("no {name} in {json}"))
+        .0
+        .to_owned()
+}
+
+/// Waits until something holds.
+///
+/// # Panics
+/// It does not within 30 s.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < LONG, "not in {LONG:?}: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,101 @@
+//! Machines that are network namespaces of this one, each on a cable to the same switch: processes in
+//! them reach each other by the network alone, and cables can be cut.
+//!
+//! Needs root and `ip` (Debian's iproute2).
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// The end of the cable in each machine, by which processes in it may cut it (`ip link set cable
+/// down`).
+pub const CABLE: &str = "cable";
+const SWITCH: &str = "switch";
+/// Nothing here takes so long unless it hangs.
+const LONG: Duration = Duration::from_secs(10);
+
+/// Machines. They go when this is dropped; who runs in them should have ended before.
+#[derive(Debug)]
+pub struct Machines {
+    namespaces: Vec<String>,
+    switch: String,
+}
+
+impl Machines {
+    /// So many machines (253 at most).
+    ///
+    /// # Errors
+    /// Why there can be none, as a text: no `ip`, or this user may not.
+    pub fn new(count: u8) -> Result<Machines, String> {
+        static NETWORKS: AtomicU32 = AtomicU32::new(0);
+        let number = NETWORKS.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("nearfield-{}-{number}", std::process::id());
+        let machines = Machines {
+            namespaces: (0..count).map(|at| format!("{prefix}-{at}")).collect(),
+            switch: format!("{prefix}-{SWITCH}"),
+        };
+        machines.connect()?;
+        Ok(machines)
+    }
+
+    fn connect(&self) -> Result<(), String> {
+        let switch = &self.switch;
+        ip(&format!("netns add {switch}"))?;
+        ip(&format!("-n {switch} link add name {SWITCH} type bridge"))?;
+        ip(&format!("-n {switch} link set {SWITCH} up"))?;
+        for (at, name) in self.namespaces.iter().enumerate() {
+            let address = self.address(at);
+            ip(&format!("netns add {name}"))?;
+            ip(&format!(
+                "-n {switch} link add port{at} type veth peer name {CABLE} netns {name}"
+            ))?;
+            ip(&format!("-n {switch} link set port{at} master {SWITCH} up"))?;
+            ip(&format!("-n {name} addr add {address}/24 dev {CABLE}"))?;
+            ip(&format!("-n {name} link set {CABLE} up"))?;
+            ip(&format!("-n {name} link set lo up"))?;
+        }
+        // It takes the system a moment, and UCX uses what is there when it starts.
+        let began = Instant::now();
+        for name in &self.namespaces {
+            while !ip(&format!("-n {name} link show {CABLE}"))?.contains("state UP") {
+                if began.elapsed() > LONG {
+                    return Err(format!("the cable of {name} does not come up"));
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Ok(())
+    }
+
+    /// A machine's address, of a network that is kept for trials.
+    pub fn address(&self, machine: usize) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::new(198, 18, 77, machine as u8 + 1))
+    }
+
+    /// The words before a command that have it run on a machine, in the same process.
+    pub fn on(&self, machine: usize) -> [&str; 4] {
+        ["ip", "netns", "exec", &self.namespaces[machine]]
+    }
+}
+
+impl Drop for Machines {
+    fn drop(&mut self) {
+        for name in self.namespaces.iter().chain([&self.switch]) {
+            // Not all of them were made if one could not be.
+            let _ = ip(&format!("netns del {name}"));
+        }
+    }
+}
+
+/// What `ip` says to a command, or why it refuses.
+fn ip(command: &str) -> Result<String, String> {
+    let refused = |why: &str| format!("no network namespaces: ip {command}: {}", why.trim());
+    let output = Command::new("ip").args(command.split(' ')).output();
+    let output = output.map_err(|error| refused(&error.to_string()))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(refused(&String::from_utf8_lossy(&output.stderr)))
+    }
+}
