@@ -26,6 +26,10 @@ pub enum Entry {
         number: u64,
         version: u64,
     },
+    /// The process has come so far, after so long from its start, that operations can begin.
+    Opened {
+        nanoseconds: u64,
+    },
     /// The longest operation so far has taken so many nanoseconds, and how many were done.
     Longest {
         nanoseconds: u64,
@@ -52,6 +56,7 @@ impl Journal {
                 nanoseconds,
                 operations,
             } => (4, nanoseconds, operations),
+            Entry::Opened { nanoseconds } => (5, nanoseconds, 0),
         };
         let words: [u64; 3] = [kind, one, other];
         let bytes = words.map(u64::to_le_bytes).concat();
@@ -72,10 +77,11 @@ pub fn read(path: &Path) -> Vec<Entry> {
         [1, number, version] => Entry::Put { number, version },
         [2, number, version] => Entry::Remove { number, version },
         [3, number, version] => Entry::Done { number, version },
-        [_, nanoseconds, operations] => Entry::Longest {
+        [4, nanoseconds, operations] => Entry::Longest {
             nanoseconds,
             operations,
         },
+        [_, nanoseconds, _] => Entry::Opened { nanoseconds },
     };
     words.as_chunks().0.iter().map(entry).collect()
 }
@@ -108,6 +114,8 @@ pub struct History {
     pub unacknowledged: u64,
     pub operations: u64,
     pub longest: Duration,
+    /// The longest time that an incarnation needed to begin.
+    pub opening: Duration,
 }
 
 impl History {
@@ -142,6 +150,9 @@ impl History {
                 } => {
                     self.longest = self.longest.max(Duration::from_nanos(nanoseconds));
                     done = operations;
+                }
+                Entry::Opened { nanoseconds } => {
+                    self.opening = self.opening.max(Duration::from_nanos(nanoseconds));
                 }
             }
         }

@@ -5,7 +5,8 @@ use crate::keys::{
     NUMBERS, TASKS, comes_and_goes, is_shared, key, nearest, scanned, value, version, version_of,
     writer,
 };
-use nearfield_fabric::{Endpoint, GlobalAddress};
+use crate::turns::block_on_all;
+use nearfield_fabric::Endpoint;
 use nearfield_pool::tree::Tree;
 use nearfield_pool::{PoolError, PoolIndex};
 use rand::rngs::SmallRng;
@@ -13,8 +14,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::Zipf;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::pin::Pin;
-use std::task::{Context, Waker};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Parts of a hundred: reads, updates, insertions, scans, removals.
@@ -39,8 +39,8 @@ pub struct Process<E> {
     pub number: u64,
     pub incarnation: u64,
     pub tree: Tree<E>,
-    /// A word that is not zero when the process is to end.
-    pub stop: (E, GlobalAddress),
+    /// A file that is there when the process is to end.
+    stop: PathBuf,
     journal: Journal,
     sequence: Cell<u64>,
     /// What may be there of the keys that this process writes.
@@ -57,7 +57,7 @@ impl<E: Endpoint> Process<E> {
         number: u64,
         incarnation: u64,
         tree: Tree<E>,
-        stop: (E, GlobalAddress),
+        stop: PathBuf,
         journal: Journal,
         history: History,
     ) -> Process<E> {
@@ -78,18 +78,7 @@ impl<E: Endpoint> Process<E> {
 
     /// Has all tasks work until they are to stop.
     pub fn run(&self) {
-        let start = |task| Some(Box::pin(self.task(task)) as Pin<Box<dyn Future<Output = ()>>>);
-        let mut tasks: Vec<_> = (0..TASKS).map(start).collect();
-        let mut context = Context::from_waker(Waker::noop());
-        while tasks.iter().any(Option::is_some) {
-            for task in &mut tasks {
-                if let Some(future) = task
-                    && future.as_mut().poll(&mut context).is_ready()
-                {
-                    *task = None;
-                }
-            }
-        }
+        block_on_all((0..TASKS).map(|task| self.task(task)));
     }
 
     async fn task(&self, task: u64) {
@@ -97,10 +86,7 @@ impl<E: Endpoint> Process<E> {
         let random = &mut SmallRng::seed_from_u64(seed);
         let mut mix = (self.incarnation + self.number) as usize;
         loop {
-            let mut word = [0; 8];
-            let (endpoint, at) = &self.stop;
-            endpoint.read(*at, &mut word).await.expect("a node");
-            if word != [0; 8] {
+            if self.stop.exists() {
                 return;
             }
             for _ in 0..TURN {

@@ -6,6 +6,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
+#[derive(Clone)]
 pub struct Yielding<E>(pub E);
 
 /// Lets the other tasks go on.

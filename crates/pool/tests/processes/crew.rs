@@ -1,0 +1,117 @@
+//! The compute processes of a run, which are killed and started again.
+
+use crate::keys::PROCESSES;
+use crate::run::{Process, Run, number_of};
+use nearfield_testkit::machines::Machines;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Who works longer than this, and so many leases, after he was told to stop hangs, on a machine on
+/// which others are at work, too.
+const SLACK: Duration = Duration::from_secs(10);
+const LEASES_TO_END: u32 = 10;
+/// Filling a tree and checking it takes less.
+const LONG: Duration = Duration::from_secs(60);
+
+/// The processes of a run.
+pub struct Crew<'r> {
+    run: &'r Run,
+    machines: Option<&'r Machines>,
+    pub nodes: Vec<Process>,
+    processes: Vec<Process>,
+    /// How many each has had.
+    incarnations: Vec<u64>,
+    random: SmallRng,
+}
+
+impl<'r> Crew<'r> {
+    /// Starts the nodes, and then processes, once the tree is filled. If there are machines, the
+    /// node is on the first, and each process on one of the next.
+    pub fn start(run: &'r Run, machines: Option<&'r Machines>) -> Crew<'r> {
+        let mut crew = Crew {
+            run,
+            machines,
+            nodes: Vec::new(),
+            processes: Vec::new(),
+            incarnations: vec![1; PROCESSES as usize],
+            random: SmallRng::seed_from_u64(number_of("NEARFIELD_SEED", 1)),
+        };
+        for number in 0..run.nodes.count() {
+            let node = crew.start_on(0, &format!("node {number}"));
+            crew.nodes.push(node);
+        }
+        crew.once("fill");
+        for process in 0..PROCESSES as usize {
+            let process = crew.start_process(process);
+            crew.processes.push(process);
+        }
+        crew
+    }
+
+    fn start_on(&self, machine: usize, role: &str) -> Process {
+        match self.machines {
+            Some(machines) => self.run.start(&machines.on(machine), role),
+            None => self.run.start(&[], role),
+        }
+    }
+
+    fn start_process(&self, process: usize) -> Process {
+        let role = format!("process {process} {}", self.incarnations[process]);
+        self.start_on(process + 1, &role)
+    }
+
+    /// Has a process do something to the end.
+    fn once(&self, role: &str) {
+        let mut process = self.start_on(1, role);
+        process.succeeds_until(Instant::now() + LONG, role);
+    }
+
+    /// Goes on for half a second to one and a half, in which nobody may fail.
+    pub fn go_on(&mut self) {
+        let time = self.random.random_range(500..1500);
+        std::thread::sleep(Duration::from_millis(time));
+        for process in self.processes.iter_mut().chain(&mut self.nodes) {
+            let ended = process.ended();
+            assert!(ended.is_none(), "{ended:?}, as its output says");
+        }
+    }
+
+    /// Kills a process at any time of its work, and starts it again; answers which.
+    pub fn kill_one(&mut self) -> usize {
+        let victim = self.random.random_range(0..self.processes.len());
+        self.processes[victim].kill();
+        self.incarnations[victim] += 1;
+        self.processes[victim] = self.start_process(victim);
+        victim
+    }
+
+    /// Where a process that is at work writes what it does, once it has found the nodes.
+    pub fn journal(&self, process: usize) -> PathBuf {
+        self.run.journal(process as u64, self.incarnations[process])
+    }
+
+    /// How much each process has noted of what it does.
+    pub fn noted(&self) -> Vec<u64> {
+        let length = |process| {
+            let file = std::fs::metadata(self.journal(process));
+            file.map_or(0, |file| file.len())
+        };
+        (0..self.processes.len()).map(length).collect()
+    }
+
+    /// Has all processes end, and all checked.
+    pub fn end(&mut self) {
+        std::fs::write(self.run.stop(), []).expect("a file");
+        let end = Instant::now() + self.run.lease * LEASES_TO_END + SLACK;
+        for (number, process) in self.processes.iter_mut().enumerate() {
+            process.succeeds_until(end, &format!("process {number}"));
+        }
+        let incarnations = self.incarnations.iter().map(u64::to_string);
+        self.once(&format!(
+            "check {}",
+            incarnations.collect::<Vec<_>>().join(" ")
+        ));
+    }
+}

@@ -1,0 +1,178 @@
+//! Where a run's memory nodes are, how they are served, and the way of a process to them.
+
+use crate::yielding::Yielding;
+use nearfield_fabric::NodeId;
+use nearfield_fabric::membership::{
+    Change, EtcdMembers, Membership, Node, NodeAddress, RegistrationEvent, Reservation,
+};
+use nearfield_fabric::shm::{ShmEndpoint, ShmNode};
+use nearfield_fabric::ucx::{UcxEndpoint, UcxNode};
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+const NODE_BYTES: u64 = 1 << 30;
+/// UCX's nodes have theirs at once.
+const UCX_NODE_BYTES: u64 = 1 << 28;
+/// How long etcd takes a node to live that does not renew its lease.
+const REGISTRATION: Duration = Duration::from_secs(2);
+/// Longer than nodes need to start and etcd is away.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where the nodes of a run are.
+#[derive(Clone, Debug)]
+pub enum Nodes {
+    /// As `nearfield memory-node --nodes` takes it.
+    Listed(String),
+    /// So many, of the numbers from 0 on, in shared memory; etcd knows where.
+    Registered { count: usize, members: EtcdMembers },
+}
+
+/// A way to all nodes.
+pub enum Way {
+    Shm(Yielding<ShmEndpoint>),
+    Ucx(UcxEndpoint),
+}
+
+/// The way, and who says which nodes there are.
+pub struct Connected {
+    pub way: Way,
+    pub changes: Receiver<Change>,
+    _membership: Membership,
+}
+
+impl Nodes {
+    pub fn count(&self) -> usize {
+        match self {
+            Nodes::Listed(list) => listed(list).len(),
+            Nodes::Registered { count, .. } => *count,
+        }
+    }
+
+    /// What has been in shared memory, by its names.
+    pub fn shared_names(&self, run: &str) -> Vec<String> {
+        let names = |node: Node| match node.address {
+            NodeAddress::Shm { name } => Some(name),
+            _ => None,
+        };
+        match self {
+            Nodes::Listed(list) => listed(list).into_iter().filter_map(names).collect(),
+            Nodes::Registered { count, .. } => {
+                (0..*count).map(|at| format!("{run}-{at}")).collect()
+            }
+        }
+    }
+
+    /// Serves one of them for good.
+    pub fn serve(&self, run: &str, number: u16) {
+        let stop = AtomicBool::new(false);
+        let number = NodeId(number);
+        match self {
+            Nodes::Listed(list) => match &listed(list)[usize::from(number.0)].address {
+                NodeAddress::Shm { name } => {
+                    let node = ShmNode::create(name, number, NODE_BYTES).expect("a node");
+                    node.serve(&stop);
+                }
+                NodeAddress::Ucx { host, port } => {
+                    let address = format!("{host}:{port}");
+                    let node = UcxNode::listen(&address, number, UCX_NODE_BYTES);
+                    node.expect("a node").serve(&stop);
+                }
+                other => panic!("no transport for {other}"),
+            },
+            Nodes::Registered { members, .. } => {
+                let name = format!("{run}-{}", number.0);
+                let reservation = Reservation::new(members, &name, Some(number), REGISTRATION);
+                let reservation = reservation.expect("a number");
+                let node = ShmNode::create(&name, number, NODE_BYTES).expect("a node");
+                let address = NodeAddress::Shm { name };
+                let refused = |event| {
+                    if let RegistrationEvent::Refused(error) = event {
+                        eprintln!("a node is refused: {error}");
+                    }
+                };
+                let registration = reservation.announce(address, NODE_BYTES, refused);
+                let _registration = registration.expect("it is registered");
+                node.serve(&stop);
+            }
+        }
+    }
+
+    /// Finds all nodes, and the way to them. Waits while they start (`at_first`), or etcd is away.
+    pub fn connect(&self, at_first: bool) -> Connected {
+        let may_wait = at_first || matches!(self, Nodes::Registered { .. });
+        let patience = if may_wait { PATIENCE } else { Duration::ZERO };
+        let began = Instant::now();
+        loop {
+            let why = match self.try_connect() {
+                Ok(connected) => return connected,
+                Err(why) => why,
+            };
+            assert!(began.elapsed() < patience, "no nodes: {why}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Answers why there is no way yet.
+    fn try_connect(&self) -> Result<Connected, String> {
+        let membership = match self {
+            Nodes::Listed(list) => Membership::of_list(list).expect("a list"),
+            Nodes::Registered { members, .. } => {
+                Membership::follow(members).map_err(|error| error.to_string())?
+            }
+        };
+        let nodes = membership.nodes();
+        if nodes.len() < self.count() {
+            return Err(format!("{} are known", nodes.len()));
+        }
+        let (mut shared, mut remote) = (Vec::new(), Vec::new());
+        for node in nodes {
+            match node.address {
+                NodeAddress::Shm { name } => shared.push(name),
+                NodeAddress::Ucx { host, port } => remote.push(format!("{host}:{port}")),
+                other => panic!("no transport for {other}"),
+            }
+        }
+        let way = if remote.is_empty() {
+            let endpoint = ShmEndpoint::attach(&shared).map_err(|error| error.to_string())?;
+            Way::Shm(Yielding(endpoint))
+        } else {
+            let endpoint = UcxEndpoint::connect(&remote).map_err(|error| error.to_string())?;
+            Way::Ucx(endpoint)
+        };
+        Ok(Connected {
+            way,
+            changes: membership.changes(),
+            _membership: membership,
+        })
+    }
+}
+
+fn listed(list: &str) -> Vec<Node> {
+    Membership::of_list(list).expect("a list").nodes()
+}
+
+impl fmt::Display for Nodes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Nodes::Listed(list) => write!(formatter, "list {list}"),
+            Nodes::Registered { count, members } => {
+                write!(formatter, "{count} {}", members.urls().join(","))
+            }
+        }
+    }
+}
+
+impl From<&str> for Nodes {
+    /// Reads what was written by `Display`.
+    fn from(text: &str) -> Nodes {
+        match text.split_once(' ').expect("two words") {
+            ("list", list) => Nodes::Listed(list.to_owned()),
+            (count, members) => Nodes::Registered {
+                count: count.parse().expect("a number"),
+                members: members.parse().expect("URLs"),
+            },
+        }
+    }
+}

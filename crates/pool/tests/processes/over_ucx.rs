@@ -1,0 +1,56 @@
+//! The same with machines of their own, network namespaces here, and UCX over TCP between them.
+//!
+//! Without UCX, or where no namespaces can be made, this says so and passes, unless
+//! `NEARFIELD_REQUIRE_UCX` is set.
+
+use crate::MACHINE;
+use crate::crew::Crew;
+use crate::keys::PROCESSES;
+use crate::nodes::Nodes;
+use crate::run::{NODE, Run, time};
+use nearfield_fabric::ucx::{UcxError, UcxNode};
+use nearfield_testkit::etcd::until;
+use nearfield_testkit::machines::Machines;
+use std::time::Instant;
+
+/// In milliseconds. Nobody knows here whether others have begun to write: half of this has to be
+/// longer than a process is interrupted, on a machine with two cores for all of them.
+const LEASE: u64 = 400;
+
+/// A machine for the node and one for each process; `None`, and why, if there can be none.
+fn machines() -> Option<Machines> {
+    let reason = match UcxNode::listen("127.0.0.1:0", NODE, 1 << 20) {
+        Ok(_) => match Machines::new(1 + PROCESSES as u8) {
+            Ok(machines) => return Some(machines),
+            Err(reason) => reason,
+        },
+        Err(error @ (UcxError::Library { .. } | UcxError::Old { .. })) => error.to_string(),
+        Err(error) => panic!("{error}"),
+    };
+    let required = std::env::var_os("NEARFIELD_REQUIRE_UCX").is_some();
+    assert!(!required, "{reason}");
+    eprintln!("skipped: {reason}");
+    None
+}
+
+#[test]
+fn no_acknowledged_write_is_lost_over_ucx() {
+    let Some(machines) = machines() else { return };
+    let _machine = MACHINE.write();
+    let address = machines.address(0);
+    let nodes = |_: &str| Nodes::Listed(format!("ucx:{address}:7000"));
+    let run = Run::new("ucx", nodes, false, LEASE);
+    let mut crew = Crew::start(&run, Some(&machines));
+    let end = Instant::now() + time();
+    while Instant::now() < end {
+        crew.go_on();
+        crew.kill_one();
+    }
+    crew.end();
+    // Nothing of those who died is left at the node: neither connections nor what waits for them.
+    let node = crew.nodes[0].id();
+    eprintln!("{} fds", std::fs::read_dir(format!("/proc/{node}/fd")).expect("x").count());
+    eprintln!("{}", std::fs::read_to_string(format!("/proc/{node}/status")).expect("x"));
+    drop(crew);
+    std::fs::remove_dir_all(&run.folder).expect("a folder");
+}

@@ -1,0 +1,191 @@
+//! What all processes of a run have to know, and how they are started.
+
+use crate::journal::{self, History};
+use crate::nodes::Nodes;
+use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
+use nearfield_pool::PoolError;
+use nearfield_pool::layout::Shape;
+use nearfield_pool::tree::{ComputeNode, Locks, Options, Tree};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub const NODE: NodeId = NodeId(0);
+const ROOT: GlobalAddress = GlobalAddress::new(NODE, 64);
+/// The words of a role, and what else the processes of a run have to know.
+const ROLE: &str = "NEARFIELD_TEST_ROLE";
+const NAME: &str = "NEARFIELD_TEST_NAME";
+const FOLDER: &str = "NEARFIELD_TEST_FOLDER";
+const SMALL: &str = "NEARFIELD_TEST_SMALL";
+const NODES: &str = "NEARFIELD_TEST_NODES";
+const LEASE_MS: &str = "NEARFIELD_LEASE_MS";
+
+/// What all processes of a run have to know.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub name: String,
+    /// Where the journals are.
+    pub folder: PathBuf,
+    pub nodes: Nodes,
+    /// Small leaves and nodes, so that they are divided and merged often.
+    pub is_small: bool,
+    pub lease: Duration,
+}
+
+pub fn number_of(variable: &str, default: u64) -> u64 {
+    let value = std::env::var(variable).ok();
+    value.map_or(default, |value| value.parse().expect("a number"))
+}
+
+/// How long a run is.
+pub fn time() -> Duration {
+    Duration::from_secs(number_of("NEARFIELD_SECONDS", 5))
+}
+
+impl Run {
+    /// A run of a test. The nodes get the name of the run; leases have so many milliseconds if
+    /// nothing else was asked for.
+    pub fn new(test: &str, nodes: impl FnOnce(&str) -> Nodes, is_small: bool, lease: u64) -> Run {
+        let name = format!("test-{}-{test}", std::process::id());
+        let folder = std::env::temp_dir().join(format!("nearfield-{name}"));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        Run {
+            nodes: nodes(&name),
+            name,
+            folder,
+            is_small,
+            lease: Duration::from_millis(number_of(LEASE_MS, lease)),
+        }
+    }
+
+    /// The role of this process, if it has one, and its run.
+    pub fn of_this_process() -> Option<(String, Run)> {
+        let role = std::env::var(ROLE).ok()?;
+        let run = Run {
+            name: std::env::var(NAME).expect("a name"),
+            folder: std::env::var_os(FOLDER).expect("a folder").into(),
+            nodes: std::env::var(NODES).expect("nodes").as_str().into(),
+            is_small: number_of(SMALL, 0) != 0,
+            lease: Duration::from_millis(number_of(LEASE_MS, 0)),
+        };
+        Some((role, run))
+    }
+
+    /// Starts this program in a role, by other programs if there are words before.
+    pub fn start(&self, others: &[&str], role: &str) -> Process {
+        let program = std::env::current_exe().expect("this program");
+        let mut words = others.iter().map(Into::into).chain([program.into()]);
+        let first: std::ffi::OsString = words.next().expect("one");
+        let child = Command::new(first)
+            .args(words)
+            .args(["--exact", "process_in_a_role", "--nocapture"])
+            .env(ROLE, role)
+            .env(NAME, &self.name)
+            .env(FOLDER, &self.folder)
+            .env(NODES, self.nodes.to_string())
+            .env(SMALL, u64::from(self.is_small).to_string())
+            .env(LEASE_MS, self.lease.as_millis().to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn();
+        Process(child.expect("this program runs"))
+    }
+
+    fn options(&self) -> Options {
+        let of_small = |shape| Shape {
+            leaf_span: 16,
+            internal_span: 8,
+            ..shape
+        };
+        let shape = Shape {
+            value_bytes: 16,
+            ..Shape::default()
+        };
+        Options {
+            shape: if self.is_small {
+                of_small(shape)
+            } else {
+                shape
+            },
+            cache_bytes: 1 << 20,
+            hotspot_bytes: 1 << 16,
+            locks: Locks::Leased(self.lease),
+            ..Options::nearfield()
+        }
+    }
+
+    fn compute_node(&self) -> Arc<ComputeNode> {
+        Arc::new(ComputeNode::new(self.options()).expect("sizes"))
+    }
+
+    pub async fn create<E: Endpoint>(&self, endpoint: E) -> Result<Tree<E>, PoolError> {
+        let nodes = endpoint.nodes();
+        Tree::create(endpoint, &nodes, ROOT, self.compute_node()).await
+    }
+
+    pub async fn open<E: Endpoint>(&self, endpoint: E) -> Result<Tree<E>, PoolError> {
+        let nodes = endpoint.nodes();
+        Tree::open(endpoint, &nodes, ROOT, self.compute_node()).await
+    }
+
+    pub fn journal(&self, process: u64, incarnation: u64) -> PathBuf {
+        self.folder.join(format!("{process}-{incarnation}"))
+    }
+
+    /// A file that is there when the processes are to end.
+    pub fn stop(&self) -> PathBuf {
+        self.folder.join("stop")
+    }
+
+    /// What the incarnations of a process before this one have written.
+    pub fn history(&self, process: u64, incarnations: u64) -> History {
+        let mut history = History::default();
+        for incarnation in 1..incarnations {
+            let entries = journal::read(&self.journal(process, incarnation));
+            history.take(&entries);
+        }
+        history
+    }
+}
+
+/// A process, which is killed if it is not waited for.
+#[derive(Debug)]
+pub struct Process(Child);
+
+impl Process {
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// How it has ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().expect("a process")
+    }
+
+    /// As kill -9 does.
+    pub fn kill(&mut self) {
+        self.0.kill().expect("it lives");
+        self.0.wait().expect("it ends");
+    }
+
+    /// Waits until it ends, which it does without a failure until then.
+    pub fn succeeds_until(&mut self, end: Instant, what: &str) {
+        loop {
+            if let Some(ended) = self.ended() {
+                assert!(ended.success(), "{what}: {ended:?}, as its output says");
+                return;
+            }
+            assert!(Instant::now() < end, "{what} hangs");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
