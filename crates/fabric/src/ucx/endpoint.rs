@@ -65,6 +65,8 @@ struct Waiters {
 pub struct Attached {
     pub number: NodeId,
     pub size: u64,
+    /// It does verbs when it is asked to, and nobody else does.
+    pub by_messages: bool,
     /// Where its memory begins, in its own addresses.
     pub base: u64,
     pub key: Rc<Key>,
@@ -83,7 +85,36 @@ struct Call {
     /// What is to be done with an answer that nobody waits for.
     allocates: bool,
     awaited: bool,
-    answer: Option<Option<u64>>,
+    answer: Option<Answer>,
+}
+
+/// A call that is waited for, until this is dropped.
+pub struct Awaited<'c> {
+    client: &'c Client,
+    number: u64,
+}
+
+impl Awaited<'_> {
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Takes what was answered, if it was.
+    pub fn answer(&self) -> Option<Answer> {
+        let calls = &mut *self.client.calls.borrow_mut();
+        calls.get(&self.number)?.answer.as_ref()?;
+        calls.remove(&self.number)?.answer
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        let calls = &mut *self.client.calls.borrow_mut();
+        match calls.get_mut(&self.number) {
+            Some(call) if call.answer.is_none() => call.awaited = false,
+            _ => drop(calls.remove(&self.number)),
+        }
+    }
 }
 
 /// Somebody who waits, until he is dropped.
@@ -176,62 +207,51 @@ impl Client {
             } else {
                 Request::Declined
             };
-            self.say(node, reply, answer.number);
+            self.say(node, reply.encode(answer.number));
         }
-        call.answer = Some(answer.done);
-        if !call.awaited {
+        if call.awaited {
+            call.answer = Some(answer);
+        } else {
             calls.remove(&answer.number);
         }
     }
 
-    fn say(&self, node: &Attached, request: Request, number: u64) {
+    /// Sends a message to a node, unless it is lost.
+    pub fn say(&self, node: &Attached, message: Vec<u8>) {
         if let Some(connection) = &*node.connection.borrow() {
-            self.adopt([connection.send(request.encode(number))]);
+            self.adopt([connection.send(message)]);
+        }
+    }
+
+    /// A call to a node that is about to be made.
+    pub fn awaited(&self, node: usize, allocates: bool) -> Awaited<'_> {
+        let number = self.next_number();
+        let call = Call {
+            node,
+            allocates,
+            awaited: true,
+            answer: None,
+        };
+        self.calls.borrow_mut().insert(number, call);
+        Awaited {
+            client: self,
+            number,
         }
     }
 
     /// Calls a node's processor: what it answers, or `None` if it cannot be done.
     async fn call(&self, node: NodeId, request: Request) -> Result<Option<u64>, FabricError> {
-        /// Also if it is not waited for to the end.
-        struct Awaited<'c> {
-            client: &'c Client,
-            number: u64,
-        }
-        impl Drop for Awaited<'_> {
-            fn drop(&mut self) {
-                let calls = &mut *self.client.calls.borrow_mut();
-                match calls.get_mut(&self.number) {
-                    Some(call) if call.answer.is_none() => call.awaited = false,
-                    _ => drop(calls.remove(&self.number)),
-                }
-            }
-        }
         let index = self.node(node)?;
         let attached = &self.nodes[index];
         let waiter = self.waiter();
-        let number = waiter.number;
-        let call = Call {
-            node: index,
-            allocates: matches!(request, Request::Allocate { .. }),
-            awaited: true,
-            answer: None,
-        };
-        self.calls.borrow_mut().insert(number, call);
-        let _awaited = Awaited {
-            client: self,
-            number,
-        };
-        self.say(attached, request, number);
+        let allocates = matches!(request, Request::Allocate { .. });
+        let awaited = self.awaited(index, allocates);
+        self.say(attached, request.encode(awaited.number));
         let asked = Instant::now();
         poll_fn(|context| {
             waiter.look();
-            if let Some(answer) = self
-                .calls
-                .borrow()
-                .get(&number)
-                .and_then(|call| call.answer)
-            {
-                return Poll::Ready(Ok(answer));
+            if let Some(answer) = awaited.answer() {
+                return Poll::Ready(Ok(answer.done));
             }
             if attached.connection.borrow().is_none() || self.is_silent(attached, asked) {
                 return Poll::Ready(Err(self.lose(attached)));
@@ -393,6 +413,7 @@ fn attach(worker: &Rc<Worker>, address: &str) -> Result<Attached, UcxError> {
     Ok(Attached {
         number: NodeId(introduction.node),
         size: introduction.size,
+        by_messages: introduction.by_messages,
         base,
         key: Rc::new(key),
         connection: RefCell::new(Some(connection)),

@@ -1,10 +1,14 @@
 //! What clients and nodes say to each other in active messages: words of 8 bytes, low end first.
 //!
 //! ```text
-//!   request   magic and version │ kind │ number │ offset │ bytes
+//!   request   magic and version │ kind │ number │ offset │ bytes │ verbs …
 //!   answer    magic and version │ number │ done │ offset            to `Allocate`, `Free`
-//!             magic and version │ number │ done │ base │ size │ node │ key …      to `Hello`
+//!             magic and version │ number │ done │ base │ size │ node │ by messages │ key …
+//!                                                                   to `Hello`
+//!             magic and version │ number │ done │ 0 │ what was read …                 to `Do`
 //! ```
+//!
+//! The [verbs](super::batch) are those of a post.
 //!
 //! The number is the client's, to tell his calls apart.
 
@@ -14,7 +18,7 @@ use super::error::UcxError;
 const MAGIC: u64 = u64::from_le_bytes(*b"nearfl\0\0");
 const MAGIC_MASK: u64 = (1 << 48) - 1;
 /// Changes when anything here does, or what is in a node's memory.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 const FIRST: u64 = MAGIC | (VERSION as u64) << 48;
 
 /// What a client asks for.
@@ -33,6 +37,10 @@ pub enum Request {
     Taken,
     /// Likewise, but nobody waits for it any longer.
     Declined,
+    /// The verbs that follow are to be done.
+    Do,
+    /// Likewise, and it is not answered.
+    Tell,
 }
 
 impl Request {
@@ -43,13 +51,15 @@ impl Request {
             Request::Free { offset, bytes } => (3, offset, bytes),
             Request::Taken => (4, 0, 0),
             Request::Declined => (5, 0, 0),
+            Request::Do => (6, 0, 0),
+            Request::Tell => (7, 0, 0),
         };
         join(&[FIRST, kind, number, offset, bytes])
     }
 
-    /// A request and its number; `None` if it is none of this version.
-    pub fn decode(message: &[u8]) -> Option<(Request, u64)> {
-        let ([FIRST, kind, number, offset, bytes], []) = split(message)? else {
+    /// A request, its number and the verbs behind it; `None` if it is none of this version.
+    pub fn decode(message: &[u8]) -> Option<(Request, u64, &[u8])> {
+        let ([FIRST, kind, number, offset, bytes], verbs) = split(message)? else {
             return None;
         };
         let request = match kind {
@@ -58,9 +68,12 @@ impl Request {
             3 => Request::Free { offset, bytes },
             4 => Request::Taken,
             5 => Request::Declined,
+            6 => Request::Do,
+            7 => Request::Tell,
             _ => return None,
         };
-        Some((request, number))
+        let has_verbs = matches!(request, Request::Do | Request::Tell);
+        (has_verbs || verbs.is_empty()).then_some((request, number, verbs))
     }
 }
 
@@ -78,6 +91,8 @@ pub struct Answer {
 pub struct Introduction {
     pub size: u64,
     pub node: u16,
+    /// The node does the verbs itself, when it is asked to.
+    pub by_messages: bool,
     pub key: Vec<u8>,
 }
 
@@ -118,27 +133,31 @@ impl Answer {
 
 impl Introduction {
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = join(&[self.size, u64::from(self.node)]);
+        let by_messages = u64::from(self.by_messages);
+        let mut bytes = join(&[self.size, u64::from(self.node), by_messages]);
         bytes.extend(&self.key);
         bytes
     }
 
     pub fn decode(bytes: &[u8]) -> Option<Introduction> {
-        let ([size, node], key) = split(bytes)?;
+        let ([size, node, by_messages @ (0 | 1)], key) = split(bytes)? else {
+            return None;
+        };
         Some(Introduction {
             size,
             node: u16::try_from(node).ok()?,
+            by_messages: by_messages == 1,
             key: key.to_vec(),
         })
     }
 }
 
-fn join(words: &[u64]) -> Vec<u8> {
+pub fn join(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 /// The first words, and the bytes behind them.
-fn split<const N: usize>(bytes: &[u8]) -> Option<([u64; N], &[u8])> {
+pub fn split<const N: usize>(bytes: &[u8]) -> Option<([u64; N], &[u8])> {
     let mut words = [0; N];
     let mut rest = bytes;
     for word in &mut words {
@@ -162,15 +181,22 @@ mod tests {
             Request::Free { offset, bytes },
             Request::Taken,
             Request::Declined,
+            Request::Do,
+            Request::Tell,
         ] {
-            let message = request.encode(9);
-            assert_eq!(Request::decode(&message), Some((request, 9)));
+            let mut message = request.encode(9);
+            assert_eq!(Request::decode(&message), Some((request, 9, &[][..])));
             assert_eq!(Request::decode(&message[1..]), None);
             assert_eq!(Request::decode(&message[..39]), None);
+            message.push(7);
+            let has_verbs = matches!(request, Request::Do | Request::Tell);
+            let with_verbs = has_verbs.then_some((request, 9, &[7][..]));
+            assert_eq!(Request::decode(&message), with_verbs);
         }
         let introduction = Introduction {
             size: 1 << 30,
             node: 7,
+            by_messages: true,
             key: vec![1, 2, 3],
         };
         let answer = Answer {
@@ -195,7 +221,7 @@ mod tests {
         let error = Answer::decode(&message, "here:1").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "memory node here:1 speaks version 9, which is not 1"
+            "memory node here:1 speaks version 9, which is not 2"
         );
         message[0] = 0;
         for foreign in [&message[..], &[], b"short"] {

@@ -93,6 +93,8 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
+mod asked;
+mod batch;
 mod endpoint;
 mod error;
 mod guess;

@@ -1,5 +1,6 @@
 //! The process of a memory node.
 
+use super::batch;
 use super::error::UcxError;
 use super::message::{Answer, Introduction, Request};
 use super::worker::{Connection, ConnectionId, Listener, Message, NodeMemory, Transfer, Worker};
@@ -21,6 +22,21 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// How long it looks for more before it sleeps: longer than a client needs between two verbs.
 const SPIN: Duration = Duration::from_micros(50);
 
+/// Where this is set, UCX does the verbs also if it has to do so by messages of its own, for tests of
+/// what adapters are asked.
+const ONE_SIDED: &str = "NEARFIELD_UCX_ONE_SIDED";
+/// What a key has before its parts, one of each of UCX's memory domains: which they are, and of what
+/// kind the memory is.
+const KEY_HEAD_BYTES: usize = 9;
+
+/// True if a key has a part with which an adapter accesses memory by itself. Parts of other domains are
+/// empty: a length of 0. (UCX 1.13 has no function that tells; if another version has other keys, this
+/// is true, and UCX does the verbs in its way.)
+fn adapters_have(key: &[u8]) -> bool {
+    let parts = key.get(KEY_HEAD_BYTES..).unwrap_or_default();
+    parts.iter().any(|byte| *byte != 0)
+}
+
 /// A memory node that clients reach over UCX. See the [module](super).
 ///
 /// It stays with the thread that has made it. It ends when it is dropped, and its memory with it.
@@ -31,6 +47,7 @@ pub struct UcxNode {
     memory: NodeMemory,
     worker: Rc<Worker>,
     key: Vec<u8>,
+    by_messages: bool,
     address: SocketAddr,
     number: NodeId,
     bytes: u64,
@@ -84,6 +101,7 @@ impl UcxNode {
             clients: RefCell::new(clients),
             memory,
             worker,
+            by_messages: !adapters_have(&key) && std::env::var_os(ONE_SIDED).is_none(),
             key,
             number,
             bytes: size,
@@ -134,36 +152,50 @@ impl UcxNode {
         let (number, done, rest) = match Request::decode(&message.bytes) {
             // Whoever it is sees by the answer whom he talks to.
             None => (0, None, Vec::new()),
-            Some((Request::Hello, number)) => {
+            Some((Request::Hello, number, _)) => {
                 let introduction = Introduction {
                     size: self.bytes,
                     node: self.number.0,
+                    by_messages: self.by_messages,
                     key: self.key.clone(),
                 };
                 (number, Some(self.memory.base()), introduction.encode())
             }
-            Some((Request::Allocate { bytes }, number)) => {
+            Some((Request::Do, number, verbs)) => match batch::execute(&self.memory, verbs) {
+                Some(answer) => (number, Some(0), answer),
+                None => (number, None, Vec::new()),
+            },
+            Some((Request::Tell, _, verbs)) => {
+                // Clients look before they tell what can be done.
+                let _ = batch::execute(&self.memory, verbs);
+                return;
+            }
+            Some((Request::Allocate { bytes }, number, _)) => {
                 let offset = clients.chunks.allocate(bytes);
                 if let Some(offset) = offset {
                     client.given.insert(number, (offset, bytes));
                 }
                 (number, offset, Vec::new())
             }
-            Some((Request::Free { offset, bytes }, number)) => {
+            Some((Request::Free { offset, bytes }, number, _)) => {
                 let freed = clients.chunks.free(offset, bytes);
                 (number, freed.then_some(0), Vec::new())
             }
-            Some((Request::Taken, number)) => {
+            Some((Request::Taken, number, _)) => {
                 client.given.remove(&number);
                 return;
             }
-            Some((Request::Declined, number)) => {
+            Some((Request::Declined, number, _)) => {
                 if let Some((offset, bytes)) = client.given.remove(&number) {
                     clients.chunks.free(offset, bytes);
                 }
                 return;
             }
         };
+        // What the dead have asked for is done, and nobody is told.
+        if client.connection.is_lost() {
+            return;
+        }
         let answer = Answer { number, done, rest };
         let mut going = client.connection.send(answer.encode());
         if going.poll().is_none() {

@@ -1,7 +1,8 @@
 //! The verbs of one post, on their way.
 //!
-//! Each node has a *lane*: its verbs in their order. What a lane has issued and not seen the end of
-//! are its *flights*. The rules, of which the [module](super) says why:
+//! Each node has a *lane*: its verbs in their order. A node that does verbs when it is asked to gets
+//! [one message](super::asked). For others, what a lane has issued and not seen the end of are its
+//! *flights*. The rules, of which the [module](super) says why:
 //!
 //! - A verb that changes something is issued when all earlier reads and masked swaps of its lane
 //!   have ended; reads are issued at once. A fence stands between any two of a lane.
@@ -9,6 +10,7 @@
 //!   that would do, it is repeated, and the reads that were issued behind it are too.
 //! - If the last verbs are writes, a flush tells when they are there.
 
+use super::asked::Asked;
 use super::endpoint::{Attached, Client};
 use super::worker::{Connection, Transfer};
 use crate::error::FabricError;
@@ -27,6 +29,8 @@ pub struct Post<'p, 'b> {
     number: u64,
     verbs: &'p mut [Verb<'b>],
     lanes: Vec<Lane>,
+    /// The lanes of nodes that are asked.
+    asked: Vec<Asked<'p>>,
 }
 
 struct Lane {
@@ -90,8 +94,16 @@ impl<'p, 'b> Post<'p, 'b> {
     /// `NoSuchNode`.
     pub fn new(client: &'p Client, verbs: &'p mut [Verb<'b>]) -> Result<Post<'p, 'b>, FabricError> {
         let mut lanes: Vec<Lane> = Vec::new();
+        let mut asked: Vec<Asked<'_>> = Vec::new();
         for (index, verb) in verbs.iter().enumerate() {
             let node = client.node(verb.node())?;
+            if client.nodes[node].by_messages {
+                match asked.iter_mut().find(|asked| asked.node() == node) {
+                    Some(lane) => lane.push(index),
+                    None => asked.push(Asked::new(node, index)),
+                }
+                continue;
+            }
             let lane = match lanes.iter_mut().position(|lane| lane.node == node) {
                 Some(lane) => &mut lanes[lane],
                 None => {
@@ -107,6 +119,7 @@ impl<'p, 'b> Post<'p, 'b> {
             number: client.next_number(),
             verbs,
             lanes,
+            asked,
         })
     }
 
@@ -117,6 +130,9 @@ impl<'p, 'b> Post<'p, 'b> {
     pub fn begin(&mut self) -> Result<(), FabricError> {
         for lane in &mut self.lanes {
             lane.issue(self.client, self.number, self.verbs)?;
+        }
+        for asked in &self.asked {
+            asked.tell(self.client, self.verbs);
         }
         Ok(())
     }
@@ -129,6 +145,12 @@ impl<'p, 'b> Post<'p, 'b> {
         let mut all_done = true;
         for lane in &mut self.lanes {
             match lane.advance(self.client, self.number, self.verbs) {
+                Ok(done) => all_done &= done,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        for asked in &mut self.asked {
+            match asked.advance(self.client, self.verbs) {
                 Ok(done) => all_done &= done,
                 Err(error) => return Poll::Ready(Err(error)),
             }

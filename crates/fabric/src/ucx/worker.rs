@@ -3,6 +3,7 @@
 //!
 //! UCX is told that one thread uses a worker; none of these can leave theirs.
 
+use super::batch::Memory;
 use super::error::UcxError;
 use super::library::api;
 use super::sys::{self, Api, EpParams, RequestParams, Status};
@@ -21,9 +22,6 @@ use std::time::Duration;
 
 /// The number of all our active messages.
 const MESSAGE: u32 = 1;
-/// No message of ours is longer.
-const MESSAGE_BYTES_MAX: usize = 1 << 16;
-
 /// A way to send and receive, with what it has received.
 pub struct Worker {
     api: &'static Api,
@@ -224,7 +222,7 @@ unsafe extern "C" fn on_message(
     // SAFETY: the inbox lives as long as the worker that calls this; the parameters live during
     // the call.
     let (inbox, params) = unsafe { (&*inbox.cast::<Inbox>(), &*params) };
-    if params.attributes & sys::MessageParams::RENDEZVOUS != 0 || length > MESSAGE_BYTES_MAX {
+    if params.attributes & sys::MessageParams::RENDEZVOUS != 0 {
         // None of ours; it is dropped.
         return sys::OK;
     }
@@ -357,7 +355,8 @@ impl Drop for Listener {
     }
 }
 
-/// Memory that others access, all zero at first. This process's own code does not.
+/// Memory that others access, all zero at first; and this process, by copies in the thread of its
+/// worker.
 pub struct NodeMemory {
     worker: Rc<Worker>,
     handle: sys::Memory,
@@ -393,6 +392,13 @@ impl NodeMemory {
         })
     }
 
+    /// Where so many bytes begin, if they are there.
+    fn place(&self, offset: u64, bytes: u64) -> Option<*mut u8> {
+        let end = offset.checked_add(bytes)?;
+        let is_there = end <= self.map.len() as u64;
+        is_there.then(|| self.map.as_mut_ptr().wrapping_add(offset as usize))
+    }
+
     /// Where it begins in this process.
     pub fn base(&self) -> u64 {
         self.map.as_ptr() as u64
@@ -414,6 +420,34 @@ impl NodeMemory {
             (api.key_release)(key);
             Ok(bytes)
         }
+    }
+}
+
+impl Memory for NodeMemory {
+    fn read(&self, offset: u64, bytes: u64, into: &mut Vec<u8>) -> bool {
+        let Some(from) = self.place(offset, bytes) else {
+            return false;
+        };
+        let bytes = bytes as usize;
+        into.reserve(bytes);
+        // SAFETY: so many bytes are mapped there, and there is room for them, which has their length
+        // only afterwards. No reference is made to the memory; it is accessed by this thread, also
+        // on behalf of UCX, and by adapters, whose accesses are none of this program.
+        unsafe {
+            let to = into.as_mut_ptr().add(into.len());
+            std::ptr::copy_nonoverlapping(from.cast_const(), to, bytes);
+            into.set_len(into.len() + bytes);
+        }
+        true
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> bool {
+        let Some(to) = self.place(offset, bytes.len() as u64) else {
+            return false;
+        };
+        // SAFETY: as of `read`; what others own does not lie in this memory.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        true
     }
 }
 
@@ -489,7 +523,7 @@ impl Connection {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Sends a message of at most 4 KB or so, as a whole.
+    /// Sends a message.
     pub fn send(&self, bytes: Vec<u8>) -> Transfer {
         let mut params = request_params();
         params.mask = RequestParams::FLAGS;

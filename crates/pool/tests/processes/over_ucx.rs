@@ -49,8 +49,16 @@ fn no_acknowledged_write_is_lost_over_ucx() {
     crew.end();
     // Nothing of those who died is left at the node: neither connections nor what waits for them.
     let node = crew.nodes[0].id();
-    eprintln!("{} fds", std::fs::read_dir(format!("/proc/{node}/fd")).expect("x").count());
-    eprintln!("{}", std::fs::read_to_string(format!("/proc/{node}/status")).expect("x"));
+    eprintln!(
+        "{} fds",
+        std::fs::read_dir(format!("/proc/{node}/fd"))
+            .expect("x")
+            .count()
+    );
+    eprintln!(
+        "{}",
+        std::fs::read_to_string(format!("/proc/{node}/status")).expect("x")
+    );
     drop(crew);
     std::fs::remove_dir_all(&run.folder).expect("a folder");
 }

@@ -1,0 +1,92 @@
+//! The verbs of one post to a node that does them when it is asked to.
+
+use super::batch;
+use super::endpoint::{Awaited, Client};
+use super::message::Request;
+use crate::error::FabricError;
+use crate::verb::Verb;
+use std::time::Instant;
+
+/// Verbs of a post to a node, in one message.
+pub struct Asked<'p> {
+    /// Of the client's nodes.
+    node: usize,
+    /// Of the post's verbs.
+    verbs: Vec<usize>,
+    /// None until the message was sent.
+    sent: Option<(Awaited<'p>, Instant)>,
+    is_done: bool,
+}
+
+impl<'p> Asked<'p> {
+    /// With one of the post's verbs.
+    pub fn new(node: usize, verb: usize) -> Asked<'p> {
+        Asked {
+            node,
+            verbs: vec![verb],
+            sent: None,
+            is_done: false,
+        }
+    }
+
+    pub fn node(&self) -> usize {
+        self.node
+    }
+
+    /// Adds one of the post's verbs.
+    pub fn push(&mut self, verb: usize) {
+        self.verbs.push(verb);
+    }
+
+    fn message(&self, request: Request, number: u64, verbs: &[Verb<'_>]) -> Vec<u8> {
+        let mut message = request.encode(number);
+        for verb in &self.verbs {
+            batch::encode(&verbs[*verb], &mut message);
+        }
+        message
+    }
+
+    /// Sends them, and wants no answer.
+    pub fn tell(&self, client: &Client, verbs: &[Verb<'_>]) {
+        let message = self.message(Request::Tell, 0, verbs);
+        client.say(&client.nodes[self.node], message);
+    }
+
+    /// True if all is done.
+    ///
+    /// # Errors
+    /// `NodeLost`.
+    pub fn advance(
+        &mut self,
+        client: &'p Client,
+        verbs: &mut [Verb<'_>],
+    ) -> Result<bool, FabricError> {
+        if self.is_done {
+            return Ok(true);
+        }
+        let node = &client.nodes[self.node];
+        let Some((awaited, asked)) = &self.sent else {
+            let awaited = client.awaited(self.node, false);
+            client.say(node, self.message(Request::Do, awaited.number(), verbs));
+            self.sent = Some((awaited, Instant::now()));
+            return Ok(false);
+        };
+        if let Some(answer) = awaited.answer() {
+            let mut rest = answer.done.map(|_| &answer.rest[..]);
+            for verb in &self.verbs {
+                rest = rest.and_then(|rest| batch::take(&mut verbs[*verb], rest));
+            }
+            self.is_done = true;
+            // One that answers so is no node of ours any more.
+            return if rest.is_some_and(<[u8]>::is_empty) {
+                Ok(true)
+            } else {
+                Err(client.lose(node))
+            };
+        }
+        if node.connection.borrow().is_none() || client.is_silent(node, *asked) {
+            return Err(client.lose(node));
+        }
+        Ok(false)
+    }
+}
