@@ -11,6 +11,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use nearfield_fabric::ucx::{UcxEndpoint, UcxError, UcxNode};
 use nearfield_fabric::{Endpoint, FabricError, MaskedSwap, NodeId, Verb};
 use nearfield_testkit::machines::{CABLE, Machines};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -115,6 +117,10 @@ fn process_in_a_role() {
             block_on(endpoint.allocate(NODE, 64)).expect("room");
             block_on(endpoint.write(at(64), &[1; 8])).expect("a flag");
             std::thread::park();
+        }
+        "read until killed" => {
+            let endpoint = connect(&role.name);
+            drive((0..64).map(|_| read_until_killed(&endpoint)));
         }
         "check counts" => check_counts(&connect(&role.name), role.number),
         "cut the cable" => cut_the_cable(&connect(&role.name)),
@@ -400,6 +406,68 @@ fn what_a_killed_client_has_written_and_allocated_stays() {
         block_on(endpoint.free(chunk, 64)).expect("a chunk");
     }
     assert_eq!(node.end(), 64);
+}
+
+/// Posts that are answered at length, so that the node has answers to send whenever one is killed.
+async fn read_until_killed(endpoint: &UcxEndpoint) {
+    let mut seen = [0; 3000];
+    loop {
+        let mut verbs = [
+            Verb::Add {
+                at: at(64),
+                summand: 1,
+                found: 0,
+            },
+            Verb::Read {
+                from: at(4096),
+                into: &mut seen,
+            },
+        ];
+        endpoint.post(&mut verbs).await.expect("a node");
+    }
+}
+
+/// How many files and connections a process has open, and how many kilobytes of memory it uses.
+fn held(process: &Process) -> (usize, u64) {
+    let of = |what| format!("/proc/{}/{what}", process.0.id());
+    let files = std::fs::read_dir(of("fd")).expect("a process").count();
+    let status = std::fs::read_to_string(of("status")).expect("a process");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let word = line.and_then(|line| line.split_whitespace().nth(1));
+    (files, word.expect("a size").parse().expect("kilobytes"))
+}
+
+/// Clients that are killed at any time, also while they connect.
+#[test]
+fn clients_that_are_killed_leave_nothing_at_their_node() {
+    // UCX itself ends the process of a node of which the dead have asked several things.
+    if std::env::var_os("NEARFIELD_UCX_ONE_SIDED").is_some() {
+        return;
+    }
+    let Some((process, address)) = node_process() else {
+        return;
+    };
+    let endpoint = connect(&address);
+    let random = &mut SmallRng::seed_from_u64(1);
+    let mut before = (0, 0);
+    for round in 0..60 {
+        let clients = [0, 1, 2].map(|number| Process::start("read until killed", &address, number));
+        std::thread::sleep(Duration::from_millis(random.random_range(0..80)));
+        drop(clients);
+        // It serves others meanwhile.
+        block_on(endpoint.add(at(64), 1)).expect("a node");
+        if round == 20 {
+            // What it keeps for those who come later.
+            before = held(&process);
+        }
+    }
+    assert!(word(&endpoint, 64) > 1000, "too few have come so far");
+    let mut now = before;
+    until("connections that are closed", || {
+        now = held(&process);
+        now.0 <= before.0 + 2
+    });
+    assert!(now.1 < before.1 + 20_000, "{before:?} became {now:?}");
 }
 
 #[test]
