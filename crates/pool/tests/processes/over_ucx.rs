@@ -7,7 +7,7 @@ use crate::MACHINE;
 use crate::crew::Crew;
 use crate::keys::PROCESSES;
 use crate::nodes::Nodes;
-use crate::run::{NODE, Run, time};
+use crate::run::{NODE, Process, Run, time};
 use nearfield_fabric::ucx::{UcxError, UcxNode};
 use nearfield_testkit::etcd::until;
 use nearfield_testkit::machines::Machines;
@@ -41,24 +41,23 @@ fn no_acknowledged_write_is_lost_over_ucx() {
     let nodes = |_: &str| Nodes::Listed(format!("ucx:{address}:7000"));
     let run = Run::new("ucx", nodes, false, LEASE);
     let mut crew = Crew::start(&run, Some(&machines));
+    let before = files(&crew.nodes[0]);
     let end = Instant::now() + time();
     while Instant::now() < end {
         crew.go_on();
         crew.kill_one();
     }
     crew.end();
-    // Nothing of those who died is left at the node: neither connections nor what waits for them.
-    let node = crew.nodes[0].id();
-    eprintln!(
-        "{} fds",
-        std::fs::read_dir(format!("/proc/{node}/fd"))
-            .expect("x")
-            .count()
-    );
-    eprintln!(
-        "{}",
-        std::fs::read_to_string(format!("/proc/{node}/status")).expect("x")
-    );
+    // Nothing of those who died is left at the node.
+    until("connections that are closed", || {
+        files(&crew.nodes[0]) <= before
+    });
     drop(crew);
     std::fs::remove_dir_all(&run.folder).expect("a folder");
+}
+
+/// How many files and connections a process has open.
+fn files(process: &Process) -> usize {
+    let open = std::fs::read_dir(format!("/proc/{}/fd", process.id()));
+    open.expect("a process").count()
 }

@@ -1,1 +1,107 @@
+//! The same while etcd, through which the processes find the nodes, is killed and comes back. Who has
+//! found them needs it no more.
+//!
+//! Without etcd this says so and passes, unless `NEARFIELD_REQUIRE_ETCD=1`.
 
+use crate::crew::Crew;
+use crate::nodes::Nodes;
+use crate::run::{Run, time};
+use crate::{LEASE, MACHINE, clean};
+use nearfield_testkit::etcd::Cluster;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Memory nodes, both of which hold the tree.
+const NODES: usize = 2;
+/// How long after etcd answers again a process has found the nodes, also if they have to register
+/// anew.
+const FOUND: Duration = Duration::from_secs(6);
+
+fn registered(cluster: &Cluster) -> Nodes {
+    Nodes::Registered {
+        count: NODES,
+        members: cluster.urls().parse().expect("URLs"),
+    }
+}
+
+/// Waits until a process that was started has found the nodes; answers how long that took.
+fn until_found(journal: &Path) -> Duration {
+    let began = Instant::now();
+    while !journal.exists() {
+        assert!(began.elapsed() < FOUND, "the nodes are not found");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    began.elapsed()
+}
+
+/// Lets the processes go on, all but one of which have to come forward meanwhile.
+fn all_but_one_go_on(crew: &mut Crew<'_>, one: usize) {
+    let before = crew.noted();
+    crew.go_on();
+    for (process, (before, now)) in before.into_iter().zip(crew.noted()).enumerate() {
+        assert!(process == one || now > before, "{process} waits for etcd");
+    }
+}
+
+#[test]
+fn no_acknowledged_write_is_lost_while_etcd_loses_its_leader() {
+    let _machine = MACHINE.write();
+    let Some(mut cluster) = Cluster::start(3) else {
+        return;
+    };
+    let run = Run::new("leader", |_| registered(&cluster), false, LEASE);
+    let mut crew = Crew::start(&run, None);
+    let end = Instant::now() + time();
+    let (mut elections, mut longest) = (0, Duration::ZERO);
+    while Instant::now() < end {
+        crew.go_on();
+        let leader = cluster.leader();
+        cluster.kill(leader);
+        elections += 1;
+        // At once, while there is no leader.
+        let victim = crew.kill_one();
+        longest = longest.max(until_found(&crew.journal(victim)));
+        all_but_one_go_on(&mut crew, victim);
+        crew.kill_one();
+        cluster.run(leader);
+        cluster.wait_ready();
+    }
+    eprintln!("{elections} leaders of etcd killed; nodes were found within {longest:?}");
+    crew.end();
+    drop(crew);
+    clean(&run);
+}
+
+#[test]
+fn no_acknowledged_write_is_lost_while_etcd_is_away() {
+    let _machine = MACHINE.write();
+    let Some(mut cluster) = Cluster::start(1) else {
+        return;
+    };
+    let run = Run::new("away", |_| registered(&cluster), true, LEASE);
+    let mut crew = Crew::start(&run, None);
+    let end = Instant::now() + time();
+    let (mut outages, mut longest) = (0, Duration::ZERO);
+    while Instant::now() < end {
+        crew.go_on();
+        crew.kill_one();
+        crew.go_on();
+        cluster.kill(0);
+        let victim = crew.kill_one();
+        all_but_one_go_on(&mut crew, victim);
+        let journal = crew.journal(victim);
+        assert!(!journal.exists(), "nobody has told where the nodes are");
+        // Each second time with nothing of what it knew.
+        outages += 1;
+        if outages % 2 == 0 {
+            cluster.forget_all();
+        }
+        cluster.run(0);
+        cluster.wait_ready();
+        longest = longest.max(until_found(&journal));
+    }
+    eprintln!("etcd was away {outages} times; nodes were found {longest:?} after it at the latest");
+    crew.end();
+    drop(crew);
+    clean(&run);
+}
