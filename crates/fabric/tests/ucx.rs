@@ -29,6 +29,9 @@ use suite::{
 /// Set for a process that does the tests again.
 const AGAIN: &str = "NEARFIELD_TEST_AGAIN";
 
+/// A node has so many files open for each client over TCP.
+const CONNECTION_FILES: usize = 2;
+
 const LOST: FabricError = FabricError::NodeLost { node: NODE };
 
 /// A node that a thread of this process serves.
@@ -116,6 +119,10 @@ fn process_in_a_role() {
             let endpoint = connect(&role.name);
             block_on(endpoint.allocate(NODE, 64)).expect("room");
             block_on(endpoint.write(at(64), &[1; 8])).expect("a flag");
+            std::thread::park();
+        }
+        "connect and park" => {
+            let _endpoint = connect(&role.name);
             std::thread::park();
         }
         "read until killed" => {
@@ -414,7 +421,7 @@ async fn read_until_killed(endpoint: &UcxEndpoint) {
     loop {
         let mut verbs = [
             Verb::Add {
-                at: at(64),
+                at: at(128),
                 summand: 1,
                 found: 0,
             },
@@ -461,7 +468,7 @@ fn clients_that_are_killed_leave_nothing_at_their_node() {
             before = held(&process);
         }
     }
-    assert!(word(&endpoint, 64) > 1000, "too few have come so far");
+    assert!(word(&endpoint, 128) > 1000, "too few have come so far");
     let mut now = before;
     until("connections that are closed", || {
         now = held(&process);
@@ -550,6 +557,17 @@ fn what_cannot_be_served_or_connected_to_is_refused_by_name() {
     assert!(matches!(error, UcxError::Absent { .. }), "{error}");
 }
 
+/// So many machines; `None`, and a reason printed, where this user may not have any.
+fn machines(count: u8) -> Option<Machines> {
+    match Machines::new(count) {
+        Ok(machines) => Some(machines),
+        Err(reason) => {
+            eprintln!("skipped: {reason}");
+            None
+        }
+    }
+}
+
 /// A process on a machine, where the node's is the second.
 fn start_on(machines: &Machines, machine: usize, role: &str, number: u64) -> Process {
     let address = format!("{}:7000", machines.address(1));
@@ -562,19 +580,54 @@ fn nodes_of_another_machine_are_reached_until_the_cable_is_cut() {
     if std::env::var_os(AGAIN).is_some() || node(NODE).is_none() {
         return;
     }
-    let machines = match Machines::new(2) {
-        Ok(machines) => machines,
-        Err(reason) => {
-            eprintln!("skipped: {reason}");
-            return;
-        }
-    };
+    let Some(machines) = machines(2) else { return };
     let _node = start_on(&machines, 1, "node", 0);
     start_on(&machines, 0, "wait for the node", 0).succeeds();
     let counting = [0, 1].map(|number| start_on(&machines, 0, "count", number));
     counting.into_iter().for_each(Process::succeeds);
     start_on(&machines, 0, "check counts", 2).succeeds();
     start_on(&machines, 0, "cut the cable", 0).succeeds();
+}
+
+/// Clients that die while their machine is cut off: nothing tells the node of it but that the system
+/// gives up, as it is told to do sooner here.
+#[test]
+fn a_node_parts_with_clients_that_vanish() {
+    if std::env::var_os(AGAIN).is_some() || node(NODE).is_none() {
+        return;
+    }
+    let Some(machines) = machines(3) else { return };
+    let on_node = machines.on(1);
+    // For those to whom an answer is under way, and for others.
+    let retries = "echo 3 > /proc/sys/net/ipv4/tcp_retries2";
+    let told = Command::new("ip")
+        .args(&on_node[1..])
+        .args(["sh", "-c", retries])
+        .status();
+    assert!(told.expect("ip").success());
+    let sooner = ["env", "UCX_TCP_KEEPIDLE=1s", "UCX_TCP_KEEPINTVL=1s"];
+    let words = [&on_node[..], &sooner].concat();
+    let address = format!("{}:7000", machines.address(1));
+    let node = Process::start_by(&words, "node", &address, 0);
+    start_on(&machines, 0, "wait for the node", 0).succeeds();
+    let before = held(&node).0;
+    let busy = start_on(&machines, 2, "read until killed", 0);
+    let idle = start_on(&machines, 2, "connect and park", 0);
+    until("two clients", || {
+        held(&node).0 >= before + 2 * CONNECTION_FILES
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    let cut = Command::new("ip")
+        .args(&machines.on(2)[1..])
+        .args(["ip", "link", "set", CABLE, "down"])
+        .status();
+    assert!(cut.expect("ip").success());
+    drop((busy, idle));
+    // It serves others meanwhile.
+    let counting = [0, 1].map(|number| start_on(&machines, 0, "count", number));
+    counting.into_iter().for_each(Process::succeeds);
+    start_on(&machines, 0, "check counts", 2).succeeds();
+    until("connections that are closed", || held(&node).0 <= before);
 }
 
 /// Takes the cable away while a verb is under way.
