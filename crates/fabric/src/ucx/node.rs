@@ -25,16 +25,21 @@ const SPIN: Duration = Duration::from_micros(50);
 /// Where this is set, UCX does the verbs also if it has to do so by messages of its own, for tests of
 /// what adapters are asked.
 const ONE_SIDED: &str = "NEARFIELD_UCX_ONE_SIDED";
-/// What a key has before its parts, one of each of UCX's memory domains: which they are, and of what
-/// kind the memory is.
-const KEY_HEAD_BYTES: usize = 9;
+/// What a key has before its parts, one of each of UCX's memory domains: a bit for each domain, and of
+/// what kind the memory is.
+const KEY_MAP_BYTES: usize = 8;
+const KEY_HEAD_BYTES: usize = KEY_MAP_BYTES + 1;
 
 /// True if a key has a part with which an adapter accesses memory by itself. Parts of other domains are
-/// empty: a length of 0. (UCX 1.13 has no function that tells; if another version has other keys, this
-/// is true, and UCX does the verbs in its way.)
+/// empty, a length of 0. (So it is in UCX 1.13 and 1.22, which have no function that tells. If another
+/// version has other keys, this is true, and UCX does the verbs in its way.)
 fn adapters_have(key: &[u8]) -> bool {
-    let parts = key.get(KEY_HEAD_BYTES..).unwrap_or_default();
-    parts.iter().any(|byte| *byte != 0)
+    let Some((map, _)) = key.split_first_chunk::<KEY_MAP_BYTES>() else {
+        return true;
+    };
+    let parts = u64::from_le_bytes(*map).count_ones() as usize;
+    let lengths = key.get(KEY_HEAD_BYTES..KEY_HEAD_BYTES + parts);
+    lengths.is_none_or(|lengths| lengths.iter().any(|length| *length != 0))
 }
 
 /// A memory node that clients reach over UCX. See the [module](super).
@@ -279,4 +284,31 @@ pub fn resolve(text: &str) -> Result<SocketAddr, UcxError> {
         address: text.to_owned(),
         source,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::adapters_have;
+
+    #[test]
+    fn keys_say_whether_an_adapter_accesses_the_memory() {
+        // Of UCX 1.13 and 1.22, over TCP and shared memory.
+        let without: [&[u8]; 3] = [
+            &[0x13, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff],
+        ];
+        for key in without {
+            assert!(!adapters_have(key), "{key:?}");
+        }
+        let with: [&[u8]; 4] = [
+            &[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 1, 2, 3, 4],
+            &[3, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[0, 0],
+            &[],
+        ];
+        for key in with {
+            assert!(adapters_have(key), "{key:?}");
+        }
+    }
 }
