@@ -38,6 +38,8 @@ mod error;
 pub mod lease;
 pub mod membership;
 pub mod owners;
+#[expect(unsafe_code, reason = "processors prefetch from raw addresses")]
+mod prefetch;
 pub mod redo;
 #[cfg(target_os = "linux")]
 pub mod shm;
@@ -51,4 +53,5 @@ pub use arena::Arena;
 pub use chunks::Chunks;
 pub use endpoint::Endpoint;
 pub use error::FabricError;
+pub use prefetch::prefetch;
 pub use verb::{MaskedSwap, Verb};

@@ -5,6 +5,7 @@ mod directory;
 use arc_swap::ArcSwapOption;
 pub(crate) use directory::HEADER_BYTES;
 use directory::{Directory, NODE_BYTES, RUN_BYTES, RUN_MAX};
+pub(crate) use directory::{not_greater, prefix};
 use nearfield_fabric::GlobalAddress;
 use parking_lot::Mutex;
 use rand::rngs::SmallRng;
@@ -24,6 +25,8 @@ pub trait Cached {
     fn high(&self) -> Option<&[u8]>;
     /// The bytes that it takes, itself included, and 8 for each allocation of its own.
     fn bytes(&self) -> usize;
+    /// Has the processor fetch what tells where a key leads.
+    fn prefetch(&self) {}
 }
 
 /// The internal nodes that clients of one compute node have read, by level and least key (CHIME,
@@ -89,6 +92,14 @@ impl<N: Cached> Cache<N> {
             let directory = level.load();
             directory.as_ref()?.seek(key)
         })
+    }
+
+    /// Gives the kept parents of the leaves of keys, those that there are, to `found` by the number of the key.
+    /// As [`seek`](Cache::seek) for each, but that the memory of several is waited for at a time.
+    pub fn seek_each<K: AsRef<[u8]>>(&self, keys: &[K], mut found: impl FnMut(usize, &N)) {
+        if let Some(directory) = self.levels[0].load_full() {
+            directory.seek_each(keys, &mut found);
+        }
     }
 
     /// Keeps a node in place of one of the same level and least key, if there is room for it.

@@ -44,7 +44,11 @@ pub enum Lookup {
 /// proof reads again after `Absent` and compares the [versions](Leaf::entry_versions) of the home,
 /// which each move changes.
 pub fn lookup(leaf: &Leaf, key: &[u8]) -> Lookup {
-    let home = leaf.layout().home(key);
+    lookup_at(leaf, leaf.layout().home(key), key)
+}
+
+/// As [`lookup`], of a key whose home is known.
+pub(crate) fn lookup_at(leaf: &Leaf, home: usize, key: &[u8]) -> Lookup {
     let neighborhood = leaf.layout().neighborhood_slots(home);
     let found = neighborhood.iter().find(|&slot| leaf.holds(slot, key));
     match found {

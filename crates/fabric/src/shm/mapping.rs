@@ -9,6 +9,7 @@
 //!
 //! The summary and each slot are a [`Line`], and each place is a [`Place`].
 
+use crate::prefetch::prefetch;
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
@@ -102,24 +103,9 @@ impl Mapping {
         let bytes = bytes.min(PREFETCHED_MAX);
         let count = (offset % size_of::<AtomicU64>() + bytes).div_ceil(size_of::<AtomicU64>());
         let memory = &memory[..count.min(memory.len())];
-        // A line more than the words begin in, as they need not begin with one.
-        for word in memory.iter().step_by(LINE_WORDS).chain(memory.last()) {
-            prefetch(word);
-        }
+        prefetch(memory);
     }
 }
 
 /// More does not fit into what a processor can wait for at a time.
 const PREFETCHED_MAX: usize = 2048;
-const LINE_WORDS: usize = 64 / size_of::<AtomicU64>();
-
-#[cfg(target_arch = "x86_64")]
-fn prefetch(word: &AtomicU64) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: a prefetch accesses nothing, whatever the address is.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast()) };
-}
-
-/// Nothing, where there is no stable way to ask for it.
-#[cfg(not(target_arch = "x86_64"))]
-fn prefetch(_word: &AtomicU64) {}

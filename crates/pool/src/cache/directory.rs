@@ -9,7 +9,11 @@
 //! or joined are left as they were for those who still look at the former directory.
 
 use super::Cached;
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
+use arrayvec::ArrayVec;
+use nearfield_fabric::prefetch;
+use std::hint::select_unpredictable;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -37,40 +41,50 @@ const _: () = assert!(DIRECTORY_BYTES <= RUN_BYTES);
 /// The first bytes of keys, which tell most keys apart, are compared as numbers.
 const PREFIX_BYTES: usize = 8;
 
-fn prefix(key: &[u8]) -> u64 {
-    if let Ok(bytes) = key.try_into() {
-        return u64::from_be_bytes(bytes);
+/// The memory of so many nodes is waited for at a time. No more than arc_swap has cheap guards for a thread.
+const SOUGHT_MAX: usize = 8;
+
+/// A key's first eight bytes as a number, zeros in place of those that it does not have.
+pub(crate) fn prefix(key: &[u8]) -> u64 {
+    if let Some(bytes) = key.first_chunk() {
+        return u64::from_be_bytes(*bytes);
     }
     let mut bytes = [0; PREFIX_BYTES];
-    let length = key.len().min(PREFIX_BYTES);
-    bytes[..length].copy_from_slice(&key[..length]);
+    bytes[..key.len()].copy_from_slice(key);
     u64::from_be_bytes(bytes)
 }
 
-/// How many of sorted keys are not greater than `key`, given the prefixes of all.
-fn not_greater<'k>(
-    prefixes: &[u64],
+/// How many of `count` sorted keys are not greater than `key`, given the prefixes of all.
+pub(crate) fn not_greater<'k>(
+    count: usize,
+    prefix_at: impl Fn(usize) -> u64,
     key_at: impl Fn(usize) -> &'k [u8],
     key: &[u8],
     prefix: u64,
 ) -> usize {
-    let end = prefixes.partition_point(|&other| other <= prefix);
-    if key.len() <= PREFIX_BYTES {
+    let end = partition(0..count, |position| prefix_at(position) <= prefix);
+    let is_tie = end > 0 && prefix_at(end - 1) == prefix;
+    if !is_tie || key.len() <= PREFIX_BYTES {
         return end;
     }
-    let (mut low, mut high) = (
-        prefixes[..end].partition_point(|&other| other < prefix),
-        end,
-    );
-    while low < high {
-        let middle = low.midpoint(high);
-        if key_at(middle) <= key {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+    // Of those of one prefix, what comes behind it tells; of most there is one.
+    let start = match end > 1 && prefix_at(end - 2) == prefix {
+        true => partition(0..end - 1, |position| prefix_at(position) < prefix),
+        false => end - 1,
+    };
+    partition(start..end, |position| key_at(position) <= key)
+}
+
+/// The first of some positions for which something is false that is true of those before it and false of those
+/// behind. Without branches that depend on the answers, which no processor could predict.
+fn partition(positions: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
+    let (mut start, mut length) = (positions.start, positions.len());
+    while length > 1 {
+        let half = length / 2;
+        start = select_unpredictable(is_before(start + half - 1), start + half, start);
+        length -= half;
     }
-    low
+    start + usize::from(length == 1 && is_before(start))
 }
 
 /// The nodes of one level.
@@ -149,8 +163,24 @@ impl<N: Cached> Nodes<N> {
     }
 
     fn not_greater(&self, key: &[u8], prefix: u64) -> usize {
+        let prefix_at = |position: usize| self.prefixes[position];
         let key_at = |position: usize| self.entries[position].node.low();
-        not_greater(&self.prefixes, key_at, key, prefix)
+        not_greater(self.prefixes.len(), prefix_at, key_at, key, prefix)
+    }
+
+    /// The node at a position, if a key that is not less than its least one is not behind it.
+    fn use_at(&self, position: usize, key: &[u8], prefix: u64) -> Option<&Arc<N>> {
+        let Entry { high_prefix, node } = &self.entries[position];
+        if prefix >= *high_prefix && node.high().is_some_and(|high| high <= key) {
+            return None;
+        }
+        let uses = &self.uses[position];
+        let count = uses.load(Relaxed);
+        if count < u8::MAX {
+            // What others count at the same time may be lost.
+            uses.store(count + 1, Relaxed);
+        }
+        Some(node)
     }
 }
 
@@ -191,9 +221,10 @@ impl<N: Cached> Directory<N> {
 
     /// The run where a least key belongs.
     fn run_of(&self, key: &[u8], prefix: u64) -> usize {
+        let prefix_at = |run: usize| self.prefixes[run];
         let key_at = |run: usize| &*self.runs[run].bound;
         // Nothing is greater than the first bound.
-        not_greater(&self.prefixes, key_at, key, prefix) - 1
+        not_greater(self.prefixes.len(), prefix_at, key_at, key, prefix) - 1
     }
 
     /// The node that leads to a key.
@@ -206,21 +237,42 @@ impl<N: Cached> Directory<N> {
             let Some(position) = nodes.not_greater(key, prefix).checked_sub(1) else {
                 continue;
             };
-            let Entry {
-                high_prefix, node, ..
-            } = &nodes.entries[position];
-            if prefix >= *high_prefix && node.high().is_some_and(|high| high <= key) {
-                return None;
-            }
-            let uses = &nodes.uses[position];
-            let count = uses.load(Relaxed);
-            if count < u8::MAX {
-                // What others count at the same time may be lost.
-                uses.store(count + 1, Relaxed);
-            }
-            return Some(Arc::clone(node));
+            return nodes.use_at(position, key, prefix).map(Arc::clone);
         }
         None
+    }
+
+    /// As [`seek`](Directory::seek) for many keys, by their numbers.
+    pub(super) fn seek_each<K: AsRef<[u8]>>(&self, keys: &[K], found: &mut impl FnMut(usize, &N)) {
+        for (chunk, keys) in keys.chunks(SOUGHT_MAX).enumerate() {
+            // What others replace meanwhile stays as it was.
+            let mut places = ArrayVec::<(Guard<Arc<Nodes<N>>>, usize), SOUGHT_MAX>::new();
+            for key in keys {
+                let prefix = prefix(key.as_ref());
+                let nodes = self.runs[self.run_of(key.as_ref(), prefix)].nodes.load();
+                let behind = nodes.not_greater(key.as_ref(), prefix);
+                if let Some(position) = behind.checked_sub(1) {
+                    prefetch(&*nodes.entries[position].node);
+                }
+                places.push((nodes, behind));
+            }
+            for (nodes, behind) in &places {
+                if let Some(position) = behind.checked_sub(1) {
+                    nodes.entries[position].node.prefetch();
+                }
+            }
+            for (number, (key, (nodes, behind))) in keys.iter().zip(&places).enumerate() {
+                let (key, number) = (key.as_ref(), chunk * SOUGHT_MAX + number);
+                if let Some(position) = behind.checked_sub(1) {
+                    if let Some(node) = nodes.use_at(position, key, prefix(key)) {
+                        found(number, node);
+                    }
+                } else if let Some(node) = self.seek(key) {
+                    // The first node of a run has gone since the run got its bound.
+                    found(number, &node);
+                }
+            }
+        }
     }
 
     /// The node of a least key.

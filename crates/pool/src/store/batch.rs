@@ -1,13 +1,14 @@
 //! Executing a batch: what may be done at the same time is, as many operations as are wanted.
 
-use super::client::{Client, SlotRange};
+use super::client::{Client, Rest, SlotRange};
 use super::fold::{Before, Now, compares, fold, value_set, write_outcome};
-use super::form::{Block, Held, StoreForm};
+use super::form::{Block, Held, SlotKey, StoreForm};
 use super::plan::{Kind, Plan, Task, phases};
 use crate::error::PoolError;
 use crate::executor::run_all;
 use crate::index::Entry;
 use crate::tree::Decision;
+use arrayvec::ArrayVec;
 use nearfield_core::{Batch, Direction, Error, Input, Operation, Output};
 use nearfield_fabric::{Endpoint, FabricError};
 use std::cell::RefCell;
@@ -16,6 +17,9 @@ use std::ops::Bound;
 /// A client that leads changes has room for the locks of so many: each holds up to three of a node,
 /// and [`redo`](nearfield_fabric::redo) knows 62.
 const CHANGES_MAX: usize = 16;
+
+/// So many keys are read by one post, at most. More of them save little, and have to wait for each other.
+const TOGETHER_MAX: usize = 16;
 
 /// Executes a batch with up to so many operations under way.
 pub(super) fn execute<F: StoreForm, E: Endpoint>(
@@ -50,12 +54,7 @@ pub(super) fn execute<F: StoreForm, E: Endpoint>(
             }
             length > limit
         });
-        let tasks = &run.plan.tasks;
-        let width = match tasks.iter().any(|task| task.kind == Kind::Change) {
-            true => in_flight.min(CHANGES_MAX),
-            false => in_flight,
-        };
-        run_all(tasks, width, |task| run.perform(*task));
+        run.all(in_flight.max(1));
     }
     Ok(())
 }
@@ -69,12 +68,30 @@ struct Run<'r, 'b, F: StoreForm, E> {
 }
 
 impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
+    /// Does all tasks of the plan.
+    fn all(&self, in_flight: usize) {
+        let (reads, others) = self.plan.split();
+        let together = in_flight.min(TOGETHER_MAX);
+        let left = RefCell::default();
+        run_all(
+            reads.chunks(together),
+            in_flight.div_ceil(together),
+            |tasks| self.read_each(tasks, &left),
+        );
+        run_all(left.into_inner(), in_flight, |(task, rest)| {
+            self.read_rest(task, rest)
+        });
+        let width = match others.iter().any(|task| task.kind == Kind::Change) {
+            true => in_flight.min(CHANGES_MAX),
+            false => in_flight,
+        };
+        run_all(others, width, |task| self.perform(*task));
+    }
+
     async fn perform(&self, task: Task) {
         match task.kind {
-            Kind::Read => self.read(task).await,
-            // Rarer, and with much more to remember.
-            Kind::Change => Box::pin(self.change(task)).await,
-            Kind::Ordered => Box::pin(self.ordered(task)).await,
+            Kind::Change => self.change(task).await,
+            Kind::Read | Kind::Ordered => self.ordered(task).await,
         }
     }
 
@@ -84,25 +101,44 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         self.input.key(stored.expect("a task on a key has one"))
     }
 
-    /// Reads a key once for all gets of it.
-    async fn read(&self, task: Task) {
+    /// The key of the slot of a task.
+    fn slot_key(&self, task: Task) -> SlotKey {
         let key = self.key(task.first());
-        let slot = self.client.codec.encode_key(F::key_bytes(key).as_ref());
-        let write = |value: Option<&[u8]>| {
-            let mut output = self.output.borrow_mut();
-            for position in self.plan.operations(task) {
-                output.value(position, key, value.map(F::value_of));
-            }
-        };
-        match self.client.get(&slot, |value| write(Some(value))).await {
+        self.client.codec.encode_key(F::key_bytes(key).as_ref())
+    }
+
+    /// Reads keys, each once for all gets of it, by one post; leaves those of which more has to be read.
+    async fn read_each(&self, tasks: &[Task], left: &RefCell<Vec<(Task, Rest)>>) {
+        let keys: ArrayVec<SlotKey, TOGETHER_MAX> =
+            tasks.iter().map(|&task| self.slot_key(task)).collect();
+        let found = |number: usize, value: Option<&[u8]>| self.write(tasks[number], value);
+        let rest = self.client.get_each(&keys, found).await;
+        let rest = rest.into_iter().map(|(number, rest)| (tasks[number], rest));
+        left.borrow_mut().extend(rest);
+    }
+
+    /// Reads what is left of a key.
+    async fn read_rest(&self, task: Task, rest: Rest) {
+        let slot = self.slot_key(task);
+        let found = |value: &[u8]| self.write(task, Some(value));
+        match self.client.get_rest(&slot, rest, found).await {
             Ok(Some(())) => {}
-            Ok(None) => write(None),
+            Ok(None) => self.write(task, None),
             Err(error) => {
                 let error = self.unreachable(&error);
                 for position in self.plan.operations(task) {
                     self.output.borrow_mut().fail(position, error.clone());
                 }
             }
+        }
+    }
+
+    /// Writes the outcome of gets of a key.
+    fn write(&self, task: Task, value: Option<&[u8]>) {
+        let (key, value) = (self.key(task.first()), value.map(F::value_of));
+        let mut output = self.output.borrow_mut();
+        for position in self.plan.operations(task) {
+            output.value(position, key, value);
         }
     }
 
@@ -123,9 +159,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         let (client, input) = (self.client, &self.input);
         let positions = self.plan.operations(task);
         let positions = positions.filter(|position| !refused.contains(position));
-        let slot_key = client
-            .codec
-            .encode_key(F::key_bytes(self.key(task.first())).as_ref());
+        let slot_key = self.slot_key(task);
         let has_to_compare = positions.clone().any(|position| compares(input, position));
         // Of several that set the value, it most likely is the last one's that stays.
         let mut placed: Vec<(usize, Vec<u8>, Option<Block>)> = Vec::new();

@@ -4,7 +4,7 @@ use super::blocks::Blocks;
 use super::form::{Block, Codec, Held, SlotKey};
 use crate::error::PoolError;
 use crate::index::{Entry, PoolIndex};
-use crate::tree::{Decision, Tree};
+use crate::tree::{Decision, Miss, Tree};
 use nearfield_core::Direction;
 use nearfield_fabric::{Endpoint, FabricError};
 use smallvec::SmallVec;
@@ -23,6 +23,15 @@ pub(super) struct Client<E> {
     pub tree: Tree<E>,
     pub codec: Codec,
     pub blocks: Blocks,
+}
+
+/// What more is to be read of a key.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rest {
+    /// The value, which lies in a block.
+    Outside(Block),
+    /// The slot.
+    Missed(Miss),
 }
 
 /// Keys of slots from one to another, both included.
@@ -67,24 +76,52 @@ impl SlotRange {
 }
 
 impl<E: Endpoint> Client<E> {
-    /// Gives the value of a key to `found`. One round trip more if the value lies in a block.
-    pub async fn get<R>(
+    /// Looks where keys should be, and gives what there is of each to `found` by its number; answers those of which
+    /// more has to be read: what the tree has not found at once, and values that lie in blocks.
+    pub async fn get_each(
+        &self,
+        keys: &[SlotKey],
+        mut found: impl FnMut(usize, Option<&[u8]>),
+    ) -> SmallVec<[(usize, Rest); 4]> {
+        let mut rest = SmallVec::new();
+        let left = self.tree.glance_all(keys, |number, slot| {
+            match slot.map(|slot| self.codec.decode_value(slot)) {
+                None => found(number, None),
+                Some(Held::Inline(value)) => found(number, Some(value)),
+                Some(Held::Outside(block)) => rest.push((number, Rest::Outside(block))),
+            }
+        });
+        let left = left.await;
+        rest.extend(
+            left.into_iter()
+                .map(|(number, miss)| (number, Rest::Missed(miss))),
+        );
+        rest
+    }
+
+    /// Gives the value of a key, of which more has to be read, to `found`.
+    pub async fn get_rest<R>(
         &self,
         key: &SlotKey,
+        rest: Rest,
         found: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>, PoolError> {
-        // What is read may have to be read again; `found` is told once.
-        let copy = |slot: &[u8]| SmallVec::<[u8; INLINE_SLOT_BYTES]>::from_slice(slot);
-        let Some(slot) = self.tree.get_with(key, copy).await? else {
-            return Ok(None);
-        };
-        Ok(Some(match self.codec.decode_value(&slot) {
-            Held::Inline(value) => found(value),
-            Held::Outside(block) => {
-                let value = self.blocks.read(self.tree.endpoint(), block).await?;
-                found(&value)
+        let block = match rest {
+            Rest::Outside(block) => block,
+            Rest::Missed(miss) => {
+                // What is read may have to be read again; `found` is told once.
+                let copy = |slot: &[u8]| SmallVec::<[u8; INLINE_SLOT_BYTES]>::from_slice(slot);
+                let Some(slot) = self.tree.search_missed(key, miss, copy).await? else {
+                    return Ok(None);
+                };
+                match self.codec.decode_value(&slot) {
+                    Held::Inline(value) => return Ok(Some(found(value))),
+                    Held::Outside(block) => block,
+                }
             }
-        }))
+        };
+        let value = self.blocks.read(self.tree.endpoint(), block).await?;
+        Ok(Some(found(&value)))
     }
 
     /// The first `limit` entries of a range, from the end where `direction` begins.

@@ -264,6 +264,12 @@ impl std::ops::Deref for SlotKey {
     }
 }
 
+impl AsRef<[u8]> for SlotKey {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
 impl std::ops::DerefMut for SlotKey {
     fn deref_mut(&mut self) -> &mut [u8] {
         match self {

@@ -37,7 +37,9 @@ impl Task {
 /// Tasks of some consecutive operations.
 #[derive(Debug)]
 pub(super) struct Plan {
-    pub tasks: Vec<Task>,
+    tasks: Vec<Task>,
+    /// So many of them only read a key; these come first.
+    reads: usize,
     /// By position: the next operation on the same key.
     next: Vec<u32>,
     /// The tasks of keys and one, by hash: an open table.
@@ -70,6 +72,7 @@ impl Plan {
     pub fn new(operations: usize) -> Plan {
         Plan {
             tasks: Vec::new(),
+            reads: 0,
             next: vec![NONE; operations],
             table: Vec::new(),
         }
@@ -101,6 +104,8 @@ impl Plan {
                 self.add(input, key, position);
             }
         }
+        self.tasks.sort_by_key(|task| task.kind != Kind::Read);
+        self.reads = self.tasks.partition_point(|task| task.kind == Kind::Read);
     }
 
     fn push(&mut self, kind: Kind, position: usize) {
@@ -134,6 +139,11 @@ impl Plan {
         }
         self.push(kind, position);
         self.table[place] = self.tasks.len() as u32;
+    }
+
+    /// The tasks that only read a key, and the others.
+    pub fn split(&self) -> (&[Task], &[Task]) {
+        self.tasks.split_at(self.reads)
     }
 
     /// The positions of a task's operations, in order.

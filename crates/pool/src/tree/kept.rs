@@ -1,11 +1,11 @@
 //! Internal nodes as the cache keeps them: what leads to children, and nothing of entries that are
 //! not used.
 
-use crate::cache::{Cached, HEADER_BYTES};
+use crate::cache::{Cached, HEADER_BYTES, not_greater, prefix};
 use crate::layout::InternalNode;
 use crate::layout::internal::Route;
-use nearfield_fabric::GlobalAddress;
 use nearfield_fabric::epochs::Epoch;
+use nearfield_fabric::{GlobalAddress, prefetch};
 
 const ADDRESS_BYTES: usize = 8;
 
@@ -68,20 +68,21 @@ impl CachedNode {
     /// How many of its separators are not greater than a key: the position of the child that the key
     /// leads to.
     pub(super) fn position(&self, key: &[u8]) -> usize {
+        let (count, separators) = (self.count as usize, self.separators());
         let key_bytes = usize::from(self.key_bytes);
-        let separators = &self.bytes[2 * key_bytes..][..self.count as usize * key_bytes];
-        // The first eight bytes are compared as numbers, and mostly are enough.
-        let key = split(key);
-        let (mut low, mut high) = (0, self.count as usize);
-        while low < high {
-            let middle = low.midpoint(high);
-            if split(&separators[middle * key_bytes..][..key_bytes]) <= key {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        let key_at = |index: usize| &separators[index * key_bytes..][..key_bytes];
+        not_greater(
+            count,
+            |index| prefix(key_at(index)),
+            key_at,
+            key,
+            prefix(key),
+        )
+    }
+
+    fn separators(&self) -> &[u8] {
+        let key_bytes = usize::from(self.key_bytes);
+        &self.bytes[2 * key_bytes..][..self.count as usize * key_bytes]
     }
 
     /// The child of a position, and the sibling that it should have.
@@ -123,19 +124,6 @@ impl CachedNode {
     }
 }
 
-/// A key's first eight bytes as a number, zeros in place of those that it does not have, and what
-/// comes behind. Keys of one length are ordered by both.
-fn split(key: &[u8]) -> (u64, &[u8]) {
-    match key.split_first_chunk() {
-        Some((first, rest)) => (u64::from_be_bytes(*first), rest),
-        None => {
-            let mut first = [0; size_of::<u64>()];
-            first[..key.len()].copy_from_slice(key);
-            (u64::from_be_bytes(first), &[])
-        }
-    }
-}
-
 impl Cached for CachedNode {
     fn address(&self) -> GlobalAddress {
         self.address
@@ -157,6 +145,10 @@ impl Cached for CachedNode {
 
     fn bytes(&self) -> usize {
         size_of::<CachedNode>() + HEADER_BYTES + self.bytes.len()
+    }
+
+    fn prefetch(&self) {
+        prefetch(self.separators());
     }
 }
 

@@ -9,7 +9,7 @@
 //! they change: a stale one leads to a leaf that is not as it says, and is forgotten then. In that
 //! leaf fence keys tell, or only its sibling ([`Validation`](crate::layout::Validation)).
 //!
-//! - `route` finds the way to a leaf, `search` reads a key there, `change` changes one under the
+//! - `route` finds the way to a leaf, `glance` looks for keys where they should be, `search` reads one, `change` changes one under the
 //!   leaf's lock, `split` divides what is full, `scan` reads ranges.
 //! - [`Options`] says which techniques are used.
 //! - `merge` joins what deletions have left nearly empty; `session` says what an operation may follow
@@ -18,6 +18,7 @@
 //!   their locks over (`lock`, `note`, `recover`).
 
 mod change;
+mod glance;
 mod header;
 mod kept;
 mod lock;
@@ -34,13 +35,13 @@ mod scan_back;
 mod search;
 mod session;
 mod split;
-mod window;
 
 use crate::coordination::{Leader, Write};
 use crate::error::PoolError;
 use crate::index::{self, Entry, PoolIndex};
 use crate::layout::{InternalLayout, LeafLayout, LockWordLayout};
 use change::Intent;
+use glance::Glances;
 use header::Header;
 use nearfield_fabric::{Arena, Endpoint, GlobalAddress, LINE_BYTES, NodeId};
 use owner::Owner;
@@ -49,10 +50,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use change::Decision;
+pub(crate) use glance::Miss;
 pub use kept::CachedNode;
 pub use options::{ComputeNode, Locks, Options, Speculation};
 pub use session::Session;
-use window::Window;
 
 /// One client's view of a tree. Its tasks share it.
 #[derive(Debug)]
@@ -69,9 +70,9 @@ pub struct Tree<E> {
     owner: Option<Owner>,
     header: Header,
     lease: Duration,
-    /// Parts of leaves for searches to come.
+    /// For searches to come.
     #[expect(clippy::vec_box, reason = "they are moved much, and are large")]
-    windows: RefCell<Vec<Box<Window>>>,
+    glances: RefCell<Vec<Box<Glances>>>,
     /// Nodes have counters, as no more than words is read as one.
     has_counters: bool,
 }
@@ -131,7 +132,7 @@ impl<E: Endpoint> Tree<E> {
         Ok(Tree {
             has_counters: endpoint.atomic_bytes() < LINE_BYTES,
             endpoint,
-            windows: RefCell::default(),
+            glances: RefCell::default(),
             root,
             arena: Arena::new(nodes, CHUNK_BYTES),
             leaves: LeafLayout::new(node.geometry),
@@ -142,21 +143,6 @@ impl<E: Endpoint> Tree<E> {
             lease,
             node,
         })
-    }
-
-    /// Gives the value of a key, if it is there, to `found`. One round trip if the parent of its leaf
-    /// is kept, and two if the key is not there.
-    ///
-    /// # Errors
-    /// `Key`, and what nodes answer.
-    pub async fn get_with<R>(
-        &self,
-        key: &[u8],
-        found: impl Fn(&[u8]) -> R,
-    ) -> Result<Option<R>, PoolError> {
-        self.check_key(key)?;
-        self.run(async |session| session.search(key, &found).await)
-            .await
     }
 
     /// Changes what is there of a key as `decide` says, who is told the value before, under the lock of

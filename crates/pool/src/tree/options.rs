@@ -1,10 +1,11 @@
 //! What a tree is made of, and what the clients of a compute node share.
 
+use super::glance::Neighborhood;
 use super::kept::CachedNode;
 use crate::cache::Cache;
 use crate::coordination::{Delegation, HAND_OVERS, LocalLocks};
 use crate::error::PoolError;
-use crate::layout::{Arrangement, Geometry, InternalLayout, Metadata, Shape};
+use crate::layout::{Arrangement, Geometry, InternalLayout, LeafLayout, Metadata, Shape};
 use nearfield_fabric::epochs::Epochs;
 use nearfield_hotness::{Gate, Hotspots};
 use std::sync::OnceLock;
@@ -159,6 +160,8 @@ impl Default for Options {
 pub struct ComputeNode {
     pub(super) options: Options,
     pub(super) geometry: Geometry,
+    /// By home.
+    pub(super) neighborhoods: Box<[Neighborhood]>,
     pub(super) cache: Cache<CachedNode>,
     pub(super) hotspots: Hotspots,
     /// What it takes part in if memory is given back, from when its first client has opened a tree.
@@ -185,6 +188,7 @@ impl ComputeNode {
         Ok(ComputeNode {
             options,
             geometry,
+            neighborhoods: Neighborhood::all(LeafLayout::new(geometry)),
             cache: Cache::new(bytes),
             hotspots: Hotspots::with_bytes(options.hotspot_bytes),
             epochs: OnceLock::new(),

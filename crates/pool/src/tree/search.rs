@@ -1,8 +1,8 @@
 //! Reading a key: at a guess, or in its neighborhood.
 
+use super::glance::Glance;
 use super::route::{RIGHT_MOVES_MAX, Way};
 use super::session::Session;
-use super::window::Window;
 use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
 use crate::layout::{Leaf, Segments, Validation, Versions};
@@ -22,23 +22,24 @@ pub(super) enum Place {
     Unknown,
 }
 
-/// What comes of a first look at where a key should be.
-enum Glance {
-    /// The key is in this slot.
-    Found(Box<Window>, usize),
-    /// The key is not there.
-    Absent,
-    /// It was not in this leaf, the home having these versions.
-    Missed(GlobalAddress, Versions),
-    /// Nothing that is of use.
-    Nothing,
-}
-
 impl<E: Endpoint> Session<'_, E> {
     /// Where a key belongs, as a leaf says of which `segments` are known, a replica of the metadata
     /// among them. Source: CHIME, section 4.2.3, sibling-based validation.
     pub(super) fn place(&self, way: &Way, leaf: &Leaf, segments: &Segments, key: &[u8]) -> Place {
         let group = self.leaves.replica_within(segments).unwrap_or(0);
+        self.place_by(group, way.sibling, way.kept.is_some(), leaf, key)
+    }
+
+    /// As [`place`](Session::place), by the replica of a group, of a leaf to which a parent has led that
+    /// expects this sibling, and that was kept or not.
+    pub(super) fn place_by(
+        &self,
+        group: usize,
+        expected: GlobalAddress,
+        is_kept: bool,
+        leaf: &Leaf,
+        key: &[u8],
+    ) -> Place {
         let sibling = leaf.sibling(group);
         if !leaf.is_valid(group) {
             return Place::Unknown;
@@ -48,11 +49,9 @@ impl<E: Endpoint> Session<'_, E> {
                 Some((_, high)) if !sibling.is_null() && key >= high => Place::Right(sibling),
                 _ => Place::Here,
             },
-            Validation::Sibling if sibling == way.sibling => Place::Here,
+            Validation::Sibling if sibling == expected => Place::Here,
             Validation::Sibling if sibling.is_null() => Place::Unknown,
-            Validation::Sibling if way.kept.is_some() && !self.node.options.uses_divided => {
-                Place::Unknown
-            }
+            Validation::Sibling if is_kept && !self.node.options.uses_divided => Place::Unknown,
             Validation::Sibling => Place::HereOrRight(sibling),
         }
     }
@@ -63,63 +62,30 @@ impl<E: Endpoint> Session<'_, E> {
         key: &[u8],
         found: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>, PoolError> {
-        match self.glance(key).await? {
-            Glance::Found(window, slot) => {
-                let answer = found(window.leaf.value(slot));
-                self.windows.borrow_mut().push(window);
-                Ok(Some(answer))
+        let mut glances = self.take_glances();
+        self.glance(&[key], &mut glances).await?;
+        let seen = glances.seen[0];
+        let missed = match seen {
+            Glance::Found(at) => {
+                let answer = found(glances.value(at));
+                self.give_glances_back(glances);
+                return Ok(Some(answer));
             }
-            Glance::Absent => Ok(None),
-            // Rarer, and with much more to remember.
-            Glance::Missed(leaf, home) => {
-                Box::pin(self.search_again(key, found, Some((leaf, home)))).await
-            }
-            Glance::Nothing => Box::pin(self.search_again(key, found, None)).await,
-        }
-    }
-
-    /// Reads the neighborhood of a key once, if the parent of its leaf is kept and there is nothing to
-    /// guess. What most searches come to, so with as little around it as possible.
-    async fn glance(&self, key: &[u8]) -> Result<Glance, PoolError> {
-        let Some(kept) = self.seek_at(key, 2) else {
-            return Ok(Glance::Nothing);
+            Glance::Absent => None,
+            Glance::Missed(leaf, home) => Some((leaf, home)),
+            Glance::Nothing => None,
         };
-        let way = Way::of(&kept, kept.position(key), true);
-        if self.guess(&way, key).is_some() {
-            return Ok(Glance::Nothing);
+        self.give_glances_back(glances);
+        if matches!(seen, Glance::Absent) {
+            return Ok(None);
         }
-        let home = self.leaves.home(key);
-        let segments = self.leaves.neighborhood(home);
-        let window = self.windows.borrow_mut().pop();
-        let mut window = window.unwrap_or_else(|| Box::new(Window::new(self.leaves)));
-        let at = self.leaf_at(way.leaf);
-        let read = window.read(&self.endpoint, at, &segments, self.has_counters);
-        if !read.await? {
-            return Ok(Glance::Nothing);
-        }
-        let place = self.place(&way, &window.leaf, &segments, key);
-        if !matches!(place, Place::Here | Place::HereOrRight(_)) {
-            return Ok(Glance::Nothing);
-        }
-        Ok(match hopscotch::lookup(&window.leaf, key) {
-            Lookup::Found(slot) => {
-                self.learn(&way, None, slot, key);
-                Glance::Found(window, slot)
-            }
-            Lookup::Absent
-                if matches!(place, Place::Here)
-                    && (self.has_counters || !self.leaves.has_bitmaps()) =>
-            {
-                Glance::Absent
-            }
-            Lookup::Absent => Glance::Missed(way.leaf, window.leaf.entry_versions(home)),
-            Lookup::Moved => Glance::Nothing,
-        })
+        // Rarer, and with much more to remember.
+        Box::pin(self.search_again(key, found, missed)).await
     }
 
     /// As [`search`](Session::search), for as long as it takes. `missed` is a leaf in which the key was
     /// not found, and the versions of its home there.
-    async fn search_again<R>(
+    pub(super) async fn search_again<R>(
         &self,
         key: &[u8],
         found: impl FnOnce(&[u8]) -> R,
@@ -131,7 +97,7 @@ impl<E: Endpoint> Session<'_, E> {
         'restart: loop {
             self.look_after(&mut patience, key).await?;
             let mut way = self.find_leaf(key).await?;
-            let guess = self.guess(&way, key);
+            let guess = self.guess(way.leaf, home, key);
             if let Some(guess) = &guess
                 && let Some(leaf) = self.read_guess(guess, key).await?
             {
@@ -213,27 +179,24 @@ impl<E: Endpoint> Session<'_, E> {
         way: &Way,
         key: &[u8],
     ) -> Result<Option<(Leaf, usize)>, PoolError> {
-        let Some(guess) = self.guess(way, key) else {
+        let Some(guess) = self.guess(way.leaf, self.leaves.home(key), key) else {
             return Ok(None);
         };
         let leaf = self.read_guess(&guess, key).await?;
         Ok(leaf.map(|leaf| (leaf, guess.slot)))
     }
 
-    /// The slot in which a key was found most often.
-    fn guess(&self, way: &Way, key: &[u8]) -> Option<Guess> {
+    /// The slot of a leaf in which a key of this home was found most often.
+    pub(super) fn guess(&self, leaf: GlobalAddress, home: usize, key: &[u8]) -> Option<Guess> {
         if self.node.options.hotspot_bytes == 0 {
             return None;
         }
-        let slots = self.leaves.neighborhood_slots(self.leaves.home(key));
+        let slots = self.leaves.neighborhood_slots(home);
         let slots = slots.iter().map(|slot| slot as u16);
-        let slot = self
-            .node
-            .hotspots
-            .guess(way.leaf.to_bits(), slots, tag(key))?;
+        let slot = self.node.hotspots.guess(leaf.to_bits(), slots, tag(key))?;
         let gate = self.node.gate.as_ref();
         Some(Guess {
-            leaf: way.leaf,
+            leaf,
             slot: usize::from(slot),
             access: gate.map(|gate| (gate.ask(), self.endpoint.now())),
         })
@@ -285,13 +248,18 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Remembers where a key was found.
     pub(super) fn admit(&self, way: &Way, slot: usize, key: &[u8]) {
-        let node = way.leaf.to_bits();
-        self.node.hotspots.admit(node, slot as u16, tag(key));
+        self.admit_at(way.leaf, slot, key);
+    }
+
+    /// Remembers in which leaf and where there a key was found.
+    pub(super) fn admit_at(&self, leaf: GlobalAddress, slot: usize, key: &[u8]) {
+        let hotspots = &self.node.hotspots;
+        hotspots.admit(leaf.to_bits(), slot as u16, tag(key));
     }
 }
 
 /// Where a key may be, as it was found there before.
-struct Guess {
+pub(super) struct Guess {
     leaf: GlobalAddress,
     slot: usize,
     /// If it is to be found out whether guesses pay: what the gate said, and when.

@@ -161,12 +161,17 @@ impl<E: Endpoint> Session<'_, E> {
     pub(super) fn seek(&self, key: &[u8], from: u8) -> Option<Arc<CachedNode>> {
         loop {
             let kept = self.node.cache.seek(key, from)?;
-            let guard = self.guard.as_ref();
-            if guard.is_none_or(|guard| guard.may_follow(kept.epoch())) {
+            if self.may_follow(&kept) {
                 return Some(kept);
             }
             self.node.cache.invalidate(&kept);
         }
+    }
+
+    /// Whether the session may follow what a kept node says.
+    pub(super) fn may_follow(&self, kept: &CachedNode) -> bool {
+        let guard = self.guard.as_ref();
+        guard.is_none_or(|guard| guard.may_follow(kept.epoch()))
     }
 
     /// The kept node of just this level that leads to a key.

@@ -1,0 +1,27 @@
+//! Asking for memory before it is needed.
+
+use crate::address::LINE_BYTES;
+
+/// Has the processor fetch the lines of a value into its cache, and does not wait for them. Without effect
+/// where there is no stable way to ask for it.
+#[inline]
+pub fn prefetch<T: ?Sized>(value: &T) {
+    let start = std::ptr::from_ref(value).cast::<u8>();
+    let within = start.addr() % LINE_BYTES as usize;
+    let first = start.wrapping_sub(within);
+    for offset in (0..within + size_of_val(value)).step_by(LINE_BYTES as usize) {
+        line(first.wrapping_add(offset));
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn line(address: *const u8) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a prefetch accesses nothing, whatever the address is.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+fn line(_address: *const u8) {}

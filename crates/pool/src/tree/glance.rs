@@ -1,0 +1,319 @@
+//! A first look at where keys should be: what most searches come to.
+//!
+//! The neighborhoods of one key or of many are read by one post, if the parents of their leaves are kept and there is
+//! nothing to guess. What that does not answer is [searched](Session::search_again) for one by one.
+
+use super::Tree;
+use super::kept::CachedNode;
+use super::search::Place;
+use super::session::Session;
+use crate::error::PoolError;
+use crate::hopscotch::{self, Lookup};
+use crate::layout::{Leaf, LeafLayout, Segments, Versions};
+use nearfield_fabric::{Endpoint, GlobalAddress, Verb, WORD_BYTES};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// A counter twice, and two segments.
+const READS_MAX: usize = 4;
+const COUNTER_BYTES: usize = WORD_BYTES as usize;
+
+/// What is to be read for the keys of one home.
+#[derive(Debug)]
+pub(super) struct Neighborhood {
+    segments: Segments,
+    /// Where the segments lie in the leaf.
+    wire: SmallVec<[Range<usize>; 2]>,
+    /// The replica of the metadata among them.
+    group: usize,
+}
+
+impl Neighborhood {
+    /// Those of all homes.
+    pub fn all(layout: LeafLayout) -> Box<[Neighborhood]> {
+        let homes = if layout.is_hopscotch() {
+            layout.span()
+        } else {
+            1
+        };
+        let of = |home| {
+            let segments = layout.neighborhood(home);
+            Neighborhood {
+                wire: segments.iter().map(|segment| segment.wire()).collect(),
+                group: layout.replica_within(&segments).unwrap_or(0),
+                segments,
+            }
+        };
+        (0..homes).map(of).collect()
+    }
+
+    /// What it takes to read it, between two looks at a counter.
+    fn bytes(&self) -> usize {
+        self.segments.wire_bytes() + 2 * COUNTER_BYTES
+    }
+}
+
+/// What a look at a key has shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Glance {
+    /// The key is there; its value begins here among those of the [`Glances`].
+    Found(usize),
+    /// The key is not there.
+    Absent,
+    /// It was not in this leaf, the home having these versions.
+    Missed(GlobalAddress, Versions),
+    /// Nothing that is of use.
+    Nothing,
+}
+
+/// Where a key should be.
+#[derive(Clone, Copy, Debug)]
+struct Aim {
+    /// The number of the key.
+    number: usize,
+    home: usize,
+    leaf: GlobalAddress,
+    /// The sibling that the leaf should have.
+    sibling: GlobalAddress,
+}
+
+/// Looks at some keys, and the memory that it takes.
+#[derive(Debug)]
+pub(super) struct Glances {
+    aims: Vec<Aim>,
+    wire: Vec<u8>,
+    /// What was taken in last, and what is left over of others.
+    leaf: Leaf,
+    /// By the number of the key.
+    pub seen: Vec<Glance>,
+    values: Vec<u8>,
+    value_bytes: usize,
+}
+
+impl Glances {
+    pub fn new(layout: LeafLayout) -> Glances {
+        Glances {
+            aims: Vec::new(),
+            wire: Vec::new(),
+            leaf: Leaf::new(layout),
+            seen: Vec::new(),
+            values: Vec::new(),
+            value_bytes: layout.geometry().shape().value_bytes,
+        }
+    }
+
+    fn begin(&mut self, keys: usize) {
+        self.aims.clear();
+        self.values.clear();
+        self.seen.clear();
+        self.seen.resize(keys, Glance::Nothing);
+    }
+
+    /// The value that begins here.
+    pub fn value(&self, at: usize) -> &[u8] {
+        &self.values[at..at + self.value_bytes]
+    }
+}
+
+/// What is known of a key that a look has not found: the leaf where it should have been, and the versions of its
+/// home there, as far as that proves something.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Miss(Option<(GlobalAddress, Versions)>);
+
+impl<E: Endpoint> Tree<E> {
+    /// Looks where keys should be, all by one post, and gives what is certain to `found` by the number of
+    /// the key; answers the others. One round trip, or none if the parents of no leaves are kept.
+    pub(crate) async fn glance_all<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut found: impl FnMut(usize, Option<&[u8]>),
+    ) -> Vec<(usize, Miss)> {
+        let mut glances = self.take_glances();
+        if !self.try_glance(keys, &mut glances).await {
+            glances.begin(keys.len());
+        }
+        let mut rest = Vec::new();
+        for (number, glance) in glances.seen.iter().enumerate() {
+            match *glance {
+                Glance::Found(at) => found(number, Some(glances.value(at))),
+                Glance::Absent => found(number, None),
+                // Memory may be used again between two sessions, with the same versions.
+                Glance::Missed(leaf, home) if !self.leaves.has_bitmaps() => {
+                    rest.push((number, Miss(Some((leaf, home)))));
+                }
+                Glance::Missed(..) | Glance::Nothing => rest.push((number, Miss(None))),
+            }
+        }
+        self.give_glances_back(glances);
+        rest
+    }
+
+    /// False if what was seen is not to be believed. Why is told to who searches.
+    async fn try_glance<K: AsRef<[u8]>>(&self, keys: &[K], glances: &mut Glances) -> bool {
+        let Ok(session) = self.session().await else {
+            return false;
+        };
+        session.glance(keys, glances).await.is_ok() && session.is_valid().await.unwrap_or(false)
+    }
+
+    /// Gives the value of a key that [`glance_all`](Tree::glance_all) has not found to `found`.
+    ///
+    /// # Errors
+    /// `Key`, and what nodes answer.
+    pub(crate) async fn search_missed<R>(
+        &self,
+        key: &[u8],
+        miss: Miss,
+        found: impl Fn(&[u8]) -> R,
+    ) -> Result<Option<R>, PoolError> {
+        self.check_key(key)?;
+        self.run(async |session| session.search_again(key, &found, miss.0).await)
+            .await
+    }
+
+    pub(super) fn take_glances(&self) -> Box<Glances> {
+        let glances = self.glances.borrow_mut().pop();
+        glances.unwrap_or_else(|| Box::new(Glances::new(self.leaves)))
+    }
+
+    pub(super) fn give_glances_back(&self, glances: Box<Glances>) {
+        self.glances.borrow_mut().push(glances);
+    }
+}
+
+impl<E: Endpoint> Session<'_, E> {
+    /// Reads the neighborhoods of keys once.
+    pub(super) async fn glance<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        glances: &mut Glances,
+    ) -> Result<(), PoolError> {
+        glances.begin(keys.len());
+        self.aim(keys, &mut glances.aims);
+        if glances.aims.is_empty() {
+            return Ok(());
+        }
+        let aims = glances.aims.iter().map(|aim| self.neighborhood(aim));
+        let bytes = aims.map(Neighborhood::bytes).sum();
+        if glances.wire.len() < bytes {
+            glances.wire.resize(bytes, 0);
+        }
+        self.read_aims(&glances.aims, &mut glances.wire).await?;
+        let mut rest = &glances.wire[..];
+        for aim in &glances.aims {
+            let (wire, others) = rest.split_at(self.neighborhood(aim).bytes());
+            rest = others;
+            let key = keys[aim.number].as_ref();
+            glances.seen[aim.number] = match self.take_in(aim, wire, &mut glances.leaf, key) {
+                Ok(slot) => {
+                    let at = glances.values.len();
+                    glances.values.extend_from_slice(glances.leaf.value(slot));
+                    Glance::Found(at)
+                }
+                Err(glance) => glance,
+            };
+        }
+        Ok(())
+    }
+
+    fn neighborhood(&self, aim: &Aim) -> &Neighborhood {
+        &self.node.neighborhoods[aim.home]
+    }
+
+    /// Where keys should be, of those of which that is known.
+    fn aim<K: AsRef<[u8]>>(&self, keys: &[K], aims: &mut Vec<Aim>) {
+        self.node
+            .cache
+            .seek_each(keys, |number, kept: &CachedNode| {
+                let key = keys[number].as_ref();
+                if !self.may_follow(kept) || self.check_key(key).is_err() {
+                    return;
+                }
+                let route = kept.route(key);
+                let home = self.leaves.home(key);
+                if self.guess(route.child, home, key).is_none() {
+                    aims.push(Aim {
+                        number,
+                        home,
+                        leaf: route.child,
+                        sibling: route.sibling,
+                    });
+                }
+            });
+    }
+
+    /// Reads what is aimed at, for each key what [`Neighborhood::bytes`] says.
+    async fn read_aims(&self, aims: &[Aim], wire: &mut [u8]) -> Result<(), PoolError> {
+        let mut verbs = SmallVec::<[Verb<'_>; READS_MAX]>::new();
+        verbs.reserve(READS_MAX * aims.len());
+        let mut rest = wire;
+        let mut part = |bytes: usize| {
+            let (part, others) = std::mem::take(&mut rest).split_at_mut(bytes);
+            rest = others;
+            part
+        };
+        for aim in aims {
+            let [before, behind] = [part(COUNTER_BYTES), part(COUNTER_BYTES)];
+            let at = self.leaf_at(aim.leaf);
+            let mut read = |from, into| verbs.push(Verb::Read { from, into });
+            if self.has_counters {
+                read(at.counter(), before);
+            }
+            for wire in &self.neighborhood(aim).wire {
+                read(at.address.plus(wire.start as u64), part(wire.len()));
+            }
+            if self.has_counters {
+                read(at.counter(), behind);
+            }
+        }
+        self.endpoint.post(&mut verbs).await?;
+        Ok(())
+    }
+
+    /// Looks for a key in what was read: its slot, or what else was seen.
+    fn take_in(
+        &self,
+        aim: &Aim,
+        wire: &[u8],
+        leaf: &mut Leaf,
+        key: &[u8],
+    ) -> Result<usize, Glance> {
+        let neighborhood = self.neighborhood(aim);
+        let (counts, mut rest) = wire.split_at(2 * COUNTER_BYTES);
+        let segments = neighborhood.wire.iter().map(|wire| {
+            let (segment, others) = rest.split_at(wire.len());
+            rest = others;
+            segment
+        });
+        if self.has_counters {
+            // Versions are of no use where a counter tells.
+            let (before, behind) = counts.split_at(COUNTER_BYTES);
+            if before != behind || before[0] % 2 != 0 {
+                return Err(Glance::Nothing);
+            }
+            leaf.copy(&neighborhood.segments, segments);
+        } else {
+            let wire: SmallVec<[&[u8]; 2]> = segments.collect();
+            let decoded = leaf.decode(&neighborhood.segments, &wire);
+            decoded.map_err(|_| Glance::Nothing)?;
+        }
+        let place = self.place_by(neighborhood.group, aim.sibling, true, leaf, key);
+        if !matches!(place, Place::Here | Place::HereOrRight(_)) {
+            return Err(Glance::Nothing);
+        }
+        match hopscotch::lookup_at(leaf, aim.home, key) {
+            Lookup::Found(slot) => {
+                self.admit_at(aim.leaf, slot, key);
+                Ok(slot)
+            }
+            Lookup::Absent
+                if matches!(place, Place::Here)
+                    && (self.has_counters || !self.leaves.has_bitmaps()) =>
+            {
+                Err(Glance::Absent)
+            }
+            Lookup::Absent => Err(Glance::Missed(aim.leaf, leaf.entry_versions(aim.home))),
+            Lookup::Moved => Err(Glance::Nothing),
+        }
+    }
+}
