@@ -136,7 +136,12 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
                     "attaches to it by\n\n    nearfield_fabric::shm::ShmEndpoint::attach([\"{name}\"])"
                 ),
                 &format!(
-                    "Its memory is /dev/shm/nearfield-{name}. Ctrl-C ends it and removes that."
+                    "Its memory is /dev/shm/nearfield-{name}, in pages of {}. Ctrl-C ends it and \
+                     removes that.",
+                    match node.large_page_bytes() {
+                        0 => "4 KiB, as this system gives no larger ones",
+                        _ => "2 MiB as far as it is allocated",
+                    }
                 ),
             ));
             node.serve(&stop);

@@ -88,6 +88,12 @@ impl Chunks {
         self.free.insert(start, length);
     }
 
+    /// Where what is allocated ends.
+    pub fn end(&self) -> u64 {
+        let last = self.allocated.last_key_value();
+        last.map_or(0, |(offset, length)| offset + length)
+    }
+
     /// How many bytes are allocated, in whole lines.
     pub fn allocated_bytes(&self) -> u64 {
         self.allocated.values().sum()

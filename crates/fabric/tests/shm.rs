@@ -163,6 +163,62 @@ fn dropped_calls_keep_nothing() {
     }
 }
 
+/// What `/proc/self/smaps` says of large pages of an object that this process maps, in KiB.
+fn mapped_large(name: &str) -> u64 {
+    let maps = std::fs::read_to_string("/proc/self/smaps").expect("a process has maps");
+    let mut is_it = false;
+    let large = maps.lines().filter_map(|line| {
+        if line.contains('/') {
+            is_it = line.contains(name);
+        }
+        let large = line.strip_prefix("ShmemPmdMapped:").filter(|_| is_it)?;
+        let large = large.trim().trim_end_matches(" kB").parse::<u64>();
+        Some(large.expect("a number"))
+    });
+    large.sum()
+}
+
+/// Pages become large while they are written; nothing is lost, and clients see them as large.
+#[test]
+fn what_is_written_stays_while_pages_become_large() {
+    const PIECE: u64 = 1 << 16;
+    let name = name("pages");
+    let node = ShmNode::create(&name, NODE, 32 << 20).expect("a node");
+    assert!(node.large_page_bytes() <= 2 << 20);
+    let endpoint = attach(&name);
+    served(&node, || {
+        let mut pieces = Vec::new();
+        for number in 0..128_u64 {
+            let piece = block_on(endpoint.allocate(NODE, PIECE)).expect("there is room");
+            pieces.push(piece);
+            for (number, piece) in pieces.iter().enumerate() {
+                let at = piece.plus(8 * number as u64);
+                block_on(endpoint.add(at, number as u64 + 1)).expect("it is served");
+            }
+            let bytes = vec![number as u8; 4096];
+            block_on(endpoint.write(piece.plus(PIECE - 4096), &bytes)).expect("it is served");
+        }
+        // The system may be out of large pages.
+        let mut before = u64::MAX;
+        until("no more pages become large", || {
+            std::thread::sleep(Duration::from_millis(100));
+            before == std::mem::replace(&mut before, node.large_page_bytes())
+        });
+        for (number, piece) in pieces.iter().enumerate() {
+            let mut sum = [0; 8];
+            block_on(endpoint.read(piece.plus(8 * number as u64), &mut sum)).expect("as before");
+            let times = 128 - number as u64;
+            assert_eq!(u64::from_le_bytes(sum), times * (number as u64 + 1));
+            let mut bytes = vec![0; 4096];
+            block_on(endpoint.read(piece.plus(PIECE - 4096), &mut bytes)).expect("as before");
+            assert!(bytes.iter().all(|&byte| byte == number as u8));
+        }
+    });
+    // Twice: by the node and by the client.
+    assert_eq!(mapped_large(&name) > 0, node.large_page_bytes() > 0);
+    assert!(node.large_page_bytes() <= 128 * PIECE + (4 << 20));
+}
+
 #[test]
 fn a_killed_node_is_lost_and_can_be_replaced() {
     let name = &name("lost");

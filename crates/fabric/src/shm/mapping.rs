@@ -9,10 +9,12 @@
 //!
 //! The summary and each slot are a [`Line`], and each place is a [`Place`].
 
+use super::pages::LARGE_PAGE_BYTES;
 use crate::prefetch::prefetch;
-use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -57,11 +59,18 @@ pub struct Header {
 const _: () = assert!(size_of::<Line>() == 64 && size_of::<Place>() == 64);
 const _: () = assert!(size_of::<Header>() as u64 <= HEADER_BYTES);
 
-/// An object in this process's memory.
+/// An object in this process's memory, from a multiple of [`LARGE_PAGE_BYTES`] on, without which no large page of
+/// it can be mapped as one.
 #[derive(Debug)]
 pub struct Mapping {
-    map: MmapRaw,
+    start: NonNull<u8>,
+    bytes: usize,
 }
+
+// SAFETY: a mapping belongs to the process. All that leads to its bytes is atomic.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps so many bytes of an object: a header and whole words.
@@ -72,8 +81,54 @@ impl Mapping {
         let fits = bytes > HEADER_BYTES && bytes <= object.metadata()?.len();
         let bytes = usize::try_from(bytes).ok().filter(|_| fits);
         let bytes = bytes.ok_or(io::ErrorKind::InvalidInput)?;
-        let map = MmapOptions::new().len(bytes).map_raw(object)?;
-        Ok(Mapping { map })
+        let large = LARGE_PAGE_BYTES as usize;
+        let reserved = bytes
+            .checked_add(large)
+            .ok_or(io::ErrorKind::InvalidInput)?;
+        let (none, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping anywhere touches no memory that is in use.
+        let reservation = unsafe { libc::mmap(ptr::null_mut(), reserved, none, flags, -1, 0) };
+        if reservation == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let before = reservation.addr().next_multiple_of(large) - reservation.addr();
+        let start = reservation.wrapping_byte_add(before);
+        let (access, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_FIXED,
+        );
+        // SAFETY: `bytes` from `start` on lie in the reservation, of which nobody else knows.
+        let mapped = unsafe { libc::mmap(start, bytes, access, flags, object.as_raw_fd(), 0) };
+        if mapped == libc::MAP_FAILED {
+            let error = io::Error::last_os_error();
+            // SAFETY: the reservation is used by nobody.
+            unsafe { libc::munmap(reservation, reserved) };
+            return Err(error);
+        }
+        // What is left of the reservation lies around whole pages of the mapping.
+        let page = rustix::param::page_size();
+        let behind = start.wrapping_byte_add(bytes.next_multiple_of(page));
+        let rest = reserved - before - bytes.next_multiple_of(page);
+        for (left, length) in [(reservation, before), (behind, rest)] {
+            if length > 0 {
+                // SAFETY: these bytes of the reservation are used by nobody. Should it fail, addresses are lost.
+                unsafe { libc::munmap(left, length) };
+            }
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Mapping { start, bytes })
+    }
+
+    /// Has the kernel put so many bytes of the object, from an offset on, into one page; false if it does not.
+    pub fn collapse(&self, offset: usize, bytes: usize) -> bool {
+        /// Linux 6.1; not known to all C libraries.
+        const MADV_COLLAPSE: libc::c_int = 25;
+        if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
+            return false;
+        }
+        let start = self.start.as_ptr().wrapping_add(offset);
+        // SAFETY: the bytes are in the mapping, and remain what they are, wherever they lie.
+        unsafe { libc::madvise(start.cast(), bytes, MADV_COLLAPSE) == 0 }
     }
 
     pub fn header(&self) -> &Header {
@@ -82,18 +137,18 @@ impl Mapping {
         // under shared references. Every access to these bytes, here and in the other processes,
         // goes through a Header, so no two accesses that overlap are of different sizes. A page is
         // a multiple of its alignment.
-        unsafe { &*self.map.as_ptr().cast::<Header>() }
+        unsafe { self.start.cast::<Header>().as_ref() }
     }
 
     /// The node's memory.
     pub fn words(&self) -> &[AtomicU64] {
         let start = HEADER_BYTES as usize;
-        let count = (self.map.len() - start) / size_of::<AtomicU64>();
+        let count = (self.bytes - start) / size_of::<AtomicU64>();
         // SAFETY: `count` words behind the header are in the mapping, which begins at a page and
         // lives as long as `self`; HEADER_BYTES is a multiple of 8. All bytes are values of an
         // AtomicU64, which may change under shared references. Every access to these bytes, here
         // and in the other processes, goes through such a slice, whole words at a time.
-        unsafe { slice::from_raw_parts(self.map.as_ptr().add(start).cast(), count) }
+        unsafe { slice::from_raw_parts(self.start.add(start).cast().as_ptr(), count) }
     }
 
     /// Has the processor fetch the first 2 KiB of so many bytes of the node's memory, from an offset on, into its cache,
@@ -104,6 +159,13 @@ impl Mapping {
         let count = (offset % size_of::<AtomicU64>() + bytes).div_ceil(size_of::<AtomicU64>());
         let memory = &memory[..count.min(memory.len())];
         prefetch(memory);
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: this is what was mapped, and references to it do not outlive `self`.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 

@@ -23,6 +23,11 @@
 //!   [settled](crate::Endpoint::settle), however long the processor was taken from whom: a place in the
 //!   node's header says that it is under way. A process that is *stopped* just then is waited for.
 //!
+//! # Pages
+//!
+//! The process of a node puts what is allocated into pages of 2 MiB, if the kernel is able to (Linux 6.1), and all map it
+//! so that it can be found by these. [`ShmNode::large_page_bytes`] says how much of it is.
+//!
 //! # Who may die
 //!
 //! A client that dies leaves behind what it had written, at words. A slot that it held for a call is
@@ -79,6 +84,7 @@ mod error;
 mod mapping;
 mod node;
 mod object;
+mod pages;
 mod place;
 mod process;
 

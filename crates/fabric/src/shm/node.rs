@@ -4,6 +4,7 @@ use super::call::{Calls, wait};
 use super::error::ShmError;
 use super::mapping::HEADER_BYTES;
 use super::object::Object;
+use super::pages::Pages;
 use crate::address::{NodeId, RESERVED_BYTES};
 use crate::chunks::Chunks;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +25,7 @@ const SWEEP: Duration = Duration::from_millis(100);
 pub struct ShmNode {
     object: Object,
     calls: Mutex<Calls>,
+    pages: Mutex<Pages>,
 }
 
 impl ShmNode {
@@ -43,7 +45,12 @@ impl ShmNode {
         };
         let object = Object::create(name, number, bytes)?;
         let calls = Mutex::new(Calls::new(Chunks::new(bytes, RESERVED_BYTES)));
-        Ok(ShmNode { object, calls })
+        let pages = Mutex::new(Pages::new(&object.mapping, bytes));
+        Ok(ShmNode {
+            object,
+            calls,
+            pages,
+        })
     }
 
     /// Answers the calls of clients until `stop` is true; then it returns within 50 ms. Sleeps while
@@ -60,7 +67,11 @@ impl ShmNode {
                 calls.sweep(header);
                 swept = Instant::now();
             }
+            let allocated = calls.chunks.end();
             drop(calls);
+            if self.pages().advance(&self.object.mapping, allocated) {
+                continue;
+            }
             wait(bell, rung, TURN);
         }
     }
@@ -83,6 +94,16 @@ impl ShmNode {
     /// How many bytes are allocated, in whole lines.
     pub fn allocated_bytes(&self) -> u64 {
         self.calls().chunks.allocated_bytes()
+    }
+
+    /// How many bytes of its memory are in pages of 2 MiB: those that are allocated and some more, or none if the
+    /// system gives no such pages. They grow while the node is served.
+    pub fn large_page_bytes(&self) -> u64 {
+        self.pages().bytes()
+    }
+
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn calls(&self) -> MutexGuard<'_, Calls> {

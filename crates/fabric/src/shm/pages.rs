@@ -1,0 +1,71 @@
+//! Large pages for a node's memory, so that processors seldom have to look up where a page is.
+//!
+//! `/dev/shm` has pages of 4 KiB unless it was mounted otherwise. The process of a node has the kernel
+//! (Linux 6.1 or newer, whatever the settings say but `deny`) put 2 MiB at a time into one page, a page ahead of what is
+//! allocated, so that hardly anybody has it in use by then. Where that is refused the small pages
+//! remain. Either way the memory was reserved before: none is taken by this.
+
+use super::mapping::{HEADER_BYTES, Mapping};
+
+/// The size of a large page.
+pub const LARGE_PAGE_BYTES: u64 = 2 << 20;
+/// The kernel's file of the size of its large pages.
+const SIZE_FILE: &str = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
+/// After so many refusals one after the other nothing more is asked for.
+const REFUSALS_MAX: u32 = 4;
+
+/// What was done about the pages of a node.
+#[derive(Debug)]
+pub struct Pages {
+    /// The page to be asked for next, by its position in the object.
+    next: u64,
+    /// How many there are at most; the last one of the object may be cut off.
+    end: u64,
+    /// So many are large.
+    large: u64,
+    /// Since the last one that is.
+    refusals: u32,
+}
+
+impl Pages {
+    /// Asks for the first one, which every client uses.
+    pub fn new(mapping: &Mapping, bytes: u64) -> Pages {
+        let size = std::fs::read_to_string(SIZE_FILE);
+        let is_size = size.is_ok_and(|size| size.trim() == LARGE_PAGE_BYTES.to_string());
+        let whole = (HEADER_BYTES + bytes) / LARGE_PAGE_BYTES;
+        let mut pages = Pages {
+            next: 0,
+            end: if is_size { whole } else { 0 },
+            large: 0,
+            refusals: 0,
+        };
+        pages.advance(mapping, 0);
+        if pages.large == 0 {
+            pages.end = 0;
+        }
+        pages
+    }
+
+    /// So many bytes are in large pages.
+    pub fn bytes(&self) -> u64 {
+        self.large * LARGE_PAGE_BYTES
+    }
+
+    /// Asks for one page, if there are small ones in what is allocated of the node's memory, up to this offset, or in
+    /// the large page behind; false if there is nothing to do. Takes milliseconds.
+    pub fn advance(&mut self, mapping: &Mapping, allocated: u64) -> bool {
+        let wanted = (HEADER_BYTES + allocated).div_ceil(LARGE_PAGE_BYTES) + 1;
+        if self.next >= self.end.min(wanted) || self.refusals == REFUSALS_MAX {
+            return false;
+        }
+        let start = self.next * LARGE_PAGE_BYTES;
+        if mapping.collapse(start as usize, LARGE_PAGE_BYTES as usize) {
+            self.large += 1;
+            self.refusals = 0;
+        } else {
+            self.refusals += 1;
+        }
+        self.next += 1;
+        true
+    }
+}
