@@ -25,8 +25,12 @@ pub trait Cached {
     fn high(&self) -> Option<&[u8]>;
     /// The bytes that it takes, itself included, and 8 for each allocation of its own.
     fn bytes(&self) -> usize;
-    /// Has the processor fetch what tells where a key leads.
+    /// Has the processor fetch what [`position`](Cached::position) looks at.
     fn prefetch(&self) {}
+    /// The position of the child that a key leads to, of which it has the processor fetch what the node says.
+    fn position(&self, _key: &[u8]) -> usize {
+        0
+    }
 }
 
 /// The internal nodes that clients of one compute node have read, by level and least key (CHIME,
@@ -94,9 +98,10 @@ impl<N: Cached> Cache<N> {
         })
     }
 
-    /// Gives the kept parents of the leaves of keys, those that there are, to `found` by the number of the key.
+    /// Gives the kept parents of the leaves of keys, those that there are, and the positions of the leaves there, to
+    /// `found` by the number of the key.
     /// As [`seek`](Cache::seek) for each, but that the memory of several is waited for at a time.
-    pub fn seek_each<K: AsRef<[u8]>>(&self, keys: &[K], mut found: impl FnMut(usize, &N)) {
+    pub fn seek_each<K: AsRef<[u8]>>(&self, keys: &[K], mut found: impl FnMut(usize, &N, usize)) {
         if let Some(directory) = self.levels[0].load_full() {
             directory.seek_each(keys, &mut found);
         }

@@ -16,11 +16,10 @@ pub fn load(words: &[AtomicU64], offset: usize, into: &mut [u8]) {
     if !head.is_empty() {
         load_part(next(&mut words), within, head);
     }
-    let mut chunks = body.chunks_exact_mut(WORD);
-    for chunk in &mut chunks {
-        chunk.copy_from_slice(&next(&mut words).load(Ordering::Relaxed).to_le_bytes());
+    let (chunks, tail) = body.as_chunks_mut::<WORD>();
+    for (chunk, word) in chunks.iter_mut().zip(&mut words) {
+        *chunk = word.load(Ordering::Relaxed).to_le_bytes();
     }
-    let tail = chunks.into_remainder();
     if !tail.is_empty() {
         load_part(next(&mut words), 0, tail);
     }
@@ -59,9 +58,18 @@ fn next<'w>(words: &mut impl Iterator<Item = &'w AtomicU64>) -> &'w AtomicU64 {
     words.next().expect("the verb was checked")
 }
 
+/// Loads less than a word, in pieces of lengths that are known, which take an instruction each.
 fn load_part(word: &AtomicU64, within: usize, into: &mut [u8]) {
-    let bytes = word.load(Ordering::Relaxed).to_le_bytes();
-    into.copy_from_slice(&bytes[within..within + into.len()]);
+    let mut rest = word.load(Ordering::Relaxed) >> (8 * within);
+    let (fours, into) = into.as_chunks_mut::<4>();
+    for four in fours {
+        *four = (rest as u32).to_le_bytes();
+        rest >>= 32;
+    }
+    for byte in into {
+        *byte = rest as u8;
+        rest >>= 8;
+    }
 }
 
 /// Changes some bytes of a word and leaves the others as they are at that moment.

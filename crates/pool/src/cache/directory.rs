@@ -242,8 +242,12 @@ impl<N: Cached> Directory<N> {
         None
     }
 
-    /// As [`seek`](Directory::seek) for many keys, by their numbers.
-    pub(super) fn seek_each<K: AsRef<[u8]>>(&self, keys: &[K], found: &mut impl FnMut(usize, &N)) {
+    /// As [`seek`](Directory::seek) for many keys, by their numbers, with the positions to which they lead.
+    pub(super) fn seek_each<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        found: &mut impl FnMut(usize, &N, usize),
+    ) {
         for (chunk, keys) in keys.chunks(SOUGHT_MAX).enumerate() {
             // What others replace meanwhile stays as it was.
             let mut places = ArrayVec::<(Guard<Arc<Nodes<N>>>, usize), SOUGHT_MAX>::new();
@@ -261,15 +265,22 @@ impl<N: Cached> Directory<N> {
                     nodes.entries[position].node.prefetch();
                 }
             }
-            for (number, (key, (nodes, behind))) in keys.iter().zip(&places).enumerate() {
-                let (key, number) = (key.as_ref(), chunk * SOUGHT_MAX + number);
-                if let Some(position) = behind.checked_sub(1) {
-                    if let Some(node) = nodes.use_at(position, key, prefix(key)) {
-                        found(number, node);
-                    }
-                } else if let Some(node) = self.seek(key) {
+            let mut leads = ArrayVec::<Option<(&N, usize)>, SOUGHT_MAX>::new();
+            for (key, (nodes, behind)) in keys.iter().zip(&places) {
+                let key = key.as_ref();
+                let position = behind.checked_sub(1);
+                let node = position.and_then(|position| nodes.use_at(position, key, prefix(key)));
+                leads.push(node.map(|node| (&**node, node.position(key))));
+            }
+            for (number, (key, (_, behind))) in keys.iter().zip(&places).enumerate() {
+                let (key, all) = (key.as_ref(), chunk * SOUGHT_MAX + number);
+                if let Some((node, position)) = leads[number] {
+                    found(all, node, position);
+                } else if *behind == 0
+                    && let Some(node) = self.seek(key)
+                {
                     // The first node of a run has gone since the run got its bound.
-                    found(number, &node);
+                    found(all, &node, node.position(key));
                 }
             }
         }

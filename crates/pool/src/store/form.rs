@@ -146,6 +146,7 @@ impl Codec {
     }
 
     /// The key of a slot, for a key that is not too long.
+    #[inline]
     pub fn encode_key(&self, key: &[u8]) -> SlotKey {
         let mut slot = SlotKey::zero(self.slot_key_bytes());
         slot[..key.len()].copy_from_slice(key);
@@ -219,6 +220,7 @@ pub(super) enum SlotKey {
 }
 
 impl SlotKey {
+    #[inline]
     pub fn zero(length: usize) -> SlotKey {
         if length <= SHORT {
             SlotKey::Short {

@@ -26,6 +26,8 @@ pub(super) struct Neighborhood {
     wire: SmallVec<[Range<usize>; 2]>,
     /// The replica of the metadata among them.
     group: usize,
+    /// What it takes to read it, between two looks at a counter.
+    bytes: usize,
 }
 
 impl Neighborhood {
@@ -41,15 +43,11 @@ impl Neighborhood {
             Neighborhood {
                 wire: segments.iter().map(|segment| segment.wire()).collect(),
                 group: layout.replica_within(&segments).unwrap_or(0),
+                bytes: segments.wire_bytes() + 2 * COUNTER_BYTES,
                 segments,
             }
         };
         (0..homes).map(of).collect()
-    }
-
-    /// What it takes to read it, between two looks at a counter.
-    fn bytes(&self) -> usize {
-        self.segments.wire_bytes() + 2 * COUNTER_BYTES
     }
 }
 
@@ -193,15 +191,15 @@ impl<E: Endpoint> Session<'_, E> {
         if glances.aims.is_empty() {
             return Ok(());
         }
-        let aims = glances.aims.iter().map(|aim| self.neighborhood(aim));
-        let bytes = aims.map(Neighborhood::bytes).sum();
+        let aims = glances.aims.iter();
+        let bytes = aims.map(|aim| self.neighborhood(aim).bytes).sum();
         if glances.wire.len() < bytes {
             glances.wire.resize(bytes, 0);
         }
         self.read_aims(&glances.aims, &mut glances.wire).await?;
         let mut rest = &glances.wire[..];
         for aim in &glances.aims {
-            let (wire, others) = rest.split_at(self.neighborhood(aim).bytes());
+            let (wire, others) = rest.split_at(self.neighborhood(aim).bytes);
             rest = others;
             let key = keys[aim.number].as_ref();
             glances.seen[aim.number] = match self.take_in(aim, wire, &mut glances.leaf, key) {
@@ -224,12 +222,12 @@ impl<E: Endpoint> Session<'_, E> {
     fn aim<K: AsRef<[u8]>>(&self, keys: &[K], aims: &mut Vec<Aim>) {
         self.node
             .cache
-            .seek_each(keys, |number, kept: &CachedNode| {
+            .seek_each(keys, |number, kept: &CachedNode, position| {
                 let key = keys[number].as_ref();
                 if !self.may_follow(kept) || self.check_key(key).is_err() {
                     return;
                 }
-                let route = kept.route(key);
+                let route = kept.route_at(position);
                 let home = self.leaves.home(key);
                 if self.guess(route.child, home, key).is_none() {
                     aims.push(Aim {
@@ -242,7 +240,7 @@ impl<E: Endpoint> Session<'_, E> {
             });
     }
 
-    /// Reads what is aimed at, for each key what [`Neighborhood::bytes`] says.
+    /// Reads what is aimed at, for each key what its neighborhood takes.
     async fn read_aims(&self, aims: &[Aim], wire: &mut [u8]) -> Result<(), PoolError> {
         let mut verbs = SmallVec::<[Verb<'_>; READS_MAX]>::new();
         verbs.reserve(READS_MAX * aims.len());

@@ -1,9 +1,9 @@
 //! Internal nodes as the cache keeps them: what leads to children, and nothing of entries that are
 //! not used.
 
-use crate::cache::{Cached, HEADER_BYTES, not_greater, prefix};
+use crate::cache::{Cached, HEADER_BYTES, not_greater, prefix as prefix_of};
 use crate::layout::InternalNode;
-use crate::layout::internal::Route;
+use crate::layout::internal::{Route, address};
 use nearfield_fabric::epochs::Epoch;
 use nearfield_fabric::{GlobalAddress, prefetch};
 
@@ -65,21 +65,6 @@ impl CachedNode {
         self.route_at(self.position(key))
     }
 
-    /// How many of its separators are not greater than a key: the position of the child that the key
-    /// leads to.
-    pub(super) fn position(&self, key: &[u8]) -> usize {
-        let (count, separators) = (self.count as usize, self.separators());
-        let key_bytes = usize::from(self.key_bytes);
-        let key_at = |index: usize| &separators[index * key_bytes..][..key_bytes];
-        not_greater(
-            count,
-            |index| prefix(key_at(index)),
-            key_at,
-            key,
-            prefix(key),
-        )
-    }
-
     fn separators(&self) -> &[u8] {
         let key_bytes = usize::from(self.key_bytes);
         &self.bytes[2 * key_bytes..][..self.count as usize * key_bytes]
@@ -87,9 +72,10 @@ impl CachedNode {
 
     /// The child of a position, and the sibling that it should have.
     pub(super) fn route_at(&self, position: usize) -> Route {
+        let (child, sibling) = self.route_bytes(position).split_at(ADDRESS_BYTES);
         Route {
-            child: self.child(position),
-            sibling: self.child(position + 1),
+            child: address(child),
+            sibling: address(sibling),
         }
     }
 
@@ -116,11 +102,10 @@ impl CachedNode {
         self.count as usize + 1
     }
 
-    /// A child by its position; behind the last one, the leftmost child of the node's sibling.
-    fn child(&self, position: usize) -> GlobalAddress {
+    /// Where a child stands, and the one behind it.
+    fn route_bytes(&self, position: usize) -> &[u8] {
         let start = (2 + self.count as usize) * usize::from(self.key_bytes);
-        let at = start + position * ADDRESS_BYTES;
-        crate::layout::internal::address(&self.bytes[at..at + ADDRESS_BYTES])
+        &self.bytes[start + position * ADDRESS_BYTES..][..2 * ADDRESS_BYTES]
     }
 }
 
@@ -149,6 +134,17 @@ impl Cached for CachedNode {
 
     fn prefetch(&self) {
         prefetch(self.separators());
+    }
+
+    /// How many of its separators are not greater than a key.
+    fn position(&self, key: &[u8]) -> usize {
+        let (count, separators) = (self.count as usize, self.separators());
+        let key_bytes = usize::from(self.key_bytes);
+        let key_at = |index: usize| &separators[index * key_bytes..][..key_bytes];
+        let prefix_at = |index: usize| prefix_of(key_at(index));
+        let position = not_greater(count, prefix_at, key_at, key, prefix_of(key));
+        prefetch(self.route_bytes(position));
+        position
     }
 }
 

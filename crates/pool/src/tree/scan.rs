@@ -4,6 +4,7 @@ use super::kept::CachedNode;
 use super::node_io::Buffers;
 use super::route::{Found, RIGHT_MOVES_MAX, Way};
 use super::session::Session;
+use crate::cache::Cached;
 use crate::error::PoolError;
 use crate::hopscotch;
 use crate::index::Entry;

@@ -3,6 +3,7 @@
 
 use super::route::{RIGHT_MOVES_MAX, Way};
 use super::session::Session;
+use crate::cache::Cached;
 use crate::error::PoolError;
 use crate::index::Entry;
 use crate::layout::Leaf;
