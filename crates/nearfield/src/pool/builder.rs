@@ -5,6 +5,7 @@ use crate::MapForm;
 use nearfield_fabric::membership::NodeAddress;
 use nearfield_pool::store::{OpenError, StoreOptions};
 use std::marker::PhantomData;
+use std::mem::discriminant;
 
 /// Memory nodes, and how to come to them.
 #[derive(Clone, Debug)]
@@ -102,18 +103,23 @@ impl<F: MapForm> PoolBuilder<F> {
     /// # }
     /// ```
     pub fn build(self) -> Result<PoolMap<F>, OpenError> {
-        let mut names = Vec::new();
-        for node in &self.pool.nodes {
-            match node {
-                #[cfg(target_os = "linux")]
-                NodeAddress::Shm { name } => names.push(name),
-                other => return Err(OpenError::Connect(format!("no transport leads to {other}"))),
-            }
-        }
-        if names.is_empty() {
+        let nodes = &self.pool.nodes;
+        let Some(first) = nodes.first() else {
             return Err(OpenError::NoNodes);
+        };
+        if let Some(other) = nodes
+            .iter()
+            .find(|node| discriminant(*node) != discriminant(first))
+        {
+            let what = format!("no transport leads to both {first} and {other}");
+            return Err(OpenError::Connect(what));
         }
         #[cfg(target_os = "linux")]
-        return super::shm::open(&names, &self.options);
+        match first {
+            NodeAddress::Shm { .. } => return super::transport::open_shm(nodes, &self.options),
+            NodeAddress::Ucx { .. } => return super::transport::open_ucx(nodes, &self.options),
+            _ => {}
+        }
+        Err(OpenError::Connect(format!("no transport leads to {first}")))
     }
 }

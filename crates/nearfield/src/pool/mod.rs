@@ -8,7 +8,7 @@
 mod builder;
 mod range;
 #[cfg(target_os = "linux")]
-mod shm;
+mod transport;
 
 pub use builder::{Pool, PoolBuilder};
 pub use range::PoolRange;

@@ -71,7 +71,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
     /// Does all tasks of the plan.
     fn all(&self, in_flight: usize) {
         let (reads, others) = self.plan.split();
-        let together = in_flight.min(std::env::var("TOG").map_or(16, |t| t.parse().expect("n")));
+        let together = in_flight.min(TOGETHER_MAX);
         let left = RefCell::default();
         run_all(
             reads.chunks(together),

@@ -1,0 +1,46 @@
+//! Ways to memory nodes.
+
+use super::PoolMap;
+use crate::MapForm;
+use nearfield_fabric::membership::NodeAddress;
+use nearfield_fabric::shm::ShmEndpoint;
+use nearfield_fabric::ucx::UcxEndpoint;
+use nearfield_pool::store::{OpenError, Store, StoreOptions};
+
+/// What addresses say behind the name of the transport.
+fn places(nodes: &[NodeAddress]) -> Vec<String> {
+    let place = |node: &NodeAddress| {
+        let address = node.to_string();
+        match address.split_once(':') {
+            Some((_, place)) => place.to_owned(),
+            None => address,
+        }
+    };
+    nodes.iter().map(place).collect()
+}
+
+/// Attaches to nodes in shared memory, once for all threads.
+pub fn open_shm<F: MapForm>(
+    nodes: &[NodeAddress],
+    options: &StoreOptions,
+) -> Result<PoolMap<F>, OpenError> {
+    let endpoint = ShmEndpoint::attach(places(nodes));
+    let endpoint = endpoint.map_err(|error| OpenError::Connect(error.to_string()))?;
+    // Single operations lose little by it.
+    let endpoint = endpoint.prefetching();
+    // To read less of a leaf saves nothing where there is no wire.
+    let mut options = *options;
+    options.tree.hotspot_bytes = 0;
+    let connect = move || Ok(endpoint.clone());
+    Ok(PoolMap::new(Store::open(connect, &options)?))
+}
+
+/// Connects to nodes by UCX, each thread for itself.
+pub fn open_ucx<F: MapForm>(
+    nodes: &[NodeAddress],
+    options: &StoreOptions,
+) -> Result<PoolMap<F>, OpenError> {
+    let places = places(nodes);
+    let connect = move || UcxEndpoint::connect(&places).map_err(|error| error.to_string());
+    Ok(PoolMap::new(Store::open(connect, options)?))
+}
