@@ -29,7 +29,7 @@ type Failure = Box<dyn std::error::Error>;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The memory nodes, such as shm:NAME [default: one in a thread of this process]
+    /// The memory nodes, such as shm:NAME or ucx:HOST:PORT [default: one in a thread of this process]
     #[arg(long, value_name = "NODE,…", value_delimiter = ',')]
     nodes: Vec<NodeAddress>,
 
@@ -64,7 +64,7 @@ Examples:
       10 million keys on a node in a thread of this process, over shared memory.
   nearfield memory-node --listen shm:pool --size 4gb
   nearfield bench-pool --nodes shm:pool --keys 10M
-      On a node of its own, in two terminals.
+      On a node of its own, in two terminals; also with ucx:HOST:PORT in place of shm:pool.
   nearfield bench-pool --in-flight 1
       What is gained by having many operations under way.";
 

@@ -311,6 +311,30 @@ mod tests {
         cache.check();
     }
 
+    /// Also of runs whose first node has gone, between nodes, and in front of all.
+    #[test]
+    fn many_are_found_as_one_by_one() {
+        let cache = Cache::new(1 << 24);
+        let lows = || (10..60_000).step_by(30);
+        for low in lows() {
+            cache.keep(node(u64::from(low), 2, low, Some(low + 20)));
+        }
+        cache.keep(node(1, 3, 0, None));
+        for low in lows().step_by(7).chain(20_000..20_900) {
+            if let Some(stale) = cache.seek(&low.to_be_bytes(), 2).filter(|it| it.level == 2) {
+                cache.invalidate(&stale);
+            }
+        }
+        cache.check();
+        let keys: Vec<[u8; 2]> = (0..=u16::MAX).map(u16::to_be_bytes).collect();
+        let mut each = vec![None; keys.len()];
+        cache.seek_each(&keys, |number, node, _| each[number] = Some(node.address));
+        for (key, found) in keys.iter().zip(each) {
+            let one = cache.seek(key, 2).filter(|node| node.level == 2);
+            assert_eq!(found, one.map(|node| node.address), "{key:?}");
+        }
+    }
+
     #[test]
     fn stale_nodes_are_forgotten_and_newer_ones_in_their_place_are_not() {
         let cache = Cache::new(1 << 20);

@@ -25,7 +25,10 @@ pub(crate) fn run_all<T, R: Future<Output = ()>>(
     mut begin: impl FnMut(T) -> R,
 ) {
     let mut tasks = tasks.into_iter();
-    let begun = tasks.by_ref().take(width.max(1));
+    if width <= 1 {
+        return tasks.for_each(|task| block_on(begin(task)));
+    }
+    let begun = tasks.by_ref().take(width);
     let mut places: Vec<Pin<Box<Option<R>>>> =
         begun.map(|task| Box::pin(Some(begin(task)))).collect();
     let mut context = Context::from_waker(Waker::noop());
