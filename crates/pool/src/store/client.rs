@@ -4,7 +4,7 @@ use super::blocks::Blocks;
 use super::form::{Block, Codec, Held, SlotKey};
 use crate::error::PoolError;
 use crate::index::{Entry, PoolIndex};
-use crate::tree::{Decision, Miss, Tree};
+use crate::tree::{Decision, Tree};
 use nearfield_core::Direction;
 use nearfield_fabric::{Endpoint, FabricError};
 use smallvec::SmallVec;
@@ -31,7 +31,7 @@ pub(super) enum Rest {
     /// The value, which lies in a block.
     Outside(Block),
     /// The slot.
-    Missed(Miss),
+    Missed,
 }
 
 /// Keys of slots from one to another, both included.
@@ -92,10 +92,7 @@ impl<E: Endpoint> Client<E> {
             }
         });
         let left = left.await;
-        rest.extend(
-            left.into_iter()
-                .map(|(number, miss)| (number, Rest::Missed(miss))),
-        );
+        rest.extend(left.into_iter().map(|number| (number, Rest::Missed)));
         rest
     }
 
@@ -108,10 +105,10 @@ impl<E: Endpoint> Client<E> {
     ) -> Result<Option<R>, PoolError> {
         let block = match rest {
             Rest::Outside(block) => block,
-            Rest::Missed(miss) => {
+            Rest::Missed => {
                 // What is read may have to be read again; `found` is told once.
                 let copy = |slot: &[u8]| SmallVec::<[u8; INLINE_SLOT_BYTES]>::from_slice(slot);
-                let Some(slot) = self.tree.search_missed(key, miss, copy).await? else {
+                let Some(slot) = self.tree.search_missed(key, copy).await? else {
                     return Ok(None);
                 };
                 match self.codec.decode_value(&slot) {

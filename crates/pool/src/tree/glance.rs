@@ -113,11 +113,6 @@ impl Glances {
     }
 }
 
-/// What is known of a key that a look has not found: the leaf where it should have been, and the versions of its
-/// home there, as far as that proves something.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Miss(Option<(GlobalAddress, Versions)>);
-
 impl<E: Endpoint> Tree<E> {
     /// Looks where keys should be, all by one post, and gives what is certain to `found` by the number of
     /// the key; answers the others. One round trip, or none if the parents of no leaves are kept.
@@ -125,7 +120,7 @@ impl<E: Endpoint> Tree<E> {
         &self,
         keys: &[K],
         mut found: impl FnMut(usize, Option<&[u8]>),
-    ) -> Vec<(usize, Miss)> {
+    ) -> Vec<usize> {
         let mut glances = self.take_glances();
         if !self.try_glance(keys, &mut glances).await {
             glances.begin(keys.len());
@@ -135,11 +130,8 @@ impl<E: Endpoint> Tree<E> {
             match *glance {
                 Glance::Found(at) => found(number, Some(glances.value(at))),
                 Glance::Absent => found(number, None),
-                // Memory may be used again between two sessions, with the same versions.
-                Glance::Missed(leaf, home) if !self.leaves.has_bitmaps() => {
-                    rest.push((number, Miss(Some((leaf, home)))));
-                }
-                Glance::Missed(..) | Glance::Nothing => rest.push((number, Miss(None))),
+                // What versions prove of it is over with the session: memory may be used again.
+                Glance::Missed(..) | Glance::Nothing => rest.push(number),
             }
         }
         self.give_glances_back(glances);
@@ -161,11 +153,10 @@ impl<E: Endpoint> Tree<E> {
     pub(crate) async fn search_missed<R>(
         &self,
         key: &[u8],
-        miss: Miss,
         found: impl Fn(&[u8]) -> R,
     ) -> Result<Option<R>, PoolError> {
         self.check_key(key)?;
-        self.run(async |session| session.search_again(key, &found, miss.0).await)
+        self.run(async |session| session.search_again(key, &found, None).await)
             .await
     }
 

@@ -50,7 +50,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use change::Decision;
-pub(crate) use glance::Miss;
 pub use kept::CachedNode;
 pub use options::{ComputeNode, Locks, Options, Speculation};
 pub use session::Session;
