@@ -439,6 +439,47 @@ fn shermans_operations_cost_what_they_cost_in_chimes_figures() {
     });
 }
 
+/// Ours: a key is found, or not, by one message, and is changed in two round trips. Now and then an
+/// operation renews what sessions are valid by.
+#[test]
+fn operations_of_ours_take_one_round_trip_or_two() {
+    let options = Options {
+        hotspot_bytes: 0,
+        ..Options::nearfield()
+    };
+    run(options, async |Clients { one, .. }| {
+        let loaded = load(&one, 20_000).await;
+        let [mut found, mut absent, mut updates] = [const { Vec::new() }; 3];
+        let [mut inserts, mut read] = [const { Vec::new() }; 2];
+        for (key, insert) in &loaded[1_000..] {
+            inserts.push(insert.round_trips);
+            let (_, cost_of) = cost(&one, one.get(&bytes(*key))).await;
+            found.push((cost_of.round_trips, cost_of.messages));
+            read.push(cost_of.read_bytes);
+            let (_, cost_of) = cost(&one, one.get(&bytes(*key ^ 1))).await;
+            absent.push((cost_of.round_trips, cost_of.messages));
+            let (_, cost_of) = cost(&one, one.update(&bytes(*key), &[2; 8])).await;
+            updates.push((cost_of.round_trips, cost_of.atomics));
+        }
+        fn share<T: PartialEq>(of: &[T], wanted: T) -> f64 {
+            of.iter().filter(|cost| **cost == wanted).count() as f64 / of.len() as f64
+        }
+        read.sort_unstable();
+        let windows = [read[0], read[read.len() * 99 / 100]];
+        assert_eq!(windows, [148, 149], "bytes of a neighborhood");
+        let shares = [
+            share(&found, (1, 1)),
+            share(&absent, (1, 1)),
+            share(&updates, (2, 1)),
+            share(&inserts, 2),
+        ];
+        eprintln!("found, absent, updated and inserted as is usual: {shares:.3?}");
+        assert!(shares[..3].iter().all(|share| *share > 0.99), "{shares:?}");
+        // The others move entries, or divide the leaf.
+        assert!(shares[3] > 0.8, "{shares:?}");
+    });
+}
+
 #[test]
 fn the_cache_takes_half_a_byte_for_each_key() {
     run(chime(), async |Clients { one, node, .. }| {
