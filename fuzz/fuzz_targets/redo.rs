@@ -42,6 +42,8 @@ fuzz_target!(
         slot[place] ^= change;
         let found = Record::decode(&slot, node);
         assert_eq!(found, (change == 0).then_some(record));
+        // What is near a record gets further than what is not.
+        read(&sealed(slot), node);
     }
 );
 
