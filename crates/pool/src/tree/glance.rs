@@ -5,6 +5,7 @@
 
 use super::Tree;
 use super::kept::CachedNode;
+use super::node_io::is_still;
 use super::search::Place;
 use super::session::Session;
 use crate::error::PoolError;
@@ -277,7 +278,7 @@ impl<E: Endpoint> Session<'_, E> {
         if self.has_counters {
             // Versions are of no use where a counter tells.
             let (before, behind) = counts.split_at(COUNTER_BYTES);
-            if before != behind || before[0] % 2 != 0 {
+            if !is_still(before, behind) {
                 return Err(Glance::Nothing);
             }
             leaf.copy(&neighborhood.segments, segments);

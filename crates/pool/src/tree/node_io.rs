@@ -51,13 +51,11 @@ impl NodeAt {
     }
 }
 
-/// A counter before and behind what was read.
-pub(super) type Counts = [[u8; WORD_BYTES as usize]; 2];
-
-/// True if nobody has written between two looks at a counter.
-pub(super) fn is_still(counts: Counts) -> bool {
-    let [before, behind] = counts.map(u64::from_le_bytes);
-    before == behind && before.is_multiple_of(2) || !Check::Counters.is_made()
+/// True if nobody has written between two looks at a counter, of which these are the bytes.
+pub(super) fn is_still(before: &[u8], behind: &[u8]) -> bool {
+    // The first byte is the least.
+    let is_even = before.first().is_some_and(|byte| byte.is_multiple_of(2));
+    before == behind && is_even || !Check::Counters.is_made()
 }
 
 /// Where the bytes of segments go that are read.
@@ -65,7 +63,7 @@ pub(super) fn is_still(counts: Counts) -> bool {
 pub(super) struct Buffers {
     counter: Option<GlobalAddress>,
     pieces: Vec<(GlobalAddress, Vec<u8>)>,
-    counts: Counts,
+    counts: [[u8; WORD_BYTES as usize]; 2],
 }
 
 impl Buffers {
@@ -94,7 +92,8 @@ impl Buffers {
 
     /// The bytes of each segment; `None` if the counter says that somebody has written meanwhile.
     pub fn wire(&self) -> Option<Vec<&[u8]>> {
-        is_still(self.counts).then(|| self.pieces.iter().map(|(_, bytes)| &bytes[..]).collect())
+        let [before, behind] = &self.counts;
+        is_still(before, behind).then(|| self.pieces.iter().map(|(_, bytes)| &bytes[..]).collect())
     }
 
     /// Takes in what was read; false if somebody has written meanwhile.
