@@ -456,6 +456,9 @@ fn clients_that_are_killed_leave_nothing_at_their_node() {
     let Some((process, address)) = node_process() else {
         return;
     };
+    // Nor in the machine: what UCX makes in /dev/shm stays there if its process is killed meanwhile.
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.0.id()));
+    assert!(!maps.expect("a process").contains("ucx_shm"));
     let endpoint = connect(&address);
     let random = &mut SmallRng::seed_from_u64(1);
     let mut before = (0, 0);

@@ -260,6 +260,7 @@ macro_rules! functions {
 
 functions! {
     config_read = b"ucp_config_read\0": fn(*const c_char, *const c_char, *mut Config) -> Status;
+    config_modify = b"ucp_config_modify\0": fn(Config, *const c_char, *const c_char) -> Status;
     config_release = b"ucp_config_release\0": fn(Config);
     init = b"ucp_init_version\0":
         fn(c_uint, c_uint, *const Params, Config, *mut Context) -> Status;

@@ -195,6 +195,18 @@ fn new_context(api: &Api) -> Result<sys::Context, UcxError> {
     // SAFETY: no prefix and no file are allowed; `config` is a place for a handle.
     let read = unsafe { (api.config_read)(null(), null(), &mut config) };
     check(api, "read its configuration", read)?;
+    let says = |name: &str| std::env::var_os(name).is_some();
+    if !says("UCX_TLS") && !says("UCX_MM_ERROR_HANDLING") {
+        // It would not be taken, but be made: some megabytes, which stay in /dev/shm if this process is
+        // killed meanwhile.
+        // SAFETY: the configuration was read, and both are texts that end in zeros.
+        let left_out = unsafe { (api.config_modify)(config, c"TLS".as_ptr(), c"^sm".as_ptr()) };
+        if left_out != sys::OK {
+            // SAFETY: the configuration was read, and is not used after this.
+            unsafe { (api.config_release)(config) };
+        }
+        check(api, "leave out shared memory", left_out)?;
+    }
     // SAFETY: all zeros is a value of every field.
     let mut params: sys::Params = unsafe { std::mem::zeroed() };
     params.field_mask = sys::Params::FEATURES;
