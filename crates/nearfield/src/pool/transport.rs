@@ -42,5 +42,9 @@ pub fn open_ucx<F: MapForm>(
 ) -> Result<PoolMap<F>, OpenError> {
     let places = places(nodes);
     let connect = move || UcxEndpoint::connect(&places).map_err(|error| error.to_string());
-    Ok(PoolMap::new(Store::open(connect, options)?))
+    // The keys of a batch are looked for by one post for many of them, unless there is a guess for each: over
+    // TCP messages cost more than what guesses save of their bytes.
+    let mut options = *options;
+    options.tree.hotspot_bytes = 0;
+    Ok(PoolMap::new(Store::open(connect, &options)?))
 }
