@@ -51,18 +51,21 @@ pub struct PoolBuilder<F: MapForm> {
 
 impl<F: MapForm> PoolBuilder<F> {
     pub(crate) fn new(pool: Pool) -> PoolBuilder<F> {
+        let mut options = StoreOptions::default();
+        // The keys of a batch are looked for by one post for many of them, unless there is a guess for
+        // each: that would read less, which saves nothing in shared memory, by a message for each over TCP.
+        options.tree.hotspot_bytes = 0;
         PoolBuilder {
             pool,
-            options: StoreOptions::default(),
+            options,
             form: PhantomData,
         }
     }
 
-    /// What this process keeps of the map at most, in bytes, 100 MiB by default; three tenths of that
-    /// is for the places of hot keys. About half a byte for each entry saves all reads of inner nodes.
+    /// What this process keeps of the map at most, in bytes, 100 MiB by default. About half a byte for
+    /// each entry saves all reads of inner nodes.
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.options.tree.cache_bytes = bytes;
-        self.options.tree.hotspot_bytes = bytes / 10 * 3;
         self
     }
 

@@ -28,11 +28,8 @@ pub fn open_shm<F: MapForm>(
     let endpoint = endpoint.map_err(|error| OpenError::Connect(error.to_string()))?;
     // Single operations lose little by it.
     let endpoint = endpoint.prefetching();
-    // To read less of a leaf saves nothing where there is no wire.
-    let mut options = *options;
-    options.tree.hotspot_bytes = 0;
     let connect = move || Ok(endpoint.clone());
-    Ok(PoolMap::new(Store::open(connect, &options)?))
+    Ok(PoolMap::new(Store::open(connect, options)?))
 }
 
 /// Connects to nodes by UCX, each thread for itself.
@@ -42,9 +39,5 @@ pub fn open_ucx<F: MapForm>(
 ) -> Result<PoolMap<F>, OpenError> {
     let places = places(nodes);
     let connect = move || UcxEndpoint::connect(&places).map_err(|error| error.to_string());
-    // The keys of a batch are looked for by one post for many of them, unless there is a guess for each: over
-    // TCP messages cost more than what guesses save of their bytes.
-    let mut options = *options;
-    options.tree.hotspot_bytes = 0;
-    Ok(PoolMap::new(Store::open(connect, &options)?))
+    Ok(PoolMap::new(Store::open(connect, options)?))
 }
