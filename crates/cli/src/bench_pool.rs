@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 64)]
     in_flight: usize,
 
-    /// What the client may keep of inner nodes and places of keys, such as 100mb
+    /// What the client may keep of inner nodes, such as 100mb
     #[arg(long, value_name = "BYTES", default_value = "100mb", value_parser = bytes)]
     cache: u64,
 
