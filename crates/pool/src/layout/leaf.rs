@@ -132,10 +132,7 @@ impl LeafLayout {
 
     /// True if an entry lies in one line, so that it is written as one.
     pub fn is_in_a_line(&self, slot: usize) -> bool {
-        let entry = self.entry(slot);
-        let wire = wire_offset(entry.start)..wire_offset(entry.end);
-        let line = LINE_BYTES as usize;
-        wire.start / line == (wire.end - 1) / line
+        is_in_a_line(&self.entry(slot))
     }
 
     /// The first slot in which a key may lie: [`home`], if leaves are hash tables. In those without hop
@@ -221,6 +218,15 @@ impl LeafLayout {
         Segments::new(segment(first), wrapped.map(segment))
     }
 
+    /// What is to be written when the value in a slot has changed, if that lies in one line: who reads it
+    /// has either value, whatever the versions say. `None` if not, or if values have no bytes.
+    pub fn value_in_a_line(&self, slot: usize) -> Option<Segments> {
+        let end = self.entry(slot).end;
+        let value = end - self.geometry.shape().value_bytes..end;
+        (!value.is_empty() && is_in_a_line(&value))
+            .then(|| Segments::new(Segment::new(value), None))
+    }
+
     /// A group whose replica is in what is read for some slots by
     /// [`with_metadata`](LeafLayout::with_metadata).
     pub fn replica_within(&self, segments: &Segments) -> Option<usize> {
@@ -285,6 +291,13 @@ impl Objects for LeafLayout {
             start + self.entry_bytes
         }
     }
+}
+
+/// True if decoded bytes, at least one, lie in one line.
+fn is_in_a_line(decoded: &Range<usize>) -> bool {
+    let wire = wire_offset(decoded.start)..wire_offset(decoded.end);
+    let line = LINE_BYTES as usize;
+    wire.start / line == (wire.end - 1) / line
 }
 
 /// The decoded bytes of a leaf, of which a reader may know a part only: what it has not read is

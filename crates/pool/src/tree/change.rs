@@ -9,7 +9,7 @@ use super::session::Session;
 use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
 use crate::layout::{Leaf, LockWord, Slots};
-use nearfield_fabric::Endpoint;
+use nearfield_fabric::{Endpoint, LINE_BYTES};
 
 /// What is to become of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub(super) enum Intent {
 /// What is written of a leaf that was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
+    /// The value in one slot.
+    Value(usize),
     /// Entries, none of which was moved.
     Entries,
     /// Entries, of which some were moved.
@@ -85,9 +87,15 @@ impl<E: Endpoint> Session<'_, E> {
                 }
             };
             let removes = decision == Decision::Remove;
-            let written = match (decision, locked.slot) {
-                (Decision::Put(value), Some(slot)) => hopscotch::replace(leaf, slot, &value),
-                (Decision::Remove, Some(slot)) => hopscotch::remove(leaf, slot),
+            let (written, scope) = match (decision, locked.slot) {
+                (Decision::Put(value), Some(slot)) if self.writes_value_alone(slot) => {
+                    leaf.set_value(slot, &value);
+                    (Slots::new(slot, 1, self.leaves.span()), Scope::Value(slot))
+                }
+                (Decision::Put(value), Some(slot)) => {
+                    (hopscotch::replace(leaf, slot, &value), Scope::Entries)
+                }
+                (Decision::Remove, Some(slot)) => (hopscotch::remove(leaf, slot), Scope::Entries),
                 (Decision::Put(value), None) => {
                     if self.insert_into(locked, key, &value).await? {
                         return Ok(None);
@@ -100,7 +108,7 @@ impl<E: Endpoint> Session<'_, E> {
                     return Ok(before);
                 }
             };
-            let Some(word) = self.write_back(locked, written, Scope::Entries).await? else {
+            let Some(word) = self.write_back(locked, written, scope).await? else {
                 self.renew().await?;
                 continue;
             };
@@ -109,6 +117,13 @@ impl<E: Endpoint> Session<'_, E> {
             }
             return Ok(before);
         }
+    }
+
+    /// True if a new value in a slot is written without the rest of the entry. Where changes are recorded
+    /// that are not written as one, more of them are one so.
+    fn writes_value_alone(&self, slot: usize) -> bool {
+        let lines = self.endpoint.atomic_bytes() >= LINE_BYTES;
+        self.owner.is_some() && lines && self.leaves.value_in_a_line(slot).is_some()
     }
 
     /// Puts a key that is not there into a leaf, which is divided if it has no room. False if the lock
@@ -169,8 +184,14 @@ impl<E: Endpoint> Session<'_, E> {
             known,
             ..
         } = locked;
+        let value = match scope {
+            Scope::Value(slot) => self.leaves.value_in_a_line(slot),
+            _ => None,
+        };
         let segments = match scope {
-            Scope::Entries | Scope::Moves => self.leaves.entries(written),
+            Scope::Value(_) | Scope::Entries | Scope::Moves => {
+                value.unwrap_or_else(|| self.leaves.entries(written))
+            }
             Scope::Node => {
                 leaf.count_node_write();
                 self.leaves.whole()
