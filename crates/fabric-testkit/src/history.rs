@@ -11,6 +11,8 @@ pub enum Asked {
     Get,
     Insert(u64),
     Update(u64),
+    /// As `Update`, but that it meets no value, only that there is one.
+    Overwrite(u64),
     Remove,
 }
 
@@ -38,13 +40,17 @@ impl Operation for Call {
     }
 
     fn after(&self, state: &Option<u64>) -> Option<Option<u64>> {
-        if self.met.is_some_and(|met| met != *state) {
+        let is_met = |met: Option<u64>| match self.asked {
+            Asked::Overwrite(_) => met.is_some() == state.is_some(),
+            _ => met == *state,
+        };
+        if self.met.is_some_and(|met| !is_met(met)) {
             return None;
         }
         Some(match self.asked {
             Asked::Get => *state,
             Asked::Insert(value) => Some(value),
-            Asked::Update(value) => state.map(|_| value),
+            Asked::Update(value) | Asked::Overwrite(value) => state.map(|_| value),
             Asked::Remove => None,
         })
     }
@@ -66,9 +72,13 @@ impl fmt::Display for Call {
             Asked::Get => write!(formatter, "get {}", self.key)?,
             Asked::Insert(value) => write!(formatter, "insert {} = {value}", self.key)?,
             Asked::Update(value) => write!(formatter, "update {} = {value}", self.key)?,
+            Asked::Overwrite(value) => write!(formatter, "overwrite {} = {value}", self.key)?,
             Asked::Remove => write!(formatter, "remove {}", self.key)?,
         }
         match self.met {
+            Some(Some(_)) if matches!(self.asked, Asked::Overwrite(_)) => {
+                write!(formatter, " met something")
+            }
             Some(Some(value)) => write!(formatter, " met {value}"),
             Some(None) => write!(formatter, " met nothing"),
             None => Ok(()),

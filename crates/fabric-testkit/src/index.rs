@@ -26,6 +26,11 @@ pub trait RemoteIndex {
         value: u64,
     ) -> impl Future<Output = Result<Option<u64>, FabricError>>;
 
+    /// Sets the value of a key if it is there, and answers whether it was.
+    fn overwrite(&self, key: u64, value: u64) -> impl Future<Output = Result<bool, FabricError>> {
+        async move { Ok(self.update(key, value).await?.is_some()) }
+    }
+
     /// Removes a key and answers its value.
     fn remove(&self, key: u64) -> impl Future<Output = Result<Option<u64>, FabricError>>;
 }

@@ -22,6 +22,8 @@ pub struct Plan {
     pub removing: f64,
     /// The part of the operations that neither remove nor read that update a key; the others insert it.
     pub updating: f64,
+    /// The part of the updates that do not ask for the value before.
+    pub overwriting: f64,
     /// How verbs are torn.
     pub delivery: Delivery,
     /// Who has not done his operations in this virtual time is taken to hang.
@@ -39,6 +41,7 @@ impl Default for Plan {
             dying: 0.0,
             removing: 0.2,
             updating: 0.0,
+            overwriting: 0.0,
             delivery: Delivery::Torn,
             patience: Duration::from_secs(1),
         }

@@ -128,7 +128,11 @@ pub fn run<S: System>(seed: u64, plan: &Plan, system: &S) -> Result<Report, Fail
             } else if random.random_bool(0.5) {
                 Asked::Get
             } else if plan.updating > 0.0 && random.random_bool(plan.updating) {
-                Asked::Update(value)
+                if plan.overwriting > 0.0 && random.random_bool(plan.overwriting) {
+                    Asked::Overwrite(value)
+                } else {
+                    Asked::Update(value)
+                }
             } else {
                 Asked::Insert(value)
             };
@@ -172,6 +176,11 @@ fn work<S: System>(
                     Asked::Get => index.get(key).await,
                     Asked::Insert(value) => index.insert(key, value).await,
                     Asked::Update(value) => index.update(key, value).await,
+                    // Of what it meets only that there is something counts.
+                    Asked::Overwrite(value) => {
+                        let was_there = index.overwrite(key, value).await;
+                        was_there.map(|was_there| was_there.then_some(value))
+                    }
                     Asked::Remove => index.remove(key).await,
                 };
                 match met {

@@ -10,6 +10,8 @@ pub enum Check {
     EntryVersions,
     /// The counter behind the lock is the same before and behind what was read, and even.
     Counters,
+    /// No key has left its slot since a key was overwritten that is overwritten again.
+    Stamps,
 }
 
 #[cfg(not(feature = "canary"))]

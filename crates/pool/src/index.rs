@@ -33,6 +33,12 @@ pub trait PoolIndex {
         value: &[u8],
     ) -> impl Future<Output = Result<Option<Vec<u8>>, PoolError>>;
 
+    /// Sets the value of a key if it is there, and answers whether it was. Cheaper than
+    /// [`update`](PoolIndex::update) where the value before need not be read.
+    fn overwrite(&self, key: &[u8], value: &[u8]) -> impl Future<Output = Result<bool, PoolError>> {
+        async { Ok(self.update(key, value).await?.is_some()) }
+    }
+
     /// Removes a key and answers its value.
     fn remove(&self, key: &[u8]) -> impl Future<Output = Result<Option<Vec<u8>>, PoolError>>;
 

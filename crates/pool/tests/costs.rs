@@ -480,6 +480,49 @@ fn operations_of_ours_take_one_round_trip_or_two() {
     });
 }
 
+/// A key that is overwritten again: lock, value, lock. Others lay elsewhere in the leaf meanwhile.
+#[test]
+fn what_is_overwritten_again_is_not_read() {
+    run(
+        Options::nearfield(),
+        async |Clients { one, other, .. }| {
+            let loaded = load(&one, 2_000).await;
+            let cost_of = async |key: u64| {
+                let (was_there, cost) = cost(&one, one.overwrite(&bytes(key), &[3; 8])).await;
+                assert_eq!(was_there, Ok(true));
+                totals(&cost)
+            };
+            let (mut again, mut alone) = (0, 0);
+            for (key, _) in &loaded[1_000..] {
+                // The value and the lock; of some keys the value lies in two lines, and is recorded.
+                alone += usize::from(cost_of(*key).await[2] == 8 + LOCK);
+                again += usize::from(cost_of(*key).await == [2, 0, 8 + LOCK, 1]);
+            }
+            eprintln!("{again} of {alone} values in one line were overwritten without being read");
+            assert!(
+                alone > 800 && again * 100 > alone * 98,
+                "{again} of {alone}"
+            );
+
+            // Once a key has left its leaf, those that stay are read.
+            let unread = async |keys: &[u64]| {
+                let mut unread = 0;
+                for key in keys {
+                    unread += usize::from(cost_of(*key).await[1] == 0);
+                }
+                unread
+            };
+            let keys: Vec<u64> = loaded[1_000..1_100].iter().map(|(key, _)| *key).collect();
+            assert!(unread(&keys).await > 80);
+            for (key, _) in &loaded[..1_000] {
+                let removed = other.remove(&bytes(*key)).await;
+                assert_eq!(removed.map(|value| value.is_some()), Ok(true));
+            }
+            assert_eq!(unread(&keys).await, 0);
+        },
+    );
+}
+
 #[test]
 fn the_cache_takes_half_a_byte_for_each_key() {
     run(chime(), async |Clients { one, node, .. }| {

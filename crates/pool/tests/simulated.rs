@@ -94,6 +94,44 @@ fn operations_on_few_keys_are_linearizable() {
     }
 }
 
+/// Of the keys that are overwritten some are removed, moved, divided and merged meanwhile, by clients that
+/// know where they were, and some of these die.
+#[test]
+fn keys_that_are_overwritten_without_being_read_are_the_right_ones() {
+    for (keys, operations, removing, dying) in [
+        (3, 20, 0.1, 0.0),
+        (6, 30, 0.2, 0.0),
+        (40, 40, 0.2, 0.0),
+        (60, 60, 0.4, 0.0),
+        (6, 30, 0.2, 0.5),
+        (60, 60, 0.4, 0.4),
+    ] {
+        let plan = Plan {
+            nodes: 2,
+            node_bytes: 4 << 20,
+            keys,
+            operations,
+            removing,
+            updating: 0.7,
+            overwriting: 0.8,
+            dying,
+            ..Plan::default()
+        };
+        check(100, &plan, &SmallTrees::new(nearfield()));
+        // Of leaves of many lines.
+        let shape = Shape {
+            leaf_span: 64,
+            neighborhood: 8,
+            ..nearfield().shape
+        };
+        let options = Options {
+            shape,
+            ..nearfield()
+        };
+        check(30, &plan, &SmallTrees::new(options));
+    }
+}
+
 /// No value lies in one line, so that entries are torn wherever they lie.
 #[test]
 fn operations_on_long_values_are_linearizable() {

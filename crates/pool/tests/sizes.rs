@@ -1,10 +1,11 @@
 //! Sizes of nodes and lengths of accesses are those that follow from CHIME's published layout, to
 //! the byte.
 
-use nearfield_pool::hopscotch::home;
+use nearfield_pool::hopscotch::{self, home};
 use nearfield_pool::layout::versions::Objects;
 use nearfield_pool::layout::{
-    Arrangement, Geometry, InternalLayout, LeafLayout, Metadata, Segments, Shape, Slots, Validation,
+    Arrangement, Geometry, InternalLayout, Leaf, LeafLayout, Metadata, Segments, Shape, Slots,
+    Validation,
 };
 use std::collections::BTreeMap;
 
@@ -250,4 +251,44 @@ fn homes_are_those_of_xxh3() {
         counts[home(&number.to_be_bytes(), 64)] += 1;
     }
     assert!(counts.iter().all(|count| (850..1150).contains(count)));
+}
+
+/// Whoever writes a value alone leaves the versions of lines as they are.
+#[test]
+fn values_in_a_line_are_found_on_the_wire() {
+    for (arrangement, value_bytes) in [
+        (Arrangement::Neighborhood, 8),
+        (Arrangement::Hopscotch, 8),
+        (Arrangement::Neighborhood, 1),
+        (Arrangement::Neighborhood, 50),
+    ] {
+        let shape = Shape {
+            arrangement,
+            value_bytes,
+            ..Shape::default()
+        };
+        let layout = LeafLayout::new(Geometry::new(shape).expect("sizes"));
+        let (span, mut alone) = (layout.span(), 0);
+        for slot in 0..span {
+            let key = [slot as u8 + 1; 8];
+            let mut leaf = Leaf::new(layout);
+            let all = Slots::new(layout.home(&key), span, span);
+            hopscotch::insert(&mut leaf, all, &key, &vec![1; value_bytes]).expect("room");
+            let slot = leaf.occupied().next().expect("a key");
+            let Some(at) = layout.value_in_a_line(slot) else {
+                continue;
+            };
+            alone += 1;
+            assert_eq!(at / 64, (at + value_bytes - 1) / 64, "one line");
+            let before = leaf.encode(&layout.whole()).concat();
+            let mut wire = before.clone();
+            wire[at..at + value_bytes].fill(2);
+            let changed = (0..wire.len()).filter(|&byte| wire[byte] != before[byte]);
+            assert_eq!(changed.count(), value_bytes, "nothing but the value");
+            let mut read = Leaf::new(layout);
+            read.decode(&layout.whole(), &[&wire]).expect("not torn");
+            assert_eq!(read.value(slot), vec![2; value_bytes]);
+        }
+        assert!(alone > 0);
+    }
 }

@@ -60,6 +60,8 @@ const LINES_SHIFT: u32 = 42;
 pub const SLOTS_MAX: usize = (1 << (64 - SLOTS_SHIFT)) - 2;
 /// A number of an owner is used by one after the other; each has so many acquisitions.
 const LIFE_SHIFT: u32 = 32;
+const STAMP_OWNER_BITS: u32 = 15;
+const STAMP_LIFE_BITS: u32 = 8;
 
 /// Why something could not be recorded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -565,6 +567,19 @@ pub struct Locked<'r> {
 }
 
 impl Locked<'_> {
+    /// A number of so many bits, at least 32, that is not 0: no two acquisitions of locks have the same
+    /// within seconds. It has the owner, the lowest bits of which of its lives it is, and as many of the
+    /// number of the acquisition as there is room for.
+    pub fn stamp(&self, bits: u32) -> u64 {
+        let word = self.held.word;
+        let number_bits = bits - STAMP_OWNER_BITS - STAMP_LIFE_BITS;
+        let lowest = |value: u64, bits: u32| value & ((1 << bits) - 1);
+        let owner = u64::from(owner(word)) + 1;
+        let life = lowest(word >> LIFE_SHIFT, STAMP_LIFE_BITS);
+        let number = lowest(word, number_bits.min(LIFE_SHIFT));
+        (owner << STAMP_LIFE_BITS | life) << number_bits | number
+    }
+
     /// Until when what the lock guards may be written, and records.
     pub fn until(&self) -> Duration {
         self.held.until().min(self.redo.until.get())

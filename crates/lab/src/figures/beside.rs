@@ -8,7 +8,6 @@
 //! A read takes one round trip more, of a message of 16 bytes and the value. A write puts the value
 //! into a new block first, one round trip more, before it takes any lock. Blocks are not used again.
 
-use super::keys::Keys;
 use super::system::{Entries, System, Values};
 use nearfield_fabric::sim::SimEndpoint;
 use nearfield_fabric::{Arena, Endpoint, GlobalAddress, NodeId, Verb};
@@ -58,12 +57,6 @@ impl<S: System + 'static> System for Beside<S> {
 
     fn guesses(node: &Self::ComputeNode) -> Option<[u64; 2]> {
         S::guesses(&node.node)
-    }
-
-    /// A write answers the pointer before, as reading the block would be a round trip that none of
-    /// the paper's indexes takes.
-    fn is_before(_: &Keys, _: usize, before: Option<&[u8]>) -> bool {
-        before.is_some()
     }
 
     async fn load(
@@ -147,6 +140,8 @@ impl<I> BesideIndex<I> {
     }
 }
 
+/// A write answers the pointer before, as reading the block would be a round trip that none of the paper's
+/// indexes takes.
 impl<I: PoolIndex> PoolIndex for BesideIndex<I> {
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         let found = self.index.get(key).await?;
@@ -162,6 +157,11 @@ impl<I: PoolIndex> PoolIndex for BesideIndex<I> {
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         let pointer = self.place(value).await?;
         self.index.update(key, &pointer).await
+    }
+
+    async fn overwrite(&self, key: &[u8], value: &[u8]) -> Result<bool, PoolError> {
+        let pointer = self.place(value).await?;
+        self.index.overwrite(key, &pointer).await
     }
 
     async fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {

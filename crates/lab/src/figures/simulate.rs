@@ -336,7 +336,6 @@ impl<'s, S: System> Stage<'s, S> {
             keys: self.keys,
             loaded: self.setup.loaded,
             inserted: self.inserted,
-            is_before: S::is_before,
             meter: Rc::clone(&meter),
         };
         self.inserted += inserts;
@@ -397,7 +396,6 @@ struct Shared {
     loaded: usize,
     /// Keys that earlier phases have inserted.
     inserted: usize,
-    is_before: fn(&Keys, usize, Option<&[u8]>) -> bool,
     meter: Rc<Meter>,
 }
 
@@ -419,12 +417,7 @@ async fn work(
     stream: &OpStream,
     shared: &Shared,
 ) {
-    let Shared {
-        keys,
-        is_before,
-        meter,
-        ..
-    } = shared;
+    let Shared { keys, meter, .. } = shared;
     for (number, operation) in stream.iter().enumerate() {
         let begin = endpoint.now();
         let done = async {
@@ -437,8 +430,7 @@ async fn work(
                 Op::Update(position) => {
                     let position = shared.position(position);
                     let value = keys.value(position, number);
-                    let before = index.update(&keys.key(position), &value).await?;
-                    is_before(keys, position, before.as_deref())
+                    index.overwrite(&keys.key(position), &value).await?
                 }
                 Op::Insert(position) => {
                     let position = shared.position(position);
@@ -462,7 +454,7 @@ async fn work(
                     let key = keys.key(position);
                     let value = index.get(&key).await?;
                     let new = keys.value(position, number);
-                    index.update(&key, &new).await?;
+                    index.overwrite(&key, &new).await?;
                     keys.is_value(position, value.as_deref())
                 }
             })

@@ -31,11 +31,6 @@ pub(super) trait System {
     /// of an index that does not guess.
     fn guesses(node: &Self::ComputeNode) -> Option<[u64; 2]>;
 
-    /// Whether what a write answers may be the value before, of the key at a position.
-    fn is_before(keys: &Keys, position: usize, before: Option<&[u8]>) -> bool {
-        keys.is_value(position, before)
-    }
-
     /// Makes an index of entries.
     fn load(
         endpoint: SimEndpoint,

@@ -11,6 +11,9 @@ pub enum Write {
     Insert(Vec<u8>),
     /// Sets the value if the key is there.
     Update(Vec<u8>),
+    /// As `Update`, by one who wants to know no more than whether the key was there: of the value that he
+    /// is answered the bytes mean nothing.
+    Overwrite(Vec<u8>),
 }
 
 impl Write {
@@ -18,7 +21,7 @@ impl Write {
     fn after<'w>(&'w self, before: Option<&'w [u8]>) -> Option<&'w [u8]> {
         match self {
             Write::Insert(value) => Some(value),
-            Write::Update(value) => before.map(|_| &value[..]),
+            Write::Update(value) | Write::Overwrite(value) => before.map(|_| &value[..]),
         }
     }
 }
@@ -137,7 +140,7 @@ impl Leader<'_> {
         let mut held = self.write.after(found);
         if let Some(turn) = &mut self.turn {
             let stays = held.is_none();
-            turn.close(|write| !stays || matches!(**write, Write::Update(_)));
+            turn.close(|write| !stays || !matches!(**write, Write::Insert(_)));
             for write in turn.messages() {
                 self.answers.push(held.map(<[u8]>::to_vec));
                 held = write.after(held);

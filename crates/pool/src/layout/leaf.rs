@@ -14,7 +14,9 @@
 //! Since a replica precedes each group, every neighborhood has one in it or directly before it.
 //! Where the metadata are not replicated, the leaf is one group.
 
-use super::versions::{self, Objects, Segment, Segments, Torn, Versions, wire_offset};
+use super::versions::{
+    self, Objects, Segment, Segments, Torn, Versions, payload_offset, wire_offset,
+};
 use super::{
     Arrangement, Geometry, Metadata, Slots, Validation, allocation_bytes, is_empty_key, lock_offset,
 };
@@ -218,13 +220,13 @@ impl LeafLayout {
         Segments::new(segment(first), wrapped.map(segment))
     }
 
-    /// What is to be written when the value in a slot has changed, if that lies in one line: who reads it
-    /// has either value, whatever the versions say. `None` if not, or if values have no bytes.
-    pub fn value_in_a_line(&self, slot: usize) -> Option<Segments> {
+    /// The wire offset of the value in a slot, if its bytes lie in one line: who reads them has one value,
+    /// whatever the versions say. `None` if not, or if values have no bytes.
+    pub fn value_in_a_line(&self, slot: usize) -> Option<usize> {
         let end = self.entry(slot).end;
         let value = end - self.geometry.shape().value_bytes..end;
-        (!value.is_empty() && is_in_a_line(&value))
-            .then(|| Segments::new(Segment::new(value), None))
+        let is_one = !value.is_empty() && is_in_a_line(&value);
+        is_one.then(|| payload_offset(value.start))
     }
 
     /// A group whose replica is in what is read for some slots by

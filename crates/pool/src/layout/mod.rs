@@ -20,6 +20,7 @@ pub mod internal;
 pub mod leaf;
 pub mod lock_word;
 mod slots;
+mod stamped_word;
 pub mod versions;
 
 pub use geometry::{Arrangement, Geometry, GeometryError, Metadata, Shape, Validation};
@@ -27,6 +28,7 @@ pub use internal::{InternalLayout, InternalNode};
 pub use leaf::{Leaf, LeafLayout};
 pub use lock_word::{LockWord, LockWordLayout};
 pub use slots::Slots;
+pub use stamped_word::StampedLayout;
 pub use versions::{Segment, Segments, Torn, Versions};
 
 /// True of a key that marks an empty entry.

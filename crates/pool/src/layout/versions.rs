@@ -253,7 +253,7 @@ impl Segment {
 }
 
 /// Where the byte at a decoded offset lies on the wire.
-const fn payload_offset(decoded: usize) -> usize {
+pub(crate) const fn payload_offset(decoded: usize) -> usize {
     if decoded < LINE {
         decoded
     } else {

@@ -34,7 +34,7 @@ impl<E: Endpoint> Rolex<E> {
         let near = neighborhood(hopscotch, key);
         let held = self.hopscotch_lock(hopscotch, &found).await?;
         let span = hopscotch.layout.span();
-        let range = if matches!(leader.write(), Write::Update(_)) {
+        let range = if !matches!(leader.write(), Write::Insert(_)) {
             Some(near)
         } else if hopscotch.vacancy_piggyback {
             let range = hopscotch.words.hop_range(held.word, near.first());

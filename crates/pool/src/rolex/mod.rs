@@ -168,7 +168,7 @@ impl<E: Endpoint> Rolex<E> {
                 return self.hopscotch_put(hopscotch, key, leader).await;
             }
             let mut located = self.locate(key).await?;
-            if matches!(leader.write(), Write::Update(_))
+            if !matches!(leader.write(), Write::Insert(_))
                 && self.find(&mut located, key).await?.is_none()
             {
                 return Ok(None);

@@ -221,7 +221,7 @@ impl<E: Endpoint> Smart<E> {
     async fn write(&self, key: &[u8], write: Write) -> Result<Option<Vec<u8>>, PoolError> {
         let lead = async |leader: &mut Leader<'_>| match leader.write() {
             Write::Insert(_) => self.put(key, leader).await,
-            Write::Update(_) => self.replace(key, leader).await,
+            Write::Update(_) | Write::Overwrite(_) => self.replace(key, leader).await,
         };
         self.node.delegation.write(key, write, lead).await
     }

@@ -1,15 +1,18 @@
 //! Changing a leaf under its lock.
 
 use super::BACK_OFF;
-use super::lock::Lock;
+use super::lock::{Lock, Writes};
 use super::node_io::Buffers;
+use super::places::Known;
 use super::route::Way;
 use super::search::Place;
 use super::session::Session;
+use super::words::Words;
+use crate::canary::Check;
 use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
 use crate::layout::{Leaf, LockWord, Slots};
-use nearfield_fabric::{Endpoint, LINE_BYTES};
+use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES};
 
 /// What is to become of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +32,8 @@ pub(super) enum Intent {
     Insert,
     /// Only one that is there may get another value.
     Update,
+    /// As `Update`, and the value before is of no interest.
+    Overwrite,
     /// Only one that is there may go.
     Remove,
     /// Any of these.
@@ -38,14 +43,23 @@ pub(super) enum Intent {
 /// What is written of a leaf that was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
-    /// The value in one slot.
-    Value(usize),
+    /// The value in one slot, which lies at this offset of the wire.
+    Value { slot: usize, at: u64 },
     /// Entries, none of which was moved.
     Entries,
     /// Entries, of which some were moved.
     Moves,
     /// All of it, with a new node version, since entries were moved.
     Node,
+}
+
+/// What was changed of a leaf.
+struct Change {
+    /// The slots to be written.
+    written: Slots,
+    scope: Scope,
+    /// How many entries more there are by it.
+    more: isize,
 }
 
 /// A leaf whose lock is held.
@@ -87,15 +101,13 @@ impl<E: Endpoint> Session<'_, E> {
                 }
             };
             let removes = decision == Decision::Remove;
-            let (written, scope) = match (decision, locked.slot) {
-                (Decision::Put(value), Some(slot)) if self.writes_value_alone(slot) => {
-                    leaf.set_value(slot, &value);
-                    (Slots::new(slot, 1, self.leaves.span()), Scope::Value(slot))
-                }
-                (Decision::Put(value), Some(slot)) => {
-                    (hopscotch::replace(leaf, slot, &value), Scope::Entries)
-                }
-                (Decision::Remove, Some(slot)) => (hopscotch::remove(leaf, slot), Scope::Entries),
+            let change = match (decision, locked.slot) {
+                (Decision::Put(value), Some(slot)) => self.replace(leaf, slot, &value),
+                (Decision::Remove, Some(slot)) => Change {
+                    written: hopscotch::remove(leaf, slot),
+                    scope: Scope::Entries,
+                    more: -1,
+                },
                 (Decision::Put(value), None) => {
                     if self.insert_into(locked, key, &value).await? {
                         return Ok(None);
@@ -108,10 +120,19 @@ impl<E: Endpoint> Session<'_, E> {
                     return Ok(before);
                 }
             };
-            let Some(word) = self.write_back(locked, written, scope).await? else {
+            let (address, scope) = (locked.way.leaf, change.scope);
+            let Some(word) = self.write_back(locked, change).await? else {
                 self.renew().await?;
                 continue;
             };
+            if let Scope::Value { slot, .. } = scope
+                && intent == Intent::Overwrite
+                && let Some(stamp) = self.lock_words.stamp(word)
+            {
+                let known = Known { slot, stamp };
+                let now = self.endpoint.now();
+                self.node.places.put(address, key, known, now);
+            }
             if removes && self.is_low(word) {
                 self.merge(key, 1).await?;
             }
@@ -119,11 +140,25 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// True if a new value in a slot is written without the rest of the entry. Where changes are recorded
-    /// that are not written as one, more of them are one so.
-    fn writes_value_alone(&self, slot: usize) -> bool {
+    /// Puts another value into a slot. Where changes are recorded that are not written as one, more of them
+    /// are one if only the value is written; then nothing else of the leaf has to be known.
+    fn replace(&self, leaf: &mut Leaf, slot: usize, value: &[u8]) -> Change {
         let lines = self.endpoint.atomic_bytes() >= LINE_BYTES;
-        self.owner.is_some() && lines && self.leaves.value_in_a_line(slot).is_some()
+        let at = self.leaves.value_in_a_line(slot);
+        let alone = at.filter(|_| self.owner.is_some() && lines);
+        let (written, scope) = if let Some(at) = alone {
+            leaf.set_value(slot, value);
+            let at = at as u64;
+            let written = Slots::new(slot, 1, self.leaves.span());
+            (written, Scope::Value { slot, at })
+        } else {
+            (hopscotch::replace(leaf, slot, value), Scope::Entries)
+        };
+        Change {
+            written,
+            scope,
+            more: 0,
+        }
     }
 
     /// Puts a key that is not there into a leaf, which is divided if it has no room. False if the lock
@@ -143,7 +178,12 @@ impl<E: Endpoint> Session<'_, E> {
                     true if self.moves_are_node_writes() => Scope::Node,
                     true => Scope::Moves,
                 };
-                let written = self.write_back(locked, inserted.written, scope).await?;
+                let change = Change {
+                    written: inserted.written,
+                    scope,
+                    more: isize::from(!inserted.replaced),
+                };
+                let written = self.write_back(locked, change).await?;
                 return Ok(written.is_some());
             }
             if locked.known.count() == all.count() {
@@ -173,9 +213,13 @@ impl<E: Endpoint> Session<'_, E> {
     async fn write_back(
         &self,
         locked: Locked<'_>,
-        written: Slots,
-        scope: Scope,
+        change: Change,
     ) -> Result<Option<LockWord>, PoolError> {
+        let Change {
+            written,
+            scope,
+            more,
+        } = change;
         let Locked {
             way,
             lock,
@@ -184,48 +228,46 @@ impl<E: Endpoint> Session<'_, E> {
             known,
             ..
         } = locked;
-        let value = match scope {
-            Scope::Value(slot) => self.leaves.value_in_a_line(slot),
-            _ => None,
-        };
-        let segments = match scope {
-            Scope::Value(_) | Scope::Entries | Scope::Moves => {
-                value.unwrap_or_else(|| self.leaves.entries(written))
-            }
-            Scope::Node => {
-                leaf.count_node_write();
-                self.leaves.whole()
-            }
-        };
+        if scope == Scope::Node {
+            leaf.count_node_write();
+        }
         let leaf = &leaf;
-        let word = if known.count() == self.leaves.span() {
-            self.lock_words.of_leaf(leaf)
-        } else {
-            let is_empty = |slot| leaf.key(slot).is_none();
-            let word = self.lock_words.after_write(word, written, known, is_empty);
-            self.with_greatest(word, leaf, known, written)
+        let words = &self.lock_words;
+        let leave = matches!(scope, Scope::Moves | Scope::Node) || more < 0;
+        let word = match (known.count() == self.leaves.span(), leave) {
+            (true, _) => words.of_leaf(leaf, &lock),
+            (false, true) => {
+                let word = words.after_write(word, leaf, written, known, more);
+                words.stamped(word, &lock)
+            }
+            (false, false) => words.after_write(word, leaf, written, known, more),
         };
-        let writes = self.leaf_writes(way.leaf, leaf, &segments, scope == Scope::Moves);
+        let writes = self.writes_of(way.leaf, leaf, written, scope);
         self.note_change(true);
         let done = self.commit(lock, &writes, word.to_bits()).await?;
         self.note_change(done.is_ok());
         Ok(done.is_ok().then_some(word))
     }
 
-    /// Has the word say where the greatest key is, as far as is known: it may have been moved, and
-    /// there may be a greater one. It may also have been removed: then the slot it names is as good as
-    /// any other.
-    fn with_greatest(&self, word: LockWord, leaf: &Leaf, known: Slots, written: Slots) -> LockWord {
-        let former = self.lock_words.max_slot(word);
-        if !known.contains(former) {
-            return word;
-        }
-        let candidates = written.iter().chain([former]);
-        let candidates = candidates.filter(|&slot| known.contains(slot));
-        match candidates.max_by_key(|&slot| leaf.key(slot)) {
-            Some(slot) => self.lock_words.with_max_slot(word, slot),
-            None => word,
-        }
+    /// What to write of a leaf of which these slots have changed.
+    fn writes_of(
+        &self,
+        address: GlobalAddress,
+        leaf: &Leaf,
+        written: Slots,
+        scope: Scope,
+    ) -> Writes {
+        let segments = match scope {
+            Scope::Value { slot, at } => {
+                return Writes {
+                    marks: Vec::new(),
+                    writes: vec![(address.plus(at), leaf.value(slot).to_vec())],
+                };
+            }
+            Scope::Entries | Scope::Moves => self.leaves.entries(written),
+            Scope::Node => self.leaves.whole(),
+        };
+        self.leaf_writes(address, leaf, &segments, scope == Scope::Moves)
     }
 
     /// Takes the lock of the leaf that a way leads to, or of one to the right of it, and reads what
@@ -237,7 +279,11 @@ impl<E: Endpoint> Session<'_, E> {
         intent: Intent,
     ) -> Result<Option<Locked<'_>>, PoolError> {
         loop {
-            let locked = if self.node.options.lock_and_read {
+            let locked = if intent == Intent::Overwrite
+                && let Some(known) = self.node.places.get(way.leaf, key, self.endpoint.now())
+            {
+                self.lock_known(way, key, known).await?
+            } else if self.node.options.lock_and_read {
                 self.lock_and_read(way, key).await?
             } else {
                 self.lock_then_read(way, key, intent).await?
@@ -292,7 +338,7 @@ impl<E: Endpoint> Session<'_, E> {
             return self.read_abandoned(way, lock, key).await;
         };
         // Who removes a key has to know its home's bitmap.
-        if matches!(intent, Intent::Insert | Intent::Update)
+        if matches!(intent, Intent::Insert | Intent::Update | Intent::Overwrite)
             && let Some((leaf, slot)) = self.speculate(&way, key).await?
         {
             return Ok(Locked {
@@ -314,6 +360,39 @@ impl<E: Endpoint> Session<'_, E> {
             word,
             leaf,
             known,
+        })
+    }
+
+    /// Takes the lock of a leaf in which a key was, and reads nothing if it still is there: of the leaf
+    /// that is answered then only the slot means anything.
+    async fn lock_known(
+        &self,
+        way: Way,
+        key: &[u8],
+        known: Known,
+    ) -> Result<Locked<'_>, PoolError> {
+        let lock = self.lock_in_turn(self.leaf_at(way.leaf), &mut []).await?;
+        let Some(word) = lock.before.map(LockWord::from_bits) else {
+            return self.read_abandoned(way, lock, key).await;
+        };
+        let is_there = self.lock_words.stamp(word) == Some(known.stamp);
+        let (leaf, known, slot) = if is_there || !Check::Stamps.is_made() {
+            let known_slot = Slots::new(known.slot, 1, self.leaves.span());
+            (Leaf::new(self.leaves), known_slot, Some(known.slot))
+        } else {
+            let known = self.leaves.neighborhood_slots(self.leaves.home(key));
+            let segments = self.leaves.with_metadata(known);
+            let leaf = self.read_leaf(way.leaf, &segments).await?;
+            let slot = found(&leaf, key);
+            (leaf, known, slot)
+        };
+        Ok(Locked {
+            way,
+            lock,
+            word,
+            leaf,
+            known,
+            slot,
         })
     }
 
@@ -353,7 +432,7 @@ impl<E: Endpoint> Session<'_, E> {
         let whole = self.leaves.whole();
         let leaf = self.read_leaf(way.leaf, &whole).await?;
         Ok(Locked {
-            word: self.lock_words.of_leaf(&leaf),
+            word: self.lock_words.of_leaf(&leaf, &lock),
             slot: found(&leaf, key),
             known: self.leaves.all_slots(key),
             way,
@@ -367,7 +446,9 @@ impl<E: Endpoint> Session<'_, E> {
     fn slots_for(&self, key: &[u8], intent: Intent, word: LockWord) -> Slots {
         let neighborhood = self.leaves.neighborhood_slots(self.leaves.home(key));
         let all = self.leaves.all_slots(key);
-        if matches!(intent, Intent::Update | Intent::Remove) {
+        if matches!(intent, Intent::Update | Intent::Overwrite | Intent::Remove)
+            || matches!(self.lock_words, Words::Stamped(_))
+        {
             return neighborhood;
         }
         if !self.node.options.vacancy_bitmap || !self.leaves.is_hopscotch() {
@@ -375,8 +456,8 @@ impl<E: Endpoint> Session<'_, E> {
         }
         match self.lock_words.hop_range(word, all.first()) {
             Some(range) if range.count() <= neighborhood.count() => neighborhood,
-            Some(range) if !self.moves_are_node_writes() => range,
-            _ => all,
+            Some(range) => range,
+            None => all,
         }
     }
 

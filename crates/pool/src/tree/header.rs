@@ -21,7 +21,7 @@ use nearfield_fabric::{Endpoint, GlobalAddress, NodeId, WORD_BYTES};
 use std::time::Duration;
 
 /// "NFTREE" and the number of the format, which changes whenever the bytes of nodes do.
-const FORMAT: u64 = u64::from_le_bytes(*b"NFTREE\0\x02");
+const FORMAT: u64 = u64::from_le_bytes(*b"NFTREE\0\x03");
 const FORMAT_AT: u64 = 8;
 const SIZES_AT: u64 = 16;
 const OWNERS_AT: u64 = 24;

@@ -359,6 +359,12 @@ impl Lock<'_> {
         is_wanted && self.leased.is_none()
     }
 
+    /// A number that no other acquisition has ([`redo::Locked::stamp`]). Zero of one of the paper's.
+    pub fn stamp(&self, bits: u32) -> u64 {
+        let leased = self.leased.as_ref();
+        leased.map_or(0, |leased| leased.stamp(bits))
+    }
+
     /// Until when what it guards may be written. `None`: for ever.
     fn until(&self) -> Option<Duration> {
         let leased = self.leased.as_ref()?;

@@ -36,12 +36,10 @@ impl<E: Endpoint> Session<'_, E> {
     /// True if a leaf whose lock has held this word may be worth merging. Does not say it after each
     /// of the removals that follow, as a neighbour may have no room.
     pub(super) fn is_low(&self, word: LockWord) -> bool {
-        let full = (0..self.lock_words.buckets())
-            .filter(|&bucket| self.lock_words.is_full(word, bucket))
-            .count();
+        let occupied = self.lock_words.occupied(word);
         self.owner.is_some()
-            && full * 100 <= self.leaves.span() * LOW_PERCENT
-            && full.is_multiple_of((self.leaves.span() / 16).max(1))
+            && occupied * 100 <= self.leaves.span() * LOW_PERCENT
+            && occupied.is_multiple_of((self.leaves.span() / 16).max(1))
     }
 
     /// Merges the node of a level to which a key belongs with a neighbour, if they have the same
@@ -185,7 +183,7 @@ impl<E: Endpoint> Session<'_, E> {
         drop(verbs);
         if found.iter().all(|&found| swap.succeeds(found)) {
             let merger = if level == 1 {
-                self.merged_leaves(pair, &buffers)
+                self.merged_leaves(pair, &buffers, lock)
             } else {
                 self.merged_internals(pair, &buffers)
             };
@@ -201,7 +199,12 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(None)
     }
 
-    fn merged_leaves(&self, pair: &Pair, buffers: &[Buffers; 2]) -> Option<Merger> {
+    fn merged_leaves(
+        &self,
+        pair: &Pair,
+        buffers: &[Buffers; 2],
+        lock: &Lock<'_>,
+    ) -> Option<Merger> {
         let whole = self.leaves.whole();
         let read = |buffers: &Buffers| {
             let mut leaf = Leaf::new(self.leaves);
@@ -221,7 +224,7 @@ impl<E: Endpoint> Session<'_, E> {
         writes.extend(self.leaf_writes(pair.right, &right, &whole, false));
         Some(Merger {
             writes,
-            word: self.lock_words.of_leaf(&left).to_bits(),
+            word: self.lock_words.of_leaf(&left, lock).to_bits(),
         })
     }
 
@@ -334,7 +337,7 @@ impl<E: Endpoint> Session<'_, E> {
         let free = if child.is_leaf {
             let whole = self.leaves.whole();
             let read = Box::pin(self.read_leaf(child.address, &whole)).await?;
-            self.lock_words.of_leaf(&read).to_bits()
+            self.lock_words.of_leaf(&read, lock).to_bits()
         } else {
             0
         };

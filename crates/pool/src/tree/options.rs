@@ -2,6 +2,7 @@
 
 use super::glance::Neighborhood;
 use super::kept::CachedNode;
+use super::places::Places;
 use crate::cache::Cache;
 use crate::coordination::{Delegation, HAND_OVERS, LocalLocks};
 use crate::error::PoolError;
@@ -13,6 +14,8 @@ use std::time::Duration;
 
 /// What keeping a node takes beside its bytes, at most: its place among others, and those of one run.
 const KEPT_BYTES: usize = 450;
+/// One part of those for hotspots is for the places of keys that are overwritten.
+const PLACES_PART: usize = 4;
 /// Some hundreds of nodes.
 const RETIRED_BYTES: u64 = 1 << 20;
 /// Thousands of round trips, so that who lives is done within.
@@ -164,6 +167,7 @@ pub struct ComputeNode {
     pub(super) neighborhoods: Box<[Neighborhood]>,
     pub(super) cache: Cache<CachedNode>,
     pub(super) hotspots: Hotspots,
+    pub(super) places: Places,
     /// What it takes part in if memory is given back, from when its first client has opened a tree.
     pub(super) epochs: OnceLock<Epochs>,
     /// `None`: clients speculate always.
@@ -185,12 +189,21 @@ impl ComputeNode {
         if options.cache_bytes > 0 && bytes < needed {
             return Err(PoolError::Cache { bytes, needed });
         }
+        let is_stamped = options.shape.arrangement == Arrangement::Neighborhood
+            && matches!(options.locks, Locks::Leased(_));
+        let places = if is_stamped {
+            options.hotspot_bytes / PLACES_PART
+        } else {
+            0
+        };
+        let places = Places::with_bytes(places);
         Ok(ComputeNode {
             options,
             geometry,
             neighborhoods: Neighborhood::all(LeafLayout::new(geometry)),
             cache: Cache::new(bytes),
-            hotspots: Hotspots::with_bytes(options.hotspot_bytes),
+            hotspots: Hotspots::with_bytes(options.hotspot_bytes - places.bytes()),
+            places,
             epochs: OnceLock::new(),
             gate: match options.speculation {
                 Speculation::Always => None,
@@ -218,6 +231,6 @@ impl ComputeNode {
 
     /// The bytes that it has set aside for hotspots.
     pub fn hotspot_bytes(&self) -> usize {
-        self.hotspots.bytes()
+        self.hotspots.bytes() + self.places.bytes()
     }
 }

@@ -26,7 +26,7 @@ impl<E: Endpoint> Session<'_, E> {
             None => {
                 let whole = self.leaves.whole();
                 let read = Box::pin(self.read_leaf(address, &whole)).await?;
-                self.lock_words.of_leaf(&read).to_bits()
+                self.lock_words.of_leaf(&read, &lock).to_bits()
             }
         };
         self.unlock(lock, word)

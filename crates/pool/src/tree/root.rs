@@ -35,7 +35,7 @@ impl<E: Endpoint> Session<'_, E> {
         let address = self.allocate(self.leaf_at(GlobalAddress::NULL)).await?;
         let (leaf, whole) = (Leaf::new(self.leaves), self.leaves.whole());
         let at = self.leaf_at(address);
-        let word = self.lock_words.of_leaf(&leaf).to_bits();
+        let word = self.lock_words.of_new(&leaf).to_bits();
         let writes = at.writes(&whole, leaf.encode(&whole));
         self.write_new(at, &writes, word).await?;
         let root = Root { level: 1, address };

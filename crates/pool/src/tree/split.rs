@@ -39,11 +39,11 @@ impl<E: Endpoint> Session<'_, E> {
         // Whoever sees the left half finds the right one.
         let whole = self.leaves.whole();
         let at = self.leaf_at(right);
-        let word = self.lock_words.of_leaf(&other).to_bits();
+        let word = self.lock_words.of_leaf(&other, &lock).to_bits();
         let writes = at.writes(&whole, other.encode(&whole));
         self.write_new(at, &writes, word).await?;
         let writes = self.leaf_writes(address, &leaf, &whole, false);
-        let word = self.lock_words.of_leaf(&leaf).to_bits();
+        let word = self.lock_words.of_leaf(&leaf, &lock).to_bits();
         let division = Division {
             level: 1,
             separator,

@@ -75,6 +75,12 @@ impl<I: PoolIndex> RemoteIndex for Numbers<I> {
         self.answer(self.index.update(&key, &value).await)
     }
 
+    async fn overwrite(&self, key: u64, value: u64) -> Result<bool, FabricError> {
+        let (key, value) = ((self.key)(key), self.value(value));
+        let was_there = self.index.overwrite(&key, &value).await;
+        was_there.map_err(self.told)
+    }
+
     async fn remove(&self, key: u64) -> Result<Option<u64>, FabricError> {
         self.answer(self.index.remove(&(self.key)(key)).await)
     }

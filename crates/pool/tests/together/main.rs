@@ -105,6 +105,14 @@ impl<I: PoolIndex> RemoteIndex for Client<I> {
         self.answer(self.index.update(key, value)).await
     }
 
+    async fn overwrite(&self, key: u64, value: u64) -> Result<bool, FabricError> {
+        let overwrite = async {
+            let was_there = self.index.overwrite(key, value).await?;
+            Ok(was_there.then_some(value))
+        };
+        Ok(self.answer(overwrite).await?.is_some())
+    }
+
     async fn remove(&self, key: u64) -> Result<Option<u64>, FabricError> {
         self.answer(self.index.remove(key)).await
     }
@@ -192,6 +200,24 @@ fn trees_are_linearizable() {
         let system = Together::new(kind);
         check(40, &few(), &system);
         check(10, &many(), &system);
+    }
+}
+
+#[test]
+fn keys_that_are_overwritten_together_hold_the_last_value() {
+    for kind in Trees::leased() {
+        let system = Together::new(kind);
+        for plan in [few(), one(), many()] {
+            let plan = Plan {
+                removing: 0.1,
+                updating: 0.8,
+                overwriting: 0.7,
+                ..plan
+            };
+            check(40, &plan, &system);
+            let dying = Plan { dying: 0.4, ..plan };
+            check(40, &dying, &system);
+        }
     }
 }
 

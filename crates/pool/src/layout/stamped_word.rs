@@ -1,0 +1,129 @@
+//! The word behind a leaf without hop bitmaps. Not in the paper, whose words say which slots are vacant.
+//!
+//! ```text
+//! bit 63 | stamp           | entries            | index of the slot with the greatest key | bit 0
+//!  held  | what is left    | one bit more than  | as many bits as slots have numbers      |
+//! ```
+//!
+//! The *stamp* is another one as soon as a key has left its slot: it was removed, or moved, or went to another
+//! leaf. Who has once seen a key in a slot and takes the lock later knows by the stamp that the key still is
+//! there, and need not read it to give it another value. All this holds while the lock is free, as in
+//! [`LockWordLayout`](super::LockWordLayout).
+
+use super::{Leaf, LockWord};
+
+const STAMP_BITS_MAX: u32 = 48;
+
+/// How lock words of leaves of some span are divided.
+///
+/// ```
+/// use nearfield_pool::layout::{LockWord, StampedLayout};
+/// let layout = StampedLayout::new(64);
+/// assert_eq!(layout.stamp_bits(), 48);
+/// let word = layout.with_stamp(LockWord::default(), 77);
+/// assert_eq!((layout.stamp(word), layout.entries(word)), (77, 0));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StampedLayout {
+    index_bits: u32,
+}
+
+impl StampedLayout {
+    /// The lock words of leaves of `span` slots.
+    ///
+    /// # Panics
+    /// A leaf has no slot, or 2^16 and more.
+    pub fn new(span: usize) -> StampedLayout {
+        assert!(span > 0 && span >> 16 == 0, "a span has up to 16 bits");
+        StampedLayout {
+            index_bits: usize::BITS - (span - 1).leading_zeros(),
+        }
+    }
+
+    /// How many bits the stamp has: 48, or fewer where slots have many.
+    pub const fn stamp_bits(&self) -> u32 {
+        let left = 63 - self.stamp_shift();
+        if left < STAMP_BITS_MAX {
+            left
+        } else {
+            STAMP_BITS_MAX
+        }
+    }
+
+    /// The slot with the greatest key. Of no meaning if the leaf is empty.
+    pub fn max_slot(&self, word: LockWord) -> usize {
+        (word.to_bits() & low(self.index_bits)) as usize
+    }
+
+    /// The word with another slot as that with the greatest key.
+    #[must_use]
+    pub fn with_max_slot(&self, word: LockWord, slot: usize) -> LockWord {
+        replaced(word, 0, self.index_bits, slot as u64)
+    }
+
+    /// How many slots are occupied.
+    pub fn entries(&self, word: LockWord) -> usize {
+        (word.to_bits() >> self.index_bits & low(self.index_bits + 1)) as usize
+    }
+
+    /// The word with another number of occupied slots.
+    #[must_use]
+    pub fn with_entries(&self, word: LockWord, entries: usize) -> LockWord {
+        replaced(word, self.index_bits, self.index_bits + 1, entries as u64)
+    }
+
+    /// The stamp.
+    pub fn stamp(&self, word: LockWord) -> u64 {
+        word.to_bits() >> self.stamp_shift() & low(self.stamp_bits())
+    }
+
+    /// The word with another stamp, of which as many bits count as there is room for.
+    #[must_use]
+    pub fn with_stamp(&self, word: LockWord, stamp: u64) -> LockWord {
+        replaced(word, self.stamp_shift(), self.stamp_bits(), stamp)
+    }
+
+    /// The word of a leaf of which all entries are known, unlocked and with a stamp of zero.
+    pub fn of_leaf(&self, leaf: &Leaf) -> LockWord {
+        let word = self.with_max_slot(LockWord::default(), leaf.max_slot().unwrap_or(0));
+        self.with_entries(word, leaf.occupied().count())
+    }
+
+    const fn stamp_shift(&self) -> u32 {
+        2 * self.index_bits + 1
+    }
+}
+
+/// The lowest bits.
+const fn low(bits: u32) -> u64 {
+    (1 << bits) - 1
+}
+
+fn replaced(word: LockWord, shift: u32, bits: u32, by: u64) -> LockWord {
+    let mask = low(bits);
+    LockWord::from_bits(word.to_bits() & !(mask << shift) | (by & mask) << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_do_not_touch_each_other() {
+        for span in [1, 2, 31, 64, 512, 4096] {
+            let layout = StampedLayout::new(span);
+            let word = layout.with_max_slot(LockWord::default(), span - 1);
+            let word = layout.with_entries(word, span);
+            let word = layout.with_stamp(word, u64::MAX);
+            assert!(!word.is_locked());
+            assert_eq!(layout.max_slot(word), span - 1);
+            assert_eq!(layout.entries(word), span);
+            assert_eq!(layout.stamp(word), low(layout.stamp_bits()));
+            let word = layout.with_stamp(word, 0);
+            assert_eq!((layout.entries(word), layout.stamp(word)), (span, 0));
+            let word = layout.with_entries(word, 0);
+            assert_eq!(layout.max_slot(word), span - 1);
+            assert_eq!(layout.with_max_slot(word, 0), LockWord::default());
+        }
+    }
+}
