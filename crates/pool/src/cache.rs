@@ -5,7 +5,7 @@ mod directory;
 use arc_swap::ArcSwapOption;
 pub(crate) use directory::HEADER_BYTES;
 use directory::{Directory, NODE_BYTES, RUN_BYTES, RUN_MAX};
-pub(crate) use directory::{not_greater, prefix};
+pub(crate) use directory::{partition, prefix};
 use nearfield_fabric::GlobalAddress;
 use parking_lot::Mutex;
 use rand::rngs::SmallRng;
@@ -27,7 +27,7 @@ pub trait Cached {
     fn bytes(&self) -> usize;
     /// Has the processor fetch what [`position`](Cached::position) looks at.
     fn prefetch(&self) {}
-    /// The position of the child that a key leads to, of which it has the processor fetch what the node says.
+    /// The position of the child that a key leads to, which is below the node, of which it has the processor fetch what the node says.
     fn position(&self, _key: &[u8]) -> usize {
         0
     }

@@ -55,7 +55,7 @@ pub(crate) fn prefix(key: &[u8]) -> u64 {
 }
 
 /// How many of `count` sorted keys are not greater than `key`, given the prefixes of all.
-pub(crate) fn not_greater<'k>(
+fn not_greater<'k>(
     count: usize,
     prefix_at: impl Fn(usize) -> u64,
     key_at: impl Fn(usize) -> &'k [u8],
@@ -77,7 +77,7 @@ pub(crate) fn not_greater<'k>(
 
 /// The first of some positions for which something is false that is true of those before it and false of those
 /// behind. Without branches that depend on the answers, which no processor could predict.
-fn partition(positions: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
+pub(crate) fn partition(positions: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
     let (mut start, mut length) = (positions.start, positions.len());
     while length > 1 {
         let half = length / 2;

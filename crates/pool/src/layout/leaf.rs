@@ -265,6 +265,29 @@ impl LeafLayout {
         start..start + self.replica_bytes
     }
 
+    /// The decoded byte of a group's replica that says whether the leaf is one.
+    pub(crate) fn valid(&self, group: usize) -> usize {
+        self.replica(group).start + VALID
+    }
+
+    /// The decoded bytes of a group's replica that are the address of the leaf to the right.
+    pub(crate) fn sibling(&self, group: usize) -> Range<usize> {
+        let start = self.replica(group).start;
+        start + SIBLING.start..start + SIBLING.end
+    }
+
+    /// The decoded bytes of the key in a slot.
+    pub(crate) fn key(&self, slot: usize) -> Range<usize> {
+        let start = self.entry(slot).start + self.entry_key;
+        start..start + self.geometry.shape().key_bytes
+    }
+
+    /// The decoded bytes of the value in a slot.
+    pub(crate) fn value(&self, slot: usize) -> Range<usize> {
+        let start = self.key(slot).end;
+        start..start + self.geometry.shape().value_bytes
+    }
+
     /// The decoded bytes of the entry of a slot.
     fn entry(&self, slot: usize) -> Range<usize> {
         let start = (self.group(slot) + 1) * self.replica_bytes + slot * self.entry_bytes;
@@ -404,13 +427,12 @@ impl Leaf {
 
     /// False if the leaf is none any more, according to the replica of a group.
     pub fn is_valid(&self, group: usize) -> bool {
-        self.bytes[self.layout.replica(group).start + VALID] != 0
+        self.bytes[self.layout.valid(group)] != 0
     }
 
     /// The leaf to the right, according to the replica of a group.
     pub fn sibling(&self, group: usize) -> GlobalAddress {
-        let start = self.layout.replica(group).start;
-        super::internal::address(&self.bytes[start + SIBLING.start..start + SIBLING.end])
+        super::internal::address(&self.bytes[self.layout.sibling(group)])
     }
 
     /// The least key that may be here and the least that may not, according to the replica of a
@@ -504,14 +526,10 @@ impl Leaf {
     }
 
     fn key_range(&self, slot: usize) -> Range<usize> {
-        let key_bytes = self.layout.geometry.shape().key_bytes;
-        let start = self.layout.entry_key;
-        self.entry_part(slot, start..start + key_bytes)
+        self.layout.key(slot)
     }
 
     fn value_range(&self, slot: usize) -> Range<usize> {
-        let shape = self.layout.geometry.shape();
-        let start = self.layout.entry_key + shape.key_bytes;
-        self.entry_part(slot, start..start + shape.value_bytes)
+        self.layout.value(slot)
     }
 }

@@ -19,6 +19,7 @@ mod geometry;
 pub mod internal;
 pub mod leaf;
 pub mod lock_word;
+mod on_wire;
 mod slots;
 mod stamped_word;
 pub mod versions;
@@ -27,6 +28,7 @@ pub use geometry::{Arrangement, Geometry, GeometryError, Metadata, Shape, Valida
 pub use internal::{InternalLayout, InternalNode};
 pub use leaf::{Leaf, LeafLayout};
 pub use lock_word::{LockWord, LockWordLayout};
+pub(crate) use on_wire::{OnWire, WORD};
 pub use slots::Slots;
 pub use stamped_word::StampedLayout;
 pub use versions::{Segment, Segments, Torn, Versions};

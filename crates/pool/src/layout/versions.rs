@@ -20,9 +20,9 @@ use crate::canary::Check;
 use nearfield_fabric::LINE_BYTES;
 use std::ops::Range;
 
-const LINE: usize = LINE_BYTES as usize;
+pub(super) const LINE: usize = LINE_BYTES as usize;
 /// What a line holds besides its byte of versions.
-const LINE_PAYLOAD: usize = LINE - 1;
+pub(super) const LINE_PAYLOAD: usize = LINE - 1;
 
 /// A node version and an entry version, 4 bits each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -253,7 +253,7 @@ impl Segment {
 }
 
 /// Where the byte at a decoded offset lies on the wire.
-pub(crate) const fn payload_offset(decoded: usize) -> usize {
+pub(super) const fn payload_offset(decoded: usize) -> usize {
     if decoded < LINE {
         decoded
     } else {
@@ -282,6 +282,18 @@ impl Segments {
     /// How many there are: how many messages they take.
     pub fn count(&self) -> usize {
         self.iter().count()
+    }
+
+    /// Checks that what was read of each is consistent, and all of it of one write of the node.
+    pub(crate) fn check<'w>(
+        &self,
+        objects: &impl Objects,
+        wire: impl Iterator<Item = &'w [u8]>,
+    ) -> Result<(), Torn> {
+        let mut node_version = None;
+        self.iter()
+            .zip(wire)
+            .try_for_each(|(segment, wire)| segment.check(objects, wire, &mut node_version))
     }
 
     /// How many bytes they take on the wire.

@@ -5,52 +5,18 @@
 
 use super::Tree;
 use super::kept::CachedNode;
+use super::neighborhood::{COUNTER_BYTES, Neighborhood};
 use super::node_io::is_still;
 use super::search::Place;
 use super::session::Session;
 use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
-use crate::layout::{Leaf, LeafLayout, Segments, Versions};
-use nearfield_fabric::{Endpoint, GlobalAddress, Verb, WORD_BYTES};
+use crate::layout::{Leaf, LeafLayout, Versions};
+use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
 use smallvec::SmallVec;
-use std::ops::Range;
 
 /// A counter twice, and two segments.
 const READS_MAX: usize = 4;
-const COUNTER_BYTES: usize = WORD_BYTES as usize;
-
-/// What is to be read for the keys of one home.
-#[derive(Debug)]
-pub(super) struct Neighborhood {
-    segments: Segments,
-    /// Where the segments lie in the leaf.
-    wire: SmallVec<[Range<usize>; 2]>,
-    /// The replica of the metadata among them.
-    group: usize,
-    /// What it takes to read it, between two looks at a counter.
-    bytes: usize,
-}
-
-impl Neighborhood {
-    /// Those of all homes.
-    pub fn all(layout: LeafLayout) -> Box<[Neighborhood]> {
-        let homes = if layout.is_hopscotch() {
-            layout.span()
-        } else {
-            1
-        };
-        let of = |home| {
-            let segments = layout.neighborhood(home);
-            Neighborhood {
-                wire: segments.iter().map(|segment| segment.wire()).collect(),
-                group: layout.replica_within(&segments).unwrap_or(0),
-                bytes: segments.wire_bytes() + 2 * COUNTER_BYTES,
-                segments,
-            }
-        };
-        (0..homes).map(of).collect()
-    }
-}
 
 /// What a look at a key has shown.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +47,7 @@ struct Aim {
 pub(super) struct Glances {
     aims: Vec<Aim>,
     wire: Vec<u8>,
-    /// What was taken in last, and what is left over of others.
+    /// What was decoded last, and what is left over of others.
     leaf: Leaf,
     /// By the number of the key.
     pub seen: Vec<Glance>,
@@ -194,14 +160,8 @@ impl<E: Endpoint> Session<'_, E> {
             let (wire, others) = rest.split_at(self.neighborhood(aim).bytes);
             rest = others;
             let key = keys[aim.number].as_ref();
-            glances.seen[aim.number] = match self.take_in(aim, wire, &mut glances.leaf, key) {
-                Ok(slot) => {
-                    let at = glances.values.len();
-                    glances.values.extend_from_slice(glances.leaf.value(slot));
-                    Glance::Found(at)
-                }
-                Err(glance) => glance,
-            };
+            let (leaf, values) = (&mut glances.leaf, &mut glances.values);
+            glances.seen[aim.number] = self.take_in(aim, wire, key, leaf, values);
         }
         Ok(())
     }
@@ -260,34 +220,59 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(())
     }
 
-    /// Looks for a key in what was read: its slot, or what else was seen.
+    /// Looks for a key in what was read; puts the value behind others.
     fn take_in(
         &self,
         aim: &Aim,
         wire: &[u8],
-        leaf: &mut Leaf,
         key: &[u8],
-    ) -> Result<usize, Glance> {
+        leaf: &mut Leaf,
+        values: &mut Vec<u8>,
+    ) -> Glance {
         let neighborhood = self.neighborhood(aim);
-        let (counts, mut rest) = wire.split_at(2 * COUNTER_BYTES);
-        let segments = neighborhood.wire.iter().map(|wire| {
-            let (segment, others) = rest.split_at(wire.len());
-            rest = others;
-            segment
-        });
+        let (counts, wire) = wire.split_at(2 * COUNTER_BYTES);
         if self.has_counters {
             // Versions are of no use where a counter tells.
             let (before, behind) = counts.split_at(COUNTER_BYTES);
             if !is_still(before, behind) {
-                return Err(Glance::Nothing);
+                return Glance::Nothing;
             }
-            leaf.copy(&neighborhood.segments, segments);
-        } else {
-            let wire: SmallVec<[&[u8]; 2]> = segments.collect();
-            let decoded = leaf.decode(&neighborhood.segments, &wire);
-            decoded.map_err(|_| Glance::Nothing)?;
+        } else if !neighborhood.is_consistent(&self.leaves, wire) {
+            return Glance::Nothing;
         }
-        let place = self.place_by(neighborhood.group, aim.sibling, true, leaf, key);
+        let at = values.len();
+        if let Some(direct) = &neighborhood.direct
+            && direct.is_valid(wire)
+            && let Some(slot) = direct.find(wire, key)
+        {
+            // Whatever the sibling is, if the key may be here it is.
+            let place = self.place_beside(direct.sibling(wire), aim.sibling, true);
+            if matches!(place, Place::Unknown) {
+                return Glance::Nothing;
+            }
+            direct.append_value(
+                slot,
+                wire,
+                self.leaves.geometry().shape().value_bytes,
+                values,
+            );
+            self.admit_at(aim.leaf, direct.slots.at(slot), key);
+            return Glance::Found(at);
+        }
+        neighborhood.copy(wire, leaf);
+        match self.look(aim, leaf, key) {
+            Ok(slot) => {
+                values.extend_from_slice(leaf.value(slot));
+                Glance::Found(at)
+            }
+            Err(glance) => glance,
+        }
+    }
+
+    /// Looks for a key in a leaf of which its neighborhood is known: its slot, or what else was seen.
+    fn look(&self, aim: &Aim, leaf: &Leaf, key: &[u8]) -> Result<usize, Glance> {
+        let group = self.neighborhood(aim).group;
+        let place = self.place_by(group, aim.sibling, true, leaf, key);
         if !matches!(place, Place::Here | Place::HereOrRight(_)) {
             return Err(Glance::Nothing);
         }

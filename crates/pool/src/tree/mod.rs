@@ -23,6 +23,7 @@ mod header;
 mod kept;
 mod lock;
 mod merge;
+mod neighborhood;
 mod node_io;
 mod note;
 mod options;

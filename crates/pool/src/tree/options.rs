@@ -1,7 +1,7 @@
 //! What a tree is made of, and what the clients of a compute node share.
 
-use super::glance::Neighborhood;
 use super::kept::CachedNode;
+use super::neighborhood::Neighborhood;
 use super::places::Places;
 use crate::cache::Cache;
 use crate::coordination::{Delegation, HAND_OVERS, LocalLocks};

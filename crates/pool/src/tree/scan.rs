@@ -100,8 +100,8 @@ impl<E: Endpoint> Session<'_, E> {
         let first = parent.position(&scan.from);
         let end = parent.children().min(first + wanted);
         let stretch = |position| {
-            let bound = parent.bound(position).map(<[u8]>::to_vec);
-            (Way::of(&parent, position, is_kept), bound)
+            let way = Way::of(&parent, position, is_kept);
+            (way, parent.bound(position))
         };
         Ok((first..end).map(stretch).collect())
     }

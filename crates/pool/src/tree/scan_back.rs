@@ -93,7 +93,7 @@ impl<E: Endpoint> Session<'_, E> {
                     let first = (last + 1).saturating_sub(wanted);
                     let stretch = |position| {
                         let way = Way::of(&parent, position, is_kept);
-                        (way, parent.least(position).to_vec())
+                        (way, parent.least(position))
                     };
                     (first..=last).rev().map(stretch).unzip()
                 }

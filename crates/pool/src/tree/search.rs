@@ -49,10 +49,23 @@ impl<E: Endpoint> Session<'_, E> {
                 Some((_, high)) if !sibling.is_null() && key >= high => Place::Right(sibling),
                 _ => Place::Here,
             },
-            Validation::Sibling if sibling == expected => Place::Here,
-            Validation::Sibling if sibling.is_null() => Place::Unknown,
-            Validation::Sibling if is_kept && !self.node.options.uses_divided => Place::Unknown,
-            Validation::Sibling => Place::HereOrRight(sibling),
+            Validation::Sibling => self.place_beside(sibling, expected, is_kept),
+        }
+    }
+
+    /// Where a key belongs, as the sibling of a valid leaf says.
+    pub(super) fn place_beside(
+        &self,
+        sibling: GlobalAddress,
+        expected: GlobalAddress,
+        is_kept: bool,
+    ) -> Place {
+        if sibling == expected {
+            Place::Here
+        } else if sibling.is_null() || is_kept && !self.node.options.uses_divided {
+            Place::Unknown
+        } else {
+            Place::HereOrRight(sibling)
         }
     }
 

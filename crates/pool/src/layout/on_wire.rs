@@ -1,0 +1,143 @@
+//! Bytes of a node where they lie on the wire, looked at without being decoded.
+
+use super::versions::{LINE, LINE_PAYLOAD, Segments, payload_offset};
+use std::ops::Range;
+
+/// How many bytes are compared as one.
+pub(crate) const WORD: usize = size_of::<u64>();
+
+/// Where some decoded bytes of a node, at least one, lie in the wire bytes of segments, one segment behind
+/// the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OnWire {
+    at: u32,
+    /// So many bytes lie in the first line, and what is behind them in lines that begin with versions.
+    unbroken: u32,
+}
+
+impl OnWire {
+    /// Where the bytes from a decoded offset on lie, which is in one of the segments. `None` if it is not.
+    pub fn new(decoded: usize, segments: &Segments) -> Option<OnWire> {
+        let mut before = 0;
+        for segment in segments.iter() {
+            let wire = segment.wire();
+            if segment.decoded().contains(&decoded) {
+                let at = payload_offset(decoded);
+                let unbroken = LINE - at % LINE;
+                return Some(OnWire {
+                    at: u32::try_from(before + at - wire.start).ok()?,
+                    unbroken: unbroken as u32,
+                });
+            }
+            before += wire.len();
+        }
+        None
+    }
+
+    /// The first byte.
+    pub fn byte(self, wire: &[u8]) -> u8 {
+        wire[self.at as usize]
+    }
+
+    /// The first eight bytes, low end first; there have to be so many. No branch depends on where lines
+    /// begin.
+    #[inline]
+    pub fn word(self, wire: &[u8]) -> u64 {
+        let rest = &wire[self.at as usize..];
+        let lower = rest
+            .first_chunk()
+            .map_or(0, |word| u64::from_le_bytes(*word));
+        // Without the byte of versions, if there is one among the nine.
+        let last = rest.get(WORD).copied().unwrap_or(0);
+        let upper = lower >> 8 | u64::from(last) << 56;
+        let mask = match self.unbroken as usize {
+            unbroken if unbroken < WORD => (1 << (8 * unbroken)) - 1,
+            _ => u64::MAX,
+        };
+        lower & mask | upper & !mask
+    }
+
+    /// True if the bytes are these.
+    pub fn holds(self, wire: &[u8], bytes: &[u8]) -> bool {
+        let mut pieces = self.pieces(bytes.len());
+        pieces.all(|(part, at)| bytes[part.clone()] == wire[at..at + part.len()])
+    }
+
+    /// Copies so many bytes behind what there is.
+    pub fn append(self, wire: &[u8], length: usize, to: &mut Vec<u8>) {
+        for (part, at) in self.pieces(length) {
+            to.extend_from_slice(&wire[at..at + part.len()]);
+        }
+    }
+
+    /// Which of so many bytes lie behind each other, and from where on.
+    fn pieces(self, length: usize) -> impl Iterator<Item = (Range<usize>, usize)> {
+        let (mut start, mut at, mut room) = (0, self.at as usize, self.unbroken as usize);
+        std::iter::from_fn(move || {
+            if start == length {
+                return None;
+            }
+            let part = start..length.min(start + room);
+            let piece = (part.clone(), at);
+            // Behind the versions.
+            (start, at, room) = (part.end, at + part.len() + 1, LINE_PAYLOAD);
+            Some(piece)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Geometry, Leaf, LeafLayout, Shape};
+
+    /// At all places of neighborhoods that wrap, with metadata among them or elsewhere, bytes of up to
+    /// several lines are what decoding makes of them.
+    #[test]
+    fn bytes_are_found_as_they_are_decoded() {
+        for (key_bytes, value_bytes) in [(8, 8), (9, 8), (33, 17), (200, 8)] {
+            let shape = Shape {
+                key_bytes,
+                value_bytes,
+                ..Shape::default()
+            };
+            let layout = LeafLayout::new(Geometry::new(shape).expect("the shape is possible"));
+            let mut leaf = Leaf::new(layout);
+            for slot in 0..layout.span() {
+                let bytes = |from: usize, count: usize| {
+                    let bytes = (0..count).map(|at| (slot * 7 + at * 13 + from) as u8 | 1);
+                    bytes.collect::<Vec<_>>()
+                };
+                leaf.put(slot, &bytes(1, key_bytes), &bytes(2, value_bytes));
+            }
+            for home in 0..layout.span() {
+                let segments = layout.neighborhood(home);
+                let wire = leaf.encode(&segments).concat();
+                for slot in layout.neighborhood_slots(home).iter() {
+                    let (key, value) = (leaf.key(slot).expect("it is there"), leaf.value(slot));
+                    let at = |decoded| OnWire::new(decoded, &segments).expect("it was read");
+                    let (key_at, value_at) =
+                        (at(layout.key(slot).start), at(layout.value(slot).start));
+                    assert!(key_at.holds(&wire, key) && value_at.holds(&wire, value));
+                    assert_eq!(key_at.byte(&wire), key[0]);
+                    assert_eq!(key_at.word(&wire).to_le_bytes(), key[..WORD]);
+                    for wrong in 0..key_bytes {
+                        let mut other = key.to_vec();
+                        other[wrong] ^= 0x10;
+                        assert!(!key_at.holds(&wire, &other), "byte {wrong} of slot {slot}");
+                    }
+                    let mut copy = vec![7];
+                    value_at.append(&wire, value_bytes, &mut copy);
+                    assert_eq!((copy[0], &copy[1..]), (7, value));
+                }
+                assert_eq!(
+                    OnWire::new(
+                        layout.whole().iter().next().expect("one").decoded().end,
+                        &segments
+                    ),
+                    None
+                );
+            }
+        }
+    }
+}
