@@ -109,7 +109,12 @@ impl ShmEndpoint {
 
     /// Has the processor fetch what verbs will access, and other tasks go on meanwhile.
     async fn prefetch(&self, verbs: &[Verb<'_>]) -> Result<(), FabricError> {
-        for verb in verbs {
+        for (number, verb) in verbs.iter().enumerate() {
+            let before = number.checked_sub(2).map(|number| verbs[number].address());
+            if before == Some(verb.address()) {
+                // A word that is looked at before and behind another read.
+                continue;
+            }
             let node = self.node(verb.node())?;
             let offset = verb.address().offset() as usize;
             node.object.mapping.prefetch(offset, verb.bytes() as usize);
@@ -126,7 +131,13 @@ impl ShmEndpoint {
         Ok(())
     }
 
+    #[inline]
     fn node(&self, node: NodeId) -> Result<&Attached, FabricError> {
+        if let [only] = &*self.nodes
+            && only.object.number == node
+        {
+            return Ok(only);
+        }
         let found = self
             .nodes
             .binary_search_by_key(&node, |at| at.object.number);

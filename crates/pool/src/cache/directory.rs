@@ -249,12 +249,22 @@ impl<N: Cached> Directory<N> {
         found: &mut impl FnMut(usize, &N, usize),
     ) {
         for (chunk, keys) in keys.chunks(SOUGHT_MAX).enumerate() {
-            // What others replace meanwhile stays as it was.
-            let mut places = ArrayVec::<(Guard<Arc<Nodes<N>>>, usize), SOUGHT_MAX>::new();
-            for key in keys {
-                let prefix = prefix(key.as_ref());
-                let nodes = self.runs[self.run_of(key.as_ref(), prefix)].nodes.load();
-                let behind = nodes.not_greater(key.as_ref(), prefix);
+            let runs: ArrayVec<(&Run<N>, u64), SOUGHT_MAX> = keys
+                .iter()
+                .map(|key| {
+                    let prefix = prefix(key.as_ref());
+                    let run = &*self.runs[self.run_of(key.as_ref(), prefix)];
+                    prefetch(run);
+                    (run, prefix)
+                })
+                .collect();
+            // What others replace meanwhile stays as it was. A guard is a barrier, which waits for all that was asked
+            // for before: there is none between the looks at what they guard.
+            let guards: ArrayVec<Guard<Arc<Nodes<N>>>, SOUGHT_MAX> =
+                runs.iter().map(|(run, _)| run.nodes.load()).collect();
+            let mut places = ArrayVec::<(&Nodes<N>, usize), SOUGHT_MAX>::new();
+            for ((key, nodes), (_, prefix)) in keys.iter().zip(&guards).zip(&runs) {
+                let behind = nodes.not_greater(key.as_ref(), *prefix);
                 if let Some(position) = behind.checked_sub(1) {
                     prefetch(&*nodes.entries[position].node);
                 }
@@ -266,10 +276,10 @@ impl<N: Cached> Directory<N> {
                 }
             }
             let mut leads = ArrayVec::<Option<(&N, usize)>, SOUGHT_MAX>::new();
-            for (key, (nodes, behind)) in keys.iter().zip(&places) {
+            for ((key, (nodes, behind)), (_, prefix)) in keys.iter().zip(&places).zip(&runs) {
                 let key = key.as_ref();
                 let position = behind.checked_sub(1);
-                let node = position.and_then(|position| nodes.use_at(position, key, prefix(key)));
+                let node = position.and_then(|position| nodes.use_at(position, key, *prefix));
                 leads.push(node.map(|node| (&**node, node.position(key))));
             }
             for (number, (key, (_, behind))) in keys.iter().zip(&places).enumerate() {
