@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 use std::ops::Range;
 
 pub(super) const COUNTER_BYTES: usize = WORD_BYTES as usize;
-/// So many slots are looked at before a branch depends on what they hold.
-const LOOKED_AT: usize = 16;
+/// Neighborhoods have 16 slots at most.
+const SLOTS_MAX: usize = u32::BITS as usize;
 
 /// What is to be read for the keys of one home.
 #[derive(Debug)]
@@ -81,10 +81,14 @@ impl Direct {
     /// `None` if keys are shorter than a word, values have no bytes, or fences tell where keys belong.
     fn new(layout: &LeafLayout, home: usize, group: usize, segments: &Segments) -> Option<Direct> {
         let shape = layout.geometry().shape();
-        if shape.key_bytes < WORD || shape.validation == Validation::Fences {
+        let has_no_word = shape.key_bytes < WORD || shape.value_bytes == 0;
+        if has_no_word || shape.validation == Validation::Fences {
             return None;
         }
         let slots = layout.neighborhood_slots(home);
+        if slots.count() > SLOTS_MAX {
+            return None;
+        }
         let at = |decoded: Range<usize>| OnWire::new(decoded.start, segments);
         Some(Direct {
             valid: OnWire::new(layout.valid(group), segments)?,
@@ -94,13 +98,10 @@ impl Direct {
                 .iter()
                 .map(|slot| at(layout.key(slot)))
                 .collect::<Option<_>>()?,
-            values: match shape.value_bytes {
-                0 => return None,
-                _ => slots
-                    .iter()
-                    .map(|slot| at(layout.value(slot)))
-                    .collect::<Option<_>>()?,
-            },
+            values: slots
+                .iter()
+                .map(|slot| at(layout.value(slot)))
+                .collect::<Option<_>>()?,
         })
     }
 
@@ -117,20 +118,17 @@ impl Direct {
     /// How far from the home a key lies.
     pub fn find(&self, wire: &[u8], key: &[u8]) -> Option<usize> {
         let first = u64::from_le_bytes(*key.first_chunk()?);
-        // The first bytes tell most keys apart. Where a key lies nobody can predict.
-        for (number, keys) in self.keys.chunks(LOOKED_AT).enumerate() {
-            let hits = keys.iter().enumerate();
-            let hits = hits.fold(0_u32, |hits, (at, key)| {
-                hits | u32::from(key.word(wire) == first) << at
-            });
-            let mut left = hits;
-            while left != 0 {
-                let at = left.trailing_zeros() as usize;
-                if keys[at].holds(wire, key) {
-                    return Some(number * LOOKED_AT + at);
-                }
-                left &= left - 1;
+        // The first bytes tell most keys apart. Where a key lies nobody can predict, so that no branch depends on it.
+        let hits = self.keys.iter().enumerate();
+        let mut hits = hits.fold(0_u32, |hits, (slot, key)| {
+            hits | u32::from(key.word(wire) == first) << slot
+        });
+        while hits != 0 {
+            let slot = hits.trailing_zeros() as usize;
+            if self.keys[slot].holds(wire, key) {
+                return Some(slot);
             }
+            hits &= hits - 1;
         }
         None
     }
@@ -138,5 +136,103 @@ impl Direct {
     /// Puts the value of a slot, so far from the home, behind others.
     pub fn append_value(&self, slot: usize, wire: &[u8], bytes: usize, values: &mut Vec<u8>) {
         self.values[slot].append(wire, bytes, values);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hopscotch::{self, Lookup};
+    use crate::layout::{Arrangement, Geometry, Metadata, Shape};
+
+    fn layouts() -> impl Iterator<Item = LeafLayout> {
+        let kinds = [
+            (Arrangement::Hopscotch, Metadata::Replicated, 8),
+            (Arrangement::Neighborhood, Metadata::Replicated, 8),
+            (Arrangement::Neighborhood, Metadata::Single, 16),
+        ];
+        let shape = |(arrangement, metadata, neighborhood), key_bytes| Shape {
+            key_bytes,
+            arrangement,
+            metadata,
+            neighborhood,
+            ..Shape::default()
+        };
+        let shapes = kinds
+            .into_iter()
+            .flat_map(move |kind| [8, 9, 40].map(|bytes| shape(kind, bytes)));
+        shapes.map(|shape| LeafLayout::new(Geometry::new(shape).expect("the shape is possible")))
+    }
+
+    /// In leaves as full as they get, also of keys that begin with the same eight bytes.
+    #[test]
+    fn keys_are_found_in_what_was_read_where_they_are_in_the_leaf() {
+        for layout in layouts() {
+            let key_bytes = layout.geometry().shape().key_bytes;
+            let key = |number: u64| {
+                let mut key = vec![1; key_bytes];
+                key[..8].copy_from_slice(&(number * 3 / 4).to_be_bytes());
+                key[key_bytes - 1] = number as u8 + 1;
+                key
+            };
+            let mut leaf = Leaf::new(layout);
+            let sibling = GlobalAddress::new(nearfield_fabric::NodeId(3), 0x1122_3344_5580);
+            leaf.set_sibling(sibling);
+            for number in 0..80_u64 {
+                let key = key(number);
+                let value = number.to_be_bytes().map(|byte| byte ^ 0x5a);
+                // What has no room is absent.
+                let _ = hopscotch::insert(&mut leaf, layout.all_slots(&key), &key, &value);
+            }
+            let neighborhoods = Neighborhood::all(layout);
+            let mut found = 0;
+            for number in 0..100 {
+                let key = key(number);
+                let neighborhood = &neighborhoods[layout.home(&key)];
+                let wire = leaf.encode(&neighborhood.segments).concat();
+                assert!(neighborhood.is_consistent(&layout, &wire));
+                let direct = neighborhood.direct.as_ref().expect("siblings tell");
+                assert!(direct.is_valid(&wire));
+                assert_eq!(direct.sibling(&wire), sibling);
+                let slot = direct.find(&wire, &key);
+                let Lookup::Found(expected) = hopscotch::lookup(&leaf, &key) else {
+                    assert_eq!(slot, None, "key {number}");
+                    continue;
+                };
+                found += 1;
+                let slot = slot.expect("it is there");
+                assert_eq!(direct.slots.at(slot), expected);
+                let mut value = Vec::new();
+                direct.append_value(slot, &wire, 8, &mut value);
+                assert_eq!(value, leaf.value(expected));
+                let mut part = Leaf::new(layout);
+                neighborhood.copy(&wire, &mut part);
+                assert_eq!(part.key(expected), Some(&key[..]));
+            }
+            assert!(found > layout.span() / 2, "{found} of {}", layout.span());
+            hopscotch::retire(&mut leaf);
+            let first = &neighborhoods[0];
+            let wire = leaf.encode(&first.segments).concat();
+            assert!(
+                first
+                    .direct
+                    .as_ref()
+                    .is_some_and(|direct| !direct.is_valid(&wire))
+            );
+        }
+    }
+
+    #[test]
+    fn where_fences_tell_or_keys_are_short_leaves_are_decoded() {
+        for (key_bytes, validation) in [(7, Validation::Sibling), (9, Validation::Fences)] {
+            let shape = Shape {
+                key_bytes,
+                validation,
+                ..Shape::default()
+            };
+            let layout = LeafLayout::new(Geometry::new(shape).expect("the shape is possible"));
+            let all = Neighborhood::all(layout);
+            assert!(all.iter().all(|neighborhood| neighborhood.direct.is_none()));
+        }
     }
 }
