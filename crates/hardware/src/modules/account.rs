@@ -1,0 +1,192 @@
+//! What the program in a module has done in a round, and how long it takes.
+
+use super::Parameters;
+use crate::Time;
+
+/// What one module has done. Its threads share the processor and the engine that copies; each waits for its
+/// own copies, one after the other.
+#[derive(Clone, Debug)]
+pub struct Account {
+    parameters: Parameters,
+    /// For each thread: its instructions, and the cycles that it has waited for copies.
+    threads: Vec<(u64, f64)>,
+    current: usize,
+    occupied: f64,
+    totals: Totals,
+}
+
+/// Sums of what was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Instructions of all threads.
+    pub instructions: u64,
+    /// Copies from the bank.
+    pub reads: u64,
+    /// Copies to the bank.
+    pub writes: u64,
+    /// Bytes of both.
+    pub bytes: u64,
+}
+
+impl Totals {
+    /// Copies in both directions.
+    pub fn copies(&self) -> u64 {
+        self.reads + self.writes
+    }
+
+    /// Adds what another has done.
+    pub fn add(&mut self, other: &Totals) {
+        self.instructions += other.instructions;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.bytes += other.bytes;
+    }
+}
+
+impl Account {
+    /// Of a module that has done nothing.
+    pub fn new(parameters: &Parameters) -> Account {
+        Account {
+            parameters: *parameters,
+            threads: vec![(0, 0.0); parameters.tasklets.max(1)],
+            current: 0,
+            occupied: 0.0,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Goes on as the thread that does task `number`: tasks are dealt out in turn.
+    pub fn begin(&mut self, number: usize) {
+        self.current = number % self.threads.len();
+    }
+
+    /// So many instructions.
+    pub fn instructions(&mut self, count: u64) {
+        self.threads[self.current].0 += count;
+        self.totals.instructions += count;
+    }
+
+    /// So many bytes are copied from the bank, by as many copies as it takes.
+    pub fn read(&mut self, bytes: u64) {
+        self.totals.reads += self.copy(bytes, self.parameters.dma.read_latency);
+    }
+
+    /// So many bytes are copied to the bank.
+    pub fn write(&mut self, bytes: u64) {
+        self.totals.writes += self.copy(bytes, self.parameters.dma.write_latency);
+    }
+
+    /// How many copies that was.
+    fn copy(&mut self, bytes: u64, latency: f64) -> u64 {
+        let dma = &self.parameters.dma;
+        // Copies are of whole words.
+        let bytes = bytes.next_multiple_of(8);
+        let copies = bytes.div_ceil(self.parameters.dma_bytes_max);
+        let (count, length) = (copies as f64, bytes as f64);
+        self.threads[self.current].1 += count * latency + length * dma.latency_per_byte;
+        self.occupied += count * dma.occupied + length * dma.occupied_per_byte;
+        self.totals.bytes += bytes;
+        copies
+    }
+
+    /// Sums.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+}
+
+impl Parameters {
+    /// How long a module's program takes: as long as its processor, its engine or the slowest of its threads,
+    /// whichever is slowest.
+    pub fn kernel(&self, account: &Account) -> Time {
+        let busy = account.threads.iter().filter(|thread| **thread != (0, 0.0));
+        let threads = (busy.count() as f64).max(1.0);
+        let instructions = account.totals.instructions as f64;
+        let issue = instructions * (self.cycles_per_instruction / threads).max(1.0);
+        let chains = account.threads.iter().map(|&(instructions, waited)| {
+            self.cycles_per_instruction * instructions as f64 + waited
+        });
+        let chain = chains.fold(0.0, f64::max);
+        let cycles = issue.max(account.occupied).max(chain);
+        Time::from_picoseconds((cycles * 1e12 / self.cycles_per_second).round() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Preset;
+    use super::*;
+
+    fn cycles(parameters: &Parameters, account: &Account) -> f64 {
+        parameters.kernel(account).as_seconds() * parameters.cycles_per_second
+    }
+
+    /// Megabytes a second, of so many threads that do the same again and again.
+    fn streamed(preset: Preset, tasklets: usize, work: impl Fn(&mut Account)) -> f64 {
+        const EACH: usize = 100;
+        let parameters = Parameters {
+            tasklets,
+            ..preset.parameters()
+        };
+        let mut account = Account::new(&parameters);
+        for task in 0..tasklets * EACH {
+            account.begin(task);
+            work(&mut account);
+        }
+        account.totals().bytes as f64 / parameters.kernel(&account).as_seconds() / 1e6
+    }
+
+    #[test]
+    fn a_copy_takes_what_is_published() {
+        let parameters = Preset::UpmemMeasured.parameters();
+        for (bytes, read) in [(8, 81.0), (256, 205.0), (2048, 1101.0)] {
+            let mut account = Account::new(&parameters);
+            account.read(bytes);
+            let cycles = cycles(&parameters, &account);
+            // From 2048 bytes on the engine is what takes longest.
+            assert!((read - 0.1..read * 1.02).contains(&cycles), "{bytes}: {cycles}");
+        }
+        let mut account = Account::new(&parameters);
+        account.write(8);
+        assert!((cycles(&parameters, &account) - 65.0).abs() < 0.1);
+        let paper = Preset::RadarPaper.parameters();
+        let mut account = Account::new(&paper);
+        account.read(8);
+        assert_eq!(paper.kernel(&account), Time::from_nanoseconds(14));
+    }
+
+    #[test]
+    fn published_bandwidths_come_out_again() {
+        // Published: 628 MB/s in copies of 2048 bytes.
+        let stream = streamed(Preset::UpmemMeasured, 16, |account| account.read(2048));
+        assert!((600.0..660.0).contains(&stream), "{stream}");
+        // Published: 72.6 MB/s, counting a word that is read and written twice.
+        let random = streamed(Preset::UpmemMeasured, 16, |account| {
+            account.read(8);
+            account.write(8);
+        });
+        assert!((70.0..76.0).contains(&random), "{random}");
+        let paper = streamed(Preset::RadarPaper, 16, |account| account.read(2048));
+        assert!((620.0..640.0).contains(&paper), "{paper}");
+    }
+
+    #[test]
+    fn a_processor_is_full_with_eleven_threads() {
+        // Published: 58.6 million additions a second, each with about five instructions more.
+        let rate = |tasklets| {
+            let parameters = Parameters {
+                tasklets,
+                ..Preset::UpmemMeasured.parameters()
+            };
+            let mut account = Account::new(&parameters);
+            for task in 0..tasklets * 100 {
+                account.begin(task);
+                account.instructions(6);
+            }
+            tasklets as f64 * 100.0 / parameters.kernel(&account).as_seconds() / 1e6
+        };
+        assert!((57.0..60.0).contains(&rate(16)), "{}", rate(16));
+        assert!((rate(11) - rate(16)).abs() < 0.1);
+        assert!((rate(1) * 11.0 - rate(11)).abs() < 0.1);
+    }
+}

@@ -1,0 +1,20 @@
+//! What rounds take of energy.
+
+use super::Parameters;
+use crate::Time;
+
+impl Parameters {
+    /// What modules take that have run for these times together, and of which so many bytes were moved, in
+    /// joules. What the host takes, and modules that wait, is not counted.
+    ///
+    /// ```
+    /// use nearfield_hardware::{Time, modules::Preset};
+    /// let parameters = Preset::UpmemMeasured.parameters();
+    /// // Published: 0.15 W a module.
+    /// let second = Time::from_nanoseconds(1_000_000_000);
+    /// assert_eq!(parameters.joules(second, 0), 0.15);
+    /// ```
+    pub fn joules(&self, running: Time, moved_bytes: u64) -> f64 {
+        self.watts_per_module * running.as_seconds() + self.joules_per_byte * moved_bytes as f64
+    }
+}

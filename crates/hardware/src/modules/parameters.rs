@@ -1,0 +1,148 @@
+//! Published figures of memory modules.
+
+use crate::Time;
+
+/// What a module's engine takes to copy between its bank and the processor's own small memory, in cycles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dma {
+    /// Until a read of nothing is there, for who waits for it.
+    pub read_latency: f64,
+    /// The same of a write.
+    pub write_latency: f64,
+    /// What each byte adds to both.
+    pub latency_per_byte: f64,
+    /// How long the engine is kept from others by a copy of nothing.
+    pub occupied: f64,
+    /// What each byte adds to that.
+    pub occupied_per_byte: f64,
+}
+
+/// What the host moves in a second between its memory and modules, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bandwidth {
+    /// As much, whatever is moved between whom.
+    Total(f64),
+    /// It grows with the ranks of modules that take part, up to so many.
+    Ranks {
+        /// With one rank less than one.
+        base: f64,
+        /// What each rank adds.
+        per_rank: f64,
+        /// More ranks add nothing.
+        ranks_max: f64,
+        /// What comes back, as a part of what goes there.
+        back: f64,
+        /// What one module takes by itself, and what it gives.
+        alone: [f64; 2],
+    },
+}
+
+/// What the model goes by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Parameters {
+    /// The name under which results show them.
+    pub name: &'static str,
+    /// Where the figures come from.
+    pub source: &'static str,
+    /// Cycles of a module's processor in a second.
+    pub cycles_per_second: f64,
+    /// Threads of a module's processor.
+    pub tasklets: usize,
+    /// A thread begins an instruction each so many cycles at most; the processor one each cycle.
+    pub cycles_per_instruction: f64,
+    /// Copies between bank and processor.
+    pub dma: Dma,
+    /// The longest copy, in bytes.
+    pub dma_bytes_max: u64,
+    /// The memory of a module, in bytes.
+    pub bank_bytes: u64,
+    /// Modules that share a rank.
+    pub modules_per_rank: usize,
+    /// Between host and modules.
+    pub bandwidth: Bandwidth,
+    /// What each transfer takes besides its bytes.
+    pub transfer: Time,
+    /// What it takes to start the modules, and to see that they are done, in each round.
+    pub launch: Time,
+    /// What one processor takes while it runs, in watts.
+    pub watts_per_module: f64,
+    /// What a byte takes between host and modules, in joules.
+    pub joules_per_byte: f64,
+}
+
+/// Modules that are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// As others have measured UPMEM's modules.
+    UpmemMeasured,
+    /// By the figures that RADAR (TPDS 2024) gives of the same modules, which are bandwidths, where a
+    /// processor that waits for what it has read waits longer.
+    RadarPaper,
+}
+
+impl Preset {
+    /// All of them.
+    pub const ALL: [Preset; 2] = [Preset::UpmemMeasured, Preset::RadarPaper];
+
+    /// The figures.
+    pub const fn parameters(self) -> Parameters {
+        match self {
+            // A copy of b bytes: 77 + b/2 cycles read, 61 + b/2 written. 628 MB/s are streamed in copies of
+            // 2048 bytes, and 72.6 MB/s read and written in words at random by 16 threads; so the engine is
+            // occupied by 34 + 0.53 b cycles. Transfers: 5.04 + 0.2587 GB/s a rank up to 31.5; what comes
+            // back 4.74 for 6.68; one module 0.33 and 0.12. A transfer's fixed part (20 to 50 µs) and
+            // polling each 100 µs are assumptions from public programs.
+            Preset::UpmemMeasured => Parameters {
+                name: "UPMEM, measured",
+                source: "PrIM (IEEE Access 2022); prim-benchmarks' fits; energy: PrIM; fixed costs: assumed",
+                cycles_per_second: 350e6,
+                tasklets: 12,
+                cycles_per_instruction: 11.0,
+                dma: Dma {
+                    read_latency: 77.0,
+                    write_latency: 61.0,
+                    latency_per_byte: 0.5,
+                    occupied: 34.0,
+                    occupied_per_byte: 0.53,
+                },
+                dma_bytes_max: 2048,
+                bank_bytes: 64 << 20,
+                modules_per_rank: 64,
+                bandwidth: Bandwidth::Ranks {
+                    base: 5.04e9,
+                    per_rank: 0.2587e9,
+                    ranks_max: 31.5,
+                    back: 4.74 / 6.68,
+                    alone: [0.33e9, 0.12e9],
+                },
+                transfer: Time::from_nanoseconds(30_000),
+                launch: Time::from_nanoseconds(200_000),
+                watts_per_module: 0.15,
+                joules_per_byte: 0.4e-9,
+            },
+            // 14 ns for 64 bits, 630 MB/s a module, 25 GB/s between host and all modules, 0.5 ms to call them.
+            Preset::RadarPaper => Parameters {
+                name: "UPMEM, by RADAR's figures",
+                source: "RADAR (TPDS 2024), section II; energy: PrIM",
+                cycles_per_second: 350e6,
+                tasklets: 12,
+                cycles_per_instruction: 11.0,
+                dma: Dma {
+                    read_latency: 0.0,
+                    write_latency: 0.0,
+                    latency_per_byte: 14e-9 * 350e6 / 8.0,
+                    occupied: 0.0,
+                    occupied_per_byte: 350e6 / 630e6,
+                },
+                dma_bytes_max: 2048,
+                bank_bytes: 64 << 20,
+                modules_per_rank: 64,
+                bandwidth: Bandwidth::Total(25e9),
+                transfer: Time::ZERO,
+                launch: Time::from_nanoseconds(500_000),
+                watts_per_module: 0.15,
+                joules_per_byte: 0.4e-9,
+            },
+        }
+    }
+}

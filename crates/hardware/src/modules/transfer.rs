@@ -1,0 +1,92 @@
+//! Bringing data to modules and back.
+
+use super::{Bandwidth, Parameters};
+use crate::Time;
+
+/// In which direction data are moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From the host to modules.
+    In,
+    /// From modules to the host.
+    Out,
+}
+
+impl Parameters {
+    /// What the host moves for modules of which each has so many bytes: as much for each module that takes
+    /// part as for the one that has most.
+    pub fn moved(&self, bytes: &[u64]) -> u64 {
+        let most = bytes.iter().copied().max().unwrap_or(0);
+        most * bytes.len() as u64
+    }
+
+    /// How long a transfer takes in which each of the modules that take part has so many bytes. Modules
+    /// that have nothing to move and are in the set are filled up like the others. The longer of what the
+    /// host moves in all, and of what the fullest module takes by itself.
+    pub fn transfer(&self, way: Way, bytes: &[u64]) -> Time {
+        let moved = self.moved(bytes) as f64;
+        if moved == 0.0 {
+            return Time::ZERO;
+        }
+        let most = bytes.iter().copied().max().unwrap_or(0) as f64;
+        let seconds = match self.bandwidth {
+            Bandwidth::Total(rate) => moved / rate,
+            Bandwidth::Ranks {
+                base,
+                per_rank,
+                ranks_max,
+                back,
+                alone,
+            } => {
+                let ranks = bytes.len().div_ceil(self.modules_per_rank) as f64;
+                let into = base + per_rank * ranks.min(ranks_max);
+                let (rate, alone) = match way {
+                    Way::In => (into, alone[0]),
+                    Way::Out => (into * back, alone[1]),
+                };
+                (moved / rate).max(most / alone)
+            }
+        };
+        self.transfer + Time::from_picoseconds((seconds * 1e12).round() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Preset;
+    use super::*;
+
+    fn gigabytes(preset: Preset, way: Way, modules: usize) -> f64 {
+        let bytes = vec![8 << 20; modules];
+        let parameters = preset.parameters();
+        let seconds = parameters.transfer(way, &bytes).as_seconds();
+        (modules as f64 * f64::from(8 << 20)) / seconds / 1e9
+    }
+
+    #[test]
+    fn published_rates_come_out_again() {
+        // Published: 13.2 GB/s with 32 ranks, 0.33 and 0.12 GB/s for one module.
+        let all = gigabytes(Preset::UpmemMeasured, Way::In, 2048);
+        assert!((13.0..13.4).contains(&all), "{all}");
+        let back = gigabytes(Preset::UpmemMeasured, Way::Out, 2048);
+        assert!((9.2..9.5).contains(&back), "{back}");
+        let one = gigabytes(Preset::UpmemMeasured, Way::In, 1);
+        assert!((0.32..0.331).contains(&one), "{one}");
+        let one = gigabytes(Preset::UpmemMeasured, Way::Out, 1);
+        assert!((0.119..0.121).contains(&one), "{one}");
+        let paper = gigabytes(Preset::RadarPaper, Way::Out, 2048);
+        assert!((24.9..25.1).contains(&paper), "{paper}");
+    }
+
+    #[test]
+    fn who_has_little_is_moved_as_who_has_most() {
+        let parameters = Preset::UpmemMeasured.parameters();
+        let mut bytes = vec![8; 64];
+        let even = parameters.transfer(Way::In, &bytes);
+        bytes[3] = 4096;
+        assert_eq!(parameters.moved(&bytes), 64 * 4096);
+        assert!(parameters.transfer(Way::In, &bytes) > even);
+        assert_eq!(parameters.transfer(Way::In, &[0; 64]), Time::ZERO);
+        assert_eq!(parameters.transfer(Way::In, &[]), Time::ZERO);
+    }
+}
