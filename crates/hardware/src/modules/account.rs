@@ -144,7 +144,10 @@ mod tests {
             account.read(bytes);
             let cycles = cycles(&parameters, &account);
             // From 2048 bytes on the engine is what takes longest.
-            assert!((read - 0.1..read * 1.02).contains(&cycles), "{bytes}: {cycles}");
+            assert!(
+                (read - 0.1..read * 1.02).contains(&cycles),
+                "{bytes}: {cycles}"
+            );
         }
         let mut account = Account::new(&parameters);
         account.write(8);

@@ -1,0 +1,53 @@
+//! What a device has done.
+
+use nearfield_hardware::Time;
+use nearfield_hardware::modules::Totals;
+
+/// Sums over rounds. Of real workers, the times and what programs do are zero.
+#[derive(Clone, Debug, Default)]
+pub struct Counters {
+    /// Rounds.
+    pub rounds: u64,
+    /// What programs have done in all modules.
+    pub work: Totals,
+    /// Bytes for modules, and from them, that mean something.
+    pub useful_bytes: [u64; 2],
+    /// Bytes that were moved for that, as all modules of a transfer are sent as much.
+    pub moved_bytes: [u64; 2],
+    /// The words that were sent to the module that was sent most, in each round, and what each was sent on
+    /// the average.
+    pub fullest_words: u64,
+    /// What each was sent on the average.
+    pub average_words: f64,
+    /// How long modules have run, that which ran longest in each round.
+    pub kernel: Time,
+    /// How long all modules have run together.
+    pub kernels: Time,
+    /// How long data were moved.
+    pub transfer: Time,
+    /// How long it took to start modules and see that they were done.
+    pub launch: Time,
+}
+
+impl Counters {
+    /// Notes what was sent to modules.
+    pub(super) fn sent(&mut self, inputs: &[Vec<u64>]) {
+        self.rounds += 1;
+        let words = inputs.iter().map(|input| input.len() as u64);
+        let (sum, most) = words.fold((0, 0), |(sum, most), words| (sum + words, most.max(words)));
+        self.useful_bytes[0] += sum * 8;
+        self.fullest_words += most;
+        self.average_words += sum as f64 / inputs.len().max(1) as f64;
+    }
+
+    /// Notes what came back.
+    pub(super) fn received(&mut self, outputs: &[Vec<u64>]) {
+        let words: usize = outputs.iter().map(Vec::len).sum();
+        self.useful_bytes[1] += words as u64 * 8;
+    }
+
+    /// How long rounds have taken in all.
+    pub fn time(&self) -> Time {
+        self.kernel + self.transfer + self.launch
+    }
+}

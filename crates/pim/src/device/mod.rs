@@ -1,0 +1,140 @@
+//! Modules, and rounds of work in them.
+//!
+//! Data are moved between host and modules only, never between modules, and only in *rounds*: words to all
+//! modules, a [`Program`] in each, words back from all. A program sees the bank of its own module and nothing
+//! else. It works in both devices: in the [`Model`], which says what the round would have taken, and in
+//! [`Workers`], which do it as fast as they can.
+//!
+//! ```
+//! use nearfield_hardware::modules::Preset;
+//! use nearfield_pim::device::{Device, Fault, Meter, Model, Module, Program};
+//!
+//! /// Adds what it is sent to what the module has.
+//! struct Add;
+//! impl Program for Add {
+//!     fn run<M: Meter>(&self, module: &mut Module<'_, M>, input: &[u64], output: &mut Vec<u64>)
+//!     -> Result<(), Fault> {
+//!         let at = match module.root() {
+//!             0 => module.allocate(1)?,
+//!             root => root as u32,
+//!         };
+//!         module.set_root(at.into());
+//!         let sum = module.read(at, 1)[0] + input.iter().sum::<u64>();
+//!         module.write(at, &[sum]);
+//!         output.push(sum);
+//!         Ok(())
+//!     }
+//! }
+//!
+//! let mut model = Model::new(2, Preset::UpmemMeasured.parameters());
+//! model.round(Add, vec![vec![1, 2], vec![10]])?;
+//! let sums = model.round(Add, vec![vec![1], vec![]])?;
+//! assert_eq!(sums, [vec![4], vec![10]]);
+//! assert_eq!(model.counters().rounds, 2);
+//! # Ok::<(), nearfield_pim::device::RoundError>(())
+//! ```
+
+mod bank;
+mod counters;
+mod model;
+mod module;
+#[cfg(test)]
+mod tests;
+mod workers;
+
+pub use bank::{Bank, Full};
+pub use counters::Counters;
+pub use model::Model;
+pub use module::{Fault, Meter, Module, Program};
+pub use workers::Workers;
+
+/// Why a round has come to nothing in a module. What the others have done is done, and their data are as
+/// they have left them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RoundError {
+    /// There are more or fewer inputs than modules.
+    #[error("{found} inputs for {modules} modules")]
+    Inputs {
+        /// How many inputs there are.
+        found: usize,
+        /// How many modules there are.
+        modules: usize,
+    },
+    /// More is to be moved to a module than its bank could hold.
+    #[error("{bytes} bytes for module {module}, whose bank has {limit}")]
+    TooLong {
+        /// The module.
+        module: usize,
+        /// How much there is for it.
+        bytes: u64,
+        /// How much its bank holds.
+        limit: u64,
+    },
+    /// A program could not go on.
+    #[error("module {module}: {fault}")]
+    Fault {
+        /// The module.
+        module: usize,
+        /// Why.
+        fault: Fault,
+    },
+    /// A program has panicked.
+    #[error("module {module}: the program has panicked: {message}")]
+    Panic {
+        /// The module.
+        module: usize,
+        /// What it said.
+        message: String,
+    },
+    /// The thread that has a module is gone.
+    #[error("module {module}: its worker is gone")]
+    Gone {
+        /// The module.
+        module: usize,
+    },
+}
+
+/// Modules, and a host that works with them in rounds.
+pub trait Device {
+    /// How many modules there are.
+    fn modules(&self) -> usize;
+
+    /// Sends to each module its words, runs a program in each, and takes back what each has put out.
+    ///
+    /// # Errors
+    /// The one of [`RoundError`] that names the first module in which the program has come to nothing. It
+    /// was run in all others.
+    fn round<P: Program>(
+        &mut self,
+        program: P,
+        inputs: Vec<Vec<u64>>,
+    ) -> Result<Vec<Vec<u64>>, RoundError>;
+
+    /// What was done so far.
+    fn counters(&self) -> &Counters;
+}
+
+/// Checks that there is an input for each module, and that none is absurd.
+fn check(inputs: &[Vec<u64>], modules: usize, bank_bytes: u64) -> Result<(), RoundError> {
+    if inputs.len() != modules {
+        let found = inputs.len();
+        return Err(RoundError::Inputs { found, modules });
+    }
+    let bytes = inputs.iter().map(|input| input.len() as u64 * 8);
+    match bytes.enumerate().find(|&(_, bytes)| bytes > bank_bytes) {
+        None => Ok(()),
+        Some((module, bytes)) => Err(RoundError::TooLong {
+            module,
+            bytes,
+            limit: bank_bytes,
+        }),
+    }
+}
+
+/// What a panic has said.
+fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}

@@ -1,0 +1,132 @@
+//! Both devices do the same.
+
+use super::*;
+use nearfield_hardware::modules::{Parameters, Preset};
+
+/// Appends what it is sent to a list, newest first, and puts out all of it; a 13 is a fault, a 14 a panic.
+struct List;
+
+impl Program for List {
+    fn run<M: Meter>(
+        &self,
+        module: &mut Module<'_, M>,
+        input: &[u64],
+        output: &mut Vec<u64>,
+    ) -> Result<(), Fault> {
+        for (word, &value) in input.iter().enumerate() {
+            module.begin(word);
+            match value {
+                13 => return Err(Fault::Input { word, value }),
+                14 => panic!("fourteen"),
+                _ => {}
+            }
+            let at = module.allocate(2)?;
+            let next = module.root();
+            module.write(at, &[value, next]);
+            module.set_root(at.into());
+        }
+        let mut at = module.root();
+        while at != 0 {
+            let node = module.read(at as u32, 2);
+            let (value, next) = (node[0], node[1]);
+            output.push(value);
+            at = next;
+        }
+        Ok(())
+    }
+}
+
+fn small_model(modules: usize) -> Model {
+    let parameters = Parameters {
+        bank_bytes: 1024,
+        ..Preset::UpmemMeasured.parameters()
+    };
+    Model::new(modules, parameters)
+}
+
+fn inputs(of: &[&[u64]]) -> Vec<Vec<u64>> {
+    of.iter().map(|words| words.to_vec()).collect()
+}
+
+fn behaves(mut device: impl Device) {
+    assert_eq!(device.modules(), 5);
+    let first = inputs(&[&[1], &[2, 3], &[], &[4], &[5]]);
+    let answered = device.round(List, first);
+    assert_eq!(answered, Ok(inputs(&[&[1], &[3, 2], &[], &[4], &[5]])));
+    assert_eq!(device.counters().useful_bytes, [40, 40]);
+    assert_eq!(device.counters().fullest_words, 2);
+
+    let found = device.round(List, inputs(&[&[1]]));
+    let wrong = RoundError::Inputs {
+        found: 1,
+        modules: 5,
+    };
+    assert_eq!(found, Err(wrong));
+    let mut long = inputs(&[&[], &[], &[], &[], &[]]);
+    long[3] = vec![1; 129];
+    let error = device.round(List, long).expect_err("too long");
+    assert_eq!(
+        error.to_string(),
+        "1032 bytes for module 3, whose bank has 1024"
+    );
+
+    // What others do is done, and stays readable.
+    let found = device.round(List, inputs(&[&[6], &[7], &[13], &[8, 14], &[9]]));
+    let error = found.expect_err("a fault").to_string();
+    assert_eq!(error, "module 2: word 0 of its input, 0xd, is no task");
+    let found = device.round(List, inputs(&[&[], &[], &[], &[14], &[]]));
+    let error = found.expect_err("a panic").to_string();
+    assert_eq!(error, "module 3: the program has panicked: fourteen");
+    let all = device.round(List, inputs(&[&[], &[], &[], &[], &[]]));
+    let expected = inputs(&[&[6, 1], &[7, 3, 2], &[], &[8, 4], &[9, 5]]);
+    assert_eq!(all, Ok(expected));
+
+    // A bank that is full says so, and keeps what it has.
+    let mut full = inputs(&[&[], &[], &[], &[], &[]]);
+    full[1] = vec![5; 100];
+    let error = device.round(List, full).expect_err("full").to_string();
+    assert_eq!(
+        error,
+        "module 1: no room for 2 words: 127 of 128 are in use"
+    );
+    let all = device.round(List, inputs(&[&[], &[], &[], &[], &[]]));
+    let all = all.expect("readable");
+    assert_eq!((all[0].as_slice(), all[1].len()), (&[6, 1][..], 63));
+}
+
+#[test]
+fn the_model_behaves() {
+    behaves(small_model(5));
+}
+
+#[test]
+fn workers_behave_however_many_threads_there_are() {
+    for threads in [1, 2, 3, 5, 9] {
+        behaves(Workers::new(5, 1024, threads));
+    }
+}
+
+#[test]
+fn rounds_of_the_model_take_what_their_parts_take() {
+    let mut model = small_model(128);
+    let mut inputs: Vec<Vec<u64>> = (0..128).map(|_| vec![1]).collect();
+    inputs[7] = vec![1; 20];
+    model.round(List, inputs).expect("done");
+    let counters = model.counters();
+    assert_eq!(counters.moved_bytes, [128 * 160, 128 * 160]);
+    assert_eq!(counters.useful_bytes, [147 * 8, 147 * 8]);
+    assert_eq!((counters.work.writes, counters.work.reads), (147, 147));
+    assert!(counters.kernels > counters.kernel);
+    let parts = counters.kernel + counters.transfer + counters.launch;
+    assert_eq!(counters.time(), parts);
+    assert!(model.joules() > 0.0);
+    assert_eq!(model.used_bytes(), (128 + 2 * 147) * 8);
+}
+
+#[test]
+fn one_module_is_a_device_as_well() {
+    let mut model = small_model(1);
+    assert_eq!(model.round(List, vec![vec![1]]), Ok(vec![vec![1]]));
+    let mut workers = Workers::new(1, 1024, 4);
+    assert_eq!(workers.round(List, vec![vec![1]]), Ok(vec![vec![1]]));
+}

@@ -1,0 +1,149 @@
+//! Modules that are threads.
+
+use super::counters::Counters;
+use super::model::run_in;
+use super::module::{Module, Program};
+use super::{Bank, Device, RoundError, check};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use std::thread::JoinHandle;
+
+/// Worker threads that own modules: nobody else reaches their memory, and all that goes between them and the
+/// host goes through channels. Time is real. Dropping it ends the threads.
+#[derive(Debug)]
+pub struct Workers {
+    workers: Vec<Worker>,
+    modules: usize,
+    bank_bytes: u64,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+struct Worker {
+    /// `None` only while it is dropped.
+    tasks: Option<Sender<Task>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a worker is to do with its modules.
+type Task = Box<dyn FnOnce(&mut Owned) + Send>;
+
+/// The modules of a worker: every so manyth of all.
+#[derive(Debug)]
+struct Owned {
+    first: usize,
+    stride: usize,
+    banks: Vec<(Bank, u64)>,
+}
+
+impl Workers {
+    /// So many modules with banks of so many bytes, owned by threads of which there are no more than
+    /// modules, and at least one.
+    pub fn new(modules: usize, bank_bytes: u64, threads: usize) -> Workers {
+        let threads = threads.clamp(1, modules.max(1));
+        let workers = (0..threads).map(|first| {
+            let numbers = (first..modules).step_by(threads);
+            let banks = numbers.map(|_| (Bank::new(bank_bytes), 0));
+            let mut owned = Owned {
+                first,
+                stride: threads,
+                banks: banks.collect(),
+            };
+            let (tasks, received): (Sender<Task>, Receiver<Task>) = unbounded();
+            let work = move || {
+                for task in received {
+                    task(&mut owned);
+                }
+            };
+            Worker {
+                tasks: Some(tasks),
+                thread: Some(std::thread::spawn(work)),
+            }
+        });
+        Workers {
+            workers: workers.collect(),
+            modules,
+            bank_bytes,
+            counters: Counters::default(),
+        }
+    }
+}
+
+impl Device for Workers {
+    fn modules(&self) -> usize {
+        self.modules
+    }
+
+    fn round<P: Program>(
+        &mut self,
+        program: P,
+        inputs: Vec<Vec<u64>>,
+    ) -> Result<Vec<Vec<u64>>, RoundError> {
+        check(&inputs, self.modules, self.bank_bytes)?;
+        self.counters.sent(&inputs);
+        let threads = self.workers.len();
+        let mut parts: Vec<Vec<Vec<u64>>> = (0..threads).map(|_| Vec::new()).collect();
+        for (module, input) in inputs.into_iter().enumerate() {
+            parts[module % threads].push(input);
+        }
+        let program = std::sync::Arc::new(program);
+        type Part = Vec<Result<Vec<u64>, RoundError>>;
+        let mut waiting: Vec<Option<Receiver<Part>>> = Vec::new();
+        for (worker, part) in self.workers.iter().zip(parts) {
+            let (answer, answered) = bounded(1);
+            let program = std::sync::Arc::clone(&program);
+            let task: Task = Box::new(move |owned: &mut Owned| {
+                let (first, stride) = (owned.first, owned.stride);
+                let pairs = owned.banks.iter_mut().zip(&part).enumerate();
+                let done = pairs.map(|(number, ((bank, root), input))| {
+                    let mut meter = ();
+                    let module = &mut Module::new(bank, root, &mut meter);
+                    run_in(first + number * stride, module, &*program, input)
+                });
+                // Nobody waits any more if the host has panicked.
+                let _ = answer.send(done.collect());
+            });
+            let sent = worker.tasks.as_ref().map(|tasks| tasks.send(task).is_ok());
+            waiting.push((sent == Some(true)).then_some(answered));
+        }
+        let mut outputs: Vec<Vec<u64>> = (0..self.modules).map(|_| Vec::new()).collect();
+        let mut error: Option<(usize, RoundError)> = None;
+        for (first, answered) in waiting.into_iter().enumerate() {
+            let part = answered.and_then(|answered| answered.recv().ok());
+            let part = part.unwrap_or_else(|| vec![Err(RoundError::Gone { module: first })]);
+            for (number, output) in part.into_iter().enumerate() {
+                let module = first + number * threads;
+                match output {
+                    Ok(output) => outputs[module] = output,
+                    Err(found) => {
+                        if error.as_ref().is_none_or(|(other, _)| module < *other) {
+                            error = Some((module, found));
+                        }
+                    }
+                }
+            }
+        }
+        self.counters.received(&outputs);
+        match error {
+            None => Ok(outputs),
+            Some((_, error)) => Err(error),
+        }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        for worker in &mut self.workers {
+            worker.tasks = None;
+        }
+        for worker in &mut self.workers {
+            if let Some(thread) = worker.thread.take() {
+                // One that has panicked is gone as well.
+                let _ = thread.join();
+            }
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Ordered indexes in memory modules with processors of their own.
+//!
+//! Pointers are chased where the data lie: a host sends operations to *modules*, each a processor with a bank
+//! of memory that only it can reach, and takes back what they found. There are two kinds of such devices
+//! ([`device`]): a model of modules that can be bought, in virtual time, and worker threads that own their
+//! memory, in real time.
+
+#![forbid(unsafe_code)]
+
+pub mod device;
