@@ -26,6 +26,10 @@ pub struct Totals {
     pub writes: u64,
     /// Bytes of both.
     pub bytes: u64,
+    /// Keys that were compared.
+    pub compares: u64,
+    /// Pointers that were followed.
+    pub hops: u64,
 }
 
 impl Totals {
@@ -40,6 +44,8 @@ impl Totals {
         self.reads += other.reads;
         self.writes += other.writes;
         self.bytes += other.bytes;
+        self.compares += other.compares;
+        self.hops += other.hops;
     }
 }
 
@@ -64,6 +70,16 @@ impl Account {
     pub fn instructions(&mut self, count: u64) {
         self.threads[self.current].0 += count;
         self.totals.instructions += count;
+    }
+
+    /// A key is compared.
+    pub fn compare(&mut self) {
+        self.totals.compares += 1;
+    }
+
+    /// A pointer is followed.
+    pub fn hop(&mut self) {
+        self.totals.hops += 1;
     }
 
     /// So many bytes are copied from the bank, by as many copies as it takes.

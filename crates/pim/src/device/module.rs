@@ -44,6 +44,10 @@ pub trait Meter {
     fn read(&mut self, bytes: u64);
     /// So many bytes are copied to the bank.
     fn write(&mut self, bytes: u64);
+    /// A key is compared.
+    fn compare(&mut self);
+    /// A pointer is followed.
+    fn hop(&mut self);
 }
 
 impl Meter for Account {
@@ -62,6 +66,14 @@ impl Meter for Account {
     fn write(&mut self, bytes: u64) {
         Account::write(self, bytes);
     }
+
+    fn compare(&mut self) {
+        Account::compare(self);
+    }
+
+    fn hop(&mut self) {
+        Account::hop(self);
+    }
 }
 
 /// Where nobody wants to know.
@@ -70,6 +82,8 @@ impl Meter for () {
     fn instructions(&mut self, _: u64) {}
     fn read(&mut self, _: u64) {}
     fn write(&mut self, _: u64) {}
+    fn compare(&mut self) {}
+    fn hop(&mut self) {}
 }
 
 /// A module, from within.
@@ -103,6 +117,16 @@ impl<'m, M: Meter> Module<'m, M> {
     /// The program does so many instructions besides copying.
     pub fn instructions(&mut self, count: u64) {
         self.meter.instructions(count);
+    }
+
+    /// A key is compared with another.
+    pub fn compare(&mut self) {
+        self.meter.compare();
+    }
+
+    /// A pointer is followed.
+    pub fn hop(&mut self) {
+        self.meter.hop();
     }
 
     /// Words of the bank, copied.

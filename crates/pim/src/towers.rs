@@ -1,0 +1,453 @@
+//! Skip lists in the bank of a module.
+//!
+//! A key and all its levels are one node, a *tower* (RADAR, section IV-A), so that a key that is met high up
+//! has its value at hand:
+//!
+//! ```text
+//! key 8 | value 8 | height 4, next at level 0 4 | next at levels 1 and 2, 4 each | ...
+//! ```
+//!
+//! Heights follow from the keys, each level with half as many towers as the one below; the same keys make the
+//! same list, whatever has become of it meanwhile. A list begins with a tower of full height that has no key,
+//! and ends with null pointers.
+
+use crate::device::{Fault, Meter, Module};
+
+/// Towers are no higher.
+pub const HEIGHT_MAX: usize = 20;
+/// What a program does for each key that it looks at: the address, the copy, a comparison of 64 bits.
+const INSTRUCTIONS_PER_KEY: u64 = 24;
+/// Key, value, and height with the first pointer: what is copied of a tower at first.
+const HEAD_WORDS: usize = 3;
+
+/// So many words has a tower.
+const fn words(height: usize) -> usize {
+    HEAD_WORDS + height / 2
+}
+
+/// How high the tower of a key is.
+fn height(key: u64) -> usize {
+    // The finalizer of SplitMix64.
+    let mixed = (key ^ key >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let zeros = (mixed ^ mixed >> 31).trailing_zeros() as usize;
+    (zeros + 1).min(HEIGHT_MAX)
+}
+
+/// A skip list, by its first tower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Towers {
+    head: u32,
+}
+
+/// A key and its value.
+pub type Entry = (u64, u64);
+
+/// The towers in front of a key, one for each level.
+type Path = [u32; HEIGHT_MAX];
+
+/// What was found of a key.
+struct Found {
+    /// Its tower.
+    at: Option<u32>,
+    path: Path,
+}
+
+impl Towers {
+    /// An empty list.
+    ///
+    /// # Errors
+    /// The bank has no room for its first tower.
+    pub fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Towers, Fault> {
+        let head = module.allocate(words(HEIGHT_MAX))?;
+        module.write(head + 2, &[HEIGHT_MAX as u64]);
+        Ok(Towers { head })
+    }
+
+    /// The list that begins with this tower.
+    pub const fn at(head: u32) -> Towers {
+        Towers { head }
+    }
+
+    /// Its first tower.
+    pub const fn head(self) -> u32 {
+        self.head
+    }
+
+    /// The value of a key. O(log n) copies.
+    pub fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+        let at = self.search(module, key, true).at?;
+        Some(module.peek(at + 1, 1)[0])
+    }
+
+    /// Sets the value of a key, and answers the one before.
+    ///
+    /// # Errors
+    /// The bank has no room; then nothing was done.
+    pub fn insert<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: u64,
+        value: u64,
+    ) -> Result<Option<u64>, Fault> {
+        let Found { at, path } = self.search(module, key, false);
+        if let Some(at) = at {
+            let before = module.peek(at + 1, 1)[0];
+            module.write(at + 1, &[value]);
+            return Ok(Some(before));
+        }
+        let height = height(key);
+        let at = module.allocate(words(height))?;
+        let mut tower = vec![0; words(height)];
+        (tower[0], tower[1], tower[2]) = (key, value, height as u64);
+        for (level, &before) in path.iter().enumerate().take(height) {
+            let next = next(module, before, level);
+            pack(&mut tower, level, next);
+            link(module, before, level, at);
+        }
+        module.write(at, &tower);
+        Ok(None)
+    }
+
+    /// Sets the value of a key if it holds `previous`, or is absent if that is `None`; answers the value before.
+    ///
+    /// # Errors
+    /// As [`insert`](Towers::insert).
+    pub fn update<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: u64,
+        previous: Option<u64>,
+        value: u64,
+    ) -> Result<Option<u64>, Fault> {
+        let before = self.get(module, key);
+        if before == previous {
+            self.insert(module, key, value)?;
+        }
+        Ok(before)
+    }
+
+    /// Removes a key and answers its value.
+    pub fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+        let Found { at, path } = self.search(module, key, false);
+        let at = at?;
+        let value = module.peek(at + 1, 1)[0];
+        let height = module.peek(at + 2, 1)[0] as u32 as usize;
+        for (level, &before) in path.iter().enumerate().take(height) {
+            let behind = next(module, at, level);
+            link(module, before, level, behind);
+        }
+        module.free(at, words(height));
+        Some(value)
+    }
+
+    /// The greatest key at or below `key`.
+    pub fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry> {
+        let Found { at, path } = self.search(module, key, true);
+        let at = at.unwrap_or(path[0]);
+        (at != self.head).then(|| entry(module, at))
+    }
+
+    /// The greatest key.
+    pub fn last<M: Meter>(self, module: &mut Module<'_, M>) -> Option<Entry> {
+        self.floor(module, u64::MAX)
+    }
+
+    /// Gives the entries from `from` on to `each`, in ascending order, as long as that answers true.
+    pub fn walk<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        from: u64,
+        mut each: impl FnMut(u64, u64) -> bool,
+    ) {
+        let Found { at, path } = self.search(module, from, false);
+        let mut at = match at {
+            Some(at) => at,
+            None => next(module, path[0], 0),
+        };
+        while at != 0 {
+            let tower = look_at(module, at);
+            if !each(tower[0], tower[1]) {
+                return;
+            }
+            module.hop();
+            at = next(module, at, 0);
+        }
+    }
+
+    /// Appends entries in ascending order to an empty list, without searching. Source: RADAR, section IV-B.
+    ///
+    /// # Errors
+    /// The bank has no room. What came before is in the list.
+    pub fn build<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        entries: impl IntoIterator<Item = Entry>,
+    ) -> Result<(), Fault> {
+        let mut tails = [self.head; HEIGHT_MAX];
+        for (key, value) in entries {
+            let height = height(key);
+            let at = module.allocate(words(height))?;
+            let mut tower = vec![0; words(height)];
+            (tower[0], tower[1], tower[2]) = (key, value, height as u64);
+            module.write(at, &tower);
+            for (level, tail) in tails.iter_mut().enumerate().take(height) {
+                link(module, *tail, level, at);
+                *tail = at;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives all memory back, also that of the first tower, and answers what was in it.
+    pub fn take<M: Meter>(self, module: &mut Module<'_, M>) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        let mut at = next(module, self.head, 0);
+        module.free(self.head, words(HEIGHT_MAX));
+        while at != 0 {
+            let tower = look_at(module, at);
+            entries.push((tower[0], tower[1]));
+            let height = tower[2] as u32 as usize;
+            let behind = next(module, at, 0);
+            module.free(at, words(height));
+            module.hop();
+            at = behind;
+        }
+        entries
+    }
+
+    /// Goes from the highest level down to a key, or to the last tower before it. With `early`, a key that is
+    /// met is enough, and the path is not complete.
+    fn search<M: Meter>(self, module: &mut Module<'_, M>, key: u64, early: bool) -> Found {
+        let mut found = Found {
+            at: None,
+            path: [self.head; HEIGHT_MAX],
+        };
+        // The processor keeps the first tower.
+        let mut at = self.head;
+        // What was looked at a level higher need not be again.
+        let mut greater = 0;
+        for level in (0..HEIGHT_MAX).rev() {
+            loop {
+                let candidate = next(module, at, level);
+                if candidate == 0 || candidate == greater {
+                    break;
+                }
+                let found_key = look_at(module, candidate)[0];
+                if found_key == key {
+                    found.at = Some(candidate);
+                    if early {
+                        return found;
+                    }
+                }
+                if found_key >= key {
+                    greater = candidate;
+                    break;
+                }
+                module.hop();
+                // The pointers of the towers on the way; the lowest has come with the key.
+                let height = module.peek(candidate + 2, 1)[0] as u32 as usize;
+                if height > 1 {
+                    module.read(candidate + HEAD_WORDS as u32, words(height) - HEAD_WORDS);
+                }
+                at = candidate;
+            }
+            found.path[level] = at;
+        }
+        found
+    }
+}
+
+/// Copies the beginning of a tower, to compare its key.
+fn look_at<'m, M: Meter>(module: &'m mut Module<'_, M>, at: u32) -> &'m [u64] {
+    module.instructions(INSTRUCTIONS_PER_KEY);
+    module.compare();
+    module.read(at, HEAD_WORDS)
+}
+
+/// The entry of a tower that was looked at.
+fn entry<M: Meter>(module: &Module<'_, M>, at: u32) -> Entry {
+    let words = module.peek(at, 2);
+    (words[0], words[1])
+}
+
+/// The next tower at a level, from a tower whose pointers were copied.
+fn next<M: Meter>(module: &Module<'_, M>, at: u32, level: usize) -> u32 {
+    let (word, shift) = place(level);
+    (module.peek(at + word as u32, 1)[0] >> shift) as u32
+}
+
+/// Sets the next tower at a level.
+fn link<M: Meter>(module: &mut Module<'_, M>, at: u32, level: usize, next: u32) {
+    let (word, shift) = place(level);
+    let at = at + word as u32;
+    let other = module.peek(at, 1)[0] & !(u64::from(u32::MAX) << shift);
+    module.write(at, &[other | u64::from(next) << shift]);
+}
+
+/// Sets the next tower at a level, of a tower that is not in the bank yet.
+fn pack(tower: &mut [u64], level: usize, next: u32) {
+    let (word, shift) = place(level);
+    tower[word] |= u64::from(next) << shift;
+}
+
+/// The word of a level's pointer, and where in it that begins.
+const fn place(level: usize) -> (usize, u32) {
+    (
+        HEAD_WORDS - 1 + level.div_ceil(2),
+        32 * ((level + 1) % 2) as u32,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Device, Model, Program};
+    use nearfield_hardware::modules::Preset;
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+    use std::collections::BTreeMap;
+
+    /// Runs something in one module.
+    fn within(work: impl Fn(&mut dyn FnMut(&str, u64, u64) -> Vec<u64>) + Send + Sync + 'static) {
+        struct Within<W>(W);
+        impl<W> Program for Within<W>
+        where
+            W: Fn(&mut dyn FnMut(&str, u64, u64) -> Vec<u64>) + Send + Sync + 'static,
+        {
+            fn run<M: Meter>(
+                &self,
+                module: &mut Module<'_, M>,
+                _: &[u64],
+                _: &mut Vec<u64>,
+            ) -> Result<(), Fault> {
+                let list = Towers::new(module)?;
+                let empty = module.used_bytes();
+                (self.0)(&mut |what, key, value| match what {
+                    "get" => list.get(module, key).into_iter().collect(),
+                    "insert" => {
+                        let before = list.insert(module, key, value).expect("room");
+                        before.into_iter().collect()
+                    }
+                    "remove" => list.remove(module, key).into_iter().collect(),
+                    "floor" => {
+                        let found = list.floor(module, key);
+                        found.map_or(Vec::new(), |(key, value)| vec![key, value])
+                    }
+                    "walk" => {
+                        let mut all = Vec::new();
+                        list.walk(module, key, |key, _| {
+                            all.push(key);
+                            all.len() < value as usize
+                        });
+                        all
+                    }
+                    "used" => vec![module.used_bytes() - empty],
+                    _ => unreachable!(),
+                });
+                Ok(())
+            }
+        }
+        let mut model = Model::new(1, Preset::UpmemMeasured.parameters());
+        model.round(Within(work), vec![vec![]]).expect("done");
+    }
+
+    #[test]
+    fn a_list_does_what_a_map_does() {
+        within(|list| {
+            for seed in 0..40 {
+                let random = &mut SmallRng::seed_from_u64(seed);
+                let keys = [3, 40, 1000][seed as usize % 3];
+                let mut map = BTreeMap::new();
+                let some = |value: Option<u64>| value.into_iter().collect::<Vec<_>>();
+                for step in 0..500 {
+                    // Both ends of the key space as well.
+                    let key = match random.random_range(0..keys) {
+                        0 => u64::MAX,
+                        1 => 0,
+                        key => key * 7919,
+                    };
+                    match random.random_range(0..6) {
+                        0 | 1 => assert_eq!(list("insert", key, step), some(map.insert(key, step))),
+                        2 => assert_eq!(list("remove", key, 0), some(map.remove(&key))),
+                        3 => assert_eq!(list("get", key, 0), some(map.get(&key).copied())),
+                        4 => {
+                            let floor = map.range(..=key).next_back();
+                            let floor = floor.map_or(Vec::new(), |(key, value)| vec![*key, *value]);
+                            assert_eq!(list("floor", key, 0), floor);
+                        }
+                        _ => {
+                            let from = map.range(key..).take(9).map(|(key, _)| *key);
+                            assert_eq!(list("walk", key, 9), from.collect::<Vec<_>>());
+                        }
+                    }
+                }
+                for key in map.keys() {
+                    assert!(!list("remove", *key, 0).is_empty());
+                }
+                assert_eq!(list("used", 0, 0), [0], "all memory came back");
+            }
+        });
+    }
+
+    /// Builds a list of so many keys and searches each; what that takes on the average.
+    struct Searches(u64);
+
+    impl Program for Searches {
+        fn run<M: Meter>(
+            &self,
+            module: &mut Module<'_, M>,
+            input: &[u64],
+            output: &mut Vec<u64>,
+        ) -> Result<(), Fault> {
+            let key = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            if input.is_empty() {
+                let list = Towers::new(module)?;
+                module.set_root(list.head().into());
+                let mut keys: Vec<u64> = (1..=self.0).map(key).collect();
+                keys.sort_unstable();
+                list.build(module, keys.into_iter().map(|key| (key, !key)))?;
+                output.push(module.used_bytes());
+                return Ok(());
+            }
+            let list = Towers::at(module.root() as u32);
+            for number in 1..=self.0 {
+                module.begin(number as usize);
+                let key = key(number);
+                assert_eq!(list.get(module, key), Some(!key));
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn searches_take_what_is_published_of_towers() {
+        // Keys that are looked at, and pointers that are followed (reference: derived for RADAR's lists).
+        for (count, looks, hops) in [(64, 8.7, 5.0), (2_048, 22.0, 11.0), (15_258, 30.0, 14.0)] {
+            let mut model = Model::new(1, Preset::UpmemMeasured.parameters());
+            let used = model.round(Searches(count), vec![vec![]]).expect("built");
+            let each = used[0][0] as f64 / count as f64;
+            assert!(
+                count < 2_000 || (28.0..32.5).contains(&each),
+                "{each} bytes"
+            );
+            let built = model.counters().work;
+            model
+                .round(Searches(count), vec![vec![1]])
+                .expect("searched");
+            let work = model.counters().work;
+            let mean = |all: u64, before: u64| (all - before) as f64 / count as f64;
+            let looked = mean(work.compares, built.compares);
+            let hopped = mean(work.hops, built.hops);
+            // Keys that are met high up save two looks.
+            assert!(
+                ((looks - 2.0) * 0.85..looks * 1.1).contains(&looked),
+                "{count}: {looked}"
+            );
+            assert!(
+                ((hops - 2.0) * 0.85..hops * 1.1).contains(&hopped),
+                "{count}: {hopped}"
+            );
+        }
+    }
+}
