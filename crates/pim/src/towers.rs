@@ -237,6 +237,7 @@ impl Towers {
                 if found_key == key {
                     found.at = Some(candidate);
                     if early {
+                        module.hop();
                         return found;
                     }
                 }
@@ -439,13 +440,11 @@ mod tests {
             let mean = |all: u64, before: u64| (all - before) as f64 / count as f64;
             let looked = mean(work.compares, built.compares);
             let hopped = mean(work.hops, built.hops);
-            // Keys that are met high up save two looks.
+            // Keys that are met high up save two looks; and who comes down to the same tower that was too
+            // great a level higher does not look at it again, which saves a third.
+            assert!((looks * 0.6..looks).contains(&looked), "{count}: {looked}");
             assert!(
-                ((looks - 2.0) * 0.85..looks * 1.1).contains(&looked),
-                "{count}: {looked}"
-            );
-            assert!(
-                ((hops - 2.0) * 0.85..hops * 1.1).contains(&hopped),
+                (hops * 0.7..hops * 1.1).contains(&hopped),
                 "{count}: {hopped}"
             );
         }
