@@ -8,4 +8,5 @@
 #![forbid(unsafe_code)]
 
 pub mod device;
+pub mod task;
 pub mod towers;

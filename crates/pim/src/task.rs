@@ -1,0 +1,284 @@
+//! What the host asks modules to do, and what they answer, as words.
+//!
+//! ```text
+//! task    | kind 8, limit 24, tag 32 | key | what else the kind has, a word each |
+//! answer  | kind 8, count 24, tag 32 | what the kind has, a word each            |
+//! ```
+//!
+//! The tag says to the host whose answer it is; a module gives it back as it is.
+
+/// What is to be done in a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Reads the value of a key.
+    Get {
+        /// The key.
+        key: u64,
+    },
+    /// Sets the value of a key, and answers the one before.
+    Insert {
+        /// The key.
+        key: u64,
+        /// Its value from now on.
+        value: u64,
+    },
+    /// Sets the value of a key if it has a value, or none, and answers the one before.
+    Update {
+        /// The key.
+        key: u64,
+        /// What it has to hold.
+        previous: Option<u64>,
+        /// Its value from then on.
+        value: u64,
+    },
+    /// Removes a key, and answers its value.
+    Remove {
+        /// The key.
+        key: u64,
+    },
+    /// Finds the greatest key at or below one, of a partition that begins at `start`.
+    Floor {
+        /// Where the partition begins.
+        start: u64,
+        /// The key.
+        key: u64,
+    },
+    /// Reads entries of a partition from `from` on up to `to`, both of which it may have.
+    Scan {
+        /// Where the partition begins.
+        start: u64,
+        /// The least key.
+        from: u64,
+        /// The greatest key.
+        to: u64,
+        /// So many entries at most.
+        limit: u32,
+        /// Whether they are counted and listed from the greatest on.
+        descends: bool,
+    },
+}
+
+/// The greatest limit of a scan; greater ones are none.
+pub const LIMIT_MAX: u32 = (1 << 24) - 1;
+
+const GET: u8 = 1;
+const INSERT: u8 = 2;
+const UPDATE: u8 = 3;
+const UPDATE_ABSENT: u8 = 4;
+const REMOVE: u8 = 5;
+const FLOOR: u8 = 6;
+const ASCEND: u8 = 7;
+const DESCEND: u8 = 8;
+
+impl Task {
+    /// Appends the task to those for a module.
+    pub fn encode(&self, tag: u32, words: &mut Vec<u64>) {
+        match *self {
+            Task::Get { key } => words.extend([header(GET, 0, tag), key]),
+            Task::Insert { key, value } => words.extend([header(INSERT, 0, tag), key, value]),
+            Task::Update {
+                key,
+                previous: Some(previous),
+                value,
+            } => words.extend([header(UPDATE, 0, tag), key, previous, value]),
+            Task::Update {
+                key,
+                previous: None,
+                value,
+            } => words.extend([header(UPDATE_ABSENT, 0, tag), key, value]),
+            Task::Remove { key } => words.extend([header(REMOVE, 0, tag), key]),
+            Task::Floor { start, key } => words.extend([header(FLOOR, 0, tag), start, key]),
+            Task::Scan {
+                start,
+                from,
+                to,
+                limit,
+                descends,
+            } => {
+                let kind = if descends { DESCEND } else { ASCEND };
+                words.extend([header(kind, limit.min(LIMIT_MAX), tag), start, from, to]);
+            }
+        }
+    }
+
+    /// Takes the first of some tasks, with its tag. `None` if it is none that is known.
+    pub fn decode(words: &mut &[u64]) -> Option<(Task, u32)> {
+        let (&first, rest) = words.split_first()?;
+        let (kind, limit, tag) = split(first);
+        let (task, rest) = match (kind, rest) {
+            (GET, &[key, ref rest @ ..]) => (Task::Get { key }, rest),
+            (INSERT, &[key, value, ref rest @ ..]) => (Task::Insert { key, value }, rest),
+            (UPDATE, &[key, previous, value, ref rest @ ..]) => {
+                let previous = Some(previous);
+                let task = Task::Update {
+                    key,
+                    previous,
+                    value,
+                };
+                (task, rest)
+            }
+            (UPDATE_ABSENT, &[key, value, ref rest @ ..]) => {
+                let previous = None;
+                let task = Task::Update {
+                    key,
+                    previous,
+                    value,
+                };
+                (task, rest)
+            }
+            (REMOVE, &[key, ref rest @ ..]) => (Task::Remove { key }, rest),
+            (FLOOR, &[start, key, ref rest @ ..]) => (Task::Floor { start, key }, rest),
+            (ASCEND | DESCEND, &[start, from, to, ref rest @ ..]) => {
+                let task = Task::Scan {
+                    start,
+                    from,
+                    to,
+                    limit,
+                    descends: kind == DESCEND,
+                };
+                (task, rest)
+            }
+            _ => return None,
+        };
+        *words = rest;
+        Some((task, tag))
+    }
+}
+
+/// What a module answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer<'w> {
+    /// There is nothing.
+    Nothing,
+    /// A value.
+    Value(u64),
+    /// Keys and values, one after the other.
+    Entries(&'w [u64]),
+    /// There is no room in the module; nothing was done.
+    Full,
+}
+
+const NOTHING: u8 = 1;
+const VALUE: u8 = 2;
+const ENTRIES: u8 = 3;
+const FULL: u8 = 4;
+
+impl<'w> Answer<'w> {
+    /// Appends the answer to those of a module.
+    pub fn encode(&self, tag: u32, words: &mut Vec<u64>) {
+        match *self {
+            Answer::Nothing => words.push(header(NOTHING, 0, tag)),
+            Answer::Value(value) => words.extend([header(VALUE, 0, tag), value]),
+            Answer::Entries(entries) => {
+                let count = (entries.len() / 2) as u32;
+                words.push(header(ENTRIES, count, tag));
+                words.extend_from_slice(entries);
+            }
+            Answer::Full => words.push(header(FULL, 0, tag)),
+        }
+    }
+
+    /// Takes the first of some answers, with its tag. `None` if there is none that is known.
+    pub fn decode(words: &mut &'w [u64]) -> Option<(Answer<'w>, u32)> {
+        let (&first, rest) = words.split_first()?;
+        let (kind, count, tag) = split(first);
+        let (answer, rest) = match kind {
+            NOTHING => (Answer::Nothing, rest),
+            VALUE => {
+                let (&value, rest) = rest.split_first()?;
+                (Answer::Value(value), rest)
+            }
+            ENTRIES => {
+                let (entries, rest) = rest.split_at_checked(2 * count as usize)?;
+                (Answer::Entries(entries), rest)
+            }
+            FULL => (Answer::Full, rest),
+            _ => return None,
+        };
+        *words = rest;
+        Some((answer, tag))
+    }
+}
+
+fn header(kind: u8, count: u32, tag: u32) -> u64 {
+    u64::from(kind) | u64::from(count) << 8 | u64::from(tag) << 32
+}
+
+fn split(header: u64) -> (u8, u32, u32) {
+    let count = (header >> 8) as u32 & LIMIT_MAX;
+    (header as u8, count, (header >> 32) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_read_as_they_were_written() {
+        let scan = |descends| Task::Scan {
+            start: 1,
+            from: 2,
+            to: u64::MAX,
+            limit: LIMIT_MAX,
+            descends,
+        };
+        let update = |previous| Task::Update {
+            key: 3,
+            previous,
+            value: 4,
+        };
+        let tasks = [
+            Task::Get { key: u64::MAX },
+            Task::Insert { key: 0, value: 9 },
+            update(Some(0)),
+            update(None),
+            Task::Remove { key: 7 },
+            Task::Floor { start: 5, key: 6 },
+            scan(true),
+            scan(false),
+        ];
+        let mut words = Vec::new();
+        for (tag, task) in tasks.iter().enumerate() {
+            task.encode(u32::MAX - tag as u32, &mut words);
+        }
+        let mut rest = &words[..];
+        for (tag, task) in tasks.iter().enumerate() {
+            let read = Task::decode(&mut rest);
+            assert_eq!(read, Some((*task, u32::MAX - tag as u32)));
+        }
+        assert_eq!(Task::decode(&mut rest), None);
+        // What is cut off, and what is nothing.
+        for (task, length) in [(update(None), 3), (scan(true), 4), (tasks[0], 2)] {
+            let mut words = Vec::new();
+            task.encode(0, &mut words);
+            assert_eq!(words.len(), length);
+            assert_eq!(Task::decode(&mut &words[..length - 1]), None);
+        }
+        assert_eq!(Task::decode(&mut &[99_u64, 1, 2, 3][..]), None);
+    }
+
+    #[test]
+    fn answers_are_read_as_they_were_written() {
+        let entries = [1, 2, 3, 4];
+        let answers = [
+            Answer::Nothing,
+            Answer::Value(u64::MAX),
+            Answer::Entries(&entries),
+            Answer::Entries(&[]),
+            Answer::Full,
+        ];
+        let mut words = Vec::new();
+        for answer in &answers {
+            answer.encode(8, &mut words);
+        }
+        let mut rest = &words[..];
+        for answer in &answers {
+            assert_eq!(Answer::decode(&mut rest), Some((answer.clone(), 8)));
+        }
+        assert_eq!(Answer::decode(&mut rest), None);
+        assert_eq!(
+            Answer::decode(&mut &[u64::from(ENTRIES) | 1 << 8][..]),
+            None
+        );
+    }
+}
