@@ -7,6 +7,10 @@
 
 #![forbid(unsafe_code)]
 
+mod batch;
 pub mod device;
+mod kernel;
+pub mod partition;
+pub mod range_partition;
 pub mod task;
 pub mod towers;

@@ -1,8 +1,8 @@
 //! What the host asks modules to do, and what they answer, as words.
 //!
 //! ```text
-//! task    | kind 8, limit 24, tag 32 | key | what else the kind has, a word each |
-//! answer  | kind 8, count 24, tag 32 | what the kind has, a word each            |
+//! task    | kind 32, tag 32 | key | what else the kind has, a word each |
+//! answer  | kind 32, tag 32 | what the kind has, a word each            |
 //! ```
 //!
 //! The tag says to the host whose answer it is; a module gives it back as it is.
@@ -52,42 +52,39 @@ pub enum Task {
         /// The greatest key.
         to: u64,
         /// So many entries at most.
-        limit: u32,
+        limit: u64,
         /// Whether they are counted and listed from the greatest on.
         descends: bool,
     },
 }
 
-/// The greatest limit of a scan; greater ones are none.
-pub const LIMIT_MAX: u32 = (1 << 24) - 1;
-
-const GET: u8 = 1;
-const INSERT: u8 = 2;
-const UPDATE: u8 = 3;
-const UPDATE_ABSENT: u8 = 4;
-const REMOVE: u8 = 5;
-const FLOOR: u8 = 6;
-const ASCEND: u8 = 7;
-const DESCEND: u8 = 8;
+const GET: u32 = 1;
+const INSERT: u32 = 2;
+const UPDATE: u32 = 3;
+const UPDATE_ABSENT: u32 = 4;
+const REMOVE: u32 = 5;
+const FLOOR: u32 = 6;
+const ASCEND: u32 = 7;
+const DESCEND: u32 = 8;
 
 impl Task {
     /// Appends the task to those for a module.
     pub fn encode(&self, tag: u32, words: &mut Vec<u64>) {
         match *self {
-            Task::Get { key } => words.extend([header(GET, 0, tag), key]),
-            Task::Insert { key, value } => words.extend([header(INSERT, 0, tag), key, value]),
+            Task::Get { key } => words.extend([header(GET, tag), key]),
+            Task::Insert { key, value } => words.extend([header(INSERT, tag), key, value]),
             Task::Update {
                 key,
                 previous: Some(previous),
                 value,
-            } => words.extend([header(UPDATE, 0, tag), key, previous, value]),
+            } => words.extend([header(UPDATE, tag), key, previous, value]),
             Task::Update {
                 key,
                 previous: None,
                 value,
-            } => words.extend([header(UPDATE_ABSENT, 0, tag), key, value]),
-            Task::Remove { key } => words.extend([header(REMOVE, 0, tag), key]),
-            Task::Floor { start, key } => words.extend([header(FLOOR, 0, tag), start, key]),
+            } => words.extend([header(UPDATE_ABSENT, tag), key, value]),
+            Task::Remove { key } => words.extend([header(REMOVE, tag), key]),
+            Task::Floor { start, key } => words.extend([header(FLOOR, tag), start, key]),
             Task::Scan {
                 start,
                 from,
@@ -96,7 +93,7 @@ impl Task {
                 descends,
             } => {
                 let kind = if descends { DESCEND } else { ASCEND };
-                words.extend([header(kind, limit.min(LIMIT_MAX), tag), start, from, to]);
+                words.extend([header(kind, tag), start, from, to, limit]);
             }
         }
     }
@@ -104,7 +101,7 @@ impl Task {
     /// Takes the first of some tasks, with its tag. `None` if it is none that is known.
     pub fn decode(words: &mut &[u64]) -> Option<(Task, u32)> {
         let (&first, rest) = words.split_first()?;
-        let (kind, limit, tag) = split(first);
+        let (kind, tag) = split(first);
         let (task, rest) = match (kind, rest) {
             (GET, &[key, ref rest @ ..]) => (Task::Get { key }, rest),
             (INSERT, &[key, value, ref rest @ ..]) => (Task::Insert { key, value }, rest),
@@ -128,7 +125,7 @@ impl Task {
             }
             (REMOVE, &[key, ref rest @ ..]) => (Task::Remove { key }, rest),
             (FLOOR, &[start, key, ref rest @ ..]) => (Task::Floor { start, key }, rest),
-            (ASCEND | DESCEND, &[start, from, to, ref rest @ ..]) => {
+            (ASCEND | DESCEND, &[start, from, to, limit, ref rest @ ..]) => {
                 let task = Task::Scan {
                     start,
                     from,
@@ -158,30 +155,29 @@ pub enum Answer<'w> {
     Full,
 }
 
-const NOTHING: u8 = 1;
-const VALUE: u8 = 2;
-const ENTRIES: u8 = 3;
-const FULL: u8 = 4;
+const NOTHING: u32 = 1;
+const VALUE: u32 = 2;
+const ENTRIES: u32 = 3;
+const FULL: u32 = 4;
 
 impl<'w> Answer<'w> {
     /// Appends the answer to those of a module.
     pub fn encode(&self, tag: u32, words: &mut Vec<u64>) {
         match *self {
-            Answer::Nothing => words.push(header(NOTHING, 0, tag)),
-            Answer::Value(value) => words.extend([header(VALUE, 0, tag), value]),
+            Answer::Nothing => words.push(header(NOTHING, tag)),
+            Answer::Value(value) => words.extend([header(VALUE, tag), value]),
             Answer::Entries(entries) => {
-                let count = (entries.len() / 2) as u32;
-                words.push(header(ENTRIES, count, tag));
+                words.extend([header(ENTRIES, tag), entries.len() as u64]);
                 words.extend_from_slice(entries);
             }
-            Answer::Full => words.push(header(FULL, 0, tag)),
+            Answer::Full => words.push(header(FULL, tag)),
         }
     }
 
     /// Takes the first of some answers, with its tag. `None` if there is none that is known.
     pub fn decode(words: &mut &'w [u64]) -> Option<(Answer<'w>, u32)> {
         let (&first, rest) = words.split_first()?;
-        let (kind, count, tag) = split(first);
+        let (kind, tag) = split(first);
         let (answer, rest) = match kind {
             NOTHING => (Answer::Nothing, rest),
             VALUE => {
@@ -189,7 +185,9 @@ impl<'w> Answer<'w> {
                 (Answer::Value(value), rest)
             }
             ENTRIES => {
-                let (entries, rest) = rest.split_at_checked(2 * count as usize)?;
+                let (&length, rest) = rest.split_first()?;
+                let length = usize::try_from(length).ok()?;
+                let (entries, rest) = rest.split_at_checked(length)?;
                 (Answer::Entries(entries), rest)
             }
             FULL => (Answer::Full, rest),
@@ -200,13 +198,12 @@ impl<'w> Answer<'w> {
     }
 }
 
-fn header(kind: u8, count: u32, tag: u32) -> u64 {
-    u64::from(kind) | u64::from(count) << 8 | u64::from(tag) << 32
+fn header(kind: u32, tag: u32) -> u64 {
+    u64::from(kind) | u64::from(tag) << 32
 }
 
-fn split(header: u64) -> (u8, u32, u32) {
-    let count = (header >> 8) as u32 & LIMIT_MAX;
-    (header as u8, count, (header >> 32) as u32)
+fn split(header: u64) -> (u32, u32) {
+    (header as u32, (header >> 32) as u32)
 }
 
 #[cfg(test)]
@@ -219,7 +216,7 @@ mod tests {
             start: 1,
             from: 2,
             to: u64::MAX,
-            limit: LIMIT_MAX,
+            limit: u64::MAX,
             descends,
         };
         let update = |previous| Task::Update {
@@ -248,7 +245,7 @@ mod tests {
         }
         assert_eq!(Task::decode(&mut rest), None);
         // What is cut off, and what is nothing.
-        for (task, length) in [(update(None), 3), (scan(true), 4), (tasks[0], 2)] {
+        for (task, length) in [(update(None), 3), (scan(true), 5), (tasks[0], 2)] {
             let mut words = Vec::new();
             task.encode(0, &mut words);
             assert_eq!(words.len(), length);
@@ -276,9 +273,6 @@ mod tests {
             assert_eq!(Answer::decode(&mut rest), Some((answer.clone(), 8)));
         }
         assert_eq!(Answer::decode(&mut rest), None);
-        assert_eq!(
-            Answer::decode(&mut &[u64::from(ENTRIES) | 1 << 8][..]),
-            None
-        );
+        assert_eq!(Answer::decode(&mut &[u64::from(ENTRIES), 1][..]), None);
     }
 }

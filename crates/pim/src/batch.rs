@@ -1,0 +1,263 @@
+//! Executing a batch: which tasks its operations come to, and what their answers come to.
+
+use crate::device::RoundError;
+use crate::partition::{Directory, Partition};
+use crate::task::{Answer, Task};
+use nearfield_core::{Batch, Direction, Error, Input, Operation, Output, Words};
+use std::collections::HashMap;
+use std::ops::Bound;
+
+/// The tasks of a batch, by module, in the order of its operations. A module does them in this order, so that
+/// whatever it answers is as of the operation's turn: all modules together do what one would that executes
+/// one operation after the other.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// For each module its tasks.
+    pub inputs: Vec<Vec<u64>>,
+    /// By tag.
+    parts: Vec<Part>,
+}
+
+/// A task, and whose it is.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// The operation.
+    position: u32,
+    /// Where the partition begins that it is about.
+    start: u64,
+}
+
+/// What a partition has gained and lost.
+pub(crate) type Changes = HashMap<u64, (u64, u64)>;
+
+impl Plan {
+    /// Says what modules are to do for the operations of a batch. `home` answers where the partition begins
+    /// to which a key belongs, and for a key that may be inserted makes one if there is none.
+    pub fn new(
+        input: Input<'_, Words>,
+        modules: usize,
+        directory: &mut Directory,
+        mut home: impl FnMut(&mut Directory, u64) -> Option<(u64, Partition)>,
+    ) -> Plan {
+        let mut plan = Plan {
+            inputs: vec![Vec::new(); modules],
+            parts: Vec::new(),
+        };
+        for (position, operation) in input.operations().iter().enumerate() {
+            let position = position as u32;
+            match *operation {
+                Operation::Get { key } => {
+                    let at = directory.of(key);
+                    plan.add(position, at, Task::Get { key });
+                }
+                Operation::Insert { key, value } => {
+                    let at = home(directory, key);
+                    plan.add(position, at, Task::Insert { key, value });
+                    at.iter().for_each(|(start, _)| directory.may_come(*start));
+                }
+                Operation::Update {
+                    key,
+                    value,
+                    previous,
+                } => {
+                    let previous = input.previous(previous);
+                    let at = match previous {
+                        None => home(directory, key),
+                        Some(_) => directory.of(key),
+                    };
+                    let task = Task::Update {
+                        key,
+                        previous,
+                        value,
+                    };
+                    plan.add(position, at, task);
+                    if let (None, Some((start, _))) = (previous, at) {
+                        directory.may_come(start);
+                    }
+                }
+                Operation::Remove { key } => {
+                    let at = directory.of(key);
+                    plan.add(position, at, Task::Remove { key });
+                    at.iter().for_each(|(start, _)| directory.may_go(*start));
+                }
+                Operation::Predecessor { key } => {
+                    directory.candidates(0, key, 1, true, |start, partition| {
+                        let task = Task::Floor { start, key };
+                        plan.add(position, Some((start, partition)), task);
+                    });
+                }
+                Operation::Successor { key } => {
+                    plan.scan(position, directory, key, u64::MAX, 1, false);
+                }
+                Operation::Scan {
+                    range,
+                    limit,
+                    direction,
+                } => {
+                    let descends = direction == Direction::Descending;
+                    if let Some((from, to)) = inclusive(input.range(range)) {
+                        plan.scan(position, directory, from, to, limit.into(), descends);
+                    }
+                }
+                Operation::Refused => {}
+            }
+        }
+        plan
+    }
+
+    fn scan(
+        &mut self,
+        position: u32,
+        directory: &Directory,
+        from: u64,
+        to: u64,
+        limit: u64,
+        descends: bool,
+    ) {
+        directory.candidates(from, to, limit, descends, |start, partition| {
+            let task = Task::Scan {
+                start,
+                from,
+                to,
+                limit,
+                descends,
+            };
+            self.add(position, Some((start, partition)), task);
+        });
+    }
+
+    fn add(&mut self, position: u32, at: Option<(u64, Partition)>, task: Task) {
+        if let Some((start, partition)) = at
+            && let Some(words) = self.inputs.get_mut(partition.module)
+        {
+            let tag = self.parts.len() as u32;
+            self.parts.push(Part { position, start });
+            task.encode(tag, words);
+        }
+    }
+
+    /// Writes the outcomes that the answers of all modules come to, and what partitions have gained and lost.
+    pub fn finish(
+        &self,
+        input: Input<'_, Words>,
+        output: &mut Output<'_, Words>,
+        answered: &[Vec<u64>],
+    ) -> Changes {
+        let mut answers = vec![Answer::Nothing; self.parts.len()];
+        for words in answered {
+            let mut words = &words[..];
+            while let Some((answer, tag)) = Answer::decode(&mut words) {
+                if let Some(place) = answers.get_mut(tag as usize) {
+                    *place = answer;
+                }
+            }
+        }
+        let mut changes = Changes::new();
+        let mut parts = self.parts.iter().zip(&answers).peekable();
+        for (position, operation) in input.operations().iter().enumerate() {
+            let mut own = Vec::new();
+            while let Some(part) = parts.next_if(|(part, _)| part.position as usize == position) {
+                own.push(part);
+            }
+            write(position, operation, input, output, &own, &mut changes);
+        }
+        changes
+    }
+}
+
+/// Writes the outcome of an operation.
+fn write(
+    position: usize,
+    operation: &Operation<Words>,
+    input: Input<'_, Words>,
+    output: &mut Output<'_, Words>,
+    parts: &[(&Part, &Answer<'_>)],
+    changes: &mut Changes,
+) {
+    let (start, answer) = match parts.first() {
+        Some((part, answer)) => (part.start, *answer),
+        None => (0, &Answer::Nothing),
+    };
+    let value = match answer {
+        Answer::Value(value) => Some(*value),
+        _ => None,
+    };
+    let mut change = |came: u64, went: u64| {
+        let change = changes.entry(start).or_default();
+        (change.0, change.1) = (change.0 + came, change.1 + went);
+    };
+    if *answer == Answer::Full
+        && let Some(key) = operation.point_key()
+    {
+        let what = format!("key {key:#x}: its module has no room");
+        return output.fail(position, Error::OutOfMemory { what });
+    }
+    match *operation {
+        Operation::Get { key } => output.value(position, key, value),
+        Operation::Insert { key, .. } => {
+            change(u64::from(value.is_none()), 0);
+            output.value(position, key, value);
+        }
+        Operation::Update { key, previous, .. } => {
+            let applied = value == input.previous(previous);
+            change(u64::from(applied && value.is_none()), 0);
+            output.updated(position, key, applied, value);
+        }
+        Operation::Remove { key } => {
+            change(0, u64::from(value.is_some()));
+            output.value(position, key, value);
+        }
+        Operation::Predecessor { .. } | Operation::Successor { .. } => {
+            let mut entries = entries(parts);
+            output.entry(position, entries.next());
+        }
+        Operation::Scan { limit, .. } => {
+            output.entries(position, entries(parts).take(limit as usize));
+        }
+        Operation::Refused => {}
+    }
+}
+
+/// The entries of the parts of an operation, in the order of these.
+fn entries<'p>(parts: &'p [(&Part, &Answer<'_>)]) -> impl Iterator<Item = (u64, u64)> + 'p {
+    parts.iter().flat_map(|(_, answer)| {
+        let words = match answer {
+            Answer::Entries(words) => *words,
+            _ => &[],
+        };
+        words.chunks_exact(2).map(|entry| (entry[0], entry[1]))
+    })
+}
+
+/// The least and the greatest key of a range; `None` if it has none.
+fn inclusive((low, high): (Bound<u64>, Bound<u64>)) -> Option<(u64, u64)> {
+    let from = match low {
+        Bound::Included(key) => key,
+        Bound::Excluded(key) => key.checked_add(1)?,
+        Bound::Unbounded => 0,
+    };
+    let to = match high {
+        Bound::Included(key) => key,
+        Bound::Excluded(key) => key.checked_sub(1)?,
+        Bound::Unbounded => u64::MAX,
+    };
+    (from <= to).then_some((from, to))
+}
+
+/// What a round has come to nothing by, of a batch of which some may have been done.
+pub(crate) fn failed(error: &RoundError) -> Error {
+    Error::Unknown {
+        what: error.to_string(),
+    }
+}
+
+/// Fails what would have been answered, where a round has come to nothing.
+pub(crate) fn fail_all(batch: &mut Batch<Words>, error: &RoundError) -> Result<(), Error> {
+    let (input, mut output) = batch.begin()?;
+    for (position, operation) in input.operations().iter().enumerate() {
+        if !matches!(operation, Operation::Refused) {
+            output.fail(position, failed(error));
+        }
+    }
+    Ok(())
+}

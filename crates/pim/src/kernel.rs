@@ -1,0 +1,127 @@
+//! Doing tasks in a module.
+
+use crate::device::{Fault, Meter, Module};
+use crate::task::{Answer, Task};
+use crate::towers::Towers;
+
+/// What a program does for each task: taking it, and giving the answer.
+const INSTRUCTIONS_PER_TASK: u64 = 60;
+
+/// Does the tasks of `input` in their order, and puts their answers out. `list` answers the list of the
+/// partition to which a key belongs, or that begins at it, if the module has it.
+///
+/// # Errors
+/// What is no task, and what `list` answers.
+pub(crate) fn run<M: Meter>(
+    module: &mut Module<'_, M>,
+    mut input: &[u64],
+    output: &mut Vec<u64>,
+    mut list: impl FnMut(&mut Module<'_, M>, u64) -> Result<Option<Towers>, Fault>,
+) -> Result<(), Fault> {
+    let words = input.len();
+    for number in 0.. {
+        let Some(&value) = input.first() else {
+            break;
+        };
+        let word = words - input.len();
+        let Some((task, tag)) = Task::decode(&mut input) else {
+            return Err(Fault::Input { word, value });
+        };
+        module.begin(number);
+        module.instructions(INSTRUCTIONS_PER_TASK);
+        let key = match task {
+            Task::Get { key }
+            | Task::Insert { key, .. }
+            | Task::Update { key, .. }
+            | Task::Remove { key } => key,
+            Task::Floor { start, .. } | Task::Scan { start, .. } => start,
+        };
+        match list(module, key)? {
+            Some(list) => work(module, list, &task, tag, output),
+            None => Answer::Nothing.encode(tag, output),
+        }
+    }
+    Ok(())
+}
+
+fn work<M: Meter>(
+    module: &mut Module<'_, M>,
+    list: Towers,
+    task: &Task,
+    tag: u32,
+    output: &mut Vec<u64>,
+) {
+    let value = |value: Option<u64>| value.map_or(Answer::Nothing, Answer::Value);
+    let stored = |stored: Result<Option<u64>, Fault>| stored.map_or(Answer::Full, value);
+    let answer = match *task {
+        Task::Get { key } => value(list.get(module, key)),
+        Task::Insert { key, value } => stored(list.insert(module, key, value)),
+        Task::Update {
+            key,
+            previous,
+            value,
+        } => stored(list.update(module, key, previous, value)),
+        Task::Remove { key } => value(list.remove(module, key)),
+        Task::Floor { key, .. } => match list.floor(module, key) {
+            Some((key, value)) => return Answer::Entries(&[key, value]).encode(tag, output),
+            None => Answer::Nothing,
+        },
+        Task::Scan {
+            from,
+            to,
+            limit,
+            descends,
+            ..
+        } => {
+            let entries = if descends {
+                descend(module, list, from, to, limit)
+            } else {
+                ascend(module, list, from, to, limit)
+            };
+            return Answer::Entries(&entries).encode(tag, output);
+        }
+    };
+    answer.encode(tag, output);
+}
+
+/// Keys and values from `from` up to `to`.
+fn ascend<M: Meter>(
+    module: &mut Module<'_, M>,
+    list: Towers,
+    from: u64,
+    to: u64,
+    limit: u64,
+) -> Vec<u64> {
+    let mut entries = Vec::new();
+    if limit > 0 {
+        list.walk(module, from, |key, value| {
+            if key > to {
+                return false;
+            }
+            entries.extend([key, value]);
+            (entries.len() as u64) < limit.saturating_mul(2)
+        });
+    }
+    entries
+}
+
+/// Keys and values from `to` down to `from`, each of them searched, as lists have one direction.
+fn descend<M: Meter>(
+    module: &mut Module<'_, M>,
+    list: Towers,
+    from: u64,
+    to: u64,
+    limit: u64,
+) -> Vec<u64> {
+    let mut entries = Vec::new();
+    let mut below = Some(to);
+    while let Some(bound) = below
+        && (entries.len() as u64) < limit.saturating_mul(2)
+        && let Some((key, value)) = list.floor(module, bound)
+        && key >= from
+    {
+        entries.extend([key, value]);
+        below = key.checked_sub(1);
+    }
+    entries
+}

@@ -1,0 +1,217 @@
+//! Which module has which keys.
+
+use std::collections::BTreeMap;
+
+/// Consecutive keys that one module has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// The greatest key that belongs to it.
+    pub last: u64,
+    /// The module that has them.
+    pub module: usize,
+    /// How many there are.
+    pub count: u64,
+}
+
+/// Partitions that do not overlap, in the order of their keys.
+///
+/// While a batch is planned it also knows what the operations so far may have come to, so that an ordered
+/// operation is sent to as many partitions as it may have to look at, and no more.
+#[derive(Clone, Debug, Default)]
+pub struct Directory {
+    partitions: BTreeMap<u64, Planned>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    partition: Partition,
+    /// Keys that may have come in this batch.
+    coming: u64,
+    /// Keys that may have gone.
+    going: u64,
+}
+
+impl Planned {
+    /// True if there may be keys.
+    fn may_have(&self) -> bool {
+        self.partition.count + self.coming > 0
+    }
+
+    /// So many keys there are at least.
+    fn at_least(&self) -> u64 {
+        self.partition.count.saturating_sub(self.going)
+    }
+}
+
+impl Directory {
+    /// Adds a partition, which overlaps no other, from `start` on.
+    pub fn insert(&mut self, start: u64, partition: Partition) {
+        let planned = Planned {
+            partition,
+            coming: 0,
+            going: 0,
+        };
+        self.partitions.insert(start, planned);
+    }
+
+    /// Takes a partition out.
+    pub fn remove(&mut self, start: u64) -> Option<Partition> {
+        let planned = self.partitions.remove(&start)?;
+        Some(planned.partition)
+    }
+
+    /// The partition to which a key belongs, and where it begins.
+    pub fn of(&self, key: u64) -> Option<(u64, Partition)> {
+        let (&start, planned) = self.partitions.range(..=key).next_back()?;
+        (key <= planned.partition.last).then_some((start, planned.partition))
+    }
+
+    /// All partitions with where they begin, in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, Partition)> {
+        let partitions = self.partitions.iter();
+        partitions.map(|(&start, planned)| (start, planned.partition))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.partitions.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.partitions.is_empty()
+    }
+
+    /// How many keys there are in all.
+    pub fn keys(&self) -> u64 {
+        self.iter().map(|(_, partition)| partition.count).sum()
+    }
+
+    /// Notes that a key of the partition that begins at `start` may come in this batch.
+    pub(crate) fn may_come(&mut self, start: u64) {
+        if let Some(planned) = self.partitions.get_mut(&start) {
+            planned.coming += 1;
+        }
+    }
+
+    /// Notes that a key may go.
+    pub(crate) fn may_go(&mut self, start: u64) {
+        if let Some(planned) = self.partitions.get_mut(&start) {
+            planned.going += 1;
+        }
+    }
+
+    /// The partitions that have to be looked at for `wanted` entries from `from` up to `to`, nearest first:
+    /// from the least on or, descending, from the greatest on.
+    pub(crate) fn candidates(
+        &self,
+        from: u64,
+        to: u64,
+        wanted: u64,
+        descends: bool,
+        mut each: impl FnMut(u64, Partition),
+    ) {
+        let begins = self.partitions.range(..=from).next_back();
+        let first = begins.map_or(from, |(&start, _)| start);
+        if first > to || from > to {
+            return;
+        }
+        let mut sure = 0;
+        let mut look = |start: u64, planned: &Planned| {
+            let last = planned.partition.last;
+            if last >= from && planned.may_have() && sure < wanted {
+                each(start, planned.partition);
+                // Of one at an end of the range nobody knows how many belong to it.
+                if start >= from && last <= to {
+                    sure += planned.at_least();
+                }
+            }
+            sure < wanted
+        };
+        let mut range = self.partitions.range(first..=to);
+        if descends {
+            while let Some((&start, planned)) = range.next_back() {
+                if !look(start, planned) {
+                    return;
+                }
+            }
+        } else {
+            for (&start, planned) in range {
+                if !look(start, planned) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Notes that so many keys have come to a partition and gone from it, and that the batch is over as far as
+    /// it is concerned.
+    pub(crate) fn settle(&mut self, start: u64, came: u64, went: u64) {
+        if let Some(planned) = self.partitions.get_mut(&start) {
+            planned.partition.count = (planned.partition.count + came).saturating_sub(went);
+            planned.coming = 0;
+            planned.going = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(parts: &[(u64, u64, u64)]) -> Directory {
+        let mut directory = Directory::default();
+        for (module, &(start, last, count)) in parts.iter().enumerate() {
+            let partition = Partition {
+                last,
+                module,
+                count,
+            };
+            directory.insert(start, partition);
+        }
+        directory
+    }
+
+    fn candidates(directory: &Directory, from: u64, to: u64, wanted: u64, down: bool) -> Vec<u64> {
+        let mut starts = Vec::new();
+        directory.candidates(from, to, wanted, down, |start, _| starts.push(start));
+        starts
+    }
+
+    #[test]
+    fn a_key_belongs_to_one_partition_or_none() {
+        let directory = directory(&[(0, 9, 1), (20, u64::MAX, 2)]);
+        let start = |key| directory.of(key).map(|(start, _)| start);
+        assert_eq!(
+            [0, 9, 10, 19, 20].map(start),
+            [Some(0), Some(0), None, None, Some(20)]
+        );
+        assert_eq!(start(u64::MAX), Some(20));
+        assert_eq!((directory.keys(), directory.len()), (3, 2));
+    }
+
+    #[test]
+    fn ordered_operations_look_where_keys_may_be_and_no_further() {
+        let parts = [(0, 9, 3), (10, 19, 0), (20, 29, 5), (40, 49, 1)];
+        let mut directory = directory(&parts);
+        // A predecessor of 45: 40 may be greater.
+        assert_eq!(candidates(&directory, 0, 45, 1, true), [40, 20]);
+        assert_eq!(candidates(&directory, 0, 49, 1, true), [40]);
+        assert_eq!(candidates(&directory, 0, 35, 1, true), [20]);
+        // Who may be removed is not to be counted on.
+        directory.may_go(40);
+        assert_eq!(candidates(&directory, 0, 49, 1, true), [40, 20]);
+        // Who may have come is to be looked at.
+        assert_eq!(candidates(&directory, 5, 60, 4, false), [0, 20]);
+        directory.may_come(10);
+        assert_eq!(candidates(&directory, 5, 60, 4, false), [0, 10, 20]);
+        assert_eq!(candidates(&directory, 5, 60, 9, false), [0, 10, 20, 40]);
+        assert_eq!(candidates(&directory, 30, 39, 9, false), [0; 0]);
+        assert_eq!(candidates(&directory, 39, 30, 9, false), [0; 0]);
+        assert_eq!(candidates(&directory, 0, u64::MAX, 0, false), [0; 0]);
+        directory.settle(10, 1, 0);
+        directory.settle(40, 0, 1);
+        assert_eq!(directory.keys(), 9);
+        assert_eq!(candidates(&directory, 0, 49, 1, true), [20]);
+    }
+}

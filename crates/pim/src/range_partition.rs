@@ -1,0 +1,120 @@
+//! Range partition: as many ranges of keys as modules, of one length, each the skip list of a module (Choe et
+//! al., SPAA 2019, as in RADAR's figures).
+//!
+//! Each operation takes one round, and goes to the modules that may have what it asks for. What is skewed
+//! goes to few.
+
+use crate::batch::{Plan, fail_all, failed};
+use crate::device::{Device, Fault, Meter, Module, Program};
+use crate::kernel;
+use crate::partition::{Directory, Partition};
+use crate::towers::Towers;
+use nearfield_core::{Batch, Error, OrderedIndex, Words};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// An ordered index whose keys lie in modules by fixed ranges.
+///
+/// ```
+/// use nearfield_core::OrderedIndex;
+/// use nearfield_hardware::modules::Preset;
+/// use nearfield_pim::device::Model;
+/// use nearfield_pim::range_partition::RangePartition;
+///
+/// let index = RangePartition::new(Model::new(64, Preset::UpmemMeasured.parameters()));
+/// assert_eq!(index.insert(7, 70), Ok(None));
+/// assert_eq!(index.get(7), Ok(Some(70)));
+/// ```
+#[derive(Debug)]
+pub struct RangePartition<D> {
+    host: Mutex<Host<D>>,
+}
+
+#[derive(Debug)]
+struct Host<D> {
+    device: D,
+    directory: Directory,
+}
+
+/// Does tasks in the one list of a module.
+struct Tasks;
+
+impl Program for Tasks {
+    fn run<M: Meter>(
+        &self,
+        module: &mut Module<'_, M>,
+        input: &[u64],
+        output: &mut Vec<u64>,
+    ) -> Result<(), Fault> {
+        if input.is_empty() {
+            return Ok(());
+        }
+        let list = match module.root() {
+            0 => Towers::new(module)?,
+            head => Towers::at(head as u32),
+        };
+        module.set_root(list.head().into());
+        kernel::run(module, input, output, |_, _| Ok(Some(list)))
+    }
+}
+
+impl<D: Device> RangePartition<D> {
+    /// An empty index in the modules of a device.
+    pub fn new(device: D) -> RangePartition<D> {
+        let modules = device.modules().max(1) as u128;
+        let mut directory = Directory::default();
+        let start = |module: u128| ((module << 64) / modules) as u64;
+        for module in 0..modules {
+            let last = match module + 1 {
+                next if next == modules => u64::MAX,
+                next => start(next) - 1,
+            };
+            let partition = Partition {
+                last,
+                module: module as usize,
+                count: 0,
+            };
+            directory.insert(start(module), partition);
+        }
+        RangePartition {
+            host: Mutex::new(Host { device, directory }),
+        }
+    }
+
+    /// Looks at the device.
+    pub fn device<R>(&self, look: impl FnOnce(&D) -> R) -> R {
+        look(&self.lock().device)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Host<D>> {
+        // Whoever has panicked while holding it was not in the middle of a change of the directory.
+        self.host.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<D: Device + Send> OrderedIndex<Words> for RangePartition<D> {
+    fn execute(&self, batch: &mut Batch<Words>) -> Result<(), Error> {
+        let host = &mut *self.lock();
+        let modules = host.device.modules();
+        let mut plan = {
+            let input = batch.input()?;
+            Plan::new(input, modules, &mut host.directory, |directory, key| {
+                directory.of(key)
+            })
+        };
+        let inputs = std::mem::take(&mut plan.inputs);
+        let answered = match host.device.round(Tasks, inputs) {
+            Ok(answered) => answered,
+            Err(error) => return fail_all(batch, &error).map_err(|_| failed(&error)),
+        };
+        let (input, mut output) = batch.begin()?;
+        let changes = plan.finish(input, &mut output, &answered);
+        for (start, (came, went)) in changes {
+            host.directory.settle(start, came, went);
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> usize {
+        self.lock().directory.keys() as usize
+    }
+}

@@ -1,0 +1,32 @@
+//! Every index does what a `BTreeMap` does, on both devices.
+
+use nearfield_core::{OrderedIndex, Words};
+use nearfield_hardware::modules::Preset;
+use nearfield_pim::device::{Device, Model, Workers};
+use nearfield_pim::range_partition::RangePartition;
+use nearfield_testkit::model;
+
+const BANK_BYTES: u64 = 1 << 22;
+
+/// A few modules, of which there may be one.
+fn modules(seed: u64) -> usize {
+    [1, 2, 3, 8, 64][seed as usize % 5]
+}
+
+fn check<I: OrderedIndex<Words>>(seeds: u64, build: impl FnMut(u64) -> I) {
+    model::check::<Words, I>(seeds, build);
+}
+
+fn device(seed: u64) -> impl Device + Send {
+    Model::new(modules(seed), Preset::UpmemMeasured.parameters())
+}
+
+fn workers(seed: u64) -> impl Device + Send {
+    Workers::new(modules(seed), BANK_BYTES, 2)
+}
+
+#[test]
+fn range_partition_does_what_a_map_does() {
+    check(60, |seed| RangePartition::new(device(seed)));
+    check(20, |seed| RangePartition::new(workers(seed)));
+}
