@@ -1,9 +1,9 @@
 //! Executing a batch: which tasks its operations come to, and what their answers come to.
 
-use crate::device::RoundError;
+use crate::device::{Answered, ModuleError, RoundError};
 use crate::partition::{Directory, Partition};
 use crate::task::{Answer, Task};
-use nearfield_core::{Batch, Direction, Error, Input, Operation, Output, Words};
+use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
 use std::collections::HashMap;
 use std::ops::Bound;
 
@@ -23,12 +23,13 @@ pub(crate) struct Plan {
 struct Part {
     /// The operation.
     position: u32,
-    /// Where the partition begins that it is about.
+    /// Where the partition begins that it is about, and the module that has it.
     start: u64,
+    module: u32,
 }
 
 /// What a partition has gained and lost.
-pub(crate) type Changes = HashMap<u64, (u64, u64)>;
+type Changes = HashMap<u64, (u64, u64)>;
 
 impl Plan {
     /// Says what modules are to do for the operations of a batch. `home` answers where the partition begins
@@ -131,20 +132,34 @@ impl Plan {
             && let Some(words) = self.inputs.get_mut(partition.module)
         {
             let tag = self.parts.len() as u32;
-            self.parts.push(Part { position, start });
+            let module = partition.module as u32;
+            self.parts.push(Part {
+                position,
+                start,
+                module,
+            });
             task.encode(tag, words);
         }
     }
 
-    /// Writes the outcomes that the answers of all modules come to, and what partitions have gained and lost.
+    /// Has the directory forget what was planned.
+    pub fn give_up(&self, directory: &mut Directory) {
+        for part in &self.parts {
+            directory.settle(part.start, 0, 0);
+        }
+    }
+
+    /// Writes the outcomes that the answers of all modules come to, and has the directory know what partitions
+    /// have gained and lost.
     pub fn finish(
         &self,
         input: Input<'_, Words>,
         output: &mut Output<'_, Words>,
-        answered: &[Vec<u64>],
-    ) -> Changes {
+        answered: &[Answered],
+        directory: &mut Directory,
+    ) {
         let mut answers = vec![Answer::Nothing; self.parts.len()];
-        for words in answered {
+        for words in answered.iter().flatten() {
             let mut words = &words[..];
             while let Some((answer, tag)) = Answer::decode(&mut words) {
                 if let Some(place) = answers.get_mut(tag as usize) {
@@ -159,9 +174,25 @@ impl Plan {
             while let Some(part) = parts.next_if(|(part, _)| part.position as usize == position) {
                 own.push(part);
             }
-            write(position, operation, input, output, &own, &mut changes);
+            let errors = own.iter().filter_map(|(part, _)| {
+                let change = changes.entry(part.start).or_insert((0, 0));
+                let error = answered.get(part.module as usize)?.as_ref().err()?;
+                // Nobody knows how many keys there are now.
+                *change = (u64::MAX, u64::MAX);
+                Some(error)
+            });
+            match errors.last() {
+                Some(error) => output.fail(position, unknown(error)),
+                None => write(position, operation, input, output, &own, &mut changes),
+            }
         }
-        changes
+        for (start, (came, went)) in changes {
+            if (came, went) == (u64::MAX, u64::MAX) {
+                directory.lose_count(start);
+            } else {
+                directory.settle(start, came, went);
+            }
+        }
     }
 }
 
@@ -244,20 +275,16 @@ fn inclusive((low, high): (Bound<u64>, Bound<u64>)) -> Option<(u64, u64)> {
     (from <= to).then_some((from, to))
 }
 
-/// What a round has come to nothing by, of a batch of which some may have been done.
-pub(crate) fn failed(error: &RoundError) -> Error {
+/// Why an operation was not answered.
+fn unknown(error: &ModuleError) -> Error {
     Error::Unknown {
         what: error.to_string(),
     }
 }
 
-/// Fails what would have been answered, where a round has come to nothing.
-pub(crate) fn fail_all(batch: &mut Batch<Words>, error: &RoundError) -> Result<(), Error> {
-    let (input, mut output) = batch.begin()?;
-    for (position, operation) in input.operations().iter().enumerate() {
-        if !matches!(operation, Operation::Refused) {
-            output.fail(position, failed(error));
-        }
+/// Why a batch was not begun.
+pub(crate) fn refused(error: &RoundError) -> Error {
+    Error::OutOfMemory {
+        what: error.to_string(),
     }
-    Ok(())
 }

@@ -29,17 +29,23 @@ struct Planned {
     coming: u64,
     /// Keys that may have gone.
     going: u64,
+    /// False once a module has not answered what has become of its keys.
+    is_counted: bool,
 }
 
 impl Planned {
     /// True if there may be keys.
     fn may_have(&self) -> bool {
-        self.partition.count + self.coming > 0
+        !self.is_counted || self.partition.count + self.coming > 0
     }
 
     /// So many keys there are at least.
     fn at_least(&self) -> u64 {
-        self.partition.count.saturating_sub(self.going)
+        if self.is_counted {
+            self.partition.count.saturating_sub(self.going)
+        } else {
+            0
+        }
     }
 }
 
@@ -50,6 +56,7 @@ impl Directory {
             partition,
             coming: 0,
             going: 0,
+            is_counted: true,
         };
         self.partitions.insert(start, planned);
     }
@@ -141,6 +148,13 @@ impl Directory {
                     return;
                 }
             }
+        }
+    }
+
+    /// Notes that nobody knows how many keys a partition has.
+    pub(crate) fn lose_count(&mut self, start: u64) {
+        if let Some(planned) = self.partitions.get_mut(&start) {
+            planned.is_counted = false;
         }
     }
 

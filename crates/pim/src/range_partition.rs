@@ -4,7 +4,7 @@
 //! Each operation takes one round, and goes to the modules that may have what it asks for. What is skewed
 //! goes to few.
 
-use crate::batch::{Plan, fail_all, failed};
+use crate::batch::{Plan, refused};
 use crate::device::{Device, Fault, Meter, Module, Program};
 use crate::kernel;
 use crate::partition::{Directory, Partition};
@@ -102,15 +102,12 @@ impl<D: Device + Send> OrderedIndex<Words> for RangePartition<D> {
             })
         };
         let inputs = std::mem::take(&mut plan.inputs);
-        let answered = match host.device.round(Tasks, inputs) {
-            Ok(answered) => answered,
-            Err(error) => return fail_all(batch, &error).map_err(|_| failed(&error)),
-        };
+        let answered = host.device.round(Tasks, inputs).map_err(|error| {
+            plan.give_up(&mut host.directory);
+            refused(&error)
+        })?;
         let (input, mut output) = batch.begin()?;
-        let changes = plan.finish(input, &mut output, &answered);
-        for (start, (came, went)) in changes {
-            host.directory.settle(start, came, went);
-        }
+        plan.finish(input, &mut output, &answered, &mut host.directory);
         Ok(())
     }
 

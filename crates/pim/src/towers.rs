@@ -427,7 +427,8 @@ mod tests {
         for (count, looks, hops) in [(64, 8.7, 5.0), (2_048, 22.0, 11.0), (15_258, 30.0, 14.0)] {
             let mut model = Model::new(1, Preset::UpmemMeasured.parameters());
             let used = model.round(Searches(count), vec![vec![]]).expect("built");
-            let each = used[0][0] as f64 / count as f64;
+            let used = used[0].as_ref().expect("a size")[0];
+            let each = used as f64 / count as f64;
             assert!(
                 count < 2_000 || (28.0..32.5).contains(&each),
                 "{each} bytes"

@@ -1,5 +1,6 @@
 //! What a device has done.
 
+use super::Answered;
 use nearfield_hardware::Time;
 use nearfield_hardware::modules::Totals;
 
@@ -41,8 +42,8 @@ impl Counters {
     }
 
     /// Notes what came back.
-    pub(super) fn received(&mut self, outputs: &[Vec<u64>]) {
-        let words: usize = outputs.iter().map(Vec::len).sum();
+    pub(super) fn received(&mut self, outputs: &[Answered]) {
+        let words: usize = outputs.iter().flatten().map(Vec::len).sum();
         self.useful_bytes[1] += words as u64 * 8;
     }
 

@@ -29,7 +29,7 @@
 //! let mut model = Model::new(2, Preset::UpmemMeasured.parameters());
 //! model.round(Add, vec![vec![1, 2], vec![10]])?;
 //! let sums = model.round(Add, vec![vec![1], vec![]])?;
-//! assert_eq!(sums, [vec![4], vec![10]]);
+//! assert_eq!(sums, [Ok(vec![4]), Ok(vec![10])]);
 //! assert_eq!(model.counters().rounds, 2);
 //! # Ok::<(), nearfield_pim::device::RoundError>(())
 //! ```
@@ -48,8 +48,7 @@ pub use model::Model;
 pub use module::{Fault, Meter, Module, Program};
 pub use workers::Workers;
 
-/// Why a round has come to nothing in a module. What the others have done is done, and their data are as
-/// they have left them.
+/// Why a round was not begun.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RoundError {
@@ -71,6 +70,13 @@ pub enum RoundError {
         /// How much its bank holds.
         limit: u64,
     },
+}
+
+/// Why a round has come to nothing in a module. What the others have done is done, and all data are as
+/// the programs have left them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModuleError {
     /// A program could not go on.
     #[error("module {module}: {fault}")]
     Fault {
@@ -95,21 +101,24 @@ pub enum RoundError {
     },
 }
 
+/// What has come back from a module.
+pub type Answered = Result<Vec<u64>, ModuleError>;
+
 /// Modules, and a host that works with them in rounds.
 pub trait Device {
     /// How many modules there are.
     fn modules(&self) -> usize;
 
-    /// Sends to each module its words, runs a program in each, and takes back what each has put out.
+    /// Sends to each module its words, runs a program in each, and takes back what each has put out, or why
+    /// it has come to nothing.
     ///
     /// # Errors
-    /// The one of [`RoundError`] that names the first module in which the program has come to nothing. It
-    /// was run in all others.
+    /// What is wrong with the inputs. Then nothing was done.
     fn round<P: Program>(
         &mut self,
         program: P,
         inputs: Vec<Vec<u64>>,
-    ) -> Result<Vec<Vec<u64>>, RoundError>;
+    ) -> Result<Vec<Answered>, RoundError>;
 
     /// What was done so far.
     fn counters(&self) -> &Counters;

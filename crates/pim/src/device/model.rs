@@ -2,7 +2,7 @@
 
 use super::counters::Counters;
 use super::module::{Module, Program};
-use super::{Bank, Device, RoundError, check, message};
+use super::{Answered, Bank, Device, ModuleError, RoundError, check, message};
 use nearfield_hardware::Time;
 use nearfield_hardware::modules::{Account, Parameters, Way};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ pub struct Model {
 }
 
 /// What came of a program in a module.
-type Done = (Result<Vec<u64>, RoundError>, Account);
+type Done = (Answered, Account);
 
 impl Model {
     /// So many modules, with banks as large as the hardware's.
@@ -88,17 +88,17 @@ pub(super) fn run_in<M: super::Meter>(
     module: &mut Module<'_, M>,
     program: &impl Program,
     input: &[u64],
-) -> Result<Vec<u64>, RoundError> {
+) -> Answered {
     let mut output = Vec::new();
     // A bank whose program has panicked is what that has left; nobody else has it.
     let ran = catch_unwind(AssertUnwindSafe(|| program.run(module, input, &mut output)));
     match ran {
         Ok(Ok(())) => Ok(output),
-        Ok(Err(fault)) => Err(RoundError::Fault {
+        Ok(Err(fault)) => Err(ModuleError::Fault {
             module: number,
             fault,
         }),
-        Err(panic) => Err(RoundError::Panic {
+        Err(panic) => Err(ModuleError::Panic {
             module: number,
             message: message(&*panic),
         }),
@@ -114,23 +114,14 @@ impl Device for Model {
         &mut self,
         program: P,
         inputs: Vec<Vec<u64>>,
-    ) -> Result<Vec<Vec<u64>>, RoundError> {
+    ) -> Result<Vec<Answered>, RoundError> {
         check(&inputs, self.banks.len(), self.parameters.bank_bytes)?;
         self.counters.sent(&inputs);
         let done = self.run(&program, &inputs);
-        let bytes = |words: &[Vec<u64>]| -> Vec<u64> {
-            words.iter().map(|words| words.len() as u64 * 8).collect()
-        };
-        let (mut outputs, mut error) = (Vec::with_capacity(done.len()), None);
+        let mut outputs = Vec::with_capacity(done.len());
         let mut longest = Time::ZERO;
         for (output, account) in done {
-            match output {
-                Ok(output) => outputs.push(output),
-                Err(found) => {
-                    outputs.push(Vec::new());
-                    error = error.or(Some(found));
-                }
-            }
+            outputs.push(output);
             let took = self.parameters.kernel(&account);
             longest = longest.max(took);
             self.counters.kernels += took;
@@ -138,13 +129,18 @@ impl Device for Model {
         }
         self.counters.kernel += longest;
         self.counters.launch += self.parameters.launch;
-        for (way, number, words) in [(Way::In, 0, &inputs), (Way::Out, 1, &outputs)] {
-            let bytes = bytes(words);
-            self.counters.moved_bytes[number] += self.parameters.moved(&bytes);
-            self.counters.transfer += self.parameters.transfer(way, &bytes);
+        let sent = inputs.iter().map(|words| words.len() as u64 * 8);
+        let received = outputs.iter().map(|words| match words {
+            Ok(words) => words.len() as u64 * 8,
+            Err(_) => 0,
+        });
+        let moved: [Vec<u64>; 2] = [sent.collect(), received.collect()];
+        for (way, number, bytes) in [(Way::In, 0, &moved[0]), (Way::Out, 1, &moved[1])] {
+            self.counters.moved_bytes[number] += self.parameters.moved(bytes);
+            self.counters.transfer += self.parameters.transfer(way, bytes);
         }
         self.counters.received(&outputs);
-        error.map_or(Ok(outputs), Err)
+        Ok(outputs)
     }
 
     fn counters(&self) -> &Counters {

@@ -48,11 +48,15 @@ fn inputs(of: &[&[u64]]) -> Vec<Vec<u64>> {
     of.iter().map(|words| words.to_vec()).collect()
 }
 
+fn answers(of: &[&[u64]]) -> Vec<Answered> {
+    inputs(of).into_iter().map(Ok).collect()
+}
+
 fn behaves(mut device: impl Device) {
     assert_eq!(device.modules(), 5);
     let first = inputs(&[&[1], &[2, 3], &[], &[4], &[5]]);
     let answered = device.round(List, first);
-    assert_eq!(answered, Ok(inputs(&[&[1], &[3, 2], &[], &[4], &[5]])));
+    assert_eq!(answered, Ok(answers(&[&[1], &[3, 2], &[], &[4], &[5]])));
     assert_eq!(device.counters().useful_bytes, [40, 40]);
     assert_eq!(device.counters().fullest_words, 2);
 
@@ -70,28 +74,39 @@ fn behaves(mut device: impl Device) {
         "1032 bytes for module 3, whose bank has 1024"
     );
 
-    // What others do is done, and stays readable.
-    let found = device.round(List, inputs(&[&[6], &[7], &[13], &[8, 14], &[9]]));
-    let error = found.expect_err("a fault").to_string();
-    assert_eq!(error, "module 2: word 0 of its input, 0xd, is no task");
-    let found = device.round(List, inputs(&[&[], &[], &[], &[14], &[]]));
-    let error = found.expect_err("a panic").to_string();
-    assert_eq!(error, "module 3: the program has panicked: fourteen");
-    let all = device.round(List, inputs(&[&[], &[], &[], &[], &[]]));
-    let expected = inputs(&[&[6, 1], &[7, 3, 2], &[], &[8, 4], &[9, 5]]);
+    // What others do is done and answered, and what was done before stays readable.
+    let bad = inputs(&[&[6], &[7], &[13], &[8, 14], &[9]]);
+    let answered = device.round(List, bad).expect("begun");
+    assert_eq!(answered[0], Ok(vec![6, 1]));
+    let errors: Vec<String> = answered
+        .iter()
+        .filter_map(|answered| answered.as_ref().err())
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        errors,
+        [
+            "module 2: word 0 of its input, 0xd, is no task",
+            "module 3: the program has panicked: fourteen"
+        ]
+    );
+    let nothing = || inputs(&[&[], &[], &[], &[], &[]]);
+    let all = device.round(List, nothing());
+    let expected = answers(&[&[6, 1], &[7, 3, 2], &[], &[8, 4], &[9, 5]]);
     assert_eq!(all, Ok(expected));
 
     // A bank that is full says so, and keeps what it has.
-    let mut full = inputs(&[&[], &[], &[], &[], &[]]);
+    let mut full = nothing();
     full[1] = vec![5; 100];
-    let error = device.round(List, full).expect_err("full").to_string();
+    let answered = device.round(List, full).expect("begun");
+    let error = answered[1].as_ref().expect_err("full").to_string();
     assert_eq!(
         error,
         "module 1: no room for 2 words: 127 of 128 are in use"
     );
-    let all = device.round(List, inputs(&[&[], &[], &[], &[], &[]]));
-    let all = all.expect("readable");
-    assert_eq!((all[0].as_slice(), all[1].len()), (&[6, 1][..], 63));
+    let all = device.round(List, nothing()).expect("begun");
+    assert_eq!(all[0], Ok(vec![6, 1]));
+    assert_eq!(all[1].as_ref().map(Vec::len), Ok(63));
 }
 
 #[test]
@@ -126,7 +141,7 @@ fn rounds_of_the_model_take_what_their_parts_take() {
 #[test]
 fn one_module_is_a_device_as_well() {
     let mut model = small_model(1);
-    assert_eq!(model.round(List, vec![vec![1]]), Ok(vec![vec![1]]));
+    assert_eq!(model.round(List, vec![vec![1]]), Ok(vec![Ok(vec![1])]));
     let mut workers = Workers::new(1, 1024, 4);
-    assert_eq!(workers.round(List, vec![vec![1]]), Ok(vec![vec![1]]));
+    assert_eq!(workers.round(List, vec![vec![1]]), Ok(vec![Ok(vec![1])]));
 }

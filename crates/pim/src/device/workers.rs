@@ -3,7 +3,7 @@
 use super::counters::Counters;
 use super::model::run_in;
 use super::module::{Module, Program};
-use super::{Bank, Device, RoundError, check};
+use super::{Answered, Bank, Device, ModuleError, RoundError, check};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use std::thread::JoinHandle;
 
@@ -77,7 +77,7 @@ impl Device for Workers {
         &mut self,
         program: P,
         inputs: Vec<Vec<u64>>,
-    ) -> Result<Vec<Vec<u64>>, RoundError> {
+    ) -> Result<Vec<Answered>, RoundError> {
         check(&inputs, self.modules, self.bank_bytes)?;
         self.counters.sent(&inputs);
         let threads = self.workers.len();
@@ -86,8 +86,7 @@ impl Device for Workers {
             parts[module % threads].push(input);
         }
         let program = std::sync::Arc::new(program);
-        type Part = Vec<Result<Vec<u64>, RoundError>>;
-        let mut waiting: Vec<Option<Receiver<Part>>> = Vec::new();
+        let mut waiting: Vec<Option<Receiver<Vec<Answered>>>> = Vec::new();
         for (worker, part) in self.workers.iter().zip(parts) {
             let (answer, answered) = bounded(1);
             let program = std::sync::Arc::clone(&program);
@@ -105,28 +104,16 @@ impl Device for Workers {
             let sent = worker.tasks.as_ref().map(|tasks| tasks.send(task).is_ok());
             waiting.push((sent == Some(true)).then_some(answered));
         }
-        let mut outputs: Vec<Vec<u64>> = (0..self.modules).map(|_| Vec::new()).collect();
-        let mut error: Option<(usize, RoundError)> = None;
+        let gone = |module| Err(ModuleError::Gone { module });
+        let mut outputs: Vec<Answered> = (0..self.modules).map(gone).collect();
         for (first, answered) in waiting.into_iter().enumerate() {
             let part = answered.and_then(|answered| answered.recv().ok());
-            let part = part.unwrap_or_else(|| vec![Err(RoundError::Gone { module: first })]);
-            for (number, output) in part.into_iter().enumerate() {
-                let module = first + number * threads;
-                match output {
-                    Ok(output) => outputs[module] = output,
-                    Err(found) => {
-                        if error.as_ref().is_none_or(|(other, _)| module < *other) {
-                            error = Some((module, found));
-                        }
-                    }
-                }
+            for (number, output) in part.unwrap_or_default().into_iter().enumerate() {
+                outputs[first + number * threads] = output;
             }
         }
         self.counters.received(&outputs);
-        match error {
-            None => Ok(outputs),
-            Some((_, error)) => Err(error),
-        }
+        Ok(outputs)
     }
 
     fn counters(&self) -> &Counters {
