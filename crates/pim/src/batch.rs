@@ -28,20 +28,24 @@ struct Part {
     module: u32,
 }
 
+/// The tag of tasks that are no operation's.
+pub(crate) const NOBODY: u32 = u32::MAX;
+
 /// What a partition has gained and lost.
 type Changes = HashMap<u64, (u64, u64)>;
 
 impl Plan {
-    /// Says what modules are to do for the operations of a batch. `home` answers where the partition begins
+    /// Says what modules are to do for the operations of a batch, behind what is in `inputs`, of which all tags
+    /// are [`NOBODY`]. `home` answers where the partition begins
     /// to which a key belongs, and for a key that may be inserted makes one if there is none.
     pub fn new(
         input: Input<'_, Words>,
-        modules: usize,
+        inputs: Vec<Vec<u64>>,
         directory: &mut Directory,
         mut home: impl FnMut(&mut Directory, u64) -> Option<(u64, Partition)>,
     ) -> Plan {
         let mut plan = Plan {
-            inputs: vec![Vec::new(); modules],
+            inputs,
             parts: Vec::new(),
         };
         for (position, operation) in input.operations().iter().enumerate() {
@@ -127,7 +131,7 @@ impl Plan {
         });
     }
 
-    fn add(&mut self, position: u32, at: Option<(u64, Partition)>, task: Task) {
+    fn add(&mut self, position: u32, at: Option<(u64, Partition)>, task: Task<'_>) {
         if let Some((start, partition)) = at
             && let Some(words) = self.inputs.get_mut(partition.module)
         {

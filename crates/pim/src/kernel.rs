@@ -7,16 +7,36 @@ use crate::towers::Towers;
 /// What a program does for each task: taking it, and giving the answer.
 const INSTRUCTIONS_PER_TASK: u64 = 60;
 
-/// Does the tasks of `input` in their order, and puts their answers out. `list` answers the list of the
-/// partition to which a key belongs, or that begins at it, if the module has it.
+/// The lists of a module.
+pub(crate) trait Lists {
+    /// The list of the partition to which a key belongs, or that begins at it; `None` if the module has it not.
+    fn find<M: Meter>(
+        &mut self,
+        module: &mut Module<'_, M>,
+        key: u64,
+    ) -> Result<Option<Towers>, Fault>;
+
+    /// Makes a partition.
+    fn build<M: Meter>(
+        &mut self,
+        module: &mut Module<'_, M>,
+        start: u64,
+        entries: &[u64],
+    ) -> Result<(), Fault>;
+
+    /// Forgets a partition.
+    fn free<M: Meter>(&mut self, module: &mut Module<'_, M>, start: u64);
+}
+
+/// Does the tasks of `input` in their order, and puts their answers out.
 ///
 /// # Errors
-/// What is no task, and what `list` answers.
+/// What is no task.
 pub(crate) fn run<M: Meter>(
     module: &mut Module<'_, M>,
     mut input: &[u64],
     output: &mut Vec<u64>,
-    mut list: impl FnMut(&mut Module<'_, M>, u64) -> Result<Option<Towers>, Fault>,
+    lists: &mut impl Lists,
 ) -> Result<(), Fault> {
     let words = input.len();
     for number in 0.. {
@@ -35,10 +55,26 @@ pub(crate) fn run<M: Meter>(
             | Task::Update { key, .. }
             | Task::Remove { key } => key,
             Task::Floor { start, .. } | Task::Scan { start, .. } => start,
+            Task::Build { start, entries } => {
+                let built = lists.build(module, start, entries);
+                let answer = built.map_or(Answer::Full, |()| Answer::Nothing);
+                answer.encode(tag, output);
+                continue;
+            }
+            Task::Free { start } => {
+                lists.free(module, start);
+                Answer::Nothing.encode(tag, output);
+                continue;
+            }
         };
-        match list(module, key)? {
+        let missing = match task {
+            // There was no room for the partition.
+            Task::Insert { .. } | Task::Update { .. } => Answer::Full,
+            _ => Answer::Nothing,
+        };
+        match lists.find(module, key)? {
             Some(list) => work(module, list, &task, tag, output),
-            None => Answer::Nothing.encode(tag, output),
+            None => missing.encode(tag, output),
         }
     }
     Ok(())
@@ -47,7 +83,7 @@ pub(crate) fn run<M: Meter>(
 fn work<M: Meter>(
     module: &mut Module<'_, M>,
     list: Towers,
-    task: &Task,
+    task: &Task<'_>,
     tag: u32,
     output: &mut Vec<u64>,
 ) {
@@ -80,6 +116,7 @@ fn work<M: Meter>(
             };
             return Answer::Entries(&entries).encode(tag, output);
         }
+        Task::Build { .. } | Task::Free { .. } => Answer::Nothing,
     };
     answer.encode(tag, output);
 }

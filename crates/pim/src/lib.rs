@@ -11,6 +11,7 @@ mod batch;
 pub mod device;
 mod kernel;
 pub mod partition;
+pub mod radar;
 pub mod range_partition;
 pub mod task;
 pub mod towers;

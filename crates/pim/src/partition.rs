@@ -94,6 +94,25 @@ impl Directory {
         self.iter().map(|(_, partition)| partition.count).sum()
     }
 
+    /// True if a partition has a key from `from` up to `to`.
+    pub(crate) fn overlaps(&self, from: u64, to: u64) -> bool {
+        let before = self.partitions.range(..=to).next_back();
+        before.is_some_and(|(_, planned)| planned.partition.last >= from)
+    }
+
+    /// Takes those out of which it is known that they have no keys.
+    pub(crate) fn take_empty(&mut self) -> Vec<(u64, Partition)> {
+        let mut empty = Vec::new();
+        self.partitions.retain(|&start, planned| {
+            let is_empty = planned.is_counted && planned.partition.count == 0;
+            if is_empty {
+                empty.push((start, planned.partition));
+            }
+            !is_empty
+        });
+        empty
+    }
+
     /// Notes that a key of the partition that begins at `start` may come in this batch.
     pub(crate) fn may_come(&mut self, start: u64) {
         if let Some(planned) = self.partitions.get_mut(&start) {

@@ -6,7 +6,7 @@
 
 use crate::batch::{Plan, refused};
 use crate::device::{Device, Fault, Meter, Module, Program};
-use crate::kernel;
+use crate::kernel::{self, Lists};
 use crate::partition::{Directory, Partition};
 use crate::towers::Towers;
 use nearfield_core::{Batch, Error, OrderedIndex, Words};
@@ -53,8 +53,29 @@ impl Program for Tasks {
             head => Towers::at(head as u32),
         };
         module.set_root(list.head().into());
-        kernel::run(module, input, output, |_, _| Ok(Some(list)))
+        kernel::run(module, input, output, &mut One(list))
     }
+}
+
+/// The one list of a module.
+struct One(Towers);
+
+impl Lists for One {
+    fn find<M: Meter>(&mut self, _: &mut Module<'_, M>, _: u64) -> Result<Option<Towers>, Fault> {
+        Ok(Some(self.0))
+    }
+
+    fn build<M: Meter>(
+        &mut self,
+        module: &mut Module<'_, M>,
+        _: u64,
+        entries: &[u64],
+    ) -> Result<(), Fault> {
+        let entries = entries.chunks_exact(2).map(|entry| (entry[0], entry[1]));
+        self.0.build(module, entries)
+    }
+
+    fn free<M: Meter>(&mut self, _: &mut Module<'_, M>, _: u64) {}
 }
 
 impl<D: Device> RangePartition<D> {
@@ -97,7 +118,8 @@ impl<D: Device + Send> OrderedIndex<Words> for RangePartition<D> {
         let modules = host.device.modules();
         let mut plan = {
             let input = batch.input()?;
-            Plan::new(input, modules, &mut host.directory, |directory, key| {
+            let inputs = vec![Vec::new(); modules];
+            Plan::new(input, inputs, &mut host.directory, |directory, key| {
                 directory.of(key)
             })
         };

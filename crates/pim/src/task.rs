@@ -9,7 +9,7 @@
 
 /// What is to be done in a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task {
+pub enum Task<'w> {
     /// Reads the value of a key.
     Get {
         /// The key.
@@ -56,6 +56,18 @@ pub enum Task {
         /// Whether they are counted and listed from the greatest on.
         descends: bool,
     },
+    /// Makes a partition of keys and values, one after the other, in ascending order.
+    Build {
+        /// Where the partition begins.
+        start: u64,
+        /// Its entries.
+        entries: &'w [u64],
+    },
+    /// Forgets a partition and all that is in it.
+    Free {
+        /// Where the partition begins.
+        start: u64,
+    },
 }
 
 const GET: u32 = 1;
@@ -66,8 +78,10 @@ const REMOVE: u32 = 5;
 const FLOOR: u32 = 6;
 const ASCEND: u32 = 7;
 const DESCEND: u32 = 8;
+const BUILD: u32 = 9;
+const FREE: u32 = 10;
 
-impl Task {
+impl<'w> Task<'w> {
     /// Appends the task to those for a module.
     pub fn encode(&self, tag: u32, words: &mut Vec<u64>) {
         match *self {
@@ -95,14 +109,19 @@ impl Task {
                 let kind = if descends { DESCEND } else { ASCEND };
                 words.extend([header(kind, tag), start, from, to, limit]);
             }
+            Task::Build { start, entries } => {
+                words.extend([header(BUILD, tag), start, entries.len() as u64]);
+                words.extend_from_slice(entries);
+            }
+            Task::Free { start } => words.extend([header(FREE, tag), start]),
         }
     }
 
     /// Takes the first of some tasks, with its tag. `None` if it is none that is known.
-    pub fn decode(words: &mut &[u64]) -> Option<(Task, u32)> {
-        let (&first, rest) = words.split_first()?;
+    pub fn decode(words: &mut &'w [u64]) -> Option<(Task<'w>, u32)> {
+        let (&first, rest): (&u64, &'w [u64]) = words.split_first()?;
         let (kind, tag) = split(first);
-        let (task, rest) = match (kind, rest) {
+        let (task, rest): (Task<'w>, &'w [u64]) = match (kind, rest) {
             (GET, &[key, ref rest @ ..]) => (Task::Get { key }, rest),
             (INSERT, &[key, value, ref rest @ ..]) => (Task::Insert { key, value }, rest),
             (UPDATE, &[key, previous, value, ref rest @ ..]) => {
@@ -135,6 +154,13 @@ impl Task {
                 };
                 (task, rest)
             }
+            (BUILD, [start, length, rest @ ..]) => {
+                let length = usize::try_from(*length).ok()?;
+                let (entries, rest) = rest.split_at_checked(length)?;
+                let start = *start;
+                (Task::Build { start, entries }, rest)
+            }
+            (FREE, &[start, ref rest @ ..]) => (Task::Free { start }, rest),
             _ => return None,
         };
         *words = rest;
@@ -233,6 +259,11 @@ mod tests {
             Task::Floor { start: 5, key: 6 },
             scan(true),
             scan(false),
+            Task::Build {
+                start: 4,
+                entries: &[1, 2, 3, 4],
+            },
+            Task::Free { start: 4 },
         ];
         let mut words = Vec::new();
         for (tag, task) in tasks.iter().enumerate() {

@@ -3,6 +3,7 @@
 use nearfield_core::{OrderedIndex, Words};
 use nearfield_hardware::modules::Preset;
 use nearfield_pim::device::{Device, Model, Workers};
+use nearfield_pim::radar::{Options, Radar};
 use nearfield_pim::range_partition::RangePartition;
 use nearfield_testkit::model;
 
@@ -29,4 +30,14 @@ fn workers(seed: u64) -> impl Device + Send {
 fn range_partition_does_what_a_map_does() {
     check(60, |seed| RangePartition::new(device(seed)));
     check(20, |seed| RangePartition::new(workers(seed)));
+}
+
+#[test]
+fn radar_does_what_a_map_does() {
+    for of in [Options::radar, Options::basic, |_| Options::nearfield()] {
+        check(40, |seed| {
+            let modules = modules(seed);
+            Radar::new(device(seed), of(modules))
+        });
+    }
 }

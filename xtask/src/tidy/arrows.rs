@@ -20,6 +20,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-hotness",
         ],
     ),
+    (
+        "nearfield-pim",
+        &["nearfield-core", "nearfield-hardware", "nearfield-hotness"],
+    ),
     ("nearfield-testkit", &["nearfield-core"]),
     (
         FABRIC_TESTKIT,

@@ -1,0 +1,80 @@
+//! What RADAR is made of.
+
+/// Its techniques, each of which can be left out, and its sizes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// How many subranges there are for each module at first, before any is divided; a power of two. The paper
+    /// has 1.
+    pub subranges_per_module: usize,
+    /// Into how many a subrange is divided; a power of two. The paper divides into as many as modules.
+    pub fanout: usize,
+    /// How many times a subrange of those at first can be divided.
+    pub levels: u32,
+    /// Whether subranges are divided, or pulled to the host, where modules are busy (section IV-B).
+    pub redistributes: bool,
+    /// A module is busy that has so many times as much to do as the average. 1 in the paper.
+    pub tolerance: f64,
+    /// Where subranges go.
+    pub placement: Placement,
+}
+
+/// To which module a subrange goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// That to which its first key hashes. As in the paper.
+    Hash,
+    /// Of two to which its first key hashes, that with fewer keys. Not in the paper.
+    TwoChoices,
+}
+
+impl Options {
+    /// RADAR as in its paper, for so many modules.
+    pub fn radar(modules: usize) -> Options {
+        Options {
+            subranges_per_module: 1,
+            fanout: modules.next_power_of_two().max(2),
+            levels: 1,
+            redistributes: true,
+            tolerance: 1.0,
+            placement: Placement::Hash,
+        }
+    }
+
+    /// RADAR (basic): subranges are not divided.
+    pub fn basic(modules: usize) -> Options {
+        Options {
+            redistributes: false,
+            ..Options::radar(modules)
+        }
+    }
+
+    /// The bits that keys of one subrange differ in at first, for so many modules.
+    pub(super) fn coarsest(&self, modules: usize) -> u32 {
+        let count = modules.next_power_of_two() * self.subranges_per_module;
+        64_u32.saturating_sub(count.trailing_zeros())
+    }
+
+    /// The bits that keys of one subrange differ in that cannot be divided.
+    pub(super) fn finest(&self, modules: usize) -> u32 {
+        let divided = self.fanout.trailing_zeros() * self.levels;
+        self.coarsest(modules).saturating_sub(divided)
+    }
+
+    /// What it takes to bring a key to the host and from there to another module, in words of a bank that are
+    /// read meanwhile: 16 bytes at 25 GB/s each way, and 14 ns a word (formula 4, by the paper's figures).
+    pub(super) fn per_key(&self) -> f64 {
+        2.0 * 16.0 / 25.0 / 14.0
+    }
+
+    /// Ours: more and smaller subranges at first, in the emptier of two modules, divided into fewer.
+    pub fn nearfield() -> Options {
+        Options {
+            subranges_per_module: 16,
+            fanout: 32,
+            levels: 3,
+            redistributes: true,
+            tolerance: 1.3,
+            placement: Placement::TwoChoices,
+        }
+    }
+}

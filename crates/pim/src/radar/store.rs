@@ -1,0 +1,78 @@
+//! Subranges that the host has.
+
+use crate::task::{Answer, Task};
+use std::collections::{BTreeMap, HashMap};
+
+/// What was pulled to the host, by where each subrange begins.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    subranges: HashMap<u64, BTreeMap<u64, u64>>,
+}
+
+impl Store {
+    pub fn insert(&mut self, start: u64, entries: &[u64]) {
+        let pairs = entries.chunks_exact(2).map(|entry| (entry[0], entry[1]));
+        self.subranges.insert(start, pairs.collect());
+    }
+
+    pub fn remove(&mut self, start: u64) {
+        self.subranges.remove(&start);
+    }
+
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.subranges.values().map(BTreeMap::len).sum()
+    }
+
+    /// Does a task of the subrange that begins at `start`, as a module would.
+    pub fn run(&mut self, start: u64, task: &Task<'_>, tag: u32, output: &mut Vec<u64>) {
+        let Some(entries) = self.subranges.get_mut(&start) else {
+            return Answer::Nothing.encode(tag, output);
+        };
+        let value = |value: Option<u64>| value.map_or(Answer::Nothing, Answer::Value);
+        let list = |pairs: &mut dyn Iterator<Item = (&u64, &u64)>, limit: u64| -> Vec<u64> {
+            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+            let pairs = pairs.take(limit);
+            pairs.flat_map(|(key, value)| [*key, *value]).collect()
+        };
+        let found = match *task {
+            Task::Get { key } => value(entries.get(&key).copied()),
+            Task::Insert { key, value: new } => value(entries.insert(key, new)),
+            Task::Update {
+                key,
+                previous,
+                value: new,
+            } => {
+                let before = entries.get(&key).copied();
+                if before == previous {
+                    entries.insert(key, new);
+                }
+                value(before)
+            }
+            Task::Remove { key } => value(entries.remove(&key)),
+            Task::Floor { key, .. } => {
+                let mut floor = entries.range(..=key).rev();
+                match &list(&mut floor, 1)[..] {
+                    [] => Answer::Nothing,
+                    entry => return Answer::Entries(entry).encode(tag, output),
+                }
+            }
+            Task::Scan {
+                from,
+                to,
+                limit,
+                descends,
+                ..
+            } => {
+                let mut range = entries.range(from..=to);
+                let entries = match descends {
+                    true => list(&mut range.rev(), limit),
+                    false => list(&mut range, limit),
+                };
+                return Answer::Entries(&entries).encode(tag, output);
+            }
+            Task::Build { .. } | Task::Free { .. } => Answer::Nothing,
+        };
+        found.encode(tag, output);
+    }
+}

@@ -1,0 +1,144 @@
+//! What becomes of modules when operations go to few keys.
+
+use nearfield_core::{Batch, Direction, OrderedIndex, Words};
+use nearfield_hardware::modules::Preset;
+use nearfield_pim::device::{Device, Model};
+use nearfield_pim::radar::{Moves, Options, Radar};
+use nearfield_pim::range_partition::RangePartition;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::ops::Bound;
+
+const MODULES: usize = 16;
+const KEYS: u64 = 100_000;
+const BATCH: usize = 20_000;
+
+fn model() -> Model {
+    Model::new(MODULES, Preset::UpmemMeasured.parameters())
+}
+
+/// Keys all over the key space.
+fn key(number: u64) -> u64 {
+    number * (u64::MAX / KEYS)
+}
+
+fn load(index: &impl OrderedIndex<Words>) {
+    let mut batch = Batch::new();
+    for number in 0..KEYS {
+        batch.insert(key(number), number);
+        if batch.len() == BATCH {
+            index.execute(&mut batch).expect("executed");
+            batch.clear();
+        }
+    }
+}
+
+/// A batch of reads of `count` keys, which are beside each other.
+fn reads(count: u64, seed: u64) -> Vec<u64> {
+    let random = &mut SmallRng::seed_from_u64(seed);
+    (0..BATCH)
+        .map(|_| 30_000 + random.random_range(0..count))
+        .collect()
+}
+
+/// Reads some batches; of the last, how much more the fullest module was sent than the average.
+fn imbalance(
+    index: &impl OrderedIndex<Words>,
+    counters: impl Fn() -> (u64, f64),
+    count: u64,
+) -> f64 {
+    let mut last = 0.0;
+    for seed in 0..4 {
+        let before = counters();
+        let mut batch = Batch::<Words>::new();
+        let numbers = reads(count, seed);
+        for &number in &numbers {
+            batch.get(key(number));
+        }
+        index.execute(&mut batch).expect("executed");
+        for (position, &number) in numbers.iter().enumerate() {
+            assert_eq!(batch.value(position), Some(number));
+        }
+        let after = counters();
+        let average = after.1 - before.1;
+        // Nothing is sent to modules of what the host has.
+        last = (after.0 - before.0) as f64 / average.max(1.0);
+    }
+    last
+}
+
+fn of<D: Device>(device: &D) -> (u64, f64) {
+    let counters = device.counters();
+    (counters.fullest_words, counters.average_words)
+}
+
+#[test]
+fn ranges_that_are_fixed_have_one_module_do_everything() {
+    let index = RangePartition::new(model());
+    load(&index);
+    let found = imbalance(&index, || index.device(of), 500);
+    assert!(found > 15.0, "{found}");
+}
+
+#[test]
+fn subranges_follow_the_load_and_everything_stays_where_it_is_found() {
+    for options in [Options::nearfield(), Options::radar(MODULES)] {
+        let index = Radar::new(model(), options);
+        load(&index);
+        assert_eq!(index.len() as u64, KEYS);
+        let found = imbalance(&index, || index.device(of), 500);
+        let moves = index.moves();
+        assert!(moves.divided > 0, "{moves:?}");
+        assert!(found < 2.0, "{found} after {moves:?}");
+        assert_eq!(index.len() as u64, KEYS);
+        index.check_invariants();
+        // Everything is there, in its order.
+        let mut batch = Batch::<Words>::new();
+        batch.scan(
+            Bound::Unbounded,
+            Bound::Unbounded,
+            u32::MAX,
+            Direction::Ascending,
+        );
+        index.execute(&mut batch).expect("executed");
+        let entries = batch.entries(0);
+        let expected = (0..KEYS).map(|number| (key(number), number));
+        assert!(entries.eq(expected));
+    }
+}
+
+#[test]
+fn no_batch_takes_more_than_two_rounds_and_what_is_even_takes_one() {
+    let index = Radar::new(model(), Options::nearfield());
+    load(&index);
+    let rounds = || index.device(|device| device.counters().rounds);
+    let (before, moves) = (rounds(), index.moves());
+    let random = &mut SmallRng::seed_from_u64(9);
+    for even in [true, false] {
+        let mut batch = Batch::<Words>::new();
+        for _ in 0..BATCH {
+            let number = if even {
+                random.random_range(0..KEYS)
+            } else {
+                random.random_range(0..20)
+            };
+            batch.get(key(number));
+        }
+        let before = rounds();
+        index.execute(&mut batch).expect("executed");
+        assert_eq!(rounds() - before, if even { 1 } else { 2 });
+        if even {
+            assert_eq!(index.moves(), moves, "nothing was moved");
+        }
+    }
+    assert_eq!(rounds() - before, 3);
+}
+
+#[test]
+fn what_basic_radar_has_stays_in_its_module() {
+    let index = Radar::new(model(), Options::basic(MODULES));
+    load(&index);
+    imbalance(&index, || index.device(of), 50);
+    assert_eq!(index.moves(), Moves::default());
+    assert_eq!(index.keys_of_host(), 0);
+}
