@@ -28,15 +28,17 @@ struct Part {
     module: u32,
 }
 
-/// The tag of tasks that are no operation's.
+/// The tag of tasks of which nobody wants to know the answer. Those of operations are less than [`OTHERS`],
+/// those of what else has an answer are not.
 pub(crate) const NOBODY: u32 = u32::MAX;
+pub(crate) const OTHERS: u32 = 1 << 31;
 
 /// What a partition has gained and lost.
 type Changes = HashMap<u64, (u64, u64)>;
 
 impl Plan {
     /// Says what modules are to do for the operations of a batch, behind what is in `inputs`, of which all tags
-    /// are [`NOBODY`]. `home` answers where the partition begins
+    /// are no operation's. `home` answers where the partition begins
     /// to which a key belongs, and for a key that may be inserted makes one if there is none.
     pub fn new(
         input: Input<'_, Words>,
@@ -142,7 +144,7 @@ impl Plan {
                 start,
                 module,
             });
-            task.encode(tag, words);
+            task.encode(partition.list, tag, words);
         }
     }
 
@@ -154,20 +156,22 @@ impl Plan {
     }
 
     /// Writes the outcomes that the answers of all modules come to, and has the directory know what partitions
-    /// have gained and lost.
+    /// have gained and lost. What is not an operation's, by its tag, goes to `other`.
     pub fn finish(
         &self,
         input: Input<'_, Words>,
         output: &mut Output<'_, Words>,
         answered: &[Answered],
         directory: &mut Directory,
+        mut other: impl FnMut(u32, &Answer<'_>),
     ) {
         let mut answers = vec![Answer::Nothing; self.parts.len()];
         for words in answered.iter().flatten() {
             let mut words = &words[..];
             while let Some((answer, tag)) = Answer::decode(&mut words) {
-                if let Some(place) = answers.get_mut(tag as usize) {
-                    *place = answer;
+                match answers.get_mut(tag as usize) {
+                    Some(place) => *place = answer,
+                    None => other(tag, &answer),
                 }
             }
         }

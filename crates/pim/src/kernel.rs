@@ -16,13 +16,13 @@ pub(crate) trait Lists {
         key: u64,
     ) -> Result<Option<Towers>, Fault>;
 
-    /// Makes a partition.
+    /// Makes a partition, and answers its list.
     fn build<M: Meter>(
         &mut self,
         module: &mut Module<'_, M>,
         start: u64,
         entries: &[u64],
-    ) -> Result<(), Fault>;
+    ) -> Result<Towers, Fault>;
 
     /// Forgets a partition.
     fn free<M: Meter>(&mut self, module: &mut Module<'_, M>, start: u64);
@@ -44,7 +44,7 @@ pub(crate) fn run<M: Meter>(
             break;
         };
         let word = words - input.len();
-        let Some((task, tag)) = Task::decode(&mut input) else {
+        let Some((task, list, tag)) = Task::decode(&mut input) else {
             return Err(Fault::Input { word, value });
         };
         module.begin(number);
@@ -57,7 +57,7 @@ pub(crate) fn run<M: Meter>(
             Task::Floor { start, .. } | Task::Scan { start, .. } => start,
             Task::Build { start, entries } => {
                 let built = lists.build(module, start, entries);
-                let answer = built.map_or(Answer::Full, |()| Answer::Nothing);
+                let answer = built.map_or(Answer::Full, |list| Answer::Value(list.head().into()));
                 answer.encode(tag, output);
                 continue;
             }
@@ -72,7 +72,11 @@ pub(crate) fn run<M: Meter>(
             Task::Insert { .. } | Task::Update { .. } => Answer::Full,
             _ => Answer::Nothing,
         };
-        match lists.find(module, key)? {
+        let list = match list {
+            0 => lists.find(module, key)?,
+            head => Some(Towers::at(head)),
+        };
+        match list {
             Some(list) => work(module, list, &task, tag, output),
             None => missing.encode(tag, output),
         }

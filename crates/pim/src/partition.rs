@@ -11,6 +11,8 @@ pub struct Partition {
     pub module: usize,
     /// How many there are.
     pub count: u64,
+    /// Where in the module their list begins; 0 if only the module knows.
+    pub list: u32,
 }
 
 /// Partitions that do not overlap, in the order of their keys.
@@ -170,6 +172,13 @@ impl Directory {
         }
     }
 
+    /// Notes where the list of a partition begins.
+    pub(crate) fn set_list(&mut self, start: u64, list: u32) {
+        if let Some(planned) = self.partitions.get_mut(&start) {
+            planned.partition.list = list;
+        }
+    }
+
     /// Notes that nobody knows how many keys a partition has.
     pub(crate) fn lose_count(&mut self, start: u64) {
         if let Some(planned) = self.partitions.get_mut(&start) {
@@ -199,6 +208,7 @@ mod tests {
                 last,
                 module,
                 count,
+                list: 0,
             };
             directory.insert(start, partition);
         }

@@ -70,9 +70,10 @@ impl Lists for One {
         module: &mut Module<'_, M>,
         _: u64,
         entries: &[u64],
-    ) -> Result<(), Fault> {
+    ) -> Result<Towers, Fault> {
         let entries = entries.chunks_exact(2).map(|entry| (entry[0], entry[1]));
-        self.0.build(module, entries)
+        self.0.build(module, entries)?;
+        Ok(self.0)
     }
 
     fn free<M: Meter>(&mut self, _: &mut Module<'_, M>, _: u64) {}
@@ -93,6 +94,7 @@ impl<D: Device> RangePartition<D> {
                 last,
                 module: module as usize,
                 count: 0,
+                list: 0,
             };
             directory.insert(start(module), partition);
         }
@@ -129,7 +131,13 @@ impl<D: Device + Send> OrderedIndex<Words> for RangePartition<D> {
             refused(&error)
         })?;
         let (input, mut output) = batch.begin()?;
-        plan.finish(input, &mut output, &answered, &mut host.directory);
+        plan.finish(
+            input,
+            &mut output,
+            &answered,
+            &mut host.directory,
+            |_, _| {},
+        );
         Ok(())
     }
 

@@ -1,11 +1,12 @@
 //! What the host asks modules to do, and what they answer, as words.
 //!
 //! ```text
-//! task    | kind 32, tag 32 | key | what else the kind has, a word each |
-//! answer  | kind 32, tag 32 | what the kind has, a word each            |
+//! task    | kind 8, list 24, tag 32 | key | what else the kind has, a word each |
+//! answer  | kind 8, 0, tag 32       | what the kind has, a word each            |
 //! ```
 //!
-//! The tag says to the host whose answer it is; a module gives it back as it is.
+//! The tag says to the host whose answer it is; a module gives it back as it is. The *list* is where the
+//! list of the partition begins, if the host knows: then a module need not look for it. 0: it has to.
 
 /// What is to be done in a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,9 @@ pub enum Task<'w> {
     },
 }
 
+const KIND_BITS: u32 = 8;
+const LIST_BITS: u32 = 24;
+
 const GET: u32 = 1;
 const INSERT: u32 = 2;
 const UPDATE: u32 = 3;
@@ -83,7 +87,12 @@ const FREE: u32 = 10;
 
 impl<'w> Task<'w> {
     /// Appends the task to those for a module.
-    pub fn encode(&self, tag: u32, words: &mut Vec<u64>) {
+    pub fn encode(&self, list: u32, tag: u32, words: &mut Vec<u64>) {
+        let header = |kind: u32, tag: u32| {
+            // What does not fit the module has to look for.
+            let list = if list >> LIST_BITS == 0 { list } else { 0 };
+            header(kind | list << KIND_BITS, tag)
+        };
         match *self {
             Task::Get { key } => words.extend([header(GET, tag), key]),
             Task::Insert { key, value } => words.extend([header(INSERT, tag), key, value]),
@@ -117,10 +126,11 @@ impl<'w> Task<'w> {
         }
     }
 
-    /// Takes the first of some tasks, with its tag. `None` if it is none that is known.
-    pub fn decode(words: &mut &'w [u64]) -> Option<(Task<'w>, u32)> {
+    /// Takes the first of some tasks, with its list and its tag. `None` if it is none that is known.
+    pub fn decode(words: &mut &'w [u64]) -> Option<(Task<'w>, u32, u32)> {
         let (&first, rest): (&u64, &'w [u64]) = words.split_first()?;
         let (kind, tag) = split(first);
+        let (kind, list) = (kind & ((1 << KIND_BITS) - 1), kind >> KIND_BITS);
         let (task, rest): (Task<'w>, &'w [u64]) = match (kind, rest) {
             (GET, &[key, ref rest @ ..]) => (Task::Get { key }, rest),
             (INSERT, &[key, value, ref rest @ ..]) => (Task::Insert { key, value }, rest),
@@ -164,7 +174,7 @@ impl<'w> Task<'w> {
             _ => return None,
         };
         *words = rest;
-        Some((task, tag))
+        Some((task, list, tag))
     }
 }
 
@@ -267,18 +277,21 @@ mod tests {
         ];
         let mut words = Vec::new();
         for (tag, task) in tasks.iter().enumerate() {
-            task.encode(u32::MAX - tag as u32, &mut words);
+            let list = if tag % 2 == 0 { (1 << 24) - 1 } else { 1 << 24 };
+            task.encode(list, u32::MAX - tag as u32, &mut words);
         }
         let mut rest = &words[..];
         for (tag, task) in tasks.iter().enumerate() {
+            // Of what does not fit, there is nothing.
+            let list = if tag % 2 == 0 { (1 << 24) - 1 } else { 0 };
             let read = Task::decode(&mut rest);
-            assert_eq!(read, Some((*task, u32::MAX - tag as u32)));
+            assert_eq!(read, Some((*task, list, u32::MAX - tag as u32)));
         }
         assert_eq!(Task::decode(&mut rest), None);
         // What is cut off, and what is nothing.
         for (task, length) in [(update(None), 3), (scan(true), 5), (tasks[0], 2)] {
             let mut words = Vec::new();
-            task.encode(0, &mut words);
+            task.encode(0, 0, &mut words);
             assert_eq!(words.len(), length);
             assert_eq!(Task::decode(&mut &words[..length - 1]), None);
         }

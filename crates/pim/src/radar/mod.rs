@@ -16,7 +16,7 @@ mod store;
 
 pub use options::{Options, Placement};
 
-use crate::batch::{NOBODY, Plan, refused};
+use crate::batch::{NOBODY, OTHERS, Plan, refused};
 use crate::device::Device;
 use crate::partition::{Directory, Partition};
 use crate::task::{Answer, Task};
@@ -56,6 +56,8 @@ struct Host<D> {
     keys: Vec<u64>,
     /// Subranges without keys that modules have still to forget.
     empty: Vec<(usize, u64)>,
+    /// Subranges that are built in this batch.
+    built: Vec<u64>,
     moves: Moves,
 }
 
@@ -82,6 +84,7 @@ impl<D: Device> Radar<D> {
                 store: Store::default(),
                 keys,
                 empty: Vec::new(),
+                built: Vec::new(),
                 moves: Moves::default(),
             }),
         }
@@ -147,7 +150,7 @@ impl<D: Device> Host<D> {
             self.redistribute(input, &mut inputs)?;
         }
         for (module, start) in self.empty.drain(..) {
-            Task::Free { start }.encode(NOBODY, &mut inputs[module]);
+            Task::Free { start }.encode(0, NOBODY, &mut inputs[module]);
         }
         let mut created: Vec<(usize, u64)> = Vec::new();
         let Host {
@@ -165,6 +168,7 @@ impl<D: Device> Host<D> {
                     last,
                     module,
                     count: 0,
+                    list: 0,
                 };
                 directory.insert(start, partition);
                 created.push((module, start));
@@ -172,8 +176,7 @@ impl<D: Device> Host<D> {
             })
         });
         for (module, start) in created {
-            let entries = &[];
-            Task::Build { start, entries }.encode(NOBODY, &mut inputs[module]);
+            build(start, &[], &mut self.built, &mut inputs[module]);
         }
         for (words, tasks) in inputs.iter_mut().zip(&mut plan.inputs) {
             words.append(tasks);
@@ -186,7 +189,26 @@ impl<D: Device> Host<D> {
         })?;
         answered.push(Ok(self.run_here(&own)));
         let (input, mut output) = batch.begin()?;
-        plan.finish(input, &mut output, &answered, &mut self.directory);
+        let built = std::mem::take(&mut self.built);
+        let mut lists = Vec::new();
+        plan.finish(
+            input,
+            &mut output,
+            &answered,
+            &mut self.directory,
+            |tag, answer| {
+                if let Some(start) = built.get((tag ^ OTHERS) as usize)
+                    && let Answer::Value(list) = *answer
+                {
+                    lists.push((*start, list as u32));
+                }
+            },
+        );
+        if self.options.sends_lists {
+            for (start, list) in lists {
+                self.directory.set_list(start, list);
+            }
+        }
         self.forget_empty();
         Ok(())
     }
@@ -194,7 +216,7 @@ impl<D: Device> Host<D> {
     /// Does the tasks of subranges that the host has.
     fn run_here(&mut self, mut words: &[u64]) -> Vec<u64> {
         let mut output = Vec::new();
-        while let Some((task, tag)) = Task::decode(&mut words) {
+        while let Some((task, _, tag)) = Task::decode(&mut words) {
             let key = match task {
                 Task::Get { key }
                 | Task::Insert { key, .. }
@@ -256,7 +278,11 @@ impl<D: Device> Host<D> {
                 limit: u64::MAX,
                 descends: false,
             };
-            task.encode(moved.len() as u32, &mut reads[partition.module]);
+            task.encode(
+                partition.list,
+                moved.len() as u32,
+                &mut reads[partition.module],
+            );
             moved.push((start, partition, then));
         }
         let answered = self
@@ -277,7 +303,7 @@ impl<D: Device> Host<D> {
             let Some(entries) = runs.get(&(tag as u32)) else {
                 continue;
             };
-            Task::Free { start }.encode(NOBODY, &mut inputs[partition.module]);
+            Task::Free { start }.encode(0, NOBODY, &mut inputs[partition.module]);
             self.directory.remove(start);
             self.moves.keys += entries.len() as u64 / 2;
             match then {
@@ -296,6 +322,7 @@ impl<D: Device> Host<D> {
         let module = self.host();
         let partition = Partition {
             module,
+            list: 0,
             ..partition
         };
         self.directory.insert(start, partition);
@@ -322,15 +349,12 @@ impl<D: Device> Host<D> {
             if own.is_empty() {
                 continue;
             }
-            let task = Task::Build {
-                start: from,
-                entries: own,
-            };
-            task.encode(NOBODY, &mut inputs[module]);
+            build(from, own, &mut self.built, &mut inputs[module]);
             let partition = Partition {
                 last,
                 module,
                 count: count as u64,
+                list: 0,
             };
             self.directory.insert(from, partition);
         }
@@ -401,6 +425,13 @@ impl<D: Device> Host<D> {
         subranges.sort_by_key(|subrange| subrange.start);
         (loads, subranges, costs)
     }
+}
+
+/// Has a module build a subrange.
+fn build(start: u64, entries: &[u64], built: &mut Vec<u64>, words: &mut Vec<u64>) {
+    let tag = OTHERS | built.len() as u32;
+    built.push(start);
+    Task::Build { start, entries }.encode(0, tag, words);
 }
 
 /// The subrange that a key without one gets: the largest of those sizes that there are at first, or that

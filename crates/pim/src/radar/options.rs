@@ -14,6 +14,9 @@ pub struct Options {
     pub redistributes: bool,
     /// A module is busy that has so many times as much to do as the average. 1 in the paper.
     pub tolerance: f64,
+    /// Whether the host remembers where in its module the list of a subrange begins, and says so with each
+    /// operation, so that the module need not look for the subrange (L2). Not in the paper.
+    pub sends_lists: bool,
     /// Where subranges go.
     pub placement: Placement,
 }
@@ -36,6 +39,7 @@ impl Options {
             levels: 1,
             redistributes: true,
             tolerance: 1.0,
+            sends_lists: false,
             placement: Placement::Hash,
         }
     }
@@ -74,6 +78,7 @@ impl Options {
             levels: 3,
             redistributes: true,
             tolerance: 1.3,
+            sends_lists: true,
             placement: Placement::TwoChoices,
         }
     }

@@ -45,13 +45,13 @@ impl Lists for Subranges {
         module: &mut Module<'_, M>,
         start: u64,
         entries: &[u64],
-    ) -> Result<(), Fault> {
+    ) -> Result<Towers, Fault> {
         let list = Towers::new(module)?;
         let pairs = entries.chunks_exact(2).map(|entry| (entry[0], entry[1]));
         let built = list.build(module, pairs);
         let head = u64::from(list.head());
         match built.and_then(|()| self.0.insert(module, start, head)) {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(list),
             Err(fault) => {
                 list.take(module);
                 Err(fault)
