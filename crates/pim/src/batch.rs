@@ -225,10 +225,11 @@ fn write(
         let change = changes.entry(start).or_default();
         (change.0, change.1) = (change.0 + came, change.1 + went);
     };
-    if *answer == Answer::Full
-        && let Some(key) = operation.point_key()
-    {
-        let what = format!("key {key:#x}: its module has no room");
+    if parts.iter().any(|(_, answer)| **answer == Answer::Full) {
+        let what = match operation.point_key() {
+            Some(key) => format!("key {key:#x}: its module has no room"),
+            None => "a module has no room for a partition in the range".to_owned(),
+        };
         return output.fail(position, Error::OutOfMemory { what });
     }
     match *operation {

@@ -67,18 +67,14 @@ pub(crate) fn run<M: Meter>(
                 continue;
             }
         };
-        let missing = match task {
-            // There was no room for the partition.
-            Task::Insert { .. } | Task::Update { .. } => Answer::Full,
-            _ => Answer::Nothing,
-        };
         let list = match list {
             0 => lists.find(module, key)?,
             head => Some(Towers::at(head)),
         };
         match list {
             Some(list) => work(module, list, &task, tag, output),
-            None => missing.encode(tag, output),
+            // There was no room for the partition.
+            None => Answer::Full.encode(tag, output),
         }
     }
     Ok(())

@@ -11,18 +11,20 @@
 
 mod options;
 mod program;
+mod redistribute;
 mod skew;
 mod store;
 
 pub use options::{Options, Placement};
 
-use crate::batch::{NOBODY, OTHERS, Plan, refused};
+use crate::batch::{NOBODY, Plan, refused};
 use crate::device::Device;
 use crate::partition::{Directory, Partition};
 use crate::task::{Answer, Task};
 use nearfield_core::{Batch, Error, Input, Operation, OrderedIndex, Words};
 use program::Tasks;
-use skew::{Costs, Move, Subrange};
+use redistribute::Moving;
+use skew::{Costs, Subrange};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use store::Store;
@@ -56,8 +58,8 @@ struct Host<D> {
     keys: Vec<u64>,
     /// Subranges without keys that modules have still to forget.
     empty: Vec<(usize, u64)>,
-    /// Subranges that are built in this batch.
-    built: Vec<u64>,
+    /// What is moved in this batch.
+    moving: Moving,
     moves: Moves,
 }
 
@@ -84,7 +86,7 @@ impl<D: Device> Radar<D> {
                 store: Store::default(),
                 keys,
                 empty: Vec::new(),
-                built: Vec::new(),
+                moving: Moving::default(),
                 moves: Moves::default(),
             }),
         }
@@ -149,7 +151,7 @@ impl<D: Device> Host<D> {
         if self.options.redistributes && input.operations().len() > 1 {
             self.redistribute(input, &mut inputs)?;
         }
-        for (module, start) in self.empty.drain(..) {
+        for &(module, start) in &self.empty {
             Task::Free { start }.encode(0, NOBODY, &mut inputs[module]);
         }
         let mut created: Vec<(usize, u64)> = Vec::new();
@@ -176,39 +178,32 @@ impl<D: Device> Host<D> {
             })
         });
         for (module, start) in created {
-            build(start, &[], &mut self.built, &mut inputs[module]);
+            self.moving.build(start, &[], &mut inputs[module]);
         }
         for (words, tasks) in inputs.iter_mut().zip(&mut plan.inputs) {
             words.append(tasks);
         }
         let own = inputs.pop().unwrap_or_default();
-        let answered = self.device.round(Tasks, inputs);
-        let mut answered = answered.map_err(|error| {
-            plan.give_up(&mut self.directory);
-            refused(&error)
-        })?;
+        let mut answered = match self.device.round(Tasks, inputs) {
+            Ok(answered) => answered,
+            Err(error) => {
+                plan.give_up(&mut self.directory);
+                self.undo();
+                self.forget_empty();
+                return Err(refused(&error));
+            }
+        };
+        self.empty.clear();
         answered.push(Ok(self.run_here(&own)));
         let (input, mut output) = batch.begin()?;
-        let built = std::mem::take(&mut self.built);
-        let mut lists = Vec::new();
-        plan.finish(
-            input,
-            &mut output,
-            &answered,
-            &mut self.directory,
-            |tag, answer| {
-                if let Some(start) = built.get((tag ^ OTHERS) as usize)
-                    && let Answer::Value(list) = *answer
-                {
-                    lists.push((*start, list as u32));
-                }
-            },
-        );
-        if self.options.sends_lists {
-            for (start, list) in lists {
-                self.directory.set_list(start, list);
+        let mut lists = HashMap::new();
+        let others = |tag: u32, answer: &Answer<'_>| {
+            if let Answer::Value(list) = *answer {
+                lists.insert(tag, list as u32);
             }
-        }
+        };
+        plan.finish(input, &mut output, &answered, &mut self.directory, others);
+        self.settle(&lists);
         self.forget_empty();
         Ok(())
     }
@@ -249,114 +244,6 @@ impl<D: Device> Host<D> {
             if let Some(keys) = self.keys.get_mut(partition.module) {
                 *keys += partition.count;
             }
-        }
-    }
-
-    /// Divides and pulls what makes modules busy, and says what has to be built where.
-    fn redistribute(
-        &mut self,
-        input: Input<'_, Words>,
-        inputs: &mut [Vec<u64>],
-    ) -> Result<(), Error> {
-        let (loads, subranges, costs) = self.skew(input);
-        let mut loads = loads;
-        let moves = skew::decide(&mut loads, subranges, &costs);
-        if moves.is_empty() {
-            return Ok(());
-        }
-        let modules = self.device.modules();
-        let mut reads = vec![Vec::new(); modules];
-        let mut moved: Vec<(u64, Partition, Move)> = Vec::new();
-        for (start, then) in moves {
-            let Some((start, partition)) = self.directory.of(start) else {
-                continue;
-            };
-            let task = Task::Scan {
-                start,
-                from: start,
-                to: partition.last,
-                limit: u64::MAX,
-                descends: false,
-            };
-            task.encode(
-                partition.list,
-                moved.len() as u32,
-                &mut reads[partition.module],
-            );
-            moved.push((start, partition, then));
-        }
-        let answered = self
-            .device
-            .round(Tasks, reads)
-            .map_err(|error| refused(&error))?;
-        let mut runs: HashMap<u32, &[u64]> = HashMap::new();
-        for words in answered.iter().flatten() {
-            let mut words = &words[..];
-            while let Some((answer, tag)) = Answer::decode(&mut words) {
-                if let Answer::Entries(entries) = answer {
-                    runs.insert(tag, entries);
-                }
-            }
-        }
-        for (tag, (start, partition, then)) in moved.into_iter().enumerate() {
-            // What a module has not given stays there.
-            let Some(entries) = runs.get(&(tag as u32)) else {
-                continue;
-            };
-            Task::Free { start }.encode(0, NOBODY, &mut inputs[partition.module]);
-            self.directory.remove(start);
-            self.moves.keys += entries.len() as u64 / 2;
-            match then {
-                Move::Pull => self.pull(start, partition, entries),
-                Move::Divide(targets) => {
-                    self.divide(start, partition, entries, &targets, inputs);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn pull(&mut self, start: u64, partition: Partition, entries: &[u64]) {
-        self.moves.pulled += 1;
-        self.store.insert(start, entries);
-        let module = self.host();
-        let partition = Partition {
-            module,
-            list: 0,
-            ..partition
-        };
-        self.directory.insert(start, partition);
-    }
-
-    fn divide(
-        &mut self,
-        start: u64,
-        partition: Partition,
-        mut entries: &[u64],
-        targets: &[usize],
-        inputs: &mut [Vec<u64>],
-    ) {
-        self.moves.divided += 1;
-        // Less one, as the whole key space has no width that is a number.
-        let width = (partition.last - start) / targets.len() as u64;
-        for (piece, &module) in targets.iter().enumerate() {
-            let from = start + (width + 1) * piece as u64;
-            let last = from + width;
-            let pairs = entries.chunks_exact(2);
-            let count = pairs.take_while(|entry| entry[0] <= last).count();
-            let (own, rest) = entries.split_at(2 * count);
-            entries = rest;
-            if own.is_empty() {
-                continue;
-            }
-            build(from, own, &mut self.built, &mut inputs[module]);
-            let partition = Partition {
-                last,
-                module,
-                count: count as u64,
-                list: 0,
-            };
-            self.directory.insert(from, partition);
         }
     }
 
@@ -425,13 +312,6 @@ impl<D: Device> Host<D> {
         subranges.sort_by_key(|subrange| subrange.start);
         (loads, subranges, costs)
     }
-}
-
-/// Has a module build a subrange.
-fn build(start: u64, entries: &[u64], built: &mut Vec<u64>, words: &mut Vec<u64>) {
-    let tag = OTHERS | built.len() as u32;
-    built.push(start);
-    Task::Build { start, entries }.encode(0, tag, words);
 }
 
 /// The subrange that a key without one gets: the largest of those sizes that there are at first, or that

@@ -1,0 +1,102 @@
+//! Modules that are full, or whose programs come to nothing, lose nothing.
+
+use nearfield_core::{Batch, Error, OrderedIndex, Outcome, Words};
+use nearfield_pim::device::Workers;
+use nearfield_pim::radar::{Options, Radar};
+use nearfield_pim::range_partition::RangePartition;
+use std::collections::BTreeMap;
+
+const MODULES: usize = 4;
+
+/// Keys all over the key space, and then the same few of them again and again, until nothing fits any more.
+fn fill(index: &impl OrderedIndex<Words>, len: impl Fn() -> usize) {
+    let mut map = BTreeMap::new();
+    let (mut full, mut number) = (0, 0_u64);
+    while full < 200 {
+        let mut batch = Batch::<Words>::new();
+        let keys: Vec<u64> = (0..300)
+            .map(|position| {
+                number += 1;
+                let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                // A part of them beside each other.
+                if position % 3 == 0 { key >> 20 } else { key }
+            })
+            .collect();
+        for &key in &keys {
+            batch.insert(key, !key);
+        }
+        index.execute(&mut batch).expect("begun");
+        for (position, &key) in keys.iter().enumerate() {
+            match batch.outcome(position) {
+                Outcome::Value(None) => assert_eq!(map.insert(key, !key), None),
+                Outcome::Failed(Error::OutOfMemory { what }) => {
+                    assert!(what.contains("no room"), "{what}");
+                    full += 1;
+                }
+                outcome => panic!("{outcome:?}"),
+            }
+        }
+        assert_eq!(len(), map.len());
+        assert!(number < 1_000_000, "it never gets full");
+    }
+    for (key, value) in &map {
+        assert_eq!(index.get(*key), Ok(Some(*value)));
+    }
+    // What is removed makes room.
+    let first: Vec<u64> = map.keys().copied().take(500).collect();
+    for key in &first {
+        assert_eq!(index.remove(*key), Ok(map.remove(key)));
+    }
+    for key in &first {
+        assert_eq!(index.insert(*key, 1), Ok(None));
+    }
+}
+
+#[test]
+fn range_partition_is_full_and_keeps_what_it_has() {
+    let index = RangePartition::new(Workers::new(MODULES, 1 << 16, 2));
+    fill(&index, || index.len());
+}
+
+#[test]
+fn radar_is_full_and_keeps_what_it_has() {
+    for options in [Options::radar(MODULES), Options::nearfield()] {
+        let index = Radar::new(Workers::new(MODULES, 1 << 16, 2), options);
+        fill(&index, || index.len());
+        index.check_invariants();
+    }
+}
+
+/// The batch is refused as a whole, and everything stays where it was, also what was to be moved for it.
+#[test]
+fn a_batch_that_is_too_large_for_a_module_is_refused() {
+    let key = |number: u64| number * 1000;
+    let few = |index: &dyn OrderedIndex<Words>| {
+        let mut batch = Batch::<Words>::new();
+        for number in 0..60 {
+            batch.insert(key(number), number);
+        }
+        index.execute(&mut batch).expect("executed");
+        let mut batch = Batch::<Words>::new();
+        for number in 0..20_000 {
+            batch.get(key(number % 60));
+        }
+        let error = index.execute(&mut batch).expect_err("too large");
+        assert!(error.to_string().contains("bytes for module"), "{error}");
+        assert_eq!(index.len(), 60);
+        for number in 0..60 {
+            assert_eq!(index.get(key(number)), Ok(Some(number)));
+        }
+    };
+    few(&RangePartition::new(Workers::new(MODULES, 1 << 14, 2)));
+    for fanout in [2, 16] {
+        let options = Options {
+            fanout,
+            ..Options::radar(MODULES)
+        };
+        let index = Radar::new(Workers::new(MODULES, 1 << 14, 2), options);
+        few(&index);
+        index.check_invariants();
+        assert_eq!(index.keys_of_host(), 0);
+    }
+}
