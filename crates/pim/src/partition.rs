@@ -13,6 +13,8 @@ pub struct Partition {
     pub count: u64,
     /// Where in the module their list begins; 0 if only the module knows.
     pub list: u32,
+    /// The number of the batch in which it was last asked for something.
+    pub used: u64,
 }
 
 /// Partitions that do not overlap, in the order of their keys.
@@ -172,6 +174,18 @@ impl Directory {
         }
     }
 
+    /// Notes that a partition is asked for something in a batch.
+    pub(crate) fn touch(&mut self, start: u64, batch: u64) {
+        if let Some(planned) = self.partitions.get_mut(&start) {
+            planned.partition.used = batch;
+        }
+    }
+
+    /// How many partitions have a key from `from` up to `to`.
+    pub(crate) fn count_within(&self, from: u64, to: u64) -> usize {
+        self.partitions.range(from..=to).count()
+    }
+
     /// Notes where the list of a partition begins.
     pub(crate) fn set_list(&mut self, start: u64, list: u32) {
         if let Some(planned) = self.partitions.get_mut(&start) {
@@ -209,6 +223,7 @@ mod tests {
                 module,
                 count,
                 list: 0,
+                used: 0,
             };
             directory.insert(start, partition);
         }

@@ -95,6 +95,7 @@ impl<D: Device> RangePartition<D> {
                 module: module as usize,
                 count: 0,
                 list: 0,
+                used: 0,
             };
             directory.insert(start(module), partition);
         }

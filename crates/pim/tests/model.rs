@@ -34,7 +34,17 @@ fn range_partition_does_what_a_map_does() {
 
 #[test]
 fn radar_does_what_a_map_does() {
-    for of in [Options::radar, Options::basic, |_| Options::nearfield()] {
+    let cooling = |_| Options {
+        cools: Some(1),
+        fanout: 4,
+        ..Options::nearfield()
+    };
+    for of in [
+        Options::radar,
+        Options::basic,
+        |_| Options::nearfield(),
+        cooling,
+    ] {
         check(40, |seed| {
             let modules = modules(seed);
             Radar::new(device(seed), of(modules))

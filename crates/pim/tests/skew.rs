@@ -142,3 +142,47 @@ fn what_basic_radar_has_stays_in_its_module() {
     assert_eq!(index.moves(), Moves::default());
     assert_eq!(index.keys_of_host(), 0);
 }
+
+/// Once nobody asks for them any more, pieces are merged, and the host gives back what it has taken.
+#[test]
+fn what_was_hot_once_cools() {
+    let options = Options {
+        cools: Some(6),
+        // Pieces cannot be divided again.
+        levels: 1,
+        ..Options::nearfield()
+    };
+    let index = Radar::new(model(), options);
+    load(&index);
+    let before = index.subranges();
+    imbalance(&index, || index.device(of), 40);
+    let (hot, moves) = (index.subranges(), index.moves());
+    assert!(hot > before && index.keys_of_host() > 0, "{moves:?}");
+    let random = &mut SmallRng::seed_from_u64(1);
+    for _ in 0..60 {
+        let mut batch = Batch::<Words>::new();
+        for _ in 0..1000 {
+            batch.get(key(random.random_range(40_000..KEYS)));
+        }
+        let rounds = || index.device(|device| device.counters().rounds);
+        let before = rounds();
+        index.execute(&mut batch).expect("executed");
+        assert!(rounds() - before <= 2);
+        index.check_invariants();
+    }
+    let moves = index.moves();
+    assert!(moves.merged > 0 && moves.returned > 0, "{moves:?}");
+    assert_eq!(index.keys_of_host(), 0);
+    // Subranges may be as large as those at first, and no more of them are left in pieces.
+    assert!(
+        index.subranges() <= before + 20,
+        "{before}, {}",
+        index.subranges()
+    );
+    let mut batch = Batch::<Words>::new();
+    for number in 0..KEYS {
+        batch.get(key(number));
+    }
+    index.execute(&mut batch).expect("executed");
+    assert!((0..KEYS).all(|number| batch.value(number as usize) == Some(number)));
+}

@@ -61,6 +61,8 @@ struct Host<D> {
     /// What is moved in this batch.
     moving: Moving,
     moves: Moves,
+    /// Batches so far.
+    batches: u64,
 }
 
 /// What was done about skew so far.
@@ -70,6 +72,10 @@ pub struct Moves {
     pub divided: u64,
     /// Subranges that came to the host.
     pub pulled: u64,
+    /// Groups of subranges that were merged, as nobody asked for them.
+    pub merged: u64,
+    /// Subranges that have gone back from the host.
+    pub returned: u64,
     /// Keys that were moved.
     pub keys: u64,
 }
@@ -88,6 +94,7 @@ impl<D: Device> Radar<D> {
                 empty: Vec::new(),
                 moving: Moving::default(),
                 moves: Moves::default(),
+                batches: 0,
             }),
         }
     }
@@ -151,6 +158,7 @@ impl<D: Device> Host<D> {
         if self.options.redistributes && input.operations().len() > 1 {
             self.redistribute(input, &mut inputs)?;
         }
+        self.batches += 1;
         for &(module, start) in &self.empty {
             Task::Free { start }.encode(0, NOBODY, &mut inputs[module]);
         }
@@ -159,6 +167,7 @@ impl<D: Device> Host<D> {
             directory,
             options,
             keys,
+            batches,
             ..
         } = self;
         let tasks = vec![Vec::new(); modules + 1];
@@ -171,6 +180,7 @@ impl<D: Device> Host<D> {
                     module,
                     count: 0,
                     list: 0,
+                    used: *batches,
                 };
                 directory.insert(start, partition);
                 created.push((module, start));
@@ -248,7 +258,7 @@ impl<D: Device> Host<D> {
     }
 
     /// What the operations of a batch would have modules do, by subranges and their pieces.
-    fn skew(&self, input: Input<'_, Words>) -> (Vec<u64>, Vec<Subrange>, Costs) {
+    fn skew(&mut self, input: Input<'_, Words>) -> (Vec<u64>, Vec<Subrange>, Costs) {
         let modules = self.device.modules();
         let mut loads = vec![0; modules];
         let mut found: HashMap<u64, Subrange> = HashMap::new();
@@ -278,6 +288,9 @@ impl<D: Device> Host<D> {
             let Some((start, partition)) = self.directory.of(key) else {
                 continue;
             };
+            if partition.used != self.batches {
+                self.directory.touch(start, self.batches);
+            }
             if partition.module == self.host() {
                 continue;
             }

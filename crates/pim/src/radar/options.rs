@@ -17,6 +17,9 @@ pub struct Options {
     /// Whether the host remembers where in its module the list of a subrange begins, and says so with each
     /// operation, so that the module need not look for the subrange (L2). Not in the paper.
     pub sends_lists: bool,
+    /// After so many batches in which nobody has asked for them, what was divided is merged again and what the
+    /// host has goes back to a module. `None`: never, as in the paper.
+    pub cools: Option<u64>,
     /// Where subranges go.
     pub placement: Placement,
 }
@@ -40,6 +43,7 @@ impl Options {
             redistributes: true,
             tolerance: 1.0,
             sends_lists: false,
+            cools: None,
             placement: Placement::Hash,
         }
     }
@@ -79,6 +83,7 @@ impl Options {
             redistributes: true,
             tolerance: 1.3,
             sends_lists: true,
+            cools: Some(16),
             placement: Placement::TwoChoices,
         }
     }

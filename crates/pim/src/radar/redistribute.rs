@@ -4,11 +4,11 @@
 //! builds its pieces elsewhere. So a pair is in one place at least at any time: if that round is not begun,
 //! all stays as it was; what a module has not built, as it had no room or has come to nothing, the host takes.
 
-use super::Host;
 use super::program::Tasks;
 use super::skew::{self, Move};
+use super::{Host, place};
 use crate::batch::{NOBODY, OTHERS, refused};
-use crate::device::Device;
+use crate::device::{Answered, Device};
 use crate::partition::Partition;
 use crate::task::{Answer, Task};
 use nearfield_core::{Error, Input, Words};
@@ -32,8 +32,39 @@ impl Moving {
     }
 }
 
+/// What becomes of a subrange that is read.
+#[derive(Debug)]
+enum Then {
+    /// It is divided, and its pieces go to these modules.
+    Divide(Vec<usize>),
+    /// The host takes it.
+    Pull,
+    /// It becomes a part of this group.
+    Merge(usize),
+}
+
+/// Pieces of what was one subrange, of which nobody has asked for any of late.
+#[derive(Debug)]
+struct Group {
+    start: u64,
+    last: u64,
+    /// Where they begin.
+    pieces: Vec<u64>,
+    /// What is in those that were read, in order.
+    entries: Vec<u64>,
+    /// False if one could not be read.
+    is_whole: bool,
+}
+
+/// Groups are looked for every so many batches.
+const LOOKS: u64 = 8;
+/// So many are merged at once, at most, of so many keys each.
+const GROUPS_MAX: usize = 64;
+const GROUP_KEYS_MAX: u64 = 1 << 16;
+
 impl<D: Device> Host<D> {
-    /// Divides and pulls what makes modules busy, and says what has to be done for that before the operations.
+    /// Divides and pulls what makes modules busy, and merges what is cold; says what has to be done for that
+    /// before the operations.
     pub(super) fn redistribute(
         &mut self,
         input: Input<'_, Words>,
@@ -41,12 +72,77 @@ impl<D: Device> Host<D> {
     ) -> Result<(), Error> {
         let (mut loads, subranges, costs) = self.skew(input);
         let moves = skew::decide(&mut loads, subranges, &costs);
-        if moves.is_empty() {
+        self.send_back(inputs);
+        let mut groups = self.cold_groups();
+        let moves = moves.into_iter().map(|(start, then)| match then {
+            Move::Divide(targets) => (start, Then::Divide(targets)),
+            Move::Pull => (start, Then::Pull),
+        });
+        let mut wanted: Vec<(u64, Then)> = moves.collect();
+        for (number, group) in groups.iter().enumerate() {
+            let pieces = group.pieces.iter();
+            wanted.extend(pieces.map(|&start| (start, Then::Merge(number))));
+        }
+        if wanted.is_empty() {
             return Ok(());
         }
+        let (moved, answered) = self.read(wanted)?;
+        let mut runs: HashMap<u32, &[u64]> = HashMap::new();
+        for words in answered.iter().flatten() {
+            let mut words = &words[..];
+            while let Some((answer, tag)) = Answer::decode(&mut words) {
+                if let Answer::Entries(entries) = answer {
+                    runs.insert(tag, entries);
+                }
+            }
+        }
+        for (tag, (_, _, then)) in moved.iter().enumerate() {
+            if let Then::Merge(group) = then {
+                groups[*group].is_whole &= runs.contains_key(&(tag as u32));
+            }
+        }
+        for (tag, (start, partition, then)) in moved.into_iter().enumerate() {
+            // What a module has not given stays there.
+            let Some(entries) = runs.get(&(tag as u32)) else {
+                continue;
+            };
+            if let Then::Merge(group) = then
+                && !groups[group].is_whole
+            {
+                continue;
+            }
+            Task::Free { start }.encode(0, NOBODY, &mut inputs[partition.module]);
+            self.directory.remove(start);
+            self.moving.former.push((start, partition));
+            self.moves.keys += entries.len() as u64 / 2;
+            match then {
+                Then::Pull => {
+                    self.moves.pulled += 1;
+                    self.take(start, partition, entries);
+                }
+                Then::Divide(targets) => {
+                    self.moves.divided += 1;
+                    self.divide(start, partition, entries, &targets, inputs);
+                }
+                Then::Merge(group) => groups[group].entries.extend_from_slice(entries),
+            }
+        }
+        for group in groups.iter().filter(|group| group.is_whole) {
+            self.moves.merged += 1;
+            self.put(group.start, group.last, &group.entries, inputs);
+        }
+        Ok(())
+    }
+
+    /// Reads subranges, each with what becomes of it.
+    #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
+    fn read(
+        &mut self,
+        wanted: Vec<(u64, Then)>,
+    ) -> Result<(Vec<(u64, Partition, Then)>, Vec<Answered>), Error> {
         let mut reads = vec![Vec::new(); self.device.modules()];
-        let mut moved: Vec<(u64, Partition, Move)> = Vec::new();
-        for (start, then) in moves {
+        let mut moved = Vec::new();
+        for (start, then) in wanted {
             let Some((start, partition)) = self.directory.of(start) else {
                 continue;
             };
@@ -62,37 +158,87 @@ impl<D: Device> Host<D> {
             moved.push((start, partition, then));
         }
         let answered = self.device.round(Tasks, reads);
-        let answered = answered.map_err(|error| refused(&error))?;
-        let mut runs: HashMap<u32, &[u64]> = HashMap::new();
-        for words in answered.iter().flatten() {
-            let mut words = &words[..];
-            while let Some((answer, tag)) = Answer::decode(&mut words) {
-                if let Answer::Entries(entries) = answer {
-                    runs.insert(tag, entries);
-                }
-            }
-        }
-        for (tag, (start, partition, then)) in moved.into_iter().enumerate() {
-            // What a module has not given stays there.
-            let Some(entries) = runs.get(&(tag as u32)) else {
-                continue;
-            };
-            Task::Free { start }.encode(0, NOBODY, &mut inputs[partition.module]);
-            self.directory.remove(start);
-            self.moving.former.push((start, partition));
+        Ok((moved, answered.map_err(|error| refused(&error))?))
+    }
+
+    /// Has a module build a subrange.
+    fn put(&mut self, start: u64, last: u64, entries: &[u64], inputs: &mut [Vec<u64>]) {
+        let module = place(start, self.options.placement, &self.keys);
+        self.moving.build(start, entries, &mut inputs[module]);
+        let partition = Partition {
+            last,
+            module,
+            count: entries.len() as u64 / 2,
+            list: 0,
+            used: self.batches,
+        };
+        self.directory.insert(start, partition);
+    }
+
+    /// True if nobody has asked for a partition for so long that it may be merged, or sent back.
+    fn is_cold(&self, partition: &Partition) -> bool {
+        let cools = self.options.cools;
+        cools.is_some_and(|cools| partition.used + cools < self.batches)
+    }
+
+    /// Has modules take what the host has and nobody asks for any more.
+    fn send_back(&mut self, inputs: &mut [Vec<u64>]) {
+        let host = self.host();
+        let cold = self
+            .directory
+            .iter()
+            .filter(|(_, partition)| partition.module == host && self.is_cold(partition));
+        let cold: Vec<(u64, Partition)> = cold.collect();
+        for (start, partition) in cold {
+            let entries = self.store.remove(start);
+            self.moves.returned += 1;
             self.moves.keys += entries.len() as u64 / 2;
-            match then {
-                Move::Pull => {
-                    self.moves.pulled += 1;
-                    self.take(start, partition, entries);
+            self.moving.former.push((start, partition));
+            self.put(start, partition.last, &entries, inputs);
+        }
+    }
+
+    /// Groups that may be merged.
+    fn cold_groups(&self) -> Vec<Group> {
+        if self.options.cools.is_none() || !self.batches.is_multiple_of(LOOKS) {
+            return Vec::new();
+        }
+        let coarsest = self.options.coarsest(self.device.modules());
+        let mut groups: Vec<Group> = Vec::new();
+        let mut keys = 0;
+        for (start, partition) in self.directory.iter() {
+            let bits = u64::BITS - (partition.last - start).leading_zeros();
+            if partition.module == self.host() || bits >= coarsest || !self.is_cold(&partition) {
+                continue;
+            }
+            let bits = coarsest.min(bits + self.options.fanout.trailing_zeros());
+            let rest = 1_u64.checked_shl(bits).map_or(u64::MAX, |size| size - 1);
+            let (from, to) = (start & !rest, start | rest);
+            match groups.last_mut() {
+                Some(group) if (group.start, group.last) == (from, to) => {
+                    keys += partition.count;
+                    group.pieces.push(start);
+                    group.is_whole &= keys <= GROUP_KEYS_MAX;
                 }
-                Move::Divide(targets) => {
-                    self.moves.divided += 1;
-                    self.divide(start, partition, entries, &targets, inputs);
+                _ => {
+                    keys = partition.count;
+                    groups.push(Group {
+                        start: from,
+                        last: to,
+                        pieces: vec![start],
+                        entries: Vec::new(),
+                        is_whole: true,
+                    });
                 }
             }
         }
-        Ok(())
+        // Not where others lie between that are asked for, or smaller.
+        groups.retain(|group| {
+            let all = self.directory.count_within(group.start, group.last);
+            group.is_whole && group.pieces.len() > 1 && group.pieces.len() == all
+        });
+        groups.truncate(GROUPS_MAX);
+        groups
     }
 
     /// The host takes a subrange.
@@ -133,6 +279,7 @@ impl<D: Device> Host<D> {
                 module,
                 count: count as u64,
                 list: 0,
+                used: self.batches,
             };
             self.directory.insert(from, partition);
         }
@@ -141,11 +288,17 @@ impl<D: Device> Host<D> {
     /// The round was not begun: everything is where it was.
     pub(super) fn undo(&mut self) {
         let Moving { built, former } = std::mem::take(&mut self.moving);
-        for (start, _) in built {
-            self.directory.remove(start);
+        for (start, _) in &built {
+            self.directory.remove(*start);
         }
+        let built: HashMap<u64, Vec<u64>> = built.into_iter().collect();
+        let host = self.host();
         for (start, partition) in former {
-            self.store.remove(start);
+            if partition.module != host {
+                self.store.remove(start);
+            } else if let Some(entries) = built.get(&start) {
+                self.store.insert(start, entries);
+            }
             self.directory.insert(start, partition);
         }
     }

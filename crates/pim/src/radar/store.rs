@@ -15,8 +15,13 @@ impl Store {
         self.subranges.insert(start, pairs.collect());
     }
 
-    pub fn remove(&mut self, start: u64) {
-        self.subranges.remove(&start);
+    /// Takes a subrange out: its keys and values, one after the other.
+    pub fn remove(&mut self, start: u64) -> Vec<u64> {
+        let entries = self.subranges.remove(&start).unwrap_or_default();
+        entries
+            .into_iter()
+            .flat_map(|(key, value)| [key, value])
+            .collect()
     }
 
     /// How many keys there are.
