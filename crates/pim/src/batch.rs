@@ -14,8 +14,12 @@ use std::ops::Bound;
 pub(crate) struct Plan {
     /// For each module its tasks.
     pub inputs: Vec<Vec<u64>>,
-    /// By tag.
+    /// In the order of the operations.
     parts: Vec<Part>,
+    /// So many tasks have tags, from 0 on.
+    tags: u32,
+    /// Of keys that are read once for all who read them, the tag of the last read, if nothing was written since.
+    reads: Option<HashMap<u64, u32>>,
 }
 
 /// A task, and whose it is.
@@ -26,6 +30,8 @@ struct Part {
     /// Where the partition begins that it is about, and the module that has it.
     start: u64,
     module: u32,
+    /// The task whose answer it is.
+    tag: u32,
 }
 
 /// The tag of tasks of which nobody wants to know the answer. Those of operations are less than [`OTHERS`],
@@ -38,24 +44,47 @@ type Changes = HashMap<u64, (u64, u64)>;
 
 impl Plan {
     /// Says what modules are to do for the operations of a batch, behind what is in `inputs`, of which all tags
-    /// are no operation's. `home` answers where the partition begins
+    /// are no operation's. If `combines`, a key is read once for all operations that read it and have no write of it
+    /// between them. `home` answers where the partition begins
     /// to which a key belongs, and for a key that may be inserted makes one if there is none.
     pub fn new(
         input: Input<'_, Words>,
         inputs: Vec<Vec<u64>>,
+        combines: bool,
         directory: &mut Directory,
         mut home: impl FnMut(&mut Directory, u64) -> Option<(u64, Partition)>,
     ) -> Plan {
         let mut plan = Plan {
             inputs,
             parts: Vec::new(),
+            tags: 0,
+            reads: combines.then(HashMap::new),
         };
         for (position, operation) in input.operations().iter().enumerate() {
             let position = position as u32;
+            if let (Some(reads), Some(key), true) =
+                (&mut plan.reads, operation.point_key(), operation.is_write())
+            {
+                reads.remove(&key);
+            }
             match *operation {
                 Operation::Get { key } => {
                     let at = directory.of(key);
-                    plan.add(position, at, Task::Get { key });
+                    let former = plan.reads.as_ref().and_then(|reads| reads.get(&key));
+                    match (former, at) {
+                        (Some(&tag), Some((start, partition))) => plan.parts.push(Part {
+                            position,
+                            start,
+                            module: partition.module as u32,
+                            tag,
+                        }),
+                        _ => {
+                            if let (Some(reads), Some(_)) = (&mut plan.reads, at) {
+                                reads.insert(key, plan.tags);
+                            }
+                            plan.add(position, at, Task::Get { key });
+                        }
+                    }
                 }
                 Operation::Insert { key, value } => {
                     let at = home(directory, key);
@@ -137,12 +166,13 @@ impl Plan {
         if let Some((start, partition)) = at
             && let Some(words) = self.inputs.get_mut(partition.module)
         {
-            let tag = self.parts.len() as u32;
-            let module = partition.module as u32;
+            let tag = self.tags;
+            self.tags += 1;
             self.parts.push(Part {
                 position,
                 start,
-                module,
+                module: partition.module as u32,
+                tag,
             });
             task.encode(partition.list, tag, words);
         }
@@ -165,7 +195,7 @@ impl Plan {
         directory: &mut Directory,
         mut other: impl FnMut(u32, &Answer<'_>),
     ) {
-        let mut answers = vec![Answer::Nothing; self.parts.len()];
+        let mut answers = vec![Answer::Nothing; self.tags as usize];
         for words in answered.iter().flatten() {
             let mut words = &words[..];
             while let Some((answer, tag)) = Answer::decode(&mut words) {
@@ -176,7 +206,10 @@ impl Plan {
             }
         }
         let mut changes = Changes::new();
-        let mut parts = self.parts.iter().zip(&answers).peekable();
+        let parts = self.parts.iter();
+        let mut parts = parts
+            .map(|part| (part, &answers[part.tag as usize]))
+            .peekable();
         for (position, operation) in input.operations().iter().enumerate() {
             let mut own = Vec::new();
             while let Some(part) = parts.next_if(|(part, _)| part.position as usize == position) {

@@ -122,9 +122,13 @@ impl<D: Device + Send> OrderedIndex<Words> for RangePartition<D> {
         let mut plan = {
             let input = batch.input()?;
             let inputs = vec![Vec::new(); modules];
-            Plan::new(input, inputs, &mut host.directory, |directory, key| {
-                directory.of(key)
-            })
+            Plan::new(
+                input,
+                inputs,
+                false,
+                &mut host.directory,
+                |directory, key| directory.of(key),
+            )
         };
         let inputs = std::mem::take(&mut plan.inputs);
         let answered = host.device.round(Tasks, inputs).map_err(|error| {

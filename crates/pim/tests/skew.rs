@@ -117,12 +117,13 @@ fn no_batch_takes_more_than_two_rounds_and_what_is_even_takes_one() {
     for even in [true, false] {
         let mut batch = Batch::<Words>::new();
         for _ in 0..BATCH {
-            let number = if even {
-                random.random_range(0..KEYS)
+            if even {
+                batch.get(key(random.random_range(0..KEYS)));
             } else {
-                random.random_range(0..20)
-            };
-            batch.get(key(number));
+                // Reads of a key would be one.
+                let number = random.random_range(0..20);
+                batch.insert(key(number), number);
+            }
         }
         let before = rounds();
         index.execute(&mut batch).expect("executed");
@@ -185,4 +186,37 @@ fn what_was_hot_once_cools() {
     }
     index.execute(&mut batch).expect("executed");
     assert!((0..KEYS).all(|number| batch.value(number as usize) == Some(number)));
+}
+
+/// All operations on one key: those that read it share an answer, as long as nobody writes it between them.
+#[test]
+fn a_key_that_all_read_is_read_once() {
+    let index = Radar::new(model(), Options::nearfield());
+    load(&index);
+    let sent = || index.device(|device| device.counters().useful_bytes[0]);
+    let (before, moves) = (sent(), index.moves());
+    let mut batch = Batch::<Words>::new();
+    let hot = key(77);
+    for number in 0..BATCH as u64 {
+        match number % 5000 {
+            10 => batch.insert(hot, number),
+            20 => batch.update(hot, Some(1), 2),
+            30 => batch.remove(hot),
+            40 => batch.insert(hot, number),
+            _ => batch.get(hot),
+        };
+    }
+    index.execute(&mut batch).expect("executed");
+    let mut expected = Some(77);
+    for number in 0..BATCH as u64 {
+        match number % 5000 {
+            10 | 40 => expected = Some(number),
+            20 => {}
+            30 => expected = None,
+            _ => assert_eq!(batch.value(number as usize), expected, "operation {number}"),
+        }
+    }
+    // Sixteen writes, and a read behind each.
+    assert!(sent() - before < 34 * 32, "{} bytes", sent() - before);
+    assert_eq!(index.moves(), moves);
 }

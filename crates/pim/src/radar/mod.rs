@@ -25,7 +25,7 @@ use nearfield_core::{Batch, Error, Input, Operation, OrderedIndex, Words};
 use program::Tasks;
 use redistribute::Moving;
 use skew::{Costs, Subrange};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use store::Store;
 
@@ -171,10 +171,14 @@ impl<D: Device> Host<D> {
             ..
         } = self;
         let tasks = vec![Vec::new(); modules + 1];
-        let mut plan = Plan::new(input, tasks, directory, |directory, key| {
+        let combines = options.combines_reads;
+        // What a new subrange will have, as far as one knows: as many keys as others.
+        let mean = keys.iter().sum::<u64>() / (directory.len() as u64).max(1);
+        let mut plan = Plan::new(input, tasks, combines, directory, |directory, key| {
             directory.of(key).or_else(|| {
                 let (start, last) = fresh(directory, options, modules, key);
                 let module = place(start, options.placement, keys);
+                keys[module] += mean.max(1);
                 let partition = Partition {
                     last,
                     module,
@@ -264,6 +268,8 @@ impl<D: Device> Host<D> {
         let mut found: HashMap<u64, Subrange> = HashMap::new();
         let finest = self.options.finest(modules);
         let (mut points, mut ranges) = (0_u64, 0_u64);
+        // A write between two reads of a key counts by itself.
+        let mut read: HashSet<u64> = HashSet::new();
         for operation in input.operations() {
             let key = match operation.point_key() {
                 Some(key) => {
@@ -292,6 +298,12 @@ impl<D: Device> Host<D> {
                 self.directory.touch(start, self.batches);
             }
             if partition.module == self.host() {
+                continue;
+            }
+            if self.options.combines_reads
+                && let Operation::Get { key } = *operation
+                && !read.insert(key)
+            {
                 continue;
             }
             loads[partition.module] += 1;

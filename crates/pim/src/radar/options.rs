@@ -20,6 +20,9 @@ pub struct Options {
     /// After so many batches in which nobody has asked for them, what was divided is merged again and what the
     /// host has goes back to a module. `None`: never, as in the paper.
     pub cools: Option<u64>,
+    /// Whether the host has a key read once for all operations of a batch that read it and have no write of it
+    /// between them. The paper does not say.
+    pub combines_reads: bool,
     /// Where subranges go.
     pub placement: Placement,
 }
@@ -44,6 +47,7 @@ impl Options {
             tolerance: 1.0,
             sends_lists: false,
             cools: None,
+            combines_reads: false,
             placement: Placement::Hash,
         }
     }
@@ -84,6 +88,7 @@ impl Options {
             tolerance: 1.3,
             sends_lists: true,
             cools: Some(16),
+            combines_reads: true,
             placement: Placement::TwoChoices,
         }
     }
