@@ -48,11 +48,7 @@ impl Program for Tasks {
         if input.is_empty() {
             return Ok(());
         }
-        let list = match module.root() {
-            0 => Towers::new(module)?,
-            head => Towers::at(head as u32),
-        };
-        module.set_root(list.head().into());
+        let list = Towers::of_root(module)?;
         kernel::run(module, input, output, &mut One(list))
     }
 }

@@ -64,6 +64,19 @@ impl Towers {
         Ok(Towers { head })
     }
 
+    /// The list that the module's root names; an empty one, which it names from then on, if there is none.
+    ///
+    /// # Errors
+    /// As [`new`](Towers::new).
+    pub fn of_root<M: Meter>(module: &mut Module<'_, M>) -> Result<Towers, Fault> {
+        let list = match module.root() {
+            0 => Towers::new(module)?,
+            head => Towers::at(head as u32),
+        };
+        module.set_root(list.head().into());
+        Ok(list)
+    }
+
     /// The list that begins with this tower.
     pub const fn at(head: u32) -> Towers {
         Towers { head }
@@ -146,11 +159,6 @@ impl Towers {
         let Found { at, path } = self.search(module, key, true);
         let at = at.unwrap_or(path[0]);
         (at != self.head).then(|| entry(module, at))
-    }
-
-    /// The greatest key.
-    pub fn last<M: Meter>(self, module: &mut Module<'_, M>) -> Option<Entry> {
-        self.floor(module, u64::MAX)
     }
 
     /// Gives the entries from `from` on to `each`, in ascending order, as long as that answers true.

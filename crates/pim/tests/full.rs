@@ -1,10 +1,13 @@
 //! Modules that are full, or whose programs come to nothing, lose nothing.
 
-use nearfield_core::{Batch, Error, OrderedIndex, Outcome, Words};
-use nearfield_pim::device::Workers;
+use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome, Words};
+use nearfield_pim::device::{Answered, Counters, Device, Program, RoundError, Workers};
 use nearfield_pim::radar::{Options, Radar};
 use nearfield_pim::range_partition::RangePartition;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 const MODULES: usize = 4;
 
@@ -99,4 +102,90 @@ fn a_batch_that_is_too_large_for_a_module_is_refused() {
         index.check_invariants();
         assert_eq!(index.keys_of_host(), 0);
     }
+}
+
+/// A device that refuses a round now and then.
+struct Refusing {
+    device: Workers,
+    random: SmallRng,
+}
+
+impl Device for Refusing {
+    fn modules(&self) -> usize {
+        self.device.modules()
+    }
+
+    fn round<P: Program>(
+        &mut self,
+        program: P,
+        inputs: Vec<Vec<u64>>,
+    ) -> Result<Vec<Answered>, RoundError> {
+        if self.random.random_bool(0.2) {
+            return Err(RoundError::TooLong {
+                module: 0,
+                bytes: 2,
+                limit: 1,
+            });
+        }
+        self.device.round(program, inputs)
+    }
+
+    fn counters(&self) -> &Counters {
+        self.device.counters()
+    }
+}
+
+/// Whichever of its rounds is refused, nothing of a batch is done, and what was to be moved for it is where it was.
+#[test]
+fn a_refused_round_leaves_everything_where_it_was() {
+    let mut moved = 0;
+    for seed in 0..20 {
+        let device = Refusing {
+            device: Workers::new(MODULES, 1 << 20, 2),
+            random: SmallRng::seed_from_u64(seed),
+        };
+        let options = Options {
+            fanout: 4,
+            levels: 1,
+            cools: Some(1),
+            combines_reads: false,
+            ..Options::nearfield()
+        };
+        let index = Radar::new(device, options);
+        let random = &mut SmallRng::seed_from_u64(!seed);
+        let mut map = BTreeMap::new();
+        for batch in 0..80_u64 {
+            // Somewhere else after some batches, so that what was hot cools.
+            let hot = (batch / 6 % 3) << 58;
+            let writes: Vec<(u64, u64)> = (0..300)
+                .map(|_| {
+                    (
+                        hot + (random.random_range(0..64_u64) << 52),
+                        random.random(),
+                    )
+                })
+                .collect();
+            let mut batch = Batch::<Words>::new();
+            for &(key, value) in &writes {
+                batch.insert(key, value);
+            }
+            if index.execute(&mut batch).is_ok() {
+                map.extend(writes);
+            }
+            index.check_invariants();
+            assert_eq!(index.len(), map.len());
+        }
+        let moves = index.moves();
+        moved += moves.divided.min(moves.pulled).min(moves.returned);
+        let everything = loop {
+            let mut batch = Batch::<Words>::new();
+            let all = (Bound::Unbounded, Bound::Unbounded);
+            batch.scan(all.0, all.1, u32::MAX, Direction::Ascending);
+            if index.execute(&mut batch).is_ok() {
+                break batch.entries(0).collect::<BTreeMap<u64, u64>>();
+            }
+        };
+        assert_eq!(everything, map, "seed {seed}");
+    }
+    assert!(moved > 0, "nothing was divided, pulled and returned");
 }

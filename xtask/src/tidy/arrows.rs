@@ -20,10 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-hotness",
         ],
     ),
-    (
-        "nearfield-pim",
-        &["nearfield-core", "nearfield-hardware", "nearfield-hotness"],
-    ),
+    ("nearfield-pim", &["nearfield-core", "nearfield-hardware"]),
     ("nearfield-testkit", &["nearfield-core"]),
     (
         FABRIC_TESTKIT,

@@ -98,11 +98,6 @@ impl Bank {
     pub fn used_bytes(&self) -> u64 {
         self.used as u64 * 8
     }
-
-    /// The bytes that there are.
-    pub fn limit_bytes(&self) -> u64 {
-        self.limit as u64 * 8
-    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@
 //! divided and their pieces go to modules that have little to do, and what cannot be divided any more comes to the host, if
 //! by formulas 1 to 5 that is worth what it takes: a round more.
 //!
-//! Subranges have sizes of powers of two, aligned to these; the host looks for a key's from fine to coarse, in
-//! a hash table for each size that there is. Those without keys are nowhere.
+//! Subranges have sizes of powers of two, aligned to these. Those without keys are nowhere. The host finds a
+//! key's in an ordered directory of all, where the paper probes a hash table for each size from fine to coarse:
+//! predecessors and scans need the order anyway.
 
 mod options;
 mod program;
@@ -156,7 +157,8 @@ impl<D: Device> Host<D> {
         let mut inputs = vec![Vec::new(); modules + 1];
         let input = batch.input()?;
         if self.options.redistributes && input.operations().len() > 1 {
-            self.redistribute(input, &mut inputs)?;
+            self.redistribute(input, &mut inputs)
+                .inspect_err(|_| self.undo())?;
         }
         self.batches += 1;
         for &(module, start) in &self.empty {

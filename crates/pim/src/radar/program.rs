@@ -18,11 +18,7 @@ impl Program for Tasks {
         if input.is_empty() {
             return Ok(());
         }
-        let subranges = match module.root() {
-            0 => Towers::new(module)?,
-            head => Towers::at(head as u32),
-        };
-        module.set_root(subranges.head().into());
+        let subranges = Towers::of_root(module)?;
         kernel::run(module, input, output, &mut Subranges(subranges))
     }
 }

@@ -285,7 +285,7 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// The round was not begun: everything is where it was.
+    /// A round was not begun: everything is where it was.
     pub(super) fn undo(&mut self) {
         let Moving { built, former } = std::mem::take(&mut self.moving);
         for (start, _) in &built {
