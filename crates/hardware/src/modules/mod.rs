@@ -22,9 +22,11 @@
 
 mod account;
 mod energy;
+mod host;
 mod parameters;
 mod transfer;
 
 pub use account::{Account, Totals};
-pub use parameters::{Bandwidth, Dma, Parameters, Preset};
+pub use host::HostWork;
+pub use parameters::{Bandwidth, Dma, Host, Parameters, Preset};
 pub use transfer::Way;

@@ -37,6 +37,19 @@ pub enum Bandwidth {
     },
 }
 
+/// What the host itself takes, by all its threads together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Host {
+    /// Threads that share the work evenly.
+    pub threads: f64,
+    /// Looking a key up in a table or a directory: between one in a cache and one that is missed.
+    pub probe: Time,
+    /// Packing a word of a message, or taking one apart.
+    pub word: Time,
+    /// A key's part in sorting a batch.
+    pub sorted: Time,
+}
+
 /// What the model goes by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameters {
@@ -64,11 +77,22 @@ pub struct Parameters {
     pub transfer: Time,
     /// What it takes to start the modules, and to see that they are done, in each round.
     pub launch: Time,
+    /// The host.
+    pub host: Host,
     /// What one processor takes while it runs, in watts.
     pub watts_per_module: f64,
     /// What a byte takes between host and modules, in joules.
     pub joules_per_byte: f64,
 }
+
+/// Two sockets of 16 cores, as in RADAR's set-up. What a thread takes is assumed: 20 to 90 ns a probe, as
+/// caches hit or miss, 10 ns an operation of two words, and a merge sort of 21 levels at 2 ns.
+const HOST: Host = Host {
+    threads: 32.0,
+    probe: Time::from_nanoseconds(55),
+    word: Time::from_nanoseconds(5),
+    sorted: Time::from_nanoseconds(42),
+};
 
 /// Modules that are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +141,7 @@ impl Preset {
                 },
                 transfer: Time::from_nanoseconds(30_000),
                 launch: Time::from_nanoseconds(200_000),
+                host: HOST,
                 watts_per_module: 0.15,
                 joules_per_byte: 0.4e-9,
             },
@@ -140,6 +165,7 @@ impl Preset {
                 bandwidth: Bandwidth::Total(25e9),
                 transfer: Time::ZERO,
                 launch: Time::from_nanoseconds(500_000),
+                host: HOST,
                 watts_per_module: 0.15,
                 joules_per_byte: 0.4e-9,
             },

@@ -28,6 +28,8 @@ pub struct Counters {
     pub transfer: Time,
     /// How long it took to start modules and see that they were done.
     pub launch: Time,
+    /// How long the host has worked by itself, of what it was said to do.
+    pub host: Time,
 }
 
 impl Counters {
@@ -47,8 +49,18 @@ impl Counters {
         self.useful_bytes[1] += words as u64 * 8;
     }
 
-    /// How long rounds have taken in all.
+    /// How long all has taken, host and modules in turn.
     pub fn time(&self) -> Time {
-        self.kernel + self.transfer + self.launch
+        self.kernel + self.transfer + self.launch + self.host
+    }
+
+    /// How long the host had nothing to do, as modules ran.
+    pub fn host_idle(&self) -> Time {
+        self.kernel + self.launch
+    }
+
+    /// How long no module ran, as the host worked or moved data.
+    pub fn modules_idle(&self) -> Time {
+        self.transfer + self.launch + self.host
     }
 }

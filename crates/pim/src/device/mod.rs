@@ -48,6 +48,8 @@ pub use model::Model;
 pub use module::{Fault, Meter, Module, Program};
 pub use workers::Workers;
 
+use nearfield_hardware::modules::HostWork;
+
 /// Why a round was not begun.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -119,6 +121,9 @@ pub trait Device {
         program: P,
         inputs: Vec<Vec<u64>>,
     ) -> Result<Vec<Answered>, RoundError>;
+
+    /// Is told what the host does by itself, between rounds. Who measures real time need not know.
+    fn at_host(&mut self, _: &HostWork) {}
 
     /// What was done so far.
     fn counters(&self) -> &Counters;

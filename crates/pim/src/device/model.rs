@@ -4,7 +4,7 @@ use super::counters::Counters;
 use super::module::{Module, Program};
 use super::{Answered, Bank, Device, ModuleError, RoundError, check, message};
 use nearfield_hardware::Time;
-use nearfield_hardware::modules::{Account, Parameters, Way};
+use nearfield_hardware::modules::{Account, HostWork, Parameters, Way};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Modules of which programs are run by threads of this machine, and the time of each round is that of the
@@ -141,6 +141,10 @@ impl Device for Model {
         }
         self.counters.received(&outputs);
         Ok(outputs)
+    }
+
+    fn at_host(&mut self, work: &HostWork) {
+        self.counters.host += self.parameters.host_time(work);
     }
 
     fn counters(&self) -> &Counters {

@@ -1,0 +1,37 @@
+//! What the host does by itself.
+
+use super::Parameters;
+use crate::Time;
+
+/// What an index has its host do for a batch besides moving data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostWork {
+    /// Keys that were looked up in tables and directories.
+    pub probes: u64,
+    /// Words of messages that were packed or taken apart.
+    pub words: u64,
+    /// Keys that were sorted.
+    pub sorted: u64,
+}
+
+impl Parameters {
+    /// How long the host takes, its threads sharing the work evenly.
+    ///
+    /// ```
+    /// use nearfield_hardware::modules::{HostWork, Preset};
+    /// let parameters = Preset::UpmemMeasured.parameters();
+    /// let work = HostWork { probes: 3200, ..HostWork::default() };
+    /// assert_eq!(parameters.host_time(&work).as_nanoseconds(), 5500.0);
+    /// ```
+    pub fn host_time(&self, work: &HostWork) -> Time {
+        let host = &self.host;
+        let each = [
+            (work.probes, host.probe),
+            (work.words, host.word),
+            (work.sorted, host.sorted),
+        ];
+        let picoseconds = each.map(|(count, time)| count as f64 * time.as_picoseconds() as f64);
+        let shared = picoseconds.iter().sum::<f64>() / host.threads;
+        Time::from_picoseconds(shared.round() as u64)
+    }
+}
