@@ -1,28 +1,32 @@
 //! Doing tasks in a module.
 
 use crate::device::{Fault, Meter, Module};
+use crate::list::List;
 use crate::task::{Answer, Task};
-use crate::towers::Towers;
 
 /// What a program does for each task: taking it, and giving the answer.
 const INSTRUCTIONS_PER_TASK: u64 = 60;
 
 /// The lists of a module.
 pub(crate) trait Lists {
+    /// What keys are kept in.
+    type List: List;
+
     /// The list of the partition to which a key belongs, or that begins at it; `None` if the module has it not.
     fn find<M: Meter>(
         &mut self,
         module: &mut Module<'_, M>,
         key: u64,
-    ) -> Result<Option<Towers>, Fault>;
+    ) -> Result<Option<Self::List>, Fault>;
 
-    /// Makes a partition, and answers its list.
+    /// Makes a partition whose keys differ in so many bits, and answers its list.
     fn build<M: Meter>(
         &mut self,
         module: &mut Module<'_, M>,
         start: u64,
+        bits: u32,
         entries: &[u64],
-    ) -> Result<Towers, Fault>;
+    ) -> Result<Self::List, Fault>;
 
     /// Forgets a partition.
     fn free<M: Meter>(&mut self, module: &mut Module<'_, M>, start: u64);
@@ -55,8 +59,12 @@ pub(crate) fn run<M: Meter>(
             | Task::Update { key, .. }
             | Task::Remove { key } => key,
             Task::Floor { start, .. } | Task::Scan { start, .. } => start,
-            Task::Build { start, entries } => {
-                let built = lists.build(module, start, entries);
+            Task::Build {
+                start,
+                bits,
+                entries,
+            } => {
+                let built = lists.build(module, start, bits, entries);
                 let answer = built.map_or(Answer::Full, |list| Answer::Value(list.head().into()));
                 answer.encode(tag, output);
                 continue;
@@ -69,7 +77,7 @@ pub(crate) fn run<M: Meter>(
         };
         let list = match list {
             0 => lists.find(module, key)?,
-            head => Some(Towers::at(head)),
+            head => Some(List::at(head)),
         };
         match list {
             Some(list) => work(module, list, &task, tag, output),
@@ -82,7 +90,7 @@ pub(crate) fn run<M: Meter>(
 
 fn work<M: Meter>(
     module: &mut Module<'_, M>,
-    list: Towers,
+    list: impl List,
     task: &Task<'_>,
     tag: u32,
     output: &mut Vec<u64>,
@@ -124,7 +132,7 @@ fn work<M: Meter>(
 /// Keys and values from `from` up to `to`.
 fn ascend<M: Meter>(
     module: &mut Module<'_, M>,
-    list: Towers,
+    list: impl List,
     from: u64,
     to: u64,
     limit: u64,
@@ -145,7 +153,7 @@ fn ascend<M: Meter>(
 /// Keys and values from `to` down to `from`, each of them searched, as lists have one direction.
 fn descend<M: Meter>(
     module: &mut Module<'_, M>,
-    list: Towers,
+    list: impl List,
     from: u64,
     to: u64,
     limit: u64,

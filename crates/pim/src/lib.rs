@@ -8,8 +8,10 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+pub mod blocks;
 pub mod device;
 mod kernel;
+pub mod list;
 pub mod partition;
 pub mod radar;
 pub mod range_partition;

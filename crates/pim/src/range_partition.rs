@@ -7,6 +7,7 @@
 use crate::batch::{Plan, refused};
 use crate::device::{Device, Fault, Meter, Module, Program};
 use crate::kernel::{self, Lists};
+use crate::list::List;
 use crate::partition::{Directory, Partition};
 use crate::towers::Towers;
 use nearfield_core::{Batch, Error, OrderedIndex, Words};
@@ -57,6 +58,8 @@ impl Program for Tasks {
 struct One(Towers);
 
 impl Lists for One {
+    type List = Towers;
+
     fn find<M: Meter>(&mut self, _: &mut Module<'_, M>, _: u64) -> Result<Option<Towers>, Fault> {
         Ok(Some(self.0))
     }
@@ -65,6 +68,7 @@ impl Lists for One {
         &mut self,
         module: &mut Module<'_, M>,
         _: u64,
+        _: u32,
         entries: &[u64],
     ) -> Result<Towers, Fault> {
         let entries = entries.chunks_exact(2).map(|entry| (entry[0], entry[1]));

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The tag says to the host whose answer it is; a module gives it back as it is. The *list* is where the
-//! list of the partition begins, if the host knows: then a module need not look for it. 0: it has to.
+//! list of the partition begins, if the host knows: then a module need not look for it. 0: it has to. Of a
+//! partition that is to be made, it is the number of bits in which its keys may differ.
 
 /// What is to be done in a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,8 @@ pub enum Task<'w> {
     Build {
         /// Where the partition begins.
         start: u64,
+        /// The bits in which its keys may differ.
+        bits: u32,
         /// Its entries.
         entries: &'w [u64],
     },
@@ -118,8 +121,13 @@ impl<'w> Task<'w> {
                 let kind = if descends { DESCEND } else { ASCEND };
                 words.extend([header(kind, tag), start, from, to, limit]);
             }
-            Task::Build { start, entries } => {
-                words.extend([header(BUILD, tag), start, entries.len() as u64]);
+            Task::Build {
+                start,
+                bits,
+                entries,
+            } => {
+                let first = self::header(BUILD | bits << KIND_BITS, tag);
+                words.extend([first, start, entries.len() as u64]);
                 words.extend_from_slice(entries);
             }
             Task::Free { start } => words.extend([header(FREE, tag), start]),
@@ -167,8 +175,13 @@ impl<'w> Task<'w> {
             (BUILD, [start, length, rest @ ..]) => {
                 let length = usize::try_from(*length).ok()?;
                 let (entries, rest) = rest.split_at_checked(length)?;
-                let start = *start;
-                (Task::Build { start, entries }, rest)
+                let task = Task::Build {
+                    start: *start,
+                    bits: list,
+                    entries,
+                };
+                *words = rest;
+                return Some((task, 0, tag));
             }
             (FREE, &[start, ref rest @ ..]) => (Task::Free { start }, rest),
             _ => return None,
@@ -271,6 +284,7 @@ mod tests {
             scan(false),
             Task::Build {
                 start: 4,
+                bits: 20,
                 entries: &[1, 2, 3, 4],
             },
             Task::Free { start: 4 },
@@ -282,8 +296,9 @@ mod tests {
         }
         let mut rest = &words[..];
         for (tag, task) in tasks.iter().enumerate() {
-            // Of what does not fit, there is nothing.
-            let list = if tag % 2 == 0 { (1 << 24) - 1 } else { 0 };
+            // Of what does not fit, there is nothing; nor of what is still to be made.
+            let is_sent = tag % 2 == 0 && !matches!(task, Task::Build { .. });
+            let list = if is_sent { (1 << 24) - 1 } else { 0 };
             let read = Task::decode(&mut rest);
             assert_eq!(read, Some((*task, list, u32::MAX - tag as u32)));
         }

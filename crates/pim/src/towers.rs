@@ -12,6 +12,7 @@
 //! and ends with null pointers.
 
 use crate::device::{Fault, Meter, Module};
+use crate::list::{Entry, List};
 
 /// Towers are no higher.
 pub const HEIGHT_MAX: usize = 20;
@@ -40,9 +41,6 @@ pub struct Towers {
     head: u32,
 }
 
-/// A key and its value.
-pub type Entry = (u64, u64);
-
 /// The towers in front of a key, one for each level.
 type Path = [u32; HEIGHT_MAX];
 
@@ -53,51 +51,27 @@ struct Found {
     path: Path,
 }
 
-impl Towers {
-    /// An empty list.
-    ///
-    /// # Errors
-    /// The bank has no room for its first tower.
-    pub fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Towers, Fault> {
+impl List for Towers {
+    fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Self, Fault> {
         let head = module.allocate(words(HEIGHT_MAX))?;
         module.write(head + 2, &[HEIGHT_MAX as u64]);
         Ok(Towers { head })
     }
 
-    /// The list that the module's root names; an empty one, which it names from then on, if there is none.
-    ///
-    /// # Errors
-    /// As [`new`](Towers::new).
-    pub fn of_root<M: Meter>(module: &mut Module<'_, M>) -> Result<Towers, Fault> {
-        let list = match module.root() {
-            0 => Towers::new(module)?,
-            head => Towers::at(head as u32),
-        };
-        module.set_root(list.head().into());
-        Ok(list)
-    }
-
-    /// The list that begins with this tower.
-    pub const fn at(head: u32) -> Towers {
+    fn at(head: u32) -> Self {
         Towers { head }
     }
 
-    /// Its first tower.
-    pub const fn head(self) -> u32 {
+    fn head(self) -> u32 {
         self.head
     }
 
-    /// The value of a key. O(log n) copies.
-    pub fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+    fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
         let at = self.search(module, key, true).at?;
         Some(module.peek(at + 1, 1)[0])
     }
 
-    /// Sets the value of a key, and answers the one before.
-    ///
-    /// # Errors
-    /// The bank has no room; then nothing was done.
-    pub fn insert<M: Meter>(
+    fn insert<M: Meter>(
         self,
         module: &mut Module<'_, M>,
         key: u64,
@@ -122,26 +96,7 @@ impl Towers {
         Ok(None)
     }
 
-    /// Sets the value of a key if it holds `previous`, or is absent if that is `None`; answers the value before.
-    ///
-    /// # Errors
-    /// As [`insert`](Towers::insert).
-    pub fn update<M: Meter>(
-        self,
-        module: &mut Module<'_, M>,
-        key: u64,
-        previous: Option<u64>,
-        value: u64,
-    ) -> Result<Option<u64>, Fault> {
-        let before = self.get(module, key);
-        if before == previous {
-            self.insert(module, key, value)?;
-        }
-        Ok(before)
-    }
-
-    /// Removes a key and answers its value.
-    pub fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+    fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
         let Found { at, path } = self.search(module, key, false);
         let at = at?;
         let value = module.peek(at + 1, 1)[0];
@@ -154,15 +109,13 @@ impl Towers {
         Some(value)
     }
 
-    /// The greatest key at or below `key`.
-    pub fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry> {
+    fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry> {
         let Found { at, path } = self.search(module, key, true);
         let at = at.unwrap_or(path[0]);
         (at != self.head).then(|| entry(module, at))
     }
 
-    /// Gives the entries from `from` on to `each`, in ascending order, as long as that answers true.
-    pub fn walk<M: Meter>(
+    fn walk<M: Meter>(
         self,
         module: &mut Module<'_, M>,
         from: u64,
@@ -183,11 +136,7 @@ impl Towers {
         }
     }
 
-    /// Appends entries in ascending order to an empty list, without searching. Source: RADAR, section IV-B.
-    ///
-    /// # Errors
-    /// The bank has no room. What came before is in the list.
-    pub fn build<M: Meter>(
+    fn build<M: Meter>(
         self,
         module: &mut Module<'_, M>,
         entries: impl IntoIterator<Item = Entry>,
@@ -207,23 +156,21 @@ impl Towers {
         Ok(())
     }
 
-    /// Gives all memory back, also that of the first tower, and answers what was in it.
-    pub fn take<M: Meter>(self, module: &mut Module<'_, M>) -> Vec<Entry> {
-        let mut entries = Vec::new();
+    fn free<M: Meter>(self, module: &mut Module<'_, M>) {
         let mut at = next(module, self.head, 0);
         module.free(self.head, words(HEIGHT_MAX));
         while at != 0 {
             let tower = look_at(module, at);
-            entries.push((tower[0], tower[1]));
             let height = tower[2] as u32 as usize;
             let behind = next(module, at, 0);
             module.free(at, words(height));
             module.hop();
             at = behind;
         }
-        entries
     }
+}
 
+impl Towers {
     /// Goes from the highest level down to a key, or to the last tower before it. With `early`, a key that is
     /// met is enough, and the path is not complete.
     fn search<M: Meter>(self, module: &mut Module<'_, M>, key: u64, early: bool) -> Found {
@@ -313,90 +260,10 @@ mod tests {
     use super::*;
     use crate::device::{Device, Model, Program};
     use nearfield_hardware::modules::Preset;
-    use rand::rngs::SmallRng;
-    use rand::{RngExt, SeedableRng};
-    use std::collections::BTreeMap;
-
-    /// Runs something in one module.
-    fn within(work: impl Fn(&mut dyn FnMut(&str, u64, u64) -> Vec<u64>) + Send + Sync + 'static) {
-        struct Within<W>(W);
-        impl<W> Program for Within<W>
-        where
-            W: Fn(&mut dyn FnMut(&str, u64, u64) -> Vec<u64>) + Send + Sync + 'static,
-        {
-            fn run<M: Meter>(
-                &self,
-                module: &mut Module<'_, M>,
-                _: &[u64],
-                _: &mut Vec<u64>,
-            ) -> Result<(), Fault> {
-                let list = Towers::new(module)?;
-                let empty = module.used_bytes();
-                (self.0)(&mut |what, key, value| match what {
-                    "get" => list.get(module, key).into_iter().collect(),
-                    "insert" => {
-                        let before = list.insert(module, key, value).expect("room");
-                        before.into_iter().collect()
-                    }
-                    "remove" => list.remove(module, key).into_iter().collect(),
-                    "floor" => {
-                        let found = list.floor(module, key);
-                        found.map_or(Vec::new(), |(key, value)| vec![key, value])
-                    }
-                    "walk" => {
-                        let mut all = Vec::new();
-                        list.walk(module, key, |key, _| {
-                            all.push(key);
-                            all.len() < value as usize
-                        });
-                        all
-                    }
-                    "used" => vec![module.used_bytes() - empty],
-                    _ => unreachable!(),
-                });
-                Ok(())
-            }
-        }
-        let mut model = Model::new(1, Preset::UpmemMeasured.parameters());
-        model.round(Within(work), vec![vec![]]).expect("done");
-    }
 
     #[test]
     fn a_list_does_what_a_map_does() {
-        within(|list| {
-            for seed in 0..40 {
-                let random = &mut SmallRng::seed_from_u64(seed);
-                let keys = [3, 40, 1000][seed as usize % 3];
-                let mut map = BTreeMap::new();
-                let some = |value: Option<u64>| value.into_iter().collect::<Vec<_>>();
-                for step in 0..500 {
-                    // Both ends of the key space as well.
-                    let key = match random.random_range(0..keys) {
-                        0 => u64::MAX,
-                        1 => 0,
-                        key => key * 7919,
-                    };
-                    match random.random_range(0..6) {
-                        0 | 1 => assert_eq!(list("insert", key, step), some(map.insert(key, step))),
-                        2 => assert_eq!(list("remove", key, 0), some(map.remove(&key))),
-                        3 => assert_eq!(list("get", key, 0), some(map.get(&key).copied())),
-                        4 => {
-                            let floor = map.range(..=key).next_back();
-                            let floor = floor.map_or(Vec::new(), |(key, value)| vec![*key, *value]);
-                            assert_eq!(list("floor", key, 0), floor);
-                        }
-                        _ => {
-                            let from = map.range(key..).take(9).map(|(key, _)| *key);
-                            assert_eq!(list("walk", key, 9), from.collect::<Vec<_>>());
-                        }
-                    }
-                }
-                for key in map.keys() {
-                    assert!(!list("remove", *key, 0).is_empty());
-                }
-                assert_eq!(list("used", 0, 0), [0], "all memory came back");
-            }
-        });
+        crate::list::testing::does_what_a_map_does::<Towers>();
     }
 
     /// Builds a list of so many keys and searches each; what that takes on the average.

@@ -17,6 +17,7 @@ mod skew;
 mod store;
 
 pub use options::{Options, Placement};
+pub use program::Keys;
 
 use crate::batch::{NOBODY, Plan, refused};
 use crate::device::Device;
@@ -164,7 +165,7 @@ impl<D: Device> Host<D> {
         for &(module, start) in &self.empty {
             Task::Free { start }.encode(0, NOBODY, &mut inputs[module]);
         }
-        let mut created: Vec<(usize, u64)> = Vec::new();
+        let mut created: Vec<(usize, u64, u64)> = Vec::new();
         let Host {
             directory,
             options,
@@ -189,18 +190,18 @@ impl<D: Device> Host<D> {
                     used: *batches,
                 };
                 directory.insert(start, partition);
-                created.push((module, start));
+                created.push((module, start, last));
                 Some((start, partition))
             })
         });
-        for (module, start) in created {
-            self.moving.build(start, &[], &mut inputs[module]);
+        for (module, start, last) in created {
+            self.moving.build(start, last, &[], &mut inputs[module]);
         }
         for (words, tasks) in inputs.iter_mut().zip(&mut plan.inputs) {
             words.append(tasks);
         }
         let own = inputs.pop().unwrap_or_default();
-        let mut answered = match self.device.round(Tasks, inputs) {
+        let mut answered = match self.device.round(Tasks(self.options.keys), inputs) {
             Ok(answered) => answered,
             Err(error) => {
                 plan.give_up(&mut self.directory);

@@ -1,5 +1,7 @@
 //! What RADAR is made of.
 
+use super::Keys;
+
 /// Its techniques, each of which can be left out, and its sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
@@ -25,6 +27,8 @@ pub struct Options {
     pub combines_reads: bool,
     /// Where subranges go.
     pub placement: Placement,
+    /// What the keys of a subrange are kept in.
+    pub keys: Keys,
 }
 
 /// To which module a subrange goes.
@@ -49,6 +53,7 @@ impl Options {
             cools: None,
             combines_reads: false,
             placement: Placement::Hash,
+            keys: Keys::Towers,
         }
     }
 
@@ -90,6 +95,7 @@ impl Options {
             cools: Some(16),
             combines_reads: true,
             placement: Placement::TwoChoices,
+            keys: Keys::Blocks,
         }
     }
 }

@@ -1,12 +1,24 @@
-//! What RADAR does in a module: a skip list of subranges (L2), and in each a skip list of keys (L1). Source:
-//! RADAR, section IV-A.
+//! What RADAR does in a module: a skip list of subranges (L2), and in each a list of keys (L1). Source: RADAR,
+//! section IV-A.
 
+use crate::blocks::Blocks;
 use crate::device::{Fault, Meter, Module, Program};
 use crate::kernel::{self, Lists};
+use crate::list::List;
 use crate::towers::Towers;
+use std::marker::PhantomData;
+
+/// What the keys of a subrange are kept in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// A skip list. As in the paper.
+    Towers,
+    /// A tree of sorted blocks. Not in the paper.
+    Blocks,
+}
 
 /// Does tasks in the subranges of a module.
-pub(super) struct Tasks;
+pub(super) struct Tasks(pub Keys);
 
 impl Program for Tasks {
     fn run<M: Meter>(
@@ -19,37 +31,51 @@ impl Program for Tasks {
             return Ok(());
         }
         let subranges = Towers::of_root(module)?;
-        kernel::run(module, input, output, &mut Subranges(subranges))
+        match self.0 {
+            Keys::Towers => {
+                let lists = &mut Subranges::<Towers>(subranges, PhantomData);
+                kernel::run(module, input, output, lists)
+            }
+            Keys::Blocks => {
+                let lists = &mut Subranges::<Blocks>(subranges, PhantomData);
+                kernel::run(module, input, output, lists)
+            }
+        }
     }
 }
 
-/// The list of subranges: where each begins, and the first tower of its own list.
-struct Subranges(Towers);
+/// The list of subranges: where each begins, the bits in which its keys may differ, and where its own list
+/// begins, in one word.
+struct Subranges<L>(Towers, PhantomData<L>);
 
-impl Lists for Subranges {
-    fn find<M: Meter>(
-        &mut self,
-        module: &mut Module<'_, M>,
-        key: u64,
-    ) -> Result<Option<Towers>, Fault> {
+impl<L: List> Lists for Subranges<L> {
+    type List = L;
+
+    fn find<M: Meter>(&mut self, module: &mut Module<'_, M>, key: u64) -> Result<Option<L>, Fault> {
         let found = self.0.floor(module, key);
-        Ok(found.map(|(_, head)| Towers::at(head as u32)))
+        // A subrange for which there was no room is not here, though one before it may be.
+        let is_in = |&(start, word): &(u64, u64)| {
+            let differ = u64::BITS - (key ^ start).leading_zeros();
+            differ <= (word >> 32) as u32
+        };
+        Ok(found.filter(is_in).map(|(_, word)| L::at(word as u32)))
     }
 
     fn build<M: Meter>(
         &mut self,
         module: &mut Module<'_, M>,
         start: u64,
+        bits: u32,
         entries: &[u64],
-    ) -> Result<Towers, Fault> {
-        let list = Towers::new(module)?;
+    ) -> Result<L, Fault> {
+        let list = L::new(module)?;
         let pairs = entries.chunks_exact(2).map(|entry| (entry[0], entry[1]));
         let built = list.build(module, pairs);
-        let head = u64::from(list.head());
-        match built.and_then(|()| self.0.insert(module, start, head)) {
+        let word = u64::from(bits) << 32 | u64::from(list.head());
+        match built.and_then(|()| self.0.insert(module, start, word)) {
             Ok(_) => Ok(list),
             Err(fault) => {
-                list.take(module);
+                list.free(module);
                 Err(fault)
             }
         }
@@ -57,7 +83,7 @@ impl Lists for Subranges {
 
     fn free<M: Meter>(&mut self, module: &mut Module<'_, M>, start: u64) {
         if let Some(head) = self.0.remove(module, start) {
-            Towers::at(head as u32).take(module);
+            L::at(head as u32).free(module);
         }
     }
 }

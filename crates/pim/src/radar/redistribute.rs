@@ -25,9 +25,14 @@ pub(super) struct Moving {
 
 impl Moving {
     /// Has a module build a subrange.
-    pub fn build(&mut self, start: u64, entries: &[u64], words: &mut Vec<u64>) {
+    pub fn build(&mut self, start: u64, last: u64, entries: &[u64], words: &mut Vec<u64>) {
         let tag = OTHERS | self.built.len() as u32;
-        Task::Build { start, entries }.encode(0, tag, words);
+        let task = Task::Build {
+            start,
+            bits: u64::BITS - (last - start).leading_zeros(),
+            entries,
+        };
+        task.encode(0, tag, words);
         self.built.push((start, entries.to_vec()));
     }
 }
@@ -157,14 +162,14 @@ impl<D: Device> Host<D> {
             task.encode(partition.list, tag, &mut reads[partition.module]);
             moved.push((start, partition, then));
         }
-        let answered = self.device.round(Tasks, reads);
+        let answered = self.device.round(Tasks(self.options.keys), reads);
         Ok((moved, answered.map_err(|error| refused(&error))?))
     }
 
     /// Has a module build a subrange.
     fn put(&mut self, start: u64, last: u64, entries: &[u64], inputs: &mut [Vec<u64>]) {
         let module = place(start, self.options.placement, &self.keys);
-        self.moving.build(start, entries, &mut inputs[module]);
+        self.moving.build(start, last, entries, &mut inputs[module]);
         let partition = Partition {
             last,
             module,
@@ -273,7 +278,7 @@ impl<D: Device> Host<D> {
             if own.is_empty() {
                 continue;
             }
-            self.moving.build(from, own, &mut inputs[module]);
+            self.moving.build(from, last, own, &mut inputs[module]);
             let partition = Partition {
                 last,
                 module,

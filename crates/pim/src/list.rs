@@ -1,0 +1,191 @@
+//! What modules keep keys in.
+
+use crate::device::{Fault, Meter, Module};
+
+/// A key and its value.
+pub type Entry = (u64, u64);
+
+/// An ordered list of keys in the bank of a module, by where it begins, which stays the same as long as the
+/// list is there.
+pub trait List: Copy {
+    /// An empty list.
+    ///
+    /// # Errors
+    /// The bank has no room for it.
+    fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Self, Fault>;
+
+    /// The list that begins here.
+    fn at(head: u32) -> Self;
+
+    /// Where it begins.
+    fn head(self) -> u32;
+
+    /// The list that the module's root names; an empty one, which it names from then on, if there is none.
+    ///
+    /// # Errors
+    /// As [`new`](List::new).
+    fn of_root<M: Meter>(module: &mut Module<'_, M>) -> Result<Self, Fault> {
+        let list = match module.root() {
+            0 => Self::new(module)?,
+            head => Self::at(head as u32),
+        };
+        module.set_root(list.head().into());
+        Ok(list)
+    }
+
+    /// The value of a key.
+    fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64>;
+
+    /// Sets the value of a key, and answers the one before.
+    ///
+    /// # Errors
+    /// The bank has no room; then nothing was done.
+    fn insert<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: u64,
+        value: u64,
+    ) -> Result<Option<u64>, Fault>;
+
+    /// Sets the value of a key if it holds `previous`, or is absent if that is `None`; answers the value before.
+    ///
+    /// # Errors
+    /// As [`insert`](List::insert).
+    fn update<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: u64,
+        previous: Option<u64>,
+        value: u64,
+    ) -> Result<Option<u64>, Fault> {
+        let before = self.get(module, key);
+        if before == previous {
+            self.insert(module, key, value)?;
+        }
+        Ok(before)
+    }
+
+    /// Removes a key and answers its value.
+    fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64>;
+
+    /// The greatest key at or below `key`.
+    fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry>;
+
+    /// Gives the entries from `from` on to `each`, in ascending order, as long as that answers true.
+    fn walk<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        from: u64,
+        each: impl FnMut(u64, u64) -> bool,
+    );
+
+    /// Appends entries in ascending order to an empty list, without searching.
+    ///
+    /// # Errors
+    /// The bank has no room. What came before is in the list.
+    fn build<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        entries: impl IntoIterator<Item = Entry>,
+    ) -> Result<(), Fault>;
+
+    /// Gives all memory back, also that of its beginning.
+    fn free<M: Meter>(self, module: &mut Module<'_, M>);
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+    use crate::device::{Device, Model, Program};
+    use nearfield_hardware::modules::Preset;
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+    use std::collections::BTreeMap;
+    use std::marker::PhantomData;
+
+    /// Runs something in one module.
+    fn within<L: List + 'static>(
+        work: impl Fn(&mut dyn FnMut(&str, u64, u64) -> Vec<u64>) + Send + Sync + 'static,
+    ) {
+        struct Within<L, W>(W, PhantomData<fn() -> L>);
+        impl<L: List + 'static, W> Program for Within<L, W>
+        where
+            W: Fn(&mut dyn FnMut(&str, u64, u64) -> Vec<u64>) + Send + Sync + 'static,
+        {
+            fn run<M: Meter>(
+                &self,
+                module: &mut Module<'_, M>,
+                _: &[u64],
+                _: &mut Vec<u64>,
+            ) -> Result<(), Fault> {
+                let list = L::new(module)?;
+                let empty = module.used_bytes();
+                (self.0)(&mut |what, key, value| match what {
+                    "get" => list.get(module, key).into_iter().collect(),
+                    "insert" => {
+                        let before = list.insert(module, key, value).expect("room");
+                        before.into_iter().collect()
+                    }
+                    "remove" => list.remove(module, key).into_iter().collect(),
+                    "floor" => {
+                        let found = list.floor(module, key);
+                        found.map_or(Vec::new(), |(key, value)| vec![key, value])
+                    }
+                    "walk" => {
+                        let mut all = Vec::new();
+                        list.walk(module, key, |key, _| {
+                            all.push(key);
+                            all.len() < value as usize
+                        });
+                        all
+                    }
+                    "used" => vec![module.used_bytes() - empty],
+                    _ => unreachable!(),
+                });
+                Ok(())
+            }
+        }
+        let mut model = Model::new(1, Preset::UpmemMeasured.parameters());
+        model
+            .round(Within::<L, _>(work, PhantomData), vec![vec![]])
+            .expect("done");
+    }
+
+    /// Checks random operations on lists, small and large, against a map.
+    pub(crate) fn does_what_a_map_does<L: List + 'static>() {
+        within::<L>(|list| {
+            for seed in 0..40 {
+                let random = &mut SmallRng::seed_from_u64(seed);
+                let keys = [3, 40, 1000, 10_000][seed as usize % 4];
+                let mut map = BTreeMap::new();
+                let some = |value: Option<u64>| value.into_iter().collect::<Vec<_>>();
+                for step in 0..[500, 500, 2000, 20_000][seed as usize % 4] {
+                    // Both ends of the key space as well.
+                    let key = match random.random_range(0..keys) {
+                        0 => u64::MAX,
+                        1 => 0,
+                        key => key * 7919,
+                    };
+                    match random.random_range(0..6) {
+                        0 | 1 => assert_eq!(list("insert", key, step), some(map.insert(key, step))),
+                        2 => assert_eq!(list("remove", key, 0), some(map.remove(&key))),
+                        3 => assert_eq!(list("get", key, 0), some(map.get(&key).copied())),
+                        4 => {
+                            let floor = map.range(..=key).next_back();
+                            let floor = floor.map_or(Vec::new(), |(key, value)| vec![*key, *value]);
+                            assert_eq!(list("floor", key, 0), floor);
+                        }
+                        _ => {
+                            let from = map.range(key..).take(9).map(|(key, _)| *key);
+                            assert_eq!(list("walk", key, 9), from.collect::<Vec<_>>());
+                        }
+                    }
+                }
+                for key in map.keys() {
+                    assert!(!list("remove", *key, 0).is_empty());
+                }
+                assert_eq!(list("used", 0, 0), [0], "all memory came back");
+            }
+        });
+    }
+}
