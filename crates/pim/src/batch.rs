@@ -4,7 +4,7 @@ use crate::device::{Answered, ModuleError, RoundError};
 use crate::partition::{Directory, Partition};
 use crate::task::{Answer, Task};
 use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 
 /// The tasks of a batch, by module, in the order of its operations. A module does them in this order, so that
@@ -46,13 +46,15 @@ impl Plan {
     /// Says what modules are to do for the operations of a batch, behind what is in `inputs`, of which all tags
     /// are no operation's. If `combines`, a key is read once for all operations that read it and have no write of it
     /// between them. `home` answers where the partition begins
-    /// to which a key belongs, and for a key that may be inserted makes one if there is none.
+    /// to which a key belongs, and for a key that may be inserted makes one if there is none. `read` answers by which
+    /// copy of a partition the operation of a number reads it.
     pub fn new(
         input: Input<'_, Words>,
         inputs: Vec<Vec<u64>>,
         combines: bool,
         directory: &mut Directory,
         mut home: impl FnMut(&mut Directory, u64) -> Option<(u64, Partition)>,
+        mut read: impl FnMut(u64, Partition, u64) -> Partition,
     ) -> Plan {
         let mut plan = Plan {
             inputs,
@@ -70,6 +72,7 @@ impl Plan {
             match *operation {
                 Operation::Get { key } => {
                     let at = directory.of(key);
+                    let at = at.map(|(start, first)| (start, read(start, first, position.into())));
                     let former = plan.reads.as_ref().and_then(|reads| reads.get(&key));
                     match (former, at) {
                         (Some(&tag), Some((start, partition))) => plan.parts.push(Part {
@@ -119,11 +122,13 @@ impl Plan {
                 Operation::Predecessor { key } => {
                     directory.candidates(0, key, 1, true, |start, partition| {
                         let task = Task::Floor { start, key };
-                        plan.add(position, Some((start, partition)), task);
+                        let copy = read(start, partition, position.into());
+                        plan.add(position, Some((start, copy)), task);
                     });
                 }
                 Operation::Successor { key } => {
-                    plan.scan(position, directory, key, u64::MAX, 1, false);
+                    let range = (key, u64::MAX);
+                    plan.scan(position, directory, range, 1, false, &mut read);
                 }
                 Operation::Scan {
                     range,
@@ -131,8 +136,15 @@ impl Plan {
                     direction,
                 } => {
                     let descends = direction == Direction::Descending;
-                    if let Some((from, to)) = inclusive(input.range(range)) {
-                        plan.scan(position, directory, from, to, limit.into(), descends);
+                    if let Some(range) = inclusive(input.range(range)) {
+                        plan.scan(
+                            position,
+                            directory,
+                            range,
+                            limit.into(),
+                            descends,
+                            &mut read,
+                        );
                     }
                 }
                 Operation::Refused => {}
@@ -145,10 +157,10 @@ impl Plan {
         &mut self,
         position: u32,
         directory: &Directory,
-        from: u64,
-        to: u64,
+        (from, to): (u64, u64),
         limit: u64,
         descends: bool,
+        read: &mut impl FnMut(u64, Partition, u64) -> Partition,
     ) {
         directory.candidates(from, to, limit, descends, |start, partition| {
             let task = Task::Scan {
@@ -158,8 +170,25 @@ impl Plan {
                 limit,
                 descends,
             };
-            self.add(position, Some((start, partition)), task);
+            let copy = read(start, partition, position.into());
+            self.add(position, Some((start, copy)), task);
         });
+    }
+
+    /// How many tasks each of so many modules has.
+    pub fn tasks(&self, modules: usize) -> Vec<u64> {
+        let mut tasks = vec![0; modules];
+        let mut next = 0;
+        for part in &self.parts {
+            // A read that others share is one.
+            if part.tag == next {
+                next += 1;
+                if let Some(tasks) = tasks.get_mut(part.module as usize) {
+                    *tasks += 1;
+                }
+            }
+        }
+        tasks
     }
 
     fn add(&mut self, position: u32, at: Option<(u64, Partition)>, task: Task<'_>) {
@@ -186,7 +215,8 @@ impl Plan {
     }
 
     /// Writes the outcomes that the answers of all modules come to, and has the directory know what partitions
-    /// have gained and lost. What is not an operation's, by its tag, goes to `other`.
+    /// have gained and lost. What is not an operation's, by its tag, goes to `other`. Answers the modules that had no
+    /// room.
     pub fn finish(
         &self,
         input: Input<'_, Words>,
@@ -194,7 +224,8 @@ impl Plan {
         answered: &[Answered],
         directory: &mut Directory,
         mut other: impl FnMut(u32, &Answer<'_>),
-    ) {
+    ) -> BTreeSet<usize> {
+        let mut full = BTreeSet::new();
         let mut answers = vec![Answer::Nothing; self.tags as usize];
         for words in answered.iter().flatten() {
             let mut words = &words[..];
@@ -215,14 +246,21 @@ impl Plan {
             while let Some(part) = parts.next_if(|(part, _)| part.position as usize == position) {
                 own.push(part);
             }
+            let is_write = operation.is_write();
             let errors = own.iter().filter_map(|(part, _)| {
-                let change = changes.entry(part.start).or_insert((0, 0));
-                let error = answered.get(part.module as usize)?.as_ref().err()?;
-                // Nobody knows how many keys there are now.
-                *change = (u64::MAX, u64::MAX);
-                Some(error)
+                let error = answered.get(part.module as usize)?.as_ref().err();
+                if is_write {
+                    // If it has come to nothing, nobody knows how many keys there are now.
+                    let lost = error.map(|_| (u64::MAX, u64::MAX));
+                    let change = changes.entry(part.start).or_default();
+                    *change = lost.unwrap_or(*change);
+                }
+                error
             });
-            match errors.last() {
+            let error = errors.last();
+            let refused = own.iter().filter(|(_, answer)| **answer == Answer::Full);
+            full.extend(refused.map(|(part, _)| part.module as usize));
+            match error {
                 Some(error) => output.fail(position, unknown(error)),
                 None => write(position, operation, input, output, &own, &mut changes),
             }
@@ -234,6 +272,7 @@ impl Plan {
                 directory.settle(start, came, went);
             }
         }
+        full
     }
 }
 
@@ -303,7 +342,7 @@ fn entries<'p>(parts: &'p [(&Part, &Answer<'_>)]) -> impl Iterator<Item = (u64, 
 }
 
 /// The least and the greatest key of a range; `None` if it has none.
-fn inclusive((low, high): (Bound<u64>, Bound<u64>)) -> Option<(u64, u64)> {
+pub(crate) fn inclusive((low, high): (Bound<u64>, Bound<u64>)) -> Option<(u64, u64)> {
     let from = match low {
         Bound::Included(key) => key,
         Bound::Excluded(key) => key.checked_add(1)?,

@@ -186,6 +186,12 @@ impl Directory {
         self.partitions.range(from..=to).count()
     }
 
+    /// Takes those out that begin within a range.
+    pub(crate) fn remove_within(&mut self, start: u64, last: u64) {
+        self.partitions
+            .retain(|&other, _| other < start || other > last);
+    }
+
     /// Notes where the list of a partition begins.
     pub(crate) fn set_list(&mut self, start: u64, list: u32) {
         if let Some(planned) = self.partitions.get_mut(&start) {

@@ -11,6 +11,7 @@ use crate::list::List;
 use crate::partition::{Directory, Partition};
 use crate::towers::Towers;
 use nearfield_core::{Batch, Error, OrderedIndex, Words};
+use nearfield_hardware::modules::HostWork;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// An ordered index whose keys lie in modules by fixed ranges.
@@ -128,14 +129,22 @@ impl<D: Device + Send> OrderedIndex<Words> for RangePartition<D> {
                 false,
                 &mut host.directory,
                 |directory, key| directory.of(key),
+                |_, partition, _| partition,
             )
         };
         let inputs = std::mem::take(&mut plan.inputs);
+        let words: usize = inputs.iter().map(Vec::len).sum();
         let answered = host.device.round(Tasks, inputs).map_err(|error| {
             plan.give_up(&mut host.directory);
             refused(&error)
         })?;
+        let back: usize = answered.iter().flatten().map(Vec::len).sum();
         let (input, mut output) = batch.begin()?;
+        host.device.at_host(&HostWork {
+            probes: input.operations().len() as u64,
+            words: (words + back) as u64,
+            sorted: 0,
+        });
         plan.finish(
             input,
             &mut output,

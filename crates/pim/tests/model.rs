@@ -3,7 +3,7 @@
 use nearfield_core::{OrderedIndex, Words};
 use nearfield_hardware::modules::Preset;
 use nearfield_pim::device::{Device, Model, Workers};
-use nearfield_pim::radar::{Options, Radar};
+use nearfield_pim::radar::{Options, Price, Radar};
 use nearfield_pim::range_partition::RangePartition;
 use nearfield_testkit::model;
 
@@ -39,15 +39,30 @@ fn radar_does_what_a_map_does() {
         fanout: 4,
         ..Options::nearfield()
     };
+    // Everything is moved and copied that can be.
+    let eager = |_| Options {
+        tolerance: 0.0,
+        price: Price::Transfer { per_key: 0.0 },
+        levels: 30,
+        fanout: 4,
+        cools: Some(2),
+        ..Options::nearfield()
+    };
     for of in [
         Options::radar,
+        Options::by_the_letter,
         Options::basic,
         |_| Options::nearfield(),
         cooling,
+        eager,
     ] {
         check(40, |seed| {
             let modules = modules(seed);
             Radar::new(device(seed), of(modules))
+        });
+        check(10, |seed| {
+            let modules = modules(seed);
+            Radar::new(workers(seed), of(modules))
         });
     }
 }

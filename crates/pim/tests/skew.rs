@@ -86,7 +86,7 @@ fn subranges_follow_the_load_and_everything_stays_where_it_is_found() {
         let index = Radar::new(model(), options);
         load(&index);
         assert_eq!(index.len() as u64, KEYS);
-        let found = imbalance(&index, || index.device(of), 500);
+        let found = imbalance(&index, || index.device(of), 5000);
         let moves = index.moves();
         assert!(moves.divided > 0, "{moves:?}");
         assert!(found < 2.0, "{found} after {moves:?}");
@@ -149,8 +149,10 @@ fn what_basic_radar_has_stays_in_its_module() {
 fn what_was_hot_once_cools() {
     let options = Options {
         cools: Some(6),
-        // Pieces cannot be divided again.
+        // Pieces cannot be divided again, nor copied, and all reads count.
         levels: 1,
+        copies_max: 1,
+        combines_reads: false,
         ..Options::nearfield()
     };
     let index = Radar::new(model(), options);
@@ -219,4 +221,44 @@ fn a_key_that_all_read_is_read_once() {
     // Sixteen writes, and a read behind each.
     assert!(sent() - before < 34 * 32, "{} bytes", sent() - before);
     assert_eq!(index.moves(), moves);
+}
+
+/// What all read and cannot be divided is in several modules, until somebody writes it.
+#[test]
+fn what_is_read_much_is_copied_and_stays_the_same_everywhere() {
+    let options = Options {
+        levels: 0,
+        combines_reads: false,
+        ..Options::nearfield()
+    };
+    let index = Radar::new(model(), options);
+    load(&index);
+    let loaded = index.moves();
+    let found = imbalance(&index, || index.device(of), 40);
+    let moves = index.moves();
+    assert!(
+        moves.copied > 4 && moves.pulled == loaded.pulled,
+        "{moves:?}"
+    );
+    let balance = index.balance();
+    assert_eq!((balance.all, balance.host), (BATCH as u64, 0));
+    assert!(found < 1.3 && balance.fullest < 1700, "{found} {balance:?}");
+    for round in 0..3 {
+        // A write in the middle of reads: those behind it see it, wherever they read.
+        let mut batch = Batch::<Words>::new();
+        for number in 0..1000 {
+            batch.get(key(30_007));
+            if number == 500 {
+                batch.insert(key(30_007), round);
+            }
+        }
+        index.execute(&mut batch).expect("executed");
+        let before = if round == 0 { 30_007 } else { round - 1 };
+        for position in 0..=1000 {
+            let expected = if position > 501 { round } else { before };
+            assert_eq!(batch.value(position), Some(expected), "{position}");
+        }
+        index.check_invariants();
+    }
+    assert_eq!(index.len() as u64, KEYS);
 }

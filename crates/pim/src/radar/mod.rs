@@ -10,24 +10,28 @@
 //! key's in an ordered directory of all, where the paper probes a hash table for each size from fine to coarse:
 //! predecessors and scans need the order anyway.
 
+mod demand;
 mod options;
 mod program;
 mod redistribute;
+mod replicas;
 mod skew;
 mod store;
 
 pub use options::{Options, Placement};
 pub use program::Keys;
+pub use skew::Price;
 
 use crate::batch::{NOBODY, Plan, refused};
 use crate::device::Device;
 use crate::partition::{Directory, Partition};
 use crate::task::{Answer, Task};
-use nearfield_core::{Batch, Error, Input, Operation, OrderedIndex, Words};
+use nearfield_core::{Batch, Error, Input, Operation, OrderedIndex, Outcome, Words};
+use nearfield_hardware::modules::HostWork;
 use program::Tasks;
 use redistribute::Moving;
-use skew::{Costs, Subrange};
-use std::collections::{HashMap, HashSet};
+use replicas::Replicas;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use store::Store;
 
@@ -58,13 +62,42 @@ struct Host<D> {
     store: Store,
     /// Keys of each module, for placing more.
     keys: Vec<u64>,
+    /// Modules that have had no room, and have given nothing back since.
+    full: BTreeSet<usize>,
     /// Subranges without keys that modules have still to forget.
     empty: Vec<(usize, u64)>,
     /// What is moved in this batch.
     moving: Moving,
     moves: Moves,
+    /// Of subranges that are read much.
+    replicas: Replicas,
+    /// The sizes of subranges, in the bits in which their keys differ, from fine to coarse.
+    sizes: Vec<u32>,
+    /// What operations of the last batch took; `None` if nobody has counted.
+    averages: Option<Averages>,
+    balance: Balance,
     /// Batches so far.
     batches: u64,
+}
+
+/// How many pointers operations have followed, on the average.
+#[derive(Clone, Copy, Debug)]
+struct Averages {
+    /// One on a key.
+    point: f64,
+    /// A scan.
+    range: f64,
+}
+
+/// How a batch was spread over modules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Balance {
+    /// Tasks of the module that had most.
+    pub fullest: u64,
+    /// Tasks of all modules.
+    pub all: u64,
+    /// Tasks that the host has done itself.
+    pub host: u64,
 }
 
 /// What was done about skew so far.
@@ -72,6 +105,8 @@ struct Host<D> {
 pub struct Moves {
     /// Subranges that were divided.
     pub divided: u64,
+    /// Copies that were made of subranges.
+    pub copied: u64,
     /// Subranges that came to the host.
     pub pulled: u64,
     /// Groups of subranges that were merged, as nobody asked for them.
@@ -93,9 +128,14 @@ impl<D: Device> Radar<D> {
                 directory: Directory::default(),
                 store: Store::default(),
                 keys,
+                full: BTreeSet::new(),
                 empty: Vec::new(),
                 moving: Moving::default(),
                 moves: Moves::default(),
+                replicas: Replicas::default(),
+                sizes: Vec::new(),
+                averages: None,
+                balance: Balance::default(),
                 batches: 0,
             }),
         }
@@ -109,6 +149,11 @@ impl<D: Device> Radar<D> {
     /// What was done about skew.
     pub fn moves(&self) -> Moves {
         self.lock().moves
+    }
+
+    /// How the last batch was spread over modules.
+    pub fn balance(&self) -> Balance {
+        self.lock().balance
     }
 
     /// How many subranges there are.
@@ -154,33 +199,92 @@ impl<D: Device> Host<D> {
 
     fn execute(&mut self, batch: &mut Batch<Words>) -> Result<(), Error> {
         let modules = self.device.modules();
-        // What modules do before the operations' tasks.
+        // What modules do before the operations' tasks. What they are to forget comes first: who has been
+        // forgotten may be built anew.
         let mut inputs = vec![Vec::new(); modules + 1];
+        for &(module, start) in &self.empty {
+            Task::Free { start }.encode(0, NOBODY, &mut inputs[module]);
+        }
         let input = batch.input()?;
+        self.forget_written(input, &mut inputs);
         if self.options.redistributes && input.operations().len() > 1 {
             self.redistribute(input, &mut inputs)
                 .inspect_err(|_| self.undo())?;
         }
         self.batches += 1;
-        for &(module, start) in &self.empty {
-            Task::Free { start }.encode(0, NOBODY, &mut inputs[module]);
+        let plan = self.plan(input, &mut inputs);
+        let own = inputs.pop().unwrap_or_default();
+        let words: usize = inputs.iter().map(Vec::len).sum();
+        let hops = self.device.counters().work.hops;
+        let mut answered = match self.device.round(Tasks(self.options.keys), inputs) {
+            Ok(answered) => answered,
+            Err(error) => {
+                plan.give_up(&mut self.directory);
+                self.undo();
+                self.forget_empty();
+                return Err(refused(&error));
+            }
+        };
+        self.empty.clear();
+        let back: usize = answered.iter().flatten().map(Vec::len).sum();
+        self.device.at_host(&HostWork {
+            words: (words + back) as u64,
+            probes: self.probes(input),
+            sorted: 0,
+        });
+        answered.push(Ok(self.run_here(&own)));
+        let (input, mut output) = batch.begin()?;
+        let mut lists = HashMap::new();
+        let others = |tag: u32, answer: &Answer<'_>| {
+            if let Answer::Value(list) = *answer {
+                lists.insert(tag, list as u32);
+            }
+        };
+        let full = plan.finish(input, &mut output, &answered, &mut self.directory, others);
+        self.full.extend(full);
+        self.settle(&lists);
+        self.forget_empty();
+        let hops = self.device.counters().work.hops - hops;
+        self.averages = average(hops, batch);
+        Ok(())
+    }
+
+    /// Has copies forgotten of subranges that are about to be written.
+    fn forget_written(&mut self, input: Input<'_, Words>, inputs: &mut [Vec<u64>]) {
+        if self.replicas.is_empty() {
+            return;
         }
+        for operation in input.operations() {
+            if operation.is_write()
+                && let Some(key) = operation.point_key()
+                && let Some((start, _)) = self.directory.of(key)
+            {
+                self.forget_copies(start, inputs);
+            }
+        }
+    }
+
+    /// Appends the tasks of operations, and subranges that are to be made for them.
+    fn plan(&mut self, input: Input<'_, Words>, inputs: &mut [Vec<u64>]) -> Plan {
+        let modules = self.device.modules();
         let mut created: Vec<(usize, u64, u64)> = Vec::new();
         let Host {
             directory,
             options,
             keys,
             batches,
+            replicas,
+            full,
             ..
         } = self;
         let tasks = vec![Vec::new(); modules + 1];
         let combines = options.combines_reads;
         // What a new subrange will have, as far as one knows: as many keys as others.
         let mean = keys.iter().sum::<u64>() / (directory.len() as u64).max(1);
-        let mut plan = Plan::new(input, tasks, combines, directory, |directory, key| {
+        let home = |directory: &mut Directory, key| {
             directory.of(key).or_else(|| {
                 let (start, last) = fresh(directory, options, modules, key);
-                let module = place(start, options.placement, keys);
+                let module = place(start, options.placement, keys, full);
                 keys[module] += mean.max(1);
                 let partition = Partition {
                     last,
@@ -193,36 +297,41 @@ impl<D: Device> Host<D> {
                 created.push((module, start, last));
                 Some((start, partition))
             })
-        });
+        };
+        let read = |start, partition, number| replicas.read(start, partition, number);
+        let mut plan = Plan::new(input, tasks, combines, directory, home, read);
         for (module, start, last) in created {
             self.moving.build(start, last, &[], &mut inputs[module]);
         }
         for (words, tasks) in inputs.iter_mut().zip(&mut plan.inputs) {
             words.append(tasks);
         }
-        let own = inputs.pop().unwrap_or_default();
-        let mut answered = match self.device.round(Tasks(self.options.keys), inputs) {
-            Ok(answered) => answered,
-            Err(error) => {
-                plan.give_up(&mut self.directory);
-                self.undo();
-                self.forget_empty();
-                return Err(refused(&error));
-            }
+        let tasks = plan.tasks(modules + 1);
+        let (of_modules, of_host) = tasks.split_at(modules);
+        self.balance = Balance {
+            fullest: of_modules.iter().copied().max().unwrap_or(0),
+            all: of_modules.iter().sum(),
+            host: of_host.iter().sum(),
         };
-        self.empty.clear();
-        answered.push(Ok(self.run_here(&own)));
-        let (input, mut output) = batch.begin()?;
-        let mut lists = HashMap::new();
-        let others = |tag: u32, answer: &Answer<'_>| {
-            if let Answer::Value(list) = *answer {
-                lists.insert(tag, list as u32);
-            }
-        };
-        plan.finish(input, &mut output, &answered, &mut self.directory, others);
-        self.settle(&lists);
-        self.forget_empty();
-        Ok(())
+        plan
+    }
+
+    /// How many tables the host would look into for the operations of a batch: those of all sizes of subranges from
+    /// the finest to that of the key's (section IV-A), or, if it remembers lists, one directory.
+    fn probes(&self, input: Input<'_, Words>) -> u64 {
+        let operations = input.operations();
+        if self.options.sends_lists {
+            return operations.len() as u64;
+        }
+        let probes = operations.iter().map(|operation| {
+            let key = operation.point_key();
+            let found = key.and_then(|key| self.directory.of(key));
+            found.map_or(1, |(start, partition)| {
+                let bits = size(start, partition.last);
+                1 + self.sizes.iter().filter(|&&other| other < bits).count() as u64
+            })
+        });
+        probes.sum()
     }
 
     /// Does the tasks of subranges that the host has.
@@ -254,92 +363,50 @@ impl<D: Device> Host<D> {
                 self.store.remove(start);
             } else {
                 self.empty.push((partition.module, start));
+                self.full.remove(&partition.module);
+            }
+            for copy in self.replicas.remove(start) {
+                self.empty.push((copy.module, start));
             }
         }
         self.keys.fill(0);
-        for (_, partition) in self.directory.iter() {
+        let mut sizes = 0_u128;
+        for (start, partition) in self.directory.iter() {
+            sizes |= 1 << size(start, partition.last);
             if let Some(keys) = self.keys.get_mut(partition.module) {
                 *keys += partition.count;
             }
         }
+        let bits = 0..=u64::BITS;
+        self.sizes = bits.filter(|bits| sizes >> bits & 1 == 1).collect();
     }
+}
 
-    /// What the operations of a batch would have modules do, by subranges and their pieces.
-    fn skew(&mut self, input: Input<'_, Words>) -> (Vec<u64>, Vec<Subrange>, Costs) {
-        let modules = self.device.modules();
-        let mut loads = vec![0; modules];
-        let mut found: HashMap<u64, Subrange> = HashMap::new();
-        let finest = self.options.finest(modules);
-        let (mut points, mut ranges) = (0_u64, 0_u64);
-        // A write between two reads of a key counts by itself.
-        let mut read: HashSet<u64> = HashSet::new();
-        for operation in input.operations() {
-            let key = match operation.point_key() {
-                Some(key) => {
-                    points += 1;
-                    key
-                }
-                None => match *operation {
-                    Operation::Predecessor { key } | Operation::Successor { key } => {
-                        points += 1;
-                        key
-                    }
-                    Operation::Scan { range, .. } => {
-                        ranges += 1;
-                        match input.range(range).0 {
-                            std::ops::Bound::Included(key) | std::ops::Bound::Excluded(key) => key,
-                            std::ops::Bound::Unbounded => 0,
-                        }
-                    }
-                    _ => continue,
-                },
-            };
-            let Some((start, partition)) = self.directory.of(key) else {
-                continue;
-            };
-            if partition.used != self.batches {
-                self.directory.touch(start, self.batches);
-            }
-            if partition.module == self.host() {
-                continue;
-            }
-            if self.options.combines_reads
-                && let Operation::Get { key } = *operation
-                && !read.insert(key)
-            {
-                continue;
-            }
-            loads[partition.module] += 1;
-            let width = partition.last - start;
-            let subrange = found.entry(start).or_insert_with(|| {
-                let is_finest = width.checked_shr(finest).unwrap_or(0) == 0;
-                let pieces = if is_finest { 1 } else { self.options.fanout };
-                Subrange {
-                    start,
-                    module: partition.module,
-                    keys: partition.count,
-                    pieces: vec![0; pieces],
-                }
-            });
-            let (offset, pieces) = (u128::from(key - start), subrange.pieces.len() as u128);
-            let piece = offset * pieces / (u128::from(width) + 1);
-            subrange.pieces[piece as usize] += 1;
-        }
-        let height = (self.directory.keys() as f64 / modules as f64)
-            .max(2.0)
-            .log2();
-        let costs = Costs {
-            point: 1.5 * height,
-            range: 1.5 * height + 500.0,
-            points: points as f64 / ((points + ranges) as f64).max(1.0),
-            height,
-            tolerance: self.options.tolerance,
-            per_key: self.options.per_key(),
-        };
-        let mut subranges: Vec<Subrange> = found.into_values().collect();
-        subranges.sort_by_key(|subrange| subrange.start);
-        (loads, subranges, costs)
+/// What operations of a batch have followed, if somebody has counted.
+fn average(hops: u64, batch: &Batch<Words>) -> Option<Averages> {
+    let operations = batch.input().ok()?.operations();
+    if hops == 0 || operations.is_empty() {
+        return None;
     }
+    let is_scan = |operation: &Operation<Words>| matches!(operation, Operation::Scan { .. });
+    let (mut scans, mut entries) = (0, 0);
+    for (position, operation) in operations.iter().enumerate() {
+        if is_scan(operation) {
+            scans += 1;
+            if let Outcome::Entries(found) = batch.outcome(position) {
+                entries += found.len() as u64;
+            }
+        }
+    }
+    // Each entry of a scan is a pointer; what else there is, all operations share.
+    let point = hops.saturating_sub(entries) as f64 / operations.len() as f64;
+    let range = point + entries as f64 / f64::max(scans.into(), 1.0);
+    Some(Averages { point, range })
+}
+
+/// The bits in which keys of a subrange differ.
+fn size(start: u64, last: u64) -> u32 {
+    u64::BITS - (last - start).leading_zeros()
 }
 
 /// The subrange that a key without one gets: the largest of those sizes that there are at first, or that
@@ -358,16 +425,23 @@ fn fresh(directory: &Directory, options: &Options, modules: usize, key: u64) -> 
     }
 }
 
-/// The module that a subrange goes to.
-fn place(start: u64, placement: Placement, keys: &[u64]) -> usize {
+/// The module that a subrange goes to; one that has room, if it is known which have none.
+fn place(start: u64, placement: Placement, keys: &[u64], full: &BTreeSet<usize>) -> usize {
     let hash = |seed: u64| {
         let mixed = (start ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (((mixed ^ mixed >> 29) as u32 as u64 * keys.len() as u64) >> 32) as usize
     };
     let [one, other] = [hash(1), hash(2)];
-    match placement {
-        Placement::TwoChoices if keys[other] < keys[one] => other,
-        _ => one,
+    if placement == Placement::Hash {
+        return one;
     }
+    let choices = [one, other]
+        .into_iter()
+        .filter(|module| !full.contains(module));
+    let emptier = choices.min_by_key(|&module| keys[module]);
+    let others = (0..keys.len()).filter(|module| !full.contains(module));
+    emptier
+        .or_else(|| others.min_by_key(|&module| keys[module]))
+        .unwrap_or(one)
 }

@@ -1,6 +1,14 @@
 //! What RADAR is made of.
 
-use super::Keys;
+use super::{Keys, Price};
+
+/// What it takes to bring a key to the host and from there to another module, in words of a bank that are read
+/// meanwhile: 16 bytes at 25 GB/s each way, and 14 ns a word (formula 4, by the paper's figures).
+const PUBLISHED_PER_KEY: f64 = 2.0 * 16.0 / 25.0 / 14.0;
+
+/// The same in operations, by what one module of a full rank transfers: 16 bytes at 74 MB/s and at 104 MB/s take
+/// 370 ns, and an operation 1.3 µs.
+const TRANSFERRED_PER_KEY: f64 = 0.3;
 
 /// Its techniques, each of which can be left out, and its sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,6 +24,17 @@ pub struct Options {
     pub redistributes: bool,
     /// A module is busy that has so many times as much to do as the average. 1 in the paper.
     pub tolerance: f64,
+    /// By what moving is weighed.
+    pub price: Price,
+    /// Whether a part that would be too hot for any module is divided again at once, down to what is pulled to the
+    /// host or copied. Not in the paper, where a hot key in a large subrange stays in it: its part would be as hot
+    /// wherever it goes.
+    pub isolates: bool,
+    /// How many modules may have a copy of what is only read and cannot be divided. 1 in the paper.
+    pub copies_max: usize,
+    /// Whether a scan counts by the entries that it may read, in all subranges of its range. In the paper it is
+    /// an operation like others.
+    pub weighs_scans: bool,
     /// Whether the host remembers where in its module the list of a subrange begins, and says so with each
     /// operation, so that the module need not look for the subrange (L2). Not in the paper.
     pub sends_lists: bool,
@@ -41,19 +60,36 @@ pub enum Placement {
 }
 
 impl Options {
-    /// RADAR as in its paper, for so many modules.
-    pub fn radar(modules: usize) -> Options {
+    /// RADAR by the letter of its paper, for so many modules: a subrange for each at first, placed by a hash. Of
+    /// modules that get ranges by a hash some get five times as many as the average.
+    pub fn by_the_letter(modules: usize) -> Options {
         Options {
             subranges_per_module: 1,
             fanout: modules.next_power_of_two().max(2),
             levels: 1,
             redistributes: true,
             tolerance: 1.0,
+            price: Price::Formulas {
+                per_key: PUBLISHED_PER_KEY,
+            },
+            isolates: false,
+            copies_max: 1,
+            weighs_scans: false,
             sends_lists: false,
             cools: None,
             combines_reads: false,
             placement: Placement::Hash,
             keys: Keys::Towers,
+        }
+    }
+
+    /// RADAR as the paper's figures have to have it, for so many modules: 16 subranges for each at first, in the
+    /// emptier of two. Otherwise by the letter.
+    pub fn radar(modules: usize) -> Options {
+        Options {
+            subranges_per_module: 16,
+            placement: Placement::TwoChoices,
+            ..Options::by_the_letter(modules)
         }
     }
 
@@ -77,20 +113,20 @@ impl Options {
         self.coarsest(modules).saturating_sub(divided)
     }
 
-    /// What it takes to bring a key to the host and from there to another module, in words of a bank that are
-    /// read meanwhile: 16 bytes at 25 GB/s each way, and 14 ns a word (formula 4, by the paper's figures).
-    pub(super) fn per_key(&self) -> f64 {
-        2.0 * 16.0 / 25.0 / 14.0
-    }
-
-    /// Ours: more and smaller subranges at first, in the emptier of two modules, divided into fewer.
+    /// Ours.
     pub fn nearfield() -> Options {
         Options {
             subranges_per_module: 16,
             fanout: 32,
             levels: 3,
             redistributes: true,
-            tolerance: 1.3,
+            tolerance: 1.2,
+            price: Price::Transfer {
+                per_key: TRANSFERRED_PER_KEY,
+            },
+            isolates: true,
+            copies_max: 16,
+            weighs_scans: true,
             sends_lists: true,
             cools: Some(16),
             combines_reads: true,

@@ -5,7 +5,8 @@
 //! all stays as it was; what a module has not built, as it had no room or has come to nothing, the host takes.
 
 use super::program::Tasks;
-use super::skew::{self, Move};
+use super::replicas::Replica;
+use super::skew::{self, Division, Piece, Target};
 use super::{Host, place};
 use crate::batch::{NOBODY, OTHERS, refused};
 use crate::device::{Answered, Device};
@@ -17,15 +18,38 @@ use std::collections::HashMap;
 /// What is moved in a batch.
 #[derive(Debug, Default)]
 pub(super) struct Moving {
-    /// What modules are to build: where it begins, and what is in it. By tag, from [`OTHERS`] on.
-    built: Vec<(u64, Vec<u64>)>,
+    /// What modules are to build. By tag, from [`OTHERS`] on.
+    built: Vec<Built>,
     /// What was moved, as it was.
     former: Vec<(u64, Partition)>,
+    /// Copies that were forgotten.
+    copies: Vec<(u64, Vec<Replica>)>,
+}
+
+/// What a module is to build.
+#[derive(Debug)]
+struct Built {
+    start: u64,
+    entries: Vec<u64>,
+    /// The module, of what is a copy only.
+    copy: Option<usize>,
 }
 
 impl Moving {
     /// Has a module build a subrange.
     pub fn build(&mut self, start: u64, last: u64, entries: &[u64], words: &mut Vec<u64>) {
+        self.build_there(start, last, entries, words, None);
+    }
+
+    /// Has a module build a subrange, or, of one that is elsewhere as well, a copy of it.
+    fn build_there(
+        &mut self,
+        start: u64,
+        last: u64,
+        entries: &[u64],
+        words: &mut Vec<u64>,
+        copy: Option<usize>,
+    ) {
         let tag = OTHERS | self.built.len() as u32;
         let task = Task::Build {
             start,
@@ -33,17 +57,19 @@ impl Moving {
             entries,
         };
         task.encode(0, tag, words);
-        self.built.push((start, entries.to_vec()));
+        self.built.push(Built {
+            start,
+            entries: entries.to_vec(),
+            copy,
+        });
     }
 }
 
 /// What becomes of a subrange that is read.
 #[derive(Debug)]
 enum Then {
-    /// It is divided, and its pieces go to these modules.
-    Divide(Vec<usize>),
-    /// The host takes it.
-    Pull,
+    /// Its pieces go elsewhere.
+    Divide(Vec<Piece>),
     /// It becomes a part of this group.
     Merge(usize),
 }
@@ -75,15 +101,24 @@ impl<D: Device> Host<D> {
         input: Input<'_, Words>,
         inputs: &mut [Vec<u64>],
     ) -> Result<(), Error> {
-        let (mut loads, subranges, costs) = self.skew(input);
-        let moves = skew::decide(&mut loads, subranges, &costs);
+        let mut demand = self.demand(input);
+        self.touch(&demand);
+        let costs = self.costs(&demand);
+        let subranges = self.busy_subranges(input, &demand, &costs);
+        let options = &self.options;
+        let division = Division {
+            fanout: options.fanout as u64,
+            finest: options.finest(self.device.modules()),
+            goes_on: options.isolates,
+            copies_max: options.copies_max,
+        };
+        let moves = skew::decide(&mut demand.loads, subranges, &division, &costs);
         self.send_back(inputs);
         let mut groups = self.cold_groups();
-        let moves = moves.into_iter().map(|(start, then)| match then {
-            Move::Divide(targets) => (start, Then::Divide(targets)),
-            Move::Pull => (start, Then::Pull),
-        });
-        let mut wanted: Vec<(u64, Then)> = moves.collect();
+        let moves = moves.into_iter();
+        let mut wanted: Vec<(u64, Then)> = moves
+            .map(|(start, pieces)| (start, Then::Divide(pieces)))
+            .collect();
         for (number, group) in groups.iter().enumerate() {
             let pieces = group.pieces.iter();
             wanted.extend(pieces.map(|&start| (start, Then::Merge(number))));
@@ -117,18 +152,13 @@ impl<D: Device> Host<D> {
                 continue;
             }
             Task::Free { start }.encode(0, NOBODY, &mut inputs[partition.module]);
+            self.full.remove(&partition.module);
+            self.forget_copies(start, inputs);
             self.directory.remove(start);
             self.moving.former.push((start, partition));
             self.moves.keys += entries.len() as u64 / 2;
             match then {
-                Then::Pull => {
-                    self.moves.pulled += 1;
-                    self.take(start, partition, entries);
-                }
-                Then::Divide(targets) => {
-                    self.moves.divided += 1;
-                    self.divide(start, partition, entries, &targets, inputs);
-                }
+                Then::Divide(pieces) => self.divide(&pieces, partition, entries, inputs),
                 Then::Merge(group) => groups[group].entries.extend_from_slice(entries),
             }
         }
@@ -168,7 +198,7 @@ impl<D: Device> Host<D> {
 
     /// Has a module build a subrange.
     fn put(&mut self, start: u64, last: u64, entries: &[u64], inputs: &mut [Vec<u64>]) {
-        let module = place(start, self.options.placement, &self.keys);
+        let module = place(start, self.options.placement, &self.keys, &self.full);
         self.moving.build(start, last, entries, &mut inputs[module]);
         let partition = Partition {
             last,
@@ -189,6 +219,13 @@ impl<D: Device> Host<D> {
     /// Has modules take what the host has and nobody asks for any more.
     fn send_back(&mut self, inputs: &mut [Vec<u64>]) {
         let host = self.host();
+        let copied: Vec<u64> = self.replicas.starts().collect();
+        for start in copied {
+            let partition = self.directory.of(start);
+            if partition.is_none_or(|(_, partition)| self.is_cold(&partition)) {
+                self.forget_copies(start, inputs);
+            }
+        }
         let cold = self
             .directory
             .iter()
@@ -260,17 +297,16 @@ impl<D: Device> Host<D> {
 
     fn divide(
         &mut self,
-        start: u64,
+        pieces: &[Piece],
         partition: Partition,
         mut entries: &[u64],
-        targets: &[usize],
         inputs: &mut [Vec<u64>],
     ) {
-        // Less one, as the whole key space has no width that is a number.
-        let width = (partition.last - start) / targets.len() as u64;
-        for (piece, &module) in targets.iter().enumerate() {
-            let from = start + (width + 1) * piece as u64;
-            let last = from + width;
+        if pieces.len() > 1 {
+            self.moves.divided += 1;
+        }
+        for piece in pieces {
+            let (start, last) = (piece.start, piece.last);
             let pairs = entries.chunks_exact(2);
             let count = pairs.take_while(|entry| entry[0] <= last).count();
             let (own, rest) = entries.split_at(2 * count);
@@ -278,33 +314,75 @@ impl<D: Device> Host<D> {
             if own.is_empty() {
                 continue;
             }
-            self.moving.build(from, last, own, &mut inputs[module]);
-            let partition = Partition {
+            let piece_of = |module| Partition {
                 last,
                 module,
                 count: count as u64,
                 list: 0,
                 used: self.batches,
             };
-            self.directory.insert(from, partition);
+            let (module, copies) = match &piece.target {
+                Target::Module(module) => (*module, &[][..]),
+                Target::Modules(modules) => match modules.split_first() {
+                    Some((module, copies)) => (*module, copies),
+                    None => (partition.module, &[][..]),
+                },
+                Target::Host => {
+                    self.moves.pulled += 1;
+                    self.take(start, piece_of(partition.module), own);
+                    continue;
+                }
+            };
+            self.directory.insert(start, piece_of(module));
+            self.moving.build(start, last, own, &mut inputs[module]);
+            for &copy in copies {
+                self.moves.copied += 1;
+                let words = &mut inputs[copy];
+                let moving = &mut self.moving;
+                moving.build_there(start, last, own, words, Some(copy));
+            }
         }
+    }
+
+    /// Has modules forget the copies of a subrange, besides the first.
+    pub(super) fn forget_copies(&mut self, start: u64, inputs: &mut [Vec<u64>]) {
+        if !self.replicas.has(start) {
+            return;
+        }
+        let copies = self.replicas.remove(start);
+        for copy in &copies {
+            Task::Free { start }.encode(0, NOBODY, &mut inputs[copy.module]);
+        }
+        self.moving.copies.push((start, copies));
     }
 
     /// A round was not begun: everything is where it was.
     pub(super) fn undo(&mut self) {
-        let Moving { built, former } = std::mem::take(&mut self.moving);
-        for (start, _) in &built {
-            self.directory.remove(*start);
+        let Moving {
+            built,
+            former,
+            copies,
+        } = std::mem::take(&mut self.moving);
+        for built in &built {
+            self.directory.remove(built.start);
         }
-        let built: HashMap<u64, Vec<u64>> = built.into_iter().collect();
+        let built = built.into_iter().map(|built| (built.start, built.entries));
+        let built: HashMap<u64, Vec<u64>> = built.collect();
         let host = self.host();
         for (start, partition) in former {
             if partition.module != host {
-                self.store.remove(start);
+                self.store.remove_within(start, partition.last);
+                // What of it has come to the host.
+                self.directory.remove_within(start, partition.last);
             } else if let Some(entries) = built.get(&start) {
                 self.store.insert(start, entries);
             }
             self.directory.insert(start, partition);
+        }
+        for (start, copies) in copies {
+            for copy in copies {
+                self.replicas.add(start, copy);
+            }
         }
     }
 
@@ -312,8 +390,21 @@ impl<D: Device> Host<D> {
     /// takes, with what came before the batch.
     pub(super) fn settle(&mut self, lists: &HashMap<u32, u32>) {
         let Moving { built, .. } = std::mem::take(&mut self.moving);
-        for (number, (start, entries)) in built.into_iter().enumerate() {
-            if let Some(&list) = lists.get(&(OTHERS | number as u32)) {
+        for (number, built) in built.into_iter().enumerate() {
+            let start = built.start;
+            let list = lists.get(&(OTHERS | number as u32)).copied();
+            if let Some(module) = built.copy {
+                match list {
+                    Some(list) => {
+                        let list = if self.options.sends_lists { list } else { 0 };
+                        self.replicas.add(start, Replica { module, list });
+                    }
+                    // It may be there in part.
+                    None => self.empty.push((module, start)),
+                }
+                continue;
+            }
+            if let Some(list) = list {
                 if self.options.sends_lists {
                     self.directory.set_list(start, list);
                 }
@@ -322,8 +413,9 @@ impl<D: Device> Host<D> {
             if let Some(partition) = self.directory.remove(start) {
                 // It may be there in part.
                 self.empty.push((partition.module, start));
-                if !entries.is_empty() {
-                    self.take(start, partition, &entries);
+                self.full.insert(partition.module);
+                if !built.entries.is_empty() {
+                    self.take(start, partition, &built.entries);
                 }
             }
         }

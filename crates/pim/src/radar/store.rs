@@ -24,6 +24,12 @@ impl Store {
             .collect()
     }
 
+    /// Takes those out that begin within a range.
+    pub fn remove_within(&mut self, start: u64, last: u64) {
+        self.subranges
+            .retain(|&other, _| other < start || other > last);
+    }
+
     /// How many keys there are.
     pub fn len(&self) -> usize {
         self.subranges.values().map(BTreeMap::len).sum()

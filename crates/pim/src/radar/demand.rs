@@ -1,0 +1,203 @@
+//! What the operations of a batch would have modules do, by subrange.
+
+use super::Host;
+use super::skew::{Costs, Subrange};
+use crate::batch::inclusive;
+use crate::device::Device;
+use nearfield_core::{Input, Operation, Words};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// What a batch asks for.
+pub(super) struct Demand {
+    /// Of each module, in operations.
+    pub loads: Vec<u64>,
+    /// Of the subranges that modules have: of each how much.
+    subranges: HashMap<u64, u64>,
+    points: u64,
+    ranges: u64,
+}
+
+/// Subranges of a busy module whose operations are looked at one by one.
+const TRIES: usize = 8;
+/// So many entries of a scan count as much as an operation on one key.
+const ENTRIES_PER_OPERATION: u64 = 1;
+
+/// Where an operation works, as far as loads are concerned.
+enum Wants {
+    Key(u64),
+    /// A range, and how many entries of it at most.
+    Range(u64, u64, u64),
+    Nothing,
+}
+
+impl<D: Device> Host<D> {
+    /// Gives for each operation the subranges of modules that it works on, with a key of it there and what it
+    /// counts for.
+    fn each_demand(
+        &self,
+        input: Input<'_, Words>,
+        mut each: impl FnMut(u64, usize, u64, u64),
+    ) -> (u64, u64) {
+        let host = self.host();
+        let (mut points, mut ranges) = (0, 0);
+        // A write between two reads of a key counts by itself.
+        let mut read: HashSet<u64> = HashSet::new();
+        for operation in input.operations() {
+            match wants(input, operation) {
+                Wants::Key(key) => {
+                    points += 1;
+                    let is_read = matches!(operation, Operation::Get { .. });
+                    if self.options.combines_reads && is_read && !read.insert(key) {
+                        continue;
+                    }
+                    if let Some((start, partition)) = self.directory.of(key)
+                        && partition.module != host
+                    {
+                        let module = self.replicas.spread(start, partition.module, points);
+                        each(start, module, key, 1);
+                    }
+                }
+                Wants::Range(from, to, limit) => {
+                    ranges += 1;
+                    if !self.options.weighs_scans {
+                        // As in the paper, where a scan is an operation where it begins.
+                        if let Some((start, partition)) = self.directory.of(from)
+                            && partition.module != host
+                        {
+                            each(start, partition.module, from, 1);
+                        }
+                        continue;
+                    }
+                    self.directory
+                        .candidates(from, to, limit, false, |start, partition| {
+                            if partition.module != host {
+                                let module = self.replicas.spread(start, partition.module, ranges);
+                                let entries = partition.count.min(limit);
+                                let weight = 1 + entries / ENTRIES_PER_OPERATION;
+                                each(start, module, from.max(start), weight);
+                            }
+                        });
+                }
+                Wants::Nothing => {}
+            }
+        }
+        (points, ranges)
+    }
+
+    /// What a batch asks for.
+    pub(super) fn demand(&self, input: Input<'_, Words>) -> Demand {
+        let mut loads = vec![0; self.device.modules()];
+        let mut subranges: HashMap<u64, u64> = HashMap::new();
+        let (points, ranges) = self.each_demand(input, |start, module, _, weight| {
+            loads[module] += weight;
+            *subranges.entry(start).or_default() += weight;
+        });
+        Demand {
+            loads,
+            subranges,
+            points,
+            ranges,
+        }
+    }
+
+    /// Notes in which batch subranges were asked for last.
+    pub(super) fn touch(&mut self, demand: &Demand) {
+        for &start in demand.subranges.keys() {
+            self.directory.touch(start, self.batches);
+        }
+    }
+
+    /// The hottest subranges of busy modules, with the operations on each.
+    pub(super) fn busy_subranges(
+        &self,
+        input: Input<'_, Words>,
+        demand: &Demand,
+        costs: &Costs,
+    ) -> Vec<Subrange> {
+        let much = costs.much(&demand.loads);
+        let mut of_module: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
+        for (&start, &weight) in &demand.subranges {
+            if let Some((_, partition)) = self.directory.of(start)
+                && demand.loads[partition.module] > much
+                && !self.replicas.has(start)
+            {
+                let own = of_module.entry(partition.module).or_default();
+                own.push((weight, start));
+            }
+        }
+        let mut found: HashMap<u64, Subrange> = HashMap::new();
+        for (module, mut own) in of_module {
+            own.sort_unstable_by(|one, other| other.cmp(one));
+            own.truncate(TRIES);
+            for (weight, start) in own {
+                let Some((_, partition)) = self.directory.of(start) else {
+                    continue;
+                };
+                let subrange = Subrange {
+                    start,
+                    last: partition.last,
+                    module,
+                    keys: partition.count,
+                    weight,
+                    wanted: Vec::new(),
+                    is_read: true,
+                };
+                found.insert(start, subrange);
+            }
+        }
+        if found.is_empty() {
+            return Vec::new();
+        }
+        self.each_demand(input, |start, _, key, weight| {
+            if let Some(subrange) = found.get_mut(&start) {
+                subrange.wanted.push((key, weight));
+            }
+        });
+        for operation in input.operations() {
+            if operation.is_write()
+                && let Some(key) = operation.point_key()
+                && let Some((start, _)) = self.directory.of(key)
+                && let Some(subrange) = found.get_mut(&start)
+            {
+                subrange.is_read = false;
+            }
+        }
+        let mut subranges: Vec<Subrange> = found.into_values().collect();
+        subranges.sort_unstable_by_key(|subrange| subrange.start);
+        for subrange in &mut subranges {
+            subrange.wanted.sort_unstable();
+        }
+        subranges
+    }
+
+    /// What moving takes, for a batch that asks for this.
+    pub(super) fn costs(&self, demand: &Demand) -> Costs {
+        let modules = self.device.modules();
+        let mean = self.directory.keys() as f64 / modules.max(1) as f64;
+        let height = mean.max(2.0).log2();
+        let averages = self.averages.unwrap_or(super::Averages {
+            point: 1.5 * height,
+            range: 1.5 * height + 500.0,
+        });
+        let all = (demand.points + demand.ranges) as f64;
+        Costs {
+            point: averages.point,
+            range: averages.range,
+            points: demand.points as f64 / all.max(1.0),
+            height,
+            tolerance: self.options.tolerance,
+            price: self.options.price,
+        }
+    }
+}
+
+fn wants(input: Input<'_, Words>, operation: &Operation<Words>) -> Wants {
+    match *operation {
+        Operation::Predecessor { key } | Operation::Successor { key } => Wants::Key(key),
+        Operation::Scan { range, limit, .. } => match inclusive(input.range(range)) {
+            Some((from, to)) => Wants::Range(from, to, limit.into()),
+            None => Wants::Nothing,
+        },
+        _ => operation.point_key().map_or(Wants::Nothing, Wants::Key),
+    }
+}
