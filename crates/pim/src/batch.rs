@@ -357,7 +357,7 @@ pub(crate) fn inclusive((low, high): (Bound<u64>, Bound<u64>)) -> Option<(u64, u
 }
 
 /// Why an operation was not answered.
-fn unknown(error: &ModuleError) -> Error {
+pub(crate) fn unknown(error: &ModuleError) -> Error {
     Error::Unknown {
         what: error.to_string(),
     }

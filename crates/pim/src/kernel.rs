@@ -5,7 +5,7 @@ use crate::list::List;
 use crate::task::{Answer, Task};
 
 /// What a program does for each task: taking it, and giving the answer.
-const INSTRUCTIONS_PER_TASK: u64 = 60;
+pub(crate) const INSTRUCTIONS_PER_TASK: u64 = 60;
 
 /// The lists of a module.
 pub(crate) trait Lists {

@@ -10,6 +10,7 @@
 mod batch;
 pub mod blocks;
 pub mod device;
+pub mod jump_push;
 mod kernel;
 pub mod list;
 pub mod partition;

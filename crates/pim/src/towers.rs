@@ -17,13 +17,18 @@ use crate::list::{Entry, List};
 /// Towers are no higher.
 pub const HEIGHT_MAX: usize = 20;
 /// What a program does for each key that it looks at: the address, the copy, a comparison of 64 bits.
-const INSTRUCTIONS_PER_KEY: u64 = 24;
+pub(crate) const INSTRUCTIONS_PER_KEY: u64 = 24;
 /// Key, value, and height with the first pointer: what is copied of a tower at first.
 const HEAD_WORDS: usize = 3;
 
 /// So many words has a tower.
 const fn words(height: usize) -> usize {
     HEAD_WORDS + height / 2
+}
+
+/// The bytes of the tower of a key.
+pub(crate) fn bytes(key: u64) -> u64 {
+    words(height(key)) as u64 * 8
 }
 
 /// How high the tower of a key is.

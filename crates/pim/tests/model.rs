@@ -4,6 +4,7 @@ use nearfield_core::{OrderedIndex, Words};
 use nearfield_hardware::modules::Preset;
 use nearfield_pim::device::{Device, Model, Workers};
 use nearfield_pim::radar::{Options, Price, Radar};
+use nearfield_pim::jump_push::{self, JumpPush};
 use nearfield_pim::range_partition::RangePartition;
 use nearfield_testkit::model;
 
@@ -65,4 +66,22 @@ fn radar_does_what_a_map_does() {
             Radar::new(workers(seed), of(modules))
         });
     }
+}
+
+#[test]
+fn jump_push_does_what_a_map_does() {
+    let descending = jump_push::Options {
+        descends: true,
+        ..jump_push::Options::default()
+    };
+    for options in [
+        jump_push::Options::default(),
+        jump_push::Options::push_pull(),
+        descending,
+    ] {
+        check(15, |seed| JumpPush::new(device(seed), options));
+    }
+    check(10, |seed| {
+        JumpPush::new(workers(seed), jump_push::Options::default())
+    });
 }

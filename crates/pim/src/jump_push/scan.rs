@@ -1,0 +1,364 @@
+//! Reading ranges of the lower part: from nodes whose right neighbours at some levels are known to all that lie between
+//! these, a round for each step away from them, all ranges of a batch at once.
+//!
+//! A tower is read with all its links. Of each link at a level it is known how far it is to be followed: to the
+//! link of the level above, or else to where that was to be followed. So each tower is read once, in as
+//! many rounds as a search takes, however many there are. Keys are known a round before their towers are read: a scan
+//! that knows of as many as it may answer forgets what lies behind these.
+
+use super::host::Host;
+use super::program::Tasks;
+use super::search::Search;
+use super::task::Task;
+use super::tower::{ENTRY_WORDS, LINK_WORDS, Link, Pointer, words};
+use crate::device::Device;
+use nearfield_core::Error;
+
+/// A range of keys, both ends included, of which at most `limit` entries are wanted, at least one.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    pub from: u64,
+    pub to: u64,
+    pub limit: u64,
+    /// They are counted and listed from the greatest on.
+    pub descends: bool,
+}
+
+/// A tower to be read.
+#[derive(Clone, Copy, Debug)]
+struct Visit {
+    tower: Pointer,
+    /// Its key, if that is known.
+    key: Option<u64>,
+    levels: usize,
+    /// Its links are followed up to here.
+    last: u64,
+}
+
+/// What the upper part is asked for.
+#[derive(Clone, Copy, Debug)]
+struct Ask {
+    from: u64,
+    to: u64,
+    limit: u64,
+}
+
+/// A scan on its way.
+#[derive(Debug)]
+struct Scan {
+    range: Range,
+    /// The query whose path leads to where it begins.
+    query: usize,
+    entries: Vec<(u64, u64)>,
+    visits: Vec<Visit>,
+    ask: Option<Ask>,
+    /// Going to the left: the node from which on everything was read, and the least key that was.
+    begin: Pointer,
+    least: u64,
+    level: usize,
+    error: Option<Error>,
+}
+
+/// What a scan has come to: entries in its direction.
+pub type Scanned = Result<Vec<(u64, u64)>, Error>;
+
+/// Reads ranges, of each of which the query was searched with its whole path: that of the greatest key below the range
+/// or, descending, of the greatest within or below.
+///
+/// # Errors
+/// A round was refused.
+pub fn run<D: Device>(
+    host: &mut Host<D>,
+    search: &Search,
+    ranges: &[(usize, Range)],
+) -> Result<Vec<Scanned>, Error> {
+    let mut scans: Vec<Scan> = Vec::with_capacity(ranges.len());
+    for &(query, range) in ranges {
+        scans.push(Scan::begin(host.levels, search, query, range));
+    }
+    let modules = host.device.modules();
+    loop {
+        let mut inputs = host.inputs();
+        for (number, scan) in scans.iter_mut().enumerate() {
+            if scan.visits.is_empty() && scan.ask.is_none() && scan.error.is_none() {
+                scan.go_left(host.head, search);
+            }
+            if let Some(Ask { from, to, limit }) = scan.ask {
+                let task = Task::List {
+                    from,
+                    to,
+                    limit,
+                    descends: scan.range.descends,
+                };
+                inputs.add(number % modules, &task);
+            }
+            for visit in &scan.visits {
+                let (at, levels) = (visit.tower.at(), visit.levels);
+                inputs.add(visit.tower.module(), &Task::Visit { at, levels });
+            }
+        }
+        if inputs.is_empty() {
+            break;
+        }
+        let mut answers = host.round(Tasks, inputs)?;
+        for (number, scan) in scans.iter_mut().enumerate() {
+            if let Some(ask) = scan.ask.take() {
+                let module = number % modules;
+                let count = answers.take(module, 1).map(|words| words[0] as usize);
+                let listed = count.and_then(|count| answers.take(module, 2 * count));
+                let listed = listed.map(|words| {
+                    let pairs = words.chunks_exact(2);
+                    pairs
+                        .map(|pair| Link::from_words(pair[0], pair[1]))
+                        .collect()
+                });
+                match listed {
+                    Ok(upper) => scan.enter(host.levels, host.head, ask, upper, search),
+                    Err(error) => scan.error = Some(error),
+                }
+                continue;
+            }
+            for visit in std::mem::take(&mut scan.visits) {
+                match answers.take(visit.tower.module(), words(visit.levels)) {
+                    Ok(words) => scan.read(visit, words, visit.tower == host.head),
+                    Err(error) => scan.error = Some(error),
+                }
+            }
+            scan.forget();
+            if scan.error.is_some() {
+                scan.visits.clear();
+            }
+        }
+    }
+    for scan in &scans {
+        host.work.sorted += scan.entries.len() as u64;
+    }
+    Ok(scans.into_iter().map(Scan::finish).collect())
+}
+
+impl Scan {
+    fn begin(levels: usize, search: &Search, query: usize, range: Range) -> Scan {
+        let mut scan = Scan {
+            range,
+            query,
+            entries: Vec::new(),
+            visits: Vec::new(),
+            ask: None,
+            begin: Pointer::NULL,
+            least: range.to,
+            level: 0,
+            error: search.error(query).cloned(),
+        };
+        let path = search.path(query);
+        let Some(top) = path.last().filter(|_| scan.error.is_none()) else {
+            return scan;
+        };
+        if range.descends {
+            // A tower of a level leads to as many keys as are wanted, or twice as many.
+            let wanted = range.limit.saturating_mul(2).next_power_of_two();
+            scan.level = (wanted.trailing_zeros() as usize).min(levels - 1);
+            scan.begin = path[scan.level].node;
+            scan.visits.push(Visit {
+                tower: scan.begin,
+                key: None,
+                levels: scan.level + 1,
+                last: range.to,
+            });
+        } else if range.limit >> levels > 0 && top.right.precedes(range.to, false) {
+            let Range { from, to, .. } = range;
+            let limit = scan.towers_wanted(levels);
+            scan.ask = Some(Ask { from, to, limit });
+        } else {
+            scan.follow_path(search, range.to);
+        }
+        scan
+    }
+
+    /// How many towers of the upper part lead to as many keys as are wanted.
+    fn towers_wanted(&self, levels: usize) -> u64 {
+        (self.range.limit >> levels) + 1
+    }
+
+    /// Follows the links of the path, which are those of all levels.
+    fn follow_path(&mut self, search: &Search, last: u64) {
+        let links: Vec<Link> = search
+            .path(self.query)
+            .iter()
+            .map(|step| step.right)
+            .collect();
+        self.follow(&links, last);
+        self.forget();
+    }
+
+    /// Follows links, from the highest level down, each as far as the one above leads, the highest up to
+    /// `last`.
+    fn follow(&mut self, links: &[Link], last: u64) {
+        let mut last = last.min(self.range.to);
+        for (level, link) in links.iter().enumerate().rev() {
+            if last < self.range.from {
+                return;
+            }
+            if link.precedes(last, false) {
+                self.visits.push(Visit {
+                    tower: link.tower,
+                    key: Some(link.key),
+                    levels: level + 1,
+                    last,
+                });
+                match link.key.checked_sub(1) {
+                    Some(before) => last = before,
+                    None => return,
+                }
+            }
+        }
+    }
+
+    /// Takes what was read of a tower.
+    fn read(&mut self, visit: Visit, words: &[u64], is_head: bool) {
+        let (key, value) = (words[0], words[1]);
+        if !is_head {
+            self.least = self.least.min(key);
+            if (self.range.from..=self.range.to).contains(&key) {
+                self.entries.push((key, value));
+            }
+        }
+        let links = words[ENTRY_WORDS..].chunks_exact(LINK_WORDS);
+        let links: Vec<Link> = links
+            .map(|pair| Link::from_words(pair[0], pair[1]))
+            .collect();
+        self.follow(&links, visit.last);
+    }
+
+    /// Forgets what lies behind as many keys as are wanted.
+    fn forget(&mut self) {
+        let Range { limit, .. } = self.range;
+        if limit > (self.entries.len() + self.visits.len()) as u64 {
+            return;
+        }
+        let within = self.range.from..=self.range.to;
+        let known = self.visits.iter().filter_map(|visit| visit.key);
+        let known = known.chain(self.entries.iter().map(|entry| entry.0));
+        let mut known: Vec<u64> = known.filter(|key| within.contains(key)).collect();
+        // It is not more than there are, so it fits.
+        let Some(last) = (limit as usize)
+            .checked_sub(1)
+            .filter(|&last| last < known.len())
+        else {
+            return;
+        };
+        if self.range.descends {
+            let last = known.len() - 1 - last;
+            self.range.from = *known.select_nth_unstable(last).1;
+        } else {
+            self.range.to = *known.select_nth_unstable(last).1;
+        }
+        let Range { from, to, .. } = self.range;
+        self.entries.retain(|&(key, _)| (from..=to).contains(&key));
+        let descends = self.range.descends;
+        self.visits.retain(|visit| match visit.key {
+            Some(key) if !descends => key <= to,
+            _ => visit.last >= from,
+        });
+    }
+
+    /// Has a scan that goes to the left, and has read everything from a node on, begin farther left, if it
+    /// wants more and there may be more.
+    fn go_left(&mut self, head: Pointer, search: &Search) {
+        let Range {
+            from,
+            limit,
+            descends,
+            ..
+        } = self.range;
+        let is_done = self.begin == head || self.least <= from;
+        if !descends || is_done || self.entries.len() as u64 >= limit {
+            return;
+        }
+        let path = search.path(self.query);
+        let higher = path.iter().enumerate().skip(self.level + 1);
+        let mut higher = higher.filter(|(_, step)| step.node != self.begin);
+        let to = self.least - 1;
+        match higher.next() {
+            Some((level, step)) => {
+                self.level = level;
+                self.enter_left(step.node, None, level + 1, to);
+            }
+            None => {
+                self.level = path.len();
+                let limit = self.towers_wanted(path.len());
+                self.ask = Some(Ask { from, to, limit });
+            }
+        }
+    }
+
+    fn enter_left(&mut self, tower: Pointer, key: Option<u64>, levels: usize, last: u64) {
+        self.begin = tower;
+        self.visits.push(Visit {
+            tower,
+            key,
+            levels,
+            last,
+        });
+    }
+
+    /// Takes what the upper part has been asked for.
+    fn enter(
+        &mut self,
+        levels: usize,
+        head: Pointer,
+        ask: Ask,
+        mut upper: Vec<Link>,
+        search: &Search,
+    ) {
+        if self.range.descends {
+            if upper.is_empty() && ask.from > 0 {
+                // What is left of the range is behind the last tower before it.
+                self.ask = Some(Ask {
+                    from: 0,
+                    limit: 1,
+                    ..ask
+                });
+                return;
+            }
+            let mut last = Some(ask.to);
+            for link in &upper {
+                let Some(to) = last else {
+                    break;
+                };
+                self.enter_left(link.tower, Some(link.key), levels, to);
+                last = link.key.checked_sub(1);
+            }
+            if upper.is_empty() {
+                self.enter_left(head, None, levels, ask.to);
+            }
+        } else {
+            let mut last = Some(self.range.to);
+            while let (Some(to), Some(link)) = (last, upper.pop()) {
+                self.visits.push(Visit {
+                    tower: link.tower,
+                    key: Some(link.key),
+                    levels,
+                    last: to,
+                });
+                last = link.key.checked_sub(1);
+            }
+            if let Some(to) = last {
+                self.follow_path(search, to);
+            }
+        }
+        self.forget();
+    }
+
+    fn finish(self) -> Scanned {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let mut entries = self.entries;
+        entries.sort_unstable_by_key(|entry| entry.0);
+        if self.range.descends {
+            entries.reverse();
+        }
+        entries.truncate(usize::try_from(self.range.limit).unwrap_or(usize::MAX));
+        Ok(entries)
+    }
+}

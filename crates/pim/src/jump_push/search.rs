@@ -1,0 +1,356 @@
+//! Searching the lower part for many keys at once, such that no node is asked for by many of them.
+//!
+//! The keys are sorted. Every so manyth of them, first few, then more and more, is searched and its path recorded:
+//! the node at each level from which it went down. Where the paths of two keys have a node in common at a level, all
+//! keys between them go down from it there as well, so these begin below it, at most 16 of them at each node.
+
+use super::host::Host;
+use super::program::{Floors, Tasks};
+use super::task::{Task, Way};
+use super::tower::{ENTRY_WORDS, LINK_WORDS, Link, Pointer};
+use crate::device::Device;
+use nearfield_core::Error;
+use std::collections::HashMap;
+
+/// Between two recorded paths there are less than so many keys (as published).
+const APART_MIN: usize = 16;
+
+/// A key that is looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Query {
+    pub key: u64,
+    /// It looks for the greatest key below its own, not at or below it.
+    pub strict: bool,
+    /// It could not go on.
+    pub failed: bool,
+    /// Of so many levels from 0 on the path is recorded.
+    pub recorded: u8,
+    /// So many levels are left; with none left it has arrived.
+    left: u8,
+    /// Where its path begins.
+    path: u32,
+    /// Where it is.
+    pub node: Pointer,
+}
+
+/// At one level: from which node a query went down, and what was too far to the right.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Step {
+    pub node: Pointer,
+    pub right: Link,
+}
+
+/// Queries in the order of their keys, those that are strict first.
+#[derive(Debug, Default)]
+pub struct Search {
+    pub queries: Vec<Query>,
+    steps: Vec<Step>,
+    errors: HashMap<u32, Error>,
+}
+
+impl Query {
+    /// Looks for a key, and wants so many levels of its path.
+    pub fn new(key: u64, strict: bool, recorded: usize) -> Query {
+        Query {
+            key,
+            strict,
+            failed: false,
+            recorded: recorded as u8,
+            left: 0,
+            path: 0,
+            node: Pointer::NULL,
+        }
+    }
+}
+
+impl Search {
+    /// Searches for sorted keys.
+    ///
+    /// # Errors
+    /// A round was refused.
+    pub fn run<D: Device>(host: &mut Host<D>, queries: Vec<Query>) -> Result<Search, Error> {
+        let mut search = Search {
+            queries,
+            ..Search::default()
+        };
+        let count = search.queries.len();
+        let mut steps = 0;
+        for (position, query) in search.queries.iter_mut().enumerate() {
+            if count > APART_MIN && position % APART_MIN == 0 {
+                query.recorded = host.levels as u8;
+            }
+            query.path = steps;
+            steps += u32::from(query.recorded);
+        }
+        search.steps = vec![Step::default(); steps as usize];
+        search.search_upper(host)?;
+        let mut apart = APART_MIN;
+        while apart * 2 < count {
+            apart *= 2;
+        }
+        if count > APART_MIN {
+            let first = (0..count).step_by(apart).map(|query| query as u32);
+            search.push(host, first.collect())?;
+            while apart > APART_MIN {
+                apart /= 2;
+                let between = (apart..count).step_by(2 * apart);
+                let between: Vec<u32> = between.map(|query| query as u32).collect();
+                search.begin(host, &between, apart);
+                search.push(host, between)?;
+            }
+        }
+        let others = (0..count).filter(|query| count <= APART_MIN || query % APART_MIN != 0);
+        let others: Vec<u32> = others.map(|query| query as u32).collect();
+        if count > APART_MIN {
+            search.begin(host, &others, APART_MIN);
+        }
+        search.push(host, others)?;
+        Ok(search)
+    }
+
+    /// The path of a query from level 0 on.
+    pub fn path(&self, query: usize) -> &[Step] {
+        let Query { path, recorded, .. } = self.queries[query];
+        &self.steps[path as usize..][..recorded.into()]
+    }
+
+    /// Why a query could not go on.
+    pub fn error(&self, query: usize) -> Option<&Error> {
+        self.errors.get(&(query as u32))
+    }
+
+    /// Notes that it could not.
+    pub fn fail(&mut self, query: usize, error: Error) {
+        self.queries[query].failed = true;
+        self.errors.insert(query as u32, error);
+    }
+
+    /// Finds where each query comes into the lower part; each module does as many as the others.
+    fn search_upper<D: Device>(&mut self, host: &mut Host<D>) -> Result<(), Error> {
+        let modules = host.device.modules();
+        let each = self.queries.len().div_ceil(modules).max(1);
+        let mut inputs = host.inputs();
+        for (module, queries) in self.queries.chunks(each).enumerate() {
+            // Of what is below the least key the answer is not needed.
+            let keys = queries.iter();
+            let keys = keys.map(|query| query.key.saturating_sub(query.strict.into()));
+            inputs.extend(module, keys);
+        }
+        let mut answers = host.round(Floors, inputs)?;
+        for query in 0..self.queries.len() {
+            match answers.take(query / each, 1).map(|words| words[0]) {
+                Ok(word) => {
+                    let query = &mut self.queries[query];
+                    let is_none = word == 0 || query.strict && query.key == 0;
+                    let tower = Pointer::from_word(word);
+                    query.node = if is_none { host.head } else { tower };
+                    query.left = host.levels as u8;
+                }
+                Err(error) => self.fail(query, error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Has queries begin at the lowest node that the paths of their neighbours have in common; these are the nearest that
+    /// have positions divisible by `apart`, or, if theirs is, by twice that.
+    fn begin<D: Device>(&mut self, host: &mut Host<D>, queries: &[u32], apart: usize) {
+        for &query in queries {
+            let query = query as usize;
+            let (before, behind) = match query % apart {
+                0 => (query - apart, query + apart),
+                over => (query - over, query - over + apart),
+            };
+            let failed = |query: usize| self.queries.get(query).is_none_or(|query| query.failed);
+            if failed(before) || failed(behind) {
+                continue;
+            }
+            host.work.probes += 2;
+            let before = self.queries[before].path as usize;
+            let behind = self.queries[behind].path as usize;
+            let is_common =
+                |level: usize| self.steps[before + level].node == self.steps[behind + level].node;
+            let mut common = host.levels;
+            while common > 0 && is_common(common - 1) {
+                common -= 1;
+            }
+            if common == host.levels {
+                continue;
+            }
+            let Query { path, recorded, .. } = self.queries[query];
+            self.queries[query].node = self.steps[before + common].node;
+            self.queries[query].left = common as u8;
+            // Above, too, it goes the way that both have gone.
+            for level in common..recorded.into() {
+                self.steps[path as usize + level] = self.steps[before + level];
+            }
+        }
+    }
+
+    /// Takes queries on, one step each round, until all have arrived.
+    fn push<D: Device>(&mut self, host: &mut Host<D>, mut active: Vec<u32>) -> Result<(), Error> {
+        let options = host.options;
+        let mut groups: Vec<u32> = Vec::new();
+        loop {
+            active.retain(|&query| {
+                let query = &self.queries[query as usize];
+                query.left > 0 && !query.failed
+            });
+            if active.is_empty() {
+                return Ok(());
+            }
+            let at = |query: &u32| {
+                let query = &self.queries[*query as usize];
+                (query.node, query.left)
+            };
+            groups.clear();
+            let mut inputs = host.inputs();
+            for group in active.chunk_by(|one, next| options.pulls && at(one) == at(next)) {
+                groups.push(group.len() as u32);
+                let query = self.queries[group[0] as usize];
+                let (level, at) = (usize::from(query.left) - 1, query.node.at());
+                let task = if group.len() > 1 {
+                    host.pulled += 1;
+                    Task::Look { at, level }
+                } else {
+                    let (key, way) = (query.key, self.way(query, options.descends));
+                    Task::Step {
+                        at,
+                        level,
+                        key,
+                        way,
+                    }
+                };
+                inputs.add(query.node.module(), &task);
+            }
+            let mut answers = host.round(Tasks, inputs)?;
+            let mut rest = &active[..];
+            for &group in &groups {
+                let (group, others) = rest.split_at(group as usize);
+                rest = others;
+                let module = self.queries[group[0] as usize].node.module();
+                if let [query] = *group {
+                    let query = query as usize;
+                    let way = self.way(self.queries[query], options.descends);
+                    let word = answers.take(module, 1).map(|words| words[0]);
+                    let moved = word.and_then(|word| {
+                        for _ in 0..if way.recorded { word >> 56 } else { 0 } {
+                            let words = answers.take(module, LINK_WORDS)?;
+                            self.go_down(query, Link::from_words(words[0], words[1]));
+                        }
+                        if !way.recorded {
+                            self.queries[query].left -= (word >> 56) as u8;
+                        }
+                        Ok(Pointer::from_word(word & ((1 << 56) - 1)))
+                    });
+                    match moved {
+                        Ok(Pointer::NULL) => {}
+                        Ok(right) => self.queries[query].node = right,
+                        Err(error) => self.fail(query, error),
+                    }
+                    continue;
+                }
+                host.work.words += group.len() as u64;
+                match answers.take(module, LINK_WORDS) {
+                    Ok(words) => {
+                        let right = Link::from_words(words[0], words[1]);
+                        for &query in group {
+                            let Query { key, strict, .. } = self.queries[query as usize];
+                            if right.precedes(key, strict) {
+                                self.queries[query as usize].node = right.tower;
+                            } else {
+                                self.go_down(query as usize, right);
+                            }
+                        }
+                    }
+                    Err(error) => {
+                        for &query in group {
+                            self.fail(query as usize, error.clone());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn way(&self, query: Query, descends: bool) -> Way {
+        Way {
+            strict: query.strict,
+            recorded: query.recorded >= query.left || descends && query.recorded > 0,
+            descends,
+        }
+    }
+
+    /// Notes that a query has gone down, as `right` was too far.
+    fn go_down(&mut self, query: usize, right: Link) {
+        let Query {
+            path,
+            recorded,
+            node,
+            ref mut left,
+            ..
+        } = self.queries[query];
+        *left -= 1;
+        if *left < recorded {
+            self.steps[path as usize + usize::from(*left)] = Step { node, right };
+        }
+    }
+
+    /// Reads keys and values of the nodes that `wanted` answers for queries, as they lie in the order of keys; one
+    /// that is null is not wanted.
+    ///
+    /// # Errors
+    /// The round was refused.
+    pub fn fetch<D: Device>(
+        &mut self,
+        host: &mut Host<D>,
+        wanted: impl Fn(&Search, usize) -> Pointer,
+    ) -> Result<Vec<Option<(u64, u64)>>, Error> {
+        let mut inputs = host.inputs();
+        let pulls = host.options.pulls;
+        let mut towers: Vec<Pointer> = Vec::with_capacity(self.queries.len());
+        let mut was_pulled = false;
+        for query in 0..self.queries.len() {
+            let tower = match self.queries[query].failed {
+                true => Pointer::NULL,
+                false => wanted(self, query),
+            };
+            let is_again = pulls && !tower.is_null() && towers.last() == Some(&tower);
+            host.pulled += u64::from(is_again && !was_pulled);
+            was_pulled = is_again;
+            towers.push(tower);
+            if !is_again && !tower.is_null() {
+                inputs.add(tower.module(), &Task::Fetch { at: tower.at() });
+            }
+        }
+        let mut entries: Vec<Option<(u64, u64)>> = Vec::with_capacity(towers.len());
+        if inputs.is_empty() {
+            entries.resize(towers.len(), None);
+            return Ok(entries);
+        }
+        let mut answers = host.round(Tasks, inputs)?;
+        for (query, &tower) in towers.iter().enumerate() {
+            let again = query
+                .checked_sub(1)
+                .filter(|&last| pulls && !tower.is_null() && towers[last] == tower);
+            let entry = match again {
+                _ if tower.is_null() => None,
+                Some(last) => {
+                    if let Some(error) = self.error(last).cloned() {
+                        self.fail(query, error);
+                    }
+                    entries[last]
+                }
+                None => match answers.take(tower.module(), ENTRY_WORDS) {
+                    Ok(words) => Some((words[0], words[1])),
+                    Err(error) => {
+                        self.fail(query, error);
+                        None
+                    }
+                },
+            };
+            entries.push(entry);
+        }
+        Ok(entries)
+    }
+}

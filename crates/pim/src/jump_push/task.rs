@@ -1,0 +1,289 @@
+//! What the host asks modules to do with towers, and what they answer, as words.
+//!
+//! ```text
+//! task | kind 8, level 8, flags 8, 0, at 32 | what else the kind has, a word each |
+//! ```
+//!
+//! A module answers its tasks in their order, so that answers need no names.
+
+use super::tower::{LINK_WORDS, Link};
+
+/// What is to be done in a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task<'w> {
+    /// Takes a query one step on. Answers one word: how many levels it has gone down 8, the right neighbour to which
+    /// it goes 56, or 0; then, if it is recorded, for each of those levels the link that was too far.
+    Step {
+        /// The tower.
+        at: u32,
+        /// The level at which the query is.
+        level: usize,
+        /// What it looks for.
+        key: u64,
+        /// How it moves.
+        way: Way,
+    },
+    /// Reads the link of a level.
+    Look {
+        /// The tower.
+        at: u32,
+        /// The level.
+        level: usize,
+    },
+    /// Reads key and value.
+    Fetch {
+        /// The tower.
+        at: u32,
+    },
+    /// Reads key, value, and the links of so many levels.
+    Visit {
+        /// The tower.
+        at: u32,
+        /// How many levels.
+        levels: usize,
+    },
+    /// Makes a tower; answers where it lies, or 0 if there is no room.
+    Make {
+        /// Its key.
+        key: u64,
+        /// Its value.
+        value: u64,
+        /// For each level two words.
+        links: &'w [u64],
+    },
+    /// Sets the link of a level. Answers nothing.
+    Link {
+        /// The tower.
+        at: u32,
+        /// The level.
+        level: usize,
+        /// The right neighbour from now on.
+        link: Link,
+    },
+    /// Sets a value. Answers nothing.
+    Set {
+        /// The tower.
+        at: u32,
+        /// The value from now on.
+        value: u64,
+    },
+    /// Gives a tower's memory back. Answers nothing.
+    Free {
+        /// The tower.
+        at: u32,
+        /// How many levels it has.
+        levels: usize,
+    },
+    /// Puts a tower into this module's copy of the upper part; answers 1, or 0 if there is no room.
+    Raise {
+        /// Its key.
+        key: u64,
+        /// Where its lower levels lie.
+        tower: u64,
+    },
+    /// Takes a tower out of this module's copy of the upper part. Answers nothing.
+    Sink {
+        /// Its key.
+        key: u64,
+    },
+    /// Lists towers of the upper part between two keys, both included, from that end on where the list
+    /// begins. Answers how many they are, then key and tower of each.
+    List {
+        /// The least key.
+        from: u64,
+        /// The greatest key.
+        to: u64,
+        /// So many at most.
+        limit: u64,
+        /// Whether they are listed from the greatest on.
+        descends: bool,
+    },
+}
+
+/// How a query moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// It looks for the greatest key below its own, not at or below it.
+    pub strict: bool,
+    /// Its path is wanted.
+    pub recorded: bool,
+    /// It goes down within a tower as far as it has to.
+    pub descends: bool,
+}
+
+const STEP: u64 = 1;
+const LOOK: u64 = 2;
+const FETCH: u64 = 3;
+const VISIT: u64 = 4;
+const MAKE: u64 = 5;
+const LINK: u64 = 6;
+const SET: u64 = 7;
+const FREE: u64 = 8;
+const RAISE: u64 = 9;
+const SINK: u64 = 10;
+const ASCEND: u64 = 11;
+const DESCEND: u64 = 12;
+
+const STRICT: u64 = 1;
+const RECORDED: u64 = 2;
+const DESCENDS: u64 = 4;
+
+fn header(kind: u64, level: usize, flags: u64, at: u32) -> u64 {
+    kind | (level as u64) << 8 | flags << 16 | u64::from(at) << 32
+}
+
+impl<'w> Task<'w> {
+    /// Appends the task to those for a module.
+    pub fn encode(&self, words: &mut Vec<u64>) {
+        match *self {
+            Task::Step {
+                at,
+                level,
+                key,
+                way,
+            } => {
+                let flag = |set: bool, flag: u64| if set { flag } else { 0 };
+                let flags = flag(way.strict, STRICT)
+                    | flag(way.recorded, RECORDED)
+                    | flag(way.descends, DESCENDS);
+                words.extend([header(STEP, level, flags, at), key]);
+            }
+            Task::Look { at, level } => words.push(header(LOOK, level, 0, at)),
+            Task::Fetch { at } => words.push(header(FETCH, 0, 0, at)),
+            Task::Visit { at, levels } => words.push(header(VISIT, levels, 0, at)),
+            Task::Make { key, value, links } => {
+                let levels = links.len() / LINK_WORDS;
+                words.extend([header(MAKE, levels, 0, 0), key, value]);
+                words.extend_from_slice(links);
+            }
+            Task::Link { at, level, link } => {
+                words.extend([header(LINK, level, 0, at), link.key, link.tower.word()]);
+            }
+            Task::Set { at, value } => words.extend([header(SET, 0, 0, at), value]),
+            Task::Free { at, levels } => words.push(header(FREE, levels, 0, at)),
+            Task::Raise { key, tower } => words.extend([header(RAISE, 0, 0, 0), key, tower]),
+            Task::Sink { key } => words.extend([header(SINK, 0, 0, 0), key]),
+            Task::List {
+                from,
+                to,
+                limit,
+                descends,
+            } => {
+                let kind = if descends { DESCEND } else { ASCEND };
+                words.extend([header(kind, 0, 0, 0), from, to, limit]);
+            }
+        }
+    }
+
+    /// Takes the first of some tasks. `None` if it is none that is known.
+    pub fn decode(words: &mut &'w [u64]) -> Option<Task<'w>> {
+        let (&first, rest): (&u64, &'w [u64]) = words.split_first()?;
+        let (kind, level, flags) = (first & 0xff, (first >> 8 & 0xff) as usize, first >> 16);
+        let at = (first >> 32) as u32;
+        let (task, rest): (Task<'w>, &'w [u64]) = match (kind, rest) {
+            (STEP, &[key, ref rest @ ..]) => {
+                let way = Way {
+                    strict: flags & STRICT != 0,
+                    recorded: flags & RECORDED != 0,
+                    descends: flags & DESCENDS != 0,
+                };
+                let task = Task::Step {
+                    at,
+                    level,
+                    key,
+                    way,
+                };
+                (task, rest)
+            }
+            (LOOK, rest) => (Task::Look { at, level }, rest),
+            (FETCH, rest) => (Task::Fetch { at }, rest),
+            (VISIT, rest) => (Task::Visit { at, levels: level }, rest),
+            (MAKE, &[key, value, ref rest @ ..]) => {
+                let (links, rest) = rest.split_at_checked(level * LINK_WORDS)?;
+                (Task::Make { key, value, links }, rest)
+            }
+            (LINK, &[key, tower, ref rest @ ..]) => {
+                let link = Link::from_words(key, tower);
+                (Task::Link { at, level, link }, rest)
+            }
+            (SET, &[value, ref rest @ ..]) => (Task::Set { at, value }, rest),
+            (FREE, rest) => (Task::Free { at, levels: level }, rest),
+            (RAISE, &[key, tower, ref rest @ ..]) => (Task::Raise { key, tower }, rest),
+            (SINK, &[key, ref rest @ ..]) => (Task::Sink { key }, rest),
+            (ASCEND | DESCEND, &[from, to, limit, ref rest @ ..]) => {
+                let descends = kind == DESCEND;
+                let task = Task::List {
+                    from,
+                    to,
+                    limit,
+                    descends,
+                };
+                (task, rest)
+            }
+            _ => return None,
+        };
+        *words = rest;
+        Some(task)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tower::Pointer;
+    use super::*;
+
+    #[test]
+    fn tasks_come_back_as_they_were() {
+        let way = Way {
+            strict: true,
+            recorded: false,
+            descends: true,
+        };
+        let (at, level, key) = (u32::MAX, 11, u64::MAX);
+        let link = Link {
+            key: 5,
+            tower: Pointer::new(7, 8),
+        };
+        let list = |descends| Task::List {
+            from: 0,
+            to: u64::MAX,
+            limit: 9,
+            descends,
+        };
+        let tasks = [
+            Task::Step {
+                at,
+                level,
+                key,
+                way,
+            },
+            Task::Look { at, level },
+            Task::Fetch { at },
+            Task::Visit { at, levels: 12 },
+            Task::Make {
+                key,
+                value: 3,
+                links: &[1, 2, 3, 4],
+            },
+            Task::Link { at, level, link },
+            Task::Set { at, value: 4 },
+            Task::Free { at, levels: 3 },
+            Task::Raise { key, tower: 6 },
+            Task::Sink { key },
+            list(true),
+            list(false),
+        ];
+        let mut words = Vec::new();
+        tasks.iter().for_each(|task| task.encode(&mut words));
+        let rest = &mut &words[..];
+        for task in tasks {
+            assert_eq!(Task::decode(rest), Some(task));
+        }
+        assert!(rest.is_empty());
+        assert_eq!(Task::decode(&mut &[0_u64][..]), None);
+        assert_eq!(
+            Task::decode(&mut &[header(MAKE, 2, 0, 0), 1, 2, 3][..]),
+            None
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! Towers of the lower part: where they lie, how high they are, and what they look like in a bank.
+//!
+//! ```text
+//! key 8 | value 8 | for each level from 0 on: key of the right neighbour 8, where it lies 8
+//! ```
+//!
+//! How high a tower is, and which module has it, follows from its key. A tower has the levels of the lower part
+//! only; one that is higher is in the upper part as well.
+
+/// The list is no higher (as published).
+pub const HEIGHT_MAX: usize = 26;
+/// The levels of the lower part with 2048 modules (as published), and at most.
+pub const LOWER_MAX: usize = 12;
+
+/// Key and value.
+pub const ENTRY_WORDS: usize = 2;
+/// The right neighbour at one level.
+pub const LINK_WORDS: usize = 2;
+
+/// A tower of the lower part: its module and where in the bank it begins. Null stands for the end of the list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Pointer(u64);
+
+impl Pointer {
+    pub const NULL: Pointer = Pointer(0);
+
+    /// The tower at `at` in a module, of which there are less than 2^24.
+    pub fn new(module: usize, at: u32) -> Pointer {
+        Pointer((module as u64) << 32 | u64::from(at))
+    }
+
+    /// As a message has it.
+    pub fn from_word(word: u64) -> Pointer {
+        Pointer(word)
+    }
+
+    /// For a message.
+    pub fn word(self) -> u64 {
+        self.0
+    }
+
+    pub fn is_null(self) -> bool {
+        self == Pointer::NULL
+    }
+
+    /// The module that has it.
+    pub fn module(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+
+    /// Where in the bank it begins.
+    pub fn at(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+/// The right neighbour of a tower at one level, or, if there is none, null.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Its key; it means nothing where there is none.
+    pub key: u64,
+    /// Where it lies.
+    pub tower: Pointer,
+}
+
+impl Link {
+    /// From the two words of a message or a bank.
+    pub fn from_words(key: u64, tower: u64) -> Link {
+        Link {
+            key,
+            tower: Pointer::from_word(tower),
+        }
+    }
+
+    /// True if there is a neighbour, and its key is at or below `key`; below it, if that is `strict`.
+    pub fn precedes(self, key: u64, strict: bool) -> bool {
+        !self.tower.is_null() && (self.key < key || self.key == key && !strict)
+    }
+}
+
+/// So many words has a tower with so many levels.
+pub const fn words(levels: usize) -> usize {
+    ENTRY_WORDS + levels * LINK_WORDS
+}
+
+/// The levels of the lower part: one more than the logarithm of the modules, so that the copies of the upper part,
+/// one for each module, have no more towers together than the lower part.
+pub fn lower_levels(modules: usize) -> usize {
+    let logarithm = modules.max(1).next_power_of_two().trailing_zeros() as usize;
+    (logarithm + 1).min(LOWER_MAX)
+}
+
+/// How high the tower of a key is, counting all levels; each level has half as many as the one below.
+pub fn height(key: u64) -> usize {
+    // The finalizer of MurmurHash3: not that by which the towers of the upper part get their heights.
+    let mixed = (key ^ key >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let mixed = (mixed ^ mixed >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    let zeros = (mixed ^ mixed >> 33).trailing_zeros() as usize;
+    (zeros + 1).min(HEIGHT_MAX)
+}
+
+/// The module that has the tower of a key: a linear hash of it.
+pub fn home(key: u64, modules: usize) -> usize {
+    let mixed = key
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .wrapping_add(1 << 31);
+    // The upper half is the well mixed one.
+    ((mixed >> 32) * modules as u64 >> 32) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_level_has_half_of_the_towers_and_each_module_its_share() {
+        let mut levels = [0_u64; HEIGHT_MAX];
+        let mut modules = [0_u64; 8];
+        for number in 0..1_u64 << 16 {
+            let key = number << 48 | number;
+            levels[height(key) - 1] += 1;
+            modules[home(key, 8)] += 1;
+        }
+        for (level, &count) in levels.iter().enumerate().take(8) {
+            let expected = (1 << 15) >> level;
+            let off = count.abs_diff(expected) as f64 / expected as f64;
+            assert!(off < 0.2, "level {level}: {count}");
+        }
+        for count in modules {
+            assert!((7000..9400).contains(&count), "{modules:?}");
+        }
+    }
+
+    #[test]
+    fn the_lower_part_has_as_many_levels_as_published() {
+        let levels = [1, 2, 3, 8, 64, 2048, 4096].map(lower_levels);
+        assert_eq!(levels, [1, 2, 3, 4, 7, 12, 12]);
+    }
+}
