@@ -10,11 +10,14 @@
 mod batch;
 pub mod blocks;
 pub mod device;
+mod hash;
 pub mod jump_push;
 mod kernel;
 pub mod list;
 pub mod partition;
+pub mod pim_tree;
 pub mod radar;
 pub mod range_partition;
+mod table;
 pub mod task;
 pub mod towers;

@@ -12,6 +12,7 @@
 //! and ends with null pointers.
 
 use crate::device::{Fault, Meter, Module};
+use crate::hash::mix;
 use crate::list::{Entry, List};
 
 /// Towers are no higher.
@@ -33,10 +34,7 @@ pub(crate) fn bytes(key: u64) -> u64 {
 
 /// How high the tower of a key is.
 fn height(key: u64) -> usize {
-    // The finalizer of SplitMix64.
-    let mixed = (key ^ key >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    let zeros = (mixed ^ mixed >> 31).trailing_zeros() as usize;
+    let zeros = mix(key).trailing_zeros() as usize;
     (zeros + 1).min(HEIGHT_MAX)
 }
 

@@ -3,8 +3,9 @@
 use nearfield_core::{OrderedIndex, Words};
 use nearfield_hardware::modules::Preset;
 use nearfield_pim::device::{Device, Model, Workers};
-use nearfield_pim::radar::{Options, Price, Radar};
 use nearfield_pim::jump_push::{self, JumpPush};
+use nearfield_pim::pim_tree::PimTree;
+use nearfield_pim::radar::{Options, Price, Radar};
 use nearfield_pim::range_partition::RangePartition;
 use nearfield_testkit::model;
 
@@ -84,4 +85,10 @@ fn jump_push_does_what_a_map_does() {
     check(10, |seed| {
         JumpPush::new(workers(seed), jump_push::Options::default())
     });
+}
+
+#[test]
+fn pim_tree_does_what_a_map_does() {
+    check(60, |seed| PimTree::new(device(seed)));
+    check(20, |seed| PimTree::new(workers(seed)));
 }

@@ -4,6 +4,7 @@ use super::task::{Task, Way};
 use super::tower::{ENTRY_WORDS, LINK_WORDS, Link, words};
 use crate::device::{Fault, Meter, Module, Program};
 use crate::kernel::INSTRUCTIONS_PER_TASK;
+use crate::list::List;
 use crate::towers::{INSTRUCTIONS_PER_KEY, Towers};
 
 /// Searches the upper part for each word of its input, and answers where the lower levels of the tower lie that has

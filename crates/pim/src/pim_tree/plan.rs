@@ -1,0 +1,272 @@
+//! What becomes of the chunks of a level when keys come and go.
+
+use super::address::Address;
+use super::search::Pulled;
+use std::ops::Range;
+
+/// What an entry leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Child {
+    /// It is there.
+    At(Address),
+    /// The data node of a key that comes, by its number.
+    Data(u32),
+    /// A chunk of the level below that comes, by its number among the results there.
+    Chunk(u32),
+}
+
+/// A key that comes to a level, or goes from it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub key: u64,
+    /// What comes; none if it goes.
+    pub child: Option<Child>,
+    /// It begins chunks of this level.
+    pub is_tall: bool,
+    /// The chunk that it is about, by number.
+    pub chunk: usize,
+}
+
+/// A chunk that keys come to or go from, or that takes what another has had.
+#[derive(Debug)]
+pub(super) struct Touched {
+    pub address: Address,
+    /// What is in it; only of those that are divided or go.
+    pub content: Option<Pulled>,
+}
+
+/// What becomes of a chunk, or a chunk that comes.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// `None` if it comes.
+    pub address: Option<Address>,
+    /// Of one that comes.
+    pub first: u64,
+    /// What is at and behind this key goes to others.
+    pub truncate: Option<u64>,
+    pub bound: Option<u64>,
+    pub removes: Vec<u64>,
+    pub adds: Vec<(u64, Child)>,
+}
+
+impl Outcome {
+    pub fn new(address: Option<Address>, first: u64) -> Outcome {
+        Outcome {
+            address,
+            first,
+            truncate: None,
+            bound: None,
+            removes: Vec::new(),
+            adds: Vec::new(),
+        }
+    }
+
+    /// True if there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.bound.is_none() && self.removes.is_empty() && self.adds.is_empty()
+    }
+}
+
+/// What becomes of a level.
+#[derive(Debug, Default)]
+pub(super) struct Level {
+    pub outcomes: Vec<Outcome>,
+    /// Chunks that go, with their first keys.
+    pub freed: Vec<(Address, u64)>,
+    /// Keys that come to the next level, with the number of their chunk's outcome, and keys that go from it.
+    pub above: Vec<(u64, Option<u32>)>,
+    /// Chunks that come back to life: their first key has gone and comes again.
+    pub filled: usize,
+}
+
+/// A chunk has gone to which there is no other that takes what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Orphan(pub u64);
+
+impl Level {
+    /// Divides chunks before tall keys that come, and merges those whose first key goes with the one to the left.
+    /// Both lists are in the order of keys, and so is what comes of them.
+    ///
+    /// # Errors
+    /// There is nothing to the left of a chunk that goes.
+    pub fn plan(touched: &[Touched], turns: &[Turn]) -> Result<Level, Orphan> {
+        let mut level = Level::default();
+        let mut start = 0;
+        for (number, chunk) in touched.iter().enumerate() {
+            let here = turns[start..].iter();
+            let end = start + here.take_while(|turn| turn.chunk == number).count();
+            level.turn(chunk, &turns[start..end])?;
+            start = end;
+        }
+        Ok(level)
+    }
+
+    /// The outcome that entries go to at the moment.
+    fn last(&mut self, key: u64) -> Result<&mut Outcome, Orphan> {
+        self.outcomes.last_mut().ok_or(Orphan(key))
+    }
+
+    fn turn(&mut self, chunk: &Touched, turns: &[Turn]) -> Result<(), Orphan> {
+        let goes = turns
+            .iter()
+            .find(|turn| turn.is_tall && turn.child.is_none());
+        match goes {
+            Some(turn) => {
+                self.freed.push((chunk.address, turn.key));
+                self.above.push((turn.key, None));
+            }
+            None => self.outcomes.push(Outcome::new(Some(chunk.address), 0)),
+        }
+        let own = self.outcomes.len().wrapping_sub(1);
+        let Some(content) = &chunk.content else {
+            for turn in turns {
+                let outcome = self.last(turn.key)?;
+                match turn.child {
+                    Some(child) => outcome.adds.push((turn.key, child)),
+                    None => outcome.removes.push(turn.key),
+                }
+            }
+            return Ok(());
+        };
+        let mut has_moved = goes.is_some();
+        let mut turns = turns.iter().peekable();
+        let mut entries = content.entries.iter().peekable();
+        loop {
+            let key = turns.peek().map_or(u64::MAX, |turn| turn.key);
+            // What was there before a key that comes or goes, or is that key.
+            if let Some(&&(entry, address, _)) = entries.peek()
+                && (turns.peek().is_none() || entry < key)
+            {
+                entries.next();
+                if has_moved {
+                    self.last(entry)?.adds.push((entry, Child::At(address)));
+                }
+                continue;
+            }
+            let Some(turn) = turns.next() else {
+                break;
+            };
+            match turn.child {
+                None => {
+                    entries.next_if(|entry| entry.0 == turn.key);
+                    if !has_moved {
+                        self.outcomes[own].removes.push(turn.key);
+                    }
+                }
+                Some(child) => {
+                    if turn.is_tall && turn.key == content.first {
+                        self.filled += 1;
+                    } else if turn.is_tall {
+                        self.last(turn.key)?.bound = Some(turn.key);
+                        if !has_moved {
+                            self.outcomes[own].truncate = Some(turn.key);
+                            has_moved = true;
+                        }
+                        self.above
+                            .push((turn.key, Some(self.outcomes.len() as u32)));
+                        self.outcomes.push(Outcome::new(None, turn.key));
+                    }
+                    self.last(turn.key)?.adds.push((turn.key, child));
+                }
+            }
+        }
+        if has_moved {
+            self.last(content.first)?.bound = Some(content.bound);
+        }
+        Ok(())
+    }
+}
+
+/// Which chunks keys lead to: for each key the number of its chunk, and the numbers of the first of the keys of each.
+pub(super) fn chunks_of(chunks: impl Iterator<Item = Address>) -> (Vec<usize>, Vec<Range<usize>>) {
+    let mut of: Vec<usize> = Vec::new();
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    let mut last = Address::NONE;
+    for (number, chunk) in chunks.enumerate() {
+        match ranges.last_mut() {
+            Some(range) if chunk == last => range.end = number + 1,
+            _ => ranges.push(number..number + 1),
+        }
+        last = chunk;
+        of.push(ranges.len() - 1);
+    }
+    (of, ranges)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(key: u64) -> (u64, Address, u32) {
+        (key, Address(key * 10), 0)
+    }
+
+    fn chunk(address: u64, bound: u64, keys: &[u64]) -> Touched {
+        Touched {
+            address: Address(address),
+            content: Some(Pulled {
+                first: keys[0],
+                bound,
+                entries: keys.iter().map(|&key| at(key)).collect(),
+            }),
+        }
+    }
+
+    fn turn(chunk: usize, key: u64, comes: bool, is_tall: bool) -> Turn {
+        Turn {
+            key,
+            child: comes.then_some(Child::Data(key as u32)),
+            is_tall,
+            chunk,
+        }
+    }
+
+    #[test]
+    fn chunks_are_divided_and_merged_at_once() {
+        let touched = [chunk(1, 50, &[10, 20, 30]), chunk(2, 80, &[50, 60, 70])];
+        let turns = [
+            turn(0, 15, true, false),
+            turn(0, 20, false, false),
+            turn(0, 25, true, true),
+            turn(1, 50, false, true),
+            turn(1, 65, true, true),
+        ];
+        let level = Level::plan(&touched, &turns).expect("a plan");
+        assert_eq!(level.freed, [(Address(2), 50)]);
+        assert_eq!(
+            level.above,
+            [(25, Some(1)), (50, None), (65, Some(2))],
+            "in the order of keys"
+        );
+        let keys = |number: usize| {
+            let adds = level.outcomes[number].adds.iter();
+            adds.map(|add| add.0).collect::<Vec<_>>()
+        };
+        let old = &level.outcomes[0];
+        assert_eq!((old.truncate, old.bound), (Some(25), Some(25)));
+        assert_eq!((keys(0), &old.removes[..]), (vec![15], &[20][..]));
+        assert_eq!(keys(1), [25, 30, 60]);
+        assert_eq!(level.outcomes[1].bound, Some(65));
+        assert_eq!(keys(2), [65, 70]);
+        assert_eq!(level.outcomes[2].bound, Some(80));
+    }
+
+    #[test]
+    fn what_has_nobody_to_its_left_does_not_go() {
+        let touched = [chunk(2, 80, &[50, 60, 70])];
+        let turns = [turn(0, 50, false, true)];
+        assert_eq!(Level::plan(&touched, &turns).err(), Some(Orphan(60)));
+    }
+
+    #[test]
+    fn a_chunk_whose_first_key_comes_again_stays() {
+        let mut touched = [chunk(1, 50, &[10, 20])];
+        if let Some(content) = &mut touched[0].content {
+            content.first = 5;
+        }
+        let level = Level::plan(&touched, &[turn(0, 5, true, true)]).expect("a plan");
+        assert_eq!((level.outcomes.len(), level.above.len()), (1, 0));
+        assert_eq!(level.outcomes[0].adds, [(5, Child::Data(5))]);
+        assert_eq!((level.outcomes[0].bound, level.filled), (None, 1));
+    }
+}

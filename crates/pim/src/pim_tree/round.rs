@@ -1,0 +1,107 @@
+//! Rounds, as the host sees them: tasks by module, and their answers in the same order.
+
+use super::task::{COUNT_MAX, Kind};
+use crate::device::{Answered, ModuleError};
+
+/// Tasks for all modules.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    pub inputs: Vec<Vec<u64>>,
+    /// Where in each input the header is to which more items can be added.
+    open: Vec<usize>,
+}
+
+/// No header.
+const CLOSED: usize = usize::MAX;
+
+impl Outbox {
+    pub fn new(modules: usize) -> Outbox {
+        Outbox {
+            inputs: vec![Vec::new(); modules],
+            open: vec![CLOSED; modules],
+        }
+    }
+
+    /// Adds an item to the task of its kind that is being written, or to a new one.
+    pub fn item(&mut self, module: usize, kind: Kind, words: &[u64]) {
+        let input = &mut self.inputs[module];
+        let open = &mut self.open[module];
+        let former = input.get(*open).copied().and_then(Kind::split);
+        match former {
+            Some((same, count, _)) if same == kind && count < COUNT_MAX => {
+                input[*open] = kind.header(count + 1, 0);
+            }
+            _ => {
+                *open = input.len();
+                input.push(kind.header(1, 0));
+            }
+        }
+        input.extend_from_slice(words);
+    }
+
+    /// Adds a task with so many items at a chunk, and answers where its words go.
+    pub fn at(&mut self, module: usize, kind: Kind, count: usize, chunk: u32) -> &mut Vec<u64> {
+        self.open[module] = CLOSED;
+        let input = &mut self.inputs[module];
+        input.push(kind.header(count, chunk));
+        input
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.inputs.iter().all(Vec::is_empty)
+    }
+
+    /// How many words there are for all modules.
+    pub fn words(&self) -> u64 {
+        self.inputs.iter().map(|input| input.len() as u64).sum()
+    }
+}
+
+/// Answers of all modules, of which each is read from its beginning on.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    answered: Vec<Answered>,
+    at: Vec<usize>,
+}
+
+impl Inbox {
+    pub fn new(answered: Vec<Answered>) -> Inbox {
+        let at = vec![0; answered.len()];
+        Inbox { answered, at }
+    }
+
+    /// The next words of a module.
+    ///
+    /// # Errors
+    /// It has come to nothing.
+    pub fn take(&mut self, module: usize, words: usize) -> Result<&[u64], ModuleError> {
+        let answer = match &self.answered[module] {
+            Ok(answer) => answer,
+            Err(error) => return Err(error.clone()),
+        };
+        let start = self.at[module];
+        // A program answers all that it was asked or fails.
+        let taken = answer.get(start..start + words);
+        self.at[module] = start + words;
+        taken.ok_or(ModuleError::Gone { module })
+    }
+
+    /// The next word of a module.
+    ///
+    /// # Errors
+    /// As [`take`](Inbox::take).
+    pub fn word(&mut self, module: usize) -> Result<u64, ModuleError> {
+        self.take(module, 1).map(|words| words[0])
+    }
+
+    /// What a module has come to, if it has come to nothing.
+    pub fn error(&self, module: usize) -> Option<&ModuleError> {
+        self.answered[module].as_ref().err()
+    }
+
+    /// How many words there are of all modules.
+    pub fn words(&self) -> u64 {
+        let answers = self.answered.iter().flatten();
+        answers.map(|answer| answer.len() as u64).sum()
+    }
+}
