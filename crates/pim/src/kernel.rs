@@ -30,6 +30,19 @@ pub(crate) trait Lists {
 
     /// Forgets a partition.
     fn free<M: Meter>(&mut self, module: &mut Module<'_, M>, start: u64);
+
+    /// Has a partition be found by so many levels, if it is there; nothing where partitions are not in a list.
+    ///
+    /// # Errors
+    /// There is no room for more levels; then it is found as before.
+    fn set_height<M: Meter>(
+        &mut self,
+        _: &mut Module<'_, M>,
+        _start: u64,
+        _height: usize,
+    ) -> Result<(), Fault> {
+        Ok(())
+    }
 }
 
 /// Does the tasks of `input` in their order, and puts their answers out.
@@ -72,6 +85,12 @@ pub(crate) fn run<M: Meter>(
             Task::Free { start } => {
                 lists.free(module, start);
                 Answer::Nothing.encode(tag, output);
+                continue;
+            }
+            Task::Height { start, height } => {
+                let set = lists.set_height(module, start, height as usize);
+                let answer = set.map_or(Answer::Full, |()| Answer::Nothing);
+                answer.encode(tag, output);
                 continue;
             }
         };
@@ -124,7 +143,7 @@ fn work<M: Meter>(
             };
             return Answer::Entries(&entries).encode(tag, output);
         }
-        Task::Build { .. } | Task::Free { .. } => Answer::Nothing,
+        Task::Build { .. } | Task::Free { .. } | Task::Height { .. } => Answer::Nothing,
     };
     answer.encode(tag, output);
 }

@@ -103,12 +103,20 @@ pub(crate) mod testing {
     use std::collections::BTreeMap;
     use std::marker::PhantomData;
 
+    /// What lists can do besides.
+    pub(crate) trait Liftable: List {
+        /// Gives a key a height, and answers whether it is there and has it; `None` if lists have no heights.
+        fn lift<M: Meter>(self, _: &mut Module<'_, M>, _: u64, _: usize) -> Option<bool> {
+            None
+        }
+    }
+
     /// Runs something in one module.
-    fn within<L: List + 'static>(
+    fn within<L: Liftable + 'static>(
         work: impl Fn(&mut dyn FnMut(&str, u64, u64) -> Vec<u64>) + Send + Sync + 'static,
     ) {
         struct Within<L, W>(W, PhantomData<fn() -> L>);
-        impl<L: List + 'static, W> Program for Within<L, W>
+        impl<L: Liftable + 'static, W> Program for Within<L, W>
         where
             W: Fn(&mut dyn FnMut(&str, u64, u64) -> Vec<u64>) + Send + Sync + 'static,
         {
@@ -125,6 +133,10 @@ pub(crate) mod testing {
                     "insert" => {
                         let before = list.insert(module, key, value).expect("room");
                         before.into_iter().collect()
+                    }
+                    "lift" => {
+                        let is_there = list.lift(module, key, value as usize);
+                        is_there.map(u64::from).into_iter().collect()
                     }
                     "remove" => list.remove(module, key).into_iter().collect(),
                     "floor" => {
@@ -152,7 +164,7 @@ pub(crate) mod testing {
     }
 
     /// Checks random operations on lists, small and large, against a map.
-    pub(crate) fn does_what_a_map_does<L: List + 'static>() {
+    pub(crate) fn does_what_a_map_does<L: Liftable + 'static>() {
         within::<L>(|list| {
             for seed in 0..40 {
                 let random = &mut SmallRng::seed_from_u64(seed);
@@ -166,8 +178,15 @@ pub(crate) mod testing {
                         1 => 0,
                         key => key * 7919,
                     };
-                    match random.random_range(0..6) {
+                    match random.random_range(0..8) {
                         0 | 1 => assert_eq!(list("insert", key, step), some(map.insert(key, step))),
+                        6 | 7 => {
+                            let height = random.random_range(1..=20);
+                            let is_there = u64::from(map.contains_key(&key));
+                            for found in list("lift", key, height) {
+                                assert_eq!(found, is_there);
+                            }
+                        }
                         2 => assert_eq!(list("remove", key, 0), some(map.remove(&key))),
                         3 => assert_eq!(list("get", key, 0), some(map.get(&key).copied())),
                         4 => {

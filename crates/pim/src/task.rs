@@ -72,6 +72,13 @@ pub enum Task<'w> {
         /// Where the partition begins.
         start: u64,
     },
+    /// Has a partition be found by so many levels of the list of partitions.
+    Height {
+        /// Where the partition begins.
+        start: u64,
+        /// How many levels.
+        height: u64,
+    },
 }
 
 const KIND_BITS: u32 = 8;
@@ -87,6 +94,7 @@ const ASCEND: u32 = 7;
 const DESCEND: u32 = 8;
 const BUILD: u32 = 9;
 const FREE: u32 = 10;
+const HEIGHT: u32 = 11;
 
 impl<'w> Task<'w> {
     /// Appends the task to those for a module.
@@ -131,6 +139,7 @@ impl<'w> Task<'w> {
                 words.extend_from_slice(entries);
             }
             Task::Free { start } => words.extend([header(FREE, tag), start]),
+            Task::Height { start, height } => words.extend([header(HEIGHT, tag), start, height]),
         }
     }
 
@@ -184,6 +193,7 @@ impl<'w> Task<'w> {
                 return Some((task, 0, tag));
             }
             (FREE, &[start, ref rest @ ..]) => (Task::Free { start }, rest),
+            (HEIGHT, &[start, height, ref rest @ ..]) => (Task::Height { start, height }, rest),
             _ => return None,
         };
         *words = rest;
@@ -288,6 +298,10 @@ mod tests {
                 entries: &[1, 2, 3, 4],
             },
             Task::Free { start: 4 },
+            Task::Height {
+                start: 5,
+                height: 20,
+            },
         ];
         let mut words = Vec::new();
         for (tag, task) in tasks.iter().enumerate() {

@@ -4,12 +4,13 @@
 //! has its value at hand:
 //!
 //! ```text
-//! key 8 | value 8 | height 4, next at level 0 4 | next at levels 1 and 2, 4 each | ...
+//! key 8 | value 8 | height 2, room 2, next at level 0 4 | next at levels 1 and 2, 4 each | ...
 //! ```
 //!
 //! Heights follow from the keys, each level with half as many towers as the one below; the same keys make the
-//! same list, whatever has become of it meanwhile. A list begins with a tower of full height that has no key,
-//! and ends with null pointers.
+//! same list, whatever has become of it meanwhile. Those of which one knows more can be given another
+//! ([`Towers::set_height`]); the *room* is for how many levels a tower has place, which may be more than its height.
+//! A list begins with a tower of full height that has no key, and ends with null pointers.
 
 use crate::device::{Fault, Meter, Module};
 use crate::hash::mix;
@@ -21,6 +22,8 @@ pub const HEIGHT_MAX: usize = 20;
 pub(crate) const INSTRUCTIONS_PER_KEY: u64 = 24;
 /// Key, value, and height with the first pointer: what is copied of a tower at first.
 const HEAD_WORDS: usize = 3;
+/// The word with the height.
+const SHAPE: u32 = 2;
 
 /// So many words has a tower.
 const fn words(height: usize) -> usize {
@@ -32,10 +35,15 @@ pub(crate) fn bytes(key: u64) -> u64 {
     words(height(key)) as u64 * 8
 }
 
-/// How high the tower of a key is.
-fn height(key: u64) -> usize {
+/// How high the tower of a key is, unless it was given another height.
+pub(crate) fn height(key: u64) -> usize {
     let zeros = mix(key).trailing_zeros() as usize;
     (zeros + 1).min(HEIGHT_MAX)
+}
+
+/// The word of a tower that has its height, its room and no pointer yet.
+const fn shape(height: usize, room: usize) -> u64 {
+    height as u64 | (room as u64) << 16
 }
 
 /// A skip list, by its first tower.
@@ -57,7 +65,7 @@ struct Found {
 impl List for Towers {
     fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Self, Fault> {
         let head = module.allocate(words(HEIGHT_MAX))?;
-        module.write(head + 2, &[HEIGHT_MAX as u64]);
+        module.write(head + SHAPE, &[shape(HEIGHT_MAX, HEIGHT_MAX)]);
         Ok(Towers { head })
     }
 
@@ -80,35 +88,19 @@ impl List for Towers {
         key: u64,
         value: u64,
     ) -> Result<Option<u64>, Fault> {
-        let Found { at, path } = self.search(module, key, false);
-        if let Some(at) = at {
-            let before = module.peek(at + 1, 1)[0];
-            module.write(at + 1, &[value]);
-            return Ok(Some(before));
-        }
-        let height = height(key);
-        let at = module.allocate(words(height))?;
-        let mut tower = vec![0; words(height)];
-        (tower[0], tower[1], tower[2]) = (key, value, height as u64);
-        for (level, &before) in path.iter().enumerate().take(height) {
-            let next = next(module, before, level);
-            pack(&mut tower, level, next);
-            link(module, before, level, at);
-        }
-        module.write(at, &tower);
-        Ok(None)
+        self.insert_with_height(module, key, value, height(key))
     }
 
     fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
         let Found { at, path } = self.search(module, key, false);
         let at = at?;
         let value = module.peek(at + 1, 1)[0];
-        let height = module.peek(at + 2, 1)[0] as u32 as usize;
+        let (height, room) = height_and_room(module, at);
         for (level, &before) in path.iter().enumerate().take(height) {
             let behind = next(module, at, level);
             link(module, before, level, behind);
         }
-        module.free(at, words(height));
+        module.free(at, words(room));
         Some(value)
     }
 
@@ -149,7 +141,7 @@ impl List for Towers {
             let height = height(key);
             let at = module.allocate(words(height))?;
             let mut tower = vec![0; words(height)];
-            (tower[0], tower[1], tower[2]) = (key, value, height as u64);
+            (tower[0], tower[1], tower[2]) = (key, value, shape(height, height));
             module.write(at, &tower);
             for (level, tail) in tails.iter_mut().enumerate().take(height) {
                 link(module, *tail, level, at);
@@ -163,10 +155,10 @@ impl List for Towers {
         let mut at = next(module, self.head, 0);
         module.free(self.head, words(HEIGHT_MAX));
         while at != 0 {
-            let tower = look_at(module, at);
-            let height = tower[2] as u32 as usize;
+            look_at(module, at);
+            let (_, room) = height_and_room(module, at);
             let behind = next(module, at, 0);
-            module.free(at, words(height));
+            module.free(at, words(room));
             module.hop();
             at = behind;
         }
@@ -174,6 +166,87 @@ impl List for Towers {
 }
 
 impl Towers {
+    /// Sets the value of a key, and answers the one before; a key that was not there gets a tower of so many levels, at
+    /// least 1 and at most [`HEIGHT_MAX`].
+    ///
+    /// # Errors
+    /// As [`insert`](List::insert).
+    pub fn insert_with_height<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: u64,
+        value: u64,
+        height: usize,
+    ) -> Result<Option<u64>, Fault> {
+        let Found { at, path } = self.search(module, key, false);
+        if let Some(at) = at {
+            let before = module.peek(at + 1, 1)[0];
+            module.write(at + 1, &[value]);
+            return Ok(Some(before));
+        }
+        let height = height.clamp(1, HEIGHT_MAX);
+        let at = module.allocate(words(height))?;
+        let mut tower = vec![0; words(height)];
+        (tower[0], tower[1], tower[2]) = (key, value, shape(height, height));
+        for (level, &before) in path.iter().enumerate().take(height) {
+            let next = next(module, before, level);
+            pack(&mut tower, level, next);
+            link(module, before, level, at);
+        }
+        module.write(at, &tower);
+        Ok(None)
+    }
+
+    /// Gives the tower of a key so many levels, at least 1 and at most [`HEIGHT_MAX`]; false if the key is not there. One
+    /// search, and a link for each level that comes or goes; a tower that has no place for its levels is made anew,
+    /// and linked at all. Source: RADAR, section V-A.
+    ///
+    /// # Errors
+    /// The bank has no room for the new tower; then nothing was done.
+    pub fn set_height<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: u64,
+        height: usize,
+    ) -> Result<bool, Fault> {
+        let height = height.clamp(1, HEIGHT_MAX);
+        let Found { at, path } = self.search(module, key, false);
+        let Some(at) = at else {
+            return Ok(false);
+        };
+        let (before, room) = height_and_room(module, at);
+        if words(height) > words(room) {
+            let new = module.allocate(words(height))?;
+            let mut tower = vec![0; words(height)];
+            tower[..2].copy_from_slice(module.peek(at, 2));
+            tower[2] = shape(height, height);
+            for (level, &left) in path.iter().enumerate().take(height) {
+                // Above its old height, what comes after it is what comes after who is before it.
+                let from = if level < before { at } else { left };
+                let behind = next(module, from, level);
+                pack(&mut tower, level, behind);
+                link(module, left, level, new);
+            }
+            module.write(new, &tower);
+            module.free(at, words(room));
+            return Ok(true);
+        }
+        for (level, &left) in path.iter().enumerate().take(height).skip(before) {
+            let behind = next(module, left, level);
+            link(module, at, level, behind);
+            link(module, left, level, at);
+        }
+        for (level, &left) in path.iter().enumerate().take(before).skip(height) {
+            let behind = next(module, at, level);
+            link(module, left, level, behind);
+        }
+        if height != before {
+            let first = u64::from(next(module, at, 0));
+            module.write(at + SHAPE, &[shape(height, room) | first << 32]);
+        }
+        Ok(true)
+    }
+
     /// Goes from the highest level down to a key, or to the last tower before it. With `early`, a key that is
     /// met is enough, and the path is not complete.
     fn search<M: Meter>(self, module: &mut Module<'_, M>, key: u64, early: bool) -> Found {
@@ -205,7 +278,7 @@ impl Towers {
                 }
                 module.hop();
                 // The pointers of the towers on the way; the lowest has come with the key.
-                let height = module.peek(candidate + 2, 1)[0] as u32 as usize;
+                let (height, _) = height_and_room(module, candidate);
                 if height > 1 {
                     module.read(candidate + HEAD_WORDS as u32, words(height) - HEAD_WORDS);
                 }
@@ -228,6 +301,12 @@ fn look_at<'m, M: Meter>(module: &'m mut Module<'_, M>, at: u32) -> &'m [u64] {
 fn entry<M: Meter>(module: &Module<'_, M>, at: u32) -> Entry {
     let words = module.peek(at, 2);
     (words[0], words[1])
+}
+
+/// How many levels a tower has, and for how many it has place, from a tower whose head was copied.
+fn height_and_room<M: Meter>(module: &Module<'_, M>, at: u32) -> (usize, usize) {
+    let word = module.peek(at + SHAPE, 1)[0];
+    (usize::from(word as u16), usize::from((word >> 16) as u16))
 }
 
 /// The next tower at a level, from a tower whose pointers were copied.
@@ -263,6 +342,21 @@ mod tests {
     use super::*;
     use crate::device::{Device, Model, Program};
     use nearfield_hardware::modules::Preset;
+
+    impl crate::list::testing::Liftable for Towers {
+        fn lift<M: Meter>(
+            self,
+            module: &mut Module<'_, M>,
+            key: u64,
+            height: usize,
+        ) -> Option<bool> {
+            let is_there = self.set_height(module, key, height).expect("room");
+            if let Some(at) = self.search(module, key, false).at {
+                assert_eq!(height_and_room(module, at).0, height);
+            }
+            Some(is_there)
+        }
+    }
 
     #[test]
     fn a_list_does_what_a_map_does() {

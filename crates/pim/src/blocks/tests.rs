@@ -4,6 +4,8 @@ use super::*;
 use crate::device::{Device, Model, Program};
 use nearfield_hardware::modules::Preset;
 
+impl crate::list::testing::Liftable for Blocks {}
+
 #[test]
 fn a_tree_does_what_a_map_does() {
     crate::list::testing::does_what_a_map_does::<Blocks>();

@@ -346,6 +346,7 @@ impl<D: Device> Host<D> {
                 Task::Floor { start, .. }
                 | Task::Scan { start, .. }
                 | Task::Build { start, .. }
+                | Task::Height { start, .. }
                 | Task::Free { start } => start,
             };
             let start = self.directory.of(key).map_or(key, |(start, _)| start);

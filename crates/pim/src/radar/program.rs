@@ -86,4 +86,14 @@ impl<L: List> Lists for Subranges<L> {
             L::at(head as u32).free(module);
         }
     }
+
+    fn set_height<M: Meter>(
+        &mut self,
+        module: &mut Module<'_, M>,
+        start: u64,
+        height: usize,
+    ) -> Result<(), Fault> {
+        self.0.set_height(module, start, height)?;
+        Ok(())
+    }
 }

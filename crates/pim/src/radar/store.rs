@@ -82,7 +82,7 @@ impl Store {
                 };
                 return Answer::Entries(&entries).encode(tag, output);
             }
-            Task::Build { .. } | Task::Free { .. } => Answer::Nothing,
+            Task::Build { .. } | Task::Free { .. } | Task::Height { .. } => Answer::Nothing,
         };
         found.encode(tag, output);
     }
