@@ -176,7 +176,7 @@ impl Plan {
     }
 
     /// How many tasks each of so many modules has.
-    pub fn tasks(&self, modules: usize) -> Vec<u64> {
+    pub fn tasks_by_module(&self, modules: usize) -> Vec<u64> {
         let mut tasks = vec![0; modules];
         let mut next = 0;
         for part in &self.parts {
@@ -205,6 +205,18 @@ impl Plan {
             });
             task.encode(partition.list, tag, words);
         }
+    }
+
+    /// For each task where the partition begins that it is about.
+    pub fn tasks(&self) -> impl Iterator<Item = u64> {
+        let mut tags = 0;
+        let parts = self.parts.iter().filter(move |part| {
+            // Who shares the answer of a former task has its tag.
+            let is_new = part.tag == tags;
+            tags += u32::from(is_new);
+            is_new
+        });
+        parts.map(|part| part.start)
     }
 
     /// Has the directory forget what was planned.

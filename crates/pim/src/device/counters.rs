@@ -26,6 +26,8 @@ pub struct Counters {
     pub kernels: Time,
     /// How long data were moved.
     pub transfer: Time,
+    /// How long of that they came back.
+    pub gather: Time,
     /// How long it took to start modules and see that they were done.
     pub launch: Time,
     /// How long the host has worked by itself, of what it was said to do.

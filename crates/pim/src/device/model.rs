@@ -137,7 +137,11 @@ impl Device for Model {
         let moved: [Vec<u64>; 2] = [sent.collect(), received.collect()];
         for (way, number, bytes) in [(Way::In, 0, &moved[0]), (Way::Out, 1, &moved[1])] {
             self.counters.moved_bytes[number] += self.parameters.moved(bytes);
-            self.counters.transfer += self.parameters.transfer(way, bytes);
+            let took = self.parameters.transfer(way, bytes);
+            self.counters.transfer += took;
+            if way == Way::Out {
+                self.counters.gather += took;
+            }
         }
         self.counters.received(&outputs);
         Ok(outputs)

@@ -11,6 +11,7 @@
 //! predecessors and scans need the order anyway.
 
 mod demand;
+pub mod heights;
 mod options;
 mod program;
 mod redistribute;
@@ -26,6 +27,7 @@ use crate::batch::{NOBODY, Plan, refused};
 use crate::device::Device;
 use crate::partition::{Directory, Partition};
 use crate::task::{Answer, Task};
+use heights::{Classifier, Predictor, Report, Window};
 use nearfield_core::{Batch, Error, Input, Operation, OrderedIndex, Outcome, Words};
 use nearfield_hardware::modules::HostWork;
 use program::Tasks;
@@ -78,6 +80,8 @@ struct Host<D> {
     balance: Balance,
     /// Batches so far.
     batches: u64,
+    /// Sets heights by how hot subranges are.
+    heights: Option<Classifier>,
 }
 
 /// How many pointers operations have followed, on the average.
@@ -137,8 +141,27 @@ impl<D: Device> Radar<D> {
                 averages: None,
                 balance: Balance::default(),
                 batches: 0,
+                heights: options.heights.classifier(),
             }),
         }
+    }
+
+    /// The same, with heights by what a predictor says, whatever the options say about them. It is trained by a thread of its
+    /// own, which ends with the index.
+    pub fn with_predictor(
+        device: D,
+        options: Options,
+        window: Window,
+        predictor: Box<dyn Predictor>,
+    ) -> Radar<D> {
+        let index = Radar::new(device, options);
+        index.lock().heights = Some(Classifier::new(window, predictor));
+        index
+    }
+
+    /// What has become of heights, if they are set by hotness; waits until what was observed so far is learnt.
+    pub fn heights(&self) -> Option<Report> {
+        self.lock().heights.as_mut().map(Classifier::report)
     }
 
     /// Looks at the device.
@@ -207,12 +230,17 @@ impl<D: Device> Host<D> {
         }
         let input = batch.input()?;
         self.forget_written(input, &mut inputs);
+        // Of single operations there is nothing to learn.
+        let learns = input.operations().len() > 1;
+        if let (true, Some(heights)) = (learns, &mut self.heights) {
+            heights.begin(self.device.counters());
+        }
         if self.options.redistributes && input.operations().len() > 1 {
             self.redistribute(input, &mut inputs)
                 .inspect_err(|_| self.undo())?;
         }
         self.batches += 1;
-        let plan = self.plan(input, &mut inputs);
+        let plan = self.plan(input, &mut inputs, learns);
         let own = inputs.pop().unwrap_or_default();
         let words: usize = inputs.iter().map(Vec::len).sum();
         let hops = self.device.counters().work.hops;
@@ -225,6 +253,9 @@ impl<D: Device> Host<D> {
                 return Err(refused(&error));
             }
         };
+        if let (true, Some(heights)) = (learns, &mut self.heights) {
+            heights.after_round();
+        }
         self.empty.clear();
         let back: usize = answered.iter().flatten().map(Vec::len).sum();
         self.device.at_host(&HostWork {
@@ -246,6 +277,9 @@ impl<D: Device> Host<D> {
         self.forget_empty();
         let hops = self.device.counters().work.hops - hops;
         self.averages = average(hops, batch);
+        if let (true, Some(heights)) = (learns, &mut self.heights) {
+            heights.end(self.device.counters());
+        }
         Ok(())
     }
 
@@ -265,7 +299,7 @@ impl<D: Device> Host<D> {
     }
 
     /// Appends the tasks of operations, and subranges that are to be made for them.
-    fn plan(&mut self, input: Input<'_, Words>, inputs: &mut [Vec<u64>]) -> Plan {
+    fn plan(&mut self, input: Input<'_, Words>, inputs: &mut [Vec<u64>], learns: bool) -> Plan {
         let modules = self.device.modules();
         let mut created: Vec<(usize, u64, u64)> = Vec::new();
         let Host {
@@ -303,10 +337,15 @@ impl<D: Device> Host<D> {
         for (module, start, last) in created {
             self.moving.build(start, last, &[], &mut inputs[module]);
         }
+        if let (true, Some(heights)) = (learns, &mut self.heights) {
+            let (tasks, built) = (plan.tasks(), self.moving.starts());
+            let counters = self.device.counters();
+            heights.before_round(tasks, built, &self.directory, inputs, counters);
+        }
         for (words, tasks) in inputs.iter_mut().zip(&mut plan.inputs) {
             words.append(tasks);
         }
-        let tasks = plan.tasks(modules + 1);
+        let tasks = plan.tasks_by_module(modules + 1);
         let (of_modules, of_host) = tasks.split_at(modules);
         self.balance = Balance {
             fullest: of_modules.iter().copied().max().unwrap_or(0),

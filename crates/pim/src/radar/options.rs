@@ -1,5 +1,6 @@
 //! What RADAR is made of.
 
+use super::heights::Heights;
 use super::{Keys, Price};
 
 /// What it takes to bring a key to the host and from there to another module, in words of a bank that are read
@@ -48,6 +49,9 @@ pub struct Options {
     pub placement: Placement,
     /// What the keys of a subrange are kept in.
     pub keys: Keys,
+    /// How high the towers of subranges are in the list of their module (section V). It makes no difference where the
+    /// host sends where lists begin.
+    pub heights: Heights,
 }
 
 /// To which module a subrange goes.
@@ -61,7 +65,8 @@ pub enum Placement {
 
 impl Options {
     /// RADAR by the letter of its paper, for so many modules: a subrange for each at first, placed by a hash. Of
-    /// modules that get ranges by a hash some get five times as many as the average.
+    /// modules that get ranges by a hash some get five times as many as the average. Heights are by hotness only
+    /// where there is a predictor ([`Radar::with_predictor`](super::Radar::with_predictor)).
     pub fn by_the_letter(modules: usize) -> Options {
         Options {
             subranges_per_module: 1,
@@ -80,6 +85,7 @@ impl Options {
             combines_reads: false,
             placement: Placement::Hash,
             keys: Keys::Towers,
+            heights: Heights::None,
         }
     }
 
@@ -132,6 +138,7 @@ impl Options {
             combines_reads: true,
             placement: Placement::TwoChoices,
             keys: Keys::Blocks,
+            heights: Heights::None,
         }
     }
 }

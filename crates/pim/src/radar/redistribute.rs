@@ -63,6 +63,11 @@ impl Moving {
             copy,
         });
     }
+
+    /// Where what modules are to build begins.
+    pub fn starts(&self) -> impl Iterator<Item = u64> {
+        self.built.iter().map(|built| built.start)
+    }
 }
 
 /// What becomes of a subrange that is read.

@@ -1,0 +1,134 @@
+//! Which heights are changed when. Source: RADAR, section V-A: those that deviate most from what is predicted, first.
+
+use crate::towers;
+use nearfield_hardware::Time;
+use std::collections::HashMap;
+
+/// So many heights of a module are changed at once where nobody knows how long it has nothing to do.
+const AT_ONCE: u64 = 64;
+
+/// Heights as modules have been told them, and those that they are still to be told.
+///
+/// What modules were told is what the host believes. A module that had no room, or has come to nothing, has left its list
+/// as it was; nothing but time depends on it.
+#[derive(Debug, Default)]
+pub struct Adjustment {
+    /// Of subranges that have another height than their first key says.
+    heights: HashMap<u64, usize>,
+    /// For each module its subranges and their heights to be, those that deviate least first.
+    wanted: Vec<Vec<(u64, usize)>>,
+}
+
+impl Adjustment {
+    /// How high the tower of a subrange is.
+    pub fn height(&self, start: u64) -> usize {
+        let told = self.heights.get(&start).copied();
+        told.unwrap_or_else(|| towers::height(start))
+    }
+
+    /// A subrange is made anew.
+    pub fn forget(&mut self, start: u64) {
+        self.heights.remove(&start);
+    }
+
+    /// Forgets subranges that there are no more.
+    pub fn retain(&mut self, is_there: impl Fn(u64) -> bool) {
+        self.heights.retain(|&start, _| is_there(start));
+    }
+
+    /// From now on, modules are to have these heights of these subranges, and nothing else that they were to have.
+    pub fn want(&mut self, modules: usize, targets: impl IntoIterator<Item = (usize, u64, usize)>) {
+        self.wanted = vec![Vec::new(); modules];
+        for (module, start, height) in targets {
+            if height != self.height(start)
+                && let Some(own) = self.wanted.get_mut(module)
+            {
+                own.push((start, height));
+            }
+        }
+        let mut wanted = std::mem::take(&mut self.wanted);
+        for own in &mut wanted {
+            own.sort_by_key(|&(start, height)| (height.abs_diff(self.height(start)), start));
+        }
+        self.wanted = wanted;
+    }
+
+    /// Takes what deviates most, at most so many of each module: module, subrange and height. From then on they
+    /// count as told.
+    pub fn take(&mut self, budget: u64) -> Vec<(usize, u64, usize)> {
+        let mut taken = Vec::new();
+        for (module, own) in self.wanted.iter_mut().enumerate() {
+            let left = own.len().saturating_sub(budget as usize);
+            for (start, height) in own.drain(left..).rev() {
+                taken.push((module, start, height));
+            }
+        }
+        for &(_, start, height) in &taken {
+            if height == towers::height(start) {
+                self.heights.remove(&start);
+            } else {
+                self.heights.insert(start, height);
+            }
+        }
+        taken
+    }
+}
+
+/// What a task took in the last round: how long modules have worked, by how many tasks the fullest had.
+pub fn per_task(worked: Time, most: u64) -> Time {
+    Time::from_picoseconds(worked.as_picoseconds() / most.max(1))
+}
+
+/// How many heights of a module are changed in a batch: as many as it could while no module works, each as long as two
+/// tasks. A device that says nothing of times changes a fixed number.
+pub fn budget(idle: Time, per_task: Time) -> u64 {
+    match per_task.as_picoseconds() {
+        0 => AT_ONCE,
+        each => (idle.as_picoseconds() / (2 * each)).max(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_deviates_most_is_changed_first() {
+        let mut adjustment = Adjustment::default();
+        let starts: Vec<u64> = (1..40)
+            .filter(|&start| towers::height(start) == 1)
+            .collect();
+        let [a, b, c, d] = starts[..4] else { panic!() };
+        adjustment.want(
+            2,
+            [
+                (0, a, 3),
+                (0, b, 5),
+                (0, c, 1),
+                (1, d, 2),
+                (0, starts[4], 2),
+            ],
+        );
+        assert_eq!(adjustment.take(1), [(0, b, 5), (1, d, 2)]);
+        assert_eq!(adjustment.height(b), 5);
+        assert_eq!(adjustment.height(a), 1);
+        assert_eq!(adjustment.take(9), [(0, a, 3), (0, starts[4], 2)]);
+        assert_eq!(adjustment.take(9), []);
+        // What is as it should be needs nothing, and what was made anew is as its key says.
+        adjustment.forget(b);
+        adjustment.want(2, [(0, a, 3), (0, b, 5), (1, d, 1)]);
+        assert_eq!(adjustment.take(9), [(0, b, 5), (1, d, 1)]);
+        adjustment.retain(|start| start != b);
+        assert_eq!(adjustment.height(b), 1);
+    }
+
+    #[test]
+    fn as_many_are_changed_as_fit_where_modules_have_nothing_to_do() {
+        let microseconds = |count: u64| Time::from_nanoseconds(count * 1000);
+        let each = per_task(microseconds(1000), 100);
+        assert_eq!(each, microseconds(10));
+        assert_eq!(budget(microseconds(300), each), 15);
+        assert_eq!(budget(Time::ZERO, each), 1);
+        assert_eq!(budget(microseconds(300), Time::ZERO), AT_ONCE);
+    }
+}

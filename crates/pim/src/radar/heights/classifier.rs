@@ -1,0 +1,350 @@
+//! From what batches ask for to heights.
+
+use super::Window;
+use super::adjustment::{Adjustment, budget, per_task};
+use super::capacities::Room;
+use super::history::{History, Requested, sample};
+use super::predictor::{Predictor, Sample, Scale};
+use super::thresholds::{Curve, class};
+use super::timeline::{Phase, Reading, Report, Timeline};
+use super::trainer::{Close, Closed, Done, Job, Trainer};
+use crate::batch::NOBODY;
+use crate::device::Counters;
+use crate::partition::Directory;
+use crate::task::Task;
+use crate::towers::{self, HEIGHT_MAX};
+use nearfield_hardware::Time;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Learns how hot subranges are, and says how high they are to be.
+#[derive(Debug)]
+pub struct Classifier {
+    window: Window,
+    /// `None` once it is gone.
+    trainer: Option<Trainer>,
+    history: History,
+    adjustment: Adjustment,
+    /// Batches so far.
+    batch: u64,
+    curve: Option<Curve>,
+    classes: usize,
+    /// How hot subranges were on the average in the last batch.
+    mean: f64,
+    /// How hot the samples of the window so far are.
+    hotness: Vec<u32>,
+    /// Those whose classes are being predicted, and what was predicted if it is known.
+    asked: Option<Vec<Requested>>,
+    closed: Option<Closed>,
+    /// What the trainer was given, and is not known to have done.
+    given: u64,
+    timeline: Timeline,
+    stage: Stage,
+    adjusted: u64,
+    waited: Duration,
+}
+
+/// Where a batch is.
+#[derive(Debug)]
+struct Stage {
+    /// When it was begun, and its round was, and when that was over.
+    begun: Instant,
+    sent: Instant,
+    answered: Instant,
+    /// The same by the device.
+    at_begin: Reading,
+    at_round: Reading,
+    /// What no module did in the batch before, and what a task took in its round.
+    idle: Time,
+    per_task: Time,
+    /// Tasks of the module that has most, and how many heights it is told to change.
+    most_tasks: u64,
+    most_heights: u64,
+}
+
+impl Classifier {
+    pub fn new(window: Window, predictor: Box<dyn Predictor>) -> Classifier {
+        let now = Instant::now();
+        Classifier {
+            window: Window {
+                batches: window.batches.max(1),
+                ..window
+            },
+            trainer: Some(Trainer::new(predictor)),
+            history: History::new(window.batches),
+            adjustment: Adjustment::default(),
+            batch: 0,
+            curve: None,
+            classes: 2,
+            mean: 0.0,
+            hotness: Vec::new(),
+            asked: None,
+            closed: None,
+            given: 0,
+            timeline: Timeline::new(),
+            stage: Stage {
+                begun: now,
+                sent: now,
+                answered: now,
+                at_begin: Reading::default(),
+                at_round: Reading::default(),
+                idle: Time::ZERO,
+                per_task: Time::ZERO,
+                most_tasks: 0,
+                most_heights: 0,
+            },
+            adjusted: 0,
+            waited: Duration::ZERO,
+        }
+    }
+
+    /// A batch is begun.
+    pub fn begin(&mut self, counters: &Counters) {
+        self.stage.begun = Instant::now();
+        self.stage.at_begin = Reading::of(counters);
+    }
+
+    /// A batch is about to be sent: these are its tasks, by partition, and the partitions that it makes anew. Has modules change
+    /// heights before that, and gives the trainer what is to be learnt.
+    pub fn before_round(
+        &mut self,
+        tasks: impl Iterator<Item = u64>,
+        built: impl Iterator<Item = u64>,
+        directory: &Directory,
+        inputs: &mut [Vec<u64>],
+        counters: &Counters,
+    ) {
+        built.for_each(|start| self.adjustment.forget(start));
+        let modules = inputs.len().saturating_sub(1);
+        self.conclude(directory, modules);
+        self.adjust(directory, inputs);
+        let mut hotness: HashMap<u64, u32> = HashMap::new();
+        for start in tasks {
+            let count = hotness.entry(start).or_default();
+            *count = count.saturating_add(1);
+        }
+        let mut loads = vec![0; modules];
+        let mut requested = Vec::with_capacity(hotness.len());
+        for (start, hotness) in hotness {
+            if let Some((_, partition)) = directory.of(start)
+                && let Some(load) = loads.get_mut(partition.module)
+            {
+                *load += u64::from(hotness);
+                requested.push(Requested {
+                    start,
+                    last: partition.last,
+                    keys: partition.count,
+                    hotness,
+                });
+            }
+        }
+        self.stage.most_tasks = loads.into_iter().max().unwrap_or(0);
+        requested.sort_unstable_by_key(|subrange| subrange.start);
+        self.learn(&requested, directory, modules);
+        self.stage.sent = Instant::now();
+        self.stage.at_round = Reading::of(counters);
+    }
+
+    /// The round is over.
+    pub fn after_round(&mut self) {
+        self.stage.answered = Instant::now();
+    }
+
+    /// A batch is over.
+    pub fn end(&mut self, counters: &Counters) {
+        let now = Reading::of(counters);
+        let (stage, line, batch) = (&mut self.stage, &mut self.timeline, self.batch);
+        let adjusting = 2 * stage.per_task.as_picoseconds() * stage.most_heights;
+        let adjusting = Time::from_picoseconds(adjusting);
+        let device = [&stage.at_begin, &stage.at_round, &now];
+        line.modelled(batch, [device[0], device[1]], Phase::Prepare, Time::ZERO);
+        line.modelled(batch, [device[1], device[2]], Phase::Merge, adjusting);
+        line.measured(batch, Phase::Prepare, (stage.begun, stage.sent));
+        line.measured(batch, Phase::Modules, (stage.sent, stage.answered));
+        line.measured(batch, Phase::Merge, (stage.answered, Instant::now()));
+        let (worked, _) = now.since(&stage.at_round);
+        stage.per_task = per_task(worked, stage.most_tasks + 2 * stage.most_heights);
+        (_, stage.idle) = now.since(&stage.at_begin);
+        self.batch += 1;
+        while let Some(done) = self.trainer.as_ref().and_then(Trainer::done) {
+            self.note(done);
+        }
+    }
+
+    /// What has come of it all, once the trainer has done what it was given.
+    pub fn report(&mut self) -> Report {
+        while self.given > 0 && self.wait() {}
+        Report {
+            adjusted: self.adjusted,
+            waited: self.waited,
+            is_learning: self.trainer.is_some(),
+            ..self.timeline.report()
+        }
+    }
+
+    /// Waits for what the trainer does next; false if it is gone.
+    fn wait(&mut self) -> bool {
+        let begin = Instant::now();
+        let done = self.trainer.as_ref().and_then(Trainer::wait);
+        self.waited += begin.elapsed();
+        match done {
+            Some(done) => self.note(done),
+            None => {
+                self.trainer = None;
+                self.asked = None;
+                self.given = 0;
+            }
+        }
+        self.trainer.is_some()
+    }
+
+    /// Notes what the trainer has done.
+    fn note(&mut self, done: Done) {
+        self.given = self.given.saturating_sub(1);
+        let batch = done.accuracy.batch;
+        if done.accuracy.samples > 0 {
+            self.timeline.accuracy(done.accuracy);
+            self.timeline.measured(batch, Phase::Train, done.trained);
+        }
+        if let Some(closed) = done.closed {
+            self.timeline
+                .measured(batch, Phase::Predict, closed.predicted);
+            self.closed = Some(closed);
+        }
+    }
+
+    /// If a window is over, waits for its end, and decides which heights are to change.
+    fn conclude(&mut self, directory: &Directory, modules: usize) {
+        if self.asked.is_none() {
+            return;
+        }
+        while self.closed.is_none() && self.wait() {}
+        let (Some(mut asked), Some(closed)) = (self.asked.take(), self.closed.take()) else {
+            return;
+        };
+        self.curve = closed.curve;
+        self.classes = closed.classes;
+        let is_there = |start: u64| directory.of(start).is_some_and(|(found, _)| found == start);
+        self.history.retain(is_there);
+        self.adjustment.retain(is_there);
+        let mut counts = vec![0; modules];
+        for (_, partition) in directory.iter() {
+            if let Some(count) = counts.get_mut(partition.module) {
+                *count += 1;
+            }
+        }
+        let room = counts
+            .into_iter()
+            .map(|count| Room::new(count, self.classes));
+        let mut room: Vec<Room> = room.collect();
+        let scores = closed.scores.chunks(self.classes.max(1));
+        let scores: HashMap<u64, &[f32]> = asked
+            .iter()
+            .map(|subrange| subrange.start)
+            .zip(scores)
+            .collect();
+        // The hottest get the places that they are to have.
+        asked.sort_by_key(|subrange| Reverse(subrange.hotness));
+        let mut targets: HashMap<u64, usize> = HashMap::new();
+        for subrange in &asked {
+            if let Some((start, partition)) = directory.of(subrange.start)
+                && let Some(room) = room.get_mut(partition.module)
+                && let Some(scores) = scores.get(&start)
+            {
+                targets.insert(start, room.choose(scores) + 1);
+            }
+        }
+        let all = directory.iter().filter_map(|(start, partition)| {
+            let height = match targets.get(&start) {
+                Some(height) => *height,
+                // Asked for, but not in the sample.
+                None if self.history.is_recent(start, self.batch) => return None,
+                None => towers::height(start).min(self.classes),
+            };
+            Some((partition.module, start, height))
+        });
+        self.adjustment.want(modules, all);
+    }
+
+    /// Has modules change heights, as many as they have time for.
+    fn adjust(&mut self, directory: &Directory, inputs: &mut [Vec<u64>]) {
+        let budget = budget(self.stage.idle, self.stage.per_task);
+        let mut told = vec![0; inputs.len()];
+        for (module, start, height) in self.adjustment.take(budget) {
+            let is_there = directory
+                .of(start)
+                .is_some_and(|(found, partition)| (found, partition.module) == (start, module));
+            if let (true, Some(words)) = (is_there, inputs.get_mut(module)) {
+                let height = height as u64;
+                Task::Height { start, height }.encode(0, NOBODY, words);
+                told[module] += 1;
+                self.adjusted += 1;
+            }
+        }
+        self.stage.most_heights = told.into_iter().max().unwrap_or(0);
+    }
+
+    /// Gives the trainer what is to be learnt from a batch that asks for these subranges.
+    fn learn(&mut self, requested: &[Requested], directory: &Directory, modules: usize) {
+        let batch = self.batch;
+        let sampled = sample(requested, self.window.samples, batch);
+        let hotness = sampled.iter().map(|subrange| subrange.hotness);
+        self.hotness.extend(hotness.clone());
+        let mut job = Job {
+            batch,
+            scale: Scale {
+                classes: self.classes,
+                thresholds: Vec::new(),
+                mean: self.mean,
+            },
+            ..Job::default()
+        };
+        // Before the first batch nothing is known from which to predict, and what is hot is not known either.
+        if let Some(curve) = &self.curve {
+            job.scale.thresholds = curve.thresholds(self.classes);
+            let samples = sampled.iter().map(|subrange| Sample {
+                sequence: self.history.before(subrange.start, batch, subrange.keys),
+                label: class(f64::from(subrange.hotness), &job.scale.thresholds),
+            });
+            job.samples = samples.collect();
+        } else {
+            self.classes = classes(directory, modules);
+            self.curve = Curve::fit(hotness.collect(), None);
+        }
+        self.history.note(batch, requested);
+        let sum: f64 = requested
+            .iter()
+            .map(|subrange| f64::from(subrange.hotness))
+            .sum();
+        self.mean = sum / (directory.len() as f64).max(1.0);
+        if (batch + 1).is_multiple_of(self.window.batches) {
+            let sequences = sampled.iter().map(|subrange| {
+                self.history
+                    .before(subrange.start, batch + 1, subrange.keys)
+            });
+            job.close = Some(Close {
+                sequences: sequences.collect(),
+                hotness: std::mem::take(&mut self.hotness),
+                former: self.curve,
+                classes: classes(directory, modules),
+                mean: self.mean,
+            });
+            self.asked = Some(sampled);
+        }
+        if let Some(trainer) = &self.trainer {
+            if trainer.give(job) {
+                self.given += 1;
+            } else {
+                self.trainer = None;
+                self.asked = None;
+            }
+        }
+    }
+}
+
+/// How many classes there are: as many as a skip list of the subranges of a module has levels.
+fn classes(directory: &Directory, modules: usize) -> usize {
+    let each = directory.len().div_ceil(modules.max(1)).max(1);
+    (each.next_power_of_two().trailing_zeros() as usize).clamp(2, HEIGHT_MAX)
+}

@@ -1,0 +1,171 @@
+//! Learning while modules work.
+//!
+//! A thread has the predictor. It is given the samples of a batch before the round is begun, and nobody waits for it
+//! until something that it has found is needed: at the end of a window. It does what it is given one after the other, so
+//! what it finds depends on what it was given only, not on when.
+
+use super::features::Sequence;
+use super::predictor::{LastWindow, Predictor, Sample, Scale, Share, best};
+use super::thresholds::Curve;
+use super::timeline::Accuracy;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use std::fmt;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// What is to be learnt from a batch.
+#[derive(Debug, Default)]
+pub struct Job {
+    pub batch: u64,
+    pub samples: Vec<Sample>,
+    pub scale: Scale,
+    /// At the end of a window, what is to be predicted.
+    pub close: Option<Close>,
+}
+
+/// The end of a window.
+#[derive(Debug, Default)]
+pub struct Close {
+    /// Subranges whose classes are asked for.
+    pub sequences: Vec<Sequence>,
+    /// How hot the samples of the window are.
+    pub hotness: Vec<u32>,
+    /// What thresholds have been so far.
+    pub former: Option<Curve>,
+    /// How many classes there are from now on, and how hot subranges are on the average.
+    pub classes: usize,
+    pub mean: f64,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Done {
+    pub accuracy: Accuracy,
+    /// When it was trained.
+    pub trained: (Instant, Instant),
+    pub closed: Option<Closed>,
+}
+
+/// What the next window begins with.
+#[derive(Debug)]
+pub struct Closed {
+    /// When it was predicted.
+    pub predicted: (Instant, Instant),
+    /// For each subrange, a score for each class.
+    pub scores: Vec<f32>,
+    pub classes: usize,
+    pub curve: Option<Curve>,
+}
+
+/// The thread. Dropping it ends it, once it has done what it was given last.
+pub struct Trainer {
+    /// `None` only while it is dropped.
+    jobs: Option<Sender<Job>>,
+    done: Receiver<Done>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Trainer {
+    pub fn new(mut predictor: Box<dyn Predictor>) -> Trainer {
+        let (jobs, given): (Sender<Job>, Receiver<Job>) = unbounded();
+        let (found, done) = unbounded();
+        let work = move || {
+            for job in given {
+                // Who is not there any more does not want to know.
+                if found.send(learn(&mut *predictor, job)).is_err() {
+                    return;
+                }
+            }
+        };
+        Trainer {
+            jobs: Some(jobs),
+            done,
+            thread: Some(std::thread::spawn(work)),
+        }
+    }
+
+    /// Gives it something to do; false if it is gone, as its predictor has panicked.
+    pub fn give(&self, job: Job) -> bool {
+        let sent = self.jobs.as_ref().map(|jobs| jobs.send(job).is_ok());
+        sent == Some(true)
+    }
+
+    /// What it has done, if there is something by now.
+    pub fn done(&self) -> Option<Done> {
+        self.done.try_recv().ok()
+    }
+
+    /// What it does next; `None` if it is gone.
+    pub fn wait(&self) -> Option<Done> {
+        self.done.recv().ok()
+    }
+}
+
+impl fmt::Debug for Trainer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trainer").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Trainer {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // One that has panicked is gone as well.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Says what it would have predicted of the samples, learns from them, and predicts if a window is over.
+fn learn(predictor: &mut dyn Predictor, job: Job) -> Done {
+    let Job {
+        batch,
+        samples,
+        scale,
+        close,
+    } = job;
+    let begin = Instant::now();
+    let sequences: Vec<Sequence> = samples.iter().map(|sample| sample.sequence).collect();
+    let right = |predictor: &mut dyn Predictor| {
+        let scores = predictor.scores(&sequences, &scale);
+        let found = scores.chunks(scale.classes.max(1)).map(best);
+        let pairs = found.zip(&samples);
+        pairs
+            .filter(|(class, sample)| *class == sample.label)
+            .count()
+    };
+    let accuracy = Accuracy {
+        batch,
+        samples: samples.len(),
+        predictor: right(predictor),
+        last_window: right(&mut LastWindow),
+        share: right(&mut Share),
+    };
+    if !samples.is_empty() {
+        predictor.train(&samples, &scale);
+    }
+    let trained = (begin, Instant::now());
+    let closed = close.map(|close| {
+        let begin = Instant::now();
+        let curve = Curve::fit(close.hotness, close.former.as_ref()).or(close.former);
+        let thresholds = curve.map_or_else(Vec::new, |curve| curve.thresholds(close.classes));
+        let scale = Scale {
+            classes: close.classes,
+            thresholds,
+            mean: close.mean,
+        };
+        let scores = predictor.scores(&close.sequences, &scale);
+        Closed {
+            predicted: (begin, Instant::now()),
+            scores,
+            classes: close.classes,
+            curve,
+        }
+    });
+    Done {
+        accuracy,
+        trained,
+        closed,
+    }
+}
