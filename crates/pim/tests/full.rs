@@ -2,6 +2,7 @@
 
 use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome, Words};
 use nearfield_pim::device::{Answered, Counters, Device, Program, RoundError, Workers};
+use nearfield_pim::jump_push::{self, JumpPush};
 use nearfield_pim::radar::{Options, Radar};
 use nearfield_pim::range_partition::RangePartition;
 use rand::rngs::SmallRng;
@@ -71,6 +72,14 @@ fn radar_is_full_and_keeps_what_it_has() {
     }
 }
 
+#[test]
+fn jump_push_is_full_and_keeps_what_it_has() {
+    let workers = Workers::new(MODULES, 1 << 16, 2);
+    let index = JumpPush::new(workers, jump_push::Options::default());
+    fill(&index, || index.len());
+    index.check_invariants();
+}
+
 /// The batch is refused as a whole, and everything stays where it was, also what was to be moved for it.
 #[test]
 fn a_batch_that_is_too_large_for_a_module_is_refused() {
@@ -93,6 +102,10 @@ fn a_batch_that_is_too_large_for_a_module_is_refused() {
         }
     };
     few(&RangePartition::new(Workers::new(MODULES, 1 << 14, 2)));
+    let workers = Workers::new(MODULES, 1 << 14, 2);
+    let index = JumpPush::new(workers, jump_push::Options::default());
+    few(&index);
+    index.check_invariants();
     for fanout in [2, 16] {
         let options = Options {
             fanout,

@@ -3,7 +3,8 @@
 //! All of them are searched at once in the list as it is, then all writes are made at once, of each key what the writes
 //! of it come to together. The outcomes are what one operation after the other would have answered: of operations on
 //! one key the host replays them; ordered operations are answered by what was found and what was written before
-//! them. What was removed before them the host could not tell them, so that a remove ends the run for these.
+//! them. What is behind an entry that was removed before them has not been looked for, so that an ordered operation begins
+//! a new run if there was a remove: a batch in which both take turns takes a search for each turn.
 
 use super::change::{Action, Change, Changing};
 use super::host::Host;
@@ -96,7 +97,7 @@ impl<'b> Run<'b> {
         let mut changes = run.gather(host, output);
         run.items
             .sort_unstable_by_key(|item| (item.key, !item.strict));
-        host.work.sorted += (run.items.len() + run.points.len()) as u64;
+        host.work.sorted += run.items.len() as u64;
         if run.items.is_empty() {
             return Ok(());
         }
@@ -154,7 +155,7 @@ impl<'b> Run<'b> {
         let (items, mut written) = (&mut self.items, Vec::new());
         for group in self.points.chunk_by(|one, next| one.0 == next.0) {
             let key = group[0].0;
-            let mut positions = group.iter().map(|point| point.1);
+            let positions = group.iter().map(|point| point.1);
             let is_write = |position: u32| {
                 let operation = &self.input.operations()[position as usize];
                 operation.is_write()
@@ -167,7 +168,7 @@ impl<'b> Run<'b> {
                 written.extend_from_slice(group);
             } else {
                 let strict = false;
-                items.extend(positions.by_ref().map(|position| Item {
+                items.extend(positions.map(|position| Item {
                     key,
                     strict,
                     what: For::Read(position),

@@ -105,7 +105,7 @@ pub fn home(key: u64, modules: usize) -> usize {
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
         .wrapping_add(1 << 31);
     // The upper half is the well mixed one.
-    ((mixed >> 32) * modules as u64 >> 32) as usize
+    (((mixed >> 32) * modules as u64) >> 32) as usize
 }
 
 #[cfg(test)]

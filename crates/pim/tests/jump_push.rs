@@ -1,0 +1,305 @@
+//! What Jump-push takes, whatever it is asked for, and what becomes of it where modules come to nothing.
+
+use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome, Words};
+use nearfield_hardware::modules::Preset;
+use nearfield_pim::device::{
+    Answered, Counters, Device, Model, ModuleError, Program, RoundError, Workers,
+};
+use nearfield_pim::jump_push::{JumpPush, Options};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const MODULES: usize = 64;
+const KEYS: u64 = 60_000;
+const BATCH: usize = 16_000;
+
+/// Keys all over the key space.
+fn key(number: u64) -> u64 {
+    number * (u64::MAX / KEYS)
+}
+
+fn loaded(options: Options) -> JumpPush<Model> {
+    let model = Model::new(MODULES, Preset::UpmemMeasured.parameters());
+    let index = JumpPush::new(model, options);
+    let mut batch = Batch::new();
+    for number in 0..KEYS {
+        batch.insert(key(number), number);
+    }
+    index.execute(&mut batch).expect("executed");
+    assert_eq!(index.len() as u64, KEYS);
+    index
+}
+
+/// What a batch of predecessors of so many keys, which are beside each other, has taken.
+struct Taken {
+    rounds: u64,
+    /// What the module was sent that was sent most in each round, and that on the average.
+    fullest: f64,
+}
+
+fn predecessors(index: &JumpPush<Model>, count: u64) -> Taken {
+    let random = &mut SmallRng::seed_from_u64(count);
+    let mut batch = Batch::<Words>::new();
+    let numbers: Vec<u64> = (0..BATCH)
+        .map(|_| 20_000 + random.random_range(0..count))
+        .collect();
+    for &number in &numbers {
+        batch.predecessor(key(number) + 5);
+    }
+    let before = index.device(|device| device.counters().clone());
+    index.execute(&mut batch).expect("executed");
+    for (position, &number) in numbers.iter().enumerate() {
+        let found = Outcome::Entry(Some((key(number), number)));
+        assert_eq!(batch.outcome(position), found);
+    }
+    let after = index.device(|device| device.counters().clone());
+    Taken {
+        rounds: after.rounds - before.rounds,
+        fullest: (after.fullest_words - before.fullest_words) as f64
+            / (after.average_words - before.average_words),
+    }
+}
+
+/// The logarithm of the batch less 4 is 10: so often queries are begun, and each time the slowest of them takes two
+/// rounds for each of 7 levels, or some more.
+#[test]
+fn a_batch_takes_hundreds_of_rounds_and_no_module_much_more_than_others() {
+    let index = loaded(Options::default());
+    for count in [40_000, 2_000, 100] {
+        let taken = predecessors(&index, count);
+        let rounds = taken.rounds;
+        assert!((60..300).contains(&rounds), "{count}: {rounds} rounds");
+        assert!(taken.fullest < 6.0, "{count}: {}", taken.fullest);
+    }
+    assert_eq!(index.pulled(), 0);
+}
+
+#[test]
+fn few_operations_take_a_search() {
+    let index = loaded(Options::default());
+    let before = index.device(|device| device.counters().rounds);
+    assert_eq!(index.get(key(7)), Ok(Some(7)));
+    let after = index.device(|device| device.counters().rounds);
+    assert!((5..50).contains(&(after - before)), "{}", after - before);
+}
+
+#[test]
+fn nodes_that_several_ask_for_are_pulled_and_who_goes_down_at_once_takes_fewer_rounds() {
+    let plain = predecessors(&loaded(Options::default()), 500);
+    let pulling = loaded(Options::push_pull());
+    let before = pulling.pulled();
+    let pulled = predecessors(&pulling, 500);
+    assert!(pulling.pulled() > before + 100);
+    assert_eq!(pulled.rounds, plain.rounds);
+    let descending = loaded(Options {
+        descends: true,
+        ..Options::default()
+    });
+    let taken = predecessors(&descending, 500);
+    assert!(taken.rounds * 4 < plain.rounds * 3, "{}", taken.rounds);
+}
+
+#[test]
+fn memory_is_what_modules_have_in_use_and_comes_back() {
+    let index = loaded(Options::default());
+    // The first word of each bank, and the first tower of each copy of the upper part.
+    let others = MODULES as u64 * (1 + 13) * 8;
+    let used = || index.device(Model::used_bytes);
+    assert_eq!(index.memory_bytes() + others, used());
+    let per_key = index.memory_bytes() as f64 / KEYS as f64;
+    assert!((55.0..75.0).contains(&per_key), "{per_key}");
+    let mut batch = Batch::<Words>::new();
+    for number in 0..KEYS {
+        batch.remove(key(number));
+    }
+    index.execute(&mut batch).expect("executed");
+    assert_eq!(index.len(), 0);
+    assert_eq!(index.memory_bytes() + others, used());
+    // The first tower has 7 levels.
+    assert_eq!(index.memory_bytes(), (2 + 7 * 2) * 8);
+    index.check_invariants();
+}
+
+/// A device of which rounds are refused, and modules come to nothing, before they have done what they are
+/// asked for or behind it.
+struct Faulty {
+    device: Workers,
+    random: SmallRng,
+    /// Faults in 10,000 rounds, and of a module in as many; a module that always comes to nothing, if it is one.
+    rates: Arc<[AtomicU64; 3]>,
+}
+
+impl Device for Faulty {
+    fn modules(&self) -> usize {
+        self.device.modules()
+    }
+
+    fn round<P: Program>(
+        &mut self,
+        program: P,
+        mut inputs: Vec<Vec<u64>>,
+    ) -> Result<Vec<Answered>, RoundError> {
+        let [refused, lost, gone] = [0, 1, 2].map(|rate| self.rates[rate].load(Ordering::Relaxed));
+        let random = &mut self.random;
+        let mut hits = |rate: u64| random.random_range(0..10_000) < rate;
+        if hits(refused) {
+            let (found, modules) = (0, inputs.len());
+            return Err(RoundError::Inputs { found, modules });
+        }
+        let mut modules: Vec<usize> = (0..inputs.len()).filter(|_| hits(lost)).collect();
+        for &module in &modules {
+            if hits(5_000) {
+                inputs[module].clear();
+            }
+        }
+        let gone = gone as usize;
+        if let Some(input) = inputs.get_mut(gone) {
+            input.clear();
+            modules.push(gone);
+        }
+        let mut answered = self.device.round(program, inputs)?;
+        for module in modules {
+            answered[module] = Err(ModuleError::Gone { module });
+        }
+        Ok(answered)
+    }
+
+    fn counters(&self) -> &Counters {
+        self.device.counters()
+    }
+}
+
+fn faulty(seed: u64) -> (JumpPush<Faulty>, Arc<[AtomicU64; 3]>) {
+    let rates = Arc::new([0, 0, u64::MAX].map(AtomicU64::new));
+    let device = Faulty {
+        device: Workers::new(4, 1 << 20, 2),
+        random: SmallRng::seed_from_u64(seed),
+        rates: Arc::clone(&rates),
+    };
+    let options = [Options::default(), Options::push_pull()][seed as usize % 2];
+    (JumpPush::new(device, options), rates)
+}
+
+fn everything(index: &impl OrderedIndex<Words>) -> BTreeMap<u64, u64> {
+    let mut batch = Batch::<Words>::new();
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    batch.scan(all.0, all.1, u32::MAX, Direction::Ascending);
+    index.execute(&mut batch).expect("executed");
+    assert!(matches!(batch.outcome(0), Outcome::Entries(_)));
+    batch.entries(0).collect()
+}
+
+/// Executes writes, and has `map` hold what is known to be stored, and `unknown` of which keys that is not known.
+fn write(
+    index: &JumpPush<Faulty>,
+    random: &mut SmallRng,
+    map: &mut BTreeMap<u64, u64>,
+    unknown: &mut BTreeSet<u64>,
+) -> usize {
+    let mut batch = Batch::<Words>::new();
+    let writes: Vec<(u64, Option<u64>)> = (0..60)
+        .map(|_| {
+            let value = random.random_bool(0.7).then(|| random.random());
+            (random.random_range(0..500) * 1_000_003, value)
+        })
+        .collect();
+    for &(key, value) in &writes {
+        match value {
+            Some(value) => batch.insert(key, value),
+            None => batch.remove(key),
+        };
+    }
+    if index.execute(&mut batch).is_err() {
+        return writes.len();
+    }
+    let mut failed = 0;
+    for (position, &(key, value)) in writes.iter().enumerate() {
+        match batch.outcome(position) {
+            Outcome::Value(before) => {
+                if !unknown.remove(&key) {
+                    assert_eq!(before, map.get(&key).copied(), "{key:#x}");
+                }
+                match value {
+                    Some(value) => map.insert(key, value),
+                    None => map.remove(&key),
+                };
+            }
+            Outcome::Failed(Error::Unknown { .. }) => {
+                failed += 1;
+                unknown.insert(key);
+            }
+            Outcome::Failed(Error::OutOfMemory { .. } | Error::Unreachable { .. }) => failed += 1,
+            outcome => panic!("{outcome:?}"),
+        }
+    }
+    failed
+}
+
+#[test]
+fn modules_that_come_to_nothing_fail_what_they_were_asked_and_no_more() {
+    let mut failed = 0;
+    for seed in 0..12 {
+        let (index, rates) = faulty(seed);
+        let random = &mut SmallRng::seed_from_u64(!seed);
+        let (mut map, mut unknown) = (BTreeMap::new(), BTreeSet::new());
+        write(&index, random, &mut map, &mut unknown);
+        for _ in 0..40 {
+            rates[0].store(30, Ordering::Relaxed);
+            rates[1].store(100, Ordering::Relaxed);
+            failed += write(&index, random, &mut map, &mut unknown);
+            rates[0].store(0, Ordering::Relaxed);
+            rates[1].store(0, Ordering::Relaxed);
+            index.check_invariants();
+            let mut found = everything(&index);
+            let mut expected = map.clone();
+            for key in &unknown {
+                found.remove(key);
+                expected.remove(key);
+            }
+            assert_eq!(found, expected, "seed {seed}");
+        }
+    }
+    assert!(failed > 200, "{failed} operations have failed");
+}
+
+#[test]
+fn a_module_that_is_gone_is_named_and_what_others_have_is_read() {
+    let (index, rates) = faulty(0);
+    let mut batch = Batch::<Words>::new();
+    for number in 0..400 {
+        batch.insert(key(number), number);
+    }
+    index.execute(&mut batch).expect("executed");
+    rates[2].store(3, Ordering::Relaxed);
+    let (mut read, mut failed) = (0, 0);
+    for number in 0..400 {
+        match index.get(key(number)) {
+            Ok(found) => {
+                assert_eq!(found, Some(number));
+                read += 1;
+            }
+            Err(error) => {
+                assert!(error.to_string().contains("module 3"), "{error}");
+                failed += 1;
+            }
+        }
+        // Whether it is a write that comes to nothing or one that is not tried any more.
+        assert_ne!(index.insert(key(number) + 1, 1), Ok(Some(1)));
+    }
+    assert!(read > 20 && failed > 100, "{read} and {failed}");
+    // It is back: nothing that was stored is lost.
+    rates[2].store(u64::MAX, Ordering::Relaxed);
+    for number in 0..400 {
+        assert_eq!(index.get(key(number)), Ok(Some(number)));
+    }
+    // A copy of the upper part could not be changed.
+    let refused = index.insert(5, 5);
+    assert!(
+        matches!(refused, Err(Error::Unreachable { .. })),
+        "{refused:?}"
+    );
+}
