@@ -19,5 +19,6 @@ pub mod pim_tree;
 pub mod radar;
 pub mod range_partition;
 mod table;
+mod tabled;
 pub mod task;
 pub mod towers;

@@ -2,13 +2,15 @@
 //! al., SPAA 2019, as in RADAR's figures).
 //!
 //! Each operation takes one round, and goes to the modules that may have what it asks for. What is skewed
-//! goes to few.
+//! goes to few. As in the published program, a module has a hash table beside its list, by which it finds the
+//! keys that are asked for by themselves ([`Gets`]).
 
 use crate::batch::{Plan, refused};
 use crate::device::{Device, Fault, Meter, Module, Program};
 use crate::kernel::{self, Lists};
 use crate::list::List;
 use crate::partition::{Directory, Partition};
+use crate::tabled::TabledTowers;
 use crate::towers::Towers;
 use nearfield_core::{Batch, Error, OrderedIndex, Words};
 use nearfield_hardware::modules::HostWork;
@@ -35,10 +37,21 @@ pub struct RangePartition<D> {
 struct Host<D> {
     device: D,
     directory: Directory,
+    gets: Gets,
+}
+
+/// How a module finds a key that is asked for by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gets {
+    /// By a hash table of the towers of all its keys, as in the published program.
+    #[default]
+    Table,
+    /// By searching its list, which saves the table.
+    Tree,
 }
 
 /// Does tasks in the one list of a module.
-struct Tasks;
+struct Tasks(Gets);
 
 impl Program for Tasks {
     fn run<M: Meter>(
@@ -50,18 +63,26 @@ impl Program for Tasks {
         if input.is_empty() {
             return Ok(());
         }
-        let list = Towers::of_root(module)?;
-        kernel::run(module, input, output, &mut One(list))
+        match self.0 {
+            Gets::Tree => {
+                let mut one = One(Towers::of_root(module)?);
+                kernel::run(module, input, output, &mut one)
+            }
+            Gets::Table => {
+                let mut one = One(TabledTowers::of_root(module)?);
+                kernel::run(module, input, output, &mut one)
+            }
+        }
     }
 }
 
 /// The one list of a module.
-struct One(Towers);
+struct One<L>(L);
 
-impl Lists for One {
-    type List = Towers;
+impl<L: List> Lists for One<L> {
+    type List = L;
 
-    fn find<M: Meter>(&mut self, _: &mut Module<'_, M>, _: u64) -> Result<Option<Towers>, Fault> {
+    fn find<M: Meter>(&mut self, _: &mut Module<'_, M>, _: u64) -> Result<Option<L>, Fault> {
         Ok(Some(self.0))
     }
 
@@ -71,7 +92,7 @@ impl Lists for One {
         _: u64,
         _: u32,
         entries: &[u64],
-    ) -> Result<Towers, Fault> {
+    ) -> Result<L, Fault> {
         let entries = entries.chunks_exact(2).map(|entry| (entry[0], entry[1]));
         self.0.build(module, entries)?;
         Ok(self.0)
@@ -81,8 +102,13 @@ impl Lists for One {
 }
 
 impl<D: Device> RangePartition<D> {
-    /// An empty index in the modules of a device.
+    /// An empty index in the modules of a device, that finds single keys by tables.
     pub fn new(device: D) -> RangePartition<D> {
+        RangePartition::with_gets(device, Gets::default())
+    }
+
+    /// An empty index in the modules of a device.
+    pub fn with_gets(device: D, gets: Gets) -> RangePartition<D> {
         let modules = device.modules().max(1) as u128;
         let mut directory = Directory::default();
         let start = |module: u128| ((module << 64) / modules) as u64;
@@ -101,7 +127,11 @@ impl<D: Device> RangePartition<D> {
             directory.insert(start(module), partition);
         }
         RangePartition {
-            host: Mutex::new(Host { device, directory }),
+            host: Mutex::new(Host {
+                device,
+                directory,
+                gets,
+            }),
         }
     }
 
@@ -134,10 +164,13 @@ impl<D: Device + Send> OrderedIndex<Words> for RangePartition<D> {
         };
         let inputs = std::mem::take(&mut plan.inputs);
         let words: usize = inputs.iter().map(Vec::len).sum();
-        let answered = host.device.round(Tasks, inputs).map_err(|error| {
-            plan.give_up(&mut host.directory);
-            refused(&error)
-        })?;
+        let answered = host
+            .device
+            .round(Tasks(host.gets), inputs)
+            .map_err(|error| {
+                plan.give_up(&mut host.directory);
+                refused(&error)
+            })?;
         let back: usize = answered.iter().flatten().map(Vec::len).sum();
         let (input, mut output) = batch.begin()?;
         host.device.at_host(&HostWork {

@@ -105,6 +105,15 @@ impl Table {
         Ok(())
     }
 
+    /// Gives the slots back.
+    pub fn free<M: Meter>(self, module: &mut Module<'_, M>) {
+        let (slots, capacity, _) = self.header(module);
+        if capacity > 0 {
+            module.free(slots, capacity as usize);
+        }
+        module.write(self.at, &[0; HEADER_WORDS]);
+    }
+
     /// Notes where the node of a key is, of which there must be a slot for it; twice is once.
     ///
     /// # Errors

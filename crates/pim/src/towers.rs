@@ -178,11 +178,23 @@ impl Towers {
         value: u64,
         height: usize,
     ) -> Result<Option<u64>, Fault> {
+        let (_, before) = self.place(module, key, value, height)?;
+        Ok(before)
+    }
+
+    /// As [`insert_with_height`](Towers::insert_with_height); also answers where the key's tower is.
+    pub(crate) fn place<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: u64,
+        value: u64,
+        height: usize,
+    ) -> Result<(u32, Option<u64>), Fault> {
         let Found { at, path } = self.search(module, key, false);
         if let Some(at) = at {
             let before = module.peek(at + 1, 1)[0];
             module.write(at + 1, &[value]);
-            return Ok(Some(before));
+            return Ok((at, Some(before)));
         }
         let height = height.clamp(1, HEIGHT_MAX);
         let at = module.allocate(words(height))?;
@@ -194,7 +206,7 @@ impl Towers {
             link(module, before, level, at);
         }
         module.write(at, &tower);
-        Ok(None)
+        Ok((at, None))
     }
 
     /// Gives the tower of a key so many levels, at least 1 and at most [`HEIGHT_MAX`]; false if the key is not there. One

@@ -6,7 +6,7 @@ use nearfield_pim::device::{Device, Model, Workers};
 use nearfield_pim::jump_push::{self, JumpPush};
 use nearfield_pim::pim_tree::PimTree;
 use nearfield_pim::radar::{Options, Price, Radar};
-use nearfield_pim::range_partition::RangePartition;
+use nearfield_pim::range_partition::{Gets, RangePartition};
 use nearfield_testkit::model;
 
 const BANK_BYTES: u64 = 1 << 22;
@@ -32,6 +32,9 @@ fn workers(seed: u64) -> impl Device + Send {
 fn range_partition_does_what_a_map_does() {
     check(60, |seed| RangePartition::new(device(seed)));
     check(20, |seed| RangePartition::new(workers(seed)));
+    check(20, |seed| {
+        RangePartition::with_gets(device(seed), Gets::Tree)
+    });
 }
 
 #[test]

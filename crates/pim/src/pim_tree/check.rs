@@ -9,6 +9,9 @@ use crate::batch::unknown;
 use crate::device::Device;
 use nearfield_core::Error;
 
+/// A chunk of level 1, and the bound and the entries of its shadow.
+type Copied = (Address, u64, Vec<(u64, u64)>);
+
 impl<D: Device> Host<D> {
     /// What everything takes.
     ///
@@ -147,7 +150,7 @@ impl<D: Device> Host<D> {
     }
 
     /// Checks shadows.
-    fn check_copies(&mut self, copies: Vec<(Address, u64, Vec<(u64, u64)>)>) {
+    fn check_copies(&mut self, copies: Vec<Copied>) {
         let mut outbox = Outbox::new(self.modules());
         for (of, ..) in &copies {
             outbox.item(of.module(), Kind::Pull, &[of.local().into()]);

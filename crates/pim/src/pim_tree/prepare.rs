@@ -241,8 +241,9 @@ impl<D: Device> Host<D> {
             while keys[probe] != wish.key {
                 probe += 1;
             }
-            for level in 0..usize::from(wishes.height(wish)) {
-                wanted.push((level, places[level][probe], wish.key));
+            let height = usize::from(wishes.height(wish));
+            for (level, place) in places.iter().enumerate().take(height) {
+                wanted.push((level, place[probe], wish.key));
             }
         }
         wanted.sort_unstable();

@@ -13,6 +13,9 @@ use std::ops::Range;
 /// What was found for a key.
 type Found = Result<Option<(u64, u64)>, Error>;
 
+/// What is wanted, and for whom.
+type Owned = ((u64, Side), usize);
+
 impl<D: Device> Host<D> {
     /// Executes reads, none of which changes anything for others.
     ///
@@ -26,7 +29,7 @@ impl<D: Device> Host<D> {
     ) -> Result<(), Error> {
         let operations = input.operations();
         self.points(input, output, range.clone())?;
-        let mut sorted: Vec<((u64, Side), usize)> = Vec::new();
+        let mut sorted: Vec<Owned> = Vec::new();
         let mut scans = Vec::new();
         for number in range {
             match operations[number] {
@@ -81,7 +84,7 @@ impl<D: Device> Host<D> {
         owners: &[usize],
         neighbours: Vec<Neighbour>,
         found: &mut [Found],
-    ) -> Result<Vec<((u64, Side), usize)>, Error> {
+    ) -> Result<Vec<Owned>, Error> {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
         let mut asked = Neighbour::None;

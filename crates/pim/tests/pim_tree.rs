@@ -1,0 +1,353 @@
+//! What PIM-tree takes, and that modules which are full or fail lose nothing.
+
+use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome, Words};
+use nearfield_hardware::modules::Preset;
+use nearfield_pim::device::{Answered, Counters, Device, Model, ModuleError, Program};
+use nearfield_pim::device::{RoundError, Workers};
+use nearfield_pim::pim_tree::PimTree;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+const MODULES: usize = 64;
+const KEYS: u64 = 60_000;
+const BATCH: usize = 20_000;
+const STEP: u64 = u64::MAX / KEYS;
+
+/// Keys all over the key space.
+fn key(number: u64) -> u64 {
+    number * STEP
+}
+
+fn loaded() -> PimTree<Model> {
+    let model = Model::new(MODULES, Preset::UpmemMeasured.parameters());
+    let index = PimTree::new(model);
+    let mut batch = Batch::new();
+    for number in 0..KEYS {
+        batch.insert(key(number), number);
+        if batch.len() == BATCH {
+            index.execute(&mut batch).expect("executed");
+            batch.clear();
+        }
+    }
+    index.check_invariants();
+    index
+}
+
+/// Numbers of keys: all alike, or as Zipf's law has it over as many segments as modules, in which all are alike.
+fn numbers(is_skewed: bool, seed: u64) -> Vec<u64> {
+    let random = &mut SmallRng::seed_from_u64(seed);
+    let weights: Vec<f64> = (1..=MODULES)
+        .map(|rank| (rank as f64).powf(-0.99))
+        .collect();
+    let all: f64 = weights.iter().sum();
+    let mut number = || {
+        if !is_skewed {
+            return random.random_range(0..KEYS);
+        }
+        let mut at = random.random_range(0.0..all);
+        let segment = weights.iter().position(|weight| {
+            at -= weight;
+            at < 0.0
+        });
+        let segment = (segment.unwrap_or(0) * 29 % MODULES) as u64;
+        let each = KEYS / MODULES as u64;
+        segment * each + random.random_range(0..each)
+    };
+    (0..BATCH).map(|_| number()).collect()
+}
+
+/// Rounds, words that the fullest module was sent, and words that all were sent on the average.
+fn taken(index: &PimTree<Model>, batch: &mut Batch<Words>) -> (u64, u64, f64) {
+    let look = |model: &Model| {
+        let counters = model.counters();
+        let (most, average) = (counters.fullest_words, counters.average_words);
+        (counters.rounds, most, average)
+    };
+    let before = index.device(look);
+    index.execute(batch).expect("executed");
+    let after = index.device(look);
+    (after.0 - before.0, after.1 - before.1, after.2 - before.2)
+}
+
+#[test]
+fn operations_take_as_many_rounds_as_published_or_fewer() {
+    let index = loaded();
+    for is_skewed in [false, true] {
+        let numbers = numbers(is_skewed, 1);
+        let rounds = |add: &dyn Fn(&mut Batch<Words>, u64)| {
+            let mut batch = Batch::new();
+            numbers.iter().for_each(|&number| add(&mut batch, number));
+            taken(&index, &mut batch).0
+        };
+        assert_eq!(rounds(&|batch, number| _ = batch.get(key(number))), 1);
+        let found = rounds(&|batch, number| _ = batch.predecessor(key(number) + 9));
+        assert!((4..=5).contains(&found), "{found} for predecessors");
+        let found = rounds(&|batch, number| _ = batch.successor(key(number) + 9));
+        assert!((4..=5).contains(&found), "{found} for successors");
+        let update = |batch: &mut Batch<Words>, number| {
+            batch.update(key(number), Some(number), number);
+        };
+        let found = rounds(&update);
+        // Of keys that are updated twice it has to be known what they have.
+        assert!((1..=2).contains(&found), "{found} for updates");
+        let scan = |batch: &mut Batch<Words>, number| {
+            let high = Bound::Included(key(number).saturating_add(100 * STEP));
+            batch.scan(
+                Bound::Included(key(number)),
+                high,
+                u32::MAX,
+                Direction::Ascending,
+            );
+        };
+        assert_eq!(rounds(&scan), 5);
+        // Published: 7 to 10.
+        let found = rounds(&|batch, number| _ = batch.insert(key(number) + 5, number));
+        assert!((6..=7).contains(&found), "{found} for inserts");
+        let found = rounds(&|batch, number| _ = batch.remove(key(number) + 5));
+        assert!((6..=7).contains(&found), "{found} for removes");
+        assert_eq!(index.len() as u64, KEYS);
+        index.check_invariants();
+    }
+}
+
+#[test]
+fn modules_have_as_much_to_do_as_others_whatever_is_asked_for() {
+    let index = loaded();
+    for is_skewed in [false, true] {
+        for is_insert in [false, true] {
+            let mut batch = Batch::new();
+            for number in numbers(is_skewed, 2) {
+                match is_insert {
+                    false => batch.predecessor(key(number) + 9),
+                    true => batch.insert(key(number) + 7 + u64::from(is_skewed), number),
+                };
+            }
+            let (_, most, average) = taken(&index, &mut batch);
+            let found = most as f64 / average;
+            // By ranges of keys the fullest would have 13 times the average (Zipf over 64 segments).
+            assert!(found < 2.0, "{found}: {is_skewed}, {is_insert}");
+        }
+    }
+    assert!(index.pulled_nodes() > 0, "nothing was pulled");
+}
+
+#[test]
+fn many_keys_at_one_place_are_found_by_the_host() {
+    let index = loaded();
+    let before = index.pulled_nodes();
+    let mut batch = Batch::new();
+    let random = &mut SmallRng::seed_from_u64(4);
+    // All of them between two keys: one chunk of each level.
+    for _ in 0..BATCH {
+        batch.predecessor(key(77) + random.random_range(0..STEP));
+    }
+    let (rounds, most, average) = taken(&index, &mut batch);
+    assert_eq!(rounds, 5);
+    assert!((most as f64) < 2.0 * average, "{most}, {average}");
+    assert_eq!(index.pulled_nodes() - before, 3);
+    for position in 0..BATCH {
+        let outcome = batch.outcome(position);
+        assert_eq!(outcome, Outcome::Entry(Some((key(77), 77))));
+    }
+}
+
+#[test]
+fn memory_is_what_modules_use() {
+    let index = loaded();
+    let memory = index.memory_bytes().expect("answers");
+    let used = index.device(|model| model.used_bytes());
+    assert_eq!(memory.total(), used, "{memory:?}");
+    assert_eq!(memory.data, KEYS * 24);
+    assert!(memory.upper >= 64 * 288 && memory.shadows > 0, "{memory:?}");
+}
+
+/// What scans with a limit have found when it takes more than one go.
+#[test]
+fn scans_go_on_until_their_limit() {
+    let index = loaded();
+    for direction in [Direction::Ascending, Direction::Descending] {
+        // Few keys are left in between.
+        let mut batch = Batch::new();
+        (10_000..30_000)
+            .filter(|number| number % 97 != 0)
+            .for_each(|number| _ = batch.remove(key(number)));
+        index.execute(&mut batch).expect("executed");
+        let mut batch = Batch::<Words>::new();
+        let position = batch.scan(Bound::Unbounded, Bound::Unbounded, 45_000, direction);
+        let few = batch.scan(Bound::Included(key(9_990)), Bound::Unbounded, 40, direction);
+        index.execute(&mut batch).expect("executed");
+        let there = |number: &u64| !(10_000..30_000).contains(number) || number.is_multiple_of(97);
+        let expect = |position: usize, numbers: &mut dyn Iterator<Item = u64>, count| {
+            let found: Vec<u64> = batch.entries(position).map(|(_, value)| value).collect();
+            assert!(found.into_iter().eq(numbers.filter(there).take(count)));
+        };
+        match direction {
+            Direction::Ascending => {
+                expect(position, &mut (0..KEYS), 45_000);
+                expect(few, &mut (9_990..KEYS), 40);
+            }
+            Direction::Descending => {
+                expect(position, &mut (0..KEYS).rev(), 45_000);
+                expect(few, &mut (0..KEYS).rev(), 40);
+            }
+        }
+    }
+}
+
+#[test]
+fn modules_that_are_full_keep_what_they_have() {
+    let index = PimTree::new(Workers::new(4, 1 << 16, 2));
+    let mut map = BTreeMap::new();
+    let random = &mut SmallRng::seed_from_u64(5);
+    let mut full = 0;
+    for _ in 0..200 {
+        let mut batch = Batch::<Words>::new();
+        let keys: Vec<u64> = (0..200).map(|_| random.random_range(0..100_000)).collect();
+        // More comes than goes, until nothing fits any more.
+        let goes = full > 0 && random.random_bool(0.4);
+        for &key in &keys {
+            match goes {
+                true => batch.remove(key),
+                false => batch.insert(key, !key),
+            };
+        }
+        index.execute(&mut batch).expect("begun");
+        for (position, key) in keys.into_iter().enumerate() {
+            match batch.outcome(position) {
+                Outcome::Value(before) if goes => assert_eq!(before, map.remove(&key)),
+                Outcome::Value(before) => assert_eq!(before, map.insert(key, !key)),
+                Outcome::Failed(Error::OutOfMemory { what }) => {
+                    assert!(!goes && what.contains("no room"), "{what}");
+                    full += 1;
+                }
+                outcome => panic!("{outcome:?}"),
+            }
+        }
+        index.check_invariants();
+        assert_eq!(index.len(), map.len());
+    }
+    assert!(full > 1000, "it never gets full");
+    // Whatever has become of chunks, everything can go, and something come again.
+    let keys: Vec<u64> = map.keys().copied().collect();
+    for key in &keys {
+        assert_eq!(index.remove(*key), Ok(map.remove(key)));
+    }
+    index.check_invariants();
+    assert_eq!(index.len(), 0);
+    let again = keys.iter().filter(|&&key| index.insert(key, 1) == Ok(None));
+    let again = again.count();
+    assert!(again * 10 > keys.len() * 8, "{again} of {}", keys.len());
+    index.check_invariants();
+}
+
+/// A device that refuses rounds now and then, or loses what a module has answered after it has done its tasks.
+struct Faulty {
+    device: Workers,
+    random: SmallRng,
+    refuses: f64,
+    loses: f64,
+}
+
+impl Device for Faulty {
+    fn modules(&self) -> usize {
+        self.device.modules()
+    }
+
+    fn round<P: Program>(
+        &mut self,
+        program: P,
+        inputs: Vec<Vec<u64>>,
+    ) -> Result<Vec<Answered>, RoundError> {
+        if self.random.random_bool(self.refuses) {
+            return Err(RoundError::TooLong {
+                module: 0,
+                bytes: 2,
+                limit: 1,
+            });
+        }
+        let mut answered = self.device.round(program, inputs)?;
+        if self.random.random_bool(self.loses) {
+            let module = self.random.random_range(0..answered.len());
+            answered[module] = Err(ModuleError::Gone { module });
+        }
+        Ok(answered)
+    }
+
+    fn counters(&self) -> &Counters {
+        self.device.counters()
+    }
+}
+
+/// Random batches on a faulty device. What was answered is as it was answered; what is unknown may be either.
+fn withstand(refuses: f64, loses: f64) {
+    for seed in 0..10 {
+        let index = PimTree::new(Faulty {
+            device: Workers::new(4, 1 << 22, 2),
+            random: SmallRng::seed_from_u64(seed),
+            refuses,
+            loses,
+        });
+        let random = &mut SmallRng::seed_from_u64(!seed);
+        // For each key what it may have.
+        let mut map: BTreeMap<u64, Vec<Option<u64>>> = BTreeMap::new();
+        for _ in 0..60 {
+            let goes = random.random_bool(0.4);
+            let keys: Vec<u64> = (0..150).map(|_| random.random_range(0..3000)).collect();
+            let mut batch = Batch::<Words>::new();
+            for &key in &keys {
+                match goes {
+                    true => batch.remove(key),
+                    false => batch.insert(key, key + 1),
+                };
+            }
+            if index.execute(&mut batch).is_err() {
+                continue;
+            }
+            for (position, key) in keys.into_iter().enumerate() {
+                let may = map.entry(key).or_insert_with(|| vec![None]);
+                let after = (!goes).then_some(key + 1);
+                match batch.outcome(position) {
+                    Outcome::Value(before) => {
+                        assert!(may.contains(&before), "seed {seed}, key {key}: {before:?}");
+                        *may = vec![after];
+                    }
+                    Outcome::Failed(Error::Unknown { .. }) => may.push(after),
+                    Outcome::Failed(Error::OutOfMemory { .. }) => {}
+                    outcome => panic!("{outcome:?}"),
+                }
+            }
+        }
+        let everything = loop {
+            let mut batch = Batch::<Words>::new();
+            let (low, high) = (Bound::Unbounded, Bound::Unbounded);
+            batch.scan(low, high, u32::MAX, Direction::Ascending);
+            if index.execute(&mut batch).is_ok()
+                && let Outcome::Entries(entries) = batch.outcome(0)
+            {
+                break entries.into_iter().collect::<BTreeMap<u64, u64>>();
+            }
+        };
+        for (key, may) in &map {
+            let has = everything.get(key).copied();
+            assert!(
+                may.contains(&has),
+                "seed {seed}, key {key}: {has:?} of {may:?}"
+            );
+        }
+        assert!(everything.keys().all(|key| map.contains_key(key)));
+        assert_eq!(index.len(), everything.len());
+    }
+}
+
+#[test]
+fn a_refused_round_leaves_everything_where_it_was() {
+    withstand(0.1, 0.0);
+}
+
+#[test]
+fn what_a_module_has_not_answered_is_done_in_the_end() {
+    withstand(0.0, 0.1);
+    withstand(0.05, 0.05);
+}
