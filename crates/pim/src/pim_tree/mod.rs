@@ -17,6 +17,10 @@
 //! Gets and updates take one round, predecessors 4 or 5, scans 5 (more if a limit was reached late), inserts and
 //! removes 5 to 7 where 7 to 10 are published: what they need is prepared in one round and done in the next.
 //!
+//! Ours differs from the published program in this: heights follow from keys, so the same keys make the same tree;
+//! chunks are linked by the key that the next one begins with, and not by addresses; reads of one chunk in a scan are
+//! one, with or without a pull; and what changes is written in one round.
+//!
 //! # What is lost if something fails
 //! A change is prepared such that it cannot fail for want of room, and then made in all modules in one round. A module
 //! that comes to nothing in that round gets the same again with the next, until it has answered.
@@ -290,10 +294,18 @@ impl<D: Device> Host<D> {
         Ok(inbox)
     }
 
-    /// Says that so many keys were sorted, and looked up.
+    /// Says that so many keys were sorted.
     fn sorted(&mut self, sorted: usize) {
         self.device.at_host(&HostWork {
             sorted: sorted as u64,
+            ..HostWork::default()
+        });
+    }
+
+    /// Says that so many keys were searched in chunks that were pulled.
+    fn searched(&mut self, keys: usize) {
+        self.device.at_host(&HostWork {
+            probes: keys as u64,
             ..HostWork::default()
         });
     }

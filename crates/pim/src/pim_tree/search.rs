@@ -217,6 +217,7 @@ impl<D: Device> Host<D> {
                 Asked::Pulled => {
                     let content = Pulled::take(&mut inbox, module, 1);
                     self.pulled += 1;
+                    self.searched(range.len());
                     descend(keys, &mut paths, range, &content, 1);
                 }
             }
@@ -292,6 +293,7 @@ impl<D: Device> Host<D> {
         self.pulled += groups.len() as u64;
         for (chunk, range) in groups {
             let content = Pulled::take(&mut inbox, chunk.module(), level);
+            self.searched(range.len());
             descend(keys, paths, range.clone(), &content, level);
         }
         Ok(())
@@ -339,6 +341,7 @@ impl<D: Device> Host<D> {
             let module = chunk.module();
             if is_biased && range.len() > PULLED {
                 self.pulled += 1;
+                self.searched(range.len());
                 let content = Pulled::take(&mut inbox, module, 0);
                 for number in range {
                     found[number] = match &content {
