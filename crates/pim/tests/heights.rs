@@ -19,6 +19,7 @@ fn window() -> Window {
     Window {
         samples: 64,
         batches: 2,
+        falls_back: false,
     }
 }
 
@@ -83,7 +84,7 @@ fn hot_subranges_are_found_with_fewer_pointers() {
     let without = hops(&Radar::new(model(), options(Heights::None)));
     let whole = Window {
         samples: 4096,
-        batches: 4,
+        ..Window::default()
     };
     for heights in [Heights::LastWindow(whole), Heights::Share(whole)] {
         let index = Radar::new(model(), options(heights));
@@ -157,6 +158,40 @@ fn what_is_learnt_depends_on_batches_and_not_on_time() {
         (hops.to_bits(), report.accuracy, report.adjusted)
     };
     assert_eq!(run(), run());
+}
+
+/// Says that all is cold.
+struct Cold;
+
+impl Predictor for Cold {
+    fn train(&mut self, _: &[Sample], _: &Scale) {}
+
+    fn scores(&mut self, sequences: &[Sequence], scale: &Scale) -> Vec<f32> {
+        let row = |class| if class == 0 { 1.0 } else { 0.0 };
+        let rows = sequences.iter().map(|_| (0..scale.classes).map(row));
+        rows.flatten().collect()
+    }
+}
+
+#[test]
+fn a_predictor_that_knows_nothing_is_not_asked_if_others_know_better() {
+    let [alone, helped] = [false, true].map(|falls_back| {
+        let window = Window {
+            samples: 4096,
+            batches: 4,
+            falls_back,
+        };
+        let predictor = Box::new(Cold);
+        hops(&Radar::with_predictor(
+            model(),
+            options(Heights::None),
+            window,
+            predictor,
+        ))
+    });
+    let without = hops(&Radar::new(model(), options(Heights::None)));
+    assert!(alone > without + 1.0, "{alone}, not {without}");
+    assert!(helped < without, "{helped}, not {without}");
 }
 
 /// Comes to nothing when it learns.

@@ -18,7 +18,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Learns how hot subranges are, and says how high they are to be.
+/// Learns how hot subranges are, and says how high they are to be. It keeps about 200 bytes for each subrange; a batch of n
+/// tasks about m subranges takes O(n + m log m), and the end of a window O(s) more for s subranges in all.
 #[derive(Debug)]
 pub struct Classifier {
     window: Window,
@@ -329,6 +330,7 @@ impl Classifier {
                 former: self.curve,
                 classes: classes(directory, modules),
                 mean: self.mean,
+                falls_back: self.window.falls_back,
             });
             self.asked = Some(sampled);
         }

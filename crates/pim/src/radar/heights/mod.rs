@@ -72,6 +72,10 @@ pub struct Window {
     pub samples: usize,
     /// Batches of a window, each of which is trained with once. The paper finds that more than 4 gain nothing.
     pub batches: u64,
+    /// Whether classes are those of [`LastWindow`] or [`Share`] where these were right more often in the window than the
+    /// predictor. A model that has not learnt enough yet says that all is cold, and a list without levels is slow. Not in the
+    /// paper.
+    pub falls_back: bool,
 }
 
 impl Default for Window {
@@ -79,6 +83,7 @@ impl Default for Window {
         Window {
             samples: 8192,
             batches: 4,
+            falls_back: true,
         }
     }
 }

@@ -27,7 +27,8 @@ pub enum Phase {
     Train,
     /// Thresholds are fitted and classes predicted.
     Predict,
-    /// Modules change heights, a part of what they work.
+    /// Modules change heights, a part of what they work. How long is estimated: as long as two tasks of the round before
+    /// for each height of the module with most of them.
     Adjust,
 }
 

@@ -35,6 +35,8 @@ pub struct Close {
     /// How many classes there are from now on, and how hot subranges are on the average.
     pub classes: usize,
     pub mean: f64,
+    /// Whether another predictor is asked that was right more often.
+    pub falls_back: bool,
 }
 
 /// What came of it.
@@ -70,9 +72,10 @@ impl Trainer {
         let (jobs, given): (Sender<Job>, Receiver<Job>) = unbounded();
         let (found, done) = unbounded();
         let work = move || {
+            let mut right = [0; 3];
             for job in given {
                 // Who is not there any more does not want to know.
-                if found.send(learn(&mut *predictor, job)).is_err() {
+                if found.send(learn(&mut *predictor, &mut right, job)).is_err() {
                     return;
                 }
             }
@@ -117,8 +120,9 @@ impl Drop for Trainer {
     }
 }
 
-/// Says what it would have predicted of the samples, learns from them, and predicts if a window is over.
-fn learn(predictor: &mut dyn Predictor, job: Job) -> Done {
+/// Says what it would have predicted of the samples, learns from them, and predicts if a window is over, by who has been
+/// `right` most often in it if it may fall back.
+fn learn(predictor: &mut dyn Predictor, right: &mut [usize; 3], job: Job) -> Done {
     let Job {
         batch,
         samples,
@@ -127,7 +131,7 @@ fn learn(predictor: &mut dyn Predictor, job: Job) -> Done {
     } = job;
     let begin = Instant::now();
     let sequences: Vec<Sequence> = samples.iter().map(|sample| sample.sequence).collect();
-    let right = |predictor: &mut dyn Predictor| {
+    let count = |predictor: &mut dyn Predictor| {
         let scores = predictor.scores(&sequences, &scale);
         let found = scores.chunks(scale.classes.max(1)).map(best);
         let pairs = found.zip(&samples);
@@ -138,12 +142,16 @@ fn learn(predictor: &mut dyn Predictor, job: Job) -> Done {
     let accuracy = Accuracy {
         batch,
         samples: samples.len(),
-        predictor: right(predictor),
-        last_window: right(&mut LastWindow),
-        share: right(&mut Share),
+        predictor: count(predictor),
+        last_window: count(&mut LastWindow),
+        share: count(&mut Share),
     };
     if !samples.is_empty() {
         predictor.train(&samples, &scale);
+    }
+    let found = [accuracy.predictor, accuracy.last_window, accuracy.share];
+    for (sum, found) in right.iter_mut().zip(found) {
+        *sum += found;
     }
     let trained = (begin, Instant::now());
     let closed = close.map(|close| {
@@ -155,7 +163,14 @@ fn learn(predictor: &mut dyn Predictor, job: Job) -> Done {
             thresholds,
             mean: close.mean,
         };
-        let scores = predictor.scores(&close.sequences, &scale);
+        let [own, last_window, share] = std::mem::take(right);
+        let (mut former, mut even) = (LastWindow, Share);
+        let chosen: &mut dyn Predictor = match close.falls_back {
+            true if last_window > own && last_window >= share => &mut former,
+            true if share > own => &mut even,
+            _ => predictor,
+        };
+        let scores = chosen.scores(&close.sequences, &scale);
         Closed {
             predicted: (begin, Instant::now()),
             scores,
