@@ -21,6 +21,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("nearfield-pim", &["nearfield-core", "nearfield-hardware"]),
+    (
+        "nearfield-learned",
+        &["nearfield-core", "nearfield-hardware", "nearfield-pim"],
+    ),
     ("nearfield-testkit", &["nearfield-core"]),
     (
         FABRIC_TESTKIT,

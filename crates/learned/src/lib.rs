@@ -1,0 +1,43 @@
+//! Models that learn how hot subranges of memory modules are, for RADAR's heights (RADAR, section V).
+//!
+//! [`Gru`] is the paper's: a gated recurrent unit that sees what is known of a subrange in the last batches, and says which
+//! class it will be of. It is a [`Predictor`](nearfield_pim::radar::heights::Predictor), so an index takes it as it is:
+//!
+//! ```
+//! use nearfield_core::OrderedIndex;
+//! use nearfield_hardware::modules::Preset;
+//! use nearfield_learned::Gru;
+//! use nearfield_pim::device::Model;
+//! use nearfield_pim::radar::heights::Window;
+//! use nearfield_pim::radar::{Options, Radar};
+//!
+//! let model = Model::new(64, Preset::UpmemMeasured.parameters());
+//! let predictor = Box::new(Gru::new(7)?);
+//! let index = Radar::with_predictor(model, Options::radar(64), Window::default(), predictor);
+//! assert_eq!(index.insert(7, 70), Ok(None));
+//! # Ok::<(), nearfield_learned::Error>(())
+//! ```
+//!
+//! # Why candle
+//!
+//! It is a crate of its own, as it is the only one that needs a library for machine learning: tensors, derivatives, Adam. Two
+//! are maintained, candle 0.11 and burn 0.21, with everything optional left out (burn as its parts `burn-core`, `burn-nn`,
+//! `burn-optim`, `burn-autodiff` and `burn-flex`, as the crate `burn` brings a graphics stack into the lock file):
+//!
+//! | | candle-core, candle-nn 0.11.1 | burn 0.21 |
+//! |---|---|---|
+//! | crates that are compiled, packages in the lock file | 129, 155 | 131, 289 |
+//! | compiling them, seconds of a processor | 134 | 595 |
+//! | an epoch of 8192 samples with the library's GRU, seconds of a processor | 0.20 | 0.23 |
+//!
+//! They are as quick, candle is built in a quarter of the time. Against it: it brings a tokenizer that nobody here needs
+//! (`candle-core` depends on `tokenizers` for files of models, whatever its features), and it does not let weights be drawn
+//! from a seed on a processor, so they are drawn here. Its own GRU keeps a subrange to a row, so that gates are not
+//! contiguous; a cell that keeps it to a column takes 0.13 s for the same epoch.
+
+#![forbid(unsafe_code)]
+
+mod cell;
+mod gru;
+
+pub use gru::{Error, Gru};

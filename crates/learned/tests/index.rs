@@ -1,0 +1,34 @@
+//! An index whose heights the unit predicts answers as one without.
+
+use nearfield_core::Words;
+use nearfield_hardware::modules::Preset;
+use nearfield_learned::Gru;
+use nearfield_pim::device::{Device, Model, Workers};
+use nearfield_pim::radar::heights::Window;
+use nearfield_pim::radar::{Options, Radar};
+use nearfield_testkit::model;
+
+const MODULES: usize = 8;
+
+fn index<D: Device + Send>(device: D, seed: u64) -> Radar<D> {
+    let options = Options {
+        sends_lists: false,
+        cools: Some(1),
+        ..Options::nearfield()
+    };
+    let window = Window {
+        samples: 64,
+        batches: 2,
+        falls_back: false,
+    };
+    let gru = Gru::new(seed).expect("a model");
+    Radar::with_predictor(device, options, window, Box::new(gru))
+}
+
+#[test]
+fn an_index_with_learned_heights_does_what_a_map_does() {
+    let modelled = |seed| index(Model::new(MODULES, Preset::RadarPaper.parameters()), seed);
+    model::check::<Words, _>(6, modelled);
+    let real = |seed| index(Workers::new(MODULES, 1 << 22, 2), seed);
+    model::check::<Words, _>(4, real);
+}
