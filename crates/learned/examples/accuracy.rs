@@ -188,7 +188,7 @@ fn alone(samples: usize, batches: u64) -> Window {
 
 /// The same without heights, and with those of the simple predictors.
 fn compare(each: usize, workload: Workload, windows: u64) {
-    let window = Window::default();
+    let window = alone(8192, 4);
     for heights in [
         Heights::None,
         Heights::LastWindow(window),
