@@ -18,6 +18,7 @@ pub mod partition;
 pub mod pim_tree;
 pub mod radar;
 pub mod range_partition;
+pub mod strings;
 mod table;
 mod tabled;
 pub mod task;

@@ -84,9 +84,10 @@ impl List for TabledTowers {
         self,
         module: &mut Module<'_, M>,
         from: u64,
-        each: impl FnMut(u64, u64) -> bool,
+        mut each: impl FnMut(u64, u64) -> bool,
     ) {
-        self.list(module).walk(module, from, each);
+        let list = self.list(module);
+        list.walk(module, from, |_, key, value| each(key, value));
     }
 
     fn build<M: Meter>(

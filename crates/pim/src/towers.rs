@@ -4,7 +4,7 @@
 //! has its value at hand:
 //!
 //! ```text
-//! key 8 | value 8 | height 2, room 2, next at level 0 4 | next at levels 1 and 2, 4 each | ...
+//! key 8 | value 8 | height 4, next at level 0 4 | next at levels 1 and 2, 4 each | ...
 //! ```
 //!
 //! Heights follow from the keys, each level with half as many towers as the one below; the same keys make the
@@ -15,6 +15,7 @@
 use crate::device::{Fault, Meter, Module};
 use crate::hash::mix;
 use crate::list::{Entry, List};
+use std::cmp::Ordering;
 
 /// Towers are no higher.
 pub const HEIGHT_MAX: usize = 20;
@@ -46,6 +47,33 @@ const fn shape(height: usize, room: usize) -> u64 {
     height as u64 | (room as u64) << 16
 }
 
+/// What is searched for in a list. A word is a key by itself; of what is longer, a tower has a word, and its value leads
+/// to the rest.
+pub trait Sought: Copy {
+    /// The word that its tower has.
+    fn word(&self) -> u64;
+
+    /// How high its tower is.
+    fn height(&self) -> usize;
+
+    /// How the key of a tower compares with it.
+    fn order<M: Meter>(&self, module: &mut Module<'_, M>, word: u64, value: u64) -> Ordering;
+}
+
+impl Sought for u64 {
+    fn word(&self) -> u64 {
+        *self
+    }
+
+    fn height(&self) -> usize {
+        height(*self)
+    }
+
+    fn order<M: Meter>(&self, _: &mut Module<'_, M>, word: u64, _: u64) -> Ordering {
+        word.cmp(self)
+    }
+}
+
 /// A skip list, by its first tower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Towers {
@@ -62,119 +90,55 @@ struct Found {
     path: Path,
 }
 
-impl List for Towers {
-    fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Self, Fault> {
+impl Towers {
+    /// An empty list.
+    ///
+    /// # Errors
+    /// The bank has no room for its first tower.
+    pub fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Towers, Fault> {
         let head = module.allocate(words(HEIGHT_MAX))?;
         module.write(head + SHAPE, &[shape(HEIGHT_MAX, HEIGHT_MAX)]);
         Ok(Towers { head })
     }
 
-    fn at(head: u32) -> Self {
+    /// The list that begins with this tower.
+    pub const fn at(head: u32) -> Towers {
         Towers { head }
     }
 
-    fn head(self) -> u32 {
+    /// Its first tower.
+    pub const fn head(self) -> u32 {
         self.head
     }
 
-    fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+    /// The value of a key. O(log n) copies.
+    pub fn get<M: Meter>(self, module: &mut Module<'_, M>, key: impl Sought) -> Option<u64> {
         let at = self.search(module, key, true).at?;
         Some(module.peek(at + 1, 1)[0])
     }
 
-    fn insert<M: Meter>(
+    /// Sets the value of a key, and answers the one before.
+    ///
+    /// # Errors
+    /// The bank has no room; then nothing was done.
+    pub fn insert<M: Meter>(
         self,
         module: &mut Module<'_, M>,
-        key: u64,
+        key: impl Sought,
         value: u64,
     ) -> Result<Option<u64>, Fault> {
-        self.insert_with_height(module, key, value, height(key))
+        self.insert_with_height(module, key, value, key.height())
     }
 
-    fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
-        let Found { at, path } = self.search(module, key, false);
-        let at = at?;
-        let value = module.peek(at + 1, 1)[0];
-        let (height, room) = height_and_room(module, at);
-        for (level, &before) in path.iter().enumerate().take(height) {
-            let behind = next(module, at, level);
-            link(module, before, level, behind);
-        }
-        module.free(at, words(room));
-        Some(value)
-    }
-
-    fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry> {
-        let Found { at, path } = self.search(module, key, true);
-        let at = at.unwrap_or(path[0]);
-        (at != self.head).then(|| entry(module, at))
-    }
-
-    fn walk<M: Meter>(
-        self,
-        module: &mut Module<'_, M>,
-        from: u64,
-        mut each: impl FnMut(u64, u64) -> bool,
-    ) {
-        let Found { at, path } = self.search(module, from, false);
-        let mut at = match at {
-            Some(at) => at,
-            None => next(module, path[0], 0),
-        };
-        while at != 0 {
-            let tower = look_at(module, at);
-            if !each(tower[0], tower[1]) {
-                return;
-            }
-            module.hop();
-            at = next(module, at, 0);
-        }
-    }
-
-    fn build<M: Meter>(
-        self,
-        module: &mut Module<'_, M>,
-        entries: impl IntoIterator<Item = Entry>,
-    ) -> Result<(), Fault> {
-        let mut tails = [self.head; HEIGHT_MAX];
-        for (key, value) in entries {
-            let height = height(key);
-            let at = module.allocate(words(height))?;
-            let mut tower = vec![0; words(height)];
-            (tower[0], tower[1], tower[2]) = (key, value, shape(height, height));
-            module.write(at, &tower);
-            for (level, tail) in tails.iter_mut().enumerate().take(height) {
-                link(module, *tail, level, at);
-                *tail = at;
-            }
-        }
-        Ok(())
-    }
-
-    fn free<M: Meter>(self, module: &mut Module<'_, M>) {
-        let mut at = next(module, self.head, 0);
-        module.free(self.head, words(HEIGHT_MAX));
-        while at != 0 {
-            look_at(module, at);
-            let (_, room) = height_and_room(module, at);
-            let behind = next(module, at, 0);
-            module.free(at, words(room));
-            module.hop();
-            at = behind;
-        }
-    }
-}
-
-impl Towers {
     /// Sets the value of a key, and answers the one before; a key that was not there gets a tower of so many levels, at
     /// least 1 and at most [`HEIGHT_MAX`].
     ///
     /// # Errors
-    /// As [`insert`](List::insert).
+    /// As [`insert`](Towers::insert).
     pub fn insert_with_height<M: Meter>(
         self,
         module: &mut Module<'_, M>,
-        key: u64,
+        key: impl Sought,
         value: u64,
         height: usize,
     ) -> Result<Option<u64>, Fault> {
@@ -186,7 +150,7 @@ impl Towers {
     pub(crate) fn place<M: Meter>(
         self,
         module: &mut Module<'_, M>,
-        key: u64,
+        key: impl Sought,
         value: u64,
         height: usize,
     ) -> Result<(u32, Option<u64>), Fault> {
@@ -199,7 +163,7 @@ impl Towers {
         let height = height.clamp(1, HEIGHT_MAX);
         let at = module.allocate(words(height))?;
         let mut tower = vec![0; words(height)];
-        (tower[0], tower[1], tower[2]) = (key, value, shape(height, height));
+        (tower[0], tower[1], tower[2]) = (key.word(), value, shape(height, height));
         for (level, &before) in path.iter().enumerate().take(height) {
             let next = next(module, before, level);
             pack(&mut tower, level, next);
@@ -218,7 +182,7 @@ impl Towers {
     pub fn set_height<M: Meter>(
         self,
         module: &mut Module<'_, M>,
-        key: u64,
+        key: impl Sought,
         height: usize,
     ) -> Result<bool, Fault> {
         let height = height.clamp(1, HEIGHT_MAX);
@@ -259,9 +223,94 @@ impl Towers {
         Ok(true)
     }
 
+    /// Removes a key and answers its value.
+    pub fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: impl Sought) -> Option<u64> {
+        let Found { at, path } = self.search(module, key, false);
+        let at = at?;
+        let value = module.peek(at + 1, 1)[0];
+        let (height, room) = height_and_room(module, at);
+        for (level, &before) in path.iter().enumerate().take(height) {
+            let behind = next(module, at, level);
+            link(module, before, level, behind);
+        }
+        module.free(at, words(room));
+        Some(value)
+    }
+
+    /// The greatest key at or below `key`.
+    pub fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: impl Sought) -> Option<Entry> {
+        let Found { at, path } = self.search(module, key, true);
+        let at = at.unwrap_or(path[0]);
+        (at != self.head).then(|| entry(module, at))
+    }
+
+    /// Gives the entries from `from` on to `each`, in ascending order, as long as that answers true.
+    pub fn walk<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        from: impl Sought,
+        mut each: impl FnMut(&mut Module<'_, M>, u64, u64) -> bool,
+    ) {
+        let Found { at, path } = self.search(module, from, false);
+        let mut at = match at {
+            Some(at) => at,
+            None => next(module, path[0], 0),
+        };
+        while at != 0 {
+            let tower = look_at(module, at);
+            let (key, value) = (tower[0], tower[1]);
+            if !each(module, key, value) {
+                return;
+            }
+            module.hop();
+            at = next(module, at, 0);
+        }
+    }
+
+    /// Appends entries in ascending order to an empty list, without searching. Source: RADAR, section IV-B.
+    ///
+    /// # Errors
+    /// The bank has no room. What came before is in the list.
+    pub fn build<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        entries: impl IntoIterator<Item = (impl Sought, u64)>,
+    ) -> Result<(), Fault> {
+        let mut tails = [self.head; HEIGHT_MAX];
+        for (key, value) in entries {
+            let height = key.height();
+            let at = module.allocate(words(height))?;
+            let mut tower = vec![0; words(height)];
+            (tower[0], tower[1], tower[2]) = (key.word(), value, shape(height, height));
+            module.write(at, &tower);
+            for (level, tail) in tails.iter_mut().enumerate().take(height) {
+                link(module, *tail, level, at);
+                *tail = at;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives all memory back, also that of the first tower, and answers what was in it.
+    pub fn take<M: Meter>(self, module: &mut Module<'_, M>) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        let mut at = next(module, self.head, 0);
+        module.free(self.head, words(HEIGHT_MAX));
+        while at != 0 {
+            let tower = look_at(module, at);
+            entries.push((tower[0], tower[1]));
+            let (_, room) = height_and_room(module, at);
+            let behind = next(module, at, 0);
+            module.free(at, words(room));
+            module.hop();
+            at = behind;
+        }
+        entries
+    }
+
     /// Goes from the highest level down to a key, or to the last tower before it. With `early`, a key that is
     /// met is enough, and the path is not complete.
-    fn search<M: Meter>(self, module: &mut Module<'_, M>, key: u64, early: bool) -> Found {
+    fn search<M: Meter>(self, module: &mut Module<'_, M>, key: impl Sought, early: bool) -> Found {
         let mut found = Found {
             at: None,
             path: [self.head; HEIGHT_MAX],
@@ -276,15 +325,17 @@ impl Towers {
                 if candidate == 0 || candidate == greater {
                     break;
                 }
-                let found_key = look_at(module, candidate)[0];
-                if found_key == key {
+                let tower = look_at(module, candidate);
+                let (word, value) = (tower[0], tower[1]);
+                let order = key.order(module, word, value);
+                if order == Ordering::Equal {
                     found.at = Some(candidate);
                     if early {
                         module.hop();
                         return found;
                     }
                 }
-                if found_key >= key {
+                if order != Ordering::Less {
                     greater = candidate;
                     break;
                 }
@@ -302,6 +353,68 @@ impl Towers {
     }
 }
 
+impl List for Towers {
+    fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Self, Fault> {
+        Towers::new(module)
+    }
+
+    fn at(head: u32) -> Self {
+        Towers::at(head)
+    }
+
+    fn head(self) -> u32 {
+        self.head
+    }
+
+    fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+        Towers::get(self, module, key)
+    }
+
+    fn insert<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: u64,
+        value: u64,
+    ) -> Result<Option<u64>, Fault> {
+        Towers::insert(self, module, key, value)
+    }
+
+    fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+        Towers::remove(self, module, key)
+    }
+
+    fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry> {
+        Towers::floor(self, module, key)
+    }
+
+    fn walk<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        from: u64,
+        mut each: impl FnMut(u64, u64) -> bool,
+    ) {
+        Towers::walk(self, module, from, |_, key, value| each(key, value));
+    }
+
+    fn build<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        entries: impl IntoIterator<Item = Entry>,
+    ) -> Result<(), Fault> {
+        Towers::build(self, module, entries)
+    }
+
+    fn free<M: Meter>(self, module: &mut Module<'_, M>) {
+        Towers::take(self, module);
+    }
+}
+
+/// How many levels a tower has, and for how many it has place, from a tower whose head was copied.
+fn height_and_room<M: Meter>(module: &Module<'_, M>, at: u32) -> (usize, usize) {
+    let word = module.peek(at + SHAPE, 1)[0];
+    (usize::from(word as u16), usize::from((word >> 16) as u16))
+}
+
 /// Copies the beginning of a tower, to compare its key.
 fn look_at<'m, M: Meter>(module: &'m mut Module<'_, M>, at: u32) -> &'m [u64] {
     module.instructions(INSTRUCTIONS_PER_KEY);
@@ -313,12 +426,6 @@ fn look_at<'m, M: Meter>(module: &'m mut Module<'_, M>, at: u32) -> &'m [u64] {
 fn entry<M: Meter>(module: &Module<'_, M>, at: u32) -> Entry {
     let words = module.peek(at, 2);
     (words[0], words[1])
-}
-
-/// How many levels a tower has, and for how many it has place, from a tower whose head was copied.
-fn height_and_room<M: Meter>(module: &Module<'_, M>, at: u32) -> (usize, usize) {
-    let word = module.peek(at + SHAPE, 1)[0];
-    (usize::from(word as u16), usize::from((word >> 16) as u16))
 }
 
 /// The next tower at a level, from a tower whose pointers were copied.

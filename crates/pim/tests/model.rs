@@ -1,12 +1,13 @@
 //! Every index does what a `BTreeMap` does, on both devices.
 
-use nearfield_core::{OrderedIndex, Words};
+use nearfield_core::{Bytes, OrderedIndex, Words};
 use nearfield_hardware::modules::Preset;
 use nearfield_pim::device::{Device, Model, Workers};
 use nearfield_pim::jump_push::{self, JumpPush};
 use nearfield_pim::pim_tree::PimTree;
 use nearfield_pim::radar::{Options, Price, Radar};
 use nearfield_pim::range_partition::{Gets, RangePartition};
+use nearfield_pim::strings::{self, Strings};
 use nearfield_testkit::model;
 
 const BANK_BYTES: u64 = 1 << 22;
@@ -94,4 +95,16 @@ fn jump_push_does_what_a_map_does() {
 fn pim_tree_does_what_a_map_does() {
     check(60, |seed| PimTree::new(device(seed)));
     check(20, |seed| PimTree::new(workers(seed)));
+}
+
+#[test]
+fn strings_do_what_a_map_does() {
+    // Few keys each, so that there is something to divide and to merge.
+    let options = |seed| strings::Options {
+        partition_keys: [4, 30, 4096][seed as usize % 3],
+        cools: 2,
+        ..strings::Options::default()
+    };
+    model::check::<Bytes, _>(120, |seed| Strings::new(device(seed), options(seed)));
+    model::check::<Bytes, _>(60, |seed| Strings::new(workers(seed), options(seed)));
 }

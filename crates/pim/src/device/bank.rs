@@ -1,5 +1,7 @@
 //! The memory of a module.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 /// There is no room in a bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no room for {words} words: {used} of {limit} are in use")]
@@ -18,19 +20,23 @@ const LENGTHS: usize = 256;
 /// Words of 8 bytes, addressed by their number, of which blocks are given out and taken back. Word 0 is never
 /// given out, so that 0 can stand for nothing.
 ///
-/// What was taken back is given out for the same length again. Once there is nothing else, what lies side by
-/// side is joined, and given out for any length.
+/// Short blocks that are taken back are kept by length, and given out again as they are. Long ones become
+/// *runs*, which grow together with their neighbours and are cut as blocks are asked for. Once there is no
+/// other room, short ones become runs as well; so blocks of any length have all room there is, but for what lies in pieces
+/// between blocks that are in use.
 #[derive(Debug)]
 pub struct Bank {
     words: Vec<u64>,
     limit: usize,
     used: usize,
-    /// Blocks that were taken back, by length; in the first word of each the next.
+    /// Short blocks that were taken back, by length; in the first word of each the next.
     free: Vec<u32>,
-    /// Longer ones: where each begins, and its length.
-    spans: Vec<(u32, usize)>,
-    /// Whether something was taken back since what lies side by side was joined.
-    is_apart: bool,
+    /// So many words are in these.
+    kept: usize,
+    /// Where each run begins, and its length.
+    runs: BTreeMap<u32, u32>,
+    /// The same by length.
+    lengths: BTreeSet<(u32, u32)>,
 }
 
 impl Bank {
@@ -49,13 +55,14 @@ impl Bank {
             limit,
             used: 1,
             free: vec![0; LENGTHS + 1],
-            spans: Vec::new(),
-            is_apart: false,
+            kept: 0,
+            runs: BTreeMap::new(),
+            lengths: BTreeSet::new(),
         }
     }
 
-    /// A block of so many words, all zero. Constant, besides clearing it, as long as there is room that was never
-    /// given out; then sorting what was taken back, now and then.
+    /// A block of so many words, all zero. Constant for a short one, besides clearing it, as long as there is room at
+    /// the end; else O(log n) for n runs, to which every short block that was taken back adds once.
     ///
     /// # Errors
     /// There is no room for it.
@@ -68,98 +75,105 @@ impl Bank {
         if words == 0 {
             return Err(full);
         }
-        if let Some(head) = self.free.get_mut(words)
-            && *head != 0
-        {
-            let at = *head;
-            *head = self.words[at as usize] as u32;
-            return Ok(self.give(at, words));
+        let mut found = self.take_kept(words);
+        if words > LENGTHS {
+            found = found.or_else(|| self.take_run(words));
         }
-        let start = self.words.len();
-        let end = start.checked_add(words).ok_or(full)?;
-        if end <= self.limit {
-            self.words.resize(end, 0);
-            self.used += words;
-            return Ok(start as u32);
+        if let Some(at) = found.or_else(|| self.extend(words)) {
+            return Ok(at);
         }
-        if let Some(at) = self.cut(words) {
-            return Ok(self.give(at, words));
-        }
-        if self.is_apart && self.limit - self.used >= words {
-            self.join();
-            if let Some(at) = self.cut(words) {
-                return Ok(self.give(at, words));
+        let found = self.take_run(words).or_else(|| {
+            if self.kept > 0 {
+                self.gather();
             }
-        }
-        Err(full)
+            self.take_run(words).or_else(|| self.extend(words))
+        });
+        found.ok_or(full)
     }
 
-    fn give(&mut self, at: u32, words: usize) -> u32 {
-        self.words[at as usize..at as usize + words].fill(0);
-        self.used += words;
-        at
-    }
-
-    /// Cuts a block off a longer one.
-    fn cut(&mut self, words: usize) -> Option<u32> {
-        if let Some(span) = self.spans.iter().position(|&(_, length)| length >= words) {
-            let (at, length) = self.spans.swap_remove(span);
-            self.keep(at + words as u32, length - words);
-            return Some(at);
-        }
-        let longer = (words..=LENGTHS).find(|&length| self.free[length] != 0)?;
-        let at = self.free[longer];
-        self.free[longer] = self.words[at as usize] as u32;
-        self.keep(at + words as u32, longer - words);
+    /// A short block of this length that was taken back.
+    fn take_kept(&mut self, words: usize) -> Option<u32> {
+        let head = self.free.get_mut(words).filter(|head| **head != 0)?;
+        let at = *head;
+        *head = self.words[at as usize] as u32;
+        self.kept -= words;
+        self.give_out(at, words);
         Some(at)
     }
 
-    /// Keeps a block that nobody has.
-    fn keep(&mut self, at: u32, words: usize) {
-        match self.free.get_mut(words) {
-            _ if words == 0 => {}
-            Some(head) => {
-                self.words[at as usize] = u64::from(*head);
-                *head = at;
-            }
-            None => self.spans.push((at, words)),
-        }
+    /// A block at the end.
+    fn extend(&mut self, words: usize) -> Option<u32> {
+        let start = self.words.len();
+        let end = start.checked_add(words).filter(|&end| end <= self.limit)?;
+        self.words.resize(end, 0);
+        self.used += words;
+        Some(start as u32)
     }
 
-    /// Joins the blocks that nobody has and that lie side by side.
-    fn join(&mut self) {
-        let mut blocks = std::mem::take(&mut self.spans);
-        for (words, head) in self.free.iter_mut().enumerate() {
-            while *head != 0 {
-                blocks.push((*head, words));
-                *head = self.words[*head as usize] as u32;
+    /// A block of the shortest run that is long enough.
+    fn take_run(&mut self, words: usize) -> Option<u32> {
+        let least = u32::try_from(words).ok()?;
+        let &(length, at) = self.lengths.range((least, 0)..).next()?;
+        self.lengths.remove(&(length, at));
+        self.runs.remove(&at);
+        if length > least {
+            self.runs.insert(at + least, length - least);
+            self.lengths.insert((length - least, at + least));
+        }
+        self.give_out(at, words);
+        Some(at)
+    }
+
+    fn give_out(&mut self, at: u32, words: usize) {
+        self.words_mut(at, words).fill(0);
+        self.used += words;
+    }
+
+    /// Makes runs of all short blocks that were taken back.
+    fn gather(&mut self) {
+        for length in 1..self.free.len() {
+            let mut at = std::mem::take(&mut self.free[length]);
+            while at != 0 {
+                let next = self.words[at as usize] as u32;
+                self.add_run(at, length as u32);
+                at = next;
             }
         }
-        blocks.sort_unstable();
-        let mut joined: Option<(u32, usize)> = None;
-        for (at, words) in blocks {
-            match &mut joined {
-                Some((start, length)) if *start as usize + *length == at as usize => {
-                    *length += words;
-                }
-                _ => {
-                    if let Some((at, words)) = joined.replace((at, words)) {
-                        self.keep(at, words);
-                    }
-                }
-            }
+        self.kept = 0;
+    }
+
+    /// Adds a run, and makes one of it and its neighbours. One at the end is given up.
+    fn add_run(&mut self, mut at: u32, mut length: u32) {
+        if let Some((&before, &words)) = self.runs.range(..at).next_back()
+            && before + words == at
+        {
+            self.runs.remove(&before);
+            self.lengths.remove(&(words, before));
+            (at, length) = (before, length + words);
         }
-        if let Some((at, words)) = joined {
-            self.keep(at, words);
+        if let Some(words) = self.runs.remove(&(at + length)) {
+            self.lengths.remove(&(words, at + length));
+            length += words;
         }
-        self.is_apart = false;
+        if (at + length) as usize == self.words.len() {
+            self.words.truncate(at as usize);
+        } else {
+            self.runs.insert(at, length);
+            self.lengths.insert((length, at));
+        }
     }
 
     /// Takes a block back that was given out with this length.
     pub fn free(&mut self, at: u32, words: usize) {
         self.used -= words;
-        self.is_apart = true;
-        self.keep(at, words);
+        match self.free.get_mut(words) {
+            Some(head) => {
+                self.words[at as usize] = u64::from(*head);
+                *head = at;
+                self.kept += words;
+            }
+            None => self.add_run(at, words as u32),
+        }
     }
 
     /// Some words from one on.
@@ -201,16 +215,32 @@ mod tests {
         assert_eq!(bank.allocate(4), Ok(first));
         assert_eq!(bank.words(first, 4), [0; 4]);
         assert!(bank.allocate(usize::MAX).is_err());
-        bank.free(first, 4);
-        bank.free(second, 5);
-        // Both together, of which neither is long enough.
-        let both = bank.allocate(8).expect("joined");
-        assert_eq!(bank.words(both, 8), [0; 8]);
-        assert!(bank.allocate(2).is_err());
-        assert_eq!(bank.allocate(1), Ok(both + 8));
-        bank.free(both, 8);
-        assert_eq!(bank.allocate(3), Ok(both));
-        assert_eq!(bank.allocate(5), Ok(both + 3));
         assert!(bank.allocate(0).is_err());
+    }
+
+    #[test]
+    fn what_was_taken_back_is_room_for_blocks_of_any_length() {
+        let mut bank = Bank::new(8 * 10_001);
+        for round in 0..3 {
+            // Short ones, a long one, and short ones again.
+            for lengths in [vec![7; 1428], vec![5000, 4999], vec![1; 10_000]] {
+                let blocks: Vec<(u32, usize)> = lengths
+                    .into_iter()
+                    .map(|words| (bank.allocate(words).expect("room"), words))
+                    .collect();
+                for &(at, words) in &blocks {
+                    assert!(bank.words(at, words).iter().all(|word| *word == 0));
+                    bank.words_mut(at, words).fill(u64::MAX);
+                }
+                for &(at, words) in &blocks {
+                    let own = bank.words(at, words);
+                    assert!(own.iter().all(|word| *word == u64::MAX), "{round}");
+                }
+                for (at, words) in blocks {
+                    bank.free(at, words);
+                }
+                assert_eq!(bank.used_bytes(), 8);
+            }
+        }
     }
 }

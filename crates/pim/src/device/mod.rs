@@ -111,6 +111,12 @@ pub trait Device {
     /// How many modules there are.
     fn modules(&self) -> usize;
 
+    /// How many bytes the bank of a module has, and a transfer to it at most. What does not say has as many as words
+    /// have numbers.
+    fn bank_bytes(&self) -> u64 {
+        BANK_BYTES_MAX
+    }
+
     /// Sends to each module its words, runs a program in each, and takes back what each has put out, or why
     /// it has come to nothing.
     ///
@@ -127,6 +133,38 @@ pub trait Device {
 
     /// What was done so far.
     fn counters(&self) -> &Counters;
+}
+
+/// A bank has no more bytes, as its words have numbers of 32 bits.
+pub const BANK_BYTES_MAX: u64 = u32::MAX as u64 * 8;
+
+/// A module that the host has beside those of its device: the same programs work in it, in no time that is counted.
+#[derive(Debug)]
+pub(crate) struct Own {
+    bank: Bank,
+    root: u64,
+}
+
+impl Own {
+    /// One whose bank is as large as one can be.
+    pub fn new() -> Own {
+        Own {
+            bank: Bank::new(BANK_BYTES_MAX),
+            root: 0,
+        }
+    }
+
+    /// Runs a program in it; `number` is what it is called.
+    pub fn run(&mut self, number: usize, program: &impl Program, input: &[u64]) -> Answered {
+        let mut meter = ();
+        let module = &mut Module::new(&mut self.bank, &mut self.root, &mut meter);
+        model::run_in(number, module, program, input)
+    }
+
+    /// The bytes that are in use.
+    pub fn used_bytes(&self) -> u64 {
+        self.bank.used_bytes()
+    }
 }
 
 /// Checks that there is an input for each module, and that none is absurd.

@@ -110,6 +110,10 @@ impl Device for Model {
         self.banks.len()
     }
 
+    fn bank_bytes(&self) -> u64 {
+        self.parameters.bank_bytes
+    }
+
     fn round<P: Program>(
         &mut self,
         program: P,

@@ -73,6 +73,10 @@ impl Device for Workers {
         self.modules
     }
 
+    fn bank_bytes(&self) -> u64 {
+        self.bank_bytes
+    }
+
     fn round<P: Program>(
         &mut self,
         program: P,

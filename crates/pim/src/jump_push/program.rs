@@ -180,7 +180,7 @@ fn list<M: Meter>(
             key = found.0.checked_sub(1);
         }
     } else if limit > 0 {
-        upper.walk(module, from, |key, tower| {
+        upper.walk(module, from, |_, key, tower| {
             if key > to {
                 return false;
             }

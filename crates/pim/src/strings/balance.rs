@@ -1,0 +1,330 @@
+//! Which partitions are divided, and where their pieces go.
+//!
+//! The rule of RADAR (section IV-B: a module is busy that has more to do than others by a factor, and a move has to gain
+//! more than it costs) on pieces between keys of the batch, as there are no aligned ones; and a bound on the size of
+//! partitions, as those at first are not many but one.
+
+use std::cmp::Reverse;
+
+/// A partition is divided into no more pieces at once.
+const PIECES_MAX: usize = 64;
+/// So many partitions of a busy module are tried at most.
+const TRIES: usize = 8;
+/// What a round more takes, in operations that a module does meanwhile.
+const ROUND_OPERATIONS: f64 = 64.0;
+/// A module gets nothing more that has so large a part of its bank in use.
+const FILLED: f64 = 0.9;
+
+/// What is asked of a partition in a batch.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Asked<'k> {
+    pub number: u64,
+    pub module: usize,
+    pub keys: u64,
+    pub bytes: u64,
+    /// The keys of operations that a module has to do; a key that is only read is there once.
+    pub operations: Vec<&'k [u8]>,
+    /// The keys that may come, and what each takes of a bank.
+    pub inserts: Vec<(&'k [u8], u64)>,
+}
+
+/// The sizes that decisions go by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// A partition has so many keys at most.
+    pub partition_keys: u64,
+    /// And takes so many bytes, unless it has a single key.
+    pub partition_bytes: u64,
+    /// The bytes of a bank.
+    pub bank_bytes: u64,
+    /// A module is busy that has so many times as much to do as the average.
+    pub tolerance: f64,
+    /// log2 of the keys of a module.
+    pub height: f64,
+}
+
+/// Where a partition is divided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Cuts {
+    /// Before these keys.
+    Before(Vec<Vec<u8>>),
+    /// So that pieces have as many keys, with those that come in this batch.
+    Evenly,
+}
+
+/// Partitions that are beside each other become one, and this is divided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Move {
+    pub partitions: Vec<u64>,
+    pub cuts: Cuts,
+    /// The module of each piece.
+    pub targets: Vec<usize>,
+}
+
+/// What modules have to do and what they have in store, as far as it was decided.
+#[derive(Clone, Debug)]
+pub(super) struct Modules {
+    /// Operations of this batch.
+    pub loads: Vec<u64>,
+    /// Bytes.
+    pub stored: Vec<u64>,
+}
+
+impl Modules {
+    /// The module with least to do that has room for so many bytes; of two of them, that with less in store.
+    pub fn least(&self, bytes: u64, sizes: &Sizes) -> Option<usize> {
+        let limit = (sizes.bank_bytes as f64 * FILLED) as u64;
+        let pairs = self.loads.iter().zip(&self.stored).enumerate();
+        pairs
+            .filter(|(_, (_, stored))| *stored + bytes <= limit)
+            .min_by_key(|(module, (load, stored))| (**load, **stored, *module))
+            .map(|(module, _)| module)
+    }
+
+    /// Puts pieces, each of them with so many operations, where there is least to do; that with most first.
+    fn place(&mut self, pieces: &[u64], bytes: u64, own: usize, sizes: &Sizes) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..pieces.len()).collect();
+        order.sort_by_key(|&piece| Reverse(pieces[piece]));
+        let mut targets = vec![own; pieces.len()];
+        for piece in order {
+            let target = self.least(bytes, sizes).unwrap_or(own);
+            targets[piece] = target;
+            if let (Some(load), Some(stored)) =
+                (self.loads.get_mut(target), self.stored.get_mut(target))
+            {
+                *load += pieces[piece];
+                *stored += bytes;
+            }
+        }
+        targets
+    }
+
+    fn take(&mut self, module: usize, operations: u64, bytes: u64) {
+        if let (Some(load), Some(stored)) =
+            (self.loads.get_mut(module), self.stored.get_mut(module))
+        {
+            *load = load.saturating_sub(operations);
+            *stored = stored.saturating_sub(bytes);
+        }
+    }
+}
+
+impl Sizes {
+    /// What it takes to take keys out of a module and put them elsewhere, in operations (RADAR, formulas 2 to 5, for
+    /// point operations, with words of a bank that are read in 14 ns, and transfers at 25 GB/s each way).
+    fn of_moving(&self, keys: u64, bytes: u64) -> f64 {
+        let transfer = 2.0 * bytes as f64 / 25.0 / 14.0;
+        let cost = self.height + keys as f64 + transfer;
+        ROUND_OPERATIONS + 1.0 + cost / (1.5 * self.height)
+    }
+
+    /// Into how many pieces so many keys and bytes have to be divided; one if they fit.
+    pub fn pieces(&self, keys: u64, bytes: u64) -> usize {
+        if keys <= 1 || (keys <= self.partition_keys && bytes <= self.partition_bytes) {
+            return 1;
+        }
+        // Half full, so that the next keys do not have them divided again.
+        let by_keys = (2 * keys).div_ceil(self.partition_keys.max(1));
+        let by_bytes = (2 * bytes).div_ceil(self.partition_bytes.max(1));
+        let pieces = by_keys.max(by_bytes).min(keys);
+        usize::try_from(pieces).map_or(PIECES_MAX, |pieces| pieces.clamp(2, PIECES_MAX))
+    }
+}
+
+/// Decides about the partitions that are asked for something.
+pub(super) fn divide(modules: &mut Modules, mut asked: Vec<Asked<'_>>, sizes: &Sizes) -> Vec<Move> {
+    asked.sort_by_key(|asked| asked.number);
+    let mut moves = Vec::new();
+    let mut others = Vec::new();
+    for asked in asked {
+        let (keys, bytes) = after(&asked, sizes);
+        let pieces = sizes.pieces(keys, bytes);
+        if pieces == 1 {
+            others.push(asked);
+            continue;
+        }
+        let operations = asked.operations.len() as u64;
+        modules.take(asked.module, operations, asked.bytes);
+        let each = vec![operations.div_ceil(pieces as u64); pieces];
+        let bytes = bytes.div_ceil(pieces as u64);
+        moves.push(Move {
+            partitions: vec![asked.number],
+            cuts: Cuts::Evenly,
+            targets: modules.place(&each, bytes, asked.module, sizes),
+        });
+    }
+    relieve(modules, others, sizes, &mut moves);
+    moves
+}
+
+/// How many keys a partition may have after the batch, and how many bytes.
+fn after(asked: &Asked<'_>, sizes: &Sizes) -> (u64, u64) {
+    let sum = |inserts: &[(&[u8], u64)]| -> (u64, u64) {
+        let bytes: u64 = inserts.iter().map(|(_, bytes)| bytes).sum();
+        (asked.keys + inserts.len() as u64, asked.bytes + bytes)
+    };
+    let (keys, bytes) = sum(&asked.inserts);
+    if sizes.pieces(keys, bytes) == 1 {
+        return (keys, bytes);
+    }
+    // Some may be the same.
+    let mut inserts = asked.inserts.clone();
+    inserts.sort_unstable();
+    inserts.dedup_by_key(|(key, _)| *key);
+    sum(&inserts)
+}
+
+/// Divides what makes modules busy, from the busiest down, if that gains more than it costs.
+fn relieve(modules: &mut Modules, asked: Vec<Asked<'_>>, sizes: &Sizes, moves: &mut Vec<Move>) {
+    let total: u64 = modules.loads.iter().sum();
+    let fair = total.div_ceil(modules.loads.len().max(1) as u64);
+    let much = (fair as f64 * sizes.tolerance) as u64;
+    let mut of_module: Vec<Vec<Asked<'_>>> = vec![Vec::new(); modules.loads.len()];
+    for asked in asked {
+        if let Some(own) = of_module.get_mut(asked.module) {
+            own.push(asked);
+        }
+    }
+    let mut busy: Vec<usize> = (0..of_module.len())
+        .filter(|&module| modules.loads[module] > much)
+        .collect();
+    busy.sort_by_key(|&module| Reverse(modules.loads[module]));
+    for module in busy {
+        let mut own = std::mem::take(&mut of_module[module]);
+        own.sort_by_key(|asked| Reverse(asked.operations.len()));
+        for mut asked in own.into_iter().take(TRIES) {
+            let before = modules.loads[module];
+            let operations = asked.operations.len() as u64;
+            let cost = sizes.of_moving(asked.keys, asked.bytes);
+            if before <= much || operations as f64 <= cost {
+                break;
+            }
+            let mut then = modules.clone();
+            then.take(module, operations, asked.bytes);
+            let (cuts, pieces) = cut(&mut asked.operations, 2 * modules.loads.len());
+            let bytes = asked.bytes.div_ceil(pieces.len() as u64);
+            let targets = then.place(&pieces, bytes, module, sizes);
+            let most = targets.iter().filter_map(|&target| then.loads.get(target));
+            let most = most.copied().max().unwrap_or(0).max(then.loads[module]);
+            if before.saturating_sub(most) as f64 > cost {
+                *modules = then;
+                moves.push(Move {
+                    partitions: vec![asked.number],
+                    cuts: Cuts::Before(cuts),
+                    targets,
+                });
+            }
+        }
+    }
+}
+
+/// Cuts that divide operations evenly into so many pieces at most, and how many each piece has. A key with many
+/// operations makes fewer of it.
+fn cut(operations: &mut [&[u8]], pieces: usize) -> (Vec<Vec<u8>>, Vec<u64>) {
+    operations.sort_unstable();
+    let pieces = pieces.clamp(1, PIECES_MAX / 2);
+    let mut cuts: Vec<Vec<u8>> = Vec::new();
+    let mut counts = Vec::new();
+    let mut start = 0;
+    for piece in 1..pieces {
+        let at = operations[piece * operations.len() / pieces];
+        let end = operations.partition_point(|key| *key < at);
+        if end > start {
+            cuts.push(at.to_vec());
+            counts.push((end - start) as u64);
+            start = end;
+        }
+    }
+    counts.push((operations.len() - start) as u64);
+    (cuts, counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZES: Sizes = Sizes {
+        partition_keys: 1000,
+        partition_bytes: 1 << 20,
+        bank_bytes: 1 << 26,
+        tolerance: 1.3,
+        height: 12.0,
+    };
+
+    fn modules(loads: &[u64]) -> Modules {
+        Modules {
+            loads: loads.to_vec(),
+            stored: vec![0; loads.len()],
+        }
+    }
+
+    fn keys(count: usize) -> Vec<Vec<u8>> {
+        (0..count)
+            .map(|key| format!("{key:06}").into_bytes())
+            .collect()
+    }
+
+    fn asked<'k>(number: u64, module: usize, keys: u64, operations: &[&'k [u8]]) -> Asked<'k> {
+        Asked {
+            number,
+            module,
+            keys,
+            operations: operations.to_vec(),
+            ..Asked::default()
+        }
+    }
+
+    #[test]
+    fn what_is_even_stays_as_it_is() {
+        let keys = keys(400);
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let asked = (0..4).map(|module| asked(module as u64, module, 900, &keys));
+        assert_eq!(divide(&mut modules(&[400; 4]), asked.collect(), &SIZES), []);
+    }
+
+    #[test]
+    fn what_is_busy_is_divided_if_that_is_worth_its_keys() {
+        let keys = keys(4000);
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let few: Vec<&[u8]> = keys[..100].to_vec();
+        for (size, operations, is_divided) in [(900, &keys, true), (900, &few, false)] {
+            let mut modules = modules(&[operations.len() as u64, 0, 0, 0]);
+            let moves = divide(&mut modules, vec![asked(7, 0, size, operations)], &SIZES);
+            assert_eq!(!moves.is_empty(), is_divided);
+            if let [only] = &moves[..] {
+                let Cuts::Before(cuts) = &only.cuts else {
+                    panic!("{only:?}")
+                };
+                assert!(cuts.is_sorted() && cuts.len() + 1 == only.targets.len());
+                assert_eq!(modules.loads, [1000; 4]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_is_divided_whatever_is_asked_of_it() {
+        let keys = keys(3000);
+        let inserts: Vec<(&[u8], u64)> = keys.iter().map(|key| (&key[..], 50)).collect();
+        let mut large = asked(3, 4, 10, &[]);
+        large.inserts = [&inserts[..], &inserts[..]].concat();
+        // The host, as it is no module, has all of it at first.
+        let moves = divide(&mut modules(&[0; 4]), vec![large.clone()], &SIZES);
+        let [only] = &moves[..] else {
+            panic!("{moves:?}")
+        };
+        assert_eq!((&only.cuts, only.targets.len()), (&Cuts::Evenly, 7));
+        assert!((0..4).all(|module| only.targets.contains(&module)));
+        // The same key again and again is one.
+        large.inserts = vec![inserts[0]; 5000];
+        assert_eq!(divide(&mut modules(&[0; 4]), vec![large], &SIZES), []);
+    }
+
+    #[test]
+    fn a_module_that_is_filled_gets_nothing_more() {
+        let mut modules = modules(&[0; 3]);
+        modules.stored = vec![SIZES.bank_bytes, 0, SIZES.bank_bytes / 2];
+        assert_eq!(modules.place(&[5, 5, 5], 1 << 20, 0, &SIZES), [1, 2, 1]);
+        modules.stored.fill(SIZES.bank_bytes);
+        assert_eq!(modules.place(&[5, 5], 1 << 20, 0, &SIZES), [0, 0]);
+    }
+}

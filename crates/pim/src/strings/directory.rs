@@ -1,0 +1,318 @@
+//! Which module has which byte strings.
+//!
+//! Byte strings have no aligned subranges, so partitions lie between any two keys. Together they have all
+//! keys there may be: each begins where the one before ends. (Those of words,
+//! [`partition`](crate::partition), have a last key, leave gaps, and are known by where they begin.)
+
+use super::cut::Cut;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+
+/// Keys between two bounds, which one module has.
+#[derive(Clone, Debug)]
+pub(super) struct Partition {
+    /// Its least key, if that is there.
+    pub start: Vec<u8>,
+    /// The module that has it.
+    pub module: usize,
+    /// How many keys there are.
+    pub keys: u64,
+    /// The bytes of a bank that they take, about.
+    pub bytes: u64,
+    /// The number of the batch in which it was last asked for something.
+    pub used: u64,
+    /// False once a module has not answered what has become of its keys.
+    pub is_counted: bool,
+    /// Keys that may have come in this batch, and gone.
+    coming: u64,
+    going: u64,
+}
+
+/// What has become of the keys of a partition in a batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Change {
+    pub keys_came: u64,
+    pub keys_went: u64,
+    pub bytes_came: u64,
+    pub bytes_went: u64,
+    /// Nobody knows.
+    pub is_lost: bool,
+}
+
+impl Partition {
+    /// One that was not asked for anything.
+    pub fn new(start: Vec<u8>, module: usize, keys: u64, bytes: u64, used: u64) -> Partition {
+        Partition {
+            start,
+            module,
+            keys,
+            bytes,
+            used,
+            is_counted: true,
+            coming: 0,
+            going: 0,
+        }
+    }
+
+    fn may_have(&self) -> bool {
+        !self.is_counted || self.keys + self.coming > 0
+    }
+
+    fn at_least(&self) -> u64 {
+        match self.is_counted {
+            true => self.keys.saturating_sub(self.going),
+            false => 0,
+        }
+    }
+}
+
+/// All partitions, by number and in the order of their keys.
+#[derive(Debug, Default)]
+pub(super) struct Directory {
+    numbers: BTreeMap<Vec<u8>, u64>,
+    partitions: HashMap<u64, Partition>,
+}
+
+impl Directory {
+    /// Adds a partition.
+    pub fn insert(&mut self, number: u64, partition: Partition) {
+        self.numbers.insert(partition.start.clone(), number);
+        self.partitions.insert(number, partition);
+    }
+
+    /// Takes one out. Another has to take its place, or the one before has its keys.
+    pub fn remove(&mut self, number: u64) -> Option<Partition> {
+        let partition = self.partitions.remove(&number)?;
+        self.numbers.remove(&partition.start);
+        Some(partition)
+    }
+
+    /// A partition by its number.
+    pub fn get(&self, number: u64) -> Option<&Partition> {
+        self.partitions.get(&number)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut Partition> {
+        self.partitions.get_mut(&number)
+    }
+
+    /// The partition to which a key belongs, by number.
+    pub fn of(&self, key: &[u8]) -> Option<(u64, &Partition)> {
+        let range = (Bound::Unbounded, Bound::Included(key));
+        let (_, &number) = self.numbers.range::<[u8], _>(range).next_back()?;
+        Some((number, self.partitions.get(&number)?))
+    }
+
+    /// All partitions with their numbers, in the order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Partition)> {
+        let numbers = self.numbers.values();
+        numbers.filter_map(|&number| Some((number, self.partitions.get(&number)?)))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// How many keys there are in all.
+    pub fn keys(&self) -> u64 {
+        let partitions = self.partitions.values();
+        partitions.map(|partition| partition.keys).sum()
+    }
+
+    /// Where the partition that begins at `start` ends, which is where the next one begins; `None` if it is the last.
+    pub fn end_of(&self, start: &[u8]) -> Option<&[u8]> {
+        let behind = (Bound::Excluded(start), Bound::Unbounded);
+        let next = self.numbers.range::<[u8], _>(behind).next();
+        next.map(|(start, _)| &start[..])
+    }
+
+    /// How many bytes all keys begin with alike that may belong to the partition that begins at `start`.
+    pub fn skip(&self, start: &[u8]) -> u32 {
+        let end = self.end_of(start).unwrap_or_default();
+        let pairs = start.iter().zip(end);
+        pairs.take_while(|(one, other)| one == other).count() as u32
+    }
+
+    /// The partitions that have to be looked at for `wanted` entries between two cuts, nearest first: from the least
+    /// on or, descending, from the greatest on. Each with the part of it that lies between the cuts.
+    pub fn candidates<'k>(
+        &self,
+        (low, high): (Cut<'k>, Cut<'k>),
+        wanted: u64,
+        descends: bool,
+        mut each: impl FnMut(u64, &Partition, (Cut<'k>, Cut<'k>)),
+    ) {
+        if low >= high {
+            return;
+        }
+        let first = low.key().unwrap_or_default();
+        let below = (Bound::Unbounded, Bound::Included(first));
+        let first = self.numbers.range::<[u8], _>(below).next_back();
+        let Some((first, _)) = first else {
+            return;
+        };
+        let last = match high {
+            Cut::Before(key) if key > &first[..] => Bound::Excluded(key),
+            Cut::Before(key) | Cut::After(key) => Bound::Included(key),
+            Cut::Begin | Cut::End => Bound::Unbounded,
+        };
+        let mut range = self
+            .numbers
+            .range::<[u8], _>((Bound::Included(&first[..]), last));
+        let mut sure = 0;
+        while sure < wanted {
+            let next = match descends {
+                true => range.next_back(),
+                false => range.next(),
+            };
+            let Some((start, &number)) = next else {
+                return;
+            };
+            let Some(partition) = self.partitions.get(&number) else {
+                continue;
+            };
+            if !partition.may_have() {
+                continue;
+            }
+            // Within the partition, bounds beyond it are none.
+            let low = match low > Cut::Before(start) {
+                true => low,
+                false => Cut::Begin,
+            };
+            let end = self.end_of(start);
+            let high = match end.is_none_or(|end| high < Cut::Before(end)) {
+                true => high,
+                false => Cut::End,
+            };
+            each(number, partition, (low, high));
+            // Of one at an end of the range nobody knows how many belong to it.
+            if (low, high) == (Cut::Begin, Cut::End) {
+                sure += partition.at_least();
+            }
+        }
+    }
+
+    /// Notes that a key of a partition may come in this batch, or go.
+    pub fn may_change(&mut self, number: u64, comes: bool) {
+        if let Some(partition) = self.partitions.get_mut(&number) {
+            match comes {
+                true => partition.coming += 1,
+                false => partition.going += 1,
+            }
+        }
+    }
+
+    /// Notes what has become of the keys of a partition, and that the batch is over as far as it is concerned.
+    pub fn settle(&mut self, number: u64, change: Change) {
+        if let Some(partition) = self.partitions.get_mut(&number) {
+            let changed = |now: u64, came: u64, went: u64| (now + came).saturating_sub(went);
+            partition.keys = changed(partition.keys, change.keys_came, change.keys_went);
+            partition.bytes = changed(partition.bytes, change.bytes_came, change.bytes_went);
+            partition.is_counted &= !change.is_lost;
+            partition.coming = 0;
+            partition.going = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(parts: &[(&[u8], u64)]) -> Directory {
+        let mut directory = Directory::default();
+        for (number, &(start, keys)) in parts.iter().enumerate() {
+            let partition = Partition::new(start.to_vec(), number, keys, 0, 0);
+            directory.insert(number as u64, partition);
+        }
+        directory
+    }
+
+    fn found(directory: &Directory, cuts: (Cut<'_>, Cut<'_>), wanted: u64, down: bool) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        directory.candidates(cuts, wanted, down, |number, _, _| numbers.push(number));
+        numbers
+    }
+
+    #[test]
+    fn every_key_belongs_to_a_partition() {
+        let directory = directory(&[(b"", 0), (b"abc", 0), (b"abd", 0)]);
+        let number = |key: &[u8]| directory.of(key).map(|(number, _)| number);
+        for (key, expected) in [
+            (&b""[..], 0),
+            (b"abb", 0),
+            (b"abc", 1),
+            (b"abc\0", 1),
+            (b"b", 2),
+        ] {
+            assert_eq!(number(key), Some(expected));
+        }
+        assert_eq!(directory.skip(b""), 0);
+        assert_eq!(directory.skip(b"abc"), 2);
+        assert_eq!(directory.skip(b"abd"), 0, "it has no end");
+    }
+
+    #[test]
+    fn ordered_operations_look_where_keys_may_be_and_no_further() {
+        let mut directory = directory(&[(b"", 3), (b"b", 0), (b"c", 5), (b"e", 1)]);
+        let all = (Cut::Begin, Cut::End);
+        // Of the keys before g, that in the last may be greater.
+        assert_eq!(
+            found(&directory, (Cut::Begin, Cut::After(b"g")), 1, true),
+            [3, 2]
+        );
+        assert_eq!(found(&directory, all, 1, true), [3]);
+        assert_eq!(
+            found(&directory, (Cut::Begin, Cut::Before(b"e")), 1, true),
+            [2]
+        );
+        assert_eq!(
+            found(&directory, (Cut::Begin, Cut::After(b"e")), 1, true),
+            [3, 2]
+        );
+        // Who may be removed is not to be counted on.
+        directory.may_change(3, false);
+        assert_eq!(found(&directory, all, 1, true), [3, 2]);
+        // Who may have come is to be looked at.
+        assert_eq!(
+            found(&directory, (Cut::After(b"a"), Cut::End), 4, false),
+            [0, 2]
+        );
+        directory.may_change(1, true);
+        assert_eq!(
+            found(&directory, (Cut::After(b"a"), Cut::End), 4, false),
+            [0, 1, 2]
+        );
+        assert_eq!(
+            found(
+                &directory,
+                (Cut::Before(b"d"), Cut::Before(b"d\0")),
+                4,
+                false
+            ),
+            [2]
+        );
+        assert_eq!(
+            found(&directory, (Cut::Before(b"d"), Cut::Before(b"d")), 4, false),
+            [0; 0]
+        );
+        assert_eq!(
+            found(&directory, (Cut::Before(b""), Cut::Before(b"")), 4, false),
+            [0; 0]
+        );
+        assert_eq!(
+            found(&directory, (Cut::Before(b""), Cut::After(b"")), 4, false),
+            [0]
+        );
+        assert_eq!(found(&directory, all, 0, false), [0; 0]);
+        let change = Change {
+            keys_came: 1,
+            ..Change::default()
+        };
+        directory.settle(1, change);
+        directory.settle(3, Change::default());
+        assert_eq!((directory.keys(), directory.len()), (10, 4));
+    }
+}

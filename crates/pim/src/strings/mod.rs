@@ -1,0 +1,248 @@
+//! Byte strings of any length in modules: ordered partitions that follow the load.
+//!
+//! As in RADAR the host knows which module has which keys, sends each operation there in one round, and in a
+//! round before it divides partitions where modules are busy, if that is worth what it takes. What differs follows
+//! from byte strings having no aligned subranges: partitions lie between any two keys, at first there is one, and one
+//! that has too many keys or bytes is divided at quantiles of its keys and of those that come; one that makes its
+//! module busy at quantiles of the operations of the batch. Cold neighbours that are small together become one. Nothing is pulled
+//! to the host for its load: a key that many read is read once for all of them, and the host takes only what a module
+//! could not build.
+//!
+//! In a module each partition is a skip list of [towers](crate::towers), whose word is the beginning of the key and whose
+//! value leads to the whole of key and value.
+
+mod balance;
+mod cut;
+mod directory;
+mod moving;
+mod plan;
+mod program;
+mod task;
+
+use crate::batch::{OTHERS, refused};
+use crate::device::{Device, Own};
+use balance::Sizes;
+use directory::{Directory, Partition};
+use moving::Moving;
+use nearfield_core::{Batch, Bytes, Error, OrderedIndex};
+use nearfield_hardware::modules::HostWork;
+use plan::{Lengths, Plan};
+use program::Tasks;
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use task::{Answer, put_build, put_free};
+
+/// The sizes that an index of byte strings goes by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// A partition has so many keys at most; 4,096 by default. A search takes about 25 keys that are looked at then,
+    /// and moving it less than a thousand operations.
+    pub partition_keys: u64,
+    /// A module is busy that has so many times as much to do as the average; 1.3 by default.
+    pub tolerance: f64,
+    /// After so many batches in which nobody has asked for them, small partitions that are neighbours become one;
+    /// 16 by default.
+    pub cools: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            partition_keys: 4096,
+            tolerance: 1.3,
+            cools: 16,
+        }
+    }
+}
+
+/// An ordered index of byte strings in modules.
+///
+/// A key has up to [`MAX_KEY_BYTES`](nearfield_core::MAX_KEY_BYTES) bytes and up to an eighth of a bank, and an entry as much as a bank and a transfer
+/// take. What is longer is refused by itself with `KeyTooLong` or `ValueTooLong`; what a module has no room for, with
+/// `OutOfMemory`; what a module was asked that has come to nothing, with `Unknown`. A batch takes one round, or two if something is moved.
+///
+/// ```
+/// use nearfield_core::OrderedIndex;
+/// use nearfield_pim::device::Workers;
+/// use nearfield_pim::strings::{Options, Strings};
+///
+/// let index = Strings::new(Workers::new(4, 1 << 20, 2), Options::default());
+/// assert_eq!(index.insert(b"ann", b"1"), Ok(None));
+/// assert_eq!(index.get(b"ann"), Ok(Some(b"1".to_vec())));
+/// ```
+#[derive(Debug)]
+pub struct Strings<D> {
+    host: Mutex<Host<D>>,
+}
+
+#[derive(Debug)]
+struct Host<D> {
+    device: D,
+    options: Options,
+    directory: Directory,
+    /// What the host has, as a module more, which comes behind those of the device.
+    own: Own,
+    /// What is moved in this batch.
+    moving: Moving,
+    moves: Moves,
+    /// Partitions that modules have to free, once they answer again.
+    garbage: Vec<(usize, u64)>,
+    /// Modules that had no room in the last batch.
+    full: HashSet<usize>,
+    /// Numbers of partitions so far.
+    numbers: u64,
+    /// Batches so far.
+    batches: u64,
+}
+
+/// What was moved so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// Partitions that were divided.
+    pub divided: u64,
+    /// Groups of partitions that became one.
+    pub merged: u64,
+    /// Partitions that the host took, as a module could not build them.
+    pub taken: u64,
+    /// Keys that were moved.
+    pub keys: u64,
+}
+
+impl<D: Device> Strings<D> {
+    /// An empty index in the modules of a device.
+    pub fn new(device: D, options: Options) -> Strings<D> {
+        let mut host = Host {
+            device,
+            options,
+            directory: Directory::default(),
+            own: Own::new(),
+            moving: Moving::default(),
+            moves: Moves::default(),
+            garbage: Vec::new(),
+            full: HashSet::new(),
+            numbers: 0,
+            batches: 0,
+        };
+        // Of all keys that may come; it goes to a module with the first batch.
+        let number = host.next_number();
+        let mut words = Vec::new();
+        put_build(number, OTHERS, 0, &[], &mut words);
+        let module = host.host();
+        let _ = host.own.run(module, &Tasks, &words);
+        let everything = Partition::new(Vec::new(), module, 0, 0, 0);
+        host.directory.insert(number, everything);
+        Strings {
+            host: Mutex::new(host),
+        }
+    }
+
+    /// Looks at the device.
+    pub fn device<R>(&self, look: impl FnOnce(&D) -> R) -> R {
+        look(&self.lock().device)
+    }
+
+    /// What was moved.
+    pub fn moves(&self) -> Moves {
+        self.lock().moves
+    }
+
+    /// How many partitions there are.
+    pub fn partitions(&self) -> usize {
+        self.lock().directory.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Host<D>> {
+        self.host.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<D: Device + Send> OrderedIndex<Bytes> for Strings<D> {
+    fn execute(&self, batch: &mut Batch<Bytes>) -> Result<(), Error> {
+        self.lock().execute(batch)
+    }
+
+    fn len(&self) -> usize {
+        self.lock().directory.keys() as usize
+    }
+
+    fn check_invariants(&self) {
+        let host = self.lock();
+        let first = host.directory.iter().next();
+        assert!(first.is_some_and(|(_, partition)| partition.start.is_empty()));
+        assert!(
+            host.directory
+                .iter()
+                .all(|(_, of)| of.module <= host.host())
+        );
+        assert_eq!(host.directory.iter().count(), host.directory.len());
+    }
+}
+
+impl<D: Device> Host<D> {
+    /// The number that stands for the host among modules.
+    fn host(&self) -> usize {
+        self.device.modules()
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    fn sizes(&self) -> Sizes {
+        let mean = self.directory.keys() as f64 / self.device.modules().max(1) as f64;
+        let bank_bytes = self.device.bank_bytes();
+        Sizes {
+            partition_keys: self.options.partition_keys,
+            partition_bytes: (bank_bytes / 16).max(1),
+            bank_bytes,
+            tolerance: self.options.tolerance,
+            height: mean.max(2.0).log2(),
+        }
+    }
+
+    fn execute(&mut self, batch: &mut Batch<Bytes>) -> Result<(), Error> {
+        let modules = self.device.modules();
+        let input = batch.input()?;
+        self.batches += 1;
+        // What modules do before the operations' tasks.
+        let mut inputs = vec![Vec::new(); modules + 1];
+        for &(module, number) in &self.garbage {
+            put_free(number, crate::batch::NOBODY, &mut inputs[module]);
+        }
+        self.redistribute(input, &mut inputs)
+            .inspect_err(|_| self.undo())?;
+        let lengths = Lengths::new(self.device.bank_bytes());
+        let mut plan = Plan::new(input, modules, lengths, &mut self.directory);
+        for (words, tasks) in inputs.iter_mut().zip(&mut plan.inputs) {
+            words.append(tasks);
+        }
+        let own = inputs.pop().unwrap_or_default();
+        let sent: usize = inputs.iter().map(Vec::len).sum();
+        let mut answered = match self.device.round(Tasks, inputs) {
+            Ok(answered) => answered,
+            Err(error) => {
+                plan.give_up(&mut self.directory);
+                self.undo();
+                return Err(refused(&error));
+            }
+        };
+        answered.push(self.own.run(modules, &Tasks, &own));
+        let received: usize = answered.iter().flatten().map(Vec::len).sum();
+        self.device.at_host(&HostWork {
+            probes: input.operations().len() as u64,
+            words: (sent + received) as u64,
+            sorted: 0,
+        });
+        let (input, mut output) = batch.begin()?;
+        let mut done = HashSet::new();
+        let others = |tag: u32, answer: &Answer<'_>| {
+            if *answer == Answer::Nothing {
+                done.insert(tag);
+            }
+        };
+        self.full = plan.finish(input, &mut output, &answered, &mut self.directory, others);
+        self.settle(&done, &answered);
+        Ok(())
+    }
+}

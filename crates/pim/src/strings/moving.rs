@@ -1,0 +1,416 @@
+//! Moving partitions: dividing them, merging them, and bringing back what the host had to take.
+//!
+//! What is moved is read first, in a round of its own unless the host has it or it is empty, and stays where it
+//! is until the round that builds its pieces. So an entry is in one place at least at any time: if that round is not begun, all
+//! stays as it was; a piece that a module has not built, as it had no room or has come to nothing, the host takes.
+//! Pieces have numbers of their own, so that what a module may still have of them cannot be taken for something else: it is
+//! freed by that module as soon as it answers again.
+
+use super::Host;
+use super::balance::{self, Asked, Cuts, Modules, Move, Sizes};
+use super::cut::Cut;
+use super::directory::Partition;
+use super::plan::footprint;
+use super::program::Tasks;
+use super::task::{Answer, Blocks, put_build, put_free, put_scan};
+use crate::batch::{NOBODY, OTHERS, refused};
+use crate::device::{Answered, Device};
+use nearfield_core::{Bytes, Error, Input, Operation};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// Neighbours that nobody asks for are looked for every so many batches, and what the host has is brought back.
+const LOOKS: u64 = 8;
+/// So many groups of neighbours are merged at once, at most.
+const GROUPS_MAX: usize = 64;
+/// What is merged has so small a part at most of the keys and bytes that a partition may have.
+const MERGED_PART: u64 = 4;
+
+/// What is moved in a batch.
+#[derive(Debug, Default)]
+pub(super) struct Moving {
+    /// What modules are to build, by tag, from [`OTHERS`] on.
+    built: Vec<Built>,
+    /// What was moved, as it was.
+    former: Vec<(u64, Partition)>,
+}
+
+#[derive(Debug)]
+struct Built {
+    number: u64,
+    module: usize,
+    skip: u32,
+    /// Its entries before the batch.
+    blocks: Vec<u64>,
+    keys: u64,
+    bytes: u64,
+}
+
+/// What was read of a partition.
+type Read = HashMap<u64, Vec<u64>>;
+
+impl<D: Device> Host<D> {
+    /// Moves what is too large, what makes modules busy, what is cold and small, and what the host has; says what has
+    /// to be done for that before the operations of the batch.
+    pub(super) fn redistribute(
+        &mut self,
+        input: Input<'_, Bytes>,
+        inputs: &mut [Vec<u64>],
+    ) -> Result<(), Error> {
+        let (mut modules, asked) = self.asked(input);
+        let sizes = self.sizes();
+        let inserted: HashMap<u64, Vec<&[u8]>> = asked
+            .iter()
+            .map(|asked| {
+                let keys = asked.inserts.iter().map(|(key, _)| *key);
+                (asked.number, keys.collect())
+            })
+            .collect();
+        // Once the host holds more than a bank for modules without room, there is no room at all.
+        let mut moves = match self.own.used_bytes() <= sizes.bank_bytes {
+            true => balance::divide(&mut modules, asked, &sizes),
+            false => Vec::new(),
+        };
+        self.others(&mut modules, &sizes, &mut moves);
+        self.carry_out(moves, &inserted, inputs)
+    }
+
+    /// What the operations of a batch ask of partitions, and what modules have to do and to store.
+    fn asked<'b>(&mut self, input: Input<'b, Bytes>) -> (Modules, Vec<Asked<'b>>) {
+        let modules = self.device.modules();
+        let mut loads = vec![0; modules];
+        let mut asked: HashMap<u64, Asked<'b>> = HashMap::new();
+        let mut read: HashSet<&[u8]> = HashSet::new();
+        for operation in input.operations() {
+            let key = match operation.point_key() {
+                Some(key) => input.key(key),
+                None => match super::plan::ordered(input, operation) {
+                    Some(((_, high), _, true)) => high.key().unwrap_or_default(),
+                    Some(((low, _), _, false)) => low.key().unwrap_or_default(),
+                    None => continue,
+                },
+            };
+            let Some((number, partition)) = self.directory.of(key) else {
+                continue;
+            };
+            let own = asked.entry(number).or_insert_with(|| Asked {
+                number,
+                module: partition.module,
+                keys: partition.keys,
+                bytes: partition.bytes,
+                ..Asked::default()
+            });
+            // A write between two reads of a key counts by itself.
+            if matches!(operation, Operation::Get { .. }) && !read.insert(key) {
+                continue;
+            }
+            own.operations.push(key);
+            if let Some(load) = loads.get_mut(partition.module) {
+                *load += 1;
+            }
+            if let Operation::Insert { value, .. } | Operation::Update { value, .. } = *operation {
+                let bytes = footprint(key.len(), input.value(value).len());
+                own.inserts.push((key, bytes));
+            }
+        }
+        for &number in asked.keys() {
+            if let Some(partition) = self.directory.get_mut(number) {
+                partition.used = self.batches;
+            }
+        }
+        let mut stored = vec![0; modules];
+        for (_, partition) in self.directory.iter() {
+            if let Some(stored) = stored.get_mut(partition.module) {
+                *stored += partition.bytes;
+            }
+        }
+        (Modules { loads, stored }, asked.into_values().collect())
+    }
+
+    /// Moves that are made whatever is asked: of what the host has, of what nobody has counted, from modules without
+    /// room, and of cold neighbours.
+    fn others(&mut self, modules: &mut Modules, sizes: &Sizes, moves: &mut Vec<Move>) {
+        let mut taken: HashSet<u64> = moves
+            .iter()
+            .flat_map(|found| found.partitions.iter().copied())
+            .collect();
+        let mut add = |partitions: Vec<u64>, targets: Vec<usize>| {
+            if partitions.iter().all(|number| taken.insert(*number)) {
+                moves.push(Move {
+                    partitions,
+                    cuts: Cuts::Before(Vec::new()),
+                    targets,
+                });
+            }
+        };
+        let looks = self.batches % LOOKS == 1;
+        let host = self.host();
+        for (number, partition) in self.directory.iter() {
+            let (module, bytes) = (partition.module, partition.bytes);
+            if !partition.is_counted && module != host {
+                add(vec![number], vec![module]);
+            } else if looks
+                && module == host
+                && let Some(target) = modules.least(bytes, sizes)
+            {
+                modules.stored[target] += bytes;
+                add(vec![number], vec![target]);
+            }
+        }
+        for module in std::mem::take(&mut self.full) {
+            let own = self.directory.iter();
+            let own = own.filter(|(_, partition)| partition.module == module);
+            let Some((number, bytes)) = own
+                .map(|(number, partition)| (number, partition.bytes))
+                .max_by_key(|(_, bytes)| *bytes)
+            else {
+                continue;
+            };
+            // Elsewhere, if there is much more room.
+            let (mut least, mut target) = (sizes.bank_bytes / 2, None);
+            for (other, &stored) in modules.stored.iter().enumerate() {
+                if other != module && stored + bytes < least {
+                    (least, target) = (stored, Some(other));
+                }
+            }
+            if let Some(target) = target {
+                modules.stored[target] += bytes;
+                add(vec![number], vec![target]);
+            }
+        }
+        if looks {
+            for group in self.cold_groups(sizes) {
+                let largest = group
+                    .iter()
+                    .filter_map(|number| self.directory.get(*number));
+                let largest = largest.filter(|partition| partition.module != host);
+                if let Some(largest) = largest.max_by_key(|partition| partition.bytes) {
+                    add(group, vec![largest.module]);
+                }
+            }
+        }
+    }
+
+    /// Neighbours that nobody has asked for of late and that are small together.
+    fn cold_groups(&self, sizes: &Sizes) -> Vec<Vec<u64>> {
+        let mut groups: Vec<Vec<u64>> = Vec::new();
+        let (mut group, mut keys, mut bytes) = (Vec::new(), 0, 0);
+        for (number, partition) in self.directory.iter() {
+            let is_cold = partition.used + self.options.cools < self.batches
+                && partition.is_counted
+                && partition.module != self.host();
+            let fits = (keys + partition.keys) * MERGED_PART <= sizes.partition_keys
+                && (bytes + partition.bytes) * MERGED_PART <= sizes.partition_bytes;
+            if !is_cold || !fits {
+                groups.push(std::mem::take(&mut group));
+                (keys, bytes) = (0, 0);
+            }
+            if is_cold {
+                group.push(number);
+                keys += partition.keys;
+                bytes += partition.bytes;
+            }
+        }
+        groups.push(group);
+        groups.retain(|group| group.len() > 1);
+        groups.truncate(GROUPS_MAX);
+        groups
+    }
+
+    /// Reads what is moved, and says what is to be built of it.
+    fn carry_out(
+        &mut self,
+        moves: Vec<Move>,
+        inserted: &HashMap<u64, Vec<&[u8]>>,
+        inputs: &mut [Vec<u64>],
+    ) -> Result<(), Error> {
+        if moves.is_empty() {
+            return Ok(());
+        }
+        let mut read = self.read(&moves)?;
+        for Move {
+            partitions,
+            cuts,
+            targets,
+        } in moves
+        {
+            // What a module has not given stays there.
+            if !partitions.iter().all(|number| read.contains_key(number)) {
+                continue;
+            }
+            let blocks: Vec<u64> = partitions
+                .iter()
+                .flat_map(|number| read.remove(number).unwrap_or_default())
+                .collect();
+            let cuts = match cuts {
+                Cuts::Before(cuts) => cuts,
+                Cuts::Evenly => {
+                    let inserted = partitions.iter().filter_map(|number| inserted.get(number));
+                    evenly(&blocks, inserted.flatten().copied(), targets.len())
+                }
+            };
+            self.moves.merged += u64::from(partitions.len() > 1);
+            self.moves.divided += u64::from(!cuts.is_empty());
+            let mut start = None;
+            for number in partitions {
+                if let Some(partition) = self.directory.remove(number) {
+                    start.get_or_insert_with(|| partition.start.clone());
+                    put_free(number, NOBODY, &mut inputs[partition.module]);
+                    self.moving.former.push((number, partition));
+                }
+            }
+            if let Some(start) = start {
+                self.divide(start, cuts, &targets, &blocks);
+            }
+        }
+        // Once all are in the directory, it is known where each ends.
+        for number in 0..self.moving.built.len() {
+            let built = &mut self.moving.built[number];
+            if let Some(partition) = self.directory.get(built.number) {
+                built.skip = self.directory.skip(&partition.start);
+            }
+            let (words, tag) = (&mut inputs[built.module], OTHERS | number as u32);
+            put_build(built.number, tag, built.skip, &built.blocks, words);
+        }
+        Ok(())
+    }
+
+    /// Makes partitions of a run of entries, of which each begins at a cut.
+    fn divide(
+        &mut self,
+        start: Vec<u8>,
+        cuts: Vec<Vec<u8>>,
+        targets: &[usize],
+        mut blocks: &[u64],
+    ) {
+        let mut cuts: Vec<Vec<u8>> = cuts.into_iter().filter(|cut| *cut > start).collect();
+        cuts.reverse();
+        let mut start = Some(start);
+        let mut pieces = 0;
+        while let Some(from) = start {
+            start = cuts.pop();
+            let mut own = blocks;
+            let (mut keys, mut bytes) = (0, 0);
+            let mut rest = Blocks(blocks);
+            while let Some(block) = rest.next() {
+                if start.as_ref().is_some_and(|end| block.key() >= &end[..]) {
+                    break;
+                }
+                keys += 1;
+                bytes += footprint(block.key().len(), block.value().len());
+                blocks = rest.0;
+            }
+            own = &own[..own.len() - blocks.len()];
+            let Some(&module) = targets.get(pieces % targets.len().max(1)) else {
+                return;
+            };
+            pieces += 1;
+            let number = self.next_number();
+            let partition = Partition::new(from, module, keys, bytes, self.batches);
+            self.directory.insert(number, partition);
+            self.moves.keys += keys;
+            self.moving.built.push(Built {
+                number,
+                module,
+                skip: 0,
+                blocks: own.to_vec(),
+                keys,
+                bytes,
+            });
+        }
+    }
+
+    /// Reads the partitions that are moved; those that a module has not given are not there.
+    fn read(&mut self, moves: &[Move]) -> Result<Read, Error> {
+        let modules = self.device.modules();
+        let mut inputs = vec![Vec::new(); modules + 1];
+        let mut read = Read::new();
+        let mut asked = Vec::new();
+        for &number in moves.iter().flat_map(|found| &found.partitions) {
+            let Some(partition) = self.directory.get(number) else {
+                continue;
+            };
+            if partition.is_counted && partition.keys == 0 {
+                read.insert(number, Vec::new());
+                continue;
+            }
+            let tag = asked.len() as u32;
+            asked.push(number);
+            let all = (Cut::Begin, Cut::End);
+            let words = &mut inputs[partition.module];
+            put_scan(number, tag, all, u64::MAX, false, words);
+        }
+        let own = inputs.pop().unwrap_or_default();
+        let mut answered: Vec<Answered> = Vec::new();
+        if inputs.iter().any(|words| !words.is_empty()) {
+            let round = self.device.round(Tasks, inputs);
+            answered = round.map_err(|error| refused(&error))?;
+        }
+        answered.push(self.own.run(modules, &Tasks, &own));
+        for words in answered.iter().flatten() {
+            let mut words = &words[..];
+            while let Some((answer, tag)) = Answer::decode(&mut words) {
+                if let (Answer::Entries(blocks), Some(&number)) = (answer, asked.get(tag as usize))
+                {
+                    read.insert(number, blocks.0.to_vec());
+                }
+            }
+        }
+        Ok(read)
+    }
+
+    /// A round was not begun: everything is where it was.
+    pub(super) fn undo(&mut self) {
+        let Moving { built, former } = std::mem::take(&mut self.moving);
+        for built in built {
+            self.directory.remove(built.number);
+        }
+        for (number, partition) in former {
+            self.directory.insert(number, partition);
+        }
+    }
+
+    /// The round is done, and these are the tags of what modules have built. What they have not, the host takes, with
+    /// what came before the batch. Of modules that have not answered, what they may still have is to be freed.
+    pub(super) fn settle(&mut self, done: &HashSet<u32>, answered: &[Answered]) {
+        let is_lost = |module: usize| answered.get(module).is_none_or(Result::is_err);
+        self.garbage.retain(|(module, _)| is_lost(*module));
+        let Moving { built, former } = std::mem::take(&mut self.moving);
+        for (number, partition) in former {
+            if is_lost(partition.module) {
+                self.garbage.push((partition.module, number));
+            }
+        }
+        let mut words = Vec::new();
+        for (tag, built) in built.into_iter().enumerate() {
+            if done.contains(&(OTHERS | tag as u32)) {
+                continue;
+            }
+            let Some(former) = self.directory.remove(built.number) else {
+                continue;
+            };
+            // It may be there in part.
+            self.garbage.push((built.module, built.number));
+            let number = self.next_number();
+            put_build(number, NOBODY, built.skip, &built.blocks, &mut words);
+            let (keys, bytes) = (built.keys, built.bytes);
+            let partition = Partition::new(former.start, self.host(), keys, bytes, self.batches);
+            self.directory.insert(number, partition);
+            self.moves.taken += 1;
+        }
+        // Its bank is as large as one can be.
+        let _ = self.own.run(self.device.modules(), &Tasks, &words);
+    }
+}
+
+/// Cuts that divide the keys of blocks, with those that may come, evenly into so many pieces.
+fn evenly<'k>(
+    blocks: &'k [u64],
+    inserted: impl Iterator<Item = &'k [u8]>,
+    pieces: usize,
+) -> Vec<Vec<u8>> {
+    let mut keys: BTreeSet<&[u8]> = inserted.collect();
+    keys.extend(Blocks(blocks).map(super::task::Block::key));
+    let each = keys.len().div_ceil(pieces.max(1)).max(1);
+    let cuts = keys.iter().step_by(each).skip(1);
+    cuts.map(|key| key.to_vec()).collect()
+}

@@ -1,0 +1,380 @@
+//! Executing a batch of byte strings: which tasks its operations come to, and what their answers come to.
+//!
+//! The same order as for words ([`batch`](crate::batch)) makes it serially equivalent: each module does its
+//! tasks in the order of the batch. What tasks have and how partitions are found differs in all parts, so only the way
+//! is the same and not the code.
+
+use super::cut::Cut;
+use super::directory::{Change, Directory};
+use super::task::{Answer, Block, block_words, put_insert, put_key, put_scan, put_update};
+use crate::batch::unknown;
+use crate::device::Answered;
+use nearfield_core::{
+    Bytes, Direction, Error, Input, MAX_KEY_BYTES, MAX_VALUE_BYTES, Operation, Output,
+};
+use std::collections::{HashMap, HashSet};
+
+/// The longest keys and values that a device takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lengths {
+    /// A key has so many bytes at most.
+    key_bytes_max: usize,
+    /// The bytes of a bank.
+    bank_bytes: u64,
+}
+
+/// The bytes that an entry takes of a bank, besides its block: a tower of the average height, and its share of the list.
+const TOWER_BYTES: u64 = 32;
+/// What a partition and a task take besides one entry, at most.
+const ROOM_BYTES: u64 = 512;
+
+/// The bytes that an entry takes of a bank.
+pub(super) fn footprint(key_bytes: usize, value_bytes: usize) -> u64 {
+    TOWER_BYTES + 8 * block_words(key_bytes, value_bytes) as u64
+}
+
+impl Lengths {
+    /// Of a device whose banks have so many bytes. A key takes an eighth of it at most.
+    pub fn new(bank_bytes: u64) -> Lengths {
+        Lengths {
+            key_bytes_max: usize::try_from(bank_bytes / 8)
+                .map_or(MAX_KEY_BYTES, |bytes| bytes.min(MAX_KEY_BYTES)),
+            bank_bytes,
+        }
+    }
+
+    fn check_key(self, key: &[u8]) -> Result<(), Error> {
+        match key.len() > self.key_bytes_max {
+            true => Err(Error::KeyTooLong {
+                start: Error::shorten(key),
+                length: key.len(),
+                limit: self.key_bytes_max,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn check(self, key: &[u8], value: &[u8], previous: &[u8]) -> Result<(), Error> {
+        self.check_key(key)?;
+        let room = self
+            .bank_bytes
+            .saturating_sub(ROOM_BYTES + footprint(key.len(), 0));
+        let limit = usize::try_from(room).map_or(MAX_VALUE_BYTES, |room| room.min(MAX_VALUE_BYTES));
+        for length in [value.len(), value.len() + previous.len()] {
+            if length > limit {
+                return Err(Error::ValueTooLong {
+                    key: Error::shorten(key),
+                    length,
+                    limit,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A task, and whose it is.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// The operation.
+    position: u32,
+    /// The partition that it is about, and the module that has it.
+    partition: u64,
+    module: u32,
+    /// The task whose answer it is.
+    tag: u32,
+}
+
+/// The tasks of a batch, by module, in the order of its operations.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// For each module, and for the host behind them, its tasks.
+    pub inputs: Vec<Vec<u64>>,
+    /// In the order of the operations.
+    parts: Vec<Part>,
+    /// So many tasks have tags, from 0 on.
+    tags: u32,
+    /// Operations that no module could do.
+    refused: Vec<(usize, Error)>,
+}
+
+/// The bounds of an ordered operation, how many entries it is about, and whether it descends.
+pub(super) fn ordered<'b>(
+    input: Input<'b, Bytes>,
+    operation: &Operation<Bytes>,
+) -> Option<((Cut<'b>, Cut<'b>), u64, bool)> {
+    Some(match *operation {
+        Operation::Predecessor { key } => ((Cut::Begin, Cut::After(input.key(key))), 1, true),
+        Operation::Successor { key } => ((Cut::Before(input.key(key)), Cut::End), 1, false),
+        Operation::Scan {
+            range,
+            limit,
+            direction,
+        } => {
+            let (low, high) = input.range(range);
+            let descends = direction == Direction::Descending;
+            ((Cut::low(low), Cut::high(high)), limit.into(), descends)
+        }
+        _ => return None,
+    })
+}
+
+impl Plan {
+    /// Says what modules are to do for the operations of a batch. A key is read once for all operations that read
+    /// it and have no write of it between them.
+    pub fn new(
+        input: Input<'_, Bytes>,
+        modules: usize,
+        lengths: Lengths,
+        directory: &mut Directory,
+    ) -> Plan {
+        let mut plan = Plan {
+            inputs: vec![Vec::new(); modules + 1],
+            parts: Vec::new(),
+            tags: 0,
+            refused: Vec::new(),
+        };
+        // The last read of a key since it was written.
+        let mut reads: HashMap<&[u8], Part> = HashMap::new();
+        for (position, operation) in input.operations().iter().enumerate() {
+            let added = match operation.point_key() {
+                Some(key) => {
+                    let key = input.key(key);
+                    plan.point(
+                        position, input, operation, key, lengths, directory, &mut reads,
+                    )
+                }
+                None => match ordered(input, operation) {
+                    Some((cuts, limit, descends)) => {
+                        plan.scan(position, cuts, limit, descends, lengths, directory)
+                    }
+                    None => Ok(()),
+                },
+            };
+            if let Err(error) = added {
+                plan.refused.push((position, error));
+            }
+        }
+        plan
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "an operation, and all that it may change"
+    )]
+    fn point<'b>(
+        &mut self,
+        position: usize,
+        input: Input<'b, Bytes>,
+        operation: &Operation<Bytes>,
+        key: &'b [u8],
+        lengths: Lengths,
+        directory: &mut Directory,
+        reads: &mut HashMap<&'b [u8], Part>,
+    ) -> Result<(), Error> {
+        lengths.check_key(key)?;
+        let Some((number, partition)) = directory.of(key) else {
+            return Ok(());
+        };
+        let module = partition.module;
+        match *operation {
+            Operation::Get { .. } => {
+                if let Some(&part) = reads.get(key) {
+                    let position = position as u32;
+                    self.parts.push(Part { position, ..part });
+                    return Ok(());
+                }
+                let (part, words) = self.add(position, number, module);
+                put_key(number, part.tag, key, false, words);
+                reads.insert(key, part);
+                return Ok(());
+            }
+            Operation::Insert { value, .. } => {
+                let value = input.value(value);
+                lengths.check(key, value, &[])?;
+                let (part, words) = self.add(position, number, module);
+                put_insert(number, part.tag, key, value, words);
+                directory.may_change(number, true);
+            }
+            Operation::Update {
+                value, previous, ..
+            } => {
+                let (value, previous) = (input.value(value), input.previous(previous));
+                lengths.check(key, value, previous.unwrap_or_default())?;
+                let (part, words) = self.add(position, number, module);
+                put_update(number, part.tag, key, previous, value, words);
+                if previous.is_none() {
+                    directory.may_change(number, true);
+                }
+            }
+            _ => {
+                let (part, words) = self.add(position, number, module);
+                put_key(number, part.tag, key, true, words);
+                directory.may_change(number, false);
+            }
+        }
+        reads.remove(key);
+        Ok(())
+    }
+
+    fn scan(
+        &mut self,
+        position: usize,
+        cuts: (Cut<'_>, Cut<'_>),
+        limit: u64,
+        descends: bool,
+        lengths: Lengths,
+        directory: &Directory,
+    ) -> Result<(), Error> {
+        for cut in [cuts.0, cuts.1] {
+            lengths.check_key(cut.key().unwrap_or_default())?;
+        }
+        directory.candidates(cuts, limit, descends, |number, partition, cuts| {
+            let (part, words) = self.add(position, number, partition.module);
+            put_scan(number, part.tag, cuts, limit, descends, words);
+        });
+        Ok(())
+    }
+
+    /// A task more, and where its words go.
+    fn add(&mut self, position: usize, partition: u64, module: usize) -> (Part, &mut Vec<u64>) {
+        let part = Part {
+            position: position as u32,
+            partition,
+            module: module as u32,
+            tag: self.tags,
+        };
+        self.tags += 1;
+        self.parts.push(part);
+        (part, &mut self.inputs[module])
+    }
+
+    /// Has the directory forget what was planned.
+    pub fn give_up(&self, directory: &mut Directory) {
+        for part in &self.parts {
+            directory.settle(part.partition, Change::default());
+        }
+    }
+
+    /// Writes the outcomes that the answers of all modules come to, and has the directory know what has become of
+    /// partitions. What is not an operation's, by its tag, goes to `other`. Answers which modules have had no room for something.
+    pub fn finish(
+        &self,
+        input: Input<'_, Bytes>,
+        output: &mut Output<'_, Bytes>,
+        answered: &[Answered],
+        directory: &mut Directory,
+        mut other: impl FnMut(u32, &Answer<'_>),
+    ) -> HashSet<usize> {
+        let mut answers = vec![Answer::Nothing; self.tags as usize];
+        for words in answered.iter().flatten() {
+            let mut words = &words[..];
+            while let Some((answer, tag)) = Answer::decode(&mut words) {
+                match answers.get_mut(tag as usize) {
+                    Some(place) => *place = answer,
+                    None => other(tag, &answer),
+                }
+            }
+        }
+        let mut full = HashSet::new();
+        let mut changes: HashMap<u64, Change> = HashMap::new();
+        let mut parts = self.parts.iter().peekable();
+        for (position, operation) in input.operations().iter().enumerate() {
+            let mut own = Vec::new();
+            let mut failed = None;
+            while let Some(part) = parts.next_if(|part| part.position as usize == position) {
+                let change = changes.entry(part.partition).or_default();
+                let answer = answers[part.tag as usize];
+                if let Some(Err(error)) = answered.get(part.module as usize) {
+                    change.is_lost = true;
+                    failed = Some(error);
+                }
+                if answer == Answer::Full {
+                    full.insert(part.module as usize);
+                }
+                own.push((part.partition, answer));
+            }
+            match failed {
+                Some(error) => output.fail(position, unknown(error)),
+                None => write(position, operation, input, output, &own, &mut changes),
+            }
+        }
+        for (position, error) in &self.refused {
+            output.fail(*position, error.clone());
+        }
+        for (number, change) in changes {
+            directory.settle(number, change);
+        }
+        full
+    }
+}
+
+/// Writes the outcome of an operation.
+fn write(
+    position: usize,
+    operation: &Operation<Bytes>,
+    input: Input<'_, Bytes>,
+    output: &mut Output<'_, Bytes>,
+    parts: &[(u64, Answer<'_>)],
+    changes: &mut HashMap<u64, Change>,
+) {
+    let key = operation.point_key().map(|key| input.key(key));
+    if parts.iter().any(|(_, answer)| *answer == Answer::Full) {
+        let what = match key {
+            Some(key) => format!("key {:?}: its module has no room", Error::shorten(key)),
+            None => "a module has no room for a partition in the range".to_owned(),
+        };
+        return output.fail(position, Error::OutOfMemory { what });
+    }
+    let Some(key) = key else {
+        let blocks = parts.iter().flat_map(|(_, answer)| match *answer {
+            Answer::Entries(blocks) => blocks,
+            _ => super::task::Blocks(&[]),
+        });
+        let mut entries = blocks.map(|block: Block<'_>| (block.key(), block.value()));
+        match ordered(input, operation) {
+            Some((_, limit, _)) if matches!(operation, Operation::Scan { .. }) => {
+                output.entries(position, entries.take(limit as usize));
+            }
+            Some(_) => output.entry(position, entries.next()),
+            None => {}
+        }
+        return;
+    };
+    let (partition, value) = match parts.first() {
+        Some(&(partition, Answer::Value(value))) => (partition, Some(value)),
+        Some(&(partition, _)) => (partition, None),
+        None => return,
+    };
+    let mut change = |came: Option<&[u8]>, went: Option<&[u8]>| {
+        let change = changes.entry(partition).or_default();
+        let bytes =
+            |value: Option<&[u8]>| value.map_or(0, |value| footprint(key.len(), value.len()));
+        change.bytes_came += bytes(came);
+        change.bytes_went += bytes(went);
+        change.keys_came += u64::from(came.is_some() && went.is_none());
+        change.keys_went += u64::from(came.is_none() && went.is_some());
+    };
+    match *operation {
+        Operation::Insert { value: new, .. } => {
+            change(Some(input.value(new)), value);
+            output.value(position, key, value);
+        }
+        Operation::Update {
+            value: new,
+            previous,
+            ..
+        } => {
+            let applied = value == input.previous(previous);
+            if applied {
+                change(Some(input.value(new)), value);
+            }
+            output.updated(position, key, applied, value);
+        }
+        Operation::Remove { .. } => {
+            change(None, value);
+            output.value(position, key, value);
+        }
+        _ => output.value(position, key, value),
+    }
+}

@@ -1,0 +1,417 @@
+//! What is done with byte strings in a module: a skip list of partitions by their numbers, and in each a skip list
+//! of keys.
+//!
+//! The word of a tower is the first 8 bytes of its key behind what all keys of the partition begin with, and its
+//! value leads to the block with the whole key and value. So a block is read only where two keys agree in these 8 bytes.
+
+use super::cut::Cut;
+use super::task::{
+    Block, Blocks, Task, answer_entries, answer_full, answer_nothing, answer_value, block_words,
+    lengths,
+};
+use crate::device::{Fault, Meter, Module, Program};
+use crate::list::List;
+use crate::towers::{self, Towers};
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher};
+
+/// What a program does for each task: taking it, and giving the answer.
+const INSTRUCTIONS_PER_TASK: u64 = 60;
+/// What it does for each word of two keys that it compares.
+const INSTRUCTIONS_PER_WORD: u64 = 4;
+
+/// Does tasks in the partitions of a module.
+pub(super) struct Tasks;
+
+impl Program for Tasks {
+    fn run<M: Meter>(
+        &self,
+        module: &mut Module<'_, M>,
+        mut input: &[u64],
+        output: &mut Vec<u64>,
+    ) -> Result<(), Fault> {
+        if input.is_empty() {
+            return Ok(());
+        }
+        let mut partitions = Partitions {
+            list: Towers::of_root(module)?,
+            found: HashMap::new(),
+        };
+        let words = input.len();
+        for number in 0.. {
+            let Some(&value) = input.first() else {
+                break;
+            };
+            let word = words - input.len();
+            let Some((task, partition, tag)) = Task::decode(&mut input) else {
+                return Err(Fault::Input { word, value });
+            };
+            module.begin(number);
+            module.instructions(INSTRUCTIONS_PER_TASK);
+            match task {
+                Task::Build { skip, entries } => {
+                    match partitions.build(module, partition, skip, entries) {
+                        Ok(()) => answer_nothing(tag, output),
+                        Err(_) => answer_full(tag, output),
+                    }
+                }
+                Task::Free => {
+                    partitions.free(module, partition);
+                    answer_nothing(tag, output);
+                }
+                _ => match partitions.find(module, partition) {
+                    Some(strings) => strings.run(module, &task, tag, output),
+                    // There was no room for the partition.
+                    None => answer_full(tag, output),
+                },
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The partitions of a module.
+struct Partitions {
+    /// By number: what [`Strings::pack`] answers.
+    list: Towers,
+    /// Those that were looked for in this round, which the processor keeps.
+    found: HashMap<u64, Strings>,
+}
+
+impl Partitions {
+    fn find<M: Meter>(&mut self, module: &mut Module<'_, M>, partition: u64) -> Option<Strings> {
+        if let Some(strings) = self.found.get(&partition) {
+            return Some(*strings);
+        }
+        let strings = Strings::unpack(self.list.get(module, partition)?);
+        self.found.insert(partition, strings);
+        Some(strings)
+    }
+
+    fn build<M: Meter>(
+        &mut self,
+        module: &mut Module<'_, M>,
+        partition: u64,
+        skip: u32,
+        entries: Blocks<'_>,
+    ) -> Result<(), Fault> {
+        let list = Towers::new(module)?;
+        let strings = Strings { list, skip };
+        let built = strings.build(module, entries);
+        let named = built.and_then(|()| self.list.insert(module, partition, strings.pack()));
+        if let Err(fault) = named {
+            strings.take(module);
+            return Err(fault);
+        }
+        Ok(())
+    }
+
+    fn free<M: Meter>(&mut self, module: &mut Module<'_, M>, partition: u64) {
+        self.found.remove(&partition);
+        if let Some(packed) = self.list.remove(module, partition) {
+            Strings::unpack(packed).take(module);
+        }
+    }
+}
+
+/// A partition: its list, and how many bytes its keys begin with that are the same.
+#[derive(Clone, Copy)]
+struct Strings {
+    list: Towers,
+    skip: u32,
+}
+
+/// What is searched for in a partition: a key, or a place between keys.
+#[derive(Clone, Copy)]
+enum Sought<'k> {
+    Key { key: &'k [u8], skip: u32 },
+    Cut { cut: Cut<'k>, skip: u32 },
+}
+
+/// The first 8 bytes behind `skip`, so that words are in the order of keys.
+fn word(key: &[u8], skip: u32) -> u64 {
+    let rest = key.get(skip as usize..).unwrap_or_default();
+    let mut bytes = [0; 8];
+    let count = rest.len().min(8);
+    bytes[..count].copy_from_slice(&rest[..count]);
+    u64::from_be_bytes(bytes)
+}
+
+/// How the key of a block compares with another, both of a partition.
+fn compare<M: Meter>(
+    module: &mut Module<'_, M>,
+    block: u32,
+    found_word: u64,
+    key: &[u8],
+    skip: u32,
+) -> Ordering {
+    let order = found_word.cmp(&word(key, skip));
+    if order != Ordering::Equal {
+        return order;
+    }
+    module.hop();
+    let (key_bytes, _) = lengths(module.read(block, 1)[0]);
+    let skipped = skip as usize / 8;
+    let words = key_bytes.div_ceil(8).saturating_sub(skipped);
+    module.instructions(INSTRUCTIONS_PER_WORD * words as u64);
+    let start = block + 1 + skipped as u32;
+    let found: &[u8] = bytemuck::cast_slice(module.read(start, words));
+    let found = &found[..key_bytes.saturating_sub(8 * skipped)];
+    found.cmp(key.get(8 * skipped..).unwrap_or_default())
+}
+
+impl towers::Sought for Sought<'_> {
+    fn word(&self) -> u64 {
+        match *self {
+            Sought::Key { key, skip } => word(key, skip),
+            Sought::Cut { cut, skip } => word(cut.key().unwrap_or_default(), skip),
+        }
+    }
+
+    fn height(&self) -> usize {
+        let key = match *self {
+            Sought::Key { key, .. } => key,
+            Sought::Cut { cut, .. } => cut.key().unwrap_or_default(),
+        };
+        let mut hasher = DefaultHasher::new();
+        hasher.write(key);
+        towers::height(hasher.finish())
+    }
+
+    fn order<M: Meter>(&self, module: &mut Module<'_, M>, word: u64, value: u64) -> Ordering {
+        let block = value as u32;
+        match *self {
+            Sought::Key { key, skip } => compare(module, block, word, key, skip),
+            Sought::Cut { cut, skip } => match cut {
+                Cut::Begin => Ordering::Greater,
+                Cut::End => Ordering::Less,
+                Cut::Before(key) => compare(module, block, word, key, skip).then(Ordering::Greater),
+                Cut::After(key) => compare(module, block, word, key, skip).then(Ordering::Less),
+            },
+        }
+    }
+}
+
+impl Strings {
+    /// As the value of a tower.
+    fn pack(self) -> u64 {
+        u64::from(self.list.head()) | u64::from(self.skip) << 32
+    }
+
+    fn unpack(packed: u64) -> Strings {
+        Strings {
+            list: Towers::at(packed as u32),
+            skip: (packed >> 32) as u32,
+        }
+    }
+
+    fn key<'k>(&self, key: &'k [u8]) -> Sought<'k> {
+        let skip = self.skip;
+        Sought::Key { key, skip }
+    }
+
+    fn cut<'k>(&self, cut: Cut<'k>) -> Sought<'k> {
+        let skip = self.skip;
+        Sought::Cut { cut, skip }
+    }
+
+    fn run<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        task: &Task<'_>,
+        tag: u32,
+        output: &mut Vec<u64>,
+    ) {
+        match *task {
+            Task::Get { key } => {
+                let found = self.list.get(module, self.key(key));
+                self.answer(module, found, tag, output);
+            }
+            Task::Insert { entry } => self.insert(module, entry, tag, output),
+            Task::Update { entry, previous } => {
+                let found = self.list.get(module, self.key(entry.key()));
+                let applies = match (found, previous) {
+                    (Some(block), Some(previous)) => read(module, block as u32).value() == previous,
+                    (found, previous) => found.is_none() && previous.is_none(),
+                };
+                match applies {
+                    true => self.insert(module, entry, tag, output),
+                    false => self.answer(module, found, tag, output),
+                }
+            }
+            Task::Remove { key } => {
+                let found = self.list.remove(module, self.key(key));
+                self.answer(module, found, tag, output);
+                if let Some(block) = found {
+                    free(module, block as u32);
+                }
+            }
+            Task::Scan {
+                low,
+                high,
+                limit,
+                descends,
+            } => answer_entries(tag, output, |output| match descends {
+                true => self.descend(module, low, high, limit, output),
+                false => self.ascend(module, low, high, limit, output),
+            }),
+            Task::Build { .. } | Task::Free => answer_nothing(tag, output),
+        }
+    }
+
+    /// Answers the value of a block.
+    fn answer<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        block: Option<u64>,
+        tag: u32,
+        output: &mut Vec<u64>,
+    ) {
+        match block {
+            Some(block) => answer_value(tag, read(module, block as u32).value(), output),
+            None => answer_nothing(tag, output),
+        }
+    }
+
+    /// Sets the value of a key, and answers the one before.
+    fn insert<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        entry: Block<'_>,
+        tag: u32,
+        output: &mut Vec<u64>,
+    ) {
+        let Ok(block) = store(module, entry) else {
+            return answer_full(tag, output);
+        };
+        let key = self.key(entry.key());
+        match self.list.insert(module, key, block.into()) {
+            Ok(former) => {
+                self.answer(module, former, tag, output);
+                if let Some(former) = former {
+                    free(module, former as u32);
+                }
+            }
+            Err(_) => {
+                free(module, block);
+                answer_full(tag, output);
+            }
+        }
+    }
+
+    /// Puts out entries from one cut up to another.
+    fn ascend<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        low: Cut<'_>,
+        high: Cut<'_>,
+        limit: u64,
+        output: &mut Vec<u64>,
+    ) {
+        let mut left = limit;
+        if left == 0 {
+            return;
+        }
+        let high = self.cut(high);
+        self.list
+            .walk(module, self.cut(low), |module, word, value| {
+                if towers::Sought::order(&high, module, word, value) == Ordering::Greater {
+                    return false;
+                }
+                output.extend_from_slice(read(module, value as u32).words());
+                left -= 1;
+                left > 0
+            });
+    }
+
+    /// Puts out entries from one cut down to another, each of them searched, as lists have one direction.
+    fn descend<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        low: Cut<'_>,
+        high: Cut<'_>,
+        limit: u64,
+        output: &mut Vec<u64>,
+    ) {
+        let low = self.cut(low);
+        let mut next = self.list.floor(module, self.cut(high));
+        for _ in 0..limit {
+            let Some((word, value)) = next else {
+                return;
+            };
+            if towers::Sought::order(&low, module, word, value) == Ordering::Less {
+                return;
+            }
+            let start = output.len();
+            output.extend_from_slice(read(module, value as u32).words());
+            let Some(last) = Block::take(&mut &output[start..]) else {
+                return;
+            };
+            let below = self.cut(Cut::Before(last.key()));
+            next = self.list.floor(module, below);
+        }
+    }
+
+    /// Fills an empty list.
+    fn build<M: Meter>(self, module: &mut Module<'_, M>, entries: Blocks<'_>) -> Result<(), Fault> {
+        let mut blocks = Vec::new();
+        for entry in entries {
+            match store(module, entry) {
+                Ok(block) => blocks.push(block),
+                Err(fault) => {
+                    for block in blocks {
+                        free(module, block);
+                    }
+                    return Err(fault);
+                }
+            }
+        }
+        let pairs = entries.zip(&blocks);
+        let pairs = pairs.map(|(entry, &block)| (self.key(entry.key()), u64::from(block)));
+        let built = self.list.build(module, pairs);
+        if built.is_err() {
+            // Those that are in the list go with it.
+            let mut listed = 0;
+            self.list.walk(module, self.cut(Cut::Begin), |_, _, _| {
+                listed += 1;
+                true
+            });
+            for &block in &blocks[listed..] {
+                free(module, block);
+            }
+        }
+        built
+    }
+
+    /// Gives all memory back.
+    fn take<M: Meter>(self, module: &mut Module<'_, M>) {
+        for (_, block) in self.list.take(module) {
+            free(module, block as u32);
+        }
+    }
+}
+
+/// Copies an entry to the bank.
+fn store<M: Meter>(module: &mut Module<'_, M>, entry: Block<'_>) -> Result<u32, Fault> {
+    let block = module.allocate(entry.words().len())?;
+    module.write(block, entry.words());
+    Ok(block)
+}
+
+/// The words of a block.
+fn words<M: Meter>(module: &mut Module<'_, M>, block: u32) -> usize {
+    let (key_bytes, value_bytes) = lengths(module.read(block, 1)[0]);
+    block_words(key_bytes, value_bytes)
+}
+
+/// An entry of the bank.
+fn read<'m, M: Meter>(module: &'m mut Module<'_, M>, block: u32) -> Block<'m> {
+    let words = words(module, block);
+    Block::whole(module.read(block, words))
+}
+
+fn free<M: Meter>(module: &mut Module<'_, M>, block: u32) {
+    let words = words(module, block);
+    module.free(block, words);
+}

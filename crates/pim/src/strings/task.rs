@@ -1,0 +1,419 @@
+//! What the host asks modules to do with byte strings, and what they answer, as words.
+//!
+//! ```text
+//! task    | kind 8, 0 24, tag 32 | partition | what else the kind has |
+//! answer  | kind 8, 0 24, tag 32 | what the kind has                  |
+//! block   | length of the key 32, of the value 32 | key | value |
+//! ```
+//!
+//! Key and value of a block are filled up to words with zeros. A block is the same on the way and in the bank of a
+//! module.
+
+use super::cut::Cut;
+
+/// A key with its value, as words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block<'w> {
+    words: &'w [u64],
+    key_bytes: usize,
+    value_bytes: usize,
+}
+
+/// The words of a block with key and value of these lengths, in bytes.
+pub(super) const fn block_words(key_bytes: usize, value_bytes: usize) -> usize {
+    1 + key_bytes.div_ceil(8) + value_bytes.div_ceil(8)
+}
+
+/// The lengths of key and value, from the first word of a block.
+pub(super) const fn lengths(first: u64) -> (usize, usize) {
+    (first as u32 as usize, (first >> 32) as usize)
+}
+
+/// Appends a block.
+pub(super) fn put_block(key: &[u8], value: &[u8], words: &mut Vec<u64>) {
+    words.push(key.len() as u64 | (value.len() as u64) << 32);
+    for bytes in [key, value] {
+        let start = words.len();
+        words.resize(start + bytes.len().div_ceil(8), 0);
+        let room: &mut [u8] = bytemuck::cast_slice_mut(&mut words[start..]);
+        room[..bytes.len()].copy_from_slice(bytes);
+    }
+}
+
+impl<'w> Block<'w> {
+    /// Takes the first block of some words; `None` if there is none.
+    pub fn take(words: &mut &'w [u64]) -> Option<Block<'w>> {
+        let (key_bytes, value_bytes) = lengths(*words.first()?);
+        let (own, rest) = words.split_at_checked(block_words(key_bytes, value_bytes))?;
+        *words = rest;
+        Some(Block::whole(own))
+    }
+
+    /// The block that these words are.
+    pub fn whole(words: &'w [u64]) -> Block<'w> {
+        let (key_bytes, value_bytes) = lengths(words[0]);
+        Block {
+            words,
+            key_bytes,
+            value_bytes,
+        }
+    }
+
+    /// All words.
+    pub fn words(self) -> &'w [u64] {
+        self.words
+    }
+
+    /// The key.
+    pub fn key(self) -> &'w [u8] {
+        &bytemuck::cast_slice(&self.words[1..])[..self.key_bytes]
+    }
+
+    /// The value.
+    pub fn value(self) -> &'w [u8] {
+        let start = 1 + self.key_bytes.div_ceil(8);
+        &bytemuck::cast_slice(&self.words[start..])[..self.value_bytes]
+    }
+}
+
+/// Blocks, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Blocks<'w>(pub &'w [u64]);
+
+impl<'w> Iterator for Blocks<'w> {
+    type Item = Block<'w>;
+
+    fn next(&mut self) -> Option<Block<'w>> {
+        Block::take(&mut self.0)
+    }
+}
+
+/// What is to be done in a partition of a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Task<'w> {
+    /// Reads the value of a key.
+    Get { key: &'w [u8] },
+    /// Sets the value of a key, and answers the one before.
+    Insert { entry: Block<'w> },
+    /// Sets the value of a key if it has this one, or none, and answers the one before.
+    Update {
+        entry: Block<'w>,
+        previous: Option<&'w [u8]>,
+    },
+    /// Removes a key, and answers its value.
+    Remove { key: &'w [u8] },
+    /// Reads so many entries at most between two cuts, from the greatest on if it descends.
+    Scan {
+        low: Cut<'w>,
+        high: Cut<'w>,
+        limit: u64,
+        descends: bool,
+    },
+    /// Makes the partition of entries in ascending order, of which all keys that may ever belong to it begin with the
+    /// same `skip` bytes.
+    Build { skip: u32, entries: Blocks<'w> },
+    /// Forgets the partition and all that is in it.
+    Free,
+}
+
+const GET: u8 = 1;
+const INSERT: u8 = 2;
+const UPDATE: u8 = 3;
+const UPDATE_ABSENT: u8 = 4;
+const REMOVE: u8 = 5;
+const ASCEND: u8 = 6;
+const DESCEND: u8 = 7;
+const BUILD: u8 = 8;
+const FREE: u8 = 9;
+
+/// Appends a task that has a key and a value.
+pub(super) fn put_insert(partition: u64, tag: u32, key: &[u8], value: &[u8], words: &mut Vec<u64>) {
+    words.extend([header(INSERT, tag), partition]);
+    put_block(key, value, words);
+}
+
+/// Appends an update.
+pub(super) fn put_update(
+    partition: u64,
+    tag: u32,
+    key: &[u8],
+    previous: Option<&[u8]>,
+    value: &[u8],
+    words: &mut Vec<u64>,
+) {
+    let kind = previous.map_or(UPDATE_ABSENT, |_| UPDATE);
+    words.extend([header(kind, tag), partition]);
+    put_block(key, value, words);
+    if let Some(previous) = previous {
+        put_block(&[], previous, words);
+    }
+}
+
+/// Appends a read of a key, or its removal.
+pub(super) fn put_key(partition: u64, tag: u32, key: &[u8], removes: bool, words: &mut Vec<u64>) {
+    let kind = if removes { REMOVE } else { GET };
+    words.extend([header(kind, tag), partition]);
+    put_block(key, &[], words);
+}
+
+/// Appends a scan.
+pub(super) fn put_scan(
+    partition: u64,
+    tag: u32,
+    (low, high): (Cut<'_>, Cut<'_>),
+    limit: u64,
+    descends: bool,
+    words: &mut Vec<u64>,
+) {
+    let kind = if descends { DESCEND } else { ASCEND };
+    words.extend([header(kind, tag), partition, limit]);
+    for cut in [low, high] {
+        let (kind, key) = cut.split();
+        words.push(kind);
+        put_block(key, &[], words);
+    }
+}
+
+/// Appends the making of a partition.
+pub(super) fn put_build(partition: u64, tag: u32, skip: u32, blocks: &[u64], words: &mut Vec<u64>) {
+    let length = blocks.len() as u64;
+    words.extend([header(BUILD, tag), partition, skip.into(), length]);
+    words.extend_from_slice(blocks);
+}
+
+/// Appends the end of a partition.
+pub(super) fn put_free(partition: u64, tag: u32, words: &mut Vec<u64>) {
+    words.extend([header(FREE, tag), partition]);
+}
+
+impl<'w> Task<'w> {
+    /// Takes the first of some tasks, with its partition and its tag. `None` if it is none that is known.
+    pub fn decode(words: &mut &'w [u64]) -> Option<(Task<'w>, u64, u32)> {
+        let mut rest: &'w [u64] = words;
+        let (kind, tag) = split(take(&mut rest)?);
+        let partition = take(&mut rest)?;
+        let mut block = || Block::take(&mut rest);
+        let task = match kind {
+            GET => Task::Get {
+                key: block()?.key(),
+            },
+            REMOVE => Task::Remove {
+                key: block()?.key(),
+            },
+            INSERT => Task::Insert { entry: block()? },
+            UPDATE | UPDATE_ABSENT => {
+                let entry = block()?;
+                let previous = match kind {
+                    UPDATE => Some(block()?.value()),
+                    _ => None,
+                };
+                Task::Update { entry, previous }
+            }
+            ASCEND | DESCEND => {
+                let limit = take(&mut rest)?;
+                let mut cut = || Cut::of(take(&mut rest)?, Block::take(&mut rest)?.key());
+                let (low, high) = (cut()?, cut()?);
+                Task::Scan {
+                    low,
+                    high,
+                    limit,
+                    descends: kind == DESCEND,
+                }
+            }
+            BUILD => {
+                let skip = take(&mut rest)? as u32;
+                let length = usize::try_from(take(&mut rest)?).ok()?;
+                let entries;
+                (entries, rest) = rest.split_at_checked(length)?;
+                let entries = Blocks(entries);
+                Task::Build { skip, entries }
+            }
+            FREE => Task::Free,
+            _ => return None,
+        };
+        *words = rest;
+        Some((task, partition, tag))
+    }
+}
+
+/// What a module answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer<'w> {
+    /// There is nothing, or what was to be done is done.
+    Nothing,
+    /// A value.
+    Value(&'w [u8]),
+    /// Entries.
+    Entries(Blocks<'w>),
+    /// There is no room in the module; nothing was done.
+    Full,
+}
+
+const NOTHING: u8 = 1;
+const VALUE: u8 = 2;
+const ENTRIES: u8 = 3;
+const FULL: u8 = 4;
+
+/// Appends an answer without anything.
+pub(super) fn answer_nothing(tag: u32, words: &mut Vec<u64>) {
+    words.push(header(NOTHING, tag));
+}
+
+/// Appends that there is no room.
+pub(super) fn answer_full(tag: u32, words: &mut Vec<u64>) {
+    words.push(header(FULL, tag));
+}
+
+/// Appends a value.
+pub(super) fn answer_value(tag: u32, value: &[u8], words: &mut Vec<u64>) {
+    words.push(header(VALUE, tag));
+    put_block(&[], value, words);
+}
+
+/// Appends entries, of which `put` appends the blocks.
+pub(super) fn answer_entries(tag: u32, words: &mut Vec<u64>, put: impl FnOnce(&mut Vec<u64>)) {
+    words.extend([header(ENTRIES, tag), 0]);
+    let start = words.len();
+    put(words);
+    words[start - 1] = (words.len() - start) as u64;
+}
+
+impl<'w> Answer<'w> {
+    /// Takes the first of some answers, with its tag. `None` if there is none that is known.
+    pub fn decode(words: &mut &'w [u64]) -> Option<(Answer<'w>, u32)> {
+        let mut rest: &'w [u64] = words;
+        let (kind, tag) = split(take(&mut rest)?);
+        let answer = match kind {
+            NOTHING => Answer::Nothing,
+            VALUE => Answer::Value(Block::take(&mut rest)?.value()),
+            ENTRIES => {
+                let length = usize::try_from(take(&mut rest)?).ok()?;
+                let entries;
+                (entries, rest) = rest.split_at_checked(length)?;
+                Answer::Entries(Blocks(entries))
+            }
+            FULL => Answer::Full,
+            _ => return None,
+        };
+        *words = rest;
+        Some((answer, tag))
+    }
+}
+
+fn take(words: &mut &[u64]) -> Option<u64> {
+    let (&first, rest) = words.split_first()?;
+    *words = rest;
+    Some(first)
+}
+
+fn header(kind: u8, tag: u32) -> u64 {
+    u64::from(kind) | u64::from(tag) << 32
+}
+
+fn split(header: u64) -> (u8, u32) {
+    (header as u8, (header >> 32) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Strings of no length, of a word, and between.
+    const STRINGS: [&[u8]; 5] = [b"", b"a", b"12345678", b"123456789", &[0; 300]];
+
+    #[test]
+    fn blocks_are_read_as_they_were_written() {
+        let mut words = Vec::new();
+        for key in STRINGS {
+            for value in STRINGS {
+                let before = words.len();
+                put_block(key, value, &mut words);
+                assert_eq!(words.len() - before, block_words(key.len(), value.len()));
+            }
+        }
+        let read: Vec<_> = Blocks(&words).collect();
+        let pairs = STRINGS.map(|key| STRINGS.map(|value| (key, value)));
+        let read = read.iter().map(|block| (block.key(), block.value()));
+        assert!(read.eq(pairs.into_iter().flatten()));
+        assert_eq!(Block::take(&mut &words[..0]), None);
+        assert_eq!(Block::take(&mut &[9_u64, 0][..]), None);
+    }
+
+    #[test]
+    fn tasks_are_read_as_they_were_written() {
+        let mut words = Vec::new();
+        let mut blocks = Vec::new();
+        for key in STRINGS {
+            put_block(key, b"of the list", &mut blocks);
+        }
+        for key in STRINGS {
+            put_key(7, 1, key, false, &mut words);
+            put_key(7, 2, key, true, &mut words);
+            put_insert(u64::MAX, 3, key, b"value", &mut words);
+            for previous in [None, Some(&b""[..]), Some(key)] {
+                put_update(8, 4, key, previous, b"", &mut words);
+            }
+            let cuts = (Cut::Before(key), Cut::After(key));
+            put_scan(9, 5, cuts, u64::MAX, true, &mut words);
+            put_scan(9, 5, (Cut::Begin, Cut::End), 3, false, &mut words);
+            put_build(1, u32::MAX, 4, &blocks, &mut words);
+            put_free(1, 0, &mut words);
+        }
+        let mut rest = &words[..];
+        let mut next = || Task::decode(&mut rest).expect("a task");
+        for key in STRINGS {
+            assert_eq!(next(), (Task::Get { key }, 7, 1));
+            assert_eq!(next(), (Task::Remove { key }, 7, 2));
+            let (Task::Insert { entry }, u64::MAX, 3) = next() else {
+                panic!("no insert");
+            };
+            assert_eq!((entry.key(), entry.value()), (key, &b"value"[..]));
+            for expected in [None, Some(&b""[..]), Some(key)] {
+                let (Task::Update { entry, previous }, 8, 4) = next() else {
+                    panic!("no update");
+                };
+                assert_eq!((entry.key(), previous), (key, expected));
+            }
+            let scan = |low, high, limit, descends| Task::Scan {
+                low,
+                high,
+                limit,
+                descends,
+            };
+            let within = scan(Cut::Before(key), Cut::After(key), u64::MAX, true);
+            assert_eq!(next(), (within, 9, 5));
+            assert_eq!(next(), (scan(Cut::Begin, Cut::End, 3, false), 9, 5));
+            let entries = Blocks(&blocks);
+            assert_eq!(next(), (Task::Build { skip: 4, entries }, 1, u32::MAX));
+            assert_eq!(next(), (Task::Free, 1, 0));
+        }
+        assert_eq!(Task::decode(&mut rest), None);
+        assert_eq!(Task::decode(&mut &[99_u64, 1, 0][..]), None);
+    }
+
+    #[test]
+    fn answers_are_read_as_they_were_written() {
+        let mut words = Vec::new();
+        for value in STRINGS {
+            answer_value(1, value, &mut words);
+            answer_entries(2, &mut words, |words| put_block(value, value, words));
+            answer_entries(3, &mut words, |_| {});
+            answer_nothing(4, &mut words);
+            answer_full(5, &mut words);
+        }
+        let mut rest = &words[..];
+        let mut next = || Answer::decode(&mut rest).expect("an answer");
+        for value in STRINGS {
+            assert_eq!(next(), (Answer::Value(value), 1));
+            let (Answer::Entries(mut entries), 2) = next() else {
+                panic!("no entries");
+            };
+            assert_eq!(entries.next().map(Block::key), Some(value));
+            assert_eq!(entries.next(), None);
+            assert_eq!(next(), (Answer::Entries(Blocks(&[])), 3));
+            assert_eq!(next(), (Answer::Nothing, 4));
+            assert_eq!(next(), (Answer::Full, 5));
+        }
+        assert_eq!(Answer::decode(&mut rest), None);
+    }
+}
