@@ -1,6 +1,6 @@
 //! Choices that a map is created with.
 
-use crate::{Map, MapForm, Pool, PoolBuilder};
+use crate::{Map, MapForm, Pim, PimBuilder, Pool, PoolBuilder};
 use nearfield_core::{Bytes, Error, Words};
 use nearfield_radix::{EngineOptions, Loader, Radix};
 use std::marker::PhantomData;
@@ -78,6 +78,30 @@ impl<F: MapForm> Builder<F> {
     /// ```
     pub fn pool(self, pool: Pool) -> PoolBuilder<F> {
         PoolBuilder::new(pool)
+    }
+
+    /// Places the map in modules that own a part of the keys each, and are asked in batches. The limit of memory
+    /// that was chosen before holds for all modules together; options of the engine are of no meaning there.
+    ///
+    /// ```
+    /// use nearfield::{Batch, Bytes, Map, Pim};
+    ///
+    /// let map = Map::<Bytes>::builder().memory_limit(64 << 20).pim(Pim::workers()).build()?;
+    /// map.insert(b"ann", b"1")?;
+    /// let mut batch = Batch::<Bytes>::new();
+    /// for name in ["bob", "cid", "dan"] {
+    ///     batch.insert(name.as_bytes(), b"2");
+    /// }
+    /// map.execute(&mut batch)?;
+    /// assert_eq!(map.get(b"cid")?, Some(b"2".to_vec()));
+    ///
+    /// let names = map.range(&b"b"[..]..).map(|entry| Ok(entry?.0));
+    /// let names: Vec<_> = names.collect::<Result<_, nearfield::Error>>()?;
+    /// assert_eq!(names, [b"bob", b"cid", b"dan"]);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn pim(self, pim: Pim) -> PimBuilder<F> {
+        PimBuilder::new(pim, self.memory_limit)
     }
 
     /// Creates an empty map.

@@ -25,8 +25,8 @@
 //! # Ok::<(), nearfield::Error>(())
 //! ```
 //!
-//! A map may also lie in the memory of other machines: [`PoolMap`] has the same methods, all of which
-//! can fail there.
+//! A map may also lie in the memory of other machines, [`PoolMap`], or in that of threads which own a part of the
+//! keys each, [`PimMap`]. These have the same methods, all of which can fail there.
 //!
 //! # Limits
 //!
@@ -44,13 +44,16 @@
 
 mod builder;
 mod bytes;
+mod fallible;
 mod map;
+mod pim;
 mod pool;
 mod range;
 mod typed;
 mod words;
 
 pub use builder::Builder;
+pub use fallible::FallibleRange;
 pub use map::{Map, MapForm, Updated};
 pub use nearfield_core::{
     Batch, Bytes, Direction, Error, Form, MAX_KEY_BYTES, MAX_VALUE_BYTES, OrderedIndex, Outcome,
@@ -58,7 +61,8 @@ pub use nearfield_core::{
 };
 pub use nearfield_pool::store::OpenError;
 pub use nearfield_radix::{Combine, Counters, EngineOptions, Entry, MemoryUse, Pinned, ValueRef};
-pub use pool::{Pool, PoolBuilder, PoolMap, PoolRange};
+pub use pim::{Pim, PimBuilder, PimMap};
+pub use pool::{Pool, PoolBuilder, PoolMap};
 pub use range::Range;
 pub use typed::{TypedMap, TypedRange};
 pub use words::WordMap;

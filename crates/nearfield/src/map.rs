@@ -1,7 +1,8 @@
 //! The map: one of a closed set of placements, matched once for each call.
 
 use crate::{Builder, Range};
-use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Outcome, Words};
+use nearfield_core::{Batch, Bytes, Direction, Error, MAX_KEY_BYTES, OrderedIndex, Outcome, Words};
+use nearfield_pim::PimForm;
 use nearfield_pool::store::StoreForm;
 use nearfield_radix::{Counters, EngineOptions, Entry, MemoryUse, Pinned, Radix, RadixForm};
 use std::ops::{Bound, ControlFlow, RangeBounds};
@@ -12,15 +13,26 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 const MANY: usize = 4096;
 
 /// A form of entries that a [`Map`] can hold: [`Bytes`] or [`Words`].
-pub trait MapForm: RadixForm + StoreForm {
+pub trait MapForm: RadixForm + StoreForm + PimForm {
     /// The bytes of an entry's key and value.
     #[doc(hidden)]
     fn entry_bytes(key: Self::Key<'_>, value: Self::Value<'_>) -> usize;
+
+    /// Cuts a bound that is longer than any key, and says whether it was. All keys that are greater than what is
+    /// left are greater than the bound.
+    #[doc(hidden)]
+    fn cut(bound: &mut Self::OwnedKey) -> bool;
 }
 
 impl MapForm for Bytes {
     fn entry_bytes(key: &[u8], value: &[u8]) -> usize {
         key.len() + value.len()
+    }
+
+    fn cut(bound: &mut Vec<u8>) -> bool {
+        let is_longer = bound.len() > MAX_KEY_BYTES;
+        bound.truncate(MAX_KEY_BYTES);
+        is_longer
     }
 }
 
@@ -28,6 +40,10 @@ impl MapForm for Words {
     #[inline]
     fn entry_bytes(_key: u64, _value: u64) -> usize {
         16
+    }
+
+    fn cut(_bound: &mut u64) -> bool {
+        false
     }
 }
 
@@ -87,6 +103,14 @@ pub enum Updated<V> {
 }
 
 impl<V> Updated<V> {
+    /// What an index answers: whether the value was set, and the one before.
+    pub(crate) fn of((applied, current): (bool, Option<V>)) -> Updated<V> {
+        match applied {
+            true => Updated::Applied,
+            false => Updated::Differs { current },
+        }
+    }
+
     /// True if the value has been set.
     pub fn is_applied(&self) -> bool {
         matches!(self, Updated::Applied)
@@ -208,11 +232,7 @@ impl<F: MapForm> Map<F> {
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
     ) -> Result<Updated<F::OwnedValue>, Error> {
-        let (applied, current) = OrderedIndex::update(self, key, previous, value)?;
-        Ok(match applied {
-            true => Updated::Applied,
-            false => Updated::Differs { current },
-        })
+        OrderedIndex::update(self, key, previous, value).map(Updated::of)
     }
 
     /// Removes a key and answers its value, `None` if it was absent.

@@ -10,6 +10,8 @@
 mod batch;
 pub mod blocks;
 pub mod device;
+mod form;
+pub mod gather;
 mod hash;
 pub mod jump_push;
 mod kernel;
@@ -23,3 +25,5 @@ mod table;
 mod tabled;
 pub mod task;
 pub mod towers;
+
+pub use form::PimForm;

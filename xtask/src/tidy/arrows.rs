@@ -35,6 +35,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "nearfield-core",
             "nearfield-fabric",
+            "nearfield-pim",
             "nearfield-pool",
             "nearfield-radix",
         ],

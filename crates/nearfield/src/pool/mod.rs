@@ -6,16 +6,14 @@
 //! methods that panic for some maps.
 
 mod builder;
-mod range;
 #[cfg(target_os = "linux")]
 mod transport;
 
 pub use builder::{Pool, PoolBuilder};
-pub use range::PoolRange;
 
 use crate::map::{get_many, insert_many};
-use crate::{MapForm, Updated};
-use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex};
+use crate::{FallibleRange, MapForm, Updated};
+use nearfield_core::{Batch, Bytes, Error, OrderedIndex};
 use nearfield_fabric::Endpoint;
 use nearfield_pool::store::Store;
 use nearfield_radix::Entry;
@@ -92,11 +90,7 @@ impl<F: MapForm> PoolMap<F> {
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
     ) -> Result<Updated<F::OwnedValue>, Error> {
-        let (applied, current) = self.store.update(key, previous, value)?;
-        Ok(match applied {
-            true => Updated::Applied,
-            false => Updated::Differs { current },
-        })
+        self.store.update(key, previous, value).map(Updated::of)
     }
 
     /// Removes a key and answers its value, `None` if it was absent.
@@ -124,9 +118,9 @@ impl<F: MapForm> PoolMap<F> {
     }
 
     /// The entries whose keys lie within a range, from both ends; see [`Map::range`](crate::Map::range).
-    pub fn range<'k>(&self, bounds: impl RangeBounds<F::Key<'k>>) -> PoolRange<'_, F> {
+    pub fn range<'k>(&self, bounds: impl RangeBounds<F::Key<'k>>) -> FallibleRange<'_, F> {
         let own = |bound: Bound<&F::Key<'k>>| bound.map(|&key| F::own_key(key));
-        PoolRange::new(self, own(bounds.start_bound()), own(bounds.end_bound()))
+        FallibleRange::new(self, own(bounds.start_bound()), own(bounds.end_bound()))
     }
 
     /// Executes a batch and writes an outcome for each of its operations, as executing them one
@@ -176,26 +170,6 @@ impl<F: MapForm> PoolMap<F> {
     /// The bytes that this process keeps of the map's inner nodes.
     pub fn cache_bytes(&self) -> usize {
         self.store.cache_bytes()
-    }
-
-    /// The entries between two bounds, at most so many, from one end.
-    fn scan(
-        &self,
-        low: Bound<&F::OwnedKey>,
-        high: Bound<&F::OwnedKey>,
-        limit: u32,
-        direction: Direction,
-    ) -> Result<Vec<Entry<F>>, Error> {
-        let mut batch = Batch::new();
-        batch.scan(low.map(F::key), high.map(F::key), limit, direction);
-        self.execute(&mut batch)?;
-        if let nearfield_core::Outcome::Failed(error) = batch.outcome(0) {
-            return Err(error);
-        }
-        let entries = batch.entries(0);
-        Ok(entries
-            .map(|(key, value)| (F::own_key(key), F::own_value(value)))
-            .collect())
     }
 }
 

@@ -3,7 +3,7 @@
 use super::counters::Counters;
 use super::model::run_in;
 use super::module::{Module, Program};
-use super::{Answered, Bank, Device, ModuleError, RoundError, check};
+use super::{Answered, BANK_BYTES_MAX, Bank, Device, ModuleError, RoundError, check};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use std::thread::JoinHandle;
 
@@ -36,11 +36,32 @@ struct Owned {
 }
 
 impl Workers {
-    /// So many modules with banks of so many bytes, owned by threads of which there are no more than
-    /// modules, and at least one.
+    /// As [`start`](Workers::start).
+    ///
+    /// # Panics
+    /// A thread could not be started.
     pub fn new(modules: usize, bank_bytes: u64, threads: usize) -> Workers {
+        match Workers::start(modules, bank_bytes, threads) {
+            Ok(workers) => workers,
+            Err(error) => panic!("a worker could not be started: {error}"),
+        }
+    }
+
+    /// So many modules with banks of so many bytes, and of [`BANK_BYTES_MAX`] at most, owned by threads of which there
+    /// are no more than modules, and at least one.
+    ///
+    /// # Errors
+    /// A thread could not be started; those that were have ended.
+    pub fn start(modules: usize, bank_bytes: u64, threads: usize) -> std::io::Result<Workers> {
         let threads = threads.clamp(1, modules.max(1));
-        let workers = (0..threads).map(|first| {
+        let bank_bytes = bank_bytes.min(BANK_BYTES_MAX);
+        let mut started = Workers {
+            workers: Vec::new(),
+            modules,
+            bank_bytes,
+            counters: Counters::default(),
+        };
+        for first in 0..threads {
             let numbers = (first..modules).step_by(threads);
             let banks = numbers.map(|_| (Bank::new(bank_bytes), 0));
             let mut owned = Owned {
@@ -54,17 +75,13 @@ impl Workers {
                     task(&mut owned);
                 }
             };
-            Worker {
+            let thread = std::thread::Builder::new().name(format!("module-{first}"));
+            started.workers.push(Worker {
                 tasks: Some(tasks),
-                thread: Some(std::thread::spawn(work)),
-            }
-        });
-        Workers {
-            workers: workers.collect(),
-            modules,
-            bank_bytes,
-            counters: Counters::default(),
+                thread: Some(thread.spawn(work)?),
+            });
         }
+        Ok(started)
     }
 }
 

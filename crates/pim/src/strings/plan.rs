@@ -54,6 +54,17 @@ impl Lengths {
         }
     }
 
+    /// The same place between keys that are not too long.
+    fn cut(self, cut: Cut<'_>) -> Cut<'_> {
+        match cut
+            .key()
+            .and_then(|key| key.split_at_checked(self.key_bytes_max))
+        {
+            Some((start, rest)) if !rest.is_empty() => Cut::After(start),
+            _ => cut,
+        }
+    }
+
     fn check(self, key: &[u8], value: &[u8], previous: &[u8]) -> Result<(), Error> {
         self.check_key(key)?;
         let room = self
@@ -137,22 +148,17 @@ impl Plan {
         // The last read of a key since it was written.
         let mut reads: HashMap<&[u8], Part> = HashMap::new();
         for (position, operation) in input.operations().iter().enumerate() {
-            let added = match operation.point_key() {
-                Some(key) => {
-                    let key = input.key(key);
-                    plan.point(
-                        position, input, operation, key, lengths, directory, &mut reads,
-                    )
+            if let Some((cuts, limit, descends)) = ordered(input, operation) {
+                plan.scan(position, cuts, limit, descends, lengths, directory);
+            }
+            if let Some(key) = operation.point_key() {
+                let key = input.key(key);
+                let added = plan.point(
+                    position, input, operation, key, lengths, directory, &mut reads,
+                );
+                if let Err(error) = added {
+                    plan.refused.push((position, error));
                 }
-                None => match ordered(input, operation) {
-                    Some((cuts, limit, descends)) => {
-                        plan.scan(position, cuts, limit, descends, lengths, directory)
-                    }
-                    None => Ok(()),
-                },
-            };
-            if let Err(error) = added {
-                plan.refused.push((position, error));
             }
         }
         plan
@@ -225,15 +231,12 @@ impl Plan {
         descends: bool,
         lengths: Lengths,
         directory: &Directory,
-    ) -> Result<(), Error> {
-        for cut in [cuts.0, cuts.1] {
-            lengths.check_key(cut.key().unwrap_or_default())?;
-        }
+    ) {
+        let cuts = (lengths.cut(cuts.0), lengths.cut(cuts.1));
         directory.candidates(cuts, limit, descends, |number, partition, cuts| {
             let (part, words) = self.add(position, number, partition.module);
             put_scan(number, part.tag, cuts, limit, descends, words);
         });
-        Ok(())
     }
 
     /// A task more, and where its words go.

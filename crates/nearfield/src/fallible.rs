@@ -1,8 +1,7 @@
-//! Iteration over a range of a map in the pool, from both ends.
+//! Iteration over a range of a map whose reads can fail, from both ends.
 
-use super::PoolMap;
 use crate::MapForm;
-use nearfield_core::{Direction, Error};
+use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome};
 use nearfield_radix::Entry;
 use std::collections::VecDeque;
 use std::fmt::{self, Debug, Formatter};
@@ -13,12 +12,13 @@ use std::ops::Bound;
 const CHUNK_MIN: u32 = 16;
 const CHUNK_MAX: u32 = 4096;
 
-/// The entries of a [`PoolMap`] within a range, from both ends; see [`PoolMap::range`].
+/// The entries within a range of a map whose reads can fail, from both ends; see
+/// [`PoolMap::range`](crate::PoolMap::range) and [`PimMap::range`](crate::PimMap::range).
 ///
 /// Entries are read ahead in chunks of 16 up to 4096 from either end, as by [`Range`](crate::Range),
 /// and what that promises of other writers holds here. After an error there is nothing more.
-pub struct PoolRange<'m, F: MapForm> {
-    map: &'m PoolMap<F>,
+pub struct FallibleRange<'m, F: MapForm> {
+    index: &'m dyn OrderedIndex<F>,
     /// What was not read yet lies between these.
     low: Bound<F::OwnedKey>,
     high: Bound<F::OwnedKey>,
@@ -31,14 +31,35 @@ pub struct PoolRange<'m, F: MapForm> {
     exhausted: bool,
 }
 
-impl<'m, F: MapForm> PoolRange<'m, F> {
-    pub(super) fn new(
-        map: &'m PoolMap<F>,
+/// Cuts a bound that is longer than any key, and says whether it was.
+fn cut<F: MapForm>(bound: Bound<F::OwnedKey>) -> (Bound<F::OwnedKey>, bool) {
+    let mut is_longer = false;
+    let bound = bound.map(|mut key| {
+        is_longer = F::cut(&mut key);
+        key
+    });
+    (bound, is_longer)
+}
+
+impl<'m, F: MapForm> FallibleRange<'m, F> {
+    pub(crate) fn new(
+        index: &'m dyn OrderedIndex<F>,
         low: Bound<F::OwnedKey>,
         high: Bound<F::OwnedKey>,
     ) -> Self {
-        PoolRange {
-            map,
+        // Batches refuse bounds that are longer than a key can be.
+        let (low, low_is_cut) = cut::<F>(low);
+        let (high, high_is_cut) = cut::<F>(high);
+        let low = match low {
+            Bound::Included(key) if low_is_cut => Bound::Excluded(key),
+            low => low,
+        };
+        let high = match high {
+            Bound::Excluded(key) if high_is_cut => Bound::Included(key),
+            high => high,
+        };
+        FallibleRange {
+            index,
             low,
             high,
             front: VecDeque::new(),
@@ -53,8 +74,7 @@ impl<'m, F: MapForm> PoolRange<'m, F> {
         if self.exhausted {
             return Ok(());
         }
-        let (low, high) = (self.low.as_ref(), self.high.as_ref());
-        let found = match self.map.scan(low, high, self.chunk, direction) {
+        let found = match self.next_chunk(direction) {
             Ok(found) => found,
             Err(error) => {
                 self.exhausted = true;
@@ -75,9 +95,24 @@ impl<'m, F: MapForm> PoolRange<'m, F> {
         }
         Ok(())
     }
+
+    /// The entries of the next chunk, from one end.
+    fn next_chunk(&self, direction: Direction) -> Result<Vec<Entry<F>>, Error> {
+        let mut batch = Batch::new();
+        let (low, high) = (self.low.as_ref(), self.high.as_ref());
+        batch.scan(low.map(F::key), high.map(F::key), self.chunk, direction);
+        self.index.execute(&mut batch)?;
+        if let Outcome::Failed(error) = batch.outcome(0) {
+            return Err(error);
+        }
+        let entries = batch.entries(0);
+        Ok(entries
+            .map(|(key, value)| (F::own_key(key), F::own_value(value)))
+            .collect())
+    }
 }
 
-impl<F: MapForm> Iterator for PoolRange<'_, F> {
+impl<F: MapForm> Iterator for FallibleRange<'_, F> {
     type Item = Result<Entry<F>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -93,7 +128,7 @@ impl<F: MapForm> Iterator for PoolRange<'_, F> {
     }
 }
 
-impl<F: MapForm> DoubleEndedIterator for PoolRange<'_, F> {
+impl<F: MapForm> DoubleEndedIterator for FallibleRange<'_, F> {
     fn next_back(&mut self) -> Option<Self::Item> {
         if self.back.is_empty()
             && let Err(error) = self.read(Direction::Descending)
@@ -107,11 +142,11 @@ impl<F: MapForm> DoubleEndedIterator for PoolRange<'_, F> {
     }
 }
 
-impl<F: MapForm> FusedIterator for PoolRange<'_, F> {}
+impl<F: MapForm> FusedIterator for FallibleRange<'_, F> {}
 
-impl<F: MapForm> Debug for PoolRange<'_, F> {
+impl<F: MapForm> Debug for FallibleRange<'_, F> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PoolRange")
+        f.debug_struct("FallibleRange")
             .field("low", &self.low)
             .field("high", &self.high)
             .finish_non_exhaustive()

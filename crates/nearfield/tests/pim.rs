@@ -1,0 +1,157 @@
+//! Maps in modules do what a `BTreeMap` does: batches, single operations and ranges from both ends, by one
+//! caller and by many.
+
+mod ranges;
+
+use nearfield::{
+    Batch, Bytes, Direction, Error, Map, MapForm, OrderedIndex, Outcome, Pim, PimMap, Updated,
+    WordMap, Words,
+};
+use nearfield_testkit::concurrent::{self, Config};
+use nearfield_testkit::keys::{self, Sample};
+use nearfield_testkit::model;
+use ranges::Model;
+use std::ops::Bound;
+
+/// A map that is also looked at by what is not a batch.
+struct Looked<F: MapForm>(PimMap<F>);
+
+fn new<F: MapForm>(seed: u64) -> PimMap<F> {
+    let pim = Pim::workers().threads(1 + seed as usize % 3);
+    let pim = pim.modules_per_thread([1, 4, 9][seed as usize % 3]);
+    let map = Map::<F>::builder().memory_limit(256 << 20).pim(pim);
+    map.build().expect("threads")
+}
+
+impl<F: MapForm + Sample> OrderedIndex<F> for Looked<F> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+        self.0.execute(batch)
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn check_invariants(&self) {
+        self.0.check_invariants();
+        let mut batch = Batch::<F>::new();
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        batch.scan(all.0, all.1, u32::MAX, Direction::Ascending);
+        self.0.execute(&mut batch).expect("executed");
+        let entries = batch.entries(0);
+        let entries = entries.map(|(key, value)| (F::own_key(key), F::own_value(value)));
+        let model: Model<F> = entries.collect();
+        let end = |entry: Option<(&F::OwnedKey, &F::OwnedValue)>| {
+            Ok(entry.map(|(key, value)| (key.clone(), value.clone())))
+        };
+        assert_eq!(self.0.first(), end(model.first_key_value()));
+        assert_eq!(self.0.last(), end(model.last_key_value()));
+        let keys: Vec<F::Key<'_>> = model.keys().map(F::key).collect();
+        let values = model.values().cloned().map(Some).collect();
+        assert_eq!(self.0.get_many(&keys), Ok(values));
+        assert_eq!(self.0.is_empty(), model.is_empty());
+        if !model.is_empty() {
+            let random = &mut keys::random(model.len() as u64);
+            ranges::agree::<F, _>(&model, 4, random, |bounds| {
+                let range = self.0.range(bounds);
+                range.map(|entry| entry.expect("no module fails"))
+            });
+        }
+    }
+
+    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        self.0.get(key)
+    }
+
+    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        self.0.insert(key, value)
+    }
+
+    fn update(
+        &self,
+        key: F::Key<'_>,
+        previous: Option<F::Value<'_>>,
+        value: F::Value<'_>,
+    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+        Ok(match self.0.update(key, previous, value)? {
+            Updated::Applied => (true, previous.map(F::own_value)),
+            Updated::Differs { current } => (false, current),
+        })
+    }
+
+    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        self.0.remove(key)
+    }
+}
+
+#[test]
+fn words_agree_with_a_btree_map() {
+    model::check::<Words, _>(24, |seed| Looked(new(seed)));
+}
+
+#[test]
+fn bytes_agree_with_a_btree_map() {
+    model::check::<Bytes, _>(24, |seed| Looked(new(seed)));
+}
+
+#[test]
+fn callers_at_once_can_be_ordered() {
+    let config = Config {
+        operations: 2_000,
+        ..Config::default()
+    };
+    concurrent::check::<Words, _>(3, &config, new);
+    concurrent::check::<Bytes, _>(3, &config, new);
+}
+
+#[test]
+fn what_has_no_room_is_refused_and_the_rest_stays() {
+    let pim = Pim::workers().threads(2).modules_per_thread(1);
+    let map = WordMap::builder().memory_limit(1 << 16).pim(pim.clone());
+    let map = map.build().expect("threads");
+    let entries: Vec<(u64, u64)> = (0..4000).map(|key| (key << 50, key)).collect();
+    let refused = entries
+        .chunks(100)
+        .find_map(|some| map.insert_many(some).err());
+    let error = refused.expect("it is too much");
+    assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+    let len = map.len();
+    assert!((100..4000).contains(&len), "{len}");
+    assert_eq!(map.range(..).count(), len);
+
+    let map = Map::<Bytes>::builder().memory_limit(1 << 20).pim(pim);
+    let map = map.build().expect("threads");
+    assert_eq!(map.insert(b"short", b"value"), Ok(None));
+    let error = map.insert(b"long", &[7; 1 << 20]).expect_err("too long");
+    assert!(
+        matches!(&error, Error::ValueTooLong { key, .. } if key == "long"),
+        "{error}"
+    );
+    let error = map.get(&[b'k'; 1 << 17]).expect_err("too long");
+    assert!(matches!(error, Error::KeyTooLong { .. }), "{error}");
+    let mut batch = Batch::<Bytes>::new();
+    let refused = batch.insert(b"long", &[7; 1 << 20]);
+    let taken = batch.insert(b"other", &[7; 1000]);
+    map.execute(&mut batch).expect("executed");
+    assert!(matches!(batch.outcome(refused), Outcome::Failed(_)));
+    assert_eq!(batch.outcome(taken), Outcome::Value(None));
+    assert_eq!(map.len(), 2);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn threads_end_with_their_map() {
+    let named = || {
+        let tasks = std::fs::read_dir("/proc/self/task").expect("tasks");
+        let names =
+            tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+        names.filter(|name| name.trim() == "module-77").count()
+    };
+    let pim = Pim::workers().threads(78).modules_per_thread(1);
+    let map = WordMap::builder().memory_limit(1 << 20).pim(pim);
+    let map = map.build().expect("threads");
+    assert_eq!(map.insert(1, 2), Ok(None));
+    assert_eq!(named(), 1);
+    drop(map);
+    assert_eq!(named(), 0);
+}
