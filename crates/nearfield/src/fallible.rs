@@ -74,7 +74,7 @@ impl<'m, F: MapForm> FallibleRange<'m, F> {
         if self.exhausted {
             return Ok(());
         }
-        let found = match self.next_chunk(direction) {
+        let found = match self.read_from(direction) {
             Ok(found) => found,
             Err(error) => {
                 self.exhausted = true;
@@ -97,7 +97,7 @@ impl<'m, F: MapForm> FallibleRange<'m, F> {
     }
 
     /// The entries of the next chunk, from one end.
-    fn next_chunk(&self, direction: Direction) -> Result<Vec<Entry<F>>, Error> {
+    fn read_from(&self, direction: Direction) -> Result<Vec<Entry<F>>, Error> {
         let mut batch = Batch::new();
         let (low, high) = (self.low.as_ref(), self.high.as_ref());
         batch.scan(low.map(F::key), high.map(F::key), self.chunk, direction);
