@@ -1,7 +1,7 @@
 //! Modules that are modelled.
 
 use super::counters::Counters;
-use super::module::{Module, Program};
+use super::module::{Meter, Module, Program};
 use super::{Answered, Bank, Device, ModuleError, RoundError, check, message};
 use nearfield_hardware::Time;
 use nearfield_hardware::modules::{Account, HostWork, Parameters, Way};
@@ -11,28 +11,143 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// modelled hardware.
 #[derive(Debug)]
 pub struct Model {
-    parameters: Parameters,
     banks: Vec<(Bank, u64)>,
-    counters: Counters,
+    clock: Clock,
+    /// The same rounds by other figures.
+    others: Vec<Clock>,
 }
 
-/// What came of a program in a module.
-type Done = (Answered, Account);
+/// What rounds have taken by some figures.
+#[derive(Debug)]
+struct Clock {
+    parameters: Parameters,
+    counters: Counters,
+    /// Which of the accounts of a module is by what matters of these figures within modules.
+    account: usize,
+}
+
+/// What came of a program in a module: accounts of it, as `Clock::account` numbers them.
+type Done = (Answered, Vec<Account>);
+
+/// A program's work, accounted for by different figures.
+impl Meter for Vec<Account> {
+    fn begin(&mut self, number: usize) {
+        self.iter_mut().for_each(|account| account.begin(number));
+    }
+
+    fn instructions(&mut self, count: u64) {
+        self.iter_mut()
+            .for_each(|account| account.instructions(count));
+    }
+
+    fn read(&mut self, bytes: u64) {
+        self.iter_mut().for_each(|account| account.read(bytes));
+    }
+
+    fn write(&mut self, bytes: u64) {
+        self.iter_mut().for_each(|account| account.write(bytes));
+    }
+
+    fn compare(&mut self) {
+        self.iter_mut().for_each(Account::compare);
+    }
+
+    fn hop(&mut self) {
+        self.iter_mut().for_each(Account::hop);
+    }
+}
+
+impl Clock {
+    /// Notes a round: what modules have done, and the bytes that each was sent and has sent back.
+    fn round(&mut self, accounts: &[Vec<Account>], moved: &[Vec<u64>; 2]) {
+        let mut longest = Time::ZERO;
+        for account in accounts.iter().filter_map(|of| of.get(self.account)) {
+            let took = self.parameters.kernel(account);
+            longest = longest.max(took);
+            self.counters.kernels += took;
+            self.counters.work.add(&account.totals());
+        }
+        self.counters.kernel += longest;
+        self.counters.launch += self.parameters.launch;
+        for (way, number, bytes) in [(Way::In, 0, &moved[0]), (Way::Out, 1, &moved[1])] {
+            self.counters.moved_bytes[number] += self.parameters.moved(bytes);
+            let took = self.parameters.transfer(way, bytes);
+            self.counters.transfer += took;
+            if way == Way::Out {
+                self.counters.gather += took;
+            }
+        }
+    }
+}
+
+/// Whether programs take as long by both within a module.
+fn same_within(one: &Parameters, other: &Parameters) -> bool {
+    let within = |parameters: &Parameters| {
+        let rates = [
+            parameters.cycles_per_second,
+            parameters.cycles_per_instruction,
+        ];
+        let sizes = (parameters.tasklets, parameters.dma_bytes_max);
+        (rates, sizes, parameters.dma)
+    };
+    within(one) == within(other)
+}
 
 impl Model {
     /// So many modules, with banks as large as the hardware's.
     pub fn new(modules: usize, parameters: Parameters) -> Model {
         let bank = || (Bank::new(parameters.bank_bytes), 0);
         Model {
-            parameters,
             banks: (0..modules).map(|_| bank()).collect(),
-            counters: Counters::default(),
+            clock: Clock {
+                parameters,
+                counters: Counters::default(),
+                account: 0,
+            },
+            others: Vec::new(),
         }
+    }
+
+    /// The same model, which also says what each round from now on takes by other figures. Banks stay
+    /// as large as they are.
+    ///
+    /// ```
+    /// use nearfield_hardware::modules::Preset;
+    /// use nearfield_pim::device::Model;
+    ///
+    /// let model = Model::new(64, Preset::UpmemMeasured.parameters());
+    /// let model = model.also(Preset::RadarPaper.parameters());
+    /// assert_eq!(model.others().count(), 1);
+    /// ```
+    #[must_use]
+    pub fn also(mut self, parameters: Parameters) -> Model {
+        let clocks = || std::iter::once(&self.clock).chain(&self.others);
+        let same = clocks().find(|clock| same_within(&clock.parameters, &parameters));
+        let account = same.map_or_else(|| self.accounts(), |clock| clock.account);
+        self.others.push(Clock {
+            parameters,
+            counters: Counters::default(),
+            account,
+        });
+        self
+    }
+
+    /// By which figures it goes besides its own, and what was done by them, in the order of
+    /// [`also`](Model::also).
+    pub fn others(&self) -> impl Iterator<Item = (&Parameters, &Counters)> {
+        let others = self.others.iter();
+        others.map(|clock| (&clock.parameters, &clock.counters))
+    }
+
+    /// How many accounts are kept of a module.
+    fn accounts(&self) -> usize {
+        let others = self.others.iter().map(|clock| clock.account + 1);
+        others.fold(1, usize::max)
     }
 
     /// What the model goes by.
     pub fn parameters(&self) -> &Parameters {
-        &self.parameters
+        &self.clock.parameters
     }
 
     /// The bytes that are in use in all modules.
@@ -42,22 +157,33 @@ impl Model {
 
     /// What modules and transfers have taken so far, in joules.
     pub fn joules(&self) -> f64 {
-        let moved = self.counters.moved_bytes.iter().sum();
-        self.parameters.joules(self.counters.kernels, moved)
+        let Clock {
+            parameters,
+            counters,
+            ..
+        } = &self.clock;
+        let moved = counters.moved_bytes.iter().sum();
+        parameters.joules(counters.kernels, moved)
     }
 
     /// Runs a program in all modules, by as many threads as there are processors.
     fn run(&mut self, program: &impl Program, inputs: &[Vec<u64>]) -> Vec<Done> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let each = self.banks.len().div_ceil(threads).max(1);
-        let parameters = &self.parameters;
+        let mut fresh = vec![Account::new(&self.clock.parameters)];
+        for clock in &self.others {
+            if clock.account == fresh.len() {
+                fresh.push(Account::new(&clock.parameters));
+            }
+        }
+        let fresh = &fresh;
         let run = |first: usize, banks: &mut [(Bank, u64)], inputs: &[Vec<u64>]| -> Vec<Done> {
             let pairs = banks.iter_mut().zip(inputs).enumerate();
             let done = pairs.map(|(number, ((bank, root), input))| {
-                let mut account = Account::new(parameters);
-                let module = &mut Module::new(bank, root, &mut account);
+                let mut accounts = fresh.clone();
+                let module = &mut Module::new(bank, root, &mut accounts);
                 let done = run_in(first + number, module, program, input);
-                (done, account)
+                (done, accounts)
             });
             done.collect()
         };
@@ -83,7 +209,7 @@ impl Model {
 }
 
 /// Runs a program in a module, also one that panics.
-pub(super) fn run_in<M: super::Meter>(
+pub(super) fn run_in<M: Meter>(
     number: usize,
     module: &mut Module<'_, M>,
     program: &impl Program,
@@ -111,7 +237,7 @@ impl Device for Model {
     }
 
     fn bank_bytes(&self) -> u64 {
-        self.parameters.bank_bytes
+        self.parameters().bank_bytes
     }
 
     fn round<P: Program>(
@@ -119,43 +245,31 @@ impl Device for Model {
         program: P,
         inputs: Vec<Vec<u64>>,
     ) -> Result<Vec<Answered>, RoundError> {
-        check(&inputs, self.banks.len(), self.parameters.bank_bytes)?;
-        self.counters.sent(&inputs);
+        let bank_bytes = self.clock.parameters.bank_bytes;
+        check(&inputs, self.banks.len(), bank_bytes)?;
         let done = self.run(&program, &inputs);
-        let mut outputs = Vec::with_capacity(done.len());
-        let mut longest = Time::ZERO;
-        for (output, account) in done {
-            outputs.push(output);
-            let took = self.parameters.kernel(&account);
-            longest = longest.max(took);
-            self.counters.kernels += took;
-            self.counters.work.add(&account.totals());
-        }
-        self.counters.kernel += longest;
-        self.counters.launch += self.parameters.launch;
+        let (outputs, accounts): (Vec<Answered>, Vec<Vec<Account>>) = done.into_iter().unzip();
         let sent = inputs.iter().map(|words| words.len() as u64 * 8);
         let received = outputs.iter().map(|words| match words {
             Ok(words) => words.len() as u64 * 8,
             Err(_) => 0,
         });
         let moved: [Vec<u64>; 2] = [sent.collect(), received.collect()];
-        for (way, number, bytes) in [(Way::In, 0, &moved[0]), (Way::Out, 1, &moved[1])] {
-            self.counters.moved_bytes[number] += self.parameters.moved(bytes);
-            let took = self.parameters.transfer(way, bytes);
-            self.counters.transfer += took;
-            if way == Way::Out {
-                self.counters.gather += took;
-            }
+        for clock in std::iter::once(&mut self.clock).chain(&mut self.others) {
+            clock.counters.sent(&inputs);
+            clock.round(&accounts, &moved);
+            clock.counters.received(&outputs);
         }
-        self.counters.received(&outputs);
         Ok(outputs)
     }
 
     fn at_host(&mut self, work: &HostWork) {
-        self.counters.host += self.parameters.host_time(work);
+        for clock in std::iter::once(&mut self.clock).chain(&mut self.others) {
+            clock.counters.host += clock.parameters.host_time(work);
+        }
     }
 
     fn counters(&self) -> &Counters {
-        &self.counters
+        &self.clock.counters
     }
 }

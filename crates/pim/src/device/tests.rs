@@ -145,3 +145,28 @@ fn one_module_is_a_device_as_well() {
     let mut workers = Workers::new(1, 1024, 4);
     assert_eq!(workers.round(List, vec![vec![1]]), Ok(vec![Ok(vec![1])]));
 }
+
+#[test]
+fn one_run_says_what_others_would_have_taken() {
+    let presets = Preset::ALL.map(Preset::parameters);
+    let slow = Parameters {
+        launch: presets[0].launch + presets[0].launch,
+        ..presets[0]
+    };
+    let mut all = Model::new(3, presets[0]).also(presets[1]).also(slow);
+    let mut alone = presets.map(|parameters| Model::new(3, parameters));
+    for number in 0..4_u64 {
+        let sent = || inputs(&[&[number], &[7, number], &[]]);
+        all.round(List, sent()).expect("begun");
+        for model in &mut alone {
+            model.round(List, sent()).expect("begun");
+        }
+    }
+    let times = |counters: &Counters| (counters.time(), counters.kernels, counters.moved_bytes);
+    let others: Vec<_> = all.others().map(|(_, counters)| times(counters)).collect();
+    assert_eq!(times(all.counters()), times(alone[0].counters()));
+    assert_eq!(others[0], times(alone[1].counters()));
+    let longer = times(all.counters()).0 + slow.launch + slow.launch;
+    assert_eq!(others[1].0, longer);
+    assert_ne!(others[0].0, times(all.counters()).0);
+}
