@@ -4,7 +4,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, ValueEnum};
 use nearfield_lab::bench::{Completion, Interrupt, parse_quantity};
 use nearfield_lab::error::LabError;
-use nearfield_lab::figures::{FigureSession, Request, Scale};
+use nearfield_lab::figures::{ChimeScale, FigureSession, RadarScale, Request, Scale};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,9 +14,10 @@ const INTERRUPTED: u8 = 130;
 
 /// Draw the figures of a paper again, from models of its hardware.
 ///
-/// The indexes themselves run over a simulated network of ConnectX-6 adapters, or of memory attached
-/// by CXL; clients, nodes and their time are virtual. So all throughput and latency is modelled, and
-/// the same on any machine.
+/// CHIME: the indexes themselves run over a simulated network of ConnectX-6 adapters, or of memory attached
+/// by CXL; clients, nodes and their time are virtual. RADAR: they run in memory modules with processors that
+/// are modelled, by two sets of published figures. So all throughput and latency is modelled, and
+/// the same on any machine, but for what says that it was measured.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -25,21 +26,35 @@ pub(crate) struct Arguments {
 
     /// Figures, such as 12 or 18a, or 18 for all its parts [default: all]
     ///
-    /// 3a to 3d: what rivals keep and read; 4a to 4c: verbs; 12: six workloads; 13: values of any
+    /// CHIME: 3a to 3d: what rivals keep and read; 4a to 4c: verbs; 12: six workloads; 13: values of any
     /// length; 14: caches; 15a, 15b: one technique after the other; 16: metadata; 17: speculation;
     /// 18a to 18f: skew, caches, values, spans, neighborhoods; 19a to 19c: load factors and
     /// hotspots; cxl: memory attached by CXL, which is not in the paper.
+    ///
+    /// RADAR: 7: batches in time; 8, 9: heights by hotness; 10, 10p: six operations over skew, modules as
+    /// measured and by the paper's figures; 11: what withstanding skew takes; 12: YCSB; 13: words of
+    /// documents; 14: behind the server; 15: memory. Not in the paper: cpu: ordered maps measured on
+    /// this machine; load: how full the fullest module is; skew: kinds of it; sensitivity: what results
+    /// depend on. 10, 10p, 11, 15 and sensitivity share their runs: ask for them together.
     #[arg(value_name = "FIGURE")]
     figures: Vec<String>,
 
-    /// Take minutes: 300,000 keys, and a few points of each axis
+    /// Take minutes: CHIME with 300,000 keys, RADAR with 1M and 256 modules, and a few points of each axis
     #[arg(long)]
     quick: bool,
 
-    /// Keys in place of the paper's 60M; caches shrink with them [default: 300k with --quick, else
-    /// 60M or what memory allows]
+    /// Keys in place of the paper's 60M or 500M [default: what --quick says, else those of CHIME, 125M for RADAR,
+    /// or what memory allows]
+    ///
+    /// CHIME's caches shrink with them. RADAR keeps 2048 modules and batches of 2M without --quick, as skew
+    /// is worth less with fewer: 4M keys are enough to see it.
     #[arg(long, value_name = "N", value_parser = count)]
     count: Option<u64>,
+
+    /// The text whose words are keys in RADAR's figure 13, a document a line, also compressed by gzip [default: one
+    /// that is made up]
+    #[arg(long, value_name = "FILE")]
+    text: Option<PathBuf>,
 
     /// Write points and claims to this file, after every figure
     #[arg(long, value_name = "FILE")]
@@ -55,6 +70,8 @@ pub(crate) struct Arguments {
 enum Paper {
     /// CHIME, SOSP 2024: range indexes in disaggregated memory
     Chime,
+    /// RADAR, TPDS 2024: ordered indexes in memory modules with processors
+    Radar,
 }
 
 const EXAMPLES: &str = "\
@@ -64,7 +81,13 @@ Examples:
   nearfield figures chime 12 15 --quick --html chime.html
       Six workloads, and what each technique is worth.
   nearfield figures chime 12 --count 6M
-      With a tenth of the paper's keys and caches.";
+      With a tenth of the paper's keys and caches.
+  nearfield figures radar 10 11 15 --quick --html radar.html
+      Six operations by skew, what they take, and the memory after them.
+  nearfield figures radar load --count 4M
+      How full the fullest of 2048 modules is, before and after subranges have followed the load.
+  nearfield figures radar 13 --quick --text documents.txt.gz
+      Words of a text of yours, as often as they occur.";
 
 fn count(text: &str) -> Result<u64, LabError> {
     parse_quantity("number of keys", text)
@@ -72,15 +95,31 @@ fn count(text: &str) -> Result<u64, LabError> {
 
 impl Arguments {
     fn request(&self) -> Result<Request, LabError> {
-        let Paper::Chime = self.paper;
-        let scale = if self.quick {
-            Scale::quick()
-        } else {
-            Scale::full()
-        };
-        let scale = match self.count {
-            Some(keys) => scale.with_keys(keys)?,
-            None => scale,
+        let scale = match self.paper {
+            Paper::Chime => {
+                if self.text.is_some() {
+                    return Err(LabError::OutOfRange {
+                        what: "--text",
+                        given: "a file".to_owned(),
+                        allowed: "RADAR's figures only".to_owned(),
+                    });
+                }
+                let scale = match self.quick {
+                    true => ChimeScale::quick(),
+                    false => ChimeScale::full(),
+                };
+                let keys = self.count.map(|keys| scale.clone().with_keys(keys));
+                Scale::Chime(keys.transpose()?.unwrap_or(scale))
+            }
+            Paper::Radar => {
+                let scale = match self.quick {
+                    true => RadarScale::quick(),
+                    false => RadarScale::full(),
+                };
+                let keys = self.count.map(|keys| scale.clone().with_keys(keys));
+                let scale = keys.transpose()?.unwrap_or(scale);
+                Scale::Radar(scale.with_text(self.text.clone()))
+            }
         };
         Request::new(&self.figures, scale)
     }

@@ -1,181 +1,117 @@
-//! What has to be done for a figure, in pieces that can be done at the same time.
+//! What has to be done for figures, in pieces that can be done at the same time.
 
-use super::contender::{Contender, Sizes};
-use super::row::{Quantity, Row};
-use super::scale::{POOL_BYTES_PER_KEY, Scale};
-use super::simulate::{Outcome, Phase, PointError, Setup, Warming};
+use super::row::Row;
 use crate::bench::Interrupt;
-use crate::report::{Kind, Setting};
-use crate::workload::{Distribution, Mix};
-use nearfield_hardware::network::Preset;
+use crate::error::LabError;
+use nearfield_pool::PoolError;
 
-/// A piece of a figure: some of its points.
+/// Some of the points of a figure, or of several that show the same run.
 pub(super) struct Job {
-    pub figure: &'static str,
+    pub figures: Vec<&'static str>,
     /// Whose points they are.
     pub peer: String,
     /// The memory that they take, in bytes.
     pub bytes: usize,
+    /// How many phases it has.
+    pub phases: usize,
+    /// Why it cannot be done, if it cannot.
+    pub missing: Option<String>,
+    /// Whether no other may run meanwhile, as a clock measures it.
+    pub alone: bool,
     pub work: Work,
 }
 
-pub(super) enum Work {
-    /// Computed without clients.
-    Count(Box<dyn FnOnce() -> Vec<Row> + Send>),
-    /// Clients on an index, in virtual time.
-    Simulate(Box<Simulated>),
+/// Adds its rows to a run, also those before an error.
+type Work = Box<dyn FnOnce(&mut Run<'_>) -> Result<(), PointError> + Send>;
+
+/// A job that is being done.
+pub(super) struct Run<'r> {
+    pub interrupt: &'r Interrupt,
+    pub rows: Vec<Row>,
+    phase_ended: &'r mut dyn FnMut(),
 }
 
-pub(super) struct Simulated {
-    pub contender: Contender,
-    pub setup: Setup,
-    pub points: Vec<Point>,
-    pub scale: Scale,
-}
-
-/// Where an outcome lies.
-pub(super) type Places = Box<dyn Fn(&Outcome) -> Vec<Place> + Send>;
-
-/// A phase, and where what comes of it lies in the figure.
-pub(super) struct Point {
-    pub phase: Phase,
-    pub places: Places,
-}
-
-pub(super) struct Place {
-    pub panel: String,
-    pub x: Quantity,
-    pub y: Quantity,
-}
-
-impl Place {
-    /// A rate over something.
-    pub(super) fn rate(panel: impl Into<String>, x: Quantity, outcome: &Outcome) -> Place {
-        Place {
-            panel: panel.into(),
-            x,
-            y: Quantity::new("throughput", "Mops", outcome.rate_mops),
-        }
+impl Run<'_> {
+    /// Says that a phase has ended.
+    pub(super) fn end_phase(&mut self) {
+        (self.phase_ended)();
     }
 }
 
-impl Point {
-    /// A phase whose rate lies over a quantity that is known before.
-    pub(super) fn rate(panel: impl Into<String>, x: Quantity, phase: Phase) -> Point {
-        let panel = panel.into();
-        Point {
-            phase,
-            places: Box::new(move |outcome| vec![Place::rate(&*panel, x.clone(), outcome)]),
-        }
-    }
+/// Why there is no outcome.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PointError {
+    /// An index of the pool refused or did not do an operation.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// An index of modules refused a batch.
+    #[error(transparent)]
+    Batch(#[from] nearfield_core::Error),
+    /// The workload cannot be made.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// Answers were wrong.
+    #[error("{wrong} of {operations} operations had a wrong answer; the first: {first}")]
+    Wrong {
+        /// How many.
+        wrong: u64,
+        /// Of how many.
+        operations: u64,
+        /// What was asked, and what was answered.
+        first: String,
+    },
+    /// Clients wait for what never comes.
+    #[error("{clients} clients have not ended their operations")]
+    Hangs {
+        /// How many tasks of clients.
+        clients: usize,
+    },
+    /// What is to be compared is not there.
+    #[error("{0}")]
+    Missing(String),
+    /// Somebody asked to stop.
+    #[error("interrupted")]
+    Interrupted,
 }
 
-impl Setup {
-    /// The paper's: ten compute nodes, one memory node behind a 100 Gb/s link, all keys loaded.
-    pub(super) fn of_paper(scale: &Scale, sizes: &Sizes) -> Setup {
-        let entry = sizes.key_bytes + sizes.value_bytes - 16;
-        let mut setup = Setup {
-            network: Preset::ConnectX6.parameters(),
-            memory_nodes: 1,
-            compute_nodes: scale.compute_nodes,
-            loaded: scale.keys,
-            pool_bytes: 0,
-            key_bytes: sizes.key_bytes,
-            value_bytes: sizes.value_bytes,
-            seed: scale.seed,
-        };
-        setup.make_room(scale.keys, entry);
-        setup
-    }
-
-    /// Makes room for so many keys, which with their values have so many bytes more than 16.
-    pub(super) fn make_room(&mut self, keys: usize, entry_more: usize) {
-        self.pool_bytes = keys * (POOL_BYTES_PER_KEY + 4 * entry_more);
-    }
-}
-
-impl Phase {
-    /// So many clients of the paper doing a mix.
-    pub(super) fn of(scale: &Scale, mix: Mix, clients_of_paper: usize) -> Phase {
-        // A scan is as much work as tens of other operations.
-        let share = if mix.shares().scan > 0 { 8 } else { 1 };
-        Phase {
-            mix,
-            distribution: match mix {
-                Mix::Load => None,
-                _ => Some(mix.distribution_default()),
-            },
-            clients: scale.clients(clients_of_paper),
-            operations: scale.operations / share,
-            warming: Warming::None,
-        }
-    }
-
-    pub(super) fn warmed(self, warming: Warming) -> Phase {
-        Phase { warming, ..self }
-    }
-
-    pub(super) fn chosen(self, distribution: Distribution) -> Phase {
-        Phase {
-            distribution: Some(distribution),
-            ..self
-        }
-    }
-}
+/// What a job without an index takes.
+const BYTES_MIN: usize = 1 << 20;
 
 impl Job {
+    pub(super) fn new(
+        figure: &'static str,
+        peer: &str,
+        phases: usize,
+        work: impl FnOnce(&mut Run<'_>) -> Result<(), PointError> + Send + 'static,
+    ) -> Job {
+        Job {
+            figures: vec![figure],
+            peer: peer.to_owned(),
+            bytes: BYTES_MIN,
+            phases,
+            missing: None,
+            alone: false,
+            work: Box::new(work),
+        }
+    }
+
+    /// Computed without clients.
     pub(super) fn count(
         figure: &'static str,
         peer: &str,
         count: impl FnOnce() -> Vec<Row> + Send + 'static,
     ) -> Job {
-        Job {
-            figure,
-            peer: peer.to_owned(),
-            bytes: 1 << 20,
-            work: Work::Count(Box::new(count)),
-        }
-    }
-
-    pub(super) fn simulate(
-        figure: &'static str,
-        scale: &Scale,
-        contender: Contender,
-        setup: Setup,
-        points: Vec<Point>,
-    ) -> Job {
-        Job {
-            figure,
-            peer: contender.name.to_owned(),
-            bytes: setup.pool_bytes,
-            work: Work::Simulate(Box::new(Simulated {
-                contender,
-                setup,
-                points,
-                scale: scale.clone(),
-            })),
-        }
+        Job::new(figure, peer, 1, move |run| {
+            run.rows = count();
+            run.end_phase();
+            Ok(())
+        })
     }
 
     /// What it is, for people.
     pub(super) fn title(&self) -> String {
-        format!("figure {}: {}", self.figure, self.peer)
-    }
-
-    /// Why it cannot be done, if it cannot.
-    pub(super) fn is_missing(&self) -> Option<&'static str> {
-        match &self.work {
-            Work::Simulate(simulated) => simulated.contender.is_missing(),
-            Work::Count(_) => None,
-        }
-    }
-
-    /// How many phases it has.
-    pub(super) fn phases(&self) -> usize {
-        match &self.work {
-            Work::Simulate(simulated) => simulated.points.len(),
-            Work::Count(_) => 1,
-        }
+        format!("figure {}: {}", self.figures.join(", "), self.peer)
     }
 
     /// Does it, and answers its rows, also those before an error.
@@ -184,75 +120,12 @@ impl Job {
         interrupt: &Interrupt,
         mut phase_ended: impl FnMut(),
     ) -> (Vec<Row>, Result<(), PointError>) {
-        let simulated = match self.work {
-            Work::Count(count) => {
-                let rows = count();
-                phase_ended();
-                return (rows, Ok(()));
-            }
-            Work::Simulate(simulated) => *simulated,
+        let mut run = Run {
+            interrupt,
+            rows: Vec::new(),
+            phase_ended: &mut phase_ended,
         };
-        let Simulated {
-            contender,
-            setup,
-            points,
-            scale,
-        } = simulated;
-        let phases: Vec<Phase> = points.iter().map(|point| point.phase.clone()).collect();
-        let mut rows = Vec::new();
-        let done = contender.perform(&setup, &phases, interrupt, |number, outcome| {
-            let point = &points[number];
-            for place in (point.places)(&outcome) {
-                rows.push(row(
-                    self.figure,
-                    &contender,
-                    &setup,
-                    &point.phase,
-                    &scale,
-                    place,
-                    &outcome,
-                ));
-            }
-            phase_ended();
-        });
-        (rows, done)
-    }
-}
-
-fn row(
-    figure: &str,
-    contender: &Contender,
-    setup: &Setup,
-    phase: &Phase,
-    scale: &Scale,
-    place: Place,
-    outcome: &Outcome,
-) -> Row {
-    let distribution = phase.distribution;
-    let distribution = distribution.unwrap_or_else(|| phase.mix.distribution_default());
-    Row {
-        panel: place.panel,
-        setting: Some(Setting {
-            keys: "sparse".to_owned(),
-            count: setup.loaded,
-            mix: phase.mix.to_string(),
-            distribution: distribution.to_string(),
-            threads: phase.clients,
-            batch: 1,
-        }),
-        network: Some(setup.network.name.to_owned()),
-        compute_nodes: Some(setup.compute_nodes),
-        memory_nodes: Some(setup.memory_nodes),
-        rate_mops: Some(outcome.rate_mops),
-        latency_ns: Some(outcome.latency),
-        cache_bytes_max: contender.cache_bytes,
-        cache_bytes: Some(outcome.cache_bytes),
-        bytes_per_key: Some(outcome.pool_bytes_per_key),
-        messages_per_operation: Some(outcome.messages_per_operation),
-        bytes_per_operation: Some(outcome.bytes_per_operation),
-        hit_rate: outcome.hit_rate,
-        scale: Some(scale.part()),
-        kind: Kind::Modelled,
-        ..Row::counted(figure, contender.name, place.x, place.y)
+        let done = (self.work)(&mut run);
+        (run.rows, done)
     }
 }

@@ -1,13 +1,13 @@
 //! One page with every figure, without anything outside it.
 
-use super::chime::Figure;
 use super::row::{FigureReport, Row};
 use super::show;
 use crate::report::{Lines, bar_chart, escaped, frame, line_chart};
 
-/// The page of a report; `figures` are all that there are, in order.
-pub(super) fn page(report: &FigureReport, figures: &[Figure]) -> String {
-    let head = show::head(report);
+/// The page of a report.
+pub(super) fn page(report: &FigureReport) -> String {
+    let paper = report.scale.paper();
+    let head = paper.head(report);
     let mut body = format!(
         "<pre>{}{}</pre>\n<h2>What the paper states</h2>\n<pre>{}</pre>\n",
         if report.complete {
@@ -18,7 +18,7 @@ pub(super) fn page(report: &FigureReport, figures: &[Figure]) -> String {
         escaped(&head),
         escaped(&show::claims(report))
     );
-    for figure in figures {
+    for figure in paper.titles() {
         let rows = report.rows.iter();
         let rows: Vec<&Row> = rows.filter(|row| row.figure == figure.name).collect();
         let text = show::figure(figure, report);
@@ -36,7 +36,8 @@ pub(super) fn page(report: &FigureReport, figures: &[Figure]) -> String {
         }
         body.push_str(&format!("<pre>{}</pre>\n", escaped(rest)));
     }
-    frame("Nearfield figures", "Figures of CHIME, from models", &body)
+    let title = format!("Figures of {}, from models", paper.name());
+    frame("Nearfield figures", &title, &body)
 }
 
 /// The rows of each panel, in their order, and what the panel shows and how that came to be.

@@ -3,7 +3,8 @@
 use super::scale::Scale;
 use crate::bench::{Latency, Machine};
 use crate::report::{Kind, Setting};
-use nearfield_hardware::network::{Parameters, Preset};
+use nearfield_hardware::modules;
+use nearfield_hardware::network::Parameters;
 use serde::{Deserialize, Serialize};
 
 /// A report: all figures that were run by one call of `nearfield figures`.
@@ -17,8 +18,11 @@ pub struct FigureReport {
     pub complete: bool,
     /// How large it was.
     pub scale: Scale,
-    /// What the networks are modelled by.
+    /// What the networks are modelled by, where there are some.
     pub networks: Vec<Network>,
+    /// What modules are modelled by, where there are some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<Device>,
     /// The points of the figures.
     pub rows: Vec<Row>,
     /// What the paper says, and what came out here.
@@ -53,7 +57,7 @@ pub struct Network {
 }
 
 impl Network {
-    fn of(parameters: Parameters) -> Network {
+    pub(super) fn of(parameters: Parameters) -> Network {
         Network {
             name: parameters.name.to_owned(),
             source: parameters.source.to_owned(),
@@ -64,6 +68,61 @@ impl Network {
             writes_per_second: parameters.writes_per_second,
             atomics_per_second: parameters.atomics_per_second,
             same_word_per_second: parameters.same_word_per_second,
+        }
+    }
+}
+
+/// A model of modules and their host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Device {
+    /// Its name in rows.
+    pub name: String,
+    /// Where its figures are from.
+    pub source: String,
+    /// Cycles of a processor in a second.
+    pub cycles_per_second: f64,
+    /// Threads of a processor.
+    pub tasklets: usize,
+    /// What a thread waits for a word of its bank, in nanoseconds.
+    pub word_ns: f64,
+    /// What each transfer takes besides its bytes, in nanoseconds.
+    pub transfer_ns: f64,
+    /// What it takes to start modules in each round, in nanoseconds.
+    pub launch_ns: f64,
+    /// Between the host and all of 2048 modules, in bytes a second: there, and back.
+    pub bytes_per_second: [f64; 2],
+    /// The memory of a module, in bytes.
+    pub bank_bytes: u64,
+    /// Watts of a processor that runs.
+    pub watts_per_module: f64,
+    /// Joules of a byte between host and modules.
+    pub joules_per_byte: f64,
+}
+
+impl Device {
+    pub(super) fn of(parameters: &modules::Parameters) -> Device {
+        use modules::Way;
+        const MODULES: usize = 2048;
+        const EACH: u64 = 1 << 20;
+        let moved = [EACH; MODULES];
+        let rate = |way| {
+            let seconds = (parameters.transfer(way, &moved) - parameters.transfer).as_seconds();
+            (MODULES as u64 * EACH) as f64 / seconds
+        };
+        let dma = &parameters.dma;
+        let word_cycles = dma.read_latency + 8.0 * dma.latency_per_byte;
+        Device {
+            name: parameters.name.to_owned(),
+            source: parameters.source.to_owned(),
+            cycles_per_second: parameters.cycles_per_second,
+            tasklets: parameters.tasklets,
+            word_ns: word_cycles / parameters.cycles_per_second * 1e9,
+            transfer_ns: parameters.transfer.as_nanoseconds(),
+            launch_ns: parameters.launch.as_nanoseconds(),
+            bytes_per_second: [rate(Way::In), rate(Way::Out)],
+            bank_bytes: parameters.bank_bytes,
+            watts_per_module: parameters.watts_per_module,
+            joules_per_byte: parameters.joules_per_byte,
         }
     }
 }
@@ -138,6 +197,12 @@ pub struct Row {
     pub hit_rate: Option<f64>,
     /// The number of keys as a part of that in the paper; caches are this part of the paper's.
     pub scale: Option<f64>,
+    /// The modules, where there were some: by which figures they are modelled.
+    pub device: Option<String>,
+    /// How many modules.
+    pub modules: Option<usize>,
+    /// What batches took of them.
+    pub work: Option<Work>,
     /// How the numbers came to be.
     pub kind: Kind,
 }
@@ -164,9 +229,68 @@ impl Row {
             bytes_per_operation: None,
             hit_rate: None,
             scale: None,
+            device: None,
+            modules: None,
+            work: None,
             kind: Kind::Counted,
         }
     }
+}
+
+/// What batches took of modules and of their host. Counts depend on no model but that of what a program copies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// Batches that counted.
+    pub batches: u64,
+    /// Rounds of a batch: data to all modules, a program in each, data back.
+    pub rounds: f64,
+    /// Of those, rounds whose input is what modules have put out in the batch: what goes from module to
+    /// module, through the host.
+    pub rounds_between: f64,
+    /// Rounds of the batch that had most, also of those before any counted.
+    pub rounds_max: u64,
+    /// Pointers followed for each operation.
+    pub hops: f64,
+    /// Keys compared for each operation.
+    pub compares: f64,
+    /// Copies between banks and processors for each operation.
+    pub copies: f64,
+    /// Bytes of them.
+    pub copied_bytes: f64,
+    /// Instructions of modules for each operation.
+    pub instructions: f64,
+    /// Bytes between host and modules for each operation that mean something: there, and back.
+    pub useful_bytes: [f64; 2],
+    /// Bytes that were moved for that, as all modules of a transfer are sent as much.
+    pub moved_bytes: [f64; 2],
+    /// How long modules ran in a batch, in nanoseconds: in each round that which ran longest.
+    pub modules_ns: f64,
+    /// How long data were moved.
+    pub transfer_ns: f64,
+    /// How long it took to start modules and see that they were done.
+    pub launch_ns: f64,
+    /// How long the host worked by itself.
+    pub host_ns: f64,
+    /// How long the host had nothing to do.
+    pub host_idle_ns: f64,
+    /// How long no module ran.
+    pub modules_idle_ns: f64,
+    /// What the module that was sent most was sent, over what each was sent on the average.
+    pub imbalance: f64,
+    /// How long the module ran that ran longest, over how long each ran on the average.
+    pub imbalance_ns: f64,
+    /// Microjoules for each operation, of modules that run and of transfers.
+    pub microjoules: f64,
+    /// Contention nodes pulled to the host in a batch.
+    pub pulled: f64,
+    /// Subranges divided in a batch.
+    pub divided: f64,
+    /// Keys moved in a batch.
+    pub moved_keys: f64,
+    /// What is in use of all banks, in bytes.
+    pub modules_bytes: u64,
+    /// What the host keeps to find things.
+    pub host_bytes: u64,
 }
 
 /// A number that the paper states, or that is asked of this project, and what came out here.
@@ -201,17 +325,18 @@ impl FigureReport {
     /// A report of nothing yet.
     #[must_use]
     pub fn new(commit: String, machine: Machine, scale: Scale) -> FigureReport {
-        let networks = Preset::ALL.map(|preset| Network::of(preset.parameters()));
+        let paper = scale.paper();
         FigureReport {
             commit,
             machine,
             complete: false,
-            scale,
-            networks: networks.to_vec(),
+            networks: paper.networks(),
+            devices: paper.devices(),
             rows: Vec::new(),
-            claims: super::claims::claims(&[]),
+            claims: paper.claims(&[]),
             failed: Vec::new(),
             skipped: Vec::new(),
+            scale,
         }
     }
 }

@@ -1,24 +1,22 @@
 //! One call of `nearfield figures`, from the figures to the last report.
 
-use super::chime::{FIGURES, Figure};
-use super::claims::claims;
-use super::job::Job;
+use super::job::{Job, PointError};
 use super::page;
+use super::paper::Title;
 use super::row::{FigureReport, Omitted, Row};
 use super::scale::Scale;
 use super::show;
-use super::simulate::PointError;
 use crate::bench::{Completion, Interrupt, Machine, commit};
 use crate::error::{LabError, shortened};
 use crate::memory::available_bytes;
 use crate::report::{Output, OutputError, Progress};
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::{Mutex, PoisonError, RwLock, mpsc};
 
-/// What is to be done: figures of CHIME, at a scale.
+/// What is to be done: figures of a paper, at a scale.
 pub struct Request {
-    figures: Vec<&'static Figure>,
+    figures: Vec<Title>,
     scale: Scale,
 }
 
@@ -29,26 +27,24 @@ impl Request {
     /// # Errors
     /// `UnknownName` for a figure that is not there.
     pub fn new(names: &[String], scale: Scale) -> Result<Request, LabError> {
-        let is_named = |figure: &Figure, name: &str| {
+        let is_named = |figure: &Title, name: &str| {
             let part = figure.name.strip_prefix(name);
             part.is_some_and(|part| !part.starts_with(|first: char| first.is_ascii_digit()))
         };
+        let mut figures = scale.paper().titles();
         for name in names {
-            if name.is_empty() || !FIGURES.iter().any(|figure| is_named(figure, name)) {
+            if name.is_empty() || !figures.iter().any(|figure| is_named(figure, name)) {
                 return Err(LabError::UnknownName {
                     what: "figure",
                     given: shortened(name),
-                    allowed: "3a to 3d, 4a to 4c, 12, 13, 14, 15a, 15b, 16, 17, 18a to 18f, 19a \
-                              to 19c, cxl; 3 for 3a to 3d and so on",
+                    allowed: scale.paper().allowed(),
                 });
             }
         }
-        let wanted =
-            |figure: &&Figure| names.is_empty() || names.iter().any(|name| is_named(figure, name));
-        Ok(Request {
-            figures: FIGURES.iter().filter(wanted).collect(),
-            scale,
-        })
+        let is_wanted =
+            |figure: &Title| names.is_empty() || names.iter().any(|name| is_named(figure, name));
+        figures.retain(is_wanted);
+        Ok(Request { figures, scale })
     }
 
     /// The names of the figures.
@@ -94,24 +90,26 @@ impl FigureSession {
         interrupt: &Interrupt,
         print: &mut dyn FnMut(&str),
     ) -> Result<(FigureReport, Completion), OutputError> {
-        let scale = &request.scale;
-        let mut report = FigureReport::new(commit(), Machine::here(), scale.clone());
-        print(&show::head(&report));
+        let paper = request.scale.paper();
+        let mut report = FigureReport::new(commit(), Machine::here(), request.scale.clone());
+        print(&paper.head(&report));
         self.write(&report)?;
         let mut waiting = VecDeque::new();
-        for figure in &request.figures {
-            for job in (figure.jobs)(figure, scale) {
-                match job.is_missing() {
-                    Some(reason) => report.skipped.push(omitted(&job, reason.to_owned())),
-                    None => waiting.push_back((waiting.len(), job)),
-                }
+        for job in paper.jobs(&request.names()) {
+            match &job.missing {
+                Some(reason) => report
+                    .skipped
+                    .extend(omitted(&job.figures, &job.peer, reason)),
+                None => waiting.push_back((waiting.len(), job)),
             }
         }
         let mut board = Board::new(&waiting);
         let workers = workers(&waiting);
-        let mut progress =
-            Progress::new("phase", waiting.iter().map(|(_, job)| job.phases()).sum());
-        let waiting = Mutex::new(waiting);
+        let mut progress = Progress::new("phase", waiting.iter().map(|(_, job)| job.phases).sum());
+        let waiting = Queue {
+            jobs: Mutex::new(waiting),
+            alone: RwLock::new(()),
+        };
         let (sender, news) = mpsc::channel();
         std::thread::scope(|scope| {
             for _ in 0..workers {
@@ -119,12 +117,12 @@ impl FigureSession {
                 scope.spawn(move || work(waiting, interrupt, &sender));
             }
             drop(sender);
-            let mut figures = request.figures.iter().peekable();
+            let mut figures = request.figures.iter().copied().peekable();
             loop {
                 // Those whose jobs have all ended, in their order.
                 while let Some(figure) = figures.next_if(|figure| board.has_ended(figure.name)) {
                     board.collect(figure.name, &mut report);
-                    report.claims = claims(&report.rows);
+                    report.claims = paper.claims(&report.rows);
                     progress.aside(|| print(&show::figure(figure, &report)));
                     self.write(&report)?;
                 }
@@ -141,7 +139,7 @@ impl FigureSession {
             Ok(())
         })?;
         drop(progress);
-        report.claims = claims(&report.rows);
+        report.claims = paper.claims(&report.rows);
         report.complete = !interrupt.is_raised();
         print(&show::claims(&report));
         self.write(&report)?;
@@ -158,7 +156,7 @@ impl FigureSession {
             json.write(&(text.expect("a report has string keys") + "\n"))?;
         }
         if let Some(html) = &self.html {
-            html.write(&page::page(report, FIGURES))?;
+            html.write(&page::page(report))?;
         }
         Ok(())
     }
@@ -172,20 +170,31 @@ fn workers(waiting: &VecDeque<(usize, Job)>) -> usize {
     cores.min(available as usize / largest.max(1)).max(1)
 }
 
+/// Jobs that nobody has begun.
+struct Queue {
+    jobs: Mutex<VecDeque<(usize, Job)>>,
+    /// Who holds it alone is the only one who works.
+    alone: RwLock<()>,
+}
+
+impl Queue {
+    fn next(&self) -> Option<(usize, Job)> {
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.pop_front()
+    }
+}
+
 /// Does jobs until none is left.
-fn work(
-    waiting: &Mutex<VecDeque<(usize, Job)>>,
-    interrupt: &Interrupt,
-    sender: &mpsc::Sender<News>,
-) {
+fn work(queue: &Queue, interrupt: &Interrupt, sender: &mpsc::Sender<News>) {
     while !interrupt.is_raised() {
-        let next = waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop_front();
-        let Some((number, job)) = next else {
+        let Some((number, job)) = queue.next() else {
             return;
         };
+        let _alone = job
+            .alone
+            .then(|| queue.alone.write().unwrap_or_else(PoisonError::into_inner));
+        let _beside =
+            (!job.alone).then(|| queue.alone.read().unwrap_or_else(PoisonError::into_inner));
         // Nobody listens any more if the reports cannot be written.
         let _ = sender.send(News::Begins(job.title()));
         let phase = || {
@@ -198,27 +207,30 @@ fn work(
     }
 }
 
-fn omitted(job: &Job, reason: String) -> Omitted {
-    Omitted {
-        figure: job.figure.to_owned(),
-        peer: job.peer.clone(),
-        reason,
-    }
+/// An entry for each of the figures for which something is not there.
+fn omitted(figures: &[&'static str], peer: &str, reason: &str) -> Vec<Omitted> {
+    let entry = |figure: &&str| Omitted {
+        figure: (*figure).to_owned(),
+        peer: peer.to_owned(),
+        reason: reason.to_owned(),
+    };
+    figures.iter().map(entry).collect()
 }
 
 /// What has become of jobs, by their numbers, in whatever order they end.
 struct Board(Vec<Entry>);
 
 struct Entry {
-    figure: &'static str,
+    figures: Vec<&'static str>,
     peer: String,
+    /// Rows that no figure has yet, and how it has ended.
     end: Option<(Vec<Row>, Result<(), PointError>)>,
 }
 
 impl Board {
     fn new(jobs: &VecDeque<(usize, Job)>) -> Board {
         let entry = |(_, job): &(usize, Job)| Entry {
-            figure: job.figure,
+            figures: job.figures.clone(),
             peer: job.peer.clone(),
             end: None,
         };
@@ -232,25 +244,30 @@ impl Board {
     }
 
     fn has_ended(&self, figure: &str) -> bool {
-        let mut entries = self.0.iter().filter(|entry| entry.figure == figure);
-        entries.all(|entry| entry.end.is_some())
+        let mut entries = self.0.iter();
+        entries.all(|entry| entry.end.is_some() || !entry.figures.contains(&figure))
     }
 
     /// Moves what has become of a figure into the report.
-    fn collect(&mut self, figure: &str, report: &mut FigureReport) {
-        for entry in self.0.iter_mut().filter(|entry| entry.figure == figure) {
-            let Some((rows, done)) = entry.end.take() else {
+    fn collect(&mut self, figure: &'static str, report: &mut FigureReport) {
+        let mut own = Vec::new();
+        for entry in &mut self.0 {
+            if !entry.figures.contains(&figure) {
+                continue;
+            }
+            let Some((rows, done)) = &mut entry.end else {
                 continue;
             };
-            report.rows.extend(rows);
+            own.extend(rows.extract_if(.., |row| row.figure == figure));
             match done {
                 Ok(()) | Err(PointError::Interrupted) => {}
-                Err(error) => report.failed.push(Omitted {
-                    figure: figure.to_owned(),
-                    peer: entry.peer.clone(),
-                    reason: error.to_string(),
-                }),
+                Err(error) => {
+                    let failed = omitted(&[figure], &entry.peer, &error.to_string());
+                    report.failed.extend(failed);
+                }
             }
         }
+        let own = report.scale.paper().finish(figure, own);
+        report.rows.extend(own);
     }
 }

@@ -1,50 +1,17 @@
 //! Figures and claims as text.
 
-use super::chime::Figure;
+use super::paper::Title;
 use super::row::{Claim, FigureReport, Omitted, Row};
-use crate::report::{Kind, STYLE, grouped, rate};
+use crate::report::{Kind, STYLE, rate};
 use comfy_table::{CellAlignment, Table};
 
-/// How large it is and what it is modelled by.
-pub(super) fn head(report: &FigureReport) -> String {
-    let scale = &report.scale;
-    let mut text = format!(
-        "commit {}\n{} keys in place of 60,000,000, caches in proportion ({:.4}); {} clients at \
-         most on {} compute nodes, two operations each; seed {}\n\
-         All throughput and latency is modelled, in virtual time:",
-        report.commit,
-        grouped(scale.keys),
-        scale.part(),
-        scale.clients,
-        scale.compute_nodes,
-        scale.seed,
-    );
-    for network in &report.networks {
-        text.push_str(&format!(
-            "\n- {}: {:.2} µs round trip, {:.1} GB/s, {} bytes a header, {:.0} M reads, {:.0} M \
-             writes, {:.0} M atomics a second, {:.1} M on one word ({})",
-            network.name,
-            network.round_trip_ns / 1e3,
-            network.bytes_per_second / 1e9,
-            network.header_bytes,
-            network.reads_per_second / 1e6,
-            network.writes_per_second / 1e6,
-            network.atomics_per_second / 1e6,
-            network.same_word_per_second / 1e6,
-            network.source,
-        ));
-    }
-    text + "\n"
-}
-
 /// Its name and what it shows.
-pub(super) fn title(figure: &Figure) -> String {
-    match figure
-        .name
-        .starts_with(|first: char| first.is_ascii_digit())
-    {
-        true => format!("CHIME, figure {}: {}", figure.name, figure.title),
-        false => format!("CHIME, {}: {}", figure.name.to_uppercase(), figure.title),
+pub(super) fn title(figure: Title, report: &FigureReport) -> String {
+    let paper = report.scale.paper().name();
+    let Title { name, text } = figure;
+    match name.starts_with(|first: char| first.is_ascii_digit()) {
+        true => format!("{paper}, figure {name}: {text}"),
+        false => format!("{paper}, {}: {text}", name.to_uppercase()),
     }
 }
 
@@ -58,10 +25,10 @@ pub(super) fn kind(kind: Kind) -> &'static str {
 }
 
 /// A figure with all its points.
-pub(super) fn figure(figure: &Figure, report: &FigureReport) -> String {
+pub(super) fn figure(figure: Title, report: &FigureReport) -> String {
     let of_figure = |row: &&Row| row.figure == figure.name;
     let rows: Vec<&Row> = report.rows.iter().filter(of_figure).collect();
-    let mut text = title(figure) + "\n";
+    let mut text = title(figure, report) + "\n";
     let mut panels: Vec<(&str, &str)> = Vec::new();
     for row in &rows {
         let panel = (&*row.panel, &*row.y.name);
@@ -139,6 +106,25 @@ pub(super) fn table(rows: &[&Row]) -> String {
         }),
         column("right guesses", |row| {
             Some(format!("{:.0} %", row.hit_rate? * 100.0))
+        }),
+        column("rounds", |row| Some(rate(row.work.as_ref()?.rounds))),
+        column("hops", |row| Some(rate(row.work.as_ref()?.hops))),
+        column("copies", |row| Some(rate(row.work.as_ref()?.copies))),
+        column("moved bytes", |row| {
+            let [there, back] = row.work.as_ref()?.moved_bytes;
+            Some(rate(there + back))
+        }),
+        column("fullest/mean", |row| {
+            Some(format!("{:.2}", row.work.as_ref()?.imbalance))
+        }),
+        column("modules ms", |row| {
+            Some(rate(row.work.as_ref()?.modules_ns / 1e6))
+        }),
+        column("transfer ms", |row| {
+            Some(rate(row.work.as_ref()?.transfer_ns / 1e6))
+        }),
+        column("host ms", |row| {
+            Some(rate(row.work.as_ref()?.host_ns / 1e6))
         }),
         column("kind", |row| Some(kind(row.kind).to_owned())),
     ];

@@ -1,15 +1,27 @@
 //! All figures, very small: that each has its points, and the same ones again.
 
-use super::chime::FIGURES;
+use super::paper::Paper;
 use super::row::FigureReport;
-use super::{FigureSession, Request, Scale};
+use super::{ChimeScale, FigureSession, RadarScale, Request, Scale};
 use crate::bench::{Completion, Interrupt};
 use crate::report::Kind;
 use std::collections::BTreeSet;
 
+fn tiny() -> Scale {
+    Scale::Chime(ChimeScale::tiny())
+}
+
 fn run(figures: &[&str], interrupt: &Interrupt) -> (FigureReport, Completion, String) {
+    run_at(tiny(), figures, interrupt)
+}
+
+fn run_at(
+    scale: Scale,
+    figures: &[&str],
+    interrupt: &Interrupt,
+) -> (FigureReport, Completion, String) {
     let names: Vec<String> = figures.iter().map(|name| (*name).to_owned()).collect();
-    let request = Request::new(&names, Scale::tiny()).unwrap();
+    let request = Request::new(&names, scale).unwrap();
     let session = FigureSession::open(None, None).unwrap();
     let mut printed = String::new();
     let mut print = |text: &str| printed += text;
@@ -26,7 +38,7 @@ fn every_figure_has_points_or_says_why_not() {
         "{:?}",
         report.failed
     );
-    for figure in FIGURES {
+    for figure in ChimeScale::tiny().titles() {
         let rows = || report.rows.iter().filter(|row| row.figure == figure.name);
         let skipped = report.skipped.iter();
         let reasons = skipped.filter(|entry| entry.figure == figure.name).count();
@@ -86,6 +98,119 @@ fn of_the_schema(report: &FigureReport) {
     );
 }
 
+fn tiny_radar() -> Scale {
+    Scale::Radar(RadarScale::tiny())
+}
+
+#[test]
+fn every_figure_of_modules_has_points_or_says_why_not() {
+    let (report, completion, printed) = run_at(tiny_radar(), &[], &Interrupt::default());
+    assert_eq!(completion, Completion::Finished);
+    assert!(report.failed.is_empty(), "{:?}", report.failed);
+    for figure in RadarScale::tiny().titles() {
+        let rows = || report.rows.iter().filter(|row| row.figure == figure.name);
+        let skipped = report.skipped.iter();
+        let reasons = skipped.filter(|entry| entry.figure == figure.name).count();
+        assert!(rows().count() + reasons > 0, "{}", figure.name);
+        for row in rows() {
+            assert!(row.y.value.is_finite() && row.y.value >= 0.0, "{row:?}");
+            let expected = match figure.name {
+                "cpu" => Kind::Measured,
+                "15" => Kind::Counted,
+                _ => Kind::Modelled,
+            };
+            assert_eq!(row.kind, expected, "{row:?}");
+            assert_eq!(row.device.is_some(), expected == Kind::Modelled, "{row:?}");
+        }
+    }
+    assert!(printed.contains("RADAR, figure 10:") && printed.contains("measured"));
+    let presets: BTreeSet<&str> = report.devices.iter().map(|device| &*device.name).collect();
+    assert_eq!(presets.len(), 2);
+    let used = report.rows.iter().filter_map(|row| row.device.as_deref());
+    assert_eq!(used.collect::<BTreeSet<&str>>(), presets);
+    // Each contender that is there has each operation at each degree of skew.
+    let of_ten = report.rows.iter().filter(|row| row.figure == "10");
+    let mut points = BTreeSet::new();
+    for row in of_ten {
+        let point = (row.peer.clone(), row.panel.clone(), row.x.value.to_bits());
+        assert!(points.insert(point), "{row:?}");
+    }
+    let peers: BTreeSet<&str> = points.iter().map(|(peer, ..)| &**peer).collect();
+    assert!(peers.contains("radar") && peers.contains("range-partition"));
+    assert_eq!(points.len(), peers.len() * 6 * 4);
+    let claim = |id: &str| report.claims.iter().find(|claim| claim.id == id).unwrap();
+    for id in [
+        "radar.throughput.range-partition",
+        "radar.worst",
+        "ours.worst",
+    ] {
+        assert!(claim(id).ours.is_some_and(|ours| ours > 0.0), "{id}");
+    }
+    assert!(claim("radar.rounds").ours <= Some(2.0) && claim("ours.rounds").ours <= Some(2.0));
+    // Of Range-partition, the fullest module is what the distribution says.
+    let closed = claim("radar.imbalance.range-partition").ours.unwrap();
+    assert!((0.8..1.25).contains(&closed), "{closed}");
+    of_the_schema_of_modules(&report);
+}
+
+fn of_the_schema_of_modules(report: &FigureReport) {
+    let json = serde_json::to_value(report).unwrap();
+    let rows = json["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["figure"] == "10").unwrap();
+    for field in [
+        "keys",
+        "count",
+        "mix",
+        "distribution",
+        "batch",
+        "device",
+        "modules",
+    ] {
+        assert!(!row[field].is_null(), "{field} of {row}");
+    }
+    assert!(row["network"].is_null() && row["messages_per_operation"].is_null());
+    let documented = include_str!("../../../../docs/pim.md");
+    for field in row["work"].as_object().unwrap().keys() {
+        assert!(
+            documented.contains(&format!("`{field}`")),
+            "docs/pim.md lacks {field}"
+        );
+    }
+    // The same fields as of the other paper.
+    let (other, ..) = run(&["16"], &Interrupt::default());
+    let other = serde_json::to_value(&other.rows[0]).unwrap();
+    let of_setting = ["keys", "count", "mix", "distribution", "threads", "batch"];
+    let fields = |row: &serde_json::Value| -> BTreeSet<String> {
+        let fields = row.as_object().unwrap().keys();
+        let fields = fields.filter(|field| !of_setting.contains(&field.as_str()));
+        fields.cloned().collect()
+    };
+    assert_eq!(fields(row), fields(&other));
+    let again: FigureReport = serde_json::from_value(json).unwrap();
+    assert_eq!(&again, report);
+}
+
+#[test]
+fn what_is_counted_of_modules_is_the_same_again() {
+    let again = || {
+        run_at(tiny_radar(), &["load", "13"], &Interrupt::default())
+            .0
+            .rows
+    };
+    let rows = again();
+    assert!(rows.len() > 10);
+    assert_eq!(rows, again());
+}
+
+#[test]
+fn an_interrupt_leaves_what_is_there_of_modules() {
+    let interrupt = Interrupt::default();
+    interrupt.raise();
+    let (report, completion, _) = run_at(tiny_radar(), &["10", "cpu"], &interrupt);
+    assert_eq!(completion, Completion::Interrupted);
+    assert!(!report.complete && report.rows.is_empty() && report.failed.is_empty());
+}
+
 #[test]
 fn a_seed_gives_the_same_points_again() {
     let again = |figures: &[&str]| run(figures, &Interrupt::default()).0.rows;
@@ -107,7 +232,7 @@ fn an_interrupt_leaves_what_is_there() {
 #[test]
 fn figures_are_named_alone_or_by_their_number() {
     let names = |given: &str| {
-        let request = Request::new(&[given.to_owned()], Scale::tiny());
+        let request = Request::new(&[given.to_owned()], tiny());
         request.map(|request| request.names().join(" "))
     };
     assert_eq!(names("3").unwrap(), "3a 3b 3c 3d");

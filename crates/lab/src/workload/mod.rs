@@ -10,6 +10,7 @@ mod stream;
 mod strings;
 
 pub use distribution::Distribution;
+pub(crate) use keys::each_line;
 pub use keys::{KeySet, KeySpec, Progress};
 pub use mix::{Mix, Shares};
 pub use permutation::Permutation;
@@ -21,9 +22,9 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 /// The generator behind everything random in a workload. Named, not `StdRng`, because the same
 /// seed must give the same workload after an update of the library.
-type Random = Xoshiro256PlusPlus;
+pub(crate) type Random = Xoshiro256PlusPlus;
 
 /// A generator for one `purpose` of one `seed`, independent of those for other purposes.
-fn random(seed: u64, purpose: u64) -> Random {
+pub(crate) fn random(seed: u64, purpose: u64) -> Random {
     Random::seed_from_u64(Permutation::of_words(seed).at(purpose))
 }

@@ -1,12 +1,13 @@
 //! What compute nodes keep.
 
 use super::Figure;
+use super::contender::{Contender, Sizes};
 use super::hashing::leaf_load;
-use crate::figures::contender::{Contender, Sizes};
-use crate::figures::job::{Job, Place, Point};
+use super::point::{Place, Point};
+use super::scale::Scale;
+use super::simulate::{Outcome, Phase, Setup, Warming};
+use crate::figures::job::Job;
 use crate::figures::row::{Quantity, Row};
-use crate::figures::scale::Scale;
-use crate::figures::simulate::{Outcome, Phase, Setup, Warming};
 use crate::workload::Mix;
 use nearfield_pool::layout::Shape;
 

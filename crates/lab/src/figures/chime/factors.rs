@@ -1,12 +1,13 @@
 //! One technique after the other.
 
 use super::Figure;
+use super::contender::{Contender, Sizes};
+use super::point::Point;
+use super::scale::Scale;
+use super::simulate::{Phase, Setup, Warming};
 use super::throughput::{load_phase, load_setup, warming};
-use crate::figures::contender::{Contender, Sizes};
-use crate::figures::job::{Job, Point};
+use crate::figures::job::Job;
 use crate::figures::row::Quantity;
-use crate::figures::scale::Scale;
-use crate::figures::simulate::{Phase, Setup, Warming};
 use crate::workload::Mix;
 
 /// Clients of the paper.

@@ -1,9 +1,9 @@
 //! How full tables get before a key finds no room: counted over random keys.
 
 use super::Figure;
+use super::scale::Scale;
 use crate::figures::job::Job;
 use crate::figures::row::{Quantity, Row};
-use crate::figures::scale::Scale;
 use nearfield_pool::hopscotch;
 use nearfield_pool::layout::{Geometry, Leaf, LeafLayout, Shape, Slots};
 use rand::rngs::SmallRng;

@@ -1,9 +1,9 @@
 //! What leaves have beside keys and values.
 
 use super::Figure;
+use super::scale::Scale;
 use crate::figures::job::Job;
 use crate::figures::row::{Quantity, Row};
-use crate::figures::scale::Scale;
 use nearfield_pool::layout::{Arrangement, Geometry, LeafLayout, Shape, Validation};
 use nearfield_pool::{rolex, smart};
 

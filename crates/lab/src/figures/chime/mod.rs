@@ -1,25 +1,75 @@
-//! CHIME (SOSP 2024): its figures, each with what of the paper's set-up it follows.
+//! CHIME (SOSP 2024): its figures, from indexes of the pool over a simulated fabric, in virtual time.
+//!
+//! A job loads an index once, warms the caches of its compute nodes, and lets clients work on it
+//! in *phases*, each of which is a point of a figure or several. Loading and warming take no virtual
+//! time.
+//!
+//! What a compute node itself takes is not modelled, nor what its own network interface does: only
+//! the way to the memory nodes, and their ports (`nearfield_hardware::network`).
 
+mod beside;
 mod cache;
+mod claims;
+mod contender;
 mod factors;
 mod hashing;
+mod head;
+mod indexes;
+mod keys;
 mod metadata;
+mod meter;
+mod point;
+mod scale;
 mod sensitivity;
+mod simulate;
+mod system;
 mod throughput;
 mod verbs;
 
-use super::job::Job;
-use super::scale::Scale;
+pub use scale::Scale;
 
-/// A figure: what it is called, what it shows, and what has to be done for it.
-pub(super) struct Figure {
-    pub name: &'static str,
-    pub title: &'static str,
-    pub jobs: fn(&Figure, &Scale) -> Vec<Job>,
+use super::job::Job;
+use super::paper::{self, Paper, Title};
+use super::row::{Claim, FigureReport, Network, Row};
+use nearfield_hardware::network::Preset;
+
+type Figure = paper::Figure<Scale>;
+
+impl Paper for Scale {
+    fn name(&self) -> &'static str {
+        "CHIME"
+    }
+
+    fn titles(&self) -> Vec<Title> {
+        FIGURES.iter().map(Figure::name_and_title).collect()
+    }
+
+    fn allowed(&self) -> &'static str {
+        "3a to 3d, 4a to 4c, 12, 13, 14, 15a, 15b, 16, 17, 18a to 18f, 19a to 19c, cxl; 3 for 3a to \
+         3d and so on"
+    }
+
+    fn jobs(&self, figures: &[&'static str]) -> Vec<Job> {
+        let wanted = FIGURES.iter().filter(|one| figures.contains(&one.name));
+        wanted.flat_map(|one| (one.jobs)(one, self)).collect()
+    }
+
+    fn networks(&self) -> Vec<Network> {
+        let presets = Preset::ALL.map(|preset| Network::of(preset.parameters()));
+        presets.to_vec()
+    }
+
+    fn claims(&self, rows: &[Row]) -> Vec<Claim> {
+        claims::claims(rows)
+    }
+
+    fn head(&self, report: &FigureReport) -> String {
+        head::head(self, report)
+    }
 }
 
 /// All figures, in the order of the paper; the last is not in it.
-pub(super) const FIGURES: &[Figure] = &[
+const FIGURES: &[Figure] = &[
     Figure {
         name: "3a",
         title: "what is read for an entry, and what is kept to find it",

@@ -2,12 +2,13 @@
 //! which workload it is, it is C.
 
 use super::Figure;
+use super::contender::{Contender, Sizes};
+use super::point::{Place, Point};
+use super::scale::Scale;
+use super::simulate::{Phase, Setup, Warming};
 use super::throughput::warming;
-use crate::figures::contender::{Contender, Sizes};
-use crate::figures::job::{Job, Place, Point};
+use crate::figures::job::Job;
 use crate::figures::row::Quantity;
-use crate::figures::scale::Scale;
-use crate::figures::simulate::{Phase, Setup, Warming};
 use crate::workload::{Distribution, Mix};
 
 /// Clients of the paper.

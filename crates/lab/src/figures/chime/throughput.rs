@@ -1,11 +1,12 @@
 //! How many operations a second, and how long they take.
 
 use super::Figure;
-use crate::figures::contender::{Contender, Sizes};
-use crate::figures::job::{Job, Place, Point};
+use super::contender::{Contender, Sizes};
+use super::point::{Place, Point};
+use super::scale::Scale;
+use super::simulate::{Phase, Setup, Warming};
+use crate::figures::job::Job;
 use crate::figures::row::Quantity;
-use crate::figures::scale::Scale;
-use crate::figures::simulate::{Phase, Setup, Warming};
 use crate::workload::Mix;
 use nearfield_hardware::network::Preset;
 

@@ -1,9 +1,9 @@
 //! Verbs without an index: what reading more, or twice, costs.
 
 use super::Figure;
+use super::scale::Scale;
 use crate::figures::job::Job;
 use crate::figures::row::{Quantity, Row};
-use crate::figures::scale::Scale;
 use crate::report::Kind;
 use nearfield_fabric::sim::{Delivery, Simulation};
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId, Verb};

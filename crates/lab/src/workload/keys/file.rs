@@ -58,6 +58,26 @@ pub(super) fn read(path: &Path, progress: Progress<'_>) -> Result<KeySet, LabErr
     }
 }
 
+/// Calls `each` with every line of the file at `path`, without its end. See `KeySpec::File` for compression.
+///
+/// # Errors
+/// `KeyFile` for what cannot be read, or is no text.
+pub(crate) fn each_line(path: &Path, mut each: impl FnMut(&[u8])) -> Result<(), LabError> {
+    let mut read = || -> Result<(), KeyFileFault> {
+        let file = File::open(path).map_err(KeyFileFault::Unreadable)?;
+        let source = decompressed(file).map_err(KeyFileFault::Unreadable)?;
+        let mut lines = Lines::new(source);
+        while let Some(line) = lines.next()? {
+            each(line);
+        }
+        Ok(())
+    };
+    read().map_err(|fault| LabError::KeyFile {
+        path: path.to_owned(),
+        fault,
+    })
+}
+
 /// Whether the name promises comma-separated columns.
 fn has_columns(path: &Path) -> bool {
     let name = path.to_string_lossy().to_ascii_lowercase();

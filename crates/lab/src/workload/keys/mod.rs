@@ -12,5 +12,6 @@ mod spec;
 mod uniqueness;
 mod words;
 
+pub(crate) use file::each_line;
 pub use set::KeySet;
 pub use spec::{KeySpec, Progress};

@@ -2,9 +2,10 @@
 
 use super::beside::{Beside, POINTER_BYTES};
 use super::scale::Scale;
-use super::simulate::{Outcome, Phase, PointError, Setup, Stage};
+use super::simulate::{Outcome, Phase, Setup, Stage};
 use super::system::System;
 use crate::bench::Interrupt;
+use crate::figures::job::PointError;
 use nearfield_pool::layout::{Arrangement, Geometry, Metadata, Shape, Validation};
 use nearfield_pool::{rolex, smart, tree};
 

@@ -5,7 +5,7 @@ use super::keys::Keys;
 use super::meter::Meter;
 use super::system::{Entries, System, Values};
 use crate::bench::{Interrupt, Latency};
-use crate::error::LabError;
+use crate::figures::job::PointError;
 use crate::workload::{Distribution, Mix, Op, OpStream, StreamSpec};
 use nearfield_fabric::NodeId;
 use nearfield_fabric::sim::{Delivery, Simulation};
@@ -73,40 +73,6 @@ pub(super) struct Outcome {
     pub pool_bytes_per_key: f64,
     /// The share of speculative reads that were right, where the index has some.
     pub hit_rate: Option<f64>,
-}
-
-/// Why there is no outcome.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PointError {
-    /// The index refused or did not do an operation.
-    #[error(transparent)]
-    Pool(#[from] PoolError),
-    /// The workload cannot be made.
-    #[error(transparent)]
-    Lab(#[from] LabError),
-    /// Answers were wrong.
-    #[error("{wrong} of {operations} operations had a wrong answer; the first: {first}")]
-    Wrong {
-        /// How many.
-        wrong: u64,
-        /// Of how many.
-        operations: u64,
-        /// What was asked, and what was answered.
-        first: String,
-    },
-    /// Clients wait for what never comes.
-    #[error("{clients} clients have not ended their operations")]
-    Hangs {
-        /// How many tasks of clients.
-        clients: usize,
-    },
-    /// What is to be compared is not there.
-    #[error("{0}")]
-    Missing(String),
-    /// Somebody asked to stop.
-    #[error("interrupted")]
-    Interrupted,
 }
 
 /// Chunks and records of clients, of which hundreds have some megabytes each at most. Only what is

@@ -1,6 +1,6 @@
 //! What the paper states and what is asked of our variant, beside what came out.
 
-use super::row::{Claim, Row};
+use crate::figures::row::{Claim, Row};
 use crate::report::Kind;
 use crate::workload::Mix;
 

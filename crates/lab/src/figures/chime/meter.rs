@@ -1,7 +1,7 @@
 //! Operations of a phase as they end.
 
-use super::simulate::PointError;
 use crate::bench::{Durations, Latency};
+use crate::figures::job::PointError;
 use nearfield_pool::PoolError;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;

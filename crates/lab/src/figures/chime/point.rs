@@ -1,0 +1,171 @@
+//! Points of a figure: what clients do on an index, and where what comes of it lies.
+
+use super::contender::{Contender, Sizes};
+use super::scale::{POOL_BYTES_PER_KEY, Scale};
+use super::simulate::{Outcome, Phase, Setup, Warming};
+use crate::figures::job::Job;
+use crate::figures::row::{Quantity, Row};
+use crate::report::{Kind, Setting};
+use crate::workload::{Distribution, Mix};
+use nearfield_hardware::network::Preset;
+
+/// Where an outcome lies.
+pub(super) type Places = Box<dyn Fn(&Outcome) -> Vec<Place> + Send>;
+
+/// A phase, and where what comes of it lies in the figure.
+pub(super) struct Point {
+    pub phase: Phase,
+    pub places: Places,
+}
+
+pub(super) struct Place {
+    pub panel: String,
+    pub x: Quantity,
+    pub y: Quantity,
+}
+
+impl Place {
+    /// A rate over something.
+    pub(super) fn rate(panel: impl Into<String>, x: Quantity, outcome: &Outcome) -> Place {
+        Place {
+            panel: panel.into(),
+            x,
+            y: Quantity::new("throughput", "Mops", outcome.rate_mops),
+        }
+    }
+}
+
+impl Point {
+    /// A phase whose rate lies over a quantity that is known before.
+    pub(super) fn rate(panel: impl Into<String>, x: Quantity, phase: Phase) -> Point {
+        let panel = panel.into();
+        Point {
+            phase,
+            places: Box::new(move |outcome| vec![Place::rate(&*panel, x.clone(), outcome)]),
+        }
+    }
+}
+
+impl Setup {
+    /// The paper's: ten compute nodes, one memory node behind a 100 Gb/s link, all keys loaded.
+    pub(super) fn of_paper(scale: &Scale, sizes: &Sizes) -> Setup {
+        let entry = sizes.key_bytes + sizes.value_bytes - 16;
+        let mut setup = Setup {
+            network: Preset::ConnectX6.parameters(),
+            memory_nodes: 1,
+            compute_nodes: scale.compute_nodes,
+            loaded: scale.keys,
+            pool_bytes: 0,
+            key_bytes: sizes.key_bytes,
+            value_bytes: sizes.value_bytes,
+            seed: scale.seed,
+        };
+        setup.make_room(scale.keys, entry);
+        setup
+    }
+
+    /// Makes room for so many keys, which with their values have so many bytes more than 16.
+    pub(super) fn make_room(&mut self, keys: usize, entry_more: usize) {
+        self.pool_bytes = keys * (POOL_BYTES_PER_KEY + 4 * entry_more);
+    }
+}
+
+impl Phase {
+    /// So many clients of the paper doing a mix.
+    pub(super) fn of(scale: &Scale, mix: Mix, clients_of_paper: usize) -> Phase {
+        // A scan is as much work as tens of other operations.
+        let share = if mix.shares().scan > 0 { 8 } else { 1 };
+        Phase {
+            mix,
+            distribution: match mix {
+                Mix::Load => None,
+                _ => Some(mix.distribution_default()),
+            },
+            clients: scale.clients(clients_of_paper),
+            operations: scale.operations / share,
+            warming: Warming::None,
+        }
+    }
+
+    pub(super) fn warmed(self, warming: Warming) -> Phase {
+        Phase { warming, ..self }
+    }
+
+    pub(super) fn chosen(self, distribution: Distribution) -> Phase {
+        Phase {
+            distribution: Some(distribution),
+            ..self
+        }
+    }
+}
+
+impl Job {
+    /// Clients on an index, in virtual time, in one phase after the other.
+    pub(super) fn simulate(
+        figure: &'static str,
+        scale: &Scale,
+        contender: Contender,
+        setup: Setup,
+        points: Vec<Point>,
+    ) -> Job {
+        let scale = scale.clone();
+        let (bytes, phases) = (setup.pool_bytes, points.len());
+        let missing = contender.is_missing();
+        let name = contender.name;
+        let job = Job::new(figure, name, phases, move |run| {
+            let phases: Vec<Phase> = points.iter().map(|point| point.phase.clone()).collect();
+            let interrupt = run.interrupt.clone();
+            contender.perform(&setup, &phases, &interrupt, |number, outcome| {
+                let Point { phase, places } = &points[number];
+                for place in places(&outcome) {
+                    let row = row(figure, &contender, &setup, phase, &scale, place, &outcome);
+                    run.rows.push(row);
+                }
+                run.end_phase();
+            })
+        });
+        Job {
+            bytes,
+            missing: missing.map(str::to_owned),
+            ..job
+        }
+    }
+}
+
+fn row(
+    figure: &str,
+    contender: &Contender,
+    setup: &Setup,
+    phase: &Phase,
+    scale: &Scale,
+    place: Place,
+    outcome: &Outcome,
+) -> Row {
+    let distribution = phase.distribution;
+    let distribution = distribution.unwrap_or_else(|| phase.mix.distribution_default());
+    Row {
+        panel: place.panel,
+        setting: Some(Setting {
+            keys: "sparse".to_owned(),
+            count: setup.loaded,
+            mix: phase.mix.to_string(),
+            distribution: distribution.to_string(),
+            threads: phase.clients,
+            batch: 1,
+        }),
+        network: Some(setup.network.name.to_owned()),
+        compute_nodes: Some(setup.compute_nodes),
+        memory_nodes: Some(setup.memory_nodes),
+        rate_mops: Some(outcome.rate_mops),
+        latency_ns: Some(outcome.latency),
+        cache_bytes_max: contender.cache_bytes,
+        cache_bytes: Some(outcome.cache_bytes),
+        bytes_per_key: Some(outcome.pool_bytes_per_key),
+        messages_per_operation: Some(outcome.messages_per_operation),
+        bytes_per_operation: Some(outcome.bytes_per_operation),
+        hit_rate: outcome.hit_rate,
+        scale: Some(scale.part()),
+        kind: Kind::Modelled,
+        ..Row::counted(figure, contender.name, place.x, place.y)
+    }
+}

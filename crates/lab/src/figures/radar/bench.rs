@@ -1,0 +1,343 @@
+//! Runs batches on an index in modules that are modelled, and says what they took.
+
+use super::contender::{Contender, Index, Moved};
+use super::data::Data;
+use super::scale::Scale;
+use super::skew::Skew;
+use super::work::{Reach, Verbs, Work};
+use crate::bench::Interrupt;
+use crate::figures::job::PointError;
+use crate::figures::row::{self, Quantity, Row};
+use crate::report::{Kind, Setting};
+use crate::workload::random;
+use nearfield_core::Batch;
+use nearfield_hardware::modules::{Parameters, Preset, Totals};
+use nearfield_pim::device::{Counters, Device, Model};
+
+/// An index that has its keys.
+pub(super) struct Bench {
+    index: Box<dyn Index>,
+    data: Data,
+    scale: Scale,
+    /// What the keys are.
+    keys: &'static str,
+    reach: Reach,
+    /// Batches so far.
+    made: u64,
+}
+
+/// What is done with it.
+#[derive(Clone, Debug)]
+pub(super) struct Phase {
+    pub verbs: Verbs,
+    pub skew: Skew,
+    /// Batches that count.
+    pub batches: usize,
+}
+
+/// What was done up to a moment.
+#[derive(Clone)]
+pub(super) struct Moment {
+    /// By the figures of the device, and by others.
+    clocks: Vec<(Parameters, Counters)>,
+    moved: Moved,
+}
+
+/// What batches took.
+pub(super) struct Outcome {
+    operations: usize,
+    batches: usize,
+    clocks: Vec<(Parameters, Counters)>,
+    moved: Moved,
+    rounds_max: u64,
+    modules: usize,
+    modules_bytes: u64,
+    host_bytes: u64,
+    keys: usize,
+    setting: Setting,
+    part: f64,
+}
+
+/// The figures of the device itself, by which indexes decide what they decide by time.
+pub(super) const DEVICE: Preset = Preset::UpmemMeasured;
+
+impl Bench {
+    /// Loads an index by batches of insertions, whose rounds are also accounted for by other figures.
+    ///
+    /// # Errors
+    /// It is missing, or cannot be loaded; `Interrupted`.
+    pub(super) fn load(
+        contender: &Contender,
+        scale: &Scale,
+        others: &[Parameters],
+        keys: Keys,
+        interrupt: &Interrupt,
+    ) -> Result<Bench, PointError> {
+        let mut device = Model::new(scale.modules, DEVICE.parameters());
+        for parameters in others {
+            device = device.also(*parameters);
+        }
+        let missing = || {
+            let why = contender.is_missing().unwrap_or_default();
+            PointError::Missing(why.to_owned())
+        };
+        let index = contender.make(device, scale.modules).ok_or_else(missing)?;
+        let (keys, name, reach) = match keys {
+            Keys::Anywhere => {
+                let keys = Data::anywhere(scale.keys, scale.seed);
+                (keys.collect(), "sparse", Reach::Space)
+            }
+            Keys::These(keys) => (keys, "words", Reach::Positions),
+        };
+        for part in keys.chunks(scale.batch) {
+            let mut batch = Batch::with_capacity(part.len());
+            for &key in part {
+                batch.insert(key, super::data::value(key, 0));
+            }
+            index.execute(&mut batch)?;
+            if interrupt.is_raised() {
+                return Err(PointError::Interrupted);
+            }
+        }
+        let data = Data::new(keys);
+        let found = index.len();
+        if found != data.len() {
+            return Err(PointError::Wrong {
+                wrong: found.abs_diff(data.len()) as u64,
+                operations: data.len() as u64,
+                first: format!("{found} keys after the load"),
+            });
+        }
+        Ok(Bench {
+            index,
+            data,
+            scale: scale.clone(),
+            keys: name,
+            reach,
+            made: 0,
+        })
+    }
+
+    fn moment(&self) -> Moment {
+        let mut clocks = Vec::new();
+        self.index.look(&mut |device| {
+            clocks.push((*device.parameters(), device.counters().clone()));
+            let others = device.others();
+            clocks.extend(others.map(|(parameters, counters)| (*parameters, counters.clone())));
+        });
+        Moment {
+            clocks,
+            moved: self.index.moved(),
+        }
+    }
+
+    /// Executes batches: some that do not count, those that do, and answers what was done before the first of all
+    /// and after each.
+    ///
+    /// # Errors
+    /// What the index answers; wrong answers; `Interrupted`.
+    pub(super) fn run(
+        &mut self,
+        phase: &Phase,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<Moment>, PointError> {
+        let shares = phase.skew.shares(self.scale.modules);
+        let operations = phase.verbs.operations(self.scale.batch);
+        let mut moments = vec![self.moment()];
+        for _ in 0..self.scale.warming + phase.batches {
+            let number = self.made;
+            self.made += 1;
+            let chooser = phase
+                .skew
+                .chooser(&shares, &self.data, number, self.scale.seed);
+            let mut random = random(self.scale.seed, number);
+            let mut work = Work::make(
+                &mut self.data,
+                &chooser,
+                &phase.verbs,
+                self.reach,
+                operations,
+                &mut random,
+            );
+            self.index.execute(&mut work.batch)?;
+            if let Some((wrong, first)) = work.check() {
+                return Err(PointError::Wrong {
+                    wrong,
+                    operations: operations as u64,
+                    first,
+                });
+            }
+            self.data.settle();
+            moments.push(self.moment());
+            if interrupt.is_raised() {
+                return Err(PointError::Interrupted);
+            }
+        }
+        Ok(moments)
+    }
+
+    /// Executes batches, and answers what those took that count.
+    ///
+    /// # Errors
+    /// See [`run`](Bench::run).
+    pub(super) fn outcome(
+        &mut self,
+        phase: &Phase,
+        interrupt: &Interrupt,
+    ) -> Result<Outcome, PointError> {
+        let moments = self.run(phase, interrupt)?;
+        let counted = &moments[self.scale.warming..];
+        let rounds = moments.windows(2).map(|pair| rounds(&pair[0], &pair[1]));
+        Ok(Outcome {
+            rounds_max: rounds.max().unwrap_or(0),
+            ..self.between(phase, counted)
+        })
+    }
+
+    /// What the batches between moments took.
+    pub(super) fn between(&self, phase: &Phase, moments: &[Moment]) -> Outcome {
+        let (first, last) = (&moments[0], &moments[moments.len() - 1]);
+        let batches = moments.len() - 1;
+        let each = phase.verbs.operations(self.scale.batch);
+        let mut modules_bytes = 0;
+        self.index
+            .look(&mut |device| modules_bytes = device.used_bytes());
+        let clocks = first.clocks.iter().zip(&last.clocks);
+        let host = DEVICE.parameters().host;
+        Outcome {
+            operations: each * batches,
+            batches,
+            clocks: clocks
+                .map(|((parameters, before), (_, after))| (*parameters, since(after, before)))
+                .collect(),
+            moved: Moved {
+                pulled: last.moved.pulled - first.moved.pulled,
+                divided: last.moved.divided - first.moved.divided,
+                keys: last.moved.keys - first.moved.keys,
+            },
+            rounds_max: rounds(first, last),
+            modules: self.scale.modules,
+            modules_bytes,
+            host_bytes: self.index.host_bytes(),
+            keys: self.data.len(),
+            setting: Setting {
+                keys: self.keys.to_owned(),
+                count: self.data.len(),
+                mix: phase.verbs.name.to_owned(),
+                distribution: phase.skew.to_string(),
+                threads: host.threads as usize,
+                batch: each,
+            },
+            part: self.scale.part(),
+        }
+    }
+}
+
+/// What an index is loaded with.
+pub(super) enum Keys {
+    /// Keys all over their space, as many as the scale says.
+    Anywhere,
+    /// These, in any order, of which some may be there twice.
+    These(Vec<u64>),
+}
+
+fn rounds(first: &Moment, last: &Moment) -> u64 {
+    let rounds = |moment: &Moment| moment.clocks.first().map_or(0, |(_, of)| of.rounds);
+    rounds(last) - rounds(first)
+}
+
+fn since(after: &Counters, before: &Counters) -> Counters {
+    let bytes = |after: [u64; 2], before: [u64; 2]| [after[0] - before[0], after[1] - before[1]];
+    let (work, old) = (after.work, before.work);
+    Counters {
+        rounds: after.rounds - before.rounds,
+        work: Totals {
+            instructions: work.instructions - old.instructions,
+            reads: work.reads - old.reads,
+            writes: work.writes - old.writes,
+            bytes: work.bytes - old.bytes,
+            compares: work.compares - old.compares,
+            hops: work.hops - old.hops,
+        },
+        useful_bytes: bytes(after.useful_bytes, before.useful_bytes),
+        moved_bytes: bytes(after.moved_bytes, before.moved_bytes),
+        fullest_words: after.fullest_words - before.fullest_words,
+        average_words: after.average_words - before.average_words,
+        kernel: after.kernel - before.kernel,
+        kernels: after.kernels - before.kernels,
+        transfer: after.transfer - before.transfer,
+        launch: after.launch - before.launch,
+        host: after.host - before.host,
+    }
+}
+
+impl Outcome {
+    /// How many ways of accounting there are.
+    pub(super) fn clocks(&self) -> usize {
+        self.clocks.len()
+    }
+
+    /// Millions of operations a second, by the figures of a number.
+    pub(super) fn rate_mops(&self, clock: usize) -> f64 {
+        let seconds = self.clocks[clock].1.time().as_seconds();
+        self.operations as f64 / seconds.max(1e-12) / 1e6
+    }
+
+    /// What it took, by the figures of a number.
+    pub(super) fn work(&self, clock: usize) -> row::Work {
+        let (parameters, counters) = &self.clocks[clock];
+        let operations = self.operations as f64;
+        let batches = self.batches as f64;
+        let each = |count: u64| count as f64 / operations;
+        let bytes = |count: [u64; 2]| count.map(each);
+        let moved = counters.moved_bytes.iter().sum();
+        let joules = parameters.joules(counters.kernels, moved);
+        let kernels = counters.kernels.as_nanoseconds() / self.modules as f64;
+        row::Work {
+            batches: self.batches as u64,
+            rounds: counters.rounds as f64 / batches,
+            rounds_between: counters.rounds as f64 / batches - 1.0,
+            rounds_max: self.rounds_max,
+            hops: each(counters.work.hops),
+            compares: each(counters.work.compares),
+            copies: each(counters.work.copies()),
+            copied_bytes: each(counters.work.bytes),
+            instructions: each(counters.work.instructions),
+            useful_bytes: bytes(counters.useful_bytes),
+            moved_bytes: bytes(counters.moved_bytes),
+            modules_ns: counters.kernel.as_nanoseconds() / batches,
+            transfer_ns: counters.transfer.as_nanoseconds() / batches,
+            launch_ns: counters.launch.as_nanoseconds() / batches,
+            host_ns: counters.host.as_nanoseconds() / batches,
+            host_idle_ns: counters.host_idle().as_nanoseconds() / batches,
+            modules_idle_ns: counters.modules_idle().as_nanoseconds() / batches,
+            // Nothing is sent to modules of what the host has.
+            imbalance: counters.fullest_words as f64 / counters.average_words.max(1.0),
+            imbalance_ns: counters.kernel.as_nanoseconds() / kernels.max(1e-3),
+            microjoules: joules * 1e6 / operations,
+            pulled: self.moved.pulled as f64 / batches,
+            divided: self.moved.divided as f64 / batches,
+            moved_keys: self.moved.keys as f64 / batches,
+            modules_bytes: self.modules_bytes,
+            host_bytes: self.host_bytes,
+        }
+    }
+
+    /// A point of a figure, by the figures of a number.
+    pub(super) fn row(&self, figure: &str, peer: &str, clock: usize, x: Quantity) -> Row {
+        let rate = self.rate_mops(clock);
+        let bytes = (self.modules_bytes + self.host_bytes) as f64;
+        Row {
+            panel: self.setting.mix.clone(),
+            setting: Some(self.setting.clone()),
+            rate_mops: Some(rate),
+            bytes_per_key: Some(bytes / self.keys as f64),
+            scale: Some(self.part),
+            device: Some(self.clocks[clock].0.name.to_owned()),
+            modules: Some(self.modules),
+            work: Some(self.work(clock)),
+            kind: Kind::Modelled,
+            ..Row::counted(figure, peer, x, Quantity::new("throughput", "Mops", rate))
+        }
+    }
+}

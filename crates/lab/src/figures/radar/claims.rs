@@ -1,0 +1,684 @@
+//! What the paper states and what is asked of our variant, beside what came out.
+
+use super::contender::{
+    JUMP_PUSH, NEARFIELD, PIM_TREE, RADAR, RADAR_64, RADAR_64_BASIC, RADAR_BASIC, RADAR_NO_GRU,
+    RADAR_ONE, RANGE_PARTITION,
+};
+use super::overheads::NORMALIZED;
+use super::scale::Scale;
+use super::skew::Shares;
+use super::work::Verb;
+use crate::figures::row::{Claim, Row, Work};
+use crate::report::Kind;
+
+/// Where a number of ours comes from.
+#[derive(Clone, Copy)]
+enum Source {
+    /// The greatest ratio of the throughput of one to that of another, over operations and degrees of skew.
+    Most(&'static str, &'static str),
+    /// The least ratio of one to all others that were run.
+    Least(&'static str, &'static [&'static str]),
+    /// The least ratio over operations on points, at a degree of skew.
+    Points(&'static str, &'static str, f64),
+    /// The ratio for an operation at a degree of skew.
+    At(&'static str, &'static str, Verb, f64),
+    /// One less the average of one's overhead over degrees of skew, as a part of PIM-tree's.
+    Less(&'static str),
+    /// That average.
+    Part(&'static str),
+    /// The memory of one as a part of that of another, at the greatest skew.
+    Memory(&'static str, &'static str),
+    /// The greatest number in the work of one, over all there is of it.
+    Greatest(&'static str, fn(&Work) -> f64),
+    /// The same without skew.
+    Uniform(&'static str, fn(&Work) -> f64),
+    /// How full the fullest module of one is: the worst over degrees of skew.
+    Fullest(&'static str),
+    /// At a degree of skew.
+    Load(&'static str, f64),
+    /// How far the fullest module of Range-partition is from what Zipf gives it: the ratio farthest from one.
+    Closed,
+    /// The greatest ratio to ordered maps of this machine, for operations that change the index or not.
+    Cpu(bool),
+    /// The greatest ratio to any other index for words of documents.
+    Words,
+    /// A point of a figure of heights: its figure, at 8000 samples and 4 epochs.
+    Heights(&'static str),
+    /// The greatest ratio to any other index in YCSB's workloads.
+    Ycsb,
+}
+
+struct Stated {
+    id: &'static str,
+    text: &'static str,
+    paper: Option<f64>,
+    unit: &'static str,
+    source: Source,
+}
+
+const fn stated(
+    id: &'static str,
+    paper: Option<f64>,
+    unit: &'static str,
+    source: Source,
+    text: &'static str,
+) -> Stated {
+    Stated {
+        id,
+        text,
+        paper,
+        unit,
+        source,
+    }
+}
+
+/// Designs of others.
+const RIVALS: [&str; 3] = [RANGE_PARTITION.name, JUMP_PUSH.name, PIM_TREE.name];
+
+const STATED: &[Stated] = &[
+    stated(
+        "radar.throughput.range-partition",
+        Some(168.1),
+        "x",
+        Source::Most(RADAR.name, RANGE_PARTITION.name),
+        "RADAR has up to 168.1 times the throughput of Range-partition",
+    ),
+    stated(
+        "radar.throughput.jump-push",
+        Some(198.2),
+        "x",
+        Source::Most(RADAR.name, JUMP_PUSH.name),
+        "RADAR has up to 198.2 times the throughput of Jump-push",
+    ),
+    stated(
+        "radar.throughput.pim-tree",
+        Some(7.3),
+        "x",
+        Source::Most(RADAR.name, PIM_TREE.name),
+        "RADAR has up to 7.3 times the throughput of PIM-tree",
+    ),
+    stated(
+        "radar.throughput.cpu-query",
+        Some(6.8),
+        "x",
+        Source::Cpu(false),
+        "RADAR has up to 6.8 times the throughput of ordered maps of CPUs, queries; here modules \
+         that are modelled beside maps measured on this machine: other domains",
+    ),
+    stated(
+        "radar.throughput.cpu-update",
+        Some(15.8),
+        "x",
+        Source::Cpu(true),
+        "RADAR has up to 15.8 times the throughput of ordered maps of CPUs, updates; here as above",
+    ),
+    stated(
+        "radar.throughput.ycsb",
+        Some(193.7),
+        "x",
+        Source::Ycsb,
+        "RADAR has up to 193.7 times the throughput of others in YCSB's workloads",
+    ),
+    stated(
+        "radar.throughput.words",
+        Some(182.6),
+        "x",
+        Source::Words,
+        "RADAR has up to 182.6 times the throughput of other indexes in modules for words of \
+         documents",
+    ),
+    stated(
+        "radar.scan-uniform",
+        Some(0.802),
+        "x",
+        Source::At(RADAR.name, RANGE_PARTITION.name, Verb::Scan, 0.0),
+        "RADAR scans 19.8 % slower than Range-partition without skew",
+    ),
+    stated(
+        "radar.worst",
+        Some(1.0),
+        "x",
+        Source::Least(RADAR.name, &RIVALS),
+        "RADAR is faster than all others but for scans of Range-partition without skew: the least \
+         ratio of the rest",
+    ),
+    stated(
+        "radar.rounds",
+        Some(2.0),
+        "rounds",
+        Source::Greatest(RADAR.name, |work| work.rounds_max as f64),
+        "no batch takes more than two rounds",
+    ),
+    stated(
+        "radar.pim-pim-uniform",
+        Some(0.0),
+        "rounds",
+        Source::Uniform(RADAR.name, |work| work.rounds_between),
+        "no round moves data between modules without skew",
+    ),
+    stated(
+        "radar.chases.point",
+        Some(0.507),
+        "less",
+        Source::Less("pointers followed, points"),
+        "RADAR follows 50.7 % fewer pointers than PIM-tree for points (figure 11 has keys compared \
+         and copies, too)",
+    ),
+    stated(
+        "radar.chases.range",
+        Some(0.754),
+        "less",
+        Source::Less("pointers followed, ranges"),
+        "RADAR follows 75.4 % fewer pointers than PIM-tree for ranges",
+    ),
+    stated(
+        "radar.contention",
+        Some(0.462),
+        "x",
+        Source::Part("contention nodes"),
+        "RADAR pulls 46.2 % as many contention nodes as PIM-tree",
+    ),
+    stated(
+        "radar.rounds.host",
+        Some(0.729),
+        "less",
+        Source::Less("rounds"),
+        "RADAR takes 72.9 % fewer rounds between host and modules than PIM-tree (here: all rounds)",
+    ),
+    stated(
+        "radar.rounds.between",
+        Some(0.625),
+        "less",
+        Source::Less("rounds between modules"),
+        "RADAR takes 62.5 % fewer rounds between modules than PIM-tree (here: all but one of a \
+         batch)",
+    ),
+    stated(
+        "radar.bytes",
+        Some(0.653),
+        "less",
+        Source::Less("bytes moved"),
+        "RADAR moves 65.3 % fewer bytes between host and modules than PIM-tree",
+    ),
+    stated(
+        "radar.idle.host",
+        Some(0.942),
+        "less",
+        Source::Less("host idle"),
+        "the host of RADAR is idle for 94.2 % less than that of PIM-tree",
+    ),
+    stated(
+        "radar.idle.modules",
+        Some(0.187),
+        "less",
+        Source::Less("modules idle"),
+        "the modules of RADAR are idle for 18.7 % less than those of PIM-tree",
+    ),
+    stated(
+        "radar.memory.range-partition",
+        Some(1.07),
+        "x",
+        Source::Memory(RADAR.name, RANGE_PARTITION.name),
+        "RADAR takes 7 % more memory than Range-partition",
+    ),
+    stated(
+        "radar.memory.jump-push",
+        Some(0.657),
+        "x",
+        Source::Memory(RADAR.name, JUMP_PUSH.name),
+        "RADAR takes 34.3 % less memory than Jump-push",
+    ),
+    stated(
+        "radar.memory.pim-tree",
+        Some(0.526),
+        "x",
+        Source::Memory(RADAR.name, PIM_TREE.name),
+        "RADAR takes 47.4 % less memory than PIM-tree",
+    ),
+    stated(
+        "radar.gru.accuracy",
+        Some(0.718),
+        "share",
+        Source::Heights("8"),
+        "the classifier is right for 71.8 % of subranges, with 8000 samples and 4 epochs",
+    ),
+    stated(
+        "radar.gru.gain",
+        Some(1.18),
+        "x",
+        Source::Heights("9"),
+        "heights by hotness have 1.18 times the throughput, with 8000 samples and 4 epochs",
+    ),
+    stated(
+        "radar.gru.point-uniform",
+        Some(1.12),
+        "x",
+        Source::At(RADAR.name, RADAR_NO_GRU.name, Verb::Get, 0.0),
+        "heights by hotness are worth 12 % for points without skew",
+    ),
+    stated(
+        "radar.gru.point-1.2",
+        Some(1.22),
+        "x",
+        Source::At(RADAR.name, RADAR_NO_GRU.name, Verb::Get, 1.2),
+        "and 22 % at α = 1.2",
+    ),
+    stated(
+        "radar.imbalance.range-partition",
+        Some(1.0),
+        "x",
+        Source::Closed,
+        "the fullest module of Range-partition has P/H(P, α) times the mean: what was found as a part \
+         of that, where it is farthest off",
+    ),
+    stated(
+        "ours.imbalance",
+        None,
+        "x",
+        Source::Fullest(NEARFIELD.name),
+        "the fullest module of our variant over the mean, at its worst",
+    ),
+    stated(
+        "ours.rounds",
+        None,
+        "rounds",
+        Source::Greatest(NEARFIELD.name, |work| work.rounds_max as f64),
+        "the rounds of the batch of our variant that has most",
+    ),
+    stated(
+        "ours.point-0.99",
+        None,
+        "x",
+        Source::Points(NEARFIELD.name, RADAR.name, 0.99),
+        "our variant beside RADAR, the worst of operations on points at α = 0.99",
+    ),
+    stated(
+        "ours.point-1.2",
+        None,
+        "x",
+        Source::Points(NEARFIELD.name, RADAR.name, 1.2),
+        "our variant beside RADAR, the worst of operations on points at α = 1.2",
+    ),
+    stated(
+        "ours.worst",
+        None,
+        "x",
+        Source::Least(NEARFIELD.name, &[RADAR.name]),
+        "our variant beside RADAR, where it is worst of all operations and degrees of skew",
+    ),
+    stated(
+        "ours.memory",
+        None,
+        "x",
+        Source::Memory(NEARFIELD.name, RADAR.name),
+        "the memory of our variant beside that of RADAR",
+    ),
+];
+
+/// How full the fullest module of 2048 is in expectation by the paper's rule, with batches of 2 million on 500
+/// million keys; simulated apart from this code. The paper has no such table.
+const LOADS: [(f64, [Option<f64>; 6]); 6] = [
+    (
+        0.2,
+        [Some(3.7), Some(3.7), Some(1.3), Some(1.3), None, None],
+    ),
+    (
+        0.4,
+        [
+            Some(12.8),
+            Some(9.7),
+            Some(2.1),
+            Some(1.4),
+            Some(1.21),
+            Some(1.11),
+        ],
+    ),
+    (
+        0.6,
+        [
+            Some(40.3),
+            Some(11.6),
+            Some(4.1),
+            Some(1.75),
+            Some(1.65),
+            Some(1.19),
+        ],
+    ),
+    (
+        0.8,
+        [
+            Some(110.0),
+            Some(11.5),
+            Some(8.8),
+            Some(1.65),
+            Some(2.7),
+            Some(1.16),
+        ],
+    ),
+    (
+        0.99,
+        [
+            Some(241.0),
+            Some(11.8),
+            Some(17.0),
+            Some(1.5),
+            Some(4.7),
+            Some(1.06),
+        ],
+    ),
+    (
+        1.2,
+        [
+            Some(455.0),
+            Some(11.8),
+            Some(31.0),
+            Some(1.6),
+            Some(7.8),
+            Some(1.16),
+        ],
+    ),
+];
+const LOADED: [(&str, &str); 6] = [
+    (RANGE_PARTITION.name, "range-partition"),
+    (RADAR_ONE.name, "1"),
+    (RADAR_BASIC.name, "16-before"),
+    (RADAR.name, "16"),
+    (RADAR_64_BASIC.name, "64-before"),
+    (RADAR_64.name, "64"),
+];
+
+/// All claims, with ours as far as it follows from `rows`.
+pub(super) fn claims(scale: &Scale, rows: &[Row]) -> Vec<Claim> {
+    let claim = |stated: &Stated| Claim {
+        id: stated.id.to_owned(),
+        text: stated.text.to_owned(),
+        paper: stated.paper,
+        ours: ours(scale, rows, stated.source),
+        unit: stated.unit.to_owned(),
+        kind: match stated.source {
+            // Counts, whatever the model.
+            Source::Memory(..) | Source::Fullest(_) | Source::Closed => Kind::Counted,
+            _ => Kind::Modelled,
+        },
+    };
+    let mut claims: Vec<Claim> = STATED.iter().map(claim).collect();
+    for (degree, expected) in LOADS {
+        for ((peer, name), expected) in LOADED.iter().zip(expected) {
+            claims.extend(expected.map(|expected| Claim {
+                id: format!("radar.load.{name}.{degree}"),
+                text: format!(
+                    "the fullest module of {peer} over the mean at α = {degree}, as expected by the \
+                     rule for 2048 modules; not a number of the paper"
+                ),
+                paper: Some(expected),
+                ours: ours(scale, rows, Source::Load(peer, degree)),
+                unit: "x".to_owned(),
+                kind: Kind::Counted,
+            }));
+        }
+    }
+    claims
+}
+
+fn of<'r>(rows: &'r [Row], figure: &'r str, peer: &'r str) -> impl Iterator<Item = &'r Row> {
+    let rows = rows.iter();
+    rows.filter(move |row| row.figure == figure && row.peer == peer)
+}
+
+/// The ratios of throughput of one to another in a figure, with operation and degree of skew.
+fn ratios<'r>(
+    rows: &'r [Row],
+    figure: [&'r str; 2],
+    one: &'r str,
+    other: &'r str,
+) -> impl Iterator<Item = (&'r str, f64, f64)> {
+    of(rows, figure[0], one).filter_map(move |row| {
+        let same = |other: &&Row| other.panel == row.panel && other.x == row.x;
+        let other = of(rows, figure[1], other).find(same)?;
+        let ratio = row.rate_mops? / other.rate_mops?;
+        Some((&*row.panel, row.x.value, ratio))
+    })
+}
+
+fn greatest(numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    numbers.max_by(f64::total_cmp)
+}
+
+fn least(numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    numbers.min_by(f64::total_cmp)
+}
+
+/// The names of all whose points are in a figure.
+fn peers<'r>(rows: &'r [Row], figure: &'r str) -> impl Iterator<Item = &'r str> {
+    let rows = rows.iter().filter(move |row| row.figure == figure);
+    rows.map(|row| &*row.peer)
+}
+
+fn ours(scale: &Scale, rows: &[Row], source: Source) -> Option<f64> {
+    let micro = |one, other| ratios(rows, ["10", "10"], one, other);
+    let is_rival = |peer: &&str| RIVALS.contains(peer);
+    let rivals = |figure| {
+        let peers = peers(rows, figure).filter(is_rival);
+        greatest(peers.flat_map(move |peer| {
+            ratios(rows, [figure, figure], RADAR.name, peer).map(|(_, _, ratio)| ratio)
+        }))
+    };
+    match source {
+        Source::Most(one, other) => greatest(micro(one, other).map(|(.., ratio)| ratio)),
+        Source::Least(one, others) => {
+            let is_excepted = |other: &str, panel: &str, degree: f64| {
+                let scans = panel == Verb::Scan.name() && degree == 0.0;
+                scans && other == RANGE_PARTITION.name
+            };
+            let ratios = others.iter().flat_map(|other| {
+                let ratios = micro(one, other);
+                ratios.filter(move |(panel, degree, _)| !is_excepted(other, panel, *degree))
+            });
+            least(ratios.map(|(.., ratio)| ratio))
+        }
+        Source::Points(one, other, degree) => {
+            let ratios = micro(one, other)
+                .filter(|(panel, at, _)| *at == degree && *panel != Verb::Scan.name());
+            least(ratios.map(|(.., ratio)| ratio))
+        }
+        Source::At(one, other, verb, degree) => {
+            let mut ratios = micro(one, other);
+            let found = ratios.find(|(panel, at, _)| *at == degree && *panel == verb.name());
+            found.map(|(.., ratio)| ratio)
+        }
+        Source::Part(overhead) => part(rows, overhead),
+        Source::Less(overhead) => part(rows, overhead).map(|part| 1.0 - part),
+        Source::Memory(one, other) => {
+            let memory = |peer| {
+                let rows = of(rows, "15", peer).filter(|row| row.panel == "in all");
+                let last = rows.max_by(|one, other| one.x.value.total_cmp(&other.x.value));
+                last.map(|row| row.y.value)
+            };
+            Some(memory(one)? / memory(other)?)
+        }
+        Source::Greatest(peer, amount) => {
+            let works = of_all(rows, peer).filter_map(|row| row.work.as_ref());
+            greatest(works.map(amount))
+        }
+        Source::Uniform(peer, amount) => {
+            let rows = of(rows, "10", peer).filter(|row| row.x.value == 0.0);
+            greatest(rows.filter_map(|row| row.work.as_ref()).map(amount))
+        }
+        Source::Fullest(peer) => greatest(of(rows, "load", peer).map(|row| row.y.value)),
+        Source::Load(peer, degree) => {
+            let mut rows = of(rows, "load", peer);
+            rows.find(|row| row.x.value == degree)
+                .map(|row| row.y.value)
+        }
+        Source::Closed => {
+            let parts = of(rows, "load", RANGE_PARTITION.name).map(|row| {
+                let expected = Shares::new(scale.modules, row.x.value).imbalance();
+                row.y.value / expected
+            });
+            let off = |part: &f64| (part - 1.0).abs();
+            parts.max_by(|one, other| off(one).total_cmp(&off(other)))
+        }
+        Source::Cpu(changes) => {
+            let is_wanted = |panel: &str| {
+                let queries = [Verb::Get, Verb::Predecessor, Verb::Scan];
+                queries.iter().any(|verb| verb.name() == panel) != changes
+            };
+            greatest(peers(rows, "cpu").flat_map(|peer| {
+                let ratios = ratios(rows, ["10", "cpu"], RADAR.name, peer);
+                ratios.filter_map(|(panel, _, ratio)| is_wanted(panel).then_some(ratio))
+            }))
+        }
+        Source::Words => rivals("13"),
+        Source::Ycsb => rivals("12"),
+        Source::Heights(figure) => {
+            let mut rows = of(rows, figure, RADAR.name);
+            rows.find(|row| row.panel == "8000 samples" && row.x.value == 4.0)
+                .map(|row| row.y.value)
+        }
+    }
+}
+
+/// All points of one.
+fn of_all<'r>(rows: &'r [Row], peer: &'r str) -> impl Iterator<Item = &'r Row> {
+    rows.iter().filter(move |row| row.peer == peer)
+}
+
+/// An overhead of RADAR as a part of PIM-tree's, on the average over degrees of skew.
+fn part(rows: &[Row], overhead: &str) -> Option<f64> {
+    let rows = of(rows, "11", RADAR.name);
+    let parts = rows.filter(|row| row.panel == overhead && row.y.name == NORMALIZED);
+    let parts: Vec<f64> = parts.map(|row| row.y.value).collect();
+    (!parts.is_empty()).then(|| parts.iter().sum::<f64>() / parts.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::overheads;
+    use super::*;
+    use crate::figures::row::Quantity;
+    use std::collections::BTreeSet;
+
+    fn rate(peer: &str, panel: &str, degree: f64, mops: f64) -> Row {
+        let x = Quantity::new("α", "", degree);
+        Row {
+            panel: panel.to_owned(),
+            rate_mops: Some(mops),
+            ..Row::counted("10", peer, x, Quantity::new("", "", mops))
+        }
+    }
+
+    fn of_id(rows: &[Row], id: &str) -> Option<f64> {
+        let claims = claims(&Scale::tiny(), rows);
+        claims.iter().find(|claim| claim.id == id).unwrap().ours
+    }
+
+    #[test]
+    fn each_claim_is_there_once_whatever_was_run() {
+        let claims = claims(&Scale::tiny(), &[]);
+        let ids: BTreeSet<&str> = claims.iter().map(|claim| &*claim.id).collect();
+        assert_eq!(ids.len(), claims.len());
+        for id in [
+            "radar.throughput.range-partition",
+            "radar.scan-uniform",
+            "radar.rounds",
+            "radar.pim-pim-uniform",
+            "radar.memory.pim-tree",
+            "radar.idle.host",
+            "radar.gru.accuracy",
+            "radar.worst",
+            "radar.load.16.0.99",
+            "ours.imbalance",
+            "ours.rounds",
+            "ours.point-0.99",
+            "ours.point-1.2",
+            "ours.worst",
+        ] {
+            assert!(ids.contains(id), "{id}");
+        }
+        assert!(claims.iter().all(|claim| claim.ours.is_none()));
+    }
+
+    #[test]
+    fn ratios_are_of_the_same_operation_and_skew() {
+        let rows = [
+            rate("radar", "Get", 0.0, 10.0),
+            rate("radar", "Get", 0.99, 8.0),
+            rate("radar", "Scan", 0.0, 1.0),
+            rate("range-partition", "Get", 0.0, 5.0),
+            rate("range-partition", "Get", 0.99, 0.5),
+            rate("range-partition", "Scan", 0.0, 2.0),
+            rate("nearfield", "Get", 0.99, 12.0),
+            rate("nearfield", "Scan", 0.0, 0.9),
+        ];
+        assert_eq!(of_id(&rows, "radar.throughput.range-partition"), Some(16.0));
+        assert_eq!(of_id(&rows, "radar.scan-uniform"), Some(0.5));
+        // But for scans without skew.
+        assert_eq!(of_id(&rows, "radar.worst"), Some(2.0));
+        assert_eq!(of_id(&rows, "ours.point-0.99"), Some(1.5));
+        assert_eq!(of_id(&rows, "ours.worst"), Some(0.9));
+        assert_eq!(of_id(&rows, "radar.throughput.pim-tree"), None);
+    }
+
+    #[test]
+    fn overheads_are_parts_of_those_of_pim_tree() {
+        let row = |peer: &str, panel: &str, degree: f64, hops: f64| {
+            let mut row = rate(peer, panel, degree, 1.0);
+            row.figure = "11".to_owned();
+            row.setting = Some(crate::report::Setting {
+                keys: String::new(),
+                count: 1,
+                mix: String::new(),
+                distribution: String::new(),
+                threads: 1,
+                batch: 10,
+            });
+            row.work = Some(serde_json::from_value(work(hops)).unwrap());
+            row
+        };
+        let rows = [
+            row("radar", "Get", 0.0, 4.0),
+            row("radar", "Insert", 0.0, 6.0),
+            row("radar", "Scan", 0.0, 30.0),
+            row("pim-tree", "Get", 0.0, 10.0),
+            row("pim-tree", "Insert", 0.0, 15.0),
+            row("pim-tree", "Scan", 0.0, 40.0),
+        ];
+        let rows = overheads::normalize(&rows);
+        let found = of_id(&rows, "radar.chases.point").unwrap();
+        assert!((found - 0.6).abs() < 1e-9, "{found}");
+        assert_eq!(of_id(&rows, "radar.chases.range"), Some(0.25));
+        // Nothing is said without what it is a part of.
+        let alone = overheads::normalize(&[row("radar", "Get", 0.0, 4.0)]);
+        assert_eq!(of_id(&alone, "radar.chases.point"), None);
+    }
+
+    fn work(hops: f64) -> serde_json::Value {
+        let mut work = serde_json::json!({
+            "batches": 1, "rounds_max": 1, "modules_bytes": 1, "host_bytes": 1, "hops": hops,
+            "useful_bytes": [0.0, 0.0], "moved_bytes": [1.0, 1.0],
+        });
+        for field in [
+            "rounds",
+            "rounds_between",
+            "compares",
+            "copies",
+            "copied_bytes",
+            "instructions",
+            "modules_ns",
+            "transfer_ns",
+            "launch_ns",
+            "host_ns",
+            "host_idle_ns",
+            "modules_idle_ns",
+            "imbalance",
+            "imbalance_ns",
+            "microjoules",
+            "pulled",
+            "divided",
+            "moved_keys",
+        ] {
+            work[field] = 1.0.into();
+        }
+        work
+    }
+}

@@ -1,0 +1,178 @@
+//! Who takes part, under which name and with which techniques.
+
+use nearfield_core::{OrderedIndex, Words};
+use nearfield_pim::device::Model;
+use nearfield_pim::radar::{Options, Placement, Radar};
+use nearfield_pim::range_partition::RangePartition;
+
+/// An index in modules that are modelled.
+pub(super) trait Index: OrderedIndex<Words> {
+    /// Looks at the device.
+    fn look(&self, look: &mut dyn FnMut(&Model));
+
+    /// What was done so far about skew.
+    fn moved(&self) -> Moved {
+        Moved::default()
+    }
+
+    /// What the host keeps to find things, in bytes.
+    fn host_bytes(&self) -> u64 {
+        0
+    }
+}
+
+/// Sums over batches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Moved {
+    /// Contention nodes: what many wanted, and was pulled to the host.
+    pub pulled: u64,
+    /// Subranges that were divided.
+    pub divided: u64,
+    /// Keys that were moved.
+    pub keys: u64,
+}
+
+/// What the host keeps of a subrange: bounds, module, counts, flags (section IV-A), and of a key that it has.
+const BYTES_OF_SUBRANGE: u64 = 64;
+const BYTES_OF_KEY: u64 = 16;
+
+impl Index for Radar<Model> {
+    fn look(&self, look: &mut dyn FnMut(&Model)) {
+        self.device(look);
+    }
+
+    fn moved(&self) -> Moved {
+        let moves = self.moves();
+        Moved {
+            pulled: moves.pulled,
+            divided: moves.divided,
+            keys: moves.keys,
+        }
+    }
+
+    fn host_bytes(&self) -> u64 {
+        self.subranges() as u64 * BYTES_OF_SUBRANGE + self.keys_of_host() as u64 * BYTES_OF_KEY
+    }
+}
+
+impl Index for RangePartition<Model> {
+    fn look(&self, look: &mut dyn FnMut(&Model)) {
+        self.device(look);
+    }
+}
+
+/// An index under the name that figures show.
+#[derive(Clone, Copy)]
+pub(super) struct Contender {
+    pub name: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Index(fn(Model, usize) -> Box<dyn Index>),
+    /// Not there, and why.
+    Missing(&'static str),
+}
+
+impl Contender {
+    const fn new(name: &'static str, make: fn(Model, usize) -> Box<dyn Index>) -> Contender {
+        let kind = Kind::Index(make);
+        Contender { name, kind }
+    }
+
+    const fn missing(name: &'static str, why: &'static str) -> Contender {
+        let kind = Kind::Missing(why);
+        Contender { name, kind }
+    }
+
+    /// Why it cannot take part, if it cannot.
+    pub(super) fn is_missing(&self) -> Option<&'static str> {
+        match self.kind {
+            Kind::Index(_) => None,
+            Kind::Missing(why) => Some(why),
+        }
+    }
+
+    /// An empty index in the modules of a device; `None` of one that is missing.
+    pub(super) fn make(&self, device: Model, modules: usize) -> Option<Box<dyn Index>> {
+        match self.kind {
+            Kind::Index(make) => Some(make(device, modules)),
+            Kind::Missing(_) => None,
+        }
+    }
+}
+
+/// RADAR with so many subranges for each module, each in the emptier of two modules, and all else as published. By
+/// the letter there is one for each, and the fullest module has several times the average.
+fn radar(modules: usize, subranges_per_module: usize) -> Options {
+    Options {
+        subranges_per_module,
+        placement: Placement::TwoChoices,
+        ..Options::radar(modules)
+    }
+}
+
+pub(super) const RANGE_PARTITION: Contender = Contender::new("range-partition", |device, _| {
+    Box::new(RangePartition::new(device))
+});
+
+pub(super) const JUMP_PUSH: Contender =
+    Contender::missing("jump-push", "Jump-push is not there yet");
+
+pub(super) const PIM_TREE: Contender = Contender::missing("pim-tree", "PIM-tree is not there yet");
+
+pub(super) const RADAR: Contender = Contender::new("radar", |device, modules| {
+    Box::new(Radar::new(device, radar(modules, 16)))
+});
+
+pub(super) const RADAR_BASIC: Contender = Contender::new("radar basic", |device, modules| {
+    let options = Options {
+        redistributes: false,
+        ..radar(modules, 16)
+    };
+    Box::new(Radar::new(device, options))
+});
+
+pub(super) const RADAR_NO_GRU: Contender = Contender::missing(
+    "radar no-gru",
+    "RADAR has no heights by hotness yet: radar is without them",
+);
+
+pub(super) const RADAR_ONE: Contender = Contender::new("radar, c = 1", |device, modules| {
+    Box::new(Radar::new(device, Options::radar(modules)))
+});
+
+pub(super) const RADAR_ONE_BASIC: Contender =
+    Contender::new("radar basic, c = 1", |device, modules| {
+        Box::new(Radar::new(device, Options::basic(modules)))
+    });
+
+pub(super) const RADAR_64: Contender = Contender::new("radar, c = 64", |device, modules| {
+    Box::new(Radar::new(device, radar(modules, 64)))
+});
+
+pub(super) const RADAR_64_BASIC: Contender =
+    Contender::new("radar basic, c = 64", |device, modules| {
+        let options = Options {
+            redistributes: false,
+            ..radar(modules, 64)
+        };
+        Box::new(Radar::new(device, options))
+    });
+
+pub(super) const NEARFIELD: Contender = Contender::new("nearfield", |device, _| {
+    Box::new(Radar::new(device, Options::nearfield()))
+});
+
+/// Those of figure 10: the paper's, and ours.
+pub(super) const ALL: [Contender; 8] = [
+    RANGE_PARTITION,
+    JUMP_PUSH,
+    PIM_TREE,
+    RADAR_BASIC,
+    RADAR_ONE,
+    RADAR_NO_GRU,
+    RADAR,
+    NEARFIELD,
+];

@@ -1,0 +1,191 @@
+//! Ordered maps of others on the cores of this machine, measured by a clock: the same batches as in figure 10, but
+//! other hardware.
+
+use super::Figure;
+use super::data::Data;
+use super::micro::alpha;
+use super::scale::Scale;
+use super::skew::Skew;
+use super::work::{Call, Reach, Verb, Verbs, Work};
+use crate::bench::Interrupt;
+use crate::figures::job::{Job, PointError, Run};
+use crate::figures::row::{Quantity, Row};
+use crate::report::{Kind, Setting};
+use crate::workload::random;
+use nearfield_peers::{Peer, PeerKind, Session, Visitor};
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// A lock-free skip list, a tree of tries, and an adaptive radix tree, as many threads share them.
+const PEERS: [PeerKind; 3] = [PeerKind::Skiplist, PeerKind::Masstree, PeerKind::Congee];
+/// Guards are taken anew after so many operations.
+const STRIDE: usize = 256;
+
+/// A job for each peer, which runs alone.
+pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let job = |kind: PeerKind| {
+        let (own, name) = (scale.clone(), figure.name);
+        let phases = verbs().count() * scale.alphas().len();
+        let job = Job::new(name, kind.name(), phases, move |run| {
+            kind.visit_words(Measure {
+                figure: name,
+                peer: kind.name(),
+                scale: &own,
+                run,
+            })
+        });
+        Job {
+            bytes: scale.bytes(),
+            alone: true,
+            ..job
+        }
+    };
+    PEERS.map(job).into()
+}
+
+/// None of them finds predecessors.
+fn verbs() -> impl Iterator<Item = Verb> {
+    let verbs = Verb::ALL.into_iter();
+    verbs.filter(|&verb| verb != Verb::Predecessor)
+}
+
+struct Measure<'m, 'r> {
+    figure: &'static str,
+    peer: &'static str,
+    scale: &'m Scale,
+    run: &'m mut Run<'r>,
+}
+
+impl Visitor<u64> for Measure<'_, '_> {
+    type Output = Result<(), PointError>;
+
+    fn visit<P: Peer<u64> + 'static>(self) -> Result<(), PointError> {
+        let Measure {
+            figure,
+            peer,
+            scale,
+            run,
+        } = self;
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut map = P::new();
+        let mut data = Data::new(Data::anywhere(scale.keys, scale.seed).collect());
+        let calls = Data::anywhere(scale.keys, scale.seed);
+        let calls = calls.map(|key| Call::Insert(key, super::data::value(key, 0)));
+        perform::<P>(&mut map, &calls.collect::<Vec<_>>(), threads, run.interrupt)?;
+        let mut number = 0;
+        for &degree in scale.alphas() {
+            for verb in verbs() {
+                let skew = Skew::Jump(degree);
+                let verbs = Verbs::only(verb);
+                let shares = skew.shares(scale.modules);
+                let operations = verbs.operations(scale.batch);
+                let mut took = Duration::ZERO;
+                for batch in 0..scale.warming + scale.batches {
+                    let chooser = skew.chooser(&shares, &data, number, scale.seed);
+                    let mut random = random(scale.seed, number);
+                    let reach = Reach::Space;
+                    let work =
+                        Work::make(&mut data, &chooser, &verbs, reach, operations, &mut random);
+                    number += 1;
+                    let calls = work.calls()?;
+                    let time = perform::<P>(&mut map, &calls, threads, run.interrupt)?;
+                    if batch >= scale.warming {
+                        took += time;
+                    }
+                    data.settle();
+                }
+                let counted = (operations * scale.batches) as f64;
+                let rate = counted / took.as_secs_f64().max(1e-9) / 1e6;
+                let y = Quantity::new("throughput", "Mops", rate);
+                run.rows.push(Row {
+                    panel: verb.name().to_owned(),
+                    setting: Some(Setting {
+                        keys: "sparse".to_owned(),
+                        count: data.len(),
+                        mix: verb.name().to_owned(),
+                        distribution: skew.to_string(),
+                        threads,
+                        batch: operations,
+                    }),
+                    rate_mops: Some(rate),
+                    scale: Some(scale.part()),
+                    kind: Kind::Measured,
+                    ..Row::counted(figure, peer, alpha(degree), y)
+                });
+                run.end_phase();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Has threads share the calls, and answers how long that took.
+fn perform<P: Peer<u64>>(
+    map: &mut P,
+    calls: &[Call],
+    threads: usize,
+    interrupt: &Interrupt,
+) -> Result<Duration, PointError> {
+    if interrupt.is_raised() {
+        return Err(PointError::Interrupted);
+    }
+    // Keys as the map wants them, before the clock starts.
+    let keys: Result<Vec<P::Key>, &str> = calls.iter().map(|call| P::key(call.key())).collect();
+    let keys = keys.map_err(|why| PointError::Missing(why.to_owned()))?;
+    let calls: Vec<(P::Key, Call)> = keys.into_iter().zip(calls.iter().copied()).collect();
+    let each = calls.len().div_ceil(threads).max(1);
+    let sessions = map.sessions(threads);
+    let start = Instant::now();
+    let wrong: u64 = std::thread::scope(|scope| {
+        let parts = sessions.into_iter().zip(calls.chunks(each));
+        let threads: Vec<_> = parts
+            .map(|(session, calls)| scope.spawn(move || run_part(session, calls)))
+            .collect();
+        let wrong = threads.into_iter().map(|thread| thread.join().unwrap_or(1));
+        wrong.sum()
+    });
+    let took = start.elapsed();
+    match wrong {
+        0 => Ok(took),
+        wrong => Err(PointError::Wrong {
+            wrong,
+            operations: calls.len() as u64,
+            first: "a key was missing".to_owned(),
+        }),
+    }
+}
+
+/// Answers how many calls did not find what is certainly there.
+fn run_part<S: Session>(mut session: S, calls: &[(S::Key, Call)]) -> u64 {
+    let mut wrong = 0;
+    for stride in calls.chunks(STRIDE) {
+        let guard = session.pin();
+        for &(key, call) in stride {
+            let is_right = match call {
+                Call::Get(of) => {
+                    let value = session.get(&guard, key);
+                    value.is_some_and(|value| super::data::is_value(of, value))
+                }
+                Call::Insert(_, value) => {
+                    session.insert(&guard, key, value);
+                    true
+                }
+                Call::Update(_, value) => session.update(&guard, key, value),
+                // It may be the second time.
+                Call::Remove(_) => {
+                    black_box(session.remove(&guard, key));
+                    true
+                }
+                Call::Scan(_, limit) => {
+                    let mut sum = 0_u64;
+                    let count =
+                        session.scan(&guard, key, limit, |value| sum = sum.wrapping_add(value));
+                    black_box(sum);
+                    count == limit
+                }
+            };
+            wrong += u64::from(!is_right);
+        }
+    }
+    wrong
+}

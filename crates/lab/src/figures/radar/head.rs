@@ -1,0 +1,40 @@
+//! What a run is, for people.
+
+use super::Scale;
+use super::bench::DEVICE;
+use crate::figures::row::FigureReport;
+use crate::report::grouped;
+
+pub(super) fn head(scale: &Scale, report: &FigureReport) -> String {
+    let mut text = format!(
+        "commit {}\n{} keys in place of 500,000,000 on {} modules, batches of {} operations or a \
+         hundredth of that in scans; {} batches of {} count; seed {}\n\
+         All throughput is modelled, in virtual time, but that of figure CPU; figures go by {} \
+         unless they say otherwise:",
+        report.commit,
+        grouped(scale.keys),
+        grouped(scale.modules),
+        grouped(scale.batch),
+        scale.batches,
+        scale.warming + scale.batches,
+        scale.seed,
+        DEVICE.parameters().name,
+    );
+    for device in &report.devices {
+        let [there, back] = device.bytes_per_second;
+        text.push_str(&format!(
+            "\n- {}: {:.0} MHz, {} threads, {:.0} ns a word of the bank, {:.0} µs a transfer and \
+             {:.1} GB/s there, {:.1} GB/s back, {:.0} µs a launch ({})",
+            device.name,
+            device.cycles_per_second / 1e6,
+            device.tasklets,
+            device.word_ns,
+            device.transfer_ns / 1e3,
+            there / 1e9,
+            back / 1e9,
+            device.launch_ns / 1e3,
+            device.source,
+        ));
+    }
+    text + "\n"
+}

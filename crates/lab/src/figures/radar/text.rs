@@ -1,0 +1,103 @@
+//! The words of a text with the documents that they are in, as keys.
+
+use crate::error::LabError;
+use crate::workload::{Permutation, each_line, random};
+use rand::RngExt;
+use rand_distr::Zipf;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// Pairs of a word and a document, once for each time that the word is there: the rank of the word among all
+/// words in their order, and the number of the document below it. So the keys of a word lie beside each other, and frequent words are
+/// long runs.
+///
+/// A document is a line; a word is of letters and digits, without regard to case.
+///
+/// # Errors
+/// `KeyFile` for a file that cannot be read, or is no text.
+pub(super) fn read(path: &Path) -> Result<Vec<u64>, LabError> {
+    let mut numbers: HashMap<String, u32> = HashMap::new();
+    let mut pairs: Vec<(u32, u32)> = Vec::new();
+    let mut document = 0;
+    each_line(path, |line| {
+        let line = String::from_utf8_lossy(line).to_lowercase();
+        let words = line.split(|letter: char| !letter.is_alphanumeric());
+        for word in words.filter(|word| !word.is_empty()) {
+            let next = numbers.len() as u32;
+            let number = match numbers.get(word) {
+                Some(&number) => number,
+                None => *numbers.entry(word.to_owned()).or_insert(next),
+            };
+            pairs.push((number, document));
+        }
+        document += 1;
+    })?;
+    let mut words: Vec<(String, u32)> = numbers.into_iter().collect();
+    words.sort_unstable();
+    let mut ranks = vec![0_u32; words.len()];
+    for (rank, (_, number)) in words.iter().enumerate() {
+        ranks[*number as usize] = rank as u32;
+    }
+    let pairs = pairs.into_iter();
+    Ok(pairs
+        .map(|(number, document)| key(ranks[number as usize], document))
+        .collect())
+}
+
+fn key(rank: u32, document: u32) -> u64 {
+    u64::from(rank) << 32 | u64::from(document)
+}
+
+/// Words of a made-up language.
+const WORDS: u32 = 1_000_000;
+
+/// The same of a text that is made up, with so many pairs: documents of a hundred to a thousand words, each
+/// word as often as Zipf says (θ = 1), which has nothing to do with its rank among words in their order.
+pub(super) fn made_up(pairs: usize, seed: u64) -> Vec<u64> {
+    let mut random = random(seed, 0x7465_7874);
+    let frequency = Zipf::new(f64::from(WORDS), 1.0).expect("a distribution");
+    let order = Permutation::new(u64::from(WORDS), seed);
+    let mut keys = Vec::with_capacity(pairs);
+    let mut document = 0;
+    while keys.len() < pairs {
+        for _ in 0..random.random_range(100..=1000) {
+            let rank: f64 = random.sample(frequency);
+            let word = order.at((rank as u64 - 1).min(u64::from(WORDS) - 1));
+            keys.push(key(word as u32, document));
+        }
+        document += 1;
+    }
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_word_of_a_document_is_a_key() {
+        let path = std::env::temp_dir().join(format!("nearfield-text-{}", std::process::id()));
+        std::fs::write(&path, "The cat; the dog.\n\nA Cat\n").unwrap();
+        let keys = read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        // a, cat, dog, the.
+        assert_eq!(keys, [3 << 32, 1 << 32, 3 << 32, 2 << 32, 2, 1 << 32 | 2]);
+        assert!(read(&path).is_err());
+    }
+
+    #[test]
+    fn a_text_that_is_made_up_has_frequent_words() {
+        let keys = made_up(50_000, 1);
+        assert_eq!(keys, made_up(50_000, 1));
+        let mut counts = HashMap::new();
+        for key in &keys {
+            *counts.entry(key >> 32).or_insert(0) += 1;
+        }
+        // One in ln(1,000,000) + 0.58 words.
+        let most = counts.values().max().unwrap() * 1000 / keys.len();
+        assert!((60..80).contains(&most), "{most}");
+        let distinct: BTreeSet<u64> = keys.iter().copied().collect();
+        assert!(distinct.len() * 2 > keys.len());
+    }
+}

@@ -1,0 +1,238 @@
+//! Figures 12 and 13, how modules are loaded, kinds of skew, and what a batch is made of in time.
+
+use super::bench::{Bench, Keys, Phase};
+use super::contender::{self, Contender};
+use super::micro::alpha;
+use super::scale::Scale;
+use super::skew::Skew;
+use super::work::{Verb, Verbs};
+use super::{Figure, text};
+use crate::figures::job::{Job, PointError, Run};
+use crate::figures::row::{Quantity, Row};
+use std::sync::Arc;
+
+/// A phase, and where its point lies.
+struct Point {
+    panel: String,
+    x: Quantity,
+    phase: Phase,
+}
+
+/// A contender that is loaded, and then runs phases one after the other.
+fn job(figure: &Figure, scale: &Scale, contender: Contender, points: Vec<Point>) -> Job {
+    let (own, name) = (scale.clone(), figure.name);
+    let job = Job::new(name, contender.name, points.len(), move |run| {
+        let mut bench = Bench::load(&contender, &own, &[], Keys::Anywhere, run.interrupt)?;
+        perform(&mut bench, name, contender.name, &points, run)
+    });
+    with_contender(job, scale, contender)
+}
+
+fn with_contender(job: Job, scale: &Scale, contender: Contender) -> Job {
+    Job {
+        bytes: scale.bytes(),
+        missing: contender.is_missing().map(str::to_owned),
+        ..job
+    }
+}
+
+fn perform(
+    bench: &mut Bench,
+    figure: &str,
+    peer: &str,
+    points: &[Point],
+    run: &mut Run<'_>,
+) -> Result<(), PointError> {
+    for Point { panel, x, phase } in points {
+        let outcome = bench.outcome(phase, run.interrupt)?;
+        run.rows.push(Row {
+            panel: panel.clone(),
+            ..outcome.row(figure, peer, 0, x.clone())
+        });
+        run.end_phase();
+    }
+    Ok(())
+}
+
+/// Figure 12: YCSB's workloads without and with skew.
+pub(super) fn ycsb(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for contender in contender::ALL {
+        // The paper's 1 is run as 0.99, as where the generator comes from.
+        for degree in [0.0, 0.99] {
+            let point = |verbs: Verbs| Point {
+                panel: verbs.name.to_owned(),
+                x: alpha(degree),
+                phase: Phase {
+                    skew: match verbs.name {
+                        "D" => Skew::Latest(degree),
+                        _ => Skew::Jump(degree),
+                    },
+                    verbs,
+                    batches: scale.batches,
+                },
+            };
+            let points = Verbs::YCSB.map(point).into();
+            jobs.push(job(figure, scale, contender, points));
+            if contender.is_missing().is_some() {
+                break;
+            }
+        }
+    }
+    jobs
+}
+
+/// Figure 13: pairs of a word and a document, queried as often as they occur.
+pub(super) fn words(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    const VERBS: [Verb; 4] = [Verb::Get, Verb::Predecessor, Verb::Scan, Verb::Update];
+    let job = |contender: Contender| {
+        let (own, name) = (scale.clone(), figure.name);
+        let job = Job::new(name, contender.name, VERBS.len(), move |run| {
+            let tokens = match &own.text {
+                Some(path) => text::read(path)?,
+                None => text::made_up(own.keys, own.seed),
+            };
+            let source = match own.text {
+                Some(_) => "words",
+                None => "made-up words",
+            };
+            let keys = Keys::These(tokens.clone());
+            let tokens = Arc::new(tokens);
+            let mut bench = Bench::load(&contender, &own, &[], keys, run.interrupt)?;
+            let point = |verb: Verb| Point {
+                panel: verb.name().to_owned(),
+                x: Quantity::new(source, "", tokens.len() as f64),
+                phase: Phase {
+                    verbs: Verbs::only(verb),
+                    skew: Skew::Words(Arc::clone(&tokens)),
+                    batches: own.batches,
+                },
+            };
+            let points = VERBS.map(point);
+            perform(&mut bench, name, contender.name, &points, run)
+        });
+        with_contender(job, scale, contender)
+    };
+    contender::ALL.map(job).into()
+}
+
+/// Gets of keys that are hot in segments that stay: how full the fullest module is when subranges have
+/// followed, and without.
+pub(super) fn load(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let contenders = [
+        contender::RANGE_PARTITION,
+        contender::RADAR_ONE_BASIC,
+        contender::RADAR_ONE,
+        contender::RADAR_BASIC,
+        contender::RADAR,
+        contender::RADAR_64_BASIC,
+        contender::RADAR_64,
+        contender::NEARFIELD,
+    ];
+    let mut jobs = Vec::new();
+    for contender in contenders {
+        for &degree in scale.alphas() {
+            let (own, name) = (scale.clone(), figure.name);
+            let job = Job::new(name, contender.name, 1, move |run| {
+                let mut bench = Bench::load(&contender, &own, &[], Keys::Anywhere, run.interrupt)?;
+                let phase = Phase {
+                    verbs: Verbs::only(Verb::Get),
+                    skew: Skew::Fixed(degree),
+                    batches: own.batches,
+                };
+                let outcome = bench.outcome(&phase, run.interrupt)?;
+                let row = outcome.row(name, contender.name, 0, alpha(degree));
+                let imbalance = row.work.as_ref().map_or(0.0, |work| work.imbalance);
+                run.rows.push(Row {
+                    y: Quantity::new("fullest module over the mean", "", imbalance),
+                    ..row
+                });
+                run.end_phase();
+                Ok(())
+            });
+            jobs.push(with_contender(job, scale, contender));
+        }
+    }
+    jobs
+}
+
+/// Gets and updates by what is hot, and for how long.
+pub(super) fn kinds(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    const DEGREE: f64 = 0.99;
+    let skews = [
+        Skew::Fixed(DEGREE),
+        Skew::Drift(DEGREE),
+        Skew::Jump(DEGREE),
+        Skew::Keys(DEGREE),
+        Skew::Latest(DEGREE),
+    ];
+    let job = |contender: Contender| {
+        let mut points = Vec::new();
+        for skew in &skews {
+            for verb in [Verb::Get, Verb::Update] {
+                points.push(Point {
+                    panel: format!("{}, {skew}", verb.name()),
+                    x: alpha(DEGREE),
+                    phase: Phase {
+                        verbs: Verbs::only(verb),
+                        skew: skew.clone(),
+                        batches: scale.batches,
+                    },
+                });
+            }
+        }
+        job(figure, scale, contender, points)
+    };
+    contender::ALL.map(job).into()
+}
+
+/// Figure 7: what the batches of a run take, one after the other.
+pub(super) fn timeline(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    const BATCHES: usize = 6;
+    let contenders = [
+        contender::PIM_TREE,
+        contender::RADAR_BASIC,
+        contender::RADAR,
+        contender::NEARFIELD,
+    ];
+    let job = |contender: Contender| {
+        // The first batches are what is to be seen.
+        let own = Scale {
+            warming: 0,
+            ..scale.clone()
+        };
+        let name = figure.name;
+        let job = Job::new(name, contender.name, 1, move |run| {
+            let mut bench = Bench::load(&contender, &own, &[], Keys::Anywhere, run.interrupt)?;
+            let phase = Phase {
+                verbs: Verbs::only(Verb::Get),
+                skew: Skew::Fixed(0.99),
+                batches: BATCHES,
+            };
+            let moments = bench.run(&phase, run.interrupt)?;
+            for (number, pair) in moments.windows(2).enumerate() {
+                let outcome = bench.between(&phase, pair);
+                let x = Quantity::new("batch", "", (number + 1) as f64);
+                let row = outcome.row(name, contender.name, 0, x);
+                let Some(work) = &row.work else { continue };
+                for (part, nanoseconds) in [
+                    ("host", work.host_ns),
+                    ("transfer", work.transfer_ns),
+                    ("launch", work.launch_ns),
+                    ("modules", work.modules_ns),
+                ] {
+                    run.rows.push(Row {
+                        panel: contender.name.to_owned(),
+                        peer: part.to_owned(),
+                        y: Quantity::new("time", "ms", nanoseconds / 1e6),
+                        ..row.clone()
+                    });
+                }
+            }
+            run.end_phase();
+            Ok(())
+        });
+        with_contender(job, scale, contender)
+    };
+    contenders.map(job).into()
+}
