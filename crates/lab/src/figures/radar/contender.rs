@@ -165,6 +165,9 @@ pub(super) const NEARFIELD: Contender = Contender::new("nearfield", |device, _| 
     Box::new(Radar::new(device, Options::nearfield()))
 });
 
+/// Whole designs, without those that have parts of one.
+pub(super) const DESIGNS: [Contender; 5] = [RANGE_PARTITION, JUMP_PUSH, PIM_TREE, RADAR, NEARFIELD];
+
 /// Those of figure 10: the paper's, and ours.
 pub(super) const ALL: [Contender; 8] = [
     RANGE_PARTITION,

@@ -45,7 +45,7 @@ impl Scale {
             modules: 256,
             batch: 250_000,
             warming: 1,
-            batches: 2,
+            batches: 1,
             coarse: true,
             text: None,
             seed: 1,
@@ -78,7 +78,6 @@ impl Scale {
             keys: 20_000,
             modules: 16,
             batch: 4000,
-            batches: 1,
             ..Scale::quick()
         }
     }

@@ -341,7 +341,9 @@ mod tests {
         let skew = Skew::Jump(0.6);
         let shares = skew.shares(64);
         let chooser = skew.chooser(&shares, data, 1, 7);
-        Work::make(data, &chooser, verbs, reach, 2000, &mut random(5, 5))
+        // Not the same keys again.
+        let random = &mut random(5, data.inserted());
+        Work::make(data, &chooser, verbs, reach, 2000, random)
     }
 
     #[test]
