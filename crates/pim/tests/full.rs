@@ -52,9 +52,14 @@ fn fill(index: &impl OrderedIndex<Words>, len: impl Fn() -> usize) {
     for key in &some {
         assert_eq!(index.remove(*key), Ok(map.remove(key)));
     }
-    for key in &some {
-        assert_eq!(index.insert(*key, 1), Ok(None));
-    }
+    // Not to the last key: blocks that were merged are room for keys of other lists, too.
+    let again = some.iter().filter(|key| match index.insert(**key, 1) {
+        Ok(None) => true,
+        Err(Error::OutOfMemory { .. }) => false,
+        outcome => panic!("{outcome:?}"),
+    });
+    let (again, all) = (again.count(), some.len());
+    assert!(again >= all * 49 / 50, "{again} of {all}");
 }
 
 #[test]

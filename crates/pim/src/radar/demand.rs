@@ -15,6 +15,8 @@ pub(super) struct Demand {
     subranges: HashMap<u64, u64>,
     points: u64,
     ranges: u64,
+    /// The sum of the squares of what operations count for.
+    squares: u64,
 }
 
 /// Subranges of a busy module whose operations are looked at one by one.
@@ -88,7 +90,9 @@ impl<D: Device> Host<D> {
     pub(super) fn demand(&self, input: Input<'_, Words>) -> Demand {
         let mut loads = vec![0; self.device.modules()];
         let mut subranges: HashMap<u64, u64> = HashMap::new();
+        let mut squares = 0;
         let (points, ranges) = self.each_demand(input, |start, module, _, weight| {
+            squares += weight * weight;
             loads[module] += weight;
             *subranges.entry(start).or_default() += weight;
         });
@@ -97,6 +101,7 @@ impl<D: Device> Host<D> {
             subranges,
             points,
             ranges,
+            squares,
         }
     }
 
@@ -186,6 +191,8 @@ impl<D: Device> Host<D> {
             points: demand.points as f64 / all.max(1.0),
             height,
             tolerance: self.options.tolerance,
+            // What a module would differ by if each operation chose its module by chance.
+            chance: self.options.chance * (demand.squares as f64 / modules.max(1) as f64).sqrt(),
             price: self.options.price,
         }
     }

@@ -472,16 +472,16 @@ fn place(start: u64, placement: Placement, keys: &[u64], full: &BTreeSet<usize>)
         let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (((mixed ^ mixed >> 29) as u32 as u64 * keys.len() as u64) >> 32) as usize
     };
-    let [one, other] = [hash(1), hash(2)];
-    if placement == Placement::Hash {
-        return one;
-    }
-    let choices = [one, other]
-        .into_iter()
-        .filter(|module| !full.contains(module));
-    let emptier = choices.min_by_key(|&module| keys[module]);
+    let one = hash(1);
+    let choices = match placement {
+        Placement::Hash => return one,
+        Placement::Emptiest(choices) => choices as u64,
+    };
+    let chosen = (1..=choices).map(hash);
+    let chosen = chosen.filter(|module| !full.contains(module));
     let others = (0..keys.len()).filter(|module| !full.contains(module));
-    emptier
+    let emptiest = chosen.min_by_key(|&module| keys[module]);
+    emptiest
         .or_else(|| others.min_by_key(|&module| keys[module]))
         .unwrap_or(one)
 }

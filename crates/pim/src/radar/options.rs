@@ -25,6 +25,10 @@ pub struct Options {
     pub redistributes: bool,
     /// A module is busy that has so many times as much to do as the average. 1 in the paper.
     pub tolerance: f64,
+    /// And by so many standard deviations more, as operations that choose modules by chance differ by some. 0 in the paper,
+    /// where moving a subrange, having hundreds of times as many keys as where memory is smaller, is never worth what
+    /// chance brings.
+    pub chance: f64,
     /// By what moving is weighed.
     pub price: Price,
     /// Whether a part that would be too hot for any module is divided again at once, down to what is pulled to the
@@ -59,8 +63,8 @@ pub struct Options {
 pub enum Placement {
     /// That to which its first key hashes. As in the paper.
     Hash,
-    /// Of two to which its first key hashes, that with fewer keys. Not in the paper.
-    TwoChoices,
+    /// Of so many to which its first key hashes, that with fewest keys. Not in the paper.
+    Emptiest(usize),
 }
 
 impl Options {
@@ -74,6 +78,7 @@ impl Options {
             levels: 1,
             redistributes: true,
             tolerance: 1.0,
+            chance: 0.0,
             price: Price::Formulas {
                 per_key: PUBLISHED_PER_KEY,
             },
@@ -90,11 +95,13 @@ impl Options {
     }
 
     /// RADAR as the paper's figures have to have it, for so many modules: 16 subranges for each at first, in the
-    /// emptier of two. Otherwise by the letter.
+    /// emptier of two, and no moves for what chance brings at fewer keys. Otherwise by the letter.
     pub fn radar(modules: usize) -> Options {
         Options {
             subranges_per_module: 16,
-            placement: Placement::TwoChoices,
+            placement: Placement::Emptiest(2),
+            tolerance: 1.2,
+            chance: 4.0,
             ..Options::by_the_letter(modules)
         }
     }
@@ -126,7 +133,8 @@ impl Options {
             fanout: 32,
             levels: 3,
             redistributes: true,
-            tolerance: 1.2,
+            tolerance: 1.1,
+            chance: 4.0,
             price: Price::Transfer {
                 per_key: TRANSFERRED_PER_KEY,
             },
@@ -136,7 +144,7 @@ impl Options {
             sends_lists: true,
             cools: Some(16),
             combines_reads: true,
-            placement: Placement::TwoChoices,
+            placement: Placement::Emptiest(4),
             keys: Keys::Blocks,
             heights: Heights::None,
         }

@@ -33,6 +33,8 @@ pub(super) struct Costs {
     pub height: f64,
     /// A module is busy that has so many times as much to do as the average.
     pub tolerance: f64,
+    /// And so much more.
+    pub chance: f64,
     pub price: Price,
 }
 
@@ -52,7 +54,7 @@ impl Costs {
 
     /// Modules with more to do than this are busy.
     pub fn much(&self, loads: &[u64]) -> u64 {
-        (fair(loads) as f64 * self.tolerance) as u64
+        (fair(loads) as f64 * self.tolerance + self.chance) as u64
     }
 }
 
@@ -279,6 +281,7 @@ mod tests {
             range: 500.0,
             points: 1.0,
             tolerance: 1.0,
+            chance: 0.0,
             height: 17.9,
             price: Price::Formulas { per_key: 0.091 },
         }

@@ -266,6 +266,7 @@ fn since(after: &Counters, before: &Counters) -> Counters {
         kernel: after.kernel - before.kernel,
         kernels: after.kernels - before.kernels,
         transfer: after.transfer - before.transfer,
+        gather: after.gather - before.gather,
         launch: after.launch - before.launch,
         host: after.host - before.host,
     }

@@ -2,7 +2,9 @@
 
 use nearfield_core::{OrderedIndex, Words};
 use nearfield_pim::device::Model;
-use nearfield_pim::radar::{Options, Placement, Radar};
+use nearfield_pim::jump_push::{self, JumpPush};
+use nearfield_pim::pim_tree::PimTree;
+use nearfield_pim::radar::{Options, Radar};
 use nearfield_pim::range_partition::RangePartition;
 
 /// An index in modules that are modelled.
@@ -61,6 +63,32 @@ impl Index for RangePartition<Model> {
     }
 }
 
+impl Index for PimTree<Model> {
+    fn look(&self, look: &mut dyn FnMut(&Model)) {
+        self.device(look);
+    }
+
+    fn moved(&self) -> Moved {
+        Moved {
+            pulled: self.pulled_nodes(),
+            ..Moved::default()
+        }
+    }
+}
+
+impl Index for JumpPush<Model> {
+    fn look(&self, look: &mut dyn FnMut(&Model)) {
+        self.device(look);
+    }
+
+    fn moved(&self) -> Moved {
+        Moved {
+            pulled: self.pulled(),
+            ..Moved::default()
+        }
+    }
+}
+
 /// An index under the name that figures show.
 #[derive(Clone, Copy)]
 pub(super) struct Contender {
@@ -103,12 +131,10 @@ impl Contender {
     }
 }
 
-/// RADAR with so many subranges for each module, each in the emptier of two modules, and all else as published. By
-/// the letter there is one for each, and the fullest module has several times the average.
+/// RADAR with so many subranges for each module.
 fn radar(modules: usize, subranges_per_module: usize) -> Options {
     Options {
         subranges_per_module,
-        placement: Placement::TwoChoices,
         ..Options::radar(modules)
     }
 }
@@ -117,21 +143,19 @@ pub(super) const RANGE_PARTITION: Contender = Contender::new("range-partition", 
     Box::new(RangePartition::new(device))
 });
 
-pub(super) const JUMP_PUSH: Contender =
-    Contender::missing("jump-push", "Jump-push is not there yet");
+pub(super) const JUMP_PUSH: Contender = Contender::new("jump-push", |device, _| {
+    Box::new(JumpPush::new(device, jump_push::Options::default()))
+});
 
-pub(super) const PIM_TREE: Contender = Contender::missing("pim-tree", "PIM-tree is not there yet");
+pub(super) const PIM_TREE: Contender =
+    Contender::new("pim-tree", |device, _| Box::new(PimTree::new(device)));
 
 pub(super) const RADAR: Contender = Contender::new("radar", |device, modules| {
     Box::new(Radar::new(device, radar(modules, 16)))
 });
 
 pub(super) const RADAR_BASIC: Contender = Contender::new("radar basic", |device, modules| {
-    let options = Options {
-        redistributes: false,
-        ..radar(modules, 16)
-    };
-    Box::new(Radar::new(device, options))
+    Box::new(Radar::new(device, Options::basic(modules)))
 });
 
 pub(super) const RADAR_NO_GRU: Contender = Contender::missing(
@@ -140,12 +164,16 @@ pub(super) const RADAR_NO_GRU: Contender = Contender::missing(
 );
 
 pub(super) const RADAR_ONE: Contender = Contender::new("radar, c = 1", |device, modules| {
-    Box::new(Radar::new(device, Options::radar(modules)))
+    Box::new(Radar::new(device, Options::by_the_letter(modules)))
 });
 
 pub(super) const RADAR_ONE_BASIC: Contender =
     Contender::new("radar basic, c = 1", |device, modules| {
-        Box::new(Radar::new(device, Options::basic(modules)))
+        let options = Options {
+            redistributes: false,
+            ..Options::by_the_letter(modules)
+        };
+        Box::new(Radar::new(device, options))
     });
 
 pub(super) const RADAR_64: Contender = Contender::new("radar, c = 64", |device, modules| {
