@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod bench_pim;
 mod bench_pool;
 mod bench_server;
 mod figures;
@@ -32,6 +33,7 @@ enum Command {
     Serve(Box<serve::Arguments>),
     Top(top::Arguments),
     Bench(Box<bench::Arguments>),
+    BenchPim(bench_pim::Arguments),
     BenchPool(bench_pool::Arguments),
     BenchServer(bench_server::Arguments),
     Figures(figures::Arguments),
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::BenchPim(arguments) => bench_pim::run(&arguments),
         Command::BenchPool(arguments) => bench_pool::run(&arguments),
         Command::BenchServer(arguments) => bench_server::run(&arguments),
         Command::Figures(arguments) => figures::run(&arguments),

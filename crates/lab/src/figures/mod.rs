@@ -18,7 +18,7 @@ mod tests;
 
 pub use chime::Scale as ChimeScale;
 pub use job::PointError;
-pub use radar::Scale as RadarScale;
+pub use radar::{Scale as RadarScale, beside};
 pub use row::{Claim, Device, FigureReport, Network, Omitted, Quantity, Row, Work};
 pub use scale::Scale;
 pub use session::{FigureSession, Request};

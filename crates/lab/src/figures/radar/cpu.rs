@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// A lock-free skip list, a tree of tries, and an adaptive radix tree, as many threads share them.
 const PEERS: [PeerKind; 3] = [PeerKind::Skiplist, PeerKind::Masstree, PeerKind::Congee];
 /// Guards are taken anew after so many operations.
-const STRIDE: usize = 256;
+pub(super) const STRIDE: usize = 256;
 
 /// A job for each peer, which runs alone.
 pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
@@ -139,7 +139,7 @@ fn perform<P: Peer<u64>>(
     let wrong: u64 = std::thread::scope(|scope| {
         let parts = sessions.into_iter().zip(calls.chunks(each));
         let threads: Vec<_> = parts
-            .map(|(session, calls)| scope.spawn(move || run_part(session, calls)))
+            .map(|(mut session, calls)| scope.spawn(move || run_part(&mut session, calls)))
             .collect();
         let wrong = threads.into_iter().map(|thread| thread.join().unwrap_or(1));
         wrong.sum()
@@ -156,7 +156,7 @@ fn perform<P: Peer<u64>>(
 }
 
 /// Answers how many calls did not find what is certainly there.
-fn run_part<S: Session>(mut session: S, calls: &[(S::Key, Call)]) -> u64 {
+pub(super) fn run_part<S: Session>(session: &mut S, calls: &[(S::Key, Call)]) -> u64 {
     let mut wrong = 0;
     for stride in calls.chunks(STRIDE) {
         let guard = session.pin();

@@ -8,6 +8,7 @@
 //! same, and are accounted for twice.
 
 mod bench;
+pub mod beside;
 mod claims;
 mod contender;
 mod cpu;

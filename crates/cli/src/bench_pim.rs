@@ -1,0 +1,134 @@
+//! `nearfield bench-pim`: a map in modules that are threads, beside a skip list that threads share.
+
+use clap::Args;
+use nearfield::{Map, Pim, Words};
+use nearfield_lab::bench::{Interrupt, parse_quantity};
+use nearfield_lab::error::LabError;
+use nearfield_lab::figures::beside::{self, Plan, Row};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// What a shell reports for a program ended by Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
+/// Measure a map of words in modules that are worker threads, beside a skip list that threads share.
+///
+/// Both are loaded with the same random keys of 8 bytes, in no order: the map by batches, crossbeam's skip list by as
+/// many threads as there are cores. Then they run the same operations in turns: uniform gets; and half gets,
+/// half updates in place, of keys that are hot by Zipf's distribution, over 2048 segments of the sorted keys
+/// (seg-fixed:ALPHA) or over single keys, scattered (key-zipf:ALPHA). The median of the turns counts.
+/// Every answer is checked.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// How many keys, such as 300k or 20M
+    #[arg(long, value_name = "N", default_value = "20M", value_parser = count)]
+    keys: u64,
+
+    /// Operations in a batch of the map
+    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    batch: u32,
+
+    /// How often each of the two has its turn, in each workload
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// How long a turn is
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    seconds: Duration,
+
+    /// Write the measurements to this file, too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield bench-pim
+      20 million keys; about two minutes after the load.
+  nearfield bench-pim --keys 1M --seconds 0.5 --rounds 3
+      A first look.
+  nearfield bench-pim --batch 4096 --json pim.json
+      With smaller batches, and every turn in a file.";
+
+fn count(text: &str) -> Result<u64, LabError> {
+    parse_quantity("number of keys", text)
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "is no number".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// Measures, and answers how it ended: 0, 1 for a failure, 130 for Ctrl-C.
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    match measure(arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => {
+            eprintln!("interrupted; the rows above were finished before");
+            ExitCode::from(INTERRUPTED)
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Answers whether nobody stopped it.
+fn measure(arguments: &Arguments) -> Result<bool, Failure> {
+    // A path that cannot be written is to be known before anything is run.
+    let json = arguments.json.as_deref().map(File::create).transpose()?;
+    let interrupt = Interrupt::default();
+    let handler = interrupt.clone();
+    if let Err(error) = ctrlc::set_handler(move || handler.raise()) {
+        eprintln!("note: Ctrl-C will lose all rows: {error}");
+    }
+    let map = Map::<Words>::builder().pim(Pim::workers()).build()?;
+    let plan = Plan {
+        keys: arguments.keys,
+        batch: arguments.batch as usize,
+        rounds: arguments.rounds as usize,
+        turn: arguments.seconds,
+    };
+    // A reader that has gone away, such as `head`, is no reason to stop.
+    let print = |line: String| {
+        let _ = writeln!(io::stdout(), "{line}");
+    };
+    print(format!(
+        "{:<30} {:>12} {:>7} {:>14} {:>7} {:>6}",
+        "workload", "modules M/s", "spread", "skip list M/s", "spread", "ratio"
+    ));
+    let report = beside::run(&map, &plan, &interrupt, &mut |row| print(line(row)))?;
+    print(format!(
+        "{} keys, batches of {}, {} threads, {} turns of {} s each; {}",
+        report.keys,
+        report.batch,
+        report.threads,
+        report.rounds,
+        report.turn_seconds,
+        report.machine.cpu
+    ));
+    if let Some(file) = json {
+        serde_json::to_writer_pretty(file, &report)?;
+    }
+    Ok(report.complete)
+}
+
+fn line(row: &Row) -> String {
+    let (modules, skip_list) = (&row.modules, &row.skip_list);
+    format!(
+        "{:<30} {:>12.3} {:>6.0}% {:>14.3} {:>6.0}% {:>6.2}",
+        row.workload,
+        modules.median_mops,
+        modules.spread * 100.0,
+        skip_list.median_mops,
+        skip_list.spread * 100.0,
+        row.ratio
+    )
+}

@@ -1,0 +1,578 @@
+//! An index in modules beside a skip list that threads share: both are measured by a clock, in turns, with the same
+//! operations.
+
+use super::cpu::{STRIDE, run_part};
+use super::data::{Data, value};
+use super::scale::BYTES_PER_KEY;
+use super::skew::Skew;
+use super::work::Call;
+use crate::bench::{Interrupt, Machine, commit};
+use crate::error::LabError;
+use crate::figures::job::PointError;
+use crate::memory::check_available;
+use crate::report::Progress;
+use crate::report::statistics::Sample;
+use crate::workload::random;
+use nearfield_core::{Batch, OrderedIndex, Words};
+use nearfield_peers::{Peer, PeerKind, Visitor};
+use rand::RngExt;
+use serde::Serialize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, available_parallelism};
+use std::time::{Duration, Instant};
+
+/// Zipf's distribution is over so many segments of the sorted keys, as in RADAR's paper, which has as many modules.
+const SEGMENTS: usize = 2048;
+/// Operations are made before the clock starts: so many batches, which come again when they are over.
+const BATCHES: usize = 64;
+/// What a key takes in the skip list.
+const PEER_BYTES_PER_KEY: usize = 80;
+/// What an operation takes that has been made, for both.
+const BYTES_PER_OPERATION: usize = 64;
+const SEED: u64 = 1;
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Keys that are loaded, at least one.
+    pub keys: u64,
+    /// Operations of a batch, at least one.
+    pub batch: usize,
+    /// How often each workload is run on each side, at least once.
+    pub rounds: usize,
+    /// For how long each time; a batch that has begun is ended.
+    pub turn: Duration,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// The commit of the working tree.
+    pub commit: String,
+    /// Where it was measured.
+    pub machine: Machine,
+    /// Keys that were loaded.
+    pub keys: u64,
+    /// Operations of a batch.
+    pub batch: usize,
+    /// Threads that share the skip list.
+    pub threads: usize,
+    /// Turns of each side.
+    pub rounds: usize,
+    /// The length of a turn.
+    pub turn_seconds: f64,
+    /// The load first, then workloads in their order.
+    pub rows: Vec<Row>,
+    /// Whether nobody stopped it.
+    pub complete: bool,
+}
+
+/// A workload on both sides.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Row {
+    /// `load`, or operations and which keys are hot.
+    pub workload: String,
+    /// The index, by batches of one caller.
+    pub modules: Side,
+    /// The skip list, by all threads.
+    pub skip_list: Side,
+    /// Median throughput of the index over that of the skip list.
+    pub ratio: f64,
+}
+
+/// What one side did, turn by turn.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Side {
+    /// Millions of operations a second, the median of its turns.
+    pub median_mops: f64,
+    /// How far the fastest turn is from the slowest, as a share of the median.
+    pub spread: f64,
+    /// Millions of operations a second in each turn.
+    pub turns_mops: Vec<f64>,
+    /// Operations of all turns.
+    pub operations: u64,
+}
+
+/// Loads an empty index and a skip list (crossbeam's, with values that are updated in place), runs all workloads on
+/// both in turns, and calls `show` with each row as it comes. If somebody asks to stop, the report has the rows that were finished
+/// before.
+///
+/// The index is asked by batches: filling them and looking at every answer counts. As many threads as
+/// cores share the skip list and take the same operations from one list, by some hundreds, until the turn is over. Each
+/// side goes on in its operations where its turn before ended. All answers of the index are compared with what
+/// it must have; those of the skip list, which threads write at the same time, with what values of the key there
+/// may be.
+///
+/// # Errors
+/// `Lab` for a plan of nothing, or too little memory; `Batch` if the index refuses a batch; `Wrong` for wrong answers.
+pub fn run<I: OrderedIndex<Words>>(
+    index: &I,
+    plan: &Plan,
+    interrupt: &Interrupt,
+    show: &mut dyn FnMut(&Row),
+) -> Result<Report, PointError> {
+    plan.check()?;
+    let visitor = Comparison {
+        index,
+        plan,
+        interrupt,
+        show,
+    };
+    PeerKind::Skiplist.visit_words(visitor)
+}
+
+impl Plan {
+    fn check(&self) -> Result<(), LabError> {
+        let least = [
+            ("keys", self.keys),
+            ("operations of a batch", self.batch as u64),
+            ("rounds", self.rounds as u64),
+        ];
+        if let Some((what, given)) = least.into_iter().find(|&(_, given)| given == 0) {
+            return Err(LabError::OutOfRange {
+                what,
+                given: given.to_string(),
+                allowed: "1 and more".to_owned(),
+            });
+        }
+        let per_key = (BYTES_PER_KEY + PEER_BYTES_PER_KEY) as u64;
+        let operations = (BATCHES * BYTES_PER_OPERATION) as u64;
+        let bytes = self.keys.saturating_mul(per_key);
+        let bytes = bytes.saturating_add((self.batch as u64).saturating_mul(operations));
+        check_available(|| format!("{} keys, twice", self.keys), bytes)
+    }
+}
+
+struct Workload {
+    name: &'static str,
+    skew: Skew,
+    /// Of a hundred operations, those that overwrite; others get.
+    overwrites: u32,
+}
+
+impl Workload {
+    fn all() -> [Workload; 4] {
+        let of = |name, skew, overwrites| Workload {
+            name,
+            skew,
+            overwrites,
+        };
+        [
+            of("gets, uniform", Skew::Keys(0.0), 0),
+            of("half updates, seg-fixed:0.99", Skew::Fixed(0.99), 50),
+            of("half updates, seg-fixed:1.2", Skew::Fixed(1.2), 50),
+            of("half updates, key-zipf:1.2", Skew::Keys(1.2), 50),
+        ]
+    }
+
+    /// What is done in each turn, from its beginning.
+    fn draws(&self, data: &Data, count: usize) -> Vec<Draw> {
+        let shares = self.skew.shares(SEGMENTS);
+        let chooser = self.skew.chooser(&shares, data, 0, SEED);
+        let mut random = random(SEED, 0);
+        let draw = || Draw {
+            position: chooser.existing(data, &mut random),
+            overwrites: random.random_range(0..100) < self.overwrites,
+        };
+        std::iter::repeat_with(draw).take(count).collect()
+    }
+}
+
+/// An operation on the key at a position of the sorted keys.
+#[derive(Clone, Copy, Debug)]
+struct Draw {
+    position: usize,
+    overwrites: bool,
+}
+
+/// What was done, and how long it took.
+struct Turn {
+    operations: u64,
+    took: Duration,
+}
+
+impl Turn {
+    fn mops(&self) -> f64 {
+        self.operations as f64 / self.took.as_secs_f64().max(1e-9) / 1e6
+    }
+}
+
+impl Side {
+    fn of(turns: &[Turn]) -> Side {
+        let turns_mops: Vec<f64> = turns.iter().map(Turn::mops).collect();
+        let sample = Sample::new(turns_mops.clone());
+        Side {
+            median_mops: sample.as_ref().map_or(0.0, Sample::median),
+            spread: sample.as_ref().map_or(0.0, Sample::spread),
+            turns_mops,
+            operations: turns.iter().map(|turn| turn.operations).sum(),
+        }
+    }
+}
+
+impl Row {
+    fn of(workload: &str, modules: &[Turn], skip_list: &[Turn]) -> Row {
+        let (modules, skip_list) = (Side::of(modules), Side::of(skip_list));
+        Row {
+            workload: workload.to_owned(),
+            ratio: modules.median_mops / skip_list.median_mops,
+            modules,
+            skip_list,
+        }
+    }
+}
+
+struct Comparison<'c, I> {
+    index: &'c I,
+    plan: &'c Plan,
+    interrupt: &'c Interrupt,
+    show: &'c mut dyn FnMut(&Row),
+}
+
+impl<I: OrderedIndex<Words>> Visitor<u64> for Comparison<'_, I> {
+    type Output = Result<Report, PointError>;
+
+    fn visit<P: Peer<u64> + 'static>(self) -> Result<Report, PointError> {
+        let plan = self.plan;
+        let mut report = Report {
+            commit: commit(),
+            machine: Machine::here(),
+            keys: plan.keys,
+            batch: plan.batch,
+            threads: available_parallelism().map_or(1, usize::from),
+            rounds: plan.rounds,
+            turn_seconds: plan.turn.as_secs_f64(),
+            rows: Vec::new(),
+            complete: true,
+        };
+        let workloads = Workload::all();
+        let turns = 2 * (1 + workloads.len() * plan.rounds);
+        let mut sides = Sides::<I, P> {
+            index: self.index,
+            peer: P::new(),
+            data: Data::new(Vec::new()),
+            plan,
+            interrupt: self.interrupt,
+            threads: report.threads,
+            progress: Progress::new("turn", turns),
+        };
+        let mut add = |sides: &Sides<I, P>, row: Row| {
+            sides.progress.aside(|| (self.show)(&row));
+            report.rows.push(row);
+        };
+        let mut measure = || {
+            let row = sides.load()?;
+            add(&sides, row);
+            for workload in &workloads {
+                let row = sides.row(workload)?;
+                add(&sides, row);
+            }
+            Ok(())
+        };
+        match measure() {
+            Ok(()) => {}
+            Err(PointError::Interrupted) => report.complete = false,
+            Err(error) => return Err(error),
+        }
+        Ok(report)
+    }
+}
+
+/// Both sides, with the same keys.
+struct Sides<'s, I, P> {
+    index: &'s I,
+    peer: P,
+    /// What the index has.
+    data: Data,
+    plan: &'s Plan,
+    interrupt: &'s Interrupt,
+    threads: usize,
+    progress: Progress,
+}
+
+impl<I: OrderedIndex<Words>, P: Peer<u64>> Sides<'_, I, P> {
+    /// Loads the same keys in the same order, which is none.
+    fn load(&mut self) -> Result<Row, PointError> {
+        let keys: Vec<u64> = Data::anywhere(self.plan.keys as usize, SEED).collect();
+        self.progress.step("modules: load".to_owned());
+        let modules = self.load_index(&keys)?;
+        self.progress.part();
+        self.progress.step("skip list: load".to_owned());
+        let calls = keys.iter().map(|&key| Call::Insert(key, value(key, 0)));
+        let calls = calls_for::<P>(calls)?;
+        let skip_list = self.peer_turn(&calls, &AtomicUsize::new(0), None)?;
+        self.progress.part();
+        drop(calls);
+        self.data = Data::new(keys);
+        Ok(Row::of("load", &[modules], &[skip_list]))
+    }
+
+    fn load_index(&self, keys: &[u64]) -> Result<Turn, PointError> {
+        let start = Instant::now();
+        let mut batch = Batch::with_capacity(self.plan.batch);
+        for part in keys.chunks(self.plan.batch) {
+            self.go_on()?;
+            batch.clear();
+            for &key in part {
+                batch.insert(key, value(key, 0));
+            }
+            self.index.execute(&mut batch)?;
+        }
+        let took = start.elapsed();
+        let found = self.index.len();
+        if found != keys.len() {
+            return Err(PointError::Wrong {
+                wrong: found.abs_diff(keys.len()) as u64,
+                operations: keys.len() as u64,
+                first: format!("the index has {found} keys after the load"),
+            });
+        }
+        Ok(Turn {
+            operations: keys.len() as u64,
+            took,
+        })
+    }
+
+    /// Runs a workload on both, in turns.
+    fn row(&mut self, workload: &Workload) -> Result<Row, PointError> {
+        self.progress.step(format!("{}: making it", workload.name));
+        let draws = workload.draws(&self.data, BATCHES * self.plan.batch);
+        let calls = draws.iter().enumerate().map(|(number, draw)| {
+            let key = self.data.key(draw.position);
+            match draw.overwrites {
+                true => Call::Update(key, value(key, number as u8)),
+                false => Call::Get(key),
+            }
+        });
+        let calls = calls_for::<P>(calls)?;
+        let (mut next, next_stride) = (0, AtomicUsize::new(0));
+        let (mut modules, mut skip_list) = (Vec::new(), Vec::new());
+        for _ in 0..self.plan.rounds {
+            self.progress.step(format!("{}: modules", workload.name));
+            modules.push(self.index_turn(&draws, &mut next)?);
+            self.progress.part();
+            self.progress.step(format!("{}: skip list", workload.name));
+            skip_list.push(self.peer_turn(&calls, &next_stride, Some(self.plan.turn))?);
+            self.progress.part();
+        }
+        Ok(Row::of(workload.name, &modules, &skip_list))
+    }
+
+    /// Executes batches until the time is over. What has to come of one is known before the clock goes on.
+    fn index_turn(&mut self, draws: &[Draw], next: &mut usize) -> Result<Turn, PointError> {
+        let size = self.plan.batch;
+        let mut batch = Batch::with_capacity(size);
+        let mut expected = Vec::with_capacity(size);
+        let mut turn = Turn {
+            operations: 0,
+            took: Duration::ZERO,
+        };
+        while turn.operations == 0 || turn.took < self.plan.turn {
+            self.go_on()?;
+            expected.clear();
+            // Draws are a whole number of batches.
+            for draw in &draws[*next..*next + size] {
+                let (before, after) = match draw.overwrites {
+                    true => {
+                        let (before, after) = self.data.update(draw.position);
+                        (before, Some(after))
+                    }
+                    false => (self.data.value(draw.position), None),
+                };
+                expected.push((self.data.key(draw.position), before, after));
+            }
+            *next = (*next + size) % draws.len();
+            let start = Instant::now();
+            batch.clear();
+            for &(key, _, after) in &expected {
+                match after {
+                    Some(value) => batch.insert(key, value),
+                    None => batch.get(key),
+                };
+            }
+            self.index.execute(&mut batch)?;
+            let answers = expected.iter().enumerate();
+            let mut wrong = answers.filter(|&(at, &(_, before, _))| batch.value(at) != before);
+            let first = wrong.next();
+            turn.took += start.elapsed();
+            turn.operations += size as u64;
+            if let Some((at, &(key, before, _))) = first {
+                let found = batch.outcome(at);
+                return Err(PointError::Wrong {
+                    wrong: 1 + wrong.count() as u64,
+                    operations: size as u64,
+                    first: format!("key {key:#x} must have {before:x?}, found {found:x?}"),
+                });
+            }
+        }
+        Ok(turn)
+    }
+
+    /// Has all threads take calls, some hundreds at a time, until the time is over; without one, all calls once.
+    fn peer_turn(
+        &mut self,
+        calls: &[(P::Key, Call)],
+        next_stride: &AtomicUsize,
+        time: Option<Duration>,
+    ) -> Result<Turn, PointError> {
+        let strides = calls.len().div_ceil(STRIDE);
+        let sessions = self.peer.sessions(self.threads);
+        let interrupt = self.interrupt;
+        let start = Instant::now();
+        let mut work = Vec::new();
+        thread::scope(|scope| {
+            let threads = sessions.into_iter().map(|mut session| {
+                scope.spawn(move || {
+                    let (mut operations, mut wrong) = (0, 0);
+                    while !interrupt.is_raised() {
+                        let number = next_stride.fetch_add(1, Ordering::Relaxed);
+                        if time.is_none() && number >= strides {
+                            break;
+                        }
+                        let first = number % strides * STRIDE;
+                        let part = &calls[first..calls.len().min(first + STRIDE)];
+                        wrong += run_part(&mut session, part);
+                        operations += part.len() as u64;
+                        if time.is_some_and(|time| start.elapsed() >= time) {
+                            break;
+                        }
+                    }
+                    (operations, wrong)
+                })
+            });
+            let threads: Vec<_> = threads.collect();
+            // A thread that has come to nothing has at least one wrong answer.
+            let ended = threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or((0, 1)));
+            work.extend(ended);
+        });
+        let took = start.elapsed();
+        self.go_on()?;
+        let operations = work.iter().map(|(operations, _)| operations).sum();
+        match work.iter().map(|(_, wrong)| wrong).sum() {
+            0 => Ok(Turn { operations, took }),
+            wrong => Err(PointError::Wrong {
+                wrong,
+                operations,
+                first: "the skip list lacks a key, or has a value that was never written"
+                    .to_owned(),
+            }),
+        }
+    }
+
+    fn go_on(&self) -> Result<(), PointError> {
+        match self.interrupt.is_raised() {
+            true => Err(PointError::Interrupted),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Calls with keys as the peer wants them.
+fn calls_for<P: Peer<u64>>(
+    calls: impl Iterator<Item = Call>,
+) -> Result<Vec<(P::Key, Call)>, PointError> {
+    let calls = calls.map(|call| Ok((P::key(call.key())?, call)));
+    let calls: Result<_, &str> = calls.collect();
+    calls.map_err(|why| PointError::Missing(why.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_core::{Error, Outcome};
+    use nearfield_hardware::modules::Preset;
+    use nearfield_pim::device::Model;
+    use nearfield_pim::range_partition::RangePartition;
+
+    fn index() -> RangePartition<Model> {
+        RangePartition::new(Model::new(4, Preset::UpmemMeasured.parameters()))
+    }
+
+    fn plan() -> Plan {
+        Plan {
+            keys: 5000,
+            batch: 500,
+            rounds: 2,
+            turn: Duration::from_millis(5),
+        }
+    }
+
+    #[test]
+    fn both_sides_do_every_workload_in_all_turns() {
+        let (index, mut shown) = (index(), Vec::new());
+        let mut show = |row: &Row| shown.push(row.workload.clone());
+        let report = run(&index, &plan(), &Interrupt::default(), &mut show).unwrap();
+        assert!(report.complete);
+        let rows = report.rows.iter().map(|row| row.workload.clone());
+        assert_eq!(rows.collect::<Vec<_>>(), shown);
+        assert_eq!(shown.len(), 5);
+        for row in &report.rows {
+            let turns = if row.workload == "load" { 1 } else { 2 };
+            for side in [&row.modules, &row.skip_list] {
+                assert_eq!(side.turns_mops.len(), turns, "{}", row.workload);
+                assert!(side.median_mops > 0.0 && side.operations >= 500);
+            }
+            let ratio = row.modules.median_mops / row.skip_list.median_mops;
+            assert_eq!(row.ratio, ratio);
+        }
+        let load = &report.rows[0];
+        assert_eq!(
+            (load.modules.operations, load.skip_list.operations),
+            (5000, 5000)
+        );
+    }
+
+    #[test]
+    fn who_stops_it_keeps_the_rows_before() {
+        let interrupt = Interrupt::default();
+        let mut show = |_: &Row| interrupt.raise();
+        let report = run(&index(), &plan(), &interrupt, &mut show).unwrap();
+        assert!(!report.complete);
+        assert_eq!(report.rows.len(), 1);
+    }
+
+    #[test]
+    fn nothing_is_refused() {
+        let plan = Plan { keys: 0, ..plan() };
+        let refused = run(&index(), &plan, &Interrupt::default(), &mut |_| ());
+        assert!(matches!(
+            refused,
+            Err(PointError::Lab(LabError::OutOfRange { what: "keys", .. }))
+        ));
+    }
+
+    /// Loses what is written once it has been loaded.
+    struct Forgetful(RangePartition<Model>);
+
+    impl OrderedIndex<Words> for Forgetful {
+        fn execute(&self, batch: &mut Batch<Words>) -> Result<(), Error> {
+            self.0.execute(batch)?;
+            if let Outcome::Value(Some(_)) = batch.outcome(0) {
+                self.0.remove(Data::anywhere(1, SEED).next().unwrap())?;
+            }
+            Ok(())
+        }
+
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn check_invariants(&self) {}
+    }
+
+    #[test]
+    fn a_key_that_is_lost_is_noticed() {
+        let lost = run(
+            &Forgetful(index()),
+            &Plan { keys: 20, ..plan() },
+            &Interrupt::default(),
+            &mut |_| (),
+        );
+        assert!(matches!(lost, Err(PointError::Wrong { .. })), "{lost:?}");
+    }
+}
