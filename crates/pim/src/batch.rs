@@ -39,8 +39,50 @@ struct Part {
 pub(crate) const NOBODY: u32 = u32::MAX;
 pub(crate) const OTHERS: u32 = 1 << 31;
 
+/// What partitions have gained and lost, by where they begin.
+struct Changes<'d> {
+    directory: &'d Directory,
+    changes: HashMap<u64, Change>,
+}
+
+impl Changes<'_> {
+    /// Of the partition that begins at `start`.
+    fn of(&mut self, start: u64) -> &mut Change {
+        let directory = self.directory;
+        self.changes.entry(start).or_insert_with(|| {
+            let partition = directory.of(start);
+            Change {
+                came: 0,
+                went: 0,
+                is_lost: false,
+                least: partition.and_then(|(_, partition)| partition.least),
+            }
+        })
+    }
+}
+
 /// What a partition has gained and lost.
-type Changes = HashMap<u64, (u64, u64)>;
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    came: u64,
+    went: u64,
+    /// Whether nobody knows.
+    is_lost: bool,
+    /// The least key that it is known to have by now.
+    least: Option<u64>,
+}
+
+impl Change {
+    /// A key is there.
+    fn has(&mut self, key: u64) {
+        self.least = Some(self.least.map_or(key, |least| least.min(key)));
+    }
+
+    /// A key is not there any more.
+    fn has_not(&mut self, key: u64) {
+        self.least = self.least.filter(|&least| least != key);
+    }
+}
 
 impl Plan {
     /// Says what modules are to do for the operations of a batch, behind what is in `inputs`, of which all tags
@@ -117,7 +159,8 @@ impl Plan {
                 Operation::Remove { key } => {
                     let at = directory.of(key);
                     plan.add(position, at, Task::Remove { key });
-                    at.iter().for_each(|(start, _)| directory.may_go(*start));
+                    at.iter()
+                        .for_each(|(start, _)| directory.may_go(*start, key));
                 }
                 Operation::Predecessor { key } => {
                     directory.candidates(0, key, 1, true, |start, partition| {
@@ -248,7 +291,10 @@ impl Plan {
                 }
             }
         }
-        let mut changes = Changes::new();
+        let mut changes = Changes {
+            directory,
+            changes: HashMap::new(),
+        };
         let parts = self.parts.iter();
         let mut parts = parts
             .map(|part| (part, &answers[part.tag as usize]))
@@ -263,9 +309,7 @@ impl Plan {
                 let error = answered.get(part.module as usize)?.as_ref().err();
                 if is_write {
                     // If it has come to nothing, nobody knows how many keys there are now.
-                    let lost = error.map(|_| (u64::MAX, u64::MAX));
-                    let change = changes.entry(part.start).or_default();
-                    *change = lost.unwrap_or(*change);
+                    changes.of(part.start).is_lost |= error.is_some();
                 }
                 error
             });
@@ -274,17 +318,34 @@ impl Plan {
             full.extend(refused.map(|(part, _)| part.module as usize));
             match error {
                 Some(error) => output.fail(position, unknown(error)),
-                None => write(position, operation, input, output, &own, &mut changes),
+                None => {
+                    if let (true, Operation::Predecessor { .. }) = (own.len() > 1, operation) {
+                        learn(&own, &mut changes);
+                    }
+                    write(position, operation, input, output, &own, &mut changes);
+                }
             }
         }
-        for (start, (came, went)) in changes {
-            if (came, went) == (u64::MAX, u64::MAX) {
+        for (start, change) in changes.changes {
+            if change.is_lost {
                 directory.lose_count(start);
             } else {
-                directory.settle(start, came, went);
+                directory.set_least(start, change.least);
+                directory.settle(start, change.came, change.went);
             }
         }
         full
+    }
+}
+
+/// Notes where the greatest key at or below another was found: next time that need not be looked for elsewhere.
+fn learn(parts: &[(&Part, &Answer<'_>)], changes: &mut Changes<'_>) {
+    let found = parts.iter().find_map(|(part, answer)| match answer {
+        Answer::Entries([key, ..]) => Some((part.start, *key)),
+        _ => None,
+    });
+    if let Some((start, key)) = found {
+        changes.of(start).has(key);
     }
 }
 
@@ -295,7 +356,7 @@ fn write(
     input: Input<'_, Words>,
     output: &mut Output<'_, Words>,
     parts: &[(&Part, &Answer<'_>)],
-    changes: &mut Changes,
+    changes: &mut Changes<'_>,
 ) {
     let (start, answer) = match parts.first() {
         Some((part, answer)) => (part.start, *answer),
@@ -304,10 +365,6 @@ fn write(
     let value = match answer {
         Answer::Value(value) => Some(*value),
         _ => None,
-    };
-    let mut change = |came: u64, went: u64| {
-        let change = changes.entry(start).or_default();
-        (change.0, change.1) = (change.0 + came, change.1 + went);
     };
     if parts.iter().any(|(_, answer)| **answer == Answer::Full) {
         let what = match operation.point_key() {
@@ -319,16 +376,24 @@ fn write(
     match *operation {
         Operation::Get { key } => output.value(position, key, value),
         Operation::Insert { key, .. } => {
-            change(u64::from(value.is_none()), 0);
+            let change = changes.of(start);
+            change.came += u64::from(value.is_none());
+            change.has(key);
             output.value(position, key, value);
         }
         Operation::Update { key, previous, .. } => {
             let applied = value == input.previous(previous);
-            change(u64::from(applied && value.is_none()), 0);
+            if applied {
+                let change = changes.of(start);
+                change.came += u64::from(value.is_none());
+                change.has(key);
+            }
             output.updated(position, key, applied, value);
         }
         Operation::Remove { key } => {
-            change(0, u64::from(value.is_some()));
+            let change = changes.of(start);
+            change.went += u64::from(value.is_some());
+            change.has_not(key);
             output.value(position, key, value);
         }
         Operation::Predecessor { .. } | Operation::Successor { .. } => {

@@ -3,6 +3,7 @@
 use crate::device::{Fault, Meter, Module};
 use crate::list::List;
 use crate::task::{Answer, Task};
+use crate::wire::Wire;
 
 /// What a program does for each task: taking it, and giving the answer.
 pub(crate) const INSTRUCTIONS_PER_TASK: u64 = 60;
@@ -54,6 +55,7 @@ pub(crate) fn run<M: Meter>(
     mut input: &[u64],
     output: &mut Vec<u64>,
     lists: &mut impl Lists,
+    mut wire: impl Wire,
 ) -> Result<(), Fault> {
     let words = input.len();
     for number in 0.. {
@@ -61,7 +63,7 @@ pub(crate) fn run<M: Meter>(
             break;
         };
         let word = words - input.len();
-        let Some((task, list, tag)) = Task::decode(&mut input) else {
+        let Some((task, list, tag)) = wire.next(&mut input) else {
             return Err(Fault::Input { word, value });
         };
         module.begin(number);
@@ -79,18 +81,18 @@ pub(crate) fn run<M: Meter>(
             } => {
                 let built = lists.build(module, start, bits, entries);
                 let answer = built.map_or(Answer::Full, |list| Answer::Value(list.head().into()));
-                answer.encode(tag, output);
+                wire.answer(&answer, tag, output);
                 continue;
             }
             Task::Free { start } => {
                 lists.free(module, start);
-                Answer::Nothing.encode(tag, output);
+                wire.answer(&Answer::Nothing, tag, output);
                 continue;
             }
             Task::Height { start, height } => {
                 let set = lists.set_height(module, start, height as usize);
                 let answer = set.map_or(Answer::Full, |()| Answer::Nothing);
-                answer.encode(tag, output);
+                wire.answer(&answer, tag, output);
                 continue;
             }
         };
@@ -99,11 +101,14 @@ pub(crate) fn run<M: Meter>(
             head => Some(List::at(head)),
         };
         match list {
-            Some(list) => work(module, list, &task, tag, output),
+            Some(list) => work(module, list, &task, |answer| {
+                wire.answer(&answer, tag, output);
+            }),
             // There was no room for the partition.
-            None => Answer::Full.encode(tag, output),
+            None => wire.answer(&Answer::Full, tag, output),
         }
     }
+    wire.end(output);
     Ok(())
 }
 
@@ -111,8 +116,7 @@ fn work<M: Meter>(
     module: &mut Module<'_, M>,
     list: impl List,
     task: &Task<'_>,
-    tag: u32,
-    output: &mut Vec<u64>,
+    mut say: impl FnMut(Answer<'_>),
 ) {
     let value = |value: Option<u64>| value.map_or(Answer::Nothing, Answer::Value);
     let stored = |stored: Result<Option<u64>, Fault>| stored.map_or(Answer::Full, value);
@@ -126,7 +130,7 @@ fn work<M: Meter>(
         } => stored(list.update(module, key, previous, value)),
         Task::Remove { key } => value(list.remove(module, key)),
         Task::Floor { key, .. } => match list.floor(module, key) {
-            Some((key, value)) => return Answer::Entries(&[key, value]).encode(tag, output),
+            Some((key, value)) => return say(Answer::Entries(&[key, value])),
             None => Answer::Nothing,
         },
         Task::Scan {
@@ -141,11 +145,11 @@ fn work<M: Meter>(
             } else {
                 ascend(module, list, from, to, limit)
             };
-            return Answer::Entries(&entries).encode(tag, output);
+            return say(Answer::Entries(&entries));
         }
         Task::Build { .. } | Task::Free { .. } | Task::Height { .. } => Answer::Nothing,
     };
-    answer.encode(tag, output);
+    say(answer);
 }
 
 /// Keys and values from `from` up to `to`.

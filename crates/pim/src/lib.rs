@@ -25,5 +25,6 @@ mod table;
 mod tabled;
 pub mod task;
 pub mod towers;
+mod wire;
 
 pub use form::PimForm;

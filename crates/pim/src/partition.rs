@@ -15,6 +15,9 @@ pub struct Partition {
     pub list: u32,
     /// The number of the batch in which it was last asked for something.
     pub used: u64,
+    /// A key that it has, the least of those that are known; `None` if none is known. A search for what is at or below
+    /// a greater key need not look at other partitions.
+    pub least: Option<u64>,
 }
 
 /// Partitions that do not overlap, in the order of their keys.
@@ -33,6 +36,8 @@ struct Planned {
     coming: u64,
     /// Keys that may have gone.
     going: u64,
+    /// Whether the least key that is known may have gone.
+    is_least_going: bool,
     /// False once a module has not answered what has become of its keys.
     is_counted: bool,
 }
@@ -51,6 +56,12 @@ impl Planned {
             0
         }
     }
+
+    /// The least key of which it is known that it is still there.
+    fn least(&self) -> Option<u64> {
+        let least = self.partition.least;
+        least.filter(|_| self.is_counted && !self.is_least_going)
+    }
 }
 
 impl Directory {
@@ -60,6 +71,7 @@ impl Directory {
             partition,
             coming: 0,
             going: 0,
+            is_least_going: false,
             is_counted: true,
         };
         self.partitions.insert(start, planned);
@@ -125,9 +137,10 @@ impl Directory {
     }
 
     /// Notes that a key may go.
-    pub(crate) fn may_go(&mut self, start: u64) {
+    pub(crate) fn may_go(&mut self, start: u64, key: u64) {
         if let Some(planned) = self.partitions.get_mut(&start) {
             planned.going += 1;
+            planned.is_least_going |= planned.partition.least == Some(key);
         }
     }
 
@@ -151,9 +164,14 @@ impl Directory {
             let last = planned.partition.last;
             if last >= from && planned.may_have() && sure < wanted {
                 each(start, planned.partition);
-                // Of one at an end of the range nobody knows how many belong to it.
+                // Of one at an end of the range nobody knows how many belong to it, but of one key.
                 if start >= from && last <= to {
                     sure += planned.at_least();
+                } else if planned
+                    .least()
+                    .is_some_and(|key| (from..=to).contains(&key))
+                {
+                    sure += 1;
                 }
             }
             sure < wanted
@@ -203,6 +221,14 @@ impl Directory {
     pub(crate) fn lose_count(&mut self, start: u64) {
         if let Some(planned) = self.partitions.get_mut(&start) {
             planned.is_counted = false;
+            planned.partition.least = None;
+        }
+    }
+
+    /// Notes which key a partition has, the least of those that are known.
+    pub(crate) fn set_least(&mut self, start: u64, least: Option<u64>) {
+        if let Some(planned) = self.partitions.get_mut(&start) {
+            planned.partition.least = least;
         }
     }
 
@@ -213,6 +239,7 @@ impl Directory {
             planned.partition.count = (planned.partition.count + came).saturating_sub(went);
             planned.coming = 0;
             planned.going = 0;
+            planned.is_least_going = false;
         }
     }
 }
@@ -230,6 +257,7 @@ mod tests {
                 count,
                 list: 0,
                 used: 0,
+                least: None,
             };
             directory.insert(start, partition);
         }
@@ -263,7 +291,7 @@ mod tests {
         assert_eq!(candidates(&directory, 0, 49, 1, true), [40]);
         assert_eq!(candidates(&directory, 0, 35, 1, true), [20]);
         // Who may be removed is not to be counted on.
-        directory.may_go(40);
+        directory.may_go(40, 44);
         assert_eq!(candidates(&directory, 0, 49, 1, true), [40, 20]);
         // Who may have come is to be looked at.
         assert_eq!(candidates(&directory, 5, 60, 4, false), [0, 20]);
@@ -277,5 +305,26 @@ mod tests {
         directory.settle(40, 0, 1);
         assert_eq!(directory.keys(), 9);
         assert_eq!(candidates(&directory, 0, 49, 1, true), [20]);
+    }
+
+    #[test]
+    fn what_has_a_key_below_is_all_that_is_looked_at() {
+        let mut directory = directory(&[(0, 9, 3), (10, 19, 4), (20, 29, 5)]);
+        assert_eq!(candidates(&directory, 0, 25, 1, true), [20, 10]);
+        directory.set_least(20, Some(22));
+        assert_eq!(candidates(&directory, 0, 25, 1, true), [20]);
+        assert_eq!(candidates(&directory, 0, 22, 1, true), [20]);
+        assert_eq!(candidates(&directory, 0, 21, 1, true), [20, 10]);
+        // It is one entry, and no more.
+        assert_eq!(candidates(&directory, 0, 25, 2, true), [20, 10]);
+        assert_eq!(candidates(&directory, 22, 24, 1, false), [20]);
+        // Another key that goes makes no difference.
+        directory.may_go(20, 23);
+        assert_eq!(candidates(&directory, 0, 25, 1, true), [20]);
+        directory.may_go(20, 22);
+        assert_eq!(candidates(&directory, 0, 25, 1, true), [20, 10]);
+        directory.settle(20, 0, 1);
+        directory.lose_count(20);
+        assert_eq!(candidates(&directory, 0, 25, 1, true), [20, 10]);
     }
 }

@@ -12,6 +12,7 @@ use crate::list::List;
 use crate::partition::{Directory, Partition};
 use crate::tabled::TabledTowers;
 use crate::towers::Towers;
+use crate::wire::Tagged;
 use nearfield_core::{Batch, Error, OrderedIndex, Words};
 use nearfield_hardware::modules::HostWork;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -66,11 +67,11 @@ impl Program for Tasks {
         match self.0 {
             Gets::Tree => {
                 let mut one = One(Towers::of_root(module)?);
-                kernel::run(module, input, output, &mut one)
+                kernel::run(module, input, output, &mut one, Tagged)
             }
             Gets::Table => {
                 let mut one = One(TabledTowers::of_root(module)?);
-                kernel::run(module, input, output, &mut one)
+                kernel::run(module, input, output, &mut one, Tagged)
             }
         }
     }
@@ -123,6 +124,7 @@ impl<D: Device> RangePartition<D> {
                 count: 0,
                 list: 0,
                 used: 0,
+                least: None,
             };
             directory.insert(start(module), partition);
         }

@@ -96,59 +96,106 @@ const BUILD: u32 = 9;
 const FREE: u32 = 10;
 const HEIGHT: u32 = 11;
 
+/// The header of tasks.
+pub(crate) struct Kind;
+
+impl Kind {
+    /// A kind of task, a list, and what there is for each header: a tag, or how many tasks it is for.
+    pub fn join(kind: u32, list: u32, rest: u32) -> u64 {
+        header(kind | list << KIND_BITS, rest)
+    }
+
+    /// Takes it apart.
+    pub fn split(header: u64) -> (u32, u32, u32) {
+        let (first, rest) = split(header);
+        (first & ((1 << KIND_BITS) - 1), first >> KIND_BITS, rest)
+    }
+}
+
 impl<'w> Task<'w> {
     /// Appends the task to those for a module.
     pub fn encode(&self, list: u32, tag: u32, words: &mut Vec<u64>) {
-        let header = |kind: u32, tag: u32| {
-            // What does not fit the module has to look for.
-            let list = if list >> LIST_BITS == 0 { list } else { 0 };
-            header(kind | list << KIND_BITS, tag)
-        };
+        let (kind, list) = self.kind_and_list(list);
+        words.push(Kind::join(kind, list, tag));
+        // As if it had no list: then all is said.
+        self.put_without_header(0, words);
+    }
+
+    /// What its header says.
+    pub(crate) fn kind_and_list(&self, list: u32) -> (u32, u32) {
+        // What does not fit the module has to look for.
+        let list = if list >> LIST_BITS == 0 { list } else { 0 };
         match *self {
-            Task::Get { key } => words.extend([header(GET, tag), key]),
-            Task::Insert { key, value } => words.extend([header(INSERT, tag), key, value]),
+            Task::Get { .. } => (GET, list),
+            Task::Insert { .. } => (INSERT, list),
+            Task::Update {
+                previous: Some(_), ..
+            } => (UPDATE, list),
+            Task::Update { previous: None, .. } => (UPDATE_ABSENT, list),
+            Task::Remove { .. } => (REMOVE, list),
+            Task::Floor { .. } => (FLOOR, list),
+            Task::Scan { descends, .. } => (if descends { DESCEND } else { ASCEND }, list),
+            Task::Build { bits, .. } => (BUILD, bits),
+            Task::Free { .. } => (FREE, list),
+            Task::Height { .. } => (HEIGHT, list),
+        }
+    }
+
+    /// Appends what is not in its header. Where the list is known, it does not matter where its partition begins.
+    pub(crate) fn put_without_header(&self, list: u32, words: &mut Vec<u64>) {
+        let is_known = list != 0;
+        match *self {
+            Task::Get { key } | Task::Remove { key } => words.push(key),
+            Task::Insert { key, value } => words.extend([key, value]),
             Task::Update {
                 key,
                 previous: Some(previous),
                 value,
-            } => words.extend([header(UPDATE, tag), key, previous, value]),
+            } => words.extend([key, previous, value]),
             Task::Update {
                 key,
                 previous: None,
                 value,
-            } => words.extend([header(UPDATE_ABSENT, tag), key, value]),
-            Task::Remove { key } => words.extend([header(REMOVE, tag), key]),
-            Task::Floor { start, key } => words.extend([header(FLOOR, tag), start, key]),
+            } => words.extend([key, value]),
+            Task::Floor { key, .. } if is_known => words.push(key),
+            Task::Floor { start, key } => words.extend([start, key]),
             Task::Scan {
                 start,
                 from,
                 to,
                 limit,
-                descends,
+                ..
             } => {
-                let kind = if descends { DESCEND } else { ASCEND };
-                words.extend([header(kind, tag), start, from, to, limit]);
+                words.extend((!is_known).then_some(start));
+                words.extend([from, to, limit]);
             }
-            Task::Build {
-                start,
-                bits,
-                entries,
-            } => {
-                let first = self::header(BUILD | bits << KIND_BITS, tag);
-                words.extend([first, start, entries.len() as u64]);
+            Task::Build { start, entries, .. } => {
+                words.extend([start, entries.len() as u64]);
                 words.extend_from_slice(entries);
             }
-            Task::Free { start } => words.extend([header(FREE, tag), start]),
-            Task::Height { start, height } => words.extend([header(HEIGHT, tag), start, height]),
+            Task::Free { start } => words.push(start),
+            Task::Height { start, height } => words.extend([start, height]),
         }
     }
 
     /// Takes the first of some tasks, with its list and its tag. `None` if it is none that is known.
     pub fn decode(words: &mut &'w [u64]) -> Option<(Task<'w>, u32, u32)> {
-        let (&first, rest): (&u64, &'w [u64]) = words.split_first()?;
-        let (kind, tag) = split(first);
-        let (kind, list) = (kind & ((1 << KIND_BITS) - 1), kind >> KIND_BITS);
-        let (task, rest): (Task<'w>, &'w [u64]) = match (kind, rest) {
+        let (&first, mut rest): (&u64, &'w [u64]) = words.split_first()?;
+        let (kind, list, tag) = Kind::split(first);
+        // That of a partition that is made is the bits of its keys.
+        let task = match kind {
+            BUILD => Task::without_header(kind, list, &mut rest)?,
+            _ => Task::without_header(kind, 0, &mut rest)?,
+        };
+        *words = rest;
+        let list = if kind == BUILD { 0 } else { list };
+        Some((task, list, tag))
+    }
+
+    /// Takes a task of a kind whose header was read before.
+    pub(crate) fn without_header(kind: u32, list: u32, words: &mut &'w [u64]) -> Option<Task<'w>> {
+        let is_known = list != 0;
+        let (task, rest): (Task<'w>, &'w [u64]) = match (kind, *words) {
             (GET, &[key, ref rest @ ..]) => (Task::Get { key }, rest),
             (INSERT, &[key, value, ref rest @ ..]) => (Task::Insert { key, value }, rest),
             (UPDATE, &[key, previous, value, ref rest @ ..]) => {
@@ -170,7 +217,18 @@ impl<'w> Task<'w> {
                 (task, rest)
             }
             (REMOVE, &[key, ref rest @ ..]) => (Task::Remove { key }, rest),
+            (FLOOR, &[key, ref rest @ ..]) if is_known => (Task::Floor { start: key, key }, rest),
             (FLOOR, &[start, key, ref rest @ ..]) => (Task::Floor { start, key }, rest),
+            (ASCEND | DESCEND, &[from, to, limit, ref rest @ ..]) if is_known => {
+                let task = Task::Scan {
+                    start: from,
+                    from,
+                    to,
+                    limit,
+                    descends: kind == DESCEND,
+                };
+                (task, rest)
+            }
             (ASCEND | DESCEND, &[start, from, to, limit, ref rest @ ..]) => {
                 let task = Task::Scan {
                     start,
@@ -189,15 +247,14 @@ impl<'w> Task<'w> {
                     bits: list,
                     entries,
                 };
-                *words = rest;
-                return Some((task, 0, tag));
+                (task, rest)
             }
             (FREE, &[start, ref rest @ ..]) => (Task::Free { start }, rest),
             (HEIGHT, &[start, height, ref rest @ ..]) => (Task::Height { start, height }, rest),
             _ => return None,
         };
         *words = rest;
-        Some((task, list, tag))
+        Some(task)
     }
 }
 

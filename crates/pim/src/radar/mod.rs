@@ -24,9 +24,10 @@ pub use program::Keys;
 pub use skew::Price;
 
 use crate::batch::{NOBODY, Plan, refused};
-use crate::device::Device;
+use crate::device::{Answered, Device, RoundError};
 use crate::partition::{Directory, Partition};
 use crate::task::{Answer, Task};
+use crate::wire;
 use heights::{Classifier, Predictor, Report, Window};
 use nearfield_core::{Batch, Error, Input, Operation, OrderedIndex, Outcome, Words};
 use nearfield_hardware::modules::HostWork;
@@ -242,9 +243,8 @@ impl<D: Device> Host<D> {
         self.batches += 1;
         let plan = self.plan(input, &mut inputs, learns);
         let own = inputs.pop().unwrap_or_default();
-        let words: usize = inputs.iter().map(Vec::len).sum();
         let hops = self.device.counters().work.hops;
-        let mut answered = match self.device.round(Tasks(self.options.keys), inputs) {
+        let mut answered = match self.round(inputs) {
             Ok(answered) => answered,
             Err(error) => {
                 plan.give_up(&mut self.directory);
@@ -257,11 +257,9 @@ impl<D: Device> Host<D> {
             heights.after_round();
         }
         self.empty.clear();
-        let back: usize = answered.iter().flatten().map(Vec::len).sum();
         self.device.at_host(&HostWork {
-            words: (words + back) as u64,
             probes: self.probes(input),
-            sorted: 0,
+            ..HostWork::default()
         });
         answered.push(Ok(self.run_here(&own)));
         let (input, mut output) = batch.begin()?;
@@ -281,6 +279,34 @@ impl<D: Device> Host<D> {
             heights.end(self.device.counters());
         }
         Ok(())
+    }
+
+    /// A round: modules do their tasks, each with its header, and answers come back with theirs, however they go.
+    fn round(&mut self, inputs: Vec<Vec<u64>>) -> Result<Vec<Answered>, RoundError> {
+        let Options { keys, packs, .. } = self.options;
+        let packed: (Vec<Vec<u64>>, Vec<Vec<u32>>) = match packs {
+            true => inputs.iter().map(|words| wire::pack(words)).unzip(),
+            false => (inputs, Vec::new()),
+        };
+        let (inputs, tags) = packed;
+        let count = |words: &[u64]| words.len() as u64;
+        let sent: u64 = inputs.iter().map(|words| count(words)).sum();
+        let tasks = Tasks {
+            keys,
+            packed: packs,
+        };
+        let mut answered = self.device.round(tasks, inputs)?;
+        let back: u64 = answered.iter().flatten().map(|words| count(words)).sum();
+        for (answered, tags) in answered.iter_mut().zip(tags) {
+            if let Ok(words) = answered {
+                *words = wire::unpack(words, &tags);
+            }
+        }
+        self.device.at_host(&HostWork {
+            words: sent + back,
+            ..HostWork::default()
+        });
+        Ok(answered)
     }
 
     /// Has copies forgotten of subranges that are about to be written.
@@ -326,6 +352,7 @@ impl<D: Device> Host<D> {
                     count: 0,
                     list: 0,
                     used: *batches,
+                    least: None,
                 };
                 directory.insert(start, partition);
                 created.push((module, start, last));

@@ -43,6 +43,9 @@ pub struct Options {
     /// Whether the host remembers where in its module the list of a subrange begins, and says so with each
     /// operation, so that the module need not look for the subrange (L2). Not in the paper.
     pub sends_lists: bool,
+    /// Whether tasks for a list that are of one kind share a header, and answers have none. The paper has an
+    /// operation's type and identity in each.
+    pub packs: bool,
     /// After so many batches in which nobody has asked for them, what was divided is merged again and what the
     /// host has goes back to a module. `None`: never, as in the paper.
     pub cools: Option<u64>,
@@ -86,6 +89,7 @@ impl Options {
             copies_max: 1,
             weighs_scans: false,
             sends_lists: false,
+            packs: false,
             cools: None,
             combines_reads: false,
             placement: Placement::Hash,
@@ -95,10 +99,12 @@ impl Options {
     }
 
     /// RADAR as the paper's figures have to have it, for so many modules: 16 subranges for each at first, in the
-    /// emptier of two, and no moves for what chance brings at fewer keys. Otherwise by the letter.
+    /// emptier of two, whose parts are as fine as by the letter, and no moves for what chance brings at fewer keys.
+    /// Otherwise by the letter.
     pub fn radar(modules: usize) -> Options {
         Options {
             subranges_per_module: 16,
+            fanout: (modules.next_power_of_two() / 16).max(16),
             placement: Placement::Emptiest(2),
             tolerance: 1.2,
             chance: 4.0,
@@ -142,6 +148,7 @@ impl Options {
             copies_max: 16,
             weighs_scans: true,
             sends_lists: true,
+            packs: true,
             cools: Some(16),
             combines_reads: true,
             placement: Placement::Emptiest(4),

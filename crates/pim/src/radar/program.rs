@@ -6,6 +6,7 @@ use crate::device::{Fault, Meter, Module, Program};
 use crate::kernel::{self, Lists};
 use crate::list::List;
 use crate::towers::Towers;
+use crate::wire::{Runs, Tagged};
 use std::marker::PhantomData;
 
 /// What the keys of a subrange are kept in.
@@ -18,7 +19,11 @@ pub enum Keys {
 }
 
 /// Does tasks in the subranges of a module.
-pub(super) struct Tasks(pub Keys);
+pub(super) struct Tasks {
+    pub keys: Keys,
+    /// Whether they come in runs.
+    pub packed: bool,
+}
 
 impl Program for Tasks {
     fn run<M: Meter>(
@@ -31,15 +36,31 @@ impl Program for Tasks {
             return Ok(());
         }
         let subranges = Towers::of_root(module)?;
-        match self.0 {
+        match self.keys {
             Keys::Towers => {
-                let lists = &mut Subranges::<Towers>(subranges, PhantomData);
-                kernel::run(module, input, output, lists)
+                let lists = Subranges::<Towers>(subranges, PhantomData);
+                self.run_in(module, input, output, lists)
             }
             Keys::Blocks => {
-                let lists = &mut Subranges::<Blocks>(subranges, PhantomData);
-                kernel::run(module, input, output, lists)
+                let lists = Subranges::<Blocks>(subranges, PhantomData);
+                self.run_in(module, input, output, lists)
             }
+        }
+    }
+}
+
+impl Tasks {
+    fn run_in<M: Meter>(
+        &self,
+        module: &mut Module<'_, M>,
+        input: &[u64],
+        output: &mut Vec<u64>,
+        mut lists: impl Lists,
+    ) -> Result<(), Fault> {
+        if self.packed {
+            kernel::run(module, input, output, &mut lists, Runs::default())
+        } else {
+            kernel::run(module, input, output, &mut lists, Tagged)
         }
     }
 }

@@ -4,7 +4,6 @@
 //! builds its pieces elsewhere. So a pair is in one place at least at any time: if that round is not begun,
 //! all stays as it was; what a module has not built, as it had no room or has come to nothing, the host takes.
 
-use super::program::Tasks;
 use super::replicas::Replica;
 use super::skew::{self, Division, Piece, Target};
 use super::{Host, place};
@@ -197,8 +196,8 @@ impl<D: Device> Host<D> {
             task.encode(partition.list, tag, &mut reads[partition.module]);
             moved.push((start, partition, then));
         }
-        let answered = self.device.round(Tasks(self.options.keys), reads);
-        Ok((moved, answered.map_err(|error| refused(&error))?))
+        let answered = self.round(reads).map_err(|error| refused(&error))?;
+        Ok((moved, answered))
     }
 
     /// Has a module build a subrange.
@@ -211,6 +210,7 @@ impl<D: Device> Host<D> {
             count: entries.len() as u64 / 2,
             list: 0,
             used: self.batches,
+            least: entries.first().copied(),
         };
         self.directory.insert(start, partition);
     }
@@ -295,6 +295,7 @@ impl<D: Device> Host<D> {
             module: self.host(),
             list: 0,
             count: entries.len() as u64 / 2,
+            least: entries.first().copied(),
             ..partition
         };
         self.directory.insert(start, partition);
@@ -325,6 +326,7 @@ impl<D: Device> Host<D> {
                 count: count as u64,
                 list: 0,
                 used: self.batches,
+                least: own.first().copied(),
             };
             let (module, copies) = match &piece.target {
                 Target::Module(module) => (*module, &[][..]),

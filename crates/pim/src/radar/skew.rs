@@ -180,51 +180,60 @@ pub(super) fn decide(
     let mut busy: Vec<(usize, Vec<Subrange>)> = of_module.into_iter().collect();
     busy.sort_by_key(|&(module, _)| Reverse(loads[module]));
     let mut moves = BTreeMap::new();
+    let mut state = After {
+        loads: loads.to_vec(),
+        pieces: vec![0; loads.len()],
+        most: 0,
+    };
     for (module, mut own) in busy {
         own.sort_by_key(|subrange| Reverse(subrange.weight));
         for subrange in own {
-            let before = loads[module];
+            let before = state.loads[module];
             // Not even if all its operations went would it be worth it.
             let cost = costs.of_moving(subrange.keys);
             if before <= much || subrange.weight as f64 <= cost {
                 break;
             }
             let mut pieces = cut(&subrange, division, much, module);
-            let after = assign(loads, &mut pieces, &subrange, division, fair);
+            let after = assign(&state, &mut pieces, &subrange, division, fair);
             // A subrange of which nothing can go elsewhere stays as it is.
             let stays = |piece: &Piece| piece.target == Target::Module(module);
             let benefit = before.saturating_sub(after.most) as f64;
             if benefit > cost && !pieces.iter().all(stays) {
-                loads.copy_from_slice(&after.loads);
+                state = after;
                 moves.insert(subrange.start, pieces);
             }
         }
     }
+    loads.copy_from_slice(&state.loads);
     moves
 }
 
 /// What modules would have to do.
 struct After {
     loads: Vec<u64>,
+    /// How many pieces each gets. Of those that have as much to do, who gets fewest is next, as pieces that nobody asks for
+    /// in this batch, which are as long to build as others, would all go to one.
+    pieces: Vec<u32>,
     /// The most of those that the move changes.
     most: u64,
 }
 
 /// Chooses where pieces go.
 fn assign(
-    loads: &[u64],
+    before: &After,
     pieces: &mut [Piece],
     subrange: &Subrange,
     division: &Division,
     fair: u64,
 ) -> After {
     let module = subrange.module;
-    let mut loads = loads.to_vec();
+    let (mut loads, mut received) = (before.loads.clone(), before.pieces.clone());
     loads[module] -= subrange.weight;
     let mut most = loads[module];
-    let mut idle: BinaryHeap<Reverse<(u64, usize)>> = (0..loads.len())
+    let mut idle: BinaryHeap<Reverse<(u64, u32, usize)>> = (0..loads.len())
         .filter(|&other| loads[other] < fair && other != module)
-        .map(|other| Reverse((loads[other], other)))
+        .map(|other| Reverse((loads[other], received[other], other)))
         .collect();
     let mut order: Vec<usize> = (0..pieces.len()).collect();
     order.sort_by_key(|&piece| Reverse(pieces[piece].weight));
@@ -245,10 +254,11 @@ fn assign(
         let mut taken = Vec::new();
         let each = piece.weight.div_ceil(copies as u64);
         for _ in 0..copies {
-            let Some(Reverse((load, target))) = idle.pop() else {
+            let Some(Reverse((load, pieces, target))) = idle.pop() else {
                 break;
             };
             loads[target] = load + each;
+            received[target] = pieces + 1;
             taken.push(target);
         }
         match taken[..] {
@@ -264,10 +274,14 @@ fn assign(
         }
         for target in taken {
             most = most.max(loads[target]);
-            idle.push(Reverse((loads[target], target)));
+            idle.push(Reverse((loads[target], received[target], target)));
         }
     }
-    After { loads, most }
+    After {
+        loads,
+        pieces: received,
+        most,
+    }
 }
 
 #[cfg(test)]

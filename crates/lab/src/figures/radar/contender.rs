@@ -1,11 +1,11 @@
 //! Who takes part, under which name and with which techniques.
 
-use nearfield_core::{OrderedIndex, Words};
+use nearfield_core::{Batch, Error, Operation, OrderedIndex, Outcome, Words};
 use nearfield_pim::device::Model;
 use nearfield_pim::jump_push::{self, JumpPush};
 use nearfield_pim::pim_tree::PimTree;
 use nearfield_pim::radar::{Options, Radar};
-use nearfield_pim::range_partition::RangePartition;
+use nearfield_pim::range_partition::{Gets, RangePartition};
 
 /// An index in modules that are modelled.
 pub(super) trait Index: OrderedIndex<Words> {
@@ -76,6 +76,56 @@ impl Index for PimTree<Model> {
     }
 }
 
+/// An index whose batches of gets are batches of predecessors: it finds keys by its order, and not by what it may have
+/// besides.
+struct TreeGets<I>(I);
+
+impl<I: OrderedIndex<Words>> OrderedIndex<Words> for TreeGets<I> {
+    fn execute(&self, batch: &mut Batch<Words>) -> Result<(), Error> {
+        let mut keys = Vec::with_capacity(batch.len());
+        for operation in batch.input()?.operations() {
+            match *operation {
+                Operation::Get { key } => keys.push(key),
+                _ => return self.0.execute(batch),
+            }
+        }
+        let mut floors = Batch::with_capacity(keys.len());
+        for &key in &keys {
+            floors.predecessor(key);
+        }
+        self.0.execute(&mut floors)?;
+        let (_, mut output) = batch.begin()?;
+        for (position, key) in keys.into_iter().enumerate() {
+            match floors.outcome(position) {
+                Outcome::Failed(error) => output.fail(position, error.clone()),
+                Outcome::Entry(Some((found, value))) if found == key => {
+                    output.value(position, key, Some(value));
+                }
+                _ => output.value(position, key, None),
+            }
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn check_invariants(&self) {
+        self.0.check_invariants();
+    }
+}
+
+impl<I: Index> Index for TreeGets<I> {
+    fn look(&self, look: &mut dyn FnMut(&Model)) {
+        self.0.look(look);
+    }
+
+    fn moved(&self) -> Moved {
+        self.0.moved()
+    }
+}
+
 impl Index for JumpPush<Model> {
     fn look(&self, look: &mut dyn FnMut(&Model)) {
         self.device(look);
@@ -139,16 +189,30 @@ fn radar(modules: usize, subranges_per_module: usize) -> Options {
     }
 }
 
+/// By its lists, as all others find keys.
 pub(super) const RANGE_PARTITION: Contender = Contender::new("range-partition", |device, _| {
-    Box::new(RangePartition::new(device))
+    Box::new(RangePartition::with_gets(device, Gets::Tree))
 });
+
+/// As published.
+pub(super) const RANGE_PARTITION_TABLE: Contender =
+    Contender::new("range-partition, table", |device, _| {
+        Box::new(RangePartition::with_gets(device, Gets::Table))
+    });
 
 pub(super) const JUMP_PUSH: Contender = Contender::new("jump-push", |device, _| {
     Box::new(JumpPush::new(device, jump_push::Options::default()))
 });
 
-pub(super) const PIM_TREE: Contender =
-    Contender::new("pim-tree", |device, _| Box::new(PimTree::new(device)));
+/// Whose gets search its tree.
+pub(super) const PIM_TREE: Contender = Contender::new("pim-tree", |device, _| {
+    Box::new(TreeGets(PimTree::new(device)))
+});
+
+/// As published: gets, too, ask the table of a module.
+pub(super) const PIM_TREE_TABLE: Contender = Contender::new("pim-tree, table", |device, _| {
+    Box::new(PimTree::new(device))
+});
 
 pub(super) const RADAR: Contender = Contender::new("radar", |device, modules| {
     Box::new(Radar::new(device, radar(modules, 16)))
@@ -197,10 +261,12 @@ pub(super) const NEARFIELD: Contender = Contender::new("nearfield", |device, _| 
 pub(super) const DESIGNS: [Contender; 5] = [RANGE_PARTITION, JUMP_PUSH, PIM_TREE, RADAR, NEARFIELD];
 
 /// Those of figure 10: the paper's, and ours.
-pub(super) const ALL: [Contender; 8] = [
+pub(super) const ALL: [Contender; 10] = [
     RANGE_PARTITION,
+    RANGE_PARTITION_TABLE,
     JUMP_PUSH,
     PIM_TREE,
+    PIM_TREE_TABLE,
     RADAR_BASIC,
     RADAR_ONE,
     RADAR_NO_GRU,
