@@ -31,11 +31,12 @@ pub(crate) struct Arguments {
     /// 18a to 18f: skew, caches, values, spans, neighborhoods; 19a to 19c: load factors and
     /// hotspots; cxl: memory attached by CXL, which is not in the paper.
     ///
-    /// RADAR: 7: batches in time; 8, 9: heights by hotness; 10, 10p: six operations over skew, modules as
-    /// measured and by the paper's figures; 11: what withstanding skew takes; 12: YCSB; 13: words of
-    /// documents; 14: behind the server; 15: memory. Not in the paper: cpu: ordered maps measured on
-    /// this machine; load: how full the fullest module is; skew: kinds of it; sensitivity: what results
-    /// depend on. 10, 10p, 11, 15 and sensitivity share their runs: ask for them together.
+    /// RADAR: 7: batches in time; 8, 9: heights by hotness, with training measured; 10, 10p: six operations
+    /// over skew, modules as measured and by the paper's figures; 11: what withstanding skew takes; 12: YCSB;
+    /// 13: words of documents; 14: behind the server; 15: memory. Not in the paper: cpu: ordered maps
+    /// measured on this machine; load: how full the fullest module is; skew: kinds of it; sensitivity: what
+    /// results depend on. 10, 10p, 11, 15 and sensitivity share their runs, and so do 8 and 9: ask for them
+    /// together.
     #[arg(value_name = "FIGURE")]
     figures: Vec<String>,
 

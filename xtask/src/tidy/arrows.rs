@@ -49,6 +49,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-fabric",
             "nearfield-hardware",
             "nearfield-hotness",
+            "nearfield-learned",
             "nearfield-pim",
             "nearfield-pool",
             "nearfield-radix",

@@ -2,7 +2,10 @@
 
 use super::row::{FigureReport, Row};
 use super::show;
-use crate::report::{Lines, bar_chart, escaped, frame, line_chart};
+use crate::report::{Lines, bar_chart, escaped, frame, line_chart, span_chart};
+
+/// What lies on the vertical axis of spans: how long something lasts that begins where it lies on the other.
+pub(super) const LASTS: &str = "lasts";
 
 /// The page of a report.
 pub(super) fn page(report: &FigureReport) -> String {
@@ -57,8 +60,14 @@ fn panels<'r>(rows: &[&'r Row]) -> Vec<(String, Vec<&'r Row>)> {
     panels
 }
 
-/// Lines, or bars where no peer has more than a point.
+/// Lines, or bars where no peer has more than a point, or spans.
 fn plot(rows: &[&Row]) -> String {
+    if rows.iter().all(|row| row.y.name == LASTS) {
+        let span = |row: &&'_ Row| (row.x.value, row.x.value + row.y.value);
+        let spans: Vec<(&str, (f64, f64))> =
+            rows.iter().map(|row| (&*row.peer, span(row))).collect();
+        return span_chart(&spans);
+    }
     let mut lines: Lines<'_> = Lines::new();
     for row in rows {
         let line = lines.entry(&row.peer).or_default();

@@ -13,7 +13,7 @@ mod table;
 
 pub(crate) use html::{escaped, frame};
 pub use output::{Output, OutputError};
-pub(crate) use plot::{Lines, bar_chart, line_chart};
+pub(crate) use plot::{Lines, bar_chart, line_chart, span_chart};
 pub(crate) use progress::Progress;
 pub use row::{Failed, Kind, Report, Row, Setting, Skipped};
 pub use session::{Session, SessionError};

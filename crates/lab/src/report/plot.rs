@@ -70,6 +70,41 @@ fn draw_bars(area: &Area<'_>, bars: &[(&str, f64)]) -> DrawResult {
     Ok(())
 }
 
+/// A lane for each name, with bars from one number to another.
+pub(crate) fn span_chart(spans: &[(&str, (f64, f64))]) -> String {
+    let mut lanes: Vec<&str> = Vec::new();
+    for (name, _) in spans {
+        if !lanes.contains(name) {
+            lanes.push(name);
+        }
+    }
+    svg((WIDTH, BAR_HEIGHT * lanes.len() as u32 + 8), |area| {
+        draw_spans(area, &lanes, spans)
+    })
+}
+
+fn draw_spans(area: &Area<'_>, lanes: &[&str], spans: &[(&str, (f64, f64))]) -> DrawResult {
+    let last = spans
+        .iter()
+        .map(|(_, (_, to))| *to)
+        .fold(f64::MIN_POSITIVE, f64::max);
+    let room = f64::from(WIDTH as i32 - LABEL_WIDTH - 8);
+    let place = |at: f64| LABEL_WIDTH + (at / last * room) as i32;
+    let font = ("sans-serif", 14).into_font();
+    for (number, &lane) in lanes.iter().enumerate() {
+        let top = number as i32 * BAR_HEIGHT as i32 + 4;
+        area.draw(&Text::new(lane, (0, top + 3), font.clone()))?;
+        let color = PEER_COLORS[number % PEER_COLORS.len()];
+        for (_, (from, to)) in spans.iter().filter(|(name, _)| *name == lane) {
+            // What is too short to be seen is a line.
+            let right = place(*to).max(place(*from) + 1);
+            let corners = [(place(*from), top), (right, top + BAR_HEIGHT as i32 - 6)];
+            area.draw(&Rectangle::new(corners, color.filled()))?;
+        }
+    }
+    Ok(())
+}
+
 /// A plot of rates over one number that varies between tables.
 pub(super) struct Sweep {
     pub(super) title: String,

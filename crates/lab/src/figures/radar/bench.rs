@@ -13,6 +13,7 @@ use crate::workload::random;
 use nearfield_core::Batch;
 use nearfield_hardware::modules::{Parameters, Preset, Totals};
 use nearfield_pim::device::{Counters, Device, Model};
+use nearfield_pim::radar::heights::Report;
 
 /// An index that has its keys.
 pub(super) struct Bench {
@@ -65,7 +66,7 @@ impl Bench {
     /// Loads an index by batches of insertions, whose rounds are also accounted for by other figures.
     ///
     /// # Errors
-    /// It is missing, or cannot be loaded; `Interrupted`.
+    /// It cannot be made, or cannot be loaded; `Interrupted`.
     pub(super) fn load(
         contender: &Contender,
         scale: &Scale,
@@ -77,11 +78,7 @@ impl Bench {
         for parameters in others {
             device = device.also(*parameters);
         }
-        let missing = || {
-            let why = contender.is_missing().unwrap_or_default();
-            PointError::Missing(why.to_owned())
-        };
-        let index = contender.make(device, scale.modules).ok_or_else(missing)?;
+        let index = contender.make(device, scale.modules)?;
         let (keys, name, reach) = match keys {
             Keys::Anywhere => {
                 let keys = Data::anywhere(scale.keys, scale.seed);
@@ -192,6 +189,11 @@ impl Bench {
             rounds_max: rounds.max().unwrap_or(0),
             ..self.between(phase, counted)
         })
+    }
+
+    /// What has become of heights by hotness, once what was observed so far is learnt, if there are some.
+    pub(super) fn heights(&self) -> Option<Report> {
+        self.index.heights()
     }
 
     /// What the batches between moments took.

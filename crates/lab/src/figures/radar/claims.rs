@@ -1,12 +1,13 @@
 //! What the paper states and what is asked of our variant, beside what came out.
 
 use super::contender::{
-    JUMP_PUSH, NEARFIELD, PIM_TREE, RADAR, RADAR_64, RADAR_64_BASIC, RADAR_BASIC, RADAR_NO_GRU,
-    RADAR_ONE, RANGE_PARTITION,
+    JUMP_PUSH, NEARFIELD, PIM_TREE, RADAR, RADAR_64, RADAR_64_BASIC, RADAR_BASIC, RADAR_GRU,
+    RADAR_LAST_WINDOW, RADAR_ONE, RANGE_PARTITION, WINDOW,
 };
+use super::heights;
 use super::overheads::NORMALIZED;
 use super::scale::Scale;
-use super::skew::Shares;
+use super::skew::{Shares, Skew};
 use super::work::Verb;
 use crate::figures::row::{Claim, Row, Work};
 use crate::report::Kind;
@@ -42,8 +43,14 @@ enum Source {
     Cpu(bool),
     /// The greatest ratio to any other index for words of documents.
     Words,
-    /// A point of a figure of heights: its figure, at 8000 samples and 4 epochs.
-    Heights(&'static str),
+    /// A point of a figure of heights by the paper's unit: its figure, and what it is of.
+    Heights(&'static str, &'static str),
+    /// The ratio of throughput with heights by the unit to that without at a degree of skew, after as many batches.
+    Long(f64),
+    /// What a predictor saves of the pointers that Gets follow without heights, where what is hot stays so.
+    Saved(&'static str),
+    /// How long training takes, over how long modules work.
+    Hidden,
     /// The greatest ratio to any other index in YCSB's workloads.
     Ycsb,
 }
@@ -239,28 +246,44 @@ const STATED: &[Stated] = &[
         "radar.gru.accuracy",
         Some(0.718),
         "share",
-        Source::Heights("8"),
+        Source::Heights("8", heights::ACCURACY),
         "the classifier is right for 71.8 % of subranges, with 8000 samples and 4 epochs",
     ),
     stated(
         "radar.gru.gain",
         Some(1.18),
         "x",
-        Source::Heights("9"),
+        Source::Heights("9", heights::WORTH),
         "heights by hotness have 1.18 times the throughput, with 8000 samples and 4 epochs",
+    ),
+    stated(
+        "radar.gru.hidden",
+        Some(1.0),
+        "x",
+        Source::Hidden,
+        "training takes no longer than modules work, so nobody waits for it (at most 1); here what is \
+         measured on this machine over what is modelled: other domains",
+    ),
+    stated(
+        "radar.gru.hops",
+        None,
+        "share",
+        Source::Saved(RADAR_GRU.name),
+        "the part of the pointers of Gets that heights by the classifier save, where what is hot stays \
+         so (α = 0.99)",
     ),
     stated(
         "radar.gru.point-uniform",
         Some(1.12),
         "x",
-        Source::At(RADAR.name, RADAR_NO_GRU.name, Verb::Get, 0.0),
+        Source::Long(0.0),
         "heights by hotness are worth 12 % for points without skew",
     ),
     stated(
         "radar.gru.point-1.2",
         Some(1.22),
         "x",
-        Source::At(RADAR.name, RADAR_NO_GRU.name, Verb::Get, 1.2),
+        Source::Long(1.2),
         "and 22 % at α = 1.2",
     ),
     stated(
@@ -305,6 +328,14 @@ const STATED: &[Stated] = &[
         "x",
         Source::Least(NEARFIELD.name, &[RADAR.name]),
         "our variant beside RADAR, where it is worst of all operations and degrees of skew",
+    ),
+    stated(
+        "ours.heights",
+        None,
+        "share",
+        Source::Saved(RADAR_LAST_WINDOW.name),
+        "the same by saying that subranges stay what they were in the last batches, which needs no \
+         model: to be compared with radar.gru.hops",
     ),
     stated(
         "ours.memory",
@@ -397,7 +428,11 @@ pub(super) fn claims(scale: &Scale, rows: &[Row]) -> Vec<Claim> {
         unit: stated.unit.to_owned(),
         kind: match stated.source {
             // Counts, whatever the model.
-            Source::Memory(..) | Source::Fullest(_) | Source::Closed => Kind::Counted,
+            Source::Memory(..) | Source::Fullest(_) | Source::Closed | Source::Saved(_) => {
+                Kind::Counted
+            }
+            Source::Heights("8", _) => Kind::Counted,
+            Source::Hidden => Kind::Measured,
             _ => Kind::Modelled,
         },
     };
@@ -530,12 +565,46 @@ fn ours(scale: &Scale, rows: &[Row], source: Source) -> Option<f64> {
         }
         Source::Words => rivals("13"),
         Source::Ycsb => rivals("12"),
-        Source::Heights(figure) => {
-            let mut rows = of(rows, figure, RADAR.name);
-            rows.find(|row| row.panel == "8000 samples" && row.x.value == 4.0)
-                .map(|row| row.y.value)
+        Source::Heights(figure, what) => {
+            let panel = heights::panel(WINDOW.samples, &Skew::Jump(0.0));
+            point(rows, figure, RADAR_GRU.name, &panel, what).map(|row| row.y.value)
+        }
+        Source::Long(degree) => {
+            let mut ratios = micro(RADAR_GRU.name, RADAR.name);
+            let found = ratios.find(|(panel, at, _)| (*panel, *at) == (heights::LONG, degree));
+            found.map(|(.., ratio)| ratio)
+        }
+        Source::Saved(peer) => {
+            let panel = heights::panel(WINDOW.samples, &heights::STEADY);
+            let hops = |peer| {
+                let row = point(rows, "9", peer, &panel, heights::WORTH)?;
+                Some(row.work.as_ref()?.hops)
+            };
+            Some(1.0 - hops(peer)? / hops(RADAR.name)?)
+        }
+        Source::Hidden => {
+            let total = |phase, kind| {
+                let spans = of(rows, "7", phase);
+                let spans = spans.filter(|row| row.panel == heights::SPANS && row.kind == kind);
+                spans.map(|row| row.y.value).sum::<f64>()
+            };
+            let working = total(heights::WORKING, Kind::Modelled);
+            (working > 0.0).then(|| total(heights::TRAINING, Kind::Measured) / working)
         }
     }
+}
+
+/// A point of a figure of heights, at the paper's number of epochs.
+fn point<'r>(
+    rows: &'r [Row],
+    figure: &'r str,
+    peer: &'r str,
+    panel: &str,
+    what: &str,
+) -> Option<&'r Row> {
+    of(rows, figure, peer).find(|row| {
+        row.panel == panel && row.y.name == what && row.x.value == WINDOW.batches as f64
+    })
 }
 
 /// All points of one.
@@ -617,6 +686,51 @@ mod tests {
         assert_eq!(of_id(&rows, "ours.point-0.99"), Some(1.5));
         assert_eq!(of_id(&rows, "ours.worst"), Some(0.9));
         assert_eq!(of_id(&rows, "radar.throughput.pim-tree"), None);
+    }
+
+    #[test]
+    fn heights_are_worth_what_they_are_beside_runs_as_long() {
+        let (jump, steady) = (Skew::Jump(0.99), heights::STEADY);
+        let row = |figure: &str, peer: &str, skew: &Skew, what: &str, value: f64| Row {
+            panel: heights::panel(WINDOW.samples, skew),
+            figure: figure.to_owned(),
+            y: Quantity::new(what, "", value),
+            x: Quantity::new("", "", 4.0),
+            ..rate(peer, "", 0.0, 1.0)
+        };
+        let worth = |peer: &str, skew: &Skew, value: f64, hops: f64| {
+            let mut row = row("9", peer, skew, heights::WORTH, value);
+            row.work = Some(serde_json::from_value(work(hops)).unwrap());
+            row
+        };
+        let span = |phase: &str, kind, lasts: f64| Row {
+            panel: heights::SPANS.to_owned(),
+            kind,
+            ..row("7", phase, &jump, "", lasts)
+        };
+        let rows = [
+            row("8", "radar gru", &steady, heights::ACCURACY, 0.9),
+            row("8", "radar gru", &jump, heights::ACCURACY, 0.7),
+            row("9", "radar gru", &jump, "an epoch takes", 100.0),
+            worth("radar gru", &jump, 1.2, 3.0),
+            worth("radar", &steady, 1.0, 10.0),
+            worth("radar gru", &steady, 1.1, 9.0),
+            worth("radar last-window", &steady, 1.1, 8.0),
+            rate("radar", heights::LONG, 1.2, 10.0),
+            rate("radar gru", heights::LONG, 1.2, 11.0),
+            rate("radar", "Get", 1.2, 5.0),
+            span(heights::TRAINING, Kind::Measured, 60.0),
+            span(heights::TRAINING, Kind::Measured, 20.0),
+            span(heights::WORKING, Kind::Measured, 9.0),
+            span(heights::WORKING, Kind::Modelled, 40.0),
+        ];
+        assert_eq!(of_id(&rows, "radar.gru.accuracy"), Some(0.7));
+        assert_eq!(of_id(&rows, "radar.gru.gain"), Some(1.2));
+        assert_eq!(of_id(&rows, "radar.gru.point-1.2"), Some(1.1));
+        assert_eq!(of_id(&rows, "radar.gru.point-uniform"), None);
+        assert_eq!(of_id(&rows, "radar.gru.hidden"), Some(2.0));
+        let near = |id, expected: f64| (of_id(&rows, id).unwrap() - expected).abs() < 1e-9;
+        assert!(near("radar.gru.hops", 0.1) && near("ours.heights", 0.2));
     }
 
     #[test]

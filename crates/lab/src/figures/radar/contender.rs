@@ -1,9 +1,12 @@
 //! Who takes part, under which name and with which techniques.
 
+use crate::figures::job::PointError;
 use nearfield_core::{Batch, Error, Operation, OrderedIndex, Outcome, Words};
+use nearfield_learned::Gru;
 use nearfield_pim::device::Model;
 use nearfield_pim::jump_push::{self, JumpPush};
 use nearfield_pim::pim_tree::PimTree;
+use nearfield_pim::radar::heights::{Heights, Report, Window};
 use nearfield_pim::radar::{Options, Radar};
 use nearfield_pim::range_partition::{Gets, RangePartition};
 
@@ -20,6 +23,11 @@ pub(super) trait Index: OrderedIndex<Words> {
     /// What the host keeps to find things, in bytes.
     fn host_bytes(&self) -> u64 {
         0
+    }
+
+    /// What has become of heights by hotness, if there are some.
+    fn heights(&self) -> Option<Report> {
+        None
     }
 }
 
@@ -54,6 +62,10 @@ impl Index for Radar<Model> {
 
     fn host_bytes(&self) -> u64 {
         self.subranges() as u64 * BYTES_OF_SUBRANGE + self.keys_of_host() as u64 * BYTES_OF_KEY
+    }
+
+    fn heights(&self) -> Option<Report> {
+        Radar::heights(self)
     }
 }
 
@@ -149,9 +161,20 @@ pub(super) struct Contender {
 #[derive(Clone, Copy)]
 enum Kind {
     Index(fn(Model, usize) -> Box<dyn Index>),
-    /// Not there, and why.
-    Missing(&'static str),
+    /// [`RADAR`] with heights of subranges by a predictor, which learns by such windows.
+    Heights(By, Window),
 }
+
+/// What predicts how hot subranges will be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Gru,
+    LastWindow,
+    Share,
+}
+
+/// Determines the weights with which a GRU begins.
+const SEED_OF_GRU: u64 = 7;
 
 impl Contender {
     const fn new(name: &'static str, make: fn(Model, usize) -> Box<dyn Index>) -> Contender {
@@ -159,25 +182,44 @@ impl Contender {
         Contender { name, kind }
     }
 
-    const fn missing(name: &'static str, why: &'static str) -> Contender {
-        let kind = Kind::Missing(why);
+    const fn with_heights(name: &'static str, by: By) -> Contender {
+        let kind = Kind::Heights(by, WINDOW);
         Contender { name, kind }
     }
 
-    /// Why it cannot take part, if it cannot.
-    pub(super) fn is_missing(&self) -> Option<&'static str> {
-        match self.kind {
-            Kind::Index(_) => None,
-            Kind::Missing(why) => Some(why),
-        }
+    /// The same with other windows, where there are some.
+    pub(super) fn with_window(self, window: Window) -> Contender {
+        let kind = match self.kind {
+            Kind::Heights(by, _) => Kind::Heights(by, window),
+            kind @ Kind::Index(_) => kind,
+        };
+        Contender { kind, ..self }
     }
 
-    /// An empty index in the modules of a device; `None` of one that is missing.
-    pub(super) fn make(&self, device: Model, modules: usize) -> Option<Box<dyn Index>> {
-        match self.kind {
-            Kind::Index(make) => Some(make(device, modules)),
-            Kind::Missing(_) => None,
-        }
+    /// Whether it has a model to train.
+    pub(super) fn learns(&self) -> bool {
+        matches!(self.kind, Kind::Heights(By::Gru, _))
+    }
+
+    /// An empty index in the modules of a device.
+    ///
+    /// # Errors
+    /// `Missing` if there is no memory for a predictor.
+    pub(super) fn make(&self, device: Model, modules: usize) -> Result<Box<dyn Index>, PointError> {
+        let options = radar(modules, 16);
+        let heights = match self.kind {
+            Kind::Index(make) => return Ok(make(device, modules)),
+            Kind::Heights(By::Gru, window) => {
+                let gru = Gru::new(SEED_OF_GRU);
+                let gru = gru.map_err(|error| PointError::Missing(error.to_string()))?;
+                let index = Radar::with_predictor(device, options, window, Box::new(gru));
+                return Ok(Box::new(index));
+            }
+            Kind::Heights(By::LastWindow, window) => Heights::LastWindow(window),
+            Kind::Heights(By::Share, window) => Heights::Share(window),
+        };
+        let options = Options { heights, ..options };
+        Ok(Box::new(Radar::new(device, options)))
     }
 }
 
@@ -214,6 +256,17 @@ pub(super) const PIM_TREE_TABLE: Contender = Contender::new("pim-tree, table", |
     Box::new(PimTree::new(device))
 });
 
+/// How much the paper learns from, and how often it predicts; without the help of simple predictors, which it does
+/// not have.
+pub(super) const WINDOW: Window = Window {
+    samples: 8000,
+    batches: 4,
+    falls_back: false,
+};
+
+/// All of the paper but section V, what its figures name "no GRU". That is the one beside which others are shown:
+/// heights by hotness need dozens of batches until they are worth anything, and points have a few; so [`RADAR_GRU`] is shown
+/// beside it where there are more.
 pub(super) const RADAR: Contender = Contender::new("radar", |device, modules| {
     Box::new(Radar::new(device, radar(modules, 16)))
 });
@@ -222,10 +275,13 @@ pub(super) const RADAR_BASIC: Contender = Contender::new("radar basic", |device,
     Box::new(Radar::new(device, Options::basic(modules)))
 });
 
-pub(super) const RADAR_NO_GRU: Contender = Contender::missing(
-    "radar no-gru",
-    "RADAR has no heights by hotness yet: radar is without them",
-);
+/// The whole of the paper: the same with heights by its gated recurrent unit.
+pub(super) const RADAR_GRU: Contender = Contender::with_heights("radar gru", By::Gru);
+
+/// With heights by simple predictors.
+pub(super) const RADAR_LAST_WINDOW: Contender =
+    Contender::with_heights("radar last-window", By::LastWindow);
+pub(super) const RADAR_SHARE: Contender = Contender::with_heights("radar share", By::Share);
 
 pub(super) const RADAR_ONE: Contender = Contender::new("radar, c = 1", |device, modules| {
     Box::new(Radar::new(device, Options::by_the_letter(modules)))
@@ -260,8 +316,8 @@ pub(super) const NEARFIELD: Contender = Contender::new("nearfield", |device, _| 
 /// Whole designs, without those that have parts of one.
 pub(super) const DESIGNS: [Contender; 5] = [RANGE_PARTITION, JUMP_PUSH, PIM_TREE, RADAR, NEARFIELD];
 
-/// Those of figure 10: the paper's, and ours.
-pub(super) const ALL: [Contender; 10] = [
+/// Those of figure 10: the paper's, and ours. [`RADAR_GRU`] has points of its own there.
+pub(super) const ALL: [Contender; 9] = [
     RANGE_PARTITION,
     RANGE_PARTITION_TABLE,
     JUMP_PUSH,
@@ -269,7 +325,6 @@ pub(super) const ALL: [Contender; 10] = [
     PIM_TREE_TABLE,
     RADAR_BASIC,
     RADAR_ONE,
-    RADAR_NO_GRU,
     RADAR,
     NEARFIELD,
 ];

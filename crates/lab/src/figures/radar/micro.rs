@@ -36,9 +36,6 @@ pub(super) fn jobs(scale: &Scale, wanted: &[&'static str]) -> Vec<Job> {
             if !figures.is_empty() {
                 jobs.push(job(scale, contender, alpha, figures));
             }
-            if contender.is_missing().is_some() {
-                break;
-            }
         }
     }
     jobs
@@ -56,7 +53,6 @@ fn job(scale: &Scale, contender: Contender, alpha: f64, figures: Vec<&'static st
     Job {
         figures,
         bytes: scale.bytes(),
-        missing: contender.is_missing().map(str::to_owned),
         ..job
     }
 }

@@ -14,6 +14,7 @@ mod contender;
 mod cpu;
 mod data;
 mod head;
+mod heights;
 mod micro;
 mod overheads;
 mod scale;
@@ -51,6 +52,7 @@ impl Paper for Scale {
 
     fn jobs(&self, figures: &[&'static str]) -> Vec<Job> {
         let mut jobs = micro::jobs(self, figures);
+        jobs.extend(heights::jobs(self, figures));
         let wanted = FIGURES.iter().filter(|one| figures.contains(&one.name));
         jobs.extend(wanted.flat_map(|one| (one.jobs)(one, self)));
         jobs
@@ -58,6 +60,7 @@ impl Paper for Scale {
 
     fn finish(&self, figure: &str, rows: Vec<Row>) -> Vec<Row> {
         match figure {
+            "9" => heights::normalize(rows),
             "11" => overheads::normalize(&rows),
             _ => rows,
         }
@@ -78,43 +81,31 @@ fn shared(_: &Figure, _: &Scale) -> Vec<Job> {
 }
 
 /// A figure that there is nothing to be drawn of yet.
-fn missing(figure: &Figure, peer: &str, why: &str) -> Vec<Job> {
-    let job = Job::count(figure.name, peer, Vec::new);
+fn no_server(figure: &Figure, _: &Scale) -> Vec<Job> {
+    let why = "the server cannot place its data in modules yet";
+    let job = Job::count(figure.name, "server", Vec::new);
     vec![Job {
         missing: Some(why.to_owned()),
         ..job
     }]
 }
 
-fn no_heights(figure: &Figure, _: &Scale) -> Vec<Job> {
-    let why = "there are no heights by hotness yet, which this figure is about";
-    missing(figure, contender::RADAR.name, why)
-}
-
-fn no_server(figure: &Figure, _: &Scale) -> Vec<Job> {
-    missing(
-        figure,
-        "server",
-        "the server cannot place its data in modules yet",
-    )
-}
-
 /// All figures, in the order of the paper; those with words for names are not in it.
 const FIGURES: &[Figure] = &[
     Figure {
         name: "7",
-        title: "what batches take, one after the other",
+        title: "what batches take, and what is done when in a window",
         jobs: workloads::timeline,
     },
     Figure {
         name: "8",
         title: "how often the hotness of subranges is foreseen",
-        jobs: no_heights,
+        jobs: shared,
     },
     Figure {
         name: "9",
-        title: "what foreseeing the hotness of subranges is worth",
-        jobs: no_heights,
+        title: "what foreseeing the hotness of subranges is worth, and takes",
+        jobs: shared,
     },
     Figure {
         name: "10",

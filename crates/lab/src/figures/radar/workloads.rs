@@ -25,13 +25,12 @@ fn job(figure: &Figure, scale: &Scale, contender: Contender, points: Vec<Point>)
         let mut bench = Bench::load(&contender, &own, &[], Keys::Anywhere, run.interrupt)?;
         perform(&mut bench, name, contender.name, &points, run)
     });
-    with_contender(job, scale, contender)
+    sized(job, scale)
 }
 
-fn with_contender(job: Job, scale: &Scale, contender: Contender) -> Job {
+fn sized(job: Job, scale: &Scale) -> Job {
     Job {
         bytes: scale.bytes(),
-        missing: contender.is_missing().map(str::to_owned),
         ..job
     }
 }
@@ -74,9 +73,6 @@ pub(super) fn ycsb(figure: &Figure, scale: &Scale) -> Vec<Job> {
             };
             let points = Verbs::YCSB.map(point).into();
             jobs.push(job(figure, scale, contender, points));
-            if contender.is_missing().is_some() {
-                break;
-            }
         }
     }
     jobs
@@ -111,7 +107,7 @@ pub(super) fn words(figure: &Figure, scale: &Scale) -> Vec<Job> {
             let points = VERBS.map(point);
             perform(&mut bench, name, contender.name, &points, run)
         });
-        with_contender(job, scale, contender)
+        sized(job, scale)
     };
     contender::DESIGNS.map(job).into()
 }
@@ -150,7 +146,7 @@ pub(super) fn load(figure: &Figure, scale: &Scale) -> Vec<Job> {
                 run.end_phase();
                 Ok(())
             });
-            jobs.push(with_contender(job, scale, contender));
+            jobs.push(sized(job, scale));
         }
     }
     jobs
@@ -233,7 +229,7 @@ pub(super) fn timeline(figure: &Figure, scale: &Scale) -> Vec<Job> {
             run.end_phase();
             Ok(())
         });
-        with_contender(job, scale, contender)
+        sized(job, scale)
     };
     contenders.map(job).into()
 }

@@ -1,0 +1,480 @@
+//! Heights by hotness (section V): how well hotness is foreseen (figure 8), what that is worth (figures 9 and 10), and what
+//! is done when in a window (figure 7).
+//!
+//! Heights need a model that has learnt, so these runs are longer than others, and those beside which they are shown are
+//! as long; a unit that has seen a few windows only is still worse than none. How often a class was right is counted; throughput is modelled; training is measured, on a thread of this
+//! machine. The last two are of different clocks: what is modelled does not wait for training, and training knows nothing
+//! of the modules' time.
+
+use super::bench::{Bench, Keys, Outcome, Phase};
+use super::contender::{self, Contender, WINDOW};
+use super::micro::alpha;
+use super::scale::Scale;
+use super::skew::Skew;
+use super::work::{Verb, Verbs};
+use crate::figures::job::{Job, PointError, Run};
+use crate::figures::page::LASTS;
+use crate::figures::row::{Quantity, Row};
+use crate::report::Kind;
+use nearfield_hardware::modules::Preset;
+use nearfield_pim::radar::heights::{Accuracy, Clock, Report, Span, Window};
+
+/// The figures of samples and epochs, and that of a window, which is of one of their runs.
+const FORESEEN: [&str; 3] = ["7", "8", "9"];
+/// Those that have points of Gets after as many batches.
+const GETS: [&str; 2] = ["10", "10p"];
+/// The skew where none is asked for.
+const DEGREE: f64 = 0.99;
+/// Degrees for which the paper says what heights are worth.
+const DEGREES: [f64; 2] = [0.0, 1.2];
+
+/// The part of figure 10 with runs of this length.
+pub(super) const LONG: &str = "Get, after more batches";
+/// What lies on the vertical axes.
+pub(super) const ACCURACY: &str = "right";
+pub(super) const WORTH: &str = "throughput, without heights 1";
+/// The part of figure 7 with spans, and those of them that are compared.
+pub(super) const SPANS: &str = "a window of radar gru";
+pub(super) const TRAINING: &str = "train";
+pub(super) const WORKING: &str = "modules";
+
+/// The part of figures 8 and 9 with so many samples.
+pub(super) fn panel(samples: usize, skew: &Skew) -> String {
+    match skew {
+        Skew::Jump(_) => format!("{samples} samples"),
+        _ => format!("{samples} samples, {skew}"),
+    }
+}
+
+/// What stays hot.
+pub(super) const STEADY: Skew = Skew::Fixed(DEGREE);
+
+/// Batches after which others count, and as many that do: whole windows of any length but 5 (and 6 where axes are coarse).
+fn batches(scale: &Scale) -> usize {
+    match scale.coarse {
+        true => 8,
+        false => 24,
+    }
+}
+
+/// Samples of a batch, and batches of a window, each of which is an epoch.
+fn grid(scale: &Scale) -> Vec<Window> {
+    let window = |samples, batches| Window {
+        samples,
+        batches,
+        ..WINDOW
+    };
+    if scale.coarse {
+        return vec![window(WINDOW.samples, 2), WINDOW];
+    }
+    let samples = [4000, 8000, 16_000, 32_000];
+    let all = samples.map(|samples| (2..=6).map(move |batches| window(samples, batches)));
+    all.into_iter().flatten().collect()
+}
+
+/// A long run of Gets of an index.
+#[derive(Clone)]
+struct Course {
+    contender: Contender,
+    window: Window,
+    skew: Skew,
+}
+
+impl Course {
+    fn job(
+        self,
+        scale: &Scale,
+        figures: Vec<&'static str>,
+        show: impl Fn(&Course, &Done, &[&'static str], &mut Vec<Row>) + Send + 'static,
+    ) -> Job {
+        let (own, of) = (long(scale), figures.clone());
+        let name = self.contender.name;
+        let learns = self.contender.learns();
+        let job = Job::new(figures[0], name, 1, move |run| {
+            let done = self.run(&own, run)?;
+            show(&self, &done, &of, &mut run.rows);
+            run.end_phase();
+            Ok(())
+        });
+        Job {
+            figures,
+            bytes: scale.bytes(),
+            // Training is measured.
+            alone: learns,
+            ..job
+        }
+    }
+
+    fn run(&self, scale: &Scale, run: &Run<'_>) -> Result<Done, PointError> {
+        let contender = self.contender.with_window(self.window);
+        let others = [Preset::RadarPaper.parameters()];
+        let mut bench = Bench::load(&contender, scale, &others, Keys::Anywhere, run.interrupt)?;
+        let phase = Phase {
+            verbs: Verbs::only(Verb::Get),
+            skew: self.skew.clone(),
+            batches: scale.batches,
+        };
+        Ok(Done {
+            outcome: bench.outcome(&phase, run.interrupt)?,
+            batches: scale.batches,
+            report: bench.heights().unwrap_or_default(),
+        })
+    }
+}
+
+/// The scale with batches enough to learn from.
+fn long(scale: &Scale) -> Scale {
+    Scale {
+        warming: batches(scale),
+        batches: batches(scale),
+        ..scale.clone()
+    }
+}
+
+/// What has come of it.
+struct Done {
+    outcome: Outcome,
+    /// Batches that counted.
+    batches: usize,
+    report: Report,
+}
+
+impl Done {
+    /// How many samples there were in the batches that counted, and of how many the class was known.
+    fn accuracy(&self) -> Accuracy {
+        let all = &self.report.accuracy;
+        let mut sums = Accuracy::default();
+        for accuracy in &all[all.len().saturating_sub(self.batches)..] {
+            sums.samples += accuracy.samples;
+            sums.predictor += accuracy.predictor;
+            sums.last_window += accuracy.last_window;
+            sums.share += accuracy.share;
+        }
+        sums
+    }
+
+    /// What an epoch took, in milliseconds: the mean over batches that counted.
+    fn training_ms(&self) -> f64 {
+        let spans = self.report.spans.iter();
+        let of = spans.filter(|span| phase_name(span) == TRAINING);
+        let lengths: Vec<f64> = of.map(length_ms).collect();
+        let counted = &lengths[lengths.len().saturating_sub(self.batches)..];
+        counted.iter().sum::<f64>() / counted.len().max(1) as f64
+    }
+}
+
+/// Jobs for figures 7 to 9, and for the long runs of figure 10.
+pub(super) fn jobs(scale: &Scale, wanted: &[&'static str]) -> Vec<Job> {
+    let of = |figures: &[&'static str]| -> Vec<&'static str> {
+        let figures = figures.iter().copied();
+        figures.filter(|figure| wanted.contains(figure)).collect()
+    };
+    let mut jobs = Vec::new();
+    let figures = of(&FORESEEN);
+    if !figures.is_empty() {
+        jobs.extend(gridded(scale, &figures));
+    }
+    let figures = of(&GETS);
+    if !figures.is_empty() {
+        for contender in [contender::RADAR, contender::RADAR_GRU] {
+            for degree in DEGREES {
+                let course = Course {
+                    contender,
+                    window: WINDOW,
+                    skew: Skew::Jump(degree),
+                };
+                let show = move |_: &Course, done: &Done, of: &[&'static str], rows: &mut _| {
+                    gets(contender, degree, done, of, rows);
+                };
+                jobs.push(course.job(scale, figures.clone(), show));
+            }
+        }
+    }
+    jobs
+}
+
+/// Samples and epochs of the unit, and once each of those without one.
+fn gridded(scale: &Scale, figures: &[&'static str]) -> Vec<Job> {
+    let simple: &[Contender] = match scale.coarse {
+        true => &[contender::RADAR, contender::RADAR_LAST_WINDOW],
+        false => &[
+            contender::RADAR,
+            contender::RADAR_LAST_WINDOW,
+            contender::RADAR_SHARE,
+        ],
+    };
+    let mut courses = Vec::new();
+    for skew in [Skew::Jump(DEGREE), STEADY] {
+        let (windows, shown) = match skew {
+            Skew::Jump(_) => (grid(scale), &FORESEEN[1..]),
+            _ => (vec![WINDOW], &FORESEEN[..]),
+        };
+        let units = windows
+            .into_iter()
+            .map(|window| (contender::RADAR_GRU, window, shown));
+        let others = simple
+            .iter()
+            .map(|&contender| (contender, WINDOW, &FORESEEN[2..]));
+        let all = units.chain(others);
+        courses.extend(all.map(|(contender, window, shown)| {
+            let skew = skew.clone();
+            let course = Course {
+                contender,
+                window,
+                skew,
+            };
+            (course, shown)
+        }));
+    }
+    let jobs = courses.into_iter().filter_map(|(course, shown)| {
+        let shown = shown.iter().copied();
+        let figures: Vec<&str> = shown.filter(|figure| figures.contains(figure)).collect();
+        (!figures.is_empty()).then(|| course.job(scale, figures, foreseen))
+    });
+    jobs.collect()
+}
+
+/// Points of figures 7 to 9.
+fn foreseen(course: &Course, done: &Done, figures: &[&'static str], rows: &mut Vec<Row>) {
+    let name = course.contender.name;
+    let panel = panel(course.window.samples, &course.skew);
+    let x = Quantity::new("epochs of a window", "", course.window.batches as f64);
+    let point = |figure| Row {
+        panel: panel.clone(),
+        ..done.outcome.row(figure, name, 0, x.clone())
+    };
+    for &figure in figures {
+        if figure == "7" {
+            spans(course, done, figure, rows);
+            continue;
+        }
+        let row = |peer: &str, y, kind| Row {
+            peer: peer.to_owned(),
+            y,
+            kind,
+            rate_mops: None,
+            work: None,
+            device: None,
+            ..point(figure)
+        };
+        if figure == "8" {
+            let counted = done.accuracy();
+            for (contender, right) in [
+                (contender::RADAR_GRU, counted.predictor),
+                (contender::RADAR_LAST_WINDOW, counted.last_window),
+                (contender::RADAR_SHARE, counted.share),
+            ] {
+                let share = right as f64 / counted.samples.max(1) as f64;
+                let y = Quantity::new(ACCURACY, "", share);
+                rows.push(row(contender.name, y, Kind::Counted));
+            }
+            continue;
+        }
+        rows.push(point(figure));
+        if course.contender.learns() {
+            let y = Quantity::new("an epoch takes", "ms", done.training_ms());
+            rows.push(row(name, y, Kind::Measured));
+            let working = done.outcome.work(0).modules_ns / 1e6;
+            let y = Quantity::new("modules work on a batch", "ms", working);
+            rows.push(Row {
+                device: point(figure).device,
+                ..row(name, y, Kind::Modelled)
+            });
+        }
+    }
+}
+
+/// Figure 9: throughput as a multiple of that without heights, by the same operations.
+pub(super) fn normalize(rows: Vec<Row>) -> Vec<Row> {
+    let distribution = |row: &Row| row.setting.as_ref().map(|of| of.distribution.clone());
+    let is_base = |row: &&Row| row.peer == contender::RADAR.name;
+    let bases: Vec<(Option<String>, Option<f64>)> = rows
+        .iter()
+        .filter(is_base)
+        .map(|row| (distribution(row), row.rate_mops))
+        .collect();
+    let normalized = rows.into_iter().map(|row| {
+        let mut bases = bases.iter();
+        let base = bases.find(|(of, _)| *of == distribution(&row));
+        let worth = row.rate_mops.zip(base.and_then(|(_, rate)| *rate));
+        match worth {
+            Some((rate, base)) if base > 0.0 => Row {
+                y: Quantity::new(WORTH, "", rate / base),
+                ..row
+            },
+            _ => row,
+        }
+    });
+    normalized.collect()
+}
+
+/// Points of figure 10.
+fn gets(
+    contender: Contender,
+    degree: f64,
+    done: &Done,
+    figures: &[&'static str],
+    rows: &mut Vec<Row>,
+) {
+    for &figure in figures {
+        let clock = usize::from(figure == "10p");
+        rows.push(Row {
+            panel: LONG.to_owned(),
+            ..done
+                .outcome
+                .row(figure, contender.name, clock, alpha(degree))
+        });
+    }
+}
+
+/// What a span is of, for people.
+fn phase_name(span: &Span) -> &'static str {
+    use nearfield_pim::radar::heights::Phase;
+    match span.phase {
+        Phase::Prepare => "prepare",
+        Phase::Scatter => "scatter",
+        Phase::Launch => "launch",
+        Phase::Modules => WORKING,
+        Phase::Gather => "gather",
+        Phase::Merge => "merge",
+        Phase::Train => TRAINING,
+        Phase::Predict => "predict",
+        Phase::Adjust => "change heights",
+    }
+}
+
+fn length_ms(span: &Span) -> f64 {
+    (span.to_ns - span.from_ns) / 1e6
+}
+
+/// Figure 7: the spans of the last whole window, each clock from its first one on.
+fn spans(course: &Course, done: &Done, figure: &str, rows: &mut Vec<Row>) {
+    let each = course.window.batches;
+    let spans = &done.report.spans;
+    let end = spans.iter().map(|span| span.batch + 1).max().unwrap_or(0) / each * each;
+    let window = end.saturating_sub(each)..end;
+    for (clock, kind) in [
+        (Clock::Modelled, Kind::Modelled),
+        (Clock::Measured, Kind::Measured),
+    ] {
+        let of = spans
+            .iter()
+            .filter(|span| span.clock == clock && window.contains(&span.batch));
+        let mut of: Vec<&Span> = of.collect();
+        of.sort_by(|one, other| one.from_ns.total_cmp(&other.from_ns));
+        let begin = of.first().map_or(0.0, |span| span.from_ns);
+        for span in of {
+            let x = Quantity::new("from", "ms", (span.from_ns - begin) / 1e6);
+            let row = done.outcome.row(figure, phase_name(span), 0, x);
+            rows.push(Row {
+                panel: SPANS.to_owned(),
+                y: Quantity::new(LASTS, "ms", length_ms(span)),
+                device: row.device.filter(|_| kind == Kind::Modelled),
+                rate_mops: None,
+                work: None,
+                kind,
+                ..row
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Interrupt;
+
+    fn rows(figures: &[&'static str]) -> Vec<Row> {
+        let mut all = Vec::new();
+        for job in jobs(&Scale::tiny(), figures) {
+            let (rows, done) = job.run(&Interrupt::default(), || {});
+            done.unwrap();
+            all.extend(rows);
+        }
+        all
+    }
+
+    #[test]
+    fn a_window_has_spans_by_two_clocks_that_are_told_apart() {
+        let rows = rows(&["7"]);
+        for row in &rows {
+            assert_eq!((&*row.panel, &*row.y.name), (SPANS, LASTS));
+            assert_eq!(row.device.is_some(), row.kind == Kind::Modelled);
+            assert!(row.x.value >= 0.0 && row.y.value >= 0.0, "{row:?}");
+        }
+        let count = |phase: &str, kind| {
+            let of = rows.iter().filter(|row| row.peer == phase);
+            of.filter(|row| row.kind == kind).count() as u64
+        };
+        // An epoch, and at least one round, for each batch; one prediction for all.
+        assert_eq!(count(TRAINING, Kind::Measured), WINDOW.batches);
+        assert!(count(WORKING, Kind::Modelled) >= WINDOW.batches);
+        assert_eq!(count("predict", Kind::Measured), 1);
+        // The model has no time of its own by the clock of the modules.
+        assert_eq!(count(TRAINING, Kind::Modelled), 0);
+        // Nothing of a modelled round overlaps but what is part of it.
+        let modelled = rows.iter().filter(|row| row.kind == Kind::Modelled);
+        let modelled: Vec<&Row> = modelled
+            .filter(|row| row.peer != "change heights")
+            .collect();
+        for pair in modelled.windows(2) {
+            let end = pair[0].x.value + pair[0].y.value;
+            assert!(pair[1].x.value >= end - 1e-6, "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn each_number_of_samples_and_epochs_has_its_points() {
+        let all = rows(&["8", "9"]);
+        let scale = Scale::tiny();
+        for window in grid(&scale) {
+            let panel = panel(window.samples, &Skew::Jump(DEGREE));
+            let of = |figure: &str, name: &str| {
+                let is_there = |row: &&Row| {
+                    let is_panel = row.figure == figure && row.panel == panel;
+                    is_panel && row.y.name == name && row.x.value == window.batches as f64
+                };
+                let rows = all.iter().filter(is_there);
+                rows.map(|row| (row.peer.clone(), row.y.value))
+                    .collect::<Vec<_>>()
+            };
+            let right = of("8", ACCURACY);
+            assert_eq!(right.len(), 3, "{right:?}");
+            assert!(right.iter().all(|(_, share)| (0.0..=1.0).contains(share)));
+            // Who says what was knows something.
+            assert!(right.iter().any(|(_, share)| *share > 0.2), "{right:?}");
+            let times = [
+                of("9", "an epoch takes"),
+                of("9", "modules work on a batch"),
+            ];
+            assert!(times.iter().all(|times| times[0].1 > 0.0), "{times:?}");
+        }
+        let steady = panel(WINDOW.samples, &STEADY);
+        let worth = normalize(all);
+        let worth = worth.iter().filter(|row| row.y.name == WORTH);
+        let worth: Vec<&Row> = worth.filter(|row| row.panel == steady).collect();
+        assert_eq!(worth.len(), 3, "{worth:?}");
+        for row in worth {
+            let is_base = row.peer == contender::RADAR.name;
+            assert_eq!(is_base, row.y.value == 1.0, "{row:?}");
+            assert!((0.3..3.0).contains(&row.y.value), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn long_runs_are_as_long_without_heights() {
+        let rows = rows(&["10"]);
+        let peers: Vec<(&str, f64)> = rows
+            .iter()
+            .map(|row| {
+                assert_eq!((&*row.panel, &*row.figure), (LONG, "10"));
+                let work = row.work.as_ref().unwrap();
+                assert_eq!(work.batches, batches(&Scale::tiny()) as u64);
+                (&*row.peer, row.x.value)
+            })
+            .collect();
+        let names = [contender::RADAR, contender::RADAR_GRU].map(|one| one.name);
+        let all = names.map(|name| DEGREES.map(|degree| (name, degree)));
+        assert_eq!(peers, all.concat());
+    }
+}
