@@ -51,24 +51,26 @@ pub(super) fn panel(samples: usize, skew: &Skew) -> String {
 /// What stays hot.
 pub(super) const STEADY: Skew = Skew::Fixed(DEGREE);
 
-/// Batches after which others count, and as many that do: whole windows of any length but 5 (and 6 where axes are coarse).
-fn batches(scale: &Scale) -> usize {
-    match scale.coarse {
-        true => 8,
-        false => 24,
+/// Batches after which others count, and how many do: whole windows of any length but 5 (and 6 where axes are coarse).
+/// What stays hot is learnt longer, as it is there that a unit which is not done learning is worse than none.
+fn batches(scale: &Scale, skew: &Skew) -> [usize; 2] {
+    match (scale.coarse, skew) {
+        (true, Skew::Jump(_)) => [8, 8],
+        (true, _) => [24, 8],
+        (false, _) => [24, 24],
     }
 }
 
 /// Samples of a batch, and batches of a window, each of which is an epoch.
 fn grid(scale: &Scale) -> Vec<Window> {
+    if scale.coarse {
+        return vec![WINDOW];
+    }
     let window = |samples, batches| Window {
         samples,
         batches,
         ..WINDOW
     };
-    if scale.coarse {
-        return vec![window(WINDOW.samples, 2), WINDOW];
-    }
     let samples = [4000, 8000, 16_000, 32_000];
     let all = samples.map(|samples| (2..=6).map(move |batches| window(samples, batches)));
     all.into_iter().flatten().collect()
@@ -89,7 +91,7 @@ impl Course {
         figures: Vec<&'static str>,
         show: impl Fn(&Course, &Done, &[&'static str], &mut Vec<Row>) + Send + 'static,
     ) -> Job {
-        let (own, of) = (long(scale), figures.clone());
+        let (own, of) = (long(scale, &self.skew), figures.clone());
         let name = self.contender.name;
         let is_measured = figures.iter().any(|figure| MEASURED.contains(figure));
         let alone = self.contender.learns() && is_measured;
@@ -125,10 +127,11 @@ impl Course {
 }
 
 /// The scale with batches enough to learn from.
-fn long(scale: &Scale) -> Scale {
+fn long(scale: &Scale, skew: &Skew) -> Scale {
+    let [warming, batches] = batches(scale, skew);
     Scale {
-        warming: batches(scale),
-        batches: batches(scale),
+        warming,
+        batches,
         ..scale.clone()
     }
 }
@@ -471,7 +474,8 @@ mod tests {
             .map(|row| {
                 assert_eq!((&*row.panel, &*row.figure), (LONG, "10"));
                 let work = row.work.as_ref().unwrap();
-                assert_eq!(work.batches, batches(&Scale::tiny()) as u64);
+                let [_, counted] = batches(&Scale::tiny(), &Skew::Jump(0.0));
+                assert_eq!(work.batches, counted as u64);
                 (&*row.peer, row.x.value)
             })
             .collect();
