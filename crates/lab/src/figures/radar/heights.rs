@@ -56,7 +56,7 @@ pub(super) const STEADY: Skew = Skew::Fixed(DEGREE);
 fn batches(scale: &Scale, skew: &Skew) -> [usize; 2] {
     match (scale.coarse, skew) {
         (true, Skew::Jump(_)) => [8, 8],
-        (true, _) => [24, 8],
+        (true, _) => [12, 8],
         (false, _) => [24, 24],
     }
 }
