@@ -57,7 +57,7 @@ fn every_workload_is_printed_and_written() {
 fn what_cannot_be_measured_is_refused() {
     for (arguments, code, named) in [
         (&["--batch", "0"][..], 2, "--batch"),
-        (&["--seconds", "-1"][..], 2, "--seconds"),
+        (&["--seconds=-1"][..], 2, "--seconds"),
         (&["--keys", "0"][..], 1, "keys is 0"),
         (&["--json", "/no/such/folder/a.json"][..], 1, "No such file"),
     ] {
