@@ -4,6 +4,7 @@ use super::Host;
 use super::skew::{Costs, Subrange};
 use crate::batch::inclusive;
 use crate::device::Device;
+use crate::partition::Partition;
 use nearfield_core::{Input, Operation, Words};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -21,8 +22,10 @@ pub(super) struct Demand {
 
 /// Subranges of a busy module whose operations are looked at one by one.
 const TRIES: usize = 8;
-/// So many entries of a scan count as much as an operation on one key.
-const ENTRIES_PER_OPERATION: u64 = 1;
+/// So many entries of a scan count as much as an operation on one key: they are transferred, but not looked for.
+const ENTRIES_PER_OPERATION: u64 = 4;
+/// What a scan reads of a subrange is noted as so many keys of it at most, as it is divided with the subrange.
+const POINTS_MAX: u64 = 32;
 
 /// Where an operation works, as far as loads are concerned.
 enum Wants {
@@ -33,15 +36,16 @@ enum Wants {
 }
 
 impl<D: Device> Host<D> {
-    /// Gives for each operation the subranges of modules that it works on, with a key of it there and what it
-    /// counts for.
+    /// Gives for each operation the subranges of modules that it works on, with keys of it there and what these
+    /// count for. Answers how many operations are on single keys and how many on ranges, and the sum of the squares of what
+    /// they count for in each module.
     fn each_demand(
         &self,
         input: Input<'_, Words>,
         mut each: impl FnMut(u64, usize, u64, u64),
-    ) -> (u64, u64) {
+    ) -> (u64, u64, u64) {
         let host = self.host();
-        let (mut points, mut ranges) = (0, 0);
+        let (mut points, mut ranges, mut squares) = (0, 0, 0);
         // A write between two reads of a key counts by itself.
         let mut read: HashSet<u64> = HashSet::new();
         for operation in input.operations() {
@@ -56,6 +60,7 @@ impl<D: Device> Host<D> {
                         && partition.module != host
                     {
                         let module = self.replicas.spread(start, partition.module, points);
+                        squares += 1;
                         each(start, module, key, 1);
                     }
                 }
@@ -66,33 +71,43 @@ impl<D: Device> Host<D> {
                         if let Some((start, partition)) = self.directory.of(from)
                             && partition.module != host
                         {
+                            squares += 1;
                             each(start, partition.module, from, 1);
                         }
                         continue;
                     }
+                    let mut left = limit;
                     self.directory
                         .candidates(from, to, limit, false, |start, partition| {
-                            if partition.module != host {
-                                let module = self.replicas.spread(start, partition.module, ranges);
-                                let entries = partition.count.min(limit);
-                                let weight = 1 + entries / ENTRIES_PER_OPERATION;
-                                each(start, module, from.max(start), weight);
+                            let (first, last, entries) =
+                                part_of_scan(start, &partition, from, to, left);
+                            left = left.saturating_sub(entries);
+                            if partition.module == host {
+                                return;
+                            }
+                            let module = self.replicas.spread(start, partition.module, ranges);
+                            let weight = 1 + entries / ENTRIES_PER_OPERATION;
+                            squares += weight * weight;
+                            let points = weight.min(POINTS_MAX);
+                            let step = (last - first) / points;
+                            for point in 0..points {
+                                // What is left over is of the first.
+                                let rest = if point == 0 { weight % points } else { 0 };
+                                each(start, module, first + point * step, weight / points + rest);
                             }
                         });
                 }
                 Wants::Nothing => {}
             }
         }
-        (points, ranges)
+        (points, ranges, squares)
     }
 
     /// What a batch asks for.
     pub(super) fn demand(&self, input: Input<'_, Words>) -> Demand {
         let mut loads = vec![0; self.device.modules()];
         let mut subranges: HashMap<u64, u64> = HashMap::new();
-        let mut squares = 0;
-        let (points, ranges) = self.each_demand(input, |start, module, _, weight| {
-            squares += weight * weight;
+        let (points, ranges, squares) = self.each_demand(input, |start, module, _, weight| {
             loads[module] += weight;
             *subranges.entry(start).or_default() += weight;
         });
@@ -198,6 +213,24 @@ impl<D: Device> Host<D> {
     }
 }
 
+/// What a scan from `from` to `to` reads of a partition, if it still has to find `limit` entries and keys lie evenly: the
+/// first and the last key, and how many entries.
+fn part_of_scan(
+    start: u64,
+    partition: &Partition,
+    from: u64,
+    to: u64,
+    limit: u64,
+) -> (u64, u64, u64) {
+    let (first, end) = (from.max(start), to.min(partition.last).max(from.max(start)));
+    let width = (partition.last - start) as f64 + 1.0;
+    let density = partition.count as f64 / width;
+    let within = ((end - first) as f64 + 1.0) * density;
+    let entries = (within.ceil() as u64).min(limit);
+    let reach = (entries as f64 / density.max(f64::MIN_POSITIVE)) as u64;
+    (first, end.min(first.saturating_add(reach)), entries)
+}
+
 fn wants(input: Input<'_, Words>, operation: &Operation<Words>) -> Wants {
     match *operation {
         Operation::Predecessor { key } | Operation::Successor { key } => Wants::Key(key),
@@ -206,5 +239,35 @@ fn wants(input: Input<'_, Words>, operation: &Operation<Words>) -> Wants {
             None => Wants::Nothing,
         },
         _ => operation.point_key().map_or(Wants::Nothing, Wants::Key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scan_reads_what_lies_in_its_range_up_to_its_limit() {
+        let partition = Partition {
+            last: 1999,
+            module: 0,
+            count: 100,
+            list: 0,
+            used: 0,
+            least: None,
+        };
+        let found = |from, to, limit| part_of_scan(1000, &partition, from, to, limit);
+        assert_eq!(found(0, u64::MAX, 500), (1000, 1999, 100));
+        assert_eq!(found(1500, u64::MAX, 500), (1500, 1999, 50));
+        assert_eq!(found(1500, 1599, 500), (1500, 1599, 10));
+        assert_eq!(found(1500, u64::MAX, 20), (1500, 1700, 20));
+        assert_eq!(found(0, 1000, 20), (1000, 1000, 1));
+        assert_eq!(found(0, u64::MAX, 0).2, 0);
+        let all = Partition {
+            last: u64::MAX,
+            count: u64::MAX,
+            ..partition
+        };
+        assert_eq!(part_of_scan(0, &all, 0, u64::MAX, 7).2, 7);
     }
 }
