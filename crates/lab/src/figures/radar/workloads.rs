@@ -179,7 +179,11 @@ pub(super) fn kinds(figure: &Figure, scale: &Scale) -> Vec<Job> {
         }
         job(figure, scale, contender, points)
     };
-    let contenders = [contender::PIM_TREE, contender::RADAR, contender::NEARFIELD];
+    let contenders = [
+        contender::PIM_TREE_TABLE,
+        contender::RADAR,
+        contender::NEARFIELD,
+    ];
     contenders.map(job).into()
 }
 
@@ -187,7 +191,7 @@ pub(super) fn kinds(figure: &Figure, scale: &Scale) -> Vec<Job> {
 pub(super) fn timeline(figure: &Figure, scale: &Scale) -> Vec<Job> {
     const BATCHES: usize = 6;
     let contenders = [
-        contender::PIM_TREE,
+        contender::PIM_TREE_TABLE,
         contender::RADAR_BASIC,
         contender::RADAR,
         contender::NEARFIELD,
