@@ -1,10 +1,12 @@
 //! Executing a batch: which tasks its operations come to, and what their answers come to.
 
-use crate::device::{Answered, ModuleError, RoundError};
-use crate::partition::{Directory, Partition};
+use crate::device::{ModuleError, RoundError};
+use crate::partition::{Directory, Partition, Place};
+use crate::requests::Requests;
 use crate::task::{Answer, Task};
+use crate::wire::Replied;
 use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 /// The tasks of a batch, by module, in the order of its operations. A module does them in this order, so that
@@ -18,8 +20,6 @@ pub(crate) struct Plan {
     parts: Vec<Part>,
     /// So many tasks have tags, from 0 on.
     tags: u32,
-    /// Of keys that are read once for all who read them, the tag of the last read, if nothing was written since.
-    reads: Option<HashMap<u64, u32>>,
 }
 
 /// A task, and whose it is.
@@ -27,8 +27,8 @@ pub(crate) struct Plan {
 struct Part {
     /// The operation.
     position: u32,
-    /// Where the partition begins that it is about, and the module that has it.
-    start: u64,
+    /// The partition that it is about, and the module that has it.
+    place: Place,
     module: u32,
     /// The task whose answer it is.
     tag: u32,
@@ -39,24 +39,51 @@ struct Part {
 pub(crate) const NOBODY: u32 = u32::MAX;
 pub(crate) const OTHERS: u32 = 1 << 31;
 
-/// What partitions have gained and lost, by where they begin.
-struct Changes<'d> {
-    directory: &'d Directory,
-    changes: HashMap<u64, Change>,
+/// A copy of a partition: the module that has it, and where its list begins there; 0 if only the module knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Replica {
+    pub module: usize,
+    pub list: u32,
 }
 
-impl Changes<'_> {
-    /// Of the partition that begins at `start`.
-    fn of(&mut self, start: u64) -> &mut Change {
-        let directory = self.directory;
-        self.changes.entry(start).or_insert_with(|| {
-            let partition = directory.of(start);
-            Change {
-                came: 0,
-                went: 0,
-                is_lost: false,
-                least: partition.and_then(|(_, partition)| partition.least),
-            }
+impl Replica {
+    /// The one that the directory names.
+    pub fn first(partition: &Partition) -> Replica {
+        Replica {
+            module: partition.module,
+            list: partition.list,
+        }
+    }
+}
+
+/// What partitions have gained and lost, by place.
+struct Changes<'d> {
+    directory: &'d Directory,
+    changes: Vec<Option<Change>>,
+    /// Those that have changed.
+    changed: Vec<Place>,
+}
+
+impl<'d> Changes<'d> {
+    fn new(directory: &'d Directory) -> Changes<'d> {
+        Changes {
+            directory,
+            changes: vec![None; directory.places()],
+            changed: Vec::new(),
+        }
+    }
+
+    /// Of a partition.
+    fn of(&mut self, place: Place) -> &mut Change {
+        let change = &mut self.changes[place.number()];
+        if change.is_none() {
+            self.changed.push(place);
+        }
+        change.get_or_insert_with(|| Change {
+            came: 0,
+            went: 0,
+            is_lost: false,
+            least: self.directory.partition(place).least,
         })
     }
 }
@@ -86,55 +113,57 @@ impl Change {
 
 impl Plan {
     /// Says what modules are to do for the operations of a batch, behind what is in `inputs`, of which all tags
-    /// are no operation's. If `combines`, a key is read once for all operations that read it and have no write of it
-    /// between them. `home` answers where the partition begins
-    /// to which a key belongs, and for a key that may be inserted makes one if there is none. `read` answers by which
-    /// copy of a partition the operation of a number reads it.
+    /// are no operation's. `create` makes a partition for a key that may be inserted, where there is none. `read`
+    /// answers by which copy the operation of a number reads the partition in a place.
     pub fn new(
         input: Input<'_, Words>,
         inputs: Vec<Vec<u64>>,
-        combines: bool,
+        requests: &Requests,
         directory: &mut Directory,
-        mut home: impl FnMut(&mut Directory, u64) -> Option<(u64, Partition)>,
-        mut read: impl FnMut(u64, Partition, u64) -> Partition,
+        mut create: impl FnMut(&mut Directory, u64) -> Option<Place>,
+        mut read: impl FnMut(&Directory, Place, u64) -> Replica,
     ) -> Plan {
+        let operations = input.operations();
         let mut plan = Plan {
             inputs,
-            parts: Vec::new(),
+            parts: Vec::with_capacity(operations.len()),
             tags: 0,
-            reads: combines.then(HashMap::new),
         };
-        for (position, operation) in input.operations().iter().enumerate() {
-            let position = position as u32;
-            if let (Some(reads), Some(key), true) =
-                (&mut plan.reads, operation.point_key(), operation.is_write())
-            {
-                reads.remove(&key);
-            }
+        // By operation the tag of its task, of those that others take the answer of.
+        let mut read_by: Vec<u32> = Vec::new();
+        let mut home = |directory: &mut Directory, number, key| {
+            let place = requests.place(number, key, directory);
+            place.or_else(|| create(directory, key))
+        };
+        let first =
+            |directory: &Directory, place| (place, Replica::first(directory.partition(place)));
+        for (number, operation) in operations.iter().enumerate() {
+            let position = number as u32;
             match *operation {
                 Operation::Get { key } => {
-                    let at = directory.of(key);
-                    let at = at.map(|(start, first)| (start, read(start, first, position.into())));
-                    let former = plan.reads.as_ref().and_then(|reads| reads.get(&key));
-                    match (former, at) {
-                        (Some(&tag), Some((start, partition))) => plan.parts.push(Part {
-                            position,
-                            start,
-                            module: partition.module as u32,
-                            tag,
-                        }),
-                        _ => {
-                            if let (Some(reads), Some(_)) = (&mut plan.reads, at) {
-                                reads.insert(key, plan.tags);
+                    let Some(place) = requests.place(number, key, directory) else {
+                        continue;
+                    };
+                    let copy = read(directory, place, position.into());
+                    let source = requests.source(number);
+                    let tag = source.and_then(|source| read_by.get(source).copied());
+                    match tag.filter(|&tag| tag != NOBODY) {
+                        Some(tag) => plan.share(position, (place, copy), tag),
+                        None => {
+                            if requests.combines() {
+                                read_by.resize(number, NOBODY);
+                                read_by.push(plan.tags);
                             }
-                            plan.add(position, at, Task::Get { key });
+                            plan.add(position, (place, copy), Task::Get { key });
                         }
                     }
                 }
                 Operation::Insert { key, value } => {
-                    let at = home(directory, key);
-                    plan.add(position, at, Task::Insert { key, value });
-                    at.iter().for_each(|(start, _)| directory.may_come(*start));
+                    if let Some(place) = home(directory, number, key) {
+                        let task = Task::Insert { key, value };
+                        plan.add(position, first(directory, place), task);
+                        directory.may_come(place);
+                    }
                 }
                 Operation::Update {
                     key,
@@ -142,31 +171,34 @@ impl Plan {
                     previous,
                 } => {
                     let previous = input.previous(previous);
-                    let at = match previous {
-                        None => home(directory, key),
-                        Some(_) => directory.of(key),
+                    let place = match previous {
+                        None => home(directory, number, key),
+                        Some(_) => requests.place(number, key, directory),
                     };
                     let task = Task::Update {
                         key,
                         previous,
                         value,
                     };
-                    plan.add(position, at, task);
-                    if let (None, Some((start, _))) = (previous, at) {
-                        directory.may_come(start);
+                    if let Some(place) = place {
+                        plan.add(position, first(directory, place), task);
+                        if previous.is_none() {
+                            directory.may_come(place);
+                        }
                     }
                 }
                 Operation::Remove { key } => {
-                    let at = directory.of(key);
-                    plan.add(position, at, Task::Remove { key });
-                    at.iter()
-                        .for_each(|(start, _)| directory.may_go(*start, key));
+                    if let Some(place) = requests.place(number, key, directory) {
+                        plan.add(position, first(directory, place), Task::Remove { key });
+                        directory.may_go(place, key);
+                    }
                 }
                 Operation::Predecessor { key } => {
-                    directory.candidates(0, key, 1, true, |start, partition| {
-                        let task = Task::Floor { start, key };
-                        let copy = read(start, partition, position.into());
-                        plan.add(position, Some((start, copy)), task);
+                    let directory = &*directory;
+                    directory.candidates(0, key, 1, true, |place| {
+                        let start = directory.start(place);
+                        let copy = read(directory, place, position.into());
+                        plan.add(position, (place, copy), Task::Floor { start, key });
                     });
                 }
                 Operation::Successor { key } => {
@@ -203,18 +235,28 @@ impl Plan {
         (from, to): (u64, u64),
         limit: u64,
         descends: bool,
-        read: &mut impl FnMut(u64, Partition, u64) -> Partition,
+        read: &mut impl FnMut(&Directory, Place, u64) -> Replica,
     ) {
-        directory.candidates(from, to, limit, descends, |start, partition| {
+        directory.candidates(from, to, limit, descends, |place| {
             let task = Task::Scan {
-                start,
+                start: directory.start(place),
                 from,
                 to,
                 limit,
                 descends,
             };
-            let copy = read(start, partition, position.into());
-            self.add(position, Some((start, copy)), task);
+            let copy = read(directory, place, position.into());
+            self.add(position, (place, copy), task);
+        });
+    }
+
+    /// An operation takes the answer of a former one.
+    fn share(&mut self, position: u32, (place, copy): (Place, Replica), tag: u32) {
+        self.parts.push(Part {
+            position,
+            place,
+            module: copy.module as u32,
+            tag,
         });
     }
 
@@ -234,24 +276,22 @@ impl Plan {
         tasks
     }
 
-    fn add(&mut self, position: u32, at: Option<(u64, Partition)>, task: Task<'_>) {
-        if let Some((start, partition)) = at
-            && let Some(words) = self.inputs.get_mut(partition.module)
-        {
+    fn add(&mut self, position: u32, (place, copy): (Place, Replica), task: Task<'_>) {
+        if let Some(words) = self.inputs.get_mut(copy.module) {
             let tag = self.tags;
             self.tags += 1;
             self.parts.push(Part {
                 position,
-                start,
-                module: partition.module as u32,
+                place,
+                module: copy.module as u32,
                 tag,
             });
-            task.encode(partition.list, tag, words);
+            task.encode(copy.list, tag, words);
         }
     }
 
-    /// For each task where the partition begins that it is about.
-    pub fn tasks(&self) -> impl Iterator<Item = u64> {
+    /// For each task the partition that it is about.
+    pub fn tasks(&self) -> impl Iterator<Item = Place> {
         let mut tags = 0;
         let parts = self.parts.iter().filter(move |part| {
             // Who shares the answer of a former task has its tag.
@@ -259,13 +299,13 @@ impl Plan {
             tags += u32::from(is_new);
             is_new
         });
-        parts.map(|part| part.start)
+        parts.map(|part| part.place)
     }
 
     /// Has the directory forget what was planned.
     pub fn give_up(&self, directory: &mut Directory) {
         for part in &self.parts {
-            directory.settle(part.start, 0, 0);
+            directory.settle(part.place, 0, 0);
         }
     }
 
@@ -276,76 +316,94 @@ impl Plan {
         &self,
         input: Input<'_, Words>,
         output: &mut Output<'_, Words>,
-        answered: &[Answered],
+        replied: &[Replied],
         directory: &mut Directory,
         mut other: impl FnMut(u32, &Answer<'_>),
     ) -> BTreeSet<usize> {
         let mut full = BTreeSet::new();
         let mut answers = vec![Answer::Nothing; self.tags as usize];
-        for words in answered.iter().flatten() {
-            let mut words = &words[..];
-            while let Some((answer, tag)) = Answer::decode(&mut words) {
-                match answers.get_mut(tag as usize) {
-                    Some(place) => *place = answer,
-                    None => other(tag, &answer),
-                }
-            }
-        }
-        let mut changes = Changes {
-            directory,
-            changes: HashMap::new(),
-        };
-        let parts = self.parts.iter();
-        let mut parts = parts
-            .map(|part| (part, &answers[part.tag as usize]))
-            .peekable();
-        for (position, operation) in input.operations().iter().enumerate() {
-            let mut own = Vec::new();
-            while let Some(part) = parts.next_if(|(part, _)| part.position as usize == position) {
-                own.push(part);
-            }
-            let is_write = operation.is_write();
-            let errors = own.iter().filter_map(|(part, _)| {
-                let error = answered.get(part.module as usize)?.as_ref().err();
-                if is_write {
-                    // If it has come to nothing, nobody knows how many keys there are now.
-                    changes.of(part.start).is_lost |= error.is_some();
-                }
-                error
+        for reply in replied.iter().flatten() {
+            reply.each(|answer, tag| match answers.get_mut(tag as usize) {
+                Some(place) => *place = answer,
+                None => other(tag, &answer),
             });
-            let error = errors.last();
+        }
+        let mut changes = Changes::new(directory);
+        let mut parts = &self.parts[..];
+        for (position, operation) in input.operations().iter().enumerate() {
+            let is_own = |part: &&Part| part.position as usize == position;
+            let (own, others) = parts.split_at(parts.iter().take_while(is_own).count());
+            parts = others;
+            let own = Parts {
+                parts: own,
+                answers: &answers,
+            };
+            let is_write = operation.is_write();
+            let mut error = None;
+            for part in own.parts {
+                if let Some(Err(module)) = replied.get(part.module as usize) {
+                    // If it has come to nothing, nobody knows how many keys there are now.
+                    if is_write {
+                        changes.of(part.place).is_lost = true;
+                    }
+                    error = Some(module);
+                }
+            }
             let refused = own.iter().filter(|(_, answer)| **answer == Answer::Full);
             full.extend(refused.map(|(part, _)| part.module as usize));
             match error {
                 Some(error) => output.fail(position, unknown(error)),
                 None => {
-                    if let (true, Operation::Predecessor { .. }) = (own.len() > 1, operation) {
-                        learn(&own, &mut changes);
+                    if let (true, Operation::Predecessor { .. }) = (own.parts.len() > 1, operation)
+                    {
+                        learn(own, &mut changes);
                     }
-                    write(position, operation, input, output, &own, &mut changes);
+                    write(position, operation, input, output, own, &mut changes);
                 }
             }
         }
-        for (start, change) in changes.changes {
+        let Changes {
+            changes, changed, ..
+        } = changes;
+        for place in changed {
+            let Some(change) = changes[place.number()] else {
+                continue;
+            };
             if change.is_lost {
-                directory.lose_count(start);
+                directory.lose_count(place);
             } else {
-                directory.set_least(start, change.least);
-                directory.settle(start, change.came, change.went);
+                directory.set_least(place, change.least);
+                directory.settle(place, change.came, change.went);
             }
         }
         full
     }
 }
 
+/// The parts of an operation, with the answers to all of them.
+#[derive(Clone, Copy)]
+struct Parts<'p> {
+    parts: &'p [Part],
+    answers: &'p [Answer<'p>],
+}
+
+impl<'p> Parts<'p> {
+    /// Each with its answer, in their order.
+    fn iter(self) -> impl Iterator<Item = (&'p Part, &'p Answer<'p>)> {
+        let answers = self.answers;
+        let parts = self.parts.iter();
+        parts.map(move |part| (part, &answers[part.tag as usize]))
+    }
+}
+
 /// Notes where the greatest key at or below another was found: next time that need not be looked for elsewhere.
-fn learn(parts: &[(&Part, &Answer<'_>)], changes: &mut Changes<'_>) {
+fn learn(parts: Parts<'_>, changes: &mut Changes<'_>) {
     let found = parts.iter().find_map(|(part, answer)| match answer {
-        Answer::Entries([key, ..]) => Some((part.start, *key)),
+        Answer::Entries([key, ..]) => Some((part.place, *key)),
         _ => None,
     });
-    if let Some((start, key)) = found {
-        changes.of(start).has(key);
+    if let Some((place, key)) = found {
+        changes.of(place).has(key);
     }
 }
 
@@ -355,45 +413,48 @@ fn write(
     operation: &Operation<Words>,
     input: Input<'_, Words>,
     output: &mut Output<'_, Words>,
-    parts: &[(&Part, &Answer<'_>)],
+    parts: Parts<'_>,
     changes: &mut Changes<'_>,
 ) {
-    let (start, answer) = match parts.first() {
-        Some((part, answer)) => (part.start, *answer),
-        None => (0, &Answer::Nothing),
-    };
-    let value = match answer {
-        Answer::Value(value) => Some(*value),
+    let first = parts.iter().next();
+    let value = match first {
+        Some((_, Answer::Value(value))) => Some(*value),
         _ => None,
     };
-    if parts.iter().any(|(_, answer)| **answer == Answer::Full) {
+    if parts.iter().any(|(_, answer)| *answer == Answer::Full) {
         let what = match operation.point_key() {
             Some(key) => format!("key {key:#x}: its module has no room"),
             None => "a module has no room for a partition in the range".to_owned(),
         };
         return output.fail(position, Error::OutOfMemory { what });
     }
+    // What was written has changed its partition.
+    let change = match first {
+        Some((part, _)) if operation.is_write() => Some(changes.of(part.place)),
+        _ => None,
+    };
     match *operation {
         Operation::Get { key } => output.value(position, key, value),
         Operation::Insert { key, .. } => {
-            let change = changes.of(start);
-            change.came += u64::from(value.is_none());
-            change.has(key);
+            if let Some(change) = change {
+                change.came += u64::from(value.is_none());
+                change.has(key);
+            }
             output.value(position, key, value);
         }
         Operation::Update { key, previous, .. } => {
             let applied = value == input.previous(previous);
-            if applied {
-                let change = changes.of(start);
+            if let (true, Some(change)) = (applied, change) {
                 change.came += u64::from(value.is_none());
                 change.has(key);
             }
             output.updated(position, key, applied, value);
         }
         Operation::Remove { key } => {
-            let change = changes.of(start);
-            change.went += u64::from(value.is_some());
-            change.has_not(key);
+            if let Some(change) = change {
+                change.went += u64::from(value.is_some());
+                change.has_not(key);
+            }
             output.value(position, key, value);
         }
         Operation::Predecessor { .. } | Operation::Successor { .. } => {
@@ -408,10 +469,10 @@ fn write(
 }
 
 /// The entries of the parts of an operation, in the order of these.
-fn entries<'p>(parts: &'p [(&Part, &Answer<'_>)]) -> impl Iterator<Item = (u64, u64)> + 'p {
+fn entries<'p>(parts: Parts<'p>) -> impl Iterator<Item = (u64, u64)> + 'p {
     parts.iter().flat_map(|(_, answer)| {
-        let words = match answer {
-            Answer::Entries(words) => *words,
+        let words: &[u64] = match answer {
+            Answer::Entries(words) => words,
             _ => &[],
         };
         words.chunks_exact(2).map(|entry| (entry[0], entry[1]))

@@ -20,7 +20,7 @@ impl PimForm for Words {
     type OnWorkers = Radar<Workers>;
 
     fn on_workers(workers: Workers) -> Radar<Workers> {
-        Radar::new(workers, radar::Options::nearfield())
+        Radar::new(workers, radar::Options::on_workers())
     }
 }
 

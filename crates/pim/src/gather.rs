@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// use nearfield_pim::gather::Gathered;
 /// use nearfield_pim::radar::{Options, Radar};
 ///
-/// let radar = Radar::new(Workers::new(4, 1 << 20, 2), Options::nearfield());
+/// let radar = Radar::new(Workers::new(4, 1 << 20, 2), Options::on_workers());
 /// let index: Gathered<Words, _> = Gathered::new(radar);
 /// std::thread::scope(|scope| {
 ///     for key in 0..8 {

@@ -46,69 +46,121 @@ pub(crate) trait Lists {
     }
 }
 
+/// So many tasks are read before the first of them is done.
+const AHEAD: usize = 16;
+
+/// A task that was read.
+struct Read<'w> {
+    task: Task<'w>,
+    list: u32,
+    tag: u32,
+}
+
 /// Does the tasks of `input` in their order, and puts their answers out.
 ///
 /// # Errors
 /// What is no task.
-pub(crate) fn run<M: Meter>(
+pub(crate) fn run<M: Meter, L: Lists>(
     module: &mut Module<'_, M>,
     mut input: &[u64],
     output: &mut Vec<u64>,
-    lists: &mut impl Lists,
+    lists: &mut L,
     mut wire: impl Wire,
 ) -> Result<(), Fault> {
     let words = input.len();
-    for number in 0.. {
-        let Some(&value) = input.first() else {
-            break;
-        };
-        let word = words - input.len();
-        let Some((task, list, tag)) = wire.next(&mut input) else {
-            return Err(Fault::Input { word, value });
-        };
-        module.begin(number);
-        module.instructions(INSTRUCTIONS_PER_TASK);
-        let key = match task {
-            Task::Get { key }
-            | Task::Insert { key, .. }
-            | Task::Update { key, .. }
-            | Task::Remove { key } => key,
-            Task::Floor { start, .. } | Task::Scan { start, .. } => start,
-            Task::Build {
-                start,
-                bits,
-                entries,
-            } => {
-                let built = lists.build(module, start, bits, entries);
-                let answer = built.map_or(Answer::Full, |list| Answer::Value(list.head().into()));
-                wire.answer(&answer, tag, output);
-                continue;
-            }
-            Task::Free { start } => {
-                lists.free(module, start);
-                wire.answer(&Answer::Nothing, tag, output);
-                continue;
-            }
-            Task::Height { start, height } => {
-                let set = lists.set_height(module, start, height as usize);
-                let answer = set.map_or(Answer::Full, |()| Answer::Nothing);
-                wire.answer(&answer, tag, output);
-                continue;
-            }
-        };
-        let list = match list {
-            0 => lists.find(module, key)?,
-            head => Some(List::at(head)),
-        };
-        match list {
-            Some(list) => work(module, list, &task, |answer| {
-                wire.answer(&answer, tag, output);
-            }),
-            // There was no room for the partition.
-            None => wire.answer(&Answer::Full, tag, output),
+    let mut ahead: Vec<Read<'_>> = Vec::with_capacity(AHEAD);
+    let mut wanted = Vec::with_capacity(AHEAD);
+    let mut number = 0;
+    while !input.is_empty() {
+        let mut fault = None;
+        while ahead.len() < AHEAD
+            && let Some(&value) = input.first()
+        {
+            let word = words - input.len();
+            let Some((task, list, tag)) = wire.next(&mut input) else {
+                fault = Some(Fault::Input { word, value });
+                break;
+            };
+            ahead.push(Read { task, list, tag });
+        }
+        if M::HAS_CACHES {
+            wanted.extend(ahead.iter().filter_map(Read::looks_for));
+            L::List::fetch(module, &mut wanted);
+        }
+        for read in ahead.drain(..) {
+            module.begin(number);
+            number += 1;
+            one(module, &read, lists, |answer| {
+                wire.answer(&answer, read.tag, output);
+            })?;
+        }
+        if let Some(fault) = fault {
+            return Err(fault);
         }
     }
     wire.end(output);
+    Ok(())
+}
+
+impl Read<'_> {
+    /// The list and the key that it looks for, if the list is known.
+    fn looks_for(&self) -> Option<(u32, u64)> {
+        let key = match self.task {
+            Task::Get { key }
+            | Task::Insert { key, .. }
+            | Task::Update { key, .. }
+            | Task::Remove { key }
+            | Task::Floor { key, .. }
+            | Task::Scan { from: key, .. } => key,
+            Task::Build { .. } | Task::Free { .. } | Task::Height { .. } => return None,
+        };
+        (self.list != 0).then_some((self.list, key))
+    }
+}
+
+/// Does a task.
+fn one<M: Meter, L: Lists>(
+    module: &mut Module<'_, M>,
+    read: &Read<'_>,
+    lists: &mut L,
+    say: impl FnOnce(Answer<'_>),
+) -> Result<(), Fault> {
+    module.instructions(INSTRUCTIONS_PER_TASK);
+    let key = match read.task {
+        Task::Get { key }
+        | Task::Insert { key, .. }
+        | Task::Update { key, .. }
+        | Task::Remove { key } => key,
+        Task::Floor { start, .. } | Task::Scan { start, .. } => start,
+        Task::Build {
+            start,
+            bits,
+            entries,
+        } => {
+            let built = lists.build(module, start, bits, entries);
+            say(built.map_or(Answer::Full, |list| Answer::Value(list.head().into())));
+            return Ok(());
+        }
+        Task::Free { start } => {
+            lists.free(module, start);
+            say(Answer::Nothing);
+            return Ok(());
+        }
+        Task::Height { start, height } => {
+            let set = lists.set_height(module, start, height as usize);
+            say(set.map_or(Answer::Full, |()| Answer::Nothing));
+            return Ok(());
+        }
+    };
+    let list = match read.list {
+        0 => lists.find(module, key)?,
+        head => Some(L::List::at(head)),
+    };
+    match list {
+        Some(list) => work(module, list, &read.task, say),
+        // There was no room for the partition.
+        None => say(Answer::Full),
+    }
     Ok(())
 }
 
@@ -116,7 +168,7 @@ fn work<M: Meter>(
     module: &mut Module<'_, M>,
     list: impl List,
     task: &Task<'_>,
-    mut say: impl FnMut(Answer<'_>),
+    say: impl FnOnce(Answer<'_>),
 ) {
     let value = |value: Option<u64>| value.map_or(Answer::Nothing, Answer::Value);
     let stored = |stored: Result<Option<u64>, Fault>| stored.map_or(Answer::Full, value);

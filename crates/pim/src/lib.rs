@@ -20,6 +20,7 @@ pub mod partition;
 pub mod pim_tree;
 pub mod radar;
 pub mod range_partition;
+mod requests;
 pub mod strings;
 mod table;
 mod tabled;

@@ -33,6 +33,11 @@ pub trait List: Copy {
         Ok(list)
     }
 
+    /// Has the processor's caches fetch what looking for keys in lists, by where they begin, will read: for all of them at once, so that
+    /// they wait together. It changes nothing, not even `module`'s counts. Nothing is done where keys lie in single
+    /// pieces anyway.
+    fn fetch<M: Meter>(_: &Module<'_, M>, _wanted: &mut Vec<(u32, u64)>) {}
+
     /// The value of a key.
     fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64>;
 

@@ -5,14 +5,15 @@
 //! goes to few. As in the published program, a module has a hash table beside its list, by which it finds the
 //! keys that are asked for by themselves ([`Gets`]).
 
-use crate::batch::{Plan, refused};
+use crate::batch::{Plan, Replica, refused};
 use crate::device::{Device, Fault, Meter, Module, Program};
 use crate::kernel::{self, Lists};
 use crate::list::List;
 use crate::partition::{Directory, Partition};
+use crate::requests::Requests;
 use crate::tabled::TabledTowers;
 use crate::towers::Towers;
-use crate::wire::Tagged;
+use crate::wire::{Replied, Reply, Tagged};
 use nearfield_core::{Batch, Error, OrderedIndex, Words};
 use nearfield_hardware::modules::HostWork;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -155,13 +156,14 @@ impl<D: Device + Send> OrderedIndex<Words> for RangePartition<D> {
         let mut plan = {
             let input = batch.input()?;
             let inputs = vec![Vec::new(); modules];
+            let requests = Requests::new(input, false, &host.directory);
             Plan::new(
                 input,
                 inputs,
-                false,
+                &requests,
                 &mut host.directory,
-                |directory, key| directory.of(key),
-                |_, partition, _| partition,
+                |_, _| None,
+                |directory, place, _| Replica::first(directory.partition(place)),
             )
         };
         let inputs = std::mem::take(&mut plan.inputs);
@@ -174,19 +176,17 @@ impl<D: Device + Send> OrderedIndex<Words> for RangePartition<D> {
                 refused(&error)
             })?;
         let back: usize = answered.iter().flatten().map(Vec::len).sum();
+        let replied: Vec<Replied> = answered
+            .into_iter()
+            .map(|answered| answered.map(Reply::tagged))
+            .collect();
         let (input, mut output) = batch.begin()?;
         host.device.at_host(&HostWork {
             probes: input.operations().len() as u64,
             words: (words + back) as u64,
             sorted: 0,
         });
-        plan.finish(
-            input,
-            &mut output,
-            &answered,
-            &mut host.directory,
-            |_, _| {},
-        );
+        plan.finish(input, &mut output, &replied, &mut host.directory, |_, _| {});
         Ok(())
     }
 

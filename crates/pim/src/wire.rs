@@ -8,6 +8,7 @@
 //! answers  | what each of them has, a word each ... | what they are, 4 bits each, 16 to a word |
 //! ```
 
+use crate::device::ModuleError;
 use crate::task::{Answer, Kind, Task};
 
 /// Reads tasks in a module, and writes answers.
@@ -118,27 +119,37 @@ impl Wire for Runs {
 /// Puts tasks for a module, each with its header, into runs, those for one list one after the other: what is
 /// done in one list does not depend on others. What makes or forgets lists stays where it is, before others and
 /// behind them. Answers the words, and the tags of the tasks in their new order.
-pub(crate) fn pack(mut words: &[u64]) -> (Vec<u64>, Vec<u32>) {
+pub(crate) fn pack(words: &[u64]) -> (Vec<u64>, Vec<u32>) {
+    // Of each task that waits the list, 24 bits, and behind it where the task begins.
+    const LIST_AT: u32 = 40;
     let mut packed = Vec::with_capacity(words.len());
     let mut tags = Vec::new();
-    let mut waiting: Vec<(Task<'_>, u32, u32)> = Vec::new();
     let mut run = Run::default();
-    let mut flush = |waiting: &mut Vec<(Task<'_>, u32, u32)>, packed: &mut Vec<u64>| {
-        waiting.sort_by_key(|&(_, list, _)| list);
-        for (task, list, tag) in waiting.drain(..) {
-            tags.push(tag);
-            run.add(&task, list, packed);
+    let mut flush = |waiting: &mut Vec<u64>, packed: &mut Vec<u64>| {
+        waiting.sort_unstable();
+        for at in waiting.drain(..) {
+            let at = at & ((1 << LIST_AT) - 1);
+            if let Some((task, list, tag)) = Task::decode(&mut &words[at as usize..]) {
+                tags.push(tag);
+                run.add(&task, list, packed);
+            }
         }
     };
-    while let Some(next) = Task::decode(&mut words) {
+    let mut waiting = Vec::new();
+    let mut rest = words;
+    loop {
+        let at = (words.len() - rest.len()) as u64;
+        let Some((task, list, _)) = Task::decode(&mut rest) else {
+            break;
+        };
         let is_of_lists = matches!(
-            next.0,
+            task,
             Task::Build { .. } | Task::Free { .. } | Task::Height { .. }
         );
         if is_of_lists {
             flush(&mut waiting, &mut packed);
         }
-        waiting.push(next);
+        waiting.push(u64::from(list) << LIST_AT | at);
         if is_of_lists {
             flush(&mut waiting, &mut packed);
         }
@@ -171,23 +182,53 @@ impl Run {
     }
 }
 
-/// Gives answers that came without headers those by which the host knows whose they are. What is cut off has
-/// no answer.
-pub(crate) fn unpack(words: &[u64], tags: &[u32]) -> Vec<u64> {
-    let statuses = tags.len().div_ceil(STATUSES_PER_WORD);
-    let (mut words, statuses) = words.split_at(words.len().saturating_sub(statuses));
-    let mut unpacked = Vec::with_capacity(words.len() + tags.len());
-    for (number, &tag) in tags.iter().enumerate() {
-        let Some(word) = statuses.get(number / STATUSES_PER_WORD) else {
-            break;
-        };
-        let status = word >> (number % STATUSES_PER_WORD * STATUS_BITS) & ((1 << STATUS_BITS) - 1);
-        let Some(answer) = answer(status, &mut words) else {
-            break;
-        };
-        answer.encode(tag, &mut unpacked);
+/// What a module has answered, or why it has not.
+pub(crate) type Replied = Result<Reply, ModuleError>;
+
+/// The words of answers, and whose they are.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    words: Vec<u64>,
+    /// The tags of tasks whose answers came without.
+    tags: Option<Vec<u32>>,
+}
+
+impl Reply {
+    /// Of answers that have tags.
+    pub fn tagged(words: Vec<u64>) -> Reply {
+        Reply { words, tags: None }
     }
-    unpacked
+
+    /// Of answers in the order of tasks that have these tags.
+    pub fn of_runs(words: Vec<u64>, tags: Vec<u32>) -> Reply {
+        let tags = Some(tags);
+        Reply { words, tags }
+    }
+
+    /// Gives each answer with its tag. What is cut off has no answer.
+    pub fn each<'w>(&'w self, mut each: impl FnMut(Answer<'w>, u32)) {
+        let mut words = &self.words[..];
+        let Some(tags) = &self.tags else {
+            while let Some((answer, tag)) = Answer::decode(&mut words) {
+                each(answer, tag);
+            }
+            return;
+        };
+        let behind = words
+            .len()
+            .saturating_sub(tags.len().div_ceil(STATUSES_PER_WORD));
+        let (mut words, statuses) = words.split_at(behind);
+        for (tags, &(mut word)) in tags.chunks(STATUSES_PER_WORD).zip(statuses) {
+            for &tag in tags {
+                let status = word & ((1 << STATUS_BITS) - 1);
+                word >>= STATUS_BITS;
+                let Some(answer) = answer(status, &mut words) else {
+                    return;
+                };
+                each(answer, tag);
+            }
+        }
+    }
 }
 
 fn answer<'w>(status: u64, words: &mut &'w [u64]) -> Option<Answer<'w>> {
@@ -332,10 +373,16 @@ mod tests {
             answer.encode(tag, &mut tagged);
         }
         wire.end(&mut output);
-        assert_eq!(unpack(&output, &tags), tagged);
+        let read = |reply: &Reply| {
+            let mut words = Vec::new();
+            reply.each(|answer, tag| answer.encode(tag, &mut words));
+            words
+        };
+        assert_eq!(read(&Reply::tagged(tagged.clone())), tagged);
+        assert_eq!(read(&Reply::of_runs(output.clone(), tags.clone())), tagged);
         // An answer to nothing, and what is cut off.
-        assert!(unpack(&[], &[]).is_empty());
-        assert!(unpack(&[], &tags).is_empty());
-        assert!(unpack(&output[5..], &tags).len() < tagged.len());
+        assert!(read(&Reply::of_runs(vec![], vec![])).is_empty());
+        assert!(read(&Reply::of_runs(vec![], tags.clone())).is_empty());
+        assert!(read(&Reply::of_runs(output[5..].to_vec(), tags)).len() < tagged.len());
     }
 }

@@ -46,7 +46,7 @@ fn range_partition_is_linearizable() {
 #[test]
 fn radar_is_linearizable() {
     check::<Words, _>(|seed| Radar::new(workers(seed), Options::nearfield()));
-    check::<Words, _>(|seed| gathered(Radar::new(workers(seed), Options::nearfield())));
+    check::<Words, _>(|seed| gathered(Radar::new(workers(seed), Options::on_workers())));
 }
 
 #[test]

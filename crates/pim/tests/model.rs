@@ -59,6 +59,7 @@ fn radar_does_what_a_map_does() {
         Options::by_the_letter,
         Options::basic,
         |_| Options::nearfield(),
+        |_| Options::on_workers(),
         cooling,
         eager,
     ] {

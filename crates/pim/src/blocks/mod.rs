@@ -119,6 +119,22 @@ impl List for Blocks {
         self.root
     }
 
+    fn fetch<M: Meter>(module: &Module<'_, M>, wanted: &mut Vec<(u32, u64)>) {
+        while !wanted.is_empty() {
+            // Nothing depends on these, so the processor waits for all of them at once.
+            for &(at, _) in wanted.iter() {
+                node::fetch_keys(module, at);
+            }
+            wanted.retain_mut(|(at, key)| match node::fetch_child(module, *at, *key) {
+                Some(child) => {
+                    *at = child;
+                    true
+                }
+                None => false,
+            });
+        }
+    }
+
     fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
         let leaf = self.leaf(module, key);
         let place = leaf.find(module, key).ok()?;

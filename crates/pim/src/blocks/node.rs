@@ -2,6 +2,7 @@
 
 use crate::device::{Meter, Module};
 use crate::list::Entry;
+use std::hint::black_box;
 
 /// Keys of a block at most.
 pub(super) const KEYS: usize = 32;
@@ -10,6 +11,8 @@ const SPARSE: usize = KEYS / 4;
 /// Where keys begin, and where values or children do.
 const KEYS_AT: u32 = 1;
 const REST_AT: u32 = KEYS_AT + KEYS as u32;
+/// Words that processors with caches fetch at once.
+const WORDS_PER_LINE: usize = 8;
 /// Words of a leaf, and of an inner block.
 pub(super) const LEAF_WORDS: usize = 1 + 2 * KEYS;
 pub(super) const INNER_WORDS: usize = 1 + KEYS + KEYS / 2;
@@ -203,6 +206,28 @@ impl Node {
         };
         module.free(self.0, words);
     }
+}
+
+/// Has a processor with caches fetch the keys of a block.
+pub(super) fn fetch_keys<M: Meter>(module: &Module<'_, M>, at: u32) {
+    let keys = module.peek(at, REST_AT as usize);
+    let lines = keys.iter().step_by(WORDS_PER_LINE);
+    black_box(lines.fold(0, |all, word| all ^ word));
+}
+
+/// The child to which a key belongs of a block whose keys were fetched; `None` for a leaf, which has the value fetched.
+pub(super) fn fetch_child<M: Meter>(module: &Module<'_, M>, at: u32, key: u64) -> Option<u32> {
+    let node = Node(at);
+    let keys = module.peek(at + KEYS_AT, node.count(module));
+    if node.is_leaf(module) {
+        let place = keys.partition_point(|&other| other < key).min(KEYS - 1);
+        black_box(module.peek(at + REST_AT + place as u32, 1)[0]);
+        return None;
+    }
+    let bounds = keys.get(1..)?;
+    let child = bounds.partition_point(|&bound| bound <= key);
+    let word = module.peek(at + REST_AT + child as u32 / 2, 1)[0];
+    Some((word >> (child % 2 * 32)) as u32)
 }
 
 /// Notes what it takes to find a place among sorted keys.

@@ -31,6 +31,8 @@ type Done = (Answered, Vec<Account>);
 
 /// A program's work, accounted for by different figures.
 impl Meter for Vec<Account> {
+    const HAS_CACHES: bool = false;
+
     fn begin(&mut self, number: usize) {
         self.iter_mut().for_each(|account| account.begin(number));
     }

@@ -36,6 +36,9 @@ pub trait Program: Send + Sync + 'static {
 
 /// Is told what a program does.
 pub trait Meter {
+    /// Whether the processor has caches, into which what several tasks will look at is better fetched at once. Modules
+    /// that are modelled have none.
+    const HAS_CACHES: bool;
     /// From now on task `number` is done.
     fn begin(&mut self, number: usize);
     /// So many instructions.
@@ -51,6 +54,8 @@ pub trait Meter {
 }
 
 impl Meter for Account {
+    const HAS_CACHES: bool = false;
+
     fn begin(&mut self, number: usize) {
         Account::begin(self, number);
     }
@@ -78,6 +83,8 @@ impl Meter for Account {
 
 /// Where nobody wants to know.
 impl Meter for () {
+    const HAS_CACHES: bool = true;
+
     fn begin(&mut self, _: usize) {}
     fn instructions(&mut self, _: u64) {}
     fn read(&mut self, _: u64) {}

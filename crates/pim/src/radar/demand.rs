@@ -4,16 +4,18 @@ use super::Host;
 use super::skew::{Costs, Subrange};
 use crate::batch::inclusive;
 use crate::device::Device;
-use crate::partition::Partition;
+use crate::partition::{Partition, Place};
+use crate::requests::Requests;
 use nearfield_core::{Input, Operation, Words};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// What a batch asks for.
 pub(super) struct Demand {
     /// Of each module, in operations.
     pub loads: Vec<u64>,
-    /// Of the subranges that modules have: of each how much.
-    subranges: HashMap<u64, u64>,
+    /// Of the subranges that modules have, by place: of each how much.
+    subranges: Vec<u64>,
     points: u64,
     ranges: u64,
     /// The sum of the squares of what operations count for.
@@ -42,60 +44,59 @@ impl<D: Device> Host<D> {
     fn each_demand(
         &self,
         input: Input<'_, Words>,
-        mut each: impl FnMut(u64, usize, u64, u64),
+        requests: &Requests,
+        mut each: impl FnMut(Place, usize, u64, u64),
     ) -> (u64, u64, u64) {
         let host = self.host();
         let (mut points, mut ranges, mut squares) = (0, 0, 0);
-        // A write between two reads of a key counts by itself.
-        let mut read: HashSet<u64> = HashSet::new();
-        for operation in input.operations() {
+        let directory = &self.directory;
+        let spread = |place, number| self.replicas.spread(directory, place, number);
+        for (position, operation) in input.operations().iter().enumerate() {
             match wants(input, operation) {
                 Wants::Key(key) => {
                     points += 1;
-                    let is_read = matches!(operation, Operation::Get { .. });
-                    if self.options.combines_reads && is_read && !read.insert(key) {
+                    if requests.source(position).is_some() {
                         continue;
                     }
-                    if let Some((start, partition)) = self.directory.of(key)
-                        && partition.module != host
+                    if let Some(place) = requests.place(position, key, directory)
+                        && directory.partition(place).module != host
                     {
-                        let module = self.replicas.spread(start, partition.module, points);
                         squares += 1;
-                        each(start, module, key, 1);
+                        each(place, spread(place, points), key, 1);
                     }
                 }
                 Wants::Range(from, to, limit) => {
                     ranges += 1;
                     if !self.options.weighs_scans {
                         // As in the paper, where a scan is an operation where it begins.
-                        if let Some((start, partition)) = self.directory.of(from)
-                            && partition.module != host
+                        if let Some(place) = directory.find(from)
+                            && directory.partition(place).module != host
                         {
                             squares += 1;
-                            each(start, partition.module, from, 1);
+                            each(place, directory.partition(place).module, from, 1);
                         }
                         continue;
                     }
                     let mut left = limit;
-                    self.directory
-                        .candidates(from, to, limit, false, |start, partition| {
-                            let (first, last, entries) =
-                                part_of_scan(start, &partition, from, to, left);
-                            left = left.saturating_sub(entries);
-                            if partition.module == host {
-                                return;
-                            }
-                            let module = self.replicas.spread(start, partition.module, ranges);
-                            let weight = 1 + entries / ENTRIES_PER_OPERATION;
-                            squares += weight * weight;
-                            let points = weight.min(POINTS_MAX);
-                            let step = (last - first) / points;
-                            for point in 0..points {
-                                // What is left over is of the first.
-                                let rest = if point == 0 { weight % points } else { 0 };
-                                each(start, module, first + point * step, weight / points + rest);
-                            }
-                        });
+                    directory.candidates(from, to, limit, false, |place| {
+                        let (start, partition) =
+                            (directory.start(place), directory.partition(place));
+                        let (first, last, entries) = part_of_scan(start, partition, from, to, left);
+                        left = left.saturating_sub(entries);
+                        if partition.module == host {
+                            return;
+                        }
+                        let module = spread(place, ranges);
+                        let weight = 1 + entries / ENTRIES_PER_OPERATION;
+                        squares += weight * weight;
+                        let points = weight.min(POINTS_MAX);
+                        let step = (last - first) / points;
+                        for point in 0..points {
+                            // What is left over is of the first.
+                            let rest = if point == 0 { weight % points } else { 0 };
+                            each(place, module, first + point * step, weight / points + rest);
+                        }
+                    });
                 }
                 Wants::Nothing => {}
             }
@@ -104,13 +105,14 @@ impl<D: Device> Host<D> {
     }
 
     /// What a batch asks for.
-    pub(super) fn demand(&self, input: Input<'_, Words>) -> Demand {
+    pub(super) fn demand(&self, input: Input<'_, Words>, requests: &Requests) -> Demand {
         let mut loads = vec![0; self.device.modules()];
-        let mut subranges: HashMap<u64, u64> = HashMap::new();
-        let (points, ranges, squares) = self.each_demand(input, |start, module, _, weight| {
-            loads[module] += weight;
-            *subranges.entry(start).or_default() += weight;
-        });
+        let mut subranges = vec![0; self.directory.places()];
+        let (points, ranges, squares) =
+            self.each_demand(input, requests, |place, module, _, weight| {
+                loads[module] += weight;
+                subranges[place.number()] += weight;
+            });
         Demand {
             loads,
             subranges,
@@ -122,67 +124,71 @@ impl<D: Device> Host<D> {
 
     /// Notes in which batch subranges were asked for last.
     pub(super) fn touch(&mut self, demand: &Demand) {
-        for &start in demand.subranges.keys() {
-            self.directory.touch(start, self.batches);
-        }
+        let Host {
+            directory, batches, ..
+        } = self;
+        directory.touch(*batches, |place| demand.subranges[place.number()] > 0);
     }
 
     /// The hottest subranges of busy modules, with the operations on each.
     pub(super) fn busy_subranges(
         &self,
         input: Input<'_, Words>,
+        requests: &Requests,
         demand: &Demand,
         costs: &Costs,
     ) -> Vec<Subrange> {
         let much = costs.much(&demand.loads);
-        let mut of_module: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
-        for (&start, &weight) in &demand.subranges {
-            if let Some((_, partition)) = self.directory.of(start)
+        let mut of_module: BTreeMap<usize, Vec<(u64, Place)>> = BTreeMap::new();
+        let directory = &self.directory;
+        for place in directory.in_order() {
+            let (weight, partition) =
+                (demand.subranges[place.number()], directory.partition(place));
+            if weight > 0
                 && demand.loads[partition.module] > much
-                && !self.replicas.has(start)
+                && !self.replicas.has(directory.start(place))
             {
                 let own = of_module.entry(partition.module).or_default();
-                own.push((weight, start));
+                own.push((weight, place));
             }
         }
-        let mut found: HashMap<u64, Subrange> = HashMap::new();
+        let mut subranges = Vec::new();
+        // By place, where in these it is.
+        let mut found: Vec<Option<usize>> = vec![None; directory.places()];
         for (module, mut own) in of_module {
-            own.sort_unstable_by(|one, other| other.cmp(one));
+            own.sort_unstable_by_key(|&(weight, place)| Reverse((weight, directory.start(place))));
             own.truncate(TRIES);
-            for (weight, start) in own {
-                let Some((_, partition)) = self.directory.of(start) else {
-                    continue;
-                };
-                let subrange = Subrange {
-                    start,
+            for (weight, place) in own {
+                let partition = directory.partition(place);
+                found[place.number()] = Some(subranges.len());
+                subranges.push(Subrange {
+                    start: directory.start(place),
                     last: partition.last,
                     module,
                     keys: partition.count,
                     weight,
                     wanted: Vec::new(),
                     is_read: true,
-                };
-                found.insert(start, subrange);
+                });
             }
         }
-        if found.is_empty() {
-            return Vec::new();
+        if subranges.is_empty() {
+            return subranges;
         }
-        self.each_demand(input, |start, _, key, weight| {
-            if let Some(subrange) = found.get_mut(&start) {
-                subrange.wanted.push((key, weight));
+        self.each_demand(input, requests, |place, _, key, weight| {
+            if let Some(number) = found[place.number()] {
+                subranges[number].wanted.push((key, weight));
             }
         });
-        for operation in input.operations() {
+        for (position, operation) in input.operations().iter().enumerate() {
             if operation.is_write()
                 && let Some(key) = operation.point_key()
-                && let Some((start, _)) = self.directory.of(key)
-                && let Some(subrange) = found.get_mut(&start)
+                && let Some(place) = requests.place(position, key, directory)
+                && let Some(number) = found[place.number()]
             {
-                subrange.is_read = false;
+                subranges[number].is_read = false;
             }
         }
-        let mut subranges: Vec<Subrange> = found.into_values().collect();
         subranges.sort_unstable_by_key(|subrange| subrange.start);
         for subrange in &mut subranges {
             subrange.wanted.sort_unstable();

@@ -24,10 +24,11 @@ pub use program::Keys;
 pub use skew::Price;
 
 use crate::batch::{NOBODY, Plan, refused};
-use crate::device::{Answered, Device, RoundError};
-use crate::partition::{Directory, Partition};
+use crate::device::{Device, RoundError};
+use crate::partition::{Directory, Partition, Place};
+use crate::requests::Requests;
 use crate::task::{Answer, Task};
-use crate::wire;
+use crate::wire::{self, Replied, Reply};
 use heights::{Classifier, Predictor, Report, Window};
 use nearfield_core::{Batch, Error, Input, Operation, OrderedIndex, Outcome, Words};
 use nearfield_hardware::modules::HostWork;
@@ -230,22 +231,25 @@ impl<D: Device> Host<D> {
             Task::Free { start }.encode(0, NOBODY, &mut inputs[module]);
         }
         let input = batch.input()?;
-        self.forget_written(input, &mut inputs);
+        let mut requests = Requests::new(input, self.options.combines_reads, &self.directory);
+        self.forget_written(input, &requests, &mut inputs);
         // Of single operations there is nothing to learn.
         let learns = input.operations().len() > 1;
         if let (true, Some(heights)) = (learns, &mut self.heights) {
             heights.begin(self.device.counters());
         }
         if self.options.redistributes && input.operations().len() > 1 {
-            self.redistribute(input, &mut inputs)
-                .inspect_err(|_| self.undo())?;
+            let changed = self.redistribute(input, &requests, &mut inputs);
+            if changed.inspect_err(|_| self.undo())? {
+                requests.find(input, &self.directory);
+            }
         }
         self.batches += 1;
-        let plan = self.plan(input, &mut inputs, learns);
+        let plan = self.plan(input, &requests, &mut inputs, learns);
         let own = inputs.pop().unwrap_or_default();
         let hops = self.device.counters().work.hops;
-        let mut answered = match self.round(inputs) {
-            Ok(answered) => answered,
+        let mut replied = match self.round(inputs) {
+            Ok(replied) => replied,
             Err(error) => {
                 plan.give_up(&mut self.directory);
                 self.undo();
@@ -261,7 +265,7 @@ impl<D: Device> Host<D> {
             probes: self.probes(input),
             ..HostWork::default()
         });
-        answered.push(Ok(self.run_here(&own)));
+        replied.push(Ok(Reply::tagged(self.run_here(&own))));
         let (input, mut output) = batch.begin()?;
         let mut lists = HashMap::new();
         let others = |tag: u32, answer: &Answer<'_>| {
@@ -269,7 +273,7 @@ impl<D: Device> Host<D> {
                 lists.insert(tag, list as u32);
             }
         };
-        let full = plan.finish(input, &mut output, &answered, &mut self.directory, others);
+        let full = plan.finish(input, &mut output, &replied, &mut self.directory, others);
         self.full.extend(full);
         self.settle(&lists);
         self.forget_empty();
@@ -282,50 +286,64 @@ impl<D: Device> Host<D> {
     }
 
     /// A round: modules do their tasks, each with its header, and answers come back with theirs, however they go.
-    fn round(&mut self, inputs: Vec<Vec<u64>>) -> Result<Vec<Answered>, RoundError> {
+    fn round(&mut self, inputs: Vec<Vec<u64>>) -> Result<Vec<Replied>, RoundError> {
         let Options { keys, packs, .. } = self.options;
-        let packed: (Vec<Vec<u64>>, Vec<Vec<u32>>) = match packs {
-            true => inputs.iter().map(|words| wire::pack(words)).unzip(),
-            false => (inputs, Vec::new()),
+        let (inputs, tags): (Vec<Vec<u64>>, Vec<Option<Vec<u32>>>) = match packs {
+            true => {
+                let packed = inputs.iter().map(|words| wire::pack(words));
+                packed.map(|(words, tags)| (words, Some(tags))).unzip()
+            }
+            false => inputs.into_iter().map(|words| (words, None)).unzip(),
         };
-        let (inputs, tags) = packed;
         let count = |words: &[u64]| words.len() as u64;
         let sent: u64 = inputs.iter().map(|words| count(words)).sum();
         let tasks = Tasks {
             keys,
             packed: packs,
         };
-        let mut answered = self.device.round(tasks, inputs)?;
+        let answered = self.device.round(tasks, inputs)?;
         let back: u64 = answered.iter().flatten().map(|words| count(words)).sum();
-        for (answered, tags) in answered.iter_mut().zip(tags) {
-            if let Ok(words) = answered {
-                *words = wire::unpack(words, &tags);
-            }
-        }
         self.device.at_host(&HostWork {
             words: sent + back,
             ..HostWork::default()
         });
-        Ok(answered)
+        let replied = answered.into_iter().zip(tags).map(|(answered, tags)| {
+            answered.map(|words| match tags {
+                Some(tags) => Reply::of_runs(words, tags),
+                None => Reply::tagged(words),
+            })
+        });
+        Ok(replied.collect())
     }
 
     /// Has copies forgotten of subranges that are about to be written.
-    fn forget_written(&mut self, input: Input<'_, Words>, inputs: &mut [Vec<u64>]) {
+    fn forget_written(
+        &mut self,
+        input: Input<'_, Words>,
+        requests: &Requests,
+        inputs: &mut [Vec<u64>],
+    ) {
         if self.replicas.is_empty() {
             return;
         }
-        for operation in input.operations() {
+        for (position, operation) in input.operations().iter().enumerate() {
             if operation.is_write()
                 && let Some(key) = operation.point_key()
-                && let Some((start, _)) = self.directory.of(key)
+                && let Some(place) = requests.place(position, key, &self.directory)
             {
-                self.forget_copies(start, inputs);
+                self.forget_copies(self.directory.start(place), inputs);
             }
         }
     }
 
     /// Appends the tasks of operations, and subranges that are to be made for them.
-    fn plan(&mut self, input: Input<'_, Words>, inputs: &mut [Vec<u64>], learns: bool) -> Plan {
+    fn plan(
+        &mut self,
+        input: Input<'_, Words>,
+        requests: &Requests,
+        inputs: &mut [Vec<u64>],
+        learns: bool,
+    ) -> Plan {
         let modules = self.device.modules();
         let mut created: Vec<(usize, u64, u64)> = Vec::new();
         let Host {
@@ -338,29 +356,26 @@ impl<D: Device> Host<D> {
             ..
         } = self;
         let tasks = vec![Vec::new(); modules + 1];
-        let combines = options.combines_reads;
         // What a new subrange will have, as far as one knows: as many keys as others.
         let mean = keys.iter().sum::<u64>() / (directory.len() as u64).max(1);
-        let home = |directory: &mut Directory, key| {
-            directory.of(key).or_else(|| {
-                let (start, last) = fresh(directory, options, modules, key);
-                let module = place(start, options.placement, keys, full);
-                keys[module] += mean.max(1);
-                let partition = Partition {
-                    last,
-                    module,
-                    count: 0,
-                    list: 0,
-                    used: *batches,
-                    least: None,
-                };
-                directory.insert(start, partition);
-                created.push((module, start, last));
-                Some((start, partition))
-            })
+        let create = |directory: &mut Directory, key| -> Option<Place> {
+            let (start, last) = fresh(directory, options, modules, key);
+            let module = place(start, options.placement, keys, full);
+            keys[module] += mean.max(1);
+            let partition = Partition {
+                last,
+                module,
+                count: 0,
+                list: 0,
+                used: *batches,
+                least: None,
+            };
+            directory.insert(start, partition);
+            created.push((module, start, last));
+            directory.find(start)
         };
-        let read = |start, partition, number| replicas.read(start, partition, number);
-        let mut plan = Plan::new(input, tasks, combines, directory, home, read);
+        let read = |directory: &Directory, place, number| replicas.read(directory, place, number);
+        let mut plan = Plan::new(input, tasks, requests, directory, create, read);
         for (module, start, last) in created {
             self.moving.build(start, last, &[], &mut inputs[module]);
         }

@@ -156,4 +156,12 @@ impl Options {
             heights: Heights::None,
         }
     }
+
+    /// Ours for modules that are threads. Words go to them as they are, so sorting tasks into runs saves nothing.
+    pub fn on_workers() -> Options {
+        Options {
+            packs: false,
+            ..Options::nearfield()
+        }
+    }
 }

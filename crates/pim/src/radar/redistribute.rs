@@ -4,13 +4,14 @@
 //! builds its pieces elsewhere. So a pair is in one place at least at any time: if that round is not begun,
 //! all stays as it was; what a module has not built, as it had no room or has come to nothing, the host takes.
 
-use super::replicas::Replica;
 use super::skew::{self, Division, Piece, Target};
 use super::{Host, place};
-use crate::batch::{NOBODY, OTHERS, refused};
-use crate::device::{Answered, Device};
+use crate::batch::{NOBODY, OTHERS, Replica, refused};
+use crate::device::Device;
 use crate::partition::Partition;
+use crate::requests::Requests;
 use crate::task::{Answer, Task};
+use crate::wire::Replied;
 use nearfield_core::{Error, Input, Words};
 use std::collections::HashMap;
 
@@ -99,16 +100,17 @@ const GROUP_KEYS_MAX: u64 = 1 << 16;
 
 impl<D: Device> Host<D> {
     /// Divides and pulls what makes modules busy, and merges what is cold; says what has to be done for that
-    /// before the operations.
+    /// before the operations. Answers whether there are other subranges than before.
     pub(super) fn redistribute(
         &mut self,
         input: Input<'_, Words>,
+        requests: &Requests,
         inputs: &mut [Vec<u64>],
-    ) -> Result<(), Error> {
-        let mut demand = self.demand(input);
+    ) -> Result<bool, Error> {
+        let mut demand = self.demand(input, requests);
         self.touch(&demand);
         let costs = self.costs(&demand);
-        let subranges = self.busy_subranges(input, &demand, &costs);
+        let subranges = self.busy_subranges(input, requests, &demand, &costs);
         let options = &self.options;
         let division = Division {
             fanout: options.fanout as u64,
@@ -117,7 +119,7 @@ impl<D: Device> Host<D> {
             copies_max: options.copies_max,
         };
         let moves = skew::decide(&mut demand.loads, subranges, &division, &costs);
-        self.send_back(inputs);
+        let has_returned = self.send_back(inputs);
         let mut groups = self.cold_groups();
         let moves = moves.into_iter();
         let mut wanted: Vec<(u64, Then)> = moves
@@ -128,17 +130,16 @@ impl<D: Device> Host<D> {
             wanted.extend(pieces.map(|&start| (start, Then::Merge(number))));
         }
         if wanted.is_empty() {
-            return Ok(());
+            return Ok(has_returned);
         }
-        let (moved, answered) = self.read(wanted)?;
+        let (moved, replied) = self.read(wanted)?;
         let mut runs: HashMap<u32, &[u64]> = HashMap::new();
-        for words in answered.iter().flatten() {
-            let mut words = &words[..];
-            while let Some((answer, tag)) = Answer::decode(&mut words) {
+        for reply in replied.iter().flatten() {
+            reply.each(|answer, tag| {
                 if let Answer::Entries(entries) = answer {
                     runs.insert(tag, entries);
                 }
-            }
+            });
         }
         for (tag, (_, _, then)) in moved.iter().enumerate() {
             if let Then::Merge(group) = then {
@@ -170,7 +171,7 @@ impl<D: Device> Host<D> {
             self.moves.merged += 1;
             self.put(group.start, group.last, &group.entries, inputs);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Reads subranges, each with what becomes of it.
@@ -178,7 +179,7 @@ impl<D: Device> Host<D> {
     fn read(
         &mut self,
         wanted: Vec<(u64, Then)>,
-    ) -> Result<(Vec<(u64, Partition, Then)>, Vec<Answered>), Error> {
+    ) -> Result<(Vec<(u64, Partition, Then)>, Vec<Replied>), Error> {
         let mut reads = vec![Vec::new(); self.device.modules()];
         let mut moved = Vec::new();
         for (start, then) in wanted {
@@ -196,8 +197,8 @@ impl<D: Device> Host<D> {
             task.encode(partition.list, tag, &mut reads[partition.module]);
             moved.push((start, partition, then));
         }
-        let answered = self.round(reads).map_err(|error| refused(&error))?;
-        Ok((moved, answered))
+        let replied = self.round(reads).map_err(|error| refused(&error))?;
+        Ok((moved, replied))
     }
 
     /// Has a module build a subrange.
@@ -221,8 +222,8 @@ impl<D: Device> Host<D> {
         cools.is_some_and(|cools| partition.used + cools < self.batches)
     }
 
-    /// Has modules take what the host has and nobody asks for any more.
-    fn send_back(&mut self, inputs: &mut [Vec<u64>]) {
+    /// Has modules take what the host has and nobody asks for any more, and answers whether there was something.
+    fn send_back(&mut self, inputs: &mut [Vec<u64>]) -> bool {
         let host = self.host();
         let copied: Vec<u64> = self.replicas.starts().collect();
         for start in copied {
@@ -236,13 +237,14 @@ impl<D: Device> Host<D> {
             .iter()
             .filter(|(_, partition)| partition.module == host && self.is_cold(partition));
         let cold: Vec<(u64, Partition)> = cold.collect();
-        for (start, partition) in cold {
+        for &(start, partition) in &cold {
             let entries = self.store.remove(start);
             self.moves.returned += 1;
             self.moves.keys += entries.len() as u64 / 2;
             self.moving.former.push((start, partition));
             self.put(start, partition.last, &entries, inputs);
         }
+        !cold.is_empty()
     }
 
     /// Groups that may be merged.

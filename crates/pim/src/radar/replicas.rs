@@ -1,15 +1,8 @@
 //! Copies of subranges that are read more than one module can. Not in RADAR's paper, which has one of each.
 
-use crate::partition::Partition;
+use crate::batch::Replica;
+use crate::partition::{Directory, Place};
 use std::collections::HashMap;
-
-/// A copy in another module than that which the directory names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Replica {
-    pub module: usize,
-    /// Where its list begins; 0 if only the module knows.
-    pub list: u32,
-}
 
 /// The copies that there are, by where subranges begin. They are the same as the first until that is written:
 /// whoever is about to write it has them forgotten before.
@@ -37,21 +30,18 @@ impl Replicas {
         self.0.remove(&start).unwrap_or_default()
     }
 
-    /// The module that does the operation of this number, of a subrange whose first copy `module` has.
-    pub fn spread(&self, start: u64, module: usize, number: u64) -> usize {
-        self.nth(start, number).map_or(module, |copy| copy.module)
+    /// The module that does the operation of this number on the subrange in a place.
+    pub fn spread(&self, directory: &Directory, place: Place, number: u64) -> usize {
+        self.read(directory, place, number).module
     }
 
-    /// The copy that the operation of this number reads.
-    pub fn read(&self, start: u64, partition: Partition, number: u64) -> Partition {
-        match self.nth(start, number) {
-            None => partition,
-            Some(Replica { module, list }) => Partition {
-                module,
-                list,
-                ..partition
-            },
-        }
+    /// The copy that the operation of this number reads of the subrange in a place.
+    pub fn read(&self, directory: &Directory, place: Place, number: u64) -> Replica {
+        let copy = match self.is_empty() {
+            true => None,
+            false => self.nth(directory.start(place), number),
+        };
+        copy.unwrap_or_else(|| Replica::first(directory.partition(place)))
     }
 
     /// The copies in turn; `None` for the first.

@@ -10,7 +10,7 @@ use super::timeline::{Phase, Reading, Report, Timeline};
 use super::trainer::{Close, Closed, Done, Job, Trainer};
 use crate::batch::NOBODY;
 use crate::device::Counters;
-use crate::partition::Directory;
+use crate::partition::{Directory, Place};
 use crate::task::Task;
 use crate::towers::{self, HEIGHT_MAX};
 use nearfield_hardware::Time;
@@ -110,7 +110,7 @@ impl Classifier {
     /// heights before that, and gives the trainer what is to be learnt.
     pub fn before_round(
         &mut self,
-        tasks: impl Iterator<Item = u64>,
+        tasks: impl Iterator<Item = Place>,
         built: impl Iterator<Item = u64>,
         directory: &Directory,
         inputs: &mut [Vec<u64>],
@@ -120,20 +120,21 @@ impl Classifier {
         let modules = inputs.len().saturating_sub(1);
         self.conclude(directory, modules);
         self.adjust(directory, inputs);
-        let mut hotness: HashMap<u64, u32> = HashMap::new();
-        for start in tasks {
-            let count = hotness.entry(start).or_default();
+        let mut hotness = vec![0_u32; directory.places()];
+        for place in tasks {
+            let count = &mut hotness[place.number()];
             *count = count.saturating_add(1);
         }
         let mut loads = vec![0; modules];
-        let mut requested = Vec::with_capacity(hotness.len());
-        for (start, hotness) in hotness {
-            if let Some((_, partition)) = directory.of(start)
+        let mut requested = Vec::new();
+        for place in directory.in_order() {
+            let (hotness, partition) = (hotness[place.number()], directory.partition(place));
+            if hotness > 0
                 && let Some(load) = loads.get_mut(partition.module)
             {
                 *load += u64::from(hotness);
                 requested.push(Requested {
-                    start,
+                    start: directory.start(place),
                     last: partition.last,
                     keys: partition.count,
                     hotness,
@@ -141,7 +142,6 @@ impl Classifier {
             }
         }
         self.stage.most_tasks = loads.into_iter().max().unwrap_or(0);
-        requested.sort_unstable_by_key(|subrange| subrange.start);
         self.learn(&requested, directory, modules);
         self.stage.sent = Instant::now();
         self.stage.at_round = Reading::of(counters);
