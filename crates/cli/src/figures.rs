@@ -52,6 +52,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = count)]
     count: Option<u64>,
 
+    /// RADAR's memory modules, each with as many operations of a batch and segments of the keys as otherwise
+    /// [default: 2048, 256 with --quick]
+    #[arg(long, value_name = "N", value_parser = modules)]
+    modules: Option<u64>,
+
     /// The text whose words are keys in RADAR's figure 13, a document a line, also compressed by gzip [default: one
     /// that is made up]
     #[arg(long, value_name = "FILE")]
@@ -87,6 +92,8 @@ Examples:
       Six operations by skew, what they take, and the memory after them.
   nearfield figures radar load --count 4M
       How full the fullest of 2048 modules is, before and after subranges have followed the load.
+  nearfield figures radar 10 --quick --modules 2048 --count 8M
+      Six operations on 2048 modules, at four degrees of skew.
   nearfield figures radar 13 --quick --text documents.txt.gz
       Words of a text of yours, as often as they occur.";
 
@@ -94,17 +101,19 @@ fn count(text: &str) -> Result<u64, LabError> {
     parse_quantity("number of keys", text)
 }
 
+fn modules(text: &str) -> Result<u64, LabError> {
+    parse_quantity("number of modules", text)
+}
+
 impl Arguments {
     fn request(&self) -> Result<Request, LabError> {
         let scale = match self.paper {
             Paper::Chime => {
-                if self.text.is_some() {
-                    return Err(LabError::OutOfRange {
-                        what: "--text",
-                        given: "a file".to_owned(),
-                        allowed: "RADAR's figures only".to_owned(),
-                    });
-                }
+                self.text
+                    .as_ref()
+                    .map_or(Ok(()), |path| only_radar("--text", path.display()))?;
+                self.modules
+                    .map_or(Ok(()), |modules| only_radar("--modules", modules))?;
                 let scale = match self.quick {
                     true => ChimeScale::quick(),
                     false => ChimeScale::full(),
@@ -119,11 +128,23 @@ impl Arguments {
                 };
                 let keys = self.count.map(|keys| scale.clone().with_keys(keys));
                 let scale = keys.transpose()?.unwrap_or(scale);
+                let modules = self.modules;
+                let modules = modules.map(|modules| scale.clone().with_modules(modules));
+                let scale = modules.transpose()?.unwrap_or(scale);
                 Scale::Radar(scale.with_text(self.text.clone()))
             }
         };
         Request::new(&self.figures, scale)
     }
+}
+
+/// Refuses what figures of other papers have no use for.
+fn only_radar(what: &'static str, given: impl ToString) -> Result<(), LabError> {
+    Err(LabError::OutOfRange {
+        what,
+        given: given.to_string(),
+        allowed: "RADAR's figures only".to_owned(),
+    })
 }
 
 /// Runs figures, and answers how it ended: 0, 1 for a failure, 2 for a bad flag, 130 for Ctrl-C.

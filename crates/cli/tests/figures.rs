@@ -60,6 +60,9 @@ fn what_cannot_be_drawn_is_refused() {
     for (arguments, named) in [
         (&["chime", "99"][..], "\"99\""),
         (&["chime", "--count", "5"][..], "--count is 5"),
+        (&["chime", "--modules", "64"][..], "--modules is 64"),
+        (&["chime", "--text", "a.txt"][..], "--text is a.txt"),
+        (&["radar", "--modules", "5"][..], "--modules is 5"),
         (
             &["chime", "--json", "/no/such/folder/a.json"][..],
             "/no/such/folder",

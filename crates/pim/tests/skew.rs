@@ -1,7 +1,7 @@
 //! What becomes of modules when operations go to few keys.
 
 use nearfield_core::{Batch, Direction, OrderedIndex, Words};
-use nearfield_hardware::modules::Preset;
+use nearfield_hardware::modules::{HostWork, Preset};
 use nearfield_pim::device::{Device, Model};
 use nearfield_pim::radar::{Moves, Options, Radar};
 use nearfield_pim::range_partition::RangePartition;
@@ -221,6 +221,38 @@ fn a_key_that_all_read_is_read_once() {
     // Sixteen writes, and a read behind each.
     assert!(sent() - before < 34 * 32, "{} bytes", sent() - before);
     assert_eq!(index.moves(), moves);
+}
+
+/// What the host has it has to search, as modules have.
+#[test]
+fn what_the_host_does_itself_takes_time() {
+    let options = Options {
+        levels: 0,
+        copies_max: 1,
+        combines_reads: false,
+        ..Options::nearfield()
+    };
+    let index = Radar::new(model(), options);
+    load(&index);
+    for _ in 0..2 {
+        let before = index.device(|device| device.counters().host);
+        let mut batch = Batch::<Words>::new();
+        for _ in 0..BATCH {
+            batch.get(key(30_007));
+        }
+        index.execute(&mut batch).expect("executed");
+        let after = index.device(|device| device.counters().host);
+        let (balance, subrange) = (index.balance(), index.keys_of_host());
+        assert_eq!((balance.all, balance.host), (0, BATCH as u64));
+        assert!(subrange > 64);
+        // The directory, and three levels at least.
+        let least = HostWork {
+            probes: 4 * BATCH as u64,
+            ..HostWork::default()
+        };
+        let least = index.device(|device| device.parameters().host_time(&least));
+        assert!(after - before >= least, "{:?}", after - before);
+    }
 }
 
 /// What all read and cannot be divided is in several modules, until somebody writes it.

@@ -142,7 +142,10 @@ fn every_figure_of_modules_has_points_or_says_why_not() {
     }
     let peers: BTreeSet<&str> = points.iter().map(|(peer, ..)| &**peer).collect();
     assert!(peers.contains("radar") && peers.contains("range-partition"));
-    assert_eq!(points.len(), peers.len() * 6 * 4);
+    // One that differs from another in its gets is run with nothing else.
+    let operations = |peer: &&str| if *peer == "pim-tree, table" { 1 } else { 6 };
+    let operations: usize = peers.iter().map(operations).sum();
+    assert_eq!(points.len(), operations * 4);
     let claim = |id: &str| report.claims.iter().find(|claim| claim.id == id).unwrap();
     for id in [
         "radar.throughput.range-partition",

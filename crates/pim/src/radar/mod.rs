@@ -80,6 +80,8 @@ struct Host<D> {
     /// What operations of the last batch took; `None` if nobody has counted.
     averages: Option<Averages>,
     balance: Balance,
+    /// The sum of these.
+    balances: Balance,
     /// Batches so far.
     batches: u64,
     /// Sets heights by how hot subranges are.
@@ -142,6 +144,7 @@ impl<D: Device> Radar<D> {
                 sizes: Vec::new(),
                 averages: None,
                 balance: Balance::default(),
+                balances: Balance::default(),
                 batches: 0,
                 heights: options.heights.classifier(),
             }),
@@ -179,6 +182,11 @@ impl<D: Device> Radar<D> {
     /// How the last batch was spread over modules.
     pub fn balance(&self) -> Balance {
         self.lock().balance
+    }
+
+    /// The sum of how all batches so far were spread.
+    pub fn balances(&self) -> Balance {
+        self.lock().balances
     }
 
     /// How many subranges there are.
@@ -261,11 +269,10 @@ impl<D: Device> Host<D> {
             heights.after_round();
         }
         self.empty.clear();
-        self.device.at_host(&HostWork {
-            probes: self.probes(input),
-            ..HostWork::default()
-        });
-        replied.push(Ok(Reply::tagged(self.run_here(&own))));
+        let (answers, mut work) = self.run_here(&own);
+        work.probes += self.probes(input);
+        self.device.at_host(&work);
+        replied.push(Ok(Reply::tagged(answers)));
         let (input, mut output) = batch.begin()?;
         let mut lists = HashMap::new();
         let others = |tag: u32, answer: &Answer<'_>| {
@@ -394,6 +401,9 @@ impl<D: Device> Host<D> {
             all: of_modules.iter().sum(),
             host: of_host.iter().sum(),
         };
+        self.balances.fullest += self.balance.fullest;
+        self.balances.all += self.balance.all;
+        self.balances.host += self.balance.host;
         plan
     }
 
@@ -415,9 +425,10 @@ impl<D: Device> Host<D> {
         probes.sum()
     }
 
-    /// Does the tasks of subranges that the host has.
-    fn run_here(&mut self, mut words: &[u64]) -> Vec<u64> {
+    /// Does the tasks of subranges that the host has. Answers what that takes, too: a look into each level of a tree.
+    fn run_here(&mut self, mut words: &[u64]) -> (Vec<u64>, HostWork) {
         let mut output = Vec::new();
+        let mut probes = 0;
         while let Some((task, _, tag)) = Task::decode(&mut words) {
             let key = match task {
                 Task::Get { key }
@@ -431,9 +442,15 @@ impl<D: Device> Host<D> {
                 | Task::Free { start } => start,
             };
             let start = self.directory.of(key).map_or(key, |(start, _)| start);
+            probes += self.store.levels(start);
             self.store.run(start, &task, tag, &mut output);
         }
-        output
+        let work = HostWork {
+            probes,
+            words: output.len() as u64,
+            ..HostWork::default()
+        };
+        (output, work)
     }
 
     /// Takes subranges out that have no keys.

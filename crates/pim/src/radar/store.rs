@@ -30,6 +30,12 @@ impl Store {
             .retain(|&other, _| other < start || other > last);
     }
 
+    /// The levels of the tree of the subrange that begins at `start`, of nodes of eight keys.
+    pub fn levels(&self, start: u64) -> u64 {
+        let keys = self.subranges.get(&start).map_or(0, BTreeMap::len);
+        1 + u64::from(keys.max(1).ilog2()) / 3
+    }
+
     /// How many keys there are.
     pub fn len(&self) -> usize {
         self.subranges.values().map(BTreeMap::len).sum()

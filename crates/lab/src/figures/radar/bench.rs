@@ -216,6 +216,8 @@ impl Bench {
                 pulled: last.moved.pulled - first.moved.pulled,
                 divided: last.moved.divided - first.moved.divided,
                 keys: last.moved.keys - first.moved.keys,
+                tasks: last.moved.tasks - first.moved.tasks,
+                fullest: last.moved.fullest - first.moved.fullest,
             },
             rounds_max: rounds(first, last),
             modules: self.scale.modules,
@@ -280,6 +282,20 @@ impl Outcome {
         self.clocks.len()
     }
 
+    /// Words of the fullest module over the mean. Nothing is sent to modules of what the host has.
+    pub(super) fn imbalance_of_words(&self) -> f64 {
+        let counters = &self.clocks[0].1;
+        counters.fullest_words as f64 / counters.average_words.max(1.0)
+    }
+
+    /// Tasks of the fullest module over the mean.
+    pub(super) fn imbalance_of_tasks(&self) -> f64 {
+        match self.moved.tasks {
+            0 => self.imbalance_of_words(),
+            tasks => self.moved.fullest as f64 * self.modules as f64 / tasks as f64,
+        }
+    }
+
     /// Millions of operations a second, by the figures of a number.
     pub(super) fn rate_mops(&self, clock: usize) -> f64 {
         let seconds = self.clocks[clock].1.time().as_seconds();
@@ -314,8 +330,7 @@ impl Outcome {
             host_ns: counters.host.as_nanoseconds() / batches,
             host_idle_ns: counters.host_idle().as_nanoseconds() / batches,
             modules_idle_ns: counters.modules_idle().as_nanoseconds() / batches,
-            // Nothing is sent to modules of what the host has.
-            imbalance: counters.fullest_words as f64 / counters.average_words.max(1.0),
+            imbalance: self.imbalance_of_words(),
             imbalance_ns: counters.kernel.as_nanoseconds() / kernels.max(1e-3),
             microjoules: joules * 1e6 / operations,
             pulled: self.moved.pulled as f64 / batches,

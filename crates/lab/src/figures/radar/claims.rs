@@ -9,6 +9,7 @@ use super::overheads::NORMALIZED;
 use super::scale::Scale;
 use super::skew::{Shares, Skew};
 use super::work::Verb;
+use super::workloads::LOAD_OF_TASKS;
 use crate::figures::row::{Claim, Row, Work};
 use crate::report::Kind;
 
@@ -305,7 +306,7 @@ const STATED: &[Stated] = &[
         None,
         "x",
         Source::Fullest(NEARFIELD.name),
-        "the fullest module of our variant over the mean, at its worst",
+        "tasks of the fullest module of our variant over the mean, at its worst",
     ),
     stated(
         "ours.rounds",
@@ -466,6 +467,11 @@ fn of<'r>(rows: &'r [Row], figure: &'r str, peer: &'r str) -> impl Iterator<Item
     rows.filter(move |row| row.figure == figure && row.peer == peer)
 }
 
+/// How full modules were of tasks.
+fn loads<'r>(rows: &'r [Row], peer: &'r str) -> impl Iterator<Item = &'r Row> {
+    of(rows, "load", peer).filter(|row| row.panel == LOAD_OF_TASKS)
+}
+
 /// The ratios of throughput of one to another in a figure, with operation and degree of skew.
 fn ratios<'r>(
     rows: &'r [Row],
@@ -545,14 +551,14 @@ fn ours(scale: &Scale, rows: &[Row], source: Source) -> Option<f64> {
             let rows = of(rows, "10", peer).filter(|row| row.x.value == 0.0);
             greatest(rows.filter_map(|row| row.work.as_ref()).map(amount))
         }
-        Source::Fullest(peer) => greatest(of(rows, "load", peer).map(|row| row.y.value)),
+        Source::Fullest(peer) => greatest(loads(rows, peer).map(|row| row.y.value)),
         Source::Load(peer, degree) => {
-            let mut rows = of(rows, "load", peer);
+            let mut rows = loads(rows, peer);
             rows.find(|row| row.x.value == degree)
                 .map(|row| row.y.value)
         }
         Source::Closed => {
-            let parts = of(rows, "load", RANGE_PARTITION.name).map(|row| {
+            let parts = loads(rows, RANGE_PARTITION.name).map(|row| {
                 let expected = Shares::new(scale.modules, row.x.value).imbalance();
                 row.y.value / expected
             });

@@ -40,6 +40,10 @@ pub(super) struct Moved {
     pub divided: u64,
     /// Keys that were moved.
     pub keys: u64,
+    /// Tasks of operations, and of these those of the fullest module of each batch; 0 of an index that sends as many words
+    /// for every task, whose words say it.
+    pub tasks: u64,
+    pub fullest: u64,
 }
 
 /// What the host keeps of a subrange: bounds, module, counts, flags (section IV-A), and of a key that it has.
@@ -52,11 +56,13 @@ impl Index for Radar<Model> {
     }
 
     fn moved(&self) -> Moved {
-        let moves = self.moves();
+        let (moves, balances) = (self.moves(), self.balances());
         Moved {
             pulled: moves.pulled,
             divided: moves.divided,
             keys: moves.keys,
+            tasks: balances.all,
+            fullest: balances.fullest,
         }
     }
 

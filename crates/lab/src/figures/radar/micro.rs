@@ -33,6 +33,9 @@ pub(super) fn jobs(scale: &Scale, wanted: &[&'static str]) -> Vec<Job> {
             let is_sensitive = SENSITIVE.contains(&alpha);
             let mut figures = figures.clone();
             figures.retain(|&figure| figure != "sensitivity" || is_sensitive);
+            if has_only_gets(&contender) {
+                figures.retain(|&figure| matches!(figure, "10" | "10p"));
+            }
             if !figures.is_empty() {
                 jobs.push(job(scale, contender, alpha, figures));
             }
@@ -41,9 +44,15 @@ pub(super) fn jobs(scale: &Scale, wanted: &[&'static str]) -> Vec<Job> {
     jobs
 }
 
+/// Whether a contender differs from another in how it gets, and in nothing else.
+fn has_only_gets(contender: &Contender) -> bool {
+    contender.name == contender::PIM_TREE_TABLE.name
+}
+
 fn job(scale: &Scale, contender: Contender, alpha: f64, figures: Vec<&'static str>) -> Job {
     let verbs: &'static [Verb] = match figures[..] {
         ["sensitivity"] => &[Verb::Get],
+        _ if has_only_gets(&contender) => &[Verb::Get],
         _ => &Verb::ALL,
     };
     let (own, of) = (scale.clone(), figures.clone());

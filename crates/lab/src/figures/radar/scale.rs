@@ -98,6 +98,27 @@ impl Scale {
         Ok(Scale { keys, ..self })
     }
 
+    /// With another number of modules, each with as many operations of a batch.
+    ///
+    /// # Errors
+    /// `OutOfRange` for less than 16 modules or more than 4096.
+    pub fn with_modules(self, modules: u64) -> Result<Scale, LabError> {
+        if !(16..=4096).contains(&modules) {
+            return Err(LabError::OutOfRange {
+                what: "--modules",
+                given: modules.to_string(),
+                allowed: "16 to 4096".to_owned(),
+            });
+        }
+        let modules = modules as usize;
+        let batch = self.batch * modules / self.modules;
+        Ok(Scale {
+            modules,
+            batch,
+            ..self
+        })
+    }
+
     /// With the words of a text.
     #[must_use]
     pub fn with_text(self, text: Option<PathBuf>) -> Scale {

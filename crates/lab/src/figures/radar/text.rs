@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 /// Pairs of a word and a document, once for each time that the word is there: the rank of the word among all
-/// words in their order, and the number of the document below it. So the keys of a word lie beside each other, and frequent words are
-/// long runs.
+/// words in their order, such that ranks fill 32 bits evenly, and the number of the document below it. So the keys of a word lie
+/// beside each other, frequent words are long runs, and any part of the space of keys has as many words.
 ///
 /// A document is a line; a word is of letters and digits, without regard to case.
 ///
@@ -40,12 +40,13 @@ pub(super) fn read(path: &Path) -> Result<Vec<u64>, LabError> {
     }
     let pairs = pairs.into_iter();
     Ok(pairs
-        .map(|(number, document)| key(ranks[number as usize], document))
+        .map(|(number, document)| key(ranks[number as usize], words.len(), document))
         .collect())
 }
 
-fn key(rank: u32, document: u32) -> u64 {
-    u64::from(rank) << 32 | u64::from(document)
+fn key(rank: u32, words: usize, document: u32) -> u64 {
+    let spread = (u64::from(rank) << 32) / words.max(1) as u64;
+    spread << 32 | u64::from(document)
 }
 
 /// Words of a made-up language.
@@ -63,7 +64,7 @@ pub(super) fn made_up(pairs: usize, seed: u64) -> Vec<u64> {
         for _ in 0..random.random_range(100..=1000) {
             let rank: f64 = random.sample(frequency);
             let word = order.at((rank as u64 - 1).min(u64::from(WORDS) - 1));
-            keys.push(key(word as u32, document));
+            keys.push(key(word as u32, WORDS as usize, document));
         }
         document += 1;
     }
@@ -82,7 +83,8 @@ mod tests {
         let keys = read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         // a, cat, dog, the.
-        assert_eq!(keys, [3 << 32, 1 << 32, 3 << 32, 2 << 32, 2, 1 << 32 | 2]);
+        let [a, cat, dog, the] = [0, 1, 2, 3].map(|rank| rank << 62);
+        assert_eq!(keys, [the, cat, the, dog, a | 2, cat | 2]);
         assert!(read(&path).is_err());
     }
 

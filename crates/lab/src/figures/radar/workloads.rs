@@ -112,6 +112,9 @@ pub(super) fn words(figure: &Figure, scale: &Scale) -> Vec<Job> {
     contender::DESIGNS.map(job).into()
 }
 
+/// The panel of figure `load` that counts tasks, as RADAR's formulas do.
+pub(super) const LOAD_OF_TASKS: &str = "tasks";
+
 /// Gets of keys that are hot in segments that stay: how full the fullest module is when subranges have
 /// followed, and without.
 pub(super) fn load(figure: &Figure, scale: &Scale) -> Vec<Job> {
@@ -138,11 +141,16 @@ pub(super) fn load(figure: &Figure, scale: &Scale) -> Vec<Job> {
                 };
                 let outcome = bench.outcome(&phase, run.interrupt)?;
                 let row = outcome.row(name, contender.name, 0, alpha(degree));
-                let imbalance = row.work.as_ref().map_or(0.0, |work| work.imbalance);
-                run.rows.push(Row {
-                    y: Quantity::new("fullest module over the mean", "", imbalance),
-                    ..row
-                });
+                for (panel, imbalance) in [
+                    (LOAD_OF_TASKS, outcome.imbalance_of_tasks()),
+                    ("words", outcome.imbalance_of_words()),
+                ] {
+                    run.rows.push(Row {
+                        panel: panel.to_owned(),
+                        y: Quantity::new("fullest module over the mean", "", imbalance),
+                        ..row.clone()
+                    });
+                }
                 run.end_phase();
                 Ok(())
             });
