@@ -16,6 +16,7 @@ mod hash;
 pub mod jump_push;
 mod kernel;
 pub mod list;
+mod ordered;
 pub mod partition;
 pub mod pim_tree;
 pub mod radar;

@@ -1,5 +1,7 @@
 //! Which module has which keys.
 
+use crate::ordered::Ordered;
+
 /// Consecutive keys that one module has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
@@ -26,10 +28,8 @@ pub struct Partition {
 /// Every operation looks for its partition, so these are found by a search in what is nothing but where they begin.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
-    /// Where partitions begin, in ascending order.
-    starts: Vec<u64>,
-    /// Of each of these its place.
-    places: Vec<u32>,
+    /// The places of partitions, by where these begin.
+    places: Ordered,
     /// By place.
     planned: Vec<Planned>,
     /// Places that nothing is in.
@@ -90,8 +90,7 @@ impl Planned {
 }
 
 impl Directory {
-    /// Adds a partition, which overlaps no other, from `start` on. O(n) for n partitions, in a copy of 12 bytes of each
-    /// behind it.
+    /// Adds a partition, which overlaps no other, from `start` on, or takes the place of one that begins there.
     pub fn insert(&mut self, start: u64, partition: Partition) {
         let planned = Planned {
             start,
@@ -101,9 +100,8 @@ impl Directory {
             is_least_going: false,
             is_counted: true,
         };
-        let rank = self.starts.partition_point(|&other| other < start);
-        if self.starts.get(rank) == Some(&start) {
-            self.planned[self.places[rank] as usize] = planned;
+        if let Some(place) = self.places.get(start) {
+            self.planned[place as usize] = planned;
             return;
         }
         let place = match self.free.pop() {
@@ -116,23 +114,19 @@ impl Directory {
                 self.planned.len() as u32 - 1
             }
         };
-        self.starts.insert(rank, start);
-        self.places.insert(rank, place);
+        self.places.insert(start, place);
     }
 
     /// Takes a partition out.
     pub fn remove(&mut self, start: u64) -> Option<Partition> {
-        let rank = self.starts.binary_search(&start).ok()?;
-        self.starts.remove(rank);
-        let place = self.places.remove(rank);
+        let place = self.places.remove(start)?;
         self.free.push(place);
         Some(self.planned[place as usize].partition)
     }
 
     /// The place of the partition to which a key belongs. O(log n).
     pub(crate) fn find(&self, key: u64) -> Option<Place> {
-        let behind = self.starts.partition_point(|&start| start <= key);
-        let place = *self.places.get(behind.checked_sub(1)?)?;
+        let place = self.places.floor(key)?;
         let last = self.planned[place as usize].partition.last;
         (key <= last).then_some(Place(place))
     }
@@ -160,7 +154,7 @@ impl Directory {
 
     /// The places of all partitions in ascending order.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = Place> {
-        self.places.iter().map(|&place| Place(place))
+        self.places.places().map(Place)
     }
 
     /// All partitions with where they begin, in ascending order.
@@ -171,12 +165,12 @@ impl Directory {
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.starts.len()
+        self.places.len()
     }
 
     /// True if there are none.
     pub fn is_empty(&self) -> bool {
-        self.starts.is_empty()
+        self.places.is_empty()
     }
 
     /// How many keys there are in all.
@@ -187,31 +181,24 @@ impl Directory {
 
     /// True if a partition has a key from `from` up to `to`.
     pub(crate) fn overlaps(&self, from: u64, to: u64) -> bool {
-        let behind = self.starts.partition_point(|&start| start <= to);
-        let before = behind.checked_sub(1).map(|rank| self.places[rank]);
+        let before = self.places.floor(to);
         before.is_some_and(|place| self.planned[place as usize].partition.last >= from)
     }
 
     /// Keeps those partitions of which that is true; it is asked in ascending order.
     fn retain(&mut self, mut is_kept: impl FnMut(&Planned) -> bool) {
         let Directory {
-            starts,
             places,
             planned,
             free,
         } = self;
-        let before = places.len();
-        places.retain(|&place| {
+        places.retain(|place| {
             let is_kept = is_kept(&planned[place as usize]);
             if !is_kept {
                 free.push(place);
             }
             is_kept
         });
-        if places.len() < before {
-            starts.clear();
-            starts.extend(places.iter().map(|&place| planned[place as usize].start));
-        }
     }
 
     /// Takes those out of which it is known that they have no keys.
@@ -252,11 +239,12 @@ impl Directory {
         if from > to {
             return;
         }
-        let behind = |key: u64| self.starts.partition_point(|&start| start <= key);
         // That in which the range begins is one of them.
-        let range = &self.places[behind(from).saturating_sub(1)..behind(to)];
+        let first = self.places.floor(from);
+        let first = first.map_or(from, |place| self.planned[place as usize].start);
+        let mut range = self.places.range(first, to).map(|(_, place)| place);
         let mut sure = 0;
-        let mut look = |&place: &u32| {
+        let mut look = |place: u32| {
             let planned = &self.planned[place as usize];
             let last = planned.partition.last;
             if last >= from && planned.may_have() && sure < wanted {
@@ -274,15 +262,15 @@ impl Directory {
             sure < wanted
         };
         if descends {
-            let _ = range.iter().rev().all(&mut look);
+            let _ = range.rev().all(&mut look);
         } else {
-            let _ = range.iter().all(&mut look);
+            let _ = range.all(&mut look);
         }
     }
 
     /// Notes which partitions are asked for something in a batch.
     pub(crate) fn touch(&mut self, batch: u64, is_asked: impl Fn(Place) -> bool) {
-        for &place in &self.places {
+        for place in self.places.places() {
             if is_asked(Place(place)) {
                 self.planned[place as usize].partition.used = batch;
             }
@@ -291,9 +279,7 @@ impl Directory {
 
     /// How many partitions begin within a range.
     pub(crate) fn count_within(&self, from: u64, to: u64) -> usize {
-        let before = self.starts.partition_point(|&start| start < from);
-        let within = self.starts.partition_point(|&start| start <= to);
-        within.saturating_sub(before)
+        self.places.range(from, to).count()
     }
 
     /// Takes those out that begin within a range.
@@ -303,8 +289,7 @@ impl Directory {
 
     /// Notes where the list of the partition begins that begins at `start`.
     pub(crate) fn set_list(&mut self, start: u64, list: u32) {
-        if let Ok(rank) = self.starts.binary_search(&start) {
-            let place = self.places[rank];
+        if let Some(place) = self.places.get(start) {
             self.planned[place as usize].partition.list = list;
         }
     }
