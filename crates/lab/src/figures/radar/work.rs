@@ -180,8 +180,13 @@ impl Work {
     ) -> Work {
         let mut batch = Batch::with_capacity(operations);
         let mut expected = Vec::with_capacity(operations);
-        for _ in 0..operations {
-            expected.push(match verbs.draw(random) {
+        let drawn = std::iter::repeat_with(|| verbs.draw(random));
+        let mut drawn: Vec<Verb> = drawn.take(operations).collect();
+        // Published indexes execute batches of one kind: who has to cut a batch where keys are asked for by their order
+        // has to do so once.
+        drawn.sort_by_key(|verb| !matches!(verb, Verb::Scan | Verb::Predecessor));
+        for verb in drawn {
+            expected.push(match verb {
                 Verb::Get => {
                     let position = chooser.existing(data, random);
                     batch.get(data.key(position));
