@@ -7,6 +7,10 @@ use nearfield_hardware::Time;
 use nearfield_hardware::modules::{Account, HostWork, Parameters, Way};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// What modules are sent in a round, in words, from which on threads are started for it: with less,
+/// to start them takes longer than the round.
+const WORDS_FOR_THREADS: usize = 1024;
+
 /// Modules of which programs are run by threads of this machine, and the time of each round is that of the
 /// modelled hardware.
 #[derive(Debug)]
@@ -15,6 +19,8 @@ pub struct Model {
     clock: Clock,
     /// The same rounds by other figures.
     others: Vec<Clock>,
+    /// How many processors there are; to ask takes longer than a small round.
+    threads: usize,
 }
 
 /// What rounds have taken by some figures.
@@ -107,6 +113,7 @@ impl Model {
                 account: 0,
             },
             others: Vec::new(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
 
@@ -168,9 +175,10 @@ impl Model {
         parameters.joules(counters.kernels, moved)
     }
 
-    /// Runs a program in all modules, by as many threads as there are processors.
+    /// Runs a program in all modules, by as many threads as there are processors if there is enough
+    /// to do for more than one.
     fn run(&mut self, program: &impl Program, inputs: &[Vec<u64>]) -> Vec<Done> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = self.threads;
         let each = self.banks.len().div_ceil(threads).max(1);
         let mut fresh = vec![Account::new(&self.clock.parameters)];
         for clock in &self.others {
@@ -189,7 +197,8 @@ impl Model {
             });
             done.collect()
         };
-        if threads == 1 || self.banks.len() <= threads {
+        let words: usize = inputs.iter().map(Vec::len).sum();
+        if threads == 1 || self.banks.len() <= threads || words < WORDS_FOR_THREADS {
             return run(0, &mut self.banks, inputs);
         }
         std::thread::scope(|scope| {
