@@ -162,7 +162,7 @@ impl Plan {
                     if let Some(place) = home(directory, number, key) {
                         let task = Task::Insert { key, value };
                         plan.add(position, first(directory, place), task);
-                        directory.may_come(place);
+                        directory.may_come(place, key);
                     }
                 }
                 Operation::Update {
@@ -183,7 +183,7 @@ impl Plan {
                     if let Some(place) = place {
                         plan.add(position, first(directory, place), task);
                         if previous.is_none() {
-                            directory.may_come(place);
+                            directory.may_come(place, key);
                         }
                     }
                 }

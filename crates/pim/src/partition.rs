@@ -18,6 +18,9 @@ pub struct Partition {
     /// A key that it has, the least of those that are known; `None` if none is known. A search for what is at or below
     /// a greater key need not look at other partitions.
     pub least: Option<u64>,
+    /// No key that it has is less than this one: if it has been empty or was built since, the least that may have come, and
+    /// otherwise at least where it begins.
+    pub lowest: u64,
 }
 
 /// Partitions that do not overlap, in the order of their keys.
@@ -215,8 +218,10 @@ impl Directory {
     }
 
     /// Notes that a key of a partition may come in this batch.
-    pub(crate) fn may_come(&mut self, place: Place) {
-        self.planned[place.number()].coming += 1;
+    pub(crate) fn may_come(&mut self, place: Place, key: u64) {
+        let planned = &mut self.planned[place.number()];
+        planned.coming += 1;
+        planned.partition.lowest = planned.partition.lowest.min(key);
     }
 
     /// Notes that a key may go.
@@ -247,7 +252,8 @@ impl Directory {
         let mut look = |place: u32| {
             let planned = &self.planned[place as usize];
             let last = planned.partition.last;
-            if last >= from && planned.may_have() && sure < wanted {
+            let is_above = planned.partition.lowest > to;
+            if last >= from && !is_above && planned.may_have() && sure < wanted {
                 each(Place(place));
                 // Of one at an end of the range nobody knows how many belong to it, but of one key.
                 if planned.start >= from && last <= to {
@@ -332,6 +338,7 @@ mod tests {
                 list: 0,
                 used: 0,
                 least: None,
+                lowest: start,
             };
             directory.insert(start, partition);
         }
@@ -409,7 +416,7 @@ mod tests {
         assert_eq!(candidates(&directory, 0, 49, 1, true), [40, 20]);
         // Who may have come is to be looked at.
         assert_eq!(candidates(&directory, 5, 60, 4, false), [0, 20]);
-        directory.may_come(at(&directory, 10));
+        directory.may_come(at(&directory, 10), 15);
         assert_eq!(candidates(&directory, 5, 60, 4, false), [0, 10, 20]);
         assert_eq!(candidates(&directory, 5, 60, 9, false), [0, 10, 20, 40]);
         assert_eq!(candidates(&directory, 30, 39, 9, false), [0; 0]);
@@ -419,6 +426,31 @@ mod tests {
         directory.settle(at(&directory, 40), 0, 1);
         assert_eq!(directory.keys(), 9);
         assert_eq!(candidates(&directory, 0, 49, 1, true), [20]);
+    }
+
+    #[test]
+    fn what_has_no_key_as_low_is_not_looked_at() {
+        let mut directory = directory(&[(0, 9, 3), (10, 19, 4)]);
+        let (start, partition) = directory.of(10).unwrap();
+        let lowest = 14;
+        directory.insert(
+            start,
+            Partition {
+                lowest,
+                ..partition
+            },
+        );
+        assert_eq!(candidates(&directory, 0, 13, 1, true), [0]);
+        assert_eq!(candidates(&directory, 0, 14, 1, true), [10, 0]);
+        assert_eq!(candidates(&directory, 10, 13, 9, false), [0; 0]);
+        assert_eq!(candidates(&directory, 5, 20, 9, false), [0, 10]);
+        // What may come makes it lower, whatever becomes of it.
+        let place = at(&directory, 10);
+        directory.may_come(place, 12);
+        assert_eq!(candidates(&directory, 0, 13, 1, true), [10, 0]);
+        assert_eq!(candidates(&directory, 0, 11, 1, true), [0]);
+        directory.settle(place, 0, 0);
+        assert_eq!(candidates(&directory, 0, 13, 1, true), [10, 0]);
     }
 
     #[test]

@@ -126,6 +126,7 @@ impl<D: Device> RangePartition<D> {
                 list: 0,
                 used: 0,
                 least: None,
+                lowest: start(module),
             };
             directory.insert(start(module), partition);
         }

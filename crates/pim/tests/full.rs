@@ -178,10 +178,12 @@ fn a_refused_round_leaves_everything_where_it_was() {
             let hot = (batch / 6 % 3) << 58;
             let writes: Vec<(u64, u64)> = (0..300)
                 .map(|_| {
-                    (
-                        hot + (random.random_range(0..64_u64) << 52),
-                        random.random(),
-                    )
+                    // Of these one is too hot for any module.
+                    let number = match random.random_bool(0.5) {
+                        true => 7,
+                        false => random.random_range(0..64_u64),
+                    };
+                    (hot + (number << 52), random.random())
                 })
                 .collect();
             let mut batch = Batch::<Words>::new();

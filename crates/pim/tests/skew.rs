@@ -1,6 +1,6 @@
 //! What becomes of modules when operations go to few keys.
 
-use nearfield_core::{Batch, Direction, OrderedIndex, Words};
+use nearfield_core::{Batch, Direction, OrderedIndex, Outcome, Words};
 use nearfield_hardware::modules::{HostWork, Preset};
 use nearfield_pim::device::{Device, Model};
 use nearfield_pim::radar::{Moves, Options, Radar};
@@ -82,11 +82,16 @@ fn ranges_that_are_fixed_have_one_module_do_everything() {
 
 #[test]
 fn subranges_follow_the_load_and_everything_stays_where_it_is_found() {
-    for options in [Options::nearfield(), Options::radar(MODULES)] {
+    // Else reads of a key would be one, and there would be few.
+    let all_count = Options {
+        combines_reads: false,
+        ..Options::nearfield()
+    };
+    for options in [all_count, Options::radar(MODULES)] {
         let index = Radar::new(model(), options);
         load(&index);
         assert_eq!(index.len() as u64, KEYS);
-        let found = imbalance(&index, || index.device(of), 5000);
+        let found = imbalance(&index, || index.device(of), 2000);
         let moves = index.moves();
         assert!(moves.divided > 0, "{moves:?}");
         assert!(found < 2.0, "{found} after {moves:?}");
@@ -133,6 +138,44 @@ fn no_batch_takes_more_than_two_rounds_and_what_is_even_takes_one() {
         }
     }
     assert_eq!(rounds() - before, 3);
+}
+
+/// The first batch on what was cold is spread already: inserts where nothing is, reads of which all find the same key in a
+/// wide gap, and reads of gaps between few keys.
+#[test]
+fn what_becomes_hot_is_spread_in_the_same_batch() {
+    let wide = u64::MAX / KEYS;
+    let fullest = |what: &str, add: &dyn Fn(&mut Batch<Words>, u64)| {
+        let index = Radar::new(model(), Options::nearfield());
+        load(&index);
+        let random = &mut SmallRng::seed_from_u64(7);
+        let mut batch = Batch::<Words>::new();
+        for _ in 0..BATCH {
+            add(&mut batch, random.random_range(0..wide));
+        }
+        index.execute(&mut batch).expect("executed");
+        let balance = index.balance();
+        let mean = balance.all as f64 / MODULES as f64;
+        let found = balance.fullest as f64 / mean;
+        assert!(balance.all as usize >= BATCH, "{what}: {balance:?}");
+        // Single keys of the gaps have two times the mean, and can go to two modules each.
+        assert!(found < 1.75, "{what}: {found} of {balance:?}");
+        batch
+    };
+    fullest("inserts", &|batch, offset| {
+        batch.insert(key(50_100) + 5 * (offset / 4), offset);
+    });
+    let batch = fullest("one gap", &|batch, offset| {
+        batch.predecessor(key(50_100) + offset);
+    });
+    for position in 0..BATCH {
+        let found = Outcome::Entry(Some((key(50_100), 50_100)));
+        assert_eq!(batch.outcome(position), found);
+    }
+    fullest("gaps", &|batch, offset| {
+        let number = [0, 1, 2, 3, 10, 11, 12, 40][offset as usize % 8];
+        batch.predecessor(key(50_100 + number) + offset);
+    });
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::batch::inclusive;
 use crate::device::Device;
 use crate::partition::{Partition, Place};
 use crate::requests::Requests;
-use nearfield_core::{Input, Operation, Words};
+use nearfield_core::{Direction, Input, Operation, Words};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -20,32 +20,57 @@ pub(super) struct Demand {
     ranges: u64,
     /// The sum of the squares of what operations count for.
     squares: u64,
+    /// Operations that write where no subrange is.
+    coming: u64,
 }
 
-/// Subranges of a busy module whose operations are looked at one by one.
+/// So many subranges of a busy module are looked at, operation by operation, and more only if it is busy without the
+/// operations on these.
 const TRIES: usize = 8;
 /// So many entries of a scan count as much as an operation on one key: they are transferred, but not looked for.
 const ENTRIES_PER_OPERATION: u64 = 4;
 /// What a scan reads of a subrange is noted as so many keys of it at most, as it is divided with the subrange.
 const POINTS_MAX: u64 = 32;
 
+/// What an operation does in a subrange, as far as loads are concerned.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    /// Where.
+    key: u64,
+    /// For how many operations it counts.
+    weight: u64,
+    /// Whether it looks there for the greatest key at or below.
+    is_floor: bool,
+}
+
+impl Share {
+    fn of(key: u64) -> Share {
+        Share {
+            key,
+            weight: 1,
+            is_floor: false,
+        }
+    }
+}
+
 /// Where an operation works, as far as loads are concerned.
 enum Wants {
     Key(u64),
+    /// The nearest key at or below one, or above it.
+    Nearest(u64, Direction),
     /// A range, and how many entries of it at most.
     Range(u64, u64, u64),
     Nothing,
 }
 
 impl<D: Device> Host<D> {
-    /// Gives for each operation the subranges of modules that it works on, with keys of it there and what these
-    /// count for. Answers how many operations are on single keys and how many on ranges, and the sum of the squares of what
+    /// Gives for each operation the subranges of modules that it works on, with what it does there. Answers how many operations are on single keys and how many on ranges, and the sum of the squares of what
     /// they count for in each module.
     fn each_demand(
         &self,
         input: Input<'_, Words>,
         requests: &Requests,
-        mut each: impl FnMut(Place, usize, u64, u64),
+        mut each: impl FnMut(Place, usize, Share),
     ) -> (u64, u64, u64) {
         let host = self.host();
         let (mut points, mut ranges, mut squares) = (0, 0, 0);
@@ -62,8 +87,28 @@ impl<D: Device> Host<D> {
                         && directory.partition(place).module != host
                     {
                         squares += 1;
-                        each(place, spread(place, points), key, 1);
+                        each(place, spread(place, points), Share::of(key));
                     }
+                }
+                Wants::Nearest(key, direction) => {
+                    points += 1;
+                    let descends = direction == Direction::Descending;
+                    let (from, to) = match descends {
+                        true => (0, key),
+                        false => (key, u64::MAX),
+                    };
+                    directory.candidates(from, to, 1, descends, |place| {
+                        let (start, partition) =
+                            (directory.start(place), directory.partition(place));
+                        if partition.module != host {
+                            squares += 1;
+                            let share = Share {
+                                is_floor: descends,
+                                ..Share::of(key.clamp(start, partition.last))
+                            };
+                            each(place, spread(place, points), share);
+                        }
+                    });
                 }
                 Wants::Range(from, to, limit) => {
                     ranges += 1;
@@ -73,7 +118,7 @@ impl<D: Device> Host<D> {
                             && directory.partition(place).module != host
                         {
                             squares += 1;
-                            each(place, directory.partition(place).module, from, 1);
+                            each(place, directory.partition(place).module, Share::of(from));
                         }
                         continue;
                     }
@@ -94,7 +139,11 @@ impl<D: Device> Host<D> {
                         for point in 0..points {
                             // What is left over is of the first.
                             let rest = if point == 0 { weight % points } else { 0 };
-                            each(place, module, first + point * step, weight / points + rest);
+                            let share = Share {
+                                weight: weight / points + rest,
+                                ..Share::of(first + point * step)
+                            };
+                            each(place, module, share);
                         }
                     });
                 }
@@ -109,16 +158,23 @@ impl<D: Device> Host<D> {
         let mut loads = vec![0; self.device.modules()];
         let mut subranges = vec![0; self.directory.places()];
         let (points, ranges, squares) =
-            self.each_demand(input, requests, |place, module, _, weight| {
-                loads[module] += weight;
-                subranges[place.number()] += weight;
+            self.each_demand(input, requests, |place, module, share| {
+                loads[module] += share.weight;
+                subranges[place.number()] += share.weight;
             });
+        let operations = input.operations().iter().enumerate();
+        let coming = operations.filter(|(position, operation)| {
+            let key = operation.point_key().filter(|_| operation.is_write());
+            key.is_some_and(|key| requests.place(*position, key, &self.directory).is_none())
+        });
+        let coming = coming.count() as u64;
         Demand {
             loads,
             subranges,
             points,
             ranges,
             squares,
+            coming,
         }
     }
 
@@ -157,7 +213,14 @@ impl<D: Device> Host<D> {
         let mut found: Vec<Option<usize>> = vec![None; directory.places()];
         for (module, mut own) in of_module {
             own.sort_unstable_by_key(|&(weight, place)| Reverse((weight, directory.start(place))));
-            own.truncate(TRIES);
+            let mut left = demand.loads[module];
+            let wanted = own.iter().take_while(|(weight, _)| {
+                let is_busy = left > much;
+                left = left.saturating_sub(*weight);
+                is_busy
+            });
+            let wanted = wanted.count().max(TRIES);
+            own.truncate(wanted);
             for (weight, place) in own {
                 let partition = directory.partition(place);
                 found[place.number()] = Some(subranges.len());
@@ -168,6 +231,7 @@ impl<D: Device> Host<D> {
                     keys: partition.count,
                     weight,
                     wanted: Vec::new(),
+                    floors: Vec::new(),
                     is_read: true,
                 });
             }
@@ -175,9 +239,13 @@ impl<D: Device> Host<D> {
         if subranges.is_empty() {
             return subranges;
         }
-        self.each_demand(input, requests, |place, _, key, weight| {
+        self.each_demand(input, requests, |place, _, share| {
             if let Some(number) = found[place.number()] {
-                subranges[number].wanted.push((key, weight));
+                let subrange = &mut subranges[number];
+                subrange.wanted.push((share.key, share.weight));
+                if share.is_floor {
+                    subrange.floors.push(share.key);
+                }
             }
         });
         for (position, operation) in input.operations().iter().enumerate() {
@@ -192,6 +260,7 @@ impl<D: Device> Host<D> {
         subranges.sort_unstable_by_key(|subrange| subrange.start);
         for subrange in &mut subranges {
             subrange.wanted.sort_unstable();
+            subrange.floors.sort_unstable();
         }
         subranges
     }
@@ -210,6 +279,7 @@ impl<D: Device> Host<D> {
             point: averages.point,
             range: averages.range,
             points: demand.points as f64 / all.max(1.0),
+            coming: demand.coming,
             height,
             tolerance: self.options.tolerance,
             // What a module would differ by if each operation chose its module by chance.
@@ -239,7 +309,8 @@ fn part_of_scan(
 
 fn wants(input: Input<'_, Words>, operation: &Operation<Words>) -> Wants {
     match *operation {
-        Operation::Predecessor { key } | Operation::Successor { key } => Wants::Key(key),
+        Operation::Predecessor { key } => Wants::Nearest(key, Direction::Descending),
+        Operation::Successor { key } => Wants::Nearest(key, Direction::Ascending),
         Operation::Scan { range, limit, .. } => match inclusive(input.range(range)) {
             Some((from, to)) => Wants::Range(from, to, limit.into()),
             None => Wants::Nothing,
@@ -261,6 +332,7 @@ mod tests {
             list: 0,
             used: 0,
             least: None,
+            lowest: 1000,
         };
         let found = |from, to, limit| part_of_scan(1000, &partition, from, to, limit);
         assert_eq!(found(0, u64::MAX, 500), (1000, 1999, 100));

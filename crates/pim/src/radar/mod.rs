@@ -12,6 +12,7 @@
 
 mod demand;
 pub mod heights;
+mod homes;
 mod options;
 mod program;
 mod redistribute;
@@ -30,6 +31,7 @@ use crate::requests::Requests;
 use crate::task::{Answer, Task};
 use crate::wire::{self, Replied, Reply};
 use heights::{Classifier, Predictor, Report, Window};
+use homes::{fresh, place};
 use nearfield_core::{Batch, Error, Input, Operation, OrderedIndex, Outcome, Words};
 use nearfield_hardware::modules::HostWork;
 use program::Tasks;
@@ -68,6 +70,10 @@ struct Host<D> {
     keys: Vec<u64>,
     /// Modules that have had no room, and have given nothing back since.
     full: BTreeSet<usize>,
+    /// What modules have to do in this batch, in operations, as far as it is known.
+    loads: Vec<u64>,
+    /// The modules for subranges without keys that this batch may give some, by where they begin.
+    homes: HashMap<u64, usize>,
     /// Subranges without keys that modules have still to forget.
     empty: Vec<(usize, u64)>,
     /// What is moved in this batch.
@@ -137,6 +143,8 @@ impl<D: Device> Radar<D> {
                 store: Store::default(),
                 keys,
                 full: BTreeSet::new(),
+                loads: Vec::new(),
+                homes: HashMap::new(),
                 empty: Vec::new(),
                 moving: Moving::default(),
                 moves: Moves::default(),
@@ -246,11 +254,13 @@ impl<D: Device> Host<D> {
         if let (true, Some(heights)) = (learns, &mut self.heights) {
             heights.begin(self.device.counters());
         }
+        self.homes.clear();
         if self.options.redistributes && input.operations().len() > 1 {
             let changed = self.redistribute(input, &requests, &mut inputs);
             if changed.inspect_err(|_| self.undo())? {
                 requests.find(input, &self.directory);
             }
+            self.find_homes(input, &requests);
         }
         self.batches += 1;
         let plan = self.plan(input, &requests, &mut inputs, learns);
@@ -360,6 +370,7 @@ impl<D: Device> Host<D> {
             batches,
             replicas,
             full,
+            homes,
             ..
         } = self;
         let tasks = vec![Vec::new(); modules + 1];
@@ -367,7 +378,9 @@ impl<D: Device> Host<D> {
         let mean = keys.iter().sum::<u64>() / (directory.len() as u64).max(1);
         let create = |directory: &mut Directory, key| -> Option<Place> {
             let (start, last) = fresh(directory, options, modules, key);
-            let module = place(start, options.placement, keys, full);
+            let home = homes.get(&start).copied();
+            let home = home.filter(|module| !full.contains(module));
+            let module = home.unwrap_or_else(|| place(start, options.placement, keys, full));
             keys[module] += mean.max(1);
             let partition = Partition {
                 last,
@@ -376,6 +389,7 @@ impl<D: Device> Host<D> {
                 list: 0,
                 used: *batches,
                 least: None,
+                lowest: u64::MAX,
             };
             directory.insert(start, partition);
             created.push((module, start, last));
@@ -506,41 +520,4 @@ fn average(hops: u64, batch: &Batch<Words>) -> Option<Averages> {
 /// The bits in which keys of a subrange differ.
 fn size(start: u64, last: u64) -> u32 {
     u64::BITS - (last - start).leading_zeros()
-}
-
-/// The subrange that a key without one gets: the largest of those sizes that there are at first, or that
-/// come by dividing, that overlaps no other.
-fn fresh(directory: &Directory, options: &Options, modules: usize, key: u64) -> (u64, u64) {
-    let mut bits = options.coarsest(modules);
-    loop {
-        let size = 1_u128 << bits;
-        let start = (u128::from(key) / size * size) as u64;
-        let last = start + (size - 1) as u64;
-        let overlaps = directory.overlaps(start, last);
-        if !overlaps || bits == 0 {
-            return (start, last);
-        }
-        bits = bits.saturating_sub(options.fanout.trailing_zeros());
-    }
-}
-
-/// The module that a subrange goes to; one that has room, if it is known which have none.
-fn place(start: u64, placement: Placement, keys: &[u64], full: &BTreeSet<usize>) -> usize {
-    let hash = |seed: u64| {
-        let mixed = (start ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        (((mixed ^ mixed >> 29) as u32 as u64 * keys.len() as u64) >> 32) as usize
-    };
-    let one = hash(1);
-    let choices = match placement {
-        Placement::Hash => return one,
-        Placement::Emptiest(choices) => choices as u64,
-    };
-    let chosen = (1..=choices).map(hash);
-    let chosen = chosen.filter(|module| !full.contains(module));
-    let others = (0..keys.len()).filter(|module| !full.contains(module));
-    let emptiest = chosen.min_by_key(|&module| keys[module]);
-    emptiest
-        .or_else(|| others.min_by_key(|&module| keys[module]))
-        .unwrap_or(one)
 }

@@ -139,8 +139,10 @@ impl Options {
             fanout: 32,
             levels: 3,
             redistributes: true,
-            tolerance: 1.1,
-            chance: 4.0,
+            // With 250 operations for each module, as where many read the same keys, the fullest has 1.29 times the mean; with
+            // 1000, of which chance is less, nothing is moved for chance alone.
+            tolerance: 1.15,
+            chance: 2.2,
             price: Price::Transfer {
                 per_key: TRANSFERRED_PER_KEY,
             },

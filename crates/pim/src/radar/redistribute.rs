@@ -4,8 +4,9 @@
 //! builds its pieces elsewhere. So a pair is in one place at least at any time: if that round is not begun,
 //! all stays as it was; what a module has not built, as it had no room or has come to nothing, the host takes.
 
+use super::Host;
+use super::homes::place;
 use super::skew::{self, Division, Piece, Target};
-use super::{Host, place};
 use crate::batch::{NOBODY, OTHERS, Replica, refused};
 use crate::device::Device;
 use crate::partition::Partition;
@@ -74,7 +75,7 @@ impl Moving {
 #[derive(Debug)]
 enum Then {
     /// Its pieces go elsewhere.
-    Divide(Vec<Piece>),
+    Divide,
     /// It becomes a part of this group.
     Merge(usize),
 }
@@ -107,7 +108,7 @@ impl<D: Device> Host<D> {
         requests: &Requests,
         inputs: &mut [Vec<u64>],
     ) -> Result<bool, Error> {
-        let mut demand = self.demand(input, requests);
+        let demand = self.demand(input, requests);
         self.touch(&demand);
         let costs = self.costs(&demand);
         let subranges = self.busy_subranges(input, requests, &demand, &costs);
@@ -118,12 +119,13 @@ impl<D: Device> Host<D> {
             goes_on: options.isolates,
             copies_max: options.copies_max,
         };
-        let moves = skew::decide(&mut demand.loads, subranges, &division, &costs);
+        let divided = skew::decide(&demand.loads, subranges, &division, &costs);
+        self.loads = demand.loads;
         let has_returned = self.send_back(inputs);
         let mut groups = self.cold_groups();
-        let moves = moves.into_iter();
-        let mut wanted: Vec<(u64, Then)> = moves
-            .map(|(start, pieces)| (start, Then::Divide(pieces)))
+        let mut wanted: Vec<(u64, Then)> = divided
+            .iter()
+            .map(|subrange| (subrange.start, Then::Divide))
             .collect();
         for (number, group) in groups.iter().enumerate() {
             let pieces = group.pieces.iter();
@@ -141,6 +143,12 @@ impl<D: Device> Host<D> {
                 }
             });
         }
+        // What is divided was asked for first, so tags are its numbers.
+        let keys_of = |number: usize| -> Option<Vec<u64>> {
+            let entries = runs.get(&(number as u32))?.chunks_exact(2);
+            Some(entries.map(|entry| entry[0]).collect())
+        };
+        let pieces = skew::place(&mut self.loads, divided, &division, &costs, keys_of);
         for (tag, (_, _, then)) in moved.iter().enumerate() {
             if let Then::Merge(group) = then {
                 groups[*group].is_whole &= runs.contains_key(&(tag as u32));
@@ -163,7 +171,7 @@ impl<D: Device> Host<D> {
             self.moving.former.push((start, partition));
             self.moves.keys += entries.len() as u64 / 2;
             match then {
-                Then::Divide(pieces) => self.divide(&pieces, partition, entries, inputs),
+                Then::Divide => self.divide(&pieces[tag], partition, entries, inputs),
                 Then::Merge(group) => groups[group].entries.extend_from_slice(entries),
             }
         }
@@ -212,6 +220,7 @@ impl<D: Device> Host<D> {
             list: 0,
             used: self.batches,
             least: entries.first().copied(),
+            lowest: entries.first().copied().unwrap_or(u64::MAX),
         };
         self.directory.insert(start, partition);
     }
@@ -260,7 +269,10 @@ impl<D: Device> Host<D> {
             if partition.module == self.host() || bits >= coarsest || !self.is_cold(&partition) {
                 continue;
             }
-            let bits = coarsest.min(bits + self.options.fanout.trailing_zeros());
+            // The next greater of the sizes that are `fanout` times as large as each other: pieces may lie between these, and
+            // of neighbours that are to be merged the smaller come first.
+            let step = self.options.fanout.trailing_zeros();
+            let bits = coarsest - (coarsest - bits - 1) / step * step;
             let rest = 1_u64.checked_shl(bits).map_or(u64::MAX, |size| size - 1);
             let (from, to) = (start & !rest, start | rest);
             match groups.last_mut() {
@@ -298,6 +310,7 @@ impl<D: Device> Host<D> {
             list: 0,
             count: entries.len() as u64 / 2,
             least: entries.first().copied(),
+            lowest: entries.first().copied().unwrap_or(u64::MAX),
             ..partition
         };
         self.directory.insert(start, partition);
@@ -319,7 +332,7 @@ impl<D: Device> Host<D> {
             let count = pairs.take_while(|entry| entry[0] <= last).count();
             let (own, rest) = entries.split_at(2 * count);
             entries = rest;
-            if own.is_empty() {
+            if own.is_empty() && !piece.is_written {
                 continue;
             }
             let piece_of = |module| Partition {
@@ -329,6 +342,7 @@ impl<D: Device> Host<D> {
                 list: 0,
                 used: self.batches,
                 least: own.first().copied(),
+                lowest: own.first().copied().unwrap_or(u64::MAX),
             };
             let (module, copies) = match &piece.target {
                 Target::Module(module) => (*module, &[][..]),
@@ -349,6 +363,12 @@ impl<D: Device> Host<D> {
                 let words = &mut inputs[copy];
                 let moving = &mut self.moving;
                 moving.build_there(start, last, own, words, Some(copy));
+                // It is read at once; only its module knows where its list will be.
+                let replica = Replica {
+                    module: copy,
+                    list: 0,
+                };
+                self.replicas.add(start, replica);
             }
         }
     }
@@ -374,6 +394,7 @@ impl<D: Device> Host<D> {
         } = std::mem::take(&mut self.moving);
         for built in &built {
             self.directory.remove(built.start);
+            self.replicas.remove(built.start);
         }
         let built = built.into_iter().map(|built| (built.start, built.entries));
         let built: HashMap<u64, Vec<u64>> = built.collect();
@@ -404,12 +425,15 @@ impl<D: Device> Host<D> {
             let list = lists.get(&(OTHERS | number as u32)).copied();
             if let Some(module) = built.copy {
                 match list {
-                    Some(list) => {
-                        let list = if self.options.sends_lists { list } else { 0 };
-                        self.replicas.add(start, Replica { module, list });
+                    Some(list) if self.options.sends_lists => {
+                        self.replicas.set_list(start, module, list);
                     }
-                    // It may be there in part.
-                    None => self.empty.push((module, start)),
+                    Some(_) => {}
+                    None => {
+                        self.replicas.remove_from(start, module);
+                        // It may be there in part.
+                        self.empty.push((module, start));
+                    }
                 }
                 continue;
             }

@@ -30,6 +30,24 @@ impl Replicas {
         self.0.remove(&start).unwrap_or_default()
     }
 
+    /// Notes where the list of a copy begins.
+    pub fn set_list(&mut self, start: u64, module: usize, list: u32) {
+        let copies = self.0.get_mut(&start).into_iter().flatten();
+        for copy in copies.filter(|copy| copy.module == module) {
+            copy.list = list;
+        }
+    }
+
+    /// Takes the copy out that a module has.
+    pub fn remove_from(&mut self, start: u64, module: usize) {
+        if let Some(copies) = self.0.get_mut(&start) {
+            copies.retain(|copy| copy.module != module);
+            if copies.is_empty() {
+                self.0.remove(&start);
+            }
+        }
+    }
+
     /// The module that does the operation of this number on the subrange in a place.
     pub fn spread(&self, directory: &Directory, place: Place, number: u64) -> usize {
         self.read(directory, place, number).module

@@ -29,6 +29,8 @@ pub(super) struct Costs {
     pub range: f64,
     /// The part of the operations that are point operations (β).
     pub points: f64,
+    /// Operations that will be done where no subrange is yet.
+    pub coming: u64,
     /// log2 of the keys of a module.
     pub height: f64,
     /// A module is busy that has so many times as much to do as the average.
@@ -54,14 +56,14 @@ impl Costs {
 
     /// Modules with more to do than this are busy.
     pub fn much(&self, loads: &[u64]) -> u64 {
-        (fair(loads) as f64 * self.tolerance + self.chance) as u64
+        (self.fair(loads) as f64 * self.tolerance + self.chance) as u64
     }
-}
 
-/// What each module would have if all had the same.
-fn fair(loads: &[u64]) -> u64 {
-    let total: u64 = loads.iter().sum();
-    total.div_ceil(loads.len().max(1) as u64)
+    /// What each module would have if all had the same.
+    fn fair(&self, loads: &[u64]) -> u64 {
+        let total: u64 = loads.iter().sum();
+        (total + self.coming).div_ceil(loads.len().max(1) as u64)
+    }
 }
 
 /// Into how many parts of the same length subranges are divided.
@@ -71,8 +73,8 @@ pub(super) struct Division {
     pub fanout: u64,
     /// The bits in which keys differ of a subrange that cannot be divided.
     pub finest: u32,
-    /// Whether a part with more to do than a module should have is divided at once, and what then cannot be
-    /// divided is pulled or copied.
+    /// Whether what is moved is divided at once into parts of which each has a [`SHARE`] of what a module should have, and
+    /// not always into `fanout`, and what is too hot for a module and cannot be divided is pulled or copied.
     pub goes_on: bool,
     /// How many copies there may be of what is only read and cannot be divided; 1: none.
     pub copies_max: usize,
@@ -89,8 +91,33 @@ pub(super) struct Subrange {
     pub weight: u64,
     /// Where each works, and what it counts for, in ascending order.
     pub wanted: Vec<(u64, u64)>,
+    /// Those of `wanted` that are where the greatest key at or below another is looked for, each of which counts for one.
+    pub floors: Vec<u64>,
     /// Whether none of them is a write.
     pub is_read: bool,
+}
+
+impl Subrange {
+    /// Its keys are known by now, in ascending order: predecessors work where the key is that they find, which may be far
+    /// below what they look for, and in another part. Those that find nothing here find it elsewhere.
+    fn know(&mut self, keys: &[u64]) {
+        let mut floors = self.floors.iter().copied().peekable();
+        self.wanted.retain(|&(key, weight)| {
+            let is_floor = weight == 1 && floors.peek() == Some(&key);
+            if is_floor {
+                floors.next();
+            }
+            !is_floor
+        });
+        let found = self.floors.iter().filter_map(|&floor| {
+            let below = keys.partition_point(|&key| key <= floor);
+            Some((keys[below.checked_sub(1)?], 1))
+        });
+        self.wanted.extend(found);
+        self.wanted.sort_unstable();
+        self.weight = self.wanted.iter().map(|&(_, weight)| weight).sum();
+        self.keys = keys.len() as u64;
+    }
 }
 
 /// The bits in which keys differ.
@@ -107,6 +134,10 @@ pub(super) enum Target {
     Modules(Vec<usize>),
 }
 
+/// So many parts of what is moved make up what a module should have: modules are filled with them one by one, so the
+/// last may be too much by as much as it has.
+const SHARE: u64 = 4;
+
 /// A part of what is moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
@@ -114,126 +145,222 @@ pub(super) struct Piece {
     pub last: u64,
     /// What operations on it count for.
     weight: u64,
+    /// Whether some of them may write, where it has no keys.
+    pub is_written: bool,
     pub target: Target,
 }
 
-/// Divides a subrange, and what in it has more to do than `much` again, as far as `division` allows; parts
-/// that cannot be divided then are to leave it.
-fn cut(subrange: &Subrange, division: &Division, much: u64, home: usize) -> Vec<Piece> {
+/// What modules should have, and what is too much for one.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    fair: u64,
+    much: u64,
+}
+
+impl Limits {
+    fn new(loads: &[u64], costs: &Costs) -> Limits {
+        Limits {
+            fair: costs.fair(loads),
+            much: costs.much(loads),
+        }
+    }
+}
+
+/// Divides a subrange as `division` says; parts that cannot be divided and have more to do than a module may are to
+/// leave it.
+fn cut(subrange: &Subrange, division: &Division, limits: Limits, home: usize) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let whole = Piece {
         start: subrange.start,
         last: subrange.last,
         weight: subrange.weight,
+        is_written: false,
         target: Target::Module(home),
     };
+    let grain = (limits.fair / SHARE).max(1);
     let mut waiting = vec![(whole, &subrange.wanted[..])];
     let mut is_first = true;
     while let Some((mut piece, wanted)) = waiting.pop() {
-        let is_finest = bits(piece.start, piece.last) <= division.finest;
-        let is_hot = is_first || division.goes_on && piece.weight > much;
-        if !is_hot || is_finest {
-            if is_hot {
+        let (is_hot, is_too_hot, parts) = match division.goes_on {
+            true => (
+                piece.weight > grain,
+                piece.weight > limits.much,
+                piece.weight.div_ceil(grain).next_power_of_two(),
+            ),
+            false => (is_first, is_first, division.fanout),
+        };
+        is_first = false;
+        if bits(piece.start, piece.last) <= division.finest {
+            if is_too_hot {
                 piece.target = Target::Host;
             }
             pieces.push(piece);
             continue;
         }
-        is_first = false;
-        // Less one, as the whole key space has no width that is a number.
-        let keys = 1_u64.checked_shl(bits(piece.start, piece.last));
-        let parts = keys.map_or(division.fanout, |keys| keys.min(division.fanout));
-        let width = (piece.last - piece.start) / parts;
-        let mut rest = wanted;
-        // The last is taken first.
-        for part in (0..parts).rev() {
-            let start = piece.start + (width + 1) * part;
-            let (before, own) = rest.split_at(rest.partition_point(|&(key, _)| key < start));
-            rest = before;
-            let piece = Piece {
-                start,
-                last: start + width,
-                weight: own.iter().map(|&(_, weight)| weight).sum(),
-                target: Target::Module(home),
-            };
-            waiting.push((piece, own));
+        // What one key has most of stays hot however it is divided: not if a module can have it.
+        if !is_hot || !is_too_hot && 4 * hottest(wanted) > 3 * piece.weight {
+            pieces.push(piece);
+        } else {
+            waiting.extend(parts_of(&piece, wanted, parts.min(division.fanout)));
         }
-        // In the order of their keys, as the first is on top.
     }
     pieces
 }
 
+/// What the key is wanted for that most is wanted of.
+fn hottest(wanted: &[(u64, u64)]) -> u64 {
+    let keys = wanted.chunk_by(|one, other| one.0 == other.0);
+    let weights = keys.map(|of| of.iter().map(|&(_, weight)| weight).sum());
+    weights.max().unwrap_or(0)
+}
+
+/// So many parts of a piece, or as many as it has keys, with what is wanted in each, the last first.
+fn parts_of<'w>(
+    piece: &Piece,
+    wanted: &'w [(u64, u64)],
+    parts: u64,
+) -> Vec<(Piece, &'w [(u64, u64)])> {
+    // The whole key space has no width that is a number.
+    let keys = 1_u64.checked_shl(bits(piece.start, piece.last));
+    let parts = keys.map_or(parts, |keys| keys.min(parts));
+    let width = (piece.last - piece.start) / parts;
+    let mut rest = wanted;
+    let parts = (0..parts).rev().map(|part| {
+        let start = piece.start + (width + 1) * part;
+        let (before, own) = rest.split_at(rest.partition_point(|&(key, _)| key < start));
+        rest = before;
+        let part = Piece {
+            start,
+            last: start + width,
+            weight: own.iter().map(|&(_, weight)| weight).sum(),
+            is_written: false,
+            target: piece.target.clone(),
+        };
+        (part, own)
+    });
+    parts.collect()
+}
+
 /// Decides about subranges, from the busiest module down, of which each has so much to do in this batch,
 /// until no move is worth its cost. Pieces go to the least loaded modules of those that are idle, that with most
-/// to do first. Answers what is divided, by where it begins.
+/// to do first. Answers those that are to be divided.
 pub(super) fn decide(
-    loads: &mut [u64],
+    loads: &[u64],
     subranges: Vec<Subrange>,
     division: &Division,
     costs: &Costs,
-) -> BTreeMap<u64, Vec<Piece>> {
-    let (fair, much) = (fair(loads), costs.much(loads));
+) -> Vec<Subrange> {
+    let limits = Limits::new(loads, costs);
     let mut of_module: BTreeMap<usize, Vec<Subrange>> = BTreeMap::new();
     for subrange in subranges {
         of_module.entry(subrange.module).or_default().push(subrange);
     }
     let mut busy: Vec<(usize, Vec<Subrange>)> = of_module.into_iter().collect();
     busy.sort_by_key(|&(module, _)| Reverse(loads[module]));
-    let mut moves = BTreeMap::new();
-    let mut state = After {
-        loads: loads.to_vec(),
-        pieces: vec![0; loads.len()],
-        most: 0,
-    };
+    let mut moved = Vec::new();
+    let mut state = After::new(loads);
     for (module, mut own) in busy {
         own.sort_by_key(|subrange| Reverse(subrange.weight));
         for subrange in own {
             let before = state.loads[module];
             // Not even if all its operations went would it be worth it.
             let cost = costs.of_moving(subrange.keys);
-            if before <= much || subrange.weight as f64 <= cost {
+            if before <= limits.much || subrange.weight as f64 <= cost {
                 break;
             }
-            let mut pieces = cut(&subrange, division, much, module);
-            let after = assign(&state, &mut pieces, &subrange, division, fair);
+            let mut pieces = cut(&subrange, division, limits, module);
+            let mut after = state.clone();
+            after.loads[module] -= subrange.weight;
+            assign(&mut after, &mut pieces, &subrange, division, limits.fair);
             // A subrange of which nothing can go elsewhere stays as it is.
             let stays = |piece: &Piece| piece.target == Target::Module(module);
             let benefit = before.saturating_sub(after.most) as f64;
             if benefit > cost && !pieces.iter().all(stays) {
                 state = after;
-                moves.insert(subrange.start, pieces);
+                moved.push(subrange);
             }
         }
     }
+    moved
+}
+
+/// Chooses the pieces of subranges that are divided, once their keys are known, and where these go, that with most to do first;
+/// `keys` answers the keys of a number, `None` of one that stays. Answers pieces by number. `loads` are what modules have to do,
+/// before and after.
+pub(super) fn place(
+    loads: &mut [u64],
+    mut moved: Vec<Subrange>,
+    division: &Division,
+    costs: &Costs,
+    keys: impl Fn(usize) -> Option<Vec<u64>>,
+) -> Vec<Vec<Piece>> {
+    let mut state = After::new(loads);
+    let mut placed = vec![Vec::new(); moved.len()];
+    let mut known = Vec::new();
+    for (number, subrange) in moved.iter_mut().enumerate() {
+        if let Some(keys) = keys(number) {
+            state.loads[subrange.module] -= subrange.weight;
+            subrange.know(&keys);
+            loads[subrange.module] = state.loads[subrange.module] + subrange.weight;
+            known.push(number);
+        }
+    }
+    let limits = Limits::new(loads, costs);
+    known.sort_by_key(|&number| Reverse(moved[number].weight));
+    for number in known {
+        let subrange = &moved[number];
+        let mut pieces = cut(subrange, division, limits, subrange.module);
+        assign(&mut state, &mut pieces, subrange, division, limits.fair);
+        for piece in &mut pieces {
+            piece.is_written = piece.weight > 0 && !subrange.is_read;
+        }
+        placed[number] = pieces;
+    }
     loads.copy_from_slice(&state.loads);
-    moves
+    placed
 }
 
 /// What modules would have to do.
+#[derive(Clone, Debug)]
 struct After {
     loads: Vec<u64>,
-    /// How many pieces each gets. Of those that have as much to do, who gets fewest is next, as pieces that nobody asks for
-    /// in this batch, which are as long to build as others, would all go to one.
-    pieces: Vec<u32>,
+    /// What each builds, in keys and one more for each piece: as pieces that nobody asks for in this batch, which are as
+    /// long to build as others, would all go to one.
+    building: Vec<u64>,
     /// The most of those that the move changes.
     most: u64,
 }
 
-/// Chooses where pieces go.
+impl After {
+    fn new(loads: &[u64]) -> After {
+        After {
+            loads: loads.to_vec(),
+            building: vec![0; loads.len()],
+            most: 0,
+        }
+    }
+}
+
+/// Chooses where pieces go of a subrange that is nowhere.
 fn assign(
-    before: &After,
+    state: &mut After,
     pieces: &mut [Piece],
     subrange: &Subrange,
     division: &Division,
     fair: u64,
-) -> After {
+) {
     let module = subrange.module;
-    let (mut loads, mut received) = (before.loads.clone(), before.pieces.clone());
-    loads[module] -= subrange.weight;
-    let mut most = loads[module];
-    let mut idle: BinaryHeap<Reverse<(u64, u32, usize)>> = (0..loads.len())
+    let After {
+        loads,
+        building,
+        most,
+    } = state;
+    *most = loads[module];
+    // How many keys each has is not known before they are read.
+    let keys = 1 + subrange.keys / pieces.len().max(1) as u64;
+    let mut idle: BinaryHeap<Reverse<(u64, usize)>> = (0..loads.len())
         .filter(|&other| loads[other] < fair && other != module)
-        .map(|other| Reverse((loads[other], received[other], other)))
+        .map(|other| Reverse((loads[other] + building[other], other)))
         .collect();
     let mut order: Vec<usize> = (0..pieces.len()).collect();
     order.sort_by_key(|&piece| Reverse(pieces[piece].weight));
@@ -254,11 +381,11 @@ fn assign(
         let mut taken = Vec::new();
         let each = piece.weight.div_ceil(copies as u64);
         for _ in 0..copies {
-            let Some(Reverse((load, pieces, target))) = idle.pop() else {
+            let Some(Reverse((_, target))) = idle.pop() else {
                 break;
             };
-            loads[target] = load + each;
-            received[target] = pieces + 1;
+            loads[target] += each;
+            building[target] += keys;
             taken.push(target);
         }
         match taken[..] {
@@ -266,21 +393,16 @@ fn assign(
                 if piece.target == Target::Module(module) {
                     loads[module] += piece.weight;
                 }
-                most = most.max(loads[module]);
+                *most = (*most).max(loads[module]);
                 continue;
             }
             [target] => piece.target = Target::Module(target),
             _ => piece.target = Target::Modules(taken.clone()),
         }
         for target in taken {
-            most = most.max(loads[target]);
-            idle.push(Reverse((loads[target], received[target], target)));
+            *most = (*most).max(loads[target]);
+            idle.push(Reverse((loads[target] + building[target], target)));
         }
-    }
-    After {
-        loads,
-        pieces: received,
-        most,
     }
 }
 
@@ -294,6 +416,7 @@ mod tests {
             point: 25.0,
             range: 500.0,
             points: 1.0,
+            coming: 0,
             tolerance: 1.0,
             chance: 0.0,
             height: 17.9,
@@ -332,15 +455,28 @@ mod tests {
             keys,
             weight: wanted.iter().map(|&(_, weight)| weight).sum(),
             wanted: wanted.to_vec(),
+            floors: Vec::new(),
             is_read: false,
         }
+    }
+
+    /// What is divided, by where it begins, and its pieces.
+    fn divided(
+        loads: &mut [u64],
+        subranges: Vec<Subrange>,
+        division: &Division,
+    ) -> BTreeMap<u64, Vec<Piece>> {
+        let moved = decide(loads, subranges, division, &costs());
+        let starts: Vec<u64> = moved.iter().map(|subrange| subrange.start).collect();
+        let placed = place(loads, moved, division, &costs(), |_| Some(Vec::new()));
+        starts.into_iter().zip(placed).collect()
     }
 
     #[test]
     fn what_is_even_stays_as_it_is() {
         let subranges = (0..4).map(|m| subrange(m * 64, m as usize, 100, &[(m * 64, 100)]));
         let mut loads = [100; 4];
-        assert!(decide(&mut loads, subranges.collect(), &DIVISION, &costs()).is_empty());
+        assert!(divided(&mut loads, subranges.collect(), &DIVISION).is_empty());
     }
 
     #[test]
@@ -350,13 +486,13 @@ mod tests {
             vec![subrange(0, 0, keys, &hot)]
         };
         let mut loads = [4000, 10, 10, 10];
-        let moves = decide(&mut loads, subranges(1000), &DIVISION, &costs());
+        let moves = divided(&mut loads, subranges(1000), &DIVISION);
         let starts: Vec<u64> = moves[&0].iter().map(|piece| piece.start).collect();
         assert_eq!(starts, [0, 16, 32, 48]);
         assert!(loads.iter().max() <= Some(&2010), "{loads:?}");
         assert_eq!(loads.iter().sum::<u64>(), 4030);
         let mut loads = [4000, 10, 10, 10];
-        assert!(decide(&mut loads, subranges(10_000_000), &DIVISION, &costs()).is_empty());
+        assert!(divided(&mut loads, subranges(10_000_000), &DIVISION).is_empty());
     }
 
     #[test]
@@ -367,7 +503,8 @@ mod tests {
             finest: 0,
             ..DIVISION
         };
-        let pieces = cut(&two, &division, 10, 0);
+        let limits = Limits { fair: 10, much: 10 };
+        let pieces = cut(&two, &division, limits, 0);
         let parts: Vec<(u64, u64)> = pieces
             .iter()
             .map(|piece| (piece.start, piece.last))
@@ -381,7 +518,7 @@ mod tests {
         finest.last = 15;
         let subranges = vec![finest, subrange(64, 0, 100, &[(70, 3)])];
         let mut loads = [1003, 0, 0];
-        let moves = decide(&mut loads, subranges, &DIVISION, &costs());
+        let moves = divided(&mut loads, subranges, &DIVISION);
         assert_eq!(moves.len(), 1);
         assert_eq!(moves[&0].len(), 1);
         assert_eq!(moves[&0][0].target, Target::Host);
@@ -396,7 +533,7 @@ mod tests {
             ..subrange(0, 0, 1000, &[(5, 10), (21, 1000), (40, 10)])
         };
         let loads = [1020, 10, 10, 10];
-        let by_the_paper = decide(&mut loads.clone(), vec![hot(false)], &DIVISION, &costs());
+        let by_the_paper = divided(&mut loads.clone(), vec![hot(false)], &DIVISION);
         assert!(by_the_paper.is_empty());
         let division = Division {
             goes_on: true,
@@ -405,7 +542,7 @@ mod tests {
             ..DIVISION
         };
         let mut after = loads;
-        let moves = decide(&mut after, vec![hot(false)], &division, &costs());
+        let moves = divided(&mut after, vec![hot(false)], &division);
         let of_host = moves[&0]
             .iter()
             .filter(|piece| piece.target == Target::Host);
@@ -421,12 +558,80 @@ mod tests {
         assert_eq!(next, 64);
         // What is only read is copied.
         let mut after = loads;
-        let moves = decide(&mut after, vec![hot(true)], &division, &costs());
+        let moves = divided(&mut after, vec![hot(true)], &division);
         let copies = moves[&0].iter().find(|piece| piece.start == 20);
         let Some(Target::Modules(modules)) = copies.map(|piece| &piece.target) else {
             panic!("{moves:?}")
         };
         assert!(modules.len() > 1);
         assert!(after.iter().max() < Some(&600), "{after:?}");
+    }
+
+    /// Keys are at 3 and at 60 only, so all that is looked for between finds the first of them.
+    #[test]
+    fn predecessors_work_where_they_find_something() {
+        let floors: Vec<u64> = (0..1000).map(|number| 4 + number % 56).collect();
+        let mut hot = subrange(0, 0, 2, &[]);
+        hot.wanted = floors.iter().map(|&key| (key, 1)).collect();
+        hot.wanted.push((60, 1));
+        hot.wanted.sort_unstable();
+        hot.floors = floors;
+        hot.floors.sort_unstable();
+        hot.weight = 1001;
+        hot.know(&[3, 60]);
+        assert_eq!((hot.wanted.len(), hot.keys), (1001, 2));
+        assert_eq!(
+            hot.wanted.iter().filter(|&&(key, _)| key == 3).count(),
+            1000
+        );
+        assert_eq!(hot.wanted[1000], (60, 1));
+        // One that is below all keys finds nothing here, but others do.
+        let mut hot = subrange(0, 0, 2, &[(2, 1), (2, 5)]);
+        hot.floors = vec![2];
+        hot.know(&[3, 60]);
+        assert_eq!((hot.wanted, hot.weight), (vec![(2, 5)], 5));
+    }
+
+    /// What is left over when a module cannot give its keys has to be done where it was.
+    #[test]
+    fn what_cannot_be_read_stays() {
+        let hot = [(0, 1000), (16, 1000), (40, 1000), (63, 1000)];
+        let subranges = vec![subrange(0, 0, 100, &hot)];
+        let mut loads = [4000, 10, 10, 10];
+        let moved = decide(&loads, subranges, &DIVISION, &costs());
+        assert_eq!(moved.len(), 1);
+        let placed = place(&mut loads, moved, &DIVISION, &costs(), |_| None);
+        assert_eq!((placed, loads), (vec![Vec::new()], [4000, 10, 10, 10]));
+    }
+
+    /// By what operations there are on it, a part may be anything from a half on.
+    #[test]
+    fn what_is_a_little_too_hot_is_divided_into_few() {
+        let division = Division {
+            fanout: 32,
+            finest: 0,
+            goes_on: true,
+            ..DIVISION
+        };
+        let limits = Limits {
+            fair: 100,
+            much: 110,
+        };
+        let even: Vec<(u64, u64)> = (0..64).map(|key| (key, 1)).collect();
+        let widths = |wanted: &[(u64, u64)]| -> Vec<u64> {
+            let pieces = cut(&subrange(0, 0, 64, wanted), &division, limits, 0);
+            let widths = pieces.iter().map(|piece| piece.last - piece.start + 1);
+            widths.collect()
+        };
+        assert_eq!(widths(&even), [16; 4]);
+        assert_eq!(widths(&even[..20]), [64]);
+        // A key that is as hot as a part may be, and more, stays with others; all of a half that is as hot does not.
+        assert_eq!(widths(&[(3, 1), (5, 90)]), [64]);
+        assert_eq!(
+            widths(&(0..30).map(|key| (key, 2)).collect::<Vec<_>>()).len(),
+            6
+        );
+        assert_eq!(widths(&[(3, 1), (5, 120)]).iter().sum::<u64>(), 64);
+        assert!(widths(&[(3, 1), (5, 120)]).contains(&1));
     }
 }

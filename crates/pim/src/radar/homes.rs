@@ -1,0 +1,112 @@
+//! Where subranges go that are new.
+
+use super::{Host, Options, Placement};
+use crate::device::Device;
+use crate::partition::Directory;
+use crate::requests::Requests;
+use nearfield_core::{Input, Operation, Words};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
+
+/// A new subrange of which the batch writes more than one in so many of what a module should have to do goes where
+/// least is to be done, and others by their number of keys, which will count for longer.
+const SHARE: u64 = 4;
+
+impl<D: Device> Host<D> {
+    /// Chooses modules for the subranges that the writes of a batch will make, where many are for one: a batch that inserts
+    /// where nothing is has all its load there. O(n) for n operations.
+    pub(super) fn find_homes(&mut self, input: Input<'_, Words>, requests: &Requests) {
+        if !self.options.isolates {
+            return;
+        }
+        let modules = self.device.modules();
+        let mut weights: HashMap<u64, u64> = HashMap::new();
+        for (position, operation) in input.operations().iter().enumerate() {
+            let key = match *operation {
+                Operation::Insert { key, .. } => key,
+                Operation::Update { key, previous, .. } if input.previous(previous).is_none() => {
+                    key
+                }
+                _ => continue,
+            };
+            if requests.place(position, key, &self.directory).is_none() {
+                let (start, _) = fresh(&self.directory, &self.options, modules, key);
+                *weights.entry(start).or_default() += 1;
+            }
+        }
+        let all = weights.values().chain(&self.loads).sum::<u64>();
+        let mut weights: Vec<(u64, u64)> = weights.into_iter().collect();
+        weights.retain(|(_, weight)| weight * SHARE * modules as u64 > all);
+        if weights.is_empty() {
+            return;
+        }
+        weights.sort_unstable_by_key(|&(start, weight)| (Reverse(weight), start));
+        let mean = self.keys.iter().sum::<u64>() / (self.directory.len() as u64).max(1);
+        let of_module = |module: usize| {
+            let load = self.loads.get(module).copied().unwrap_or(0);
+            Reverse((load, self.keys[module], module))
+        };
+        let has_room = |module: &usize| !self.full.contains(module);
+        let mut idle: BinaryHeap<Reverse<(u64, u64, usize)>> =
+            (0..modules).filter(has_room).map(of_module).collect();
+        for (start, weight) in weights {
+            let Some(Reverse((load, keys, module))) = idle.pop() else {
+                return;
+            };
+            self.homes.insert(start, module);
+            idle.push(Reverse((load + weight, keys + mean.max(1), module)));
+        }
+    }
+}
+
+/// The subrange that a key without one gets: the largest of those sizes that there are at first, or that
+/// come by dividing, that overlaps no other.
+pub(super) fn fresh(
+    directory: &Directory,
+    options: &Options,
+    modules: usize,
+    key: u64,
+) -> (u64, u64) {
+    let mut bits = options.coarsest(modules);
+    loop {
+        let size = 1_u128 << bits;
+        let start = (u128::from(key) / size * size) as u64;
+        let last = start + (size - 1) as u64;
+        let overlaps = directory.overlaps(start, last);
+        if !overlaps || bits == 0 {
+            return (start, last);
+        }
+        // Parts of what is divided by its load have any size.
+        let step = match options.isolates {
+            true => 1,
+            false => options.fanout.trailing_zeros(),
+        };
+        bits = bits.saturating_sub(step);
+    }
+}
+
+/// The module that a subrange goes to; one that has room, if it is known which have none.
+pub(super) fn place(
+    start: u64,
+    placement: Placement,
+    keys: &[u64],
+    full: &BTreeSet<usize>,
+) -> usize {
+    let hash = |seed: u64| {
+        let mixed = (start ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (((mixed ^ mixed >> 29) as u32 as u64 * keys.len() as u64) >> 32) as usize
+    };
+    let one = hash(1);
+    let choices = match placement {
+        Placement::Hash => return one,
+        Placement::Emptiest(choices) => choices as u64,
+    };
+    let chosen = (1..=choices).map(hash);
+    let chosen = chosen.filter(|module| !full.contains(module));
+    let others = (0..keys.len()).filter(|module| !full.contains(module));
+    let emptiest = chosen.min_by_key(|&module| keys[module]);
+    emptiest
+        .or_else(|| others.min_by_key(|&module| keys[module]))
+        .unwrap_or(one)
+}
