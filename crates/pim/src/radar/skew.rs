@@ -299,9 +299,10 @@ pub(super) fn place(
     let mut known = Vec::new();
     for (number, subrange) in moved.iter_mut().enumerate() {
         if let Some(keys) = keys(number) {
-            state.loads[subrange.module] -= subrange.weight;
+            let (module, before) = (subrange.module, subrange.weight);
             subrange.know(&keys);
-            loads[subrange.module] = state.loads[subrange.module] + subrange.weight;
+            state.loads[module] -= before;
+            loads[module] -= before - subrange.weight;
             known.push(number);
         }
     }
@@ -590,6 +591,29 @@ mod tests {
         hot.floors = vec![2];
         hot.know(&[3, 60]);
         assert_eq!((hot.wanted, hot.weight), (vec![(2, 5)], 5));
+    }
+
+    /// What a module should have does not depend on how many of what is moved come from one module.
+    #[test]
+    fn much_that_comes_from_one_module_is_spread_over_all_others() {
+        let hot = |start| {
+            subrange(
+                start,
+                0,
+                10,
+                &[(start, 100), (start + 16, 100), (start + 40, 100)],
+            )
+        };
+        let mut loads = [2400, 0, 0, 0, 0, 0, 0, 0];
+        let moved = (0..8).map(|number| hot(64 * number)).collect();
+        let division = Division {
+            goes_on: true,
+            ..DIVISION
+        };
+        divided(&mut loads, moved, &division);
+        assert_eq!(loads.iter().sum::<u64>(), 2400);
+        assert!(loads[1..].iter().max() <= Some(&400), "{loads:?}");
+        assert!(loads[1..].iter().min() >= Some(&200), "{loads:?}");
     }
 
     /// What is left over when a module cannot give its keys has to be done where it was.
