@@ -64,8 +64,9 @@ enum Wants {
 }
 
 impl<D: Device> Host<D> {
-    /// Gives for each operation the subranges of modules that it works on, with what it does there. Answers how many operations are on single keys and how many on ranges, and the sum of the squares of what
-    /// they count for in each module.
+    /// Gives for each operation the subranges of modules that it works on, with what it does there. Answers how many
+    /// operations are on single keys and how many on ranges, and the sum of the squares of what they count for in
+    /// each module.
     fn each_demand(
         &self,
         input: Input<'_, Words>,
