@@ -178,6 +178,31 @@ fn what_becomes_hot_is_spread_in_the_same_batch() {
     });
 }
 
+/// Few scans that weigh much are for each module, so by chance some have twice as much to do as the average; the next batch
+/// would have others.
+#[test]
+fn scans_without_skew_move_nothing() {
+    let index = Radar::new(
+        Model::new(512, Preset::UpmemMeasured.parameters()),
+        Options::nearfield(),
+    );
+    load(&index);
+    let random = &mut SmallRng::seed_from_u64(3);
+    for _ in 0..8 {
+        let mut batch = Batch::<Words>::new();
+        for _ in 0..5120 {
+            let first = random.random_range(0..KEYS - 600);
+            let last = first + random.random_range(32..600);
+            let (from, to) = (Bound::Included(key(first)), Bound::Excluded(key(last)));
+            batch.scan(from, to, u32::MAX, Direction::Ascending);
+        }
+        let before = index.device(|device| device.counters().rounds);
+        index.execute(&mut batch).expect("executed");
+        let rounds = index.device(|device| device.counters().rounds) - before;
+        assert_eq!((rounds, index.moves()), (1, Moves::default()));
+    }
+}
+
 #[test]
 fn what_basic_radar_has_stays_in_its_module() {
     let index = Radar::new(model(), Options::basic(MODULES));

@@ -31,6 +31,8 @@ const TRIES: usize = 8;
 const ENTRIES_PER_OPERATION: u64 = 4;
 /// What a scan reads of a subrange is noted as so many keys of it at most, as it is divided with the subrange.
 const POINTS_MAX: u64 = 32;
+/// The least that is added to what a module is not busy with where most operations are scans, in standard deviations.
+const CHANCE_OF_SCANS: f64 = 4.0;
 
 /// What an operation does in a subrange, as far as loads are concerned.
 #[derive(Clone, Copy, Debug)]
@@ -266,6 +268,17 @@ impl<D: Device> Host<D> {
         subranges
     }
 
+    /// By how many standard deviations more than the average a module is not busy yet. Where most operations are scans, few
+    /// are for each module and each weighs much, so chance alone brings a module of hundreds further than where
+    /// operations are small and many.
+    fn chance(&self, demand: &Demand) -> f64 {
+        if demand.ranges > demand.points {
+            self.options.chance.max(CHANCE_OF_SCANS)
+        } else {
+            self.options.chance
+        }
+    }
+
     /// What moving takes, for a batch that asks for this.
     pub(super) fn costs(&self, demand: &Demand) -> Costs {
         let modules = self.device.modules();
@@ -284,7 +297,7 @@ impl<D: Device> Host<D> {
             height,
             tolerance: self.options.tolerance,
             // What a module would differ by if each operation chose its module by chance.
-            chance: self.options.chance * (demand.squares as f64 / modules.max(1) as f64).sqrt(),
+            chance: self.chance(demand) * (demand.squares as f64 / modules.max(1) as f64).sqrt(),
             price: self.options.price,
         }
     }
