@@ -3,6 +3,7 @@
 use super::row::Row;
 use crate::bench::Interrupt;
 use crate::error::LabError;
+use crate::server::ServerError;
 use nearfield_pool::PoolError;
 
 /// Some of the points of a figure, or of several that show the same run.
@@ -51,6 +52,9 @@ pub enum PointError {
     /// The workload cannot be made.
     #[error(transparent)]
     Lab(#[from] LabError),
+    /// A server does not do what it is asked.
+    #[error(transparent)]
+    Server(#[from] ServerError),
     /// Answers were wrong.
     #[error("{wrong} of {operations} operations had a wrong answer; the first: {first}")]
     Wrong {

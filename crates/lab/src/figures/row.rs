@@ -271,6 +271,10 @@ pub struct Work {
     pub launch_ns: f64,
     /// How long the host worked by itself.
     pub host_ns: f64,
+    /// How long a batch was on its way between clients and the index, where a protocol is between, measured on this machine:
+    /// the median of the batches.
+    #[serde(default)]
+    pub on_the_way_ns: f64,
     /// How long the host had nothing to do.
     pub host_idle_ns: f64,
     /// How long no module ran.

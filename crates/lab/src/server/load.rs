@@ -1,13 +1,12 @@
 //! Load: several connections in one thread, each of which sends so many requests at once and,
 //! when all are answered, sends the next.
 
+use super::lane::{Lane, ignore_interrupts};
 use super::process::{ServerError, ServerProcess};
-use super::replies::Replies;
 use crate::bench::Latency;
 use hdrhistogram::Histogram;
-use mio::net::TcpStream;
-use mio::{Events, Interest, Poll, Token};
-use std::io::{self, ErrorKind, Read, Write};
+use mio::{Events, Poll};
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 /// How requests are sent.
@@ -30,16 +29,6 @@ pub struct Slice {
 /// Longer than this counts as this: ten minutes.
 const NANOSECONDS_MAX: u64 = 600_000_000_000;
 
-struct Lane {
-    stream: TcpStream,
-    replies: Replies,
-    out: Vec<u8>,
-    sent: usize,
-    /// Requests that are not answered yet.
-    open: usize,
-    since: Instant,
-}
-
 /// Sends requests until `next` writes no more; `next` appends up to so many requests and answers
 /// how many.
 pub fn drive(
@@ -55,22 +44,8 @@ pub fn drive(
     let mut events = Events::with_capacity(256);
     let mut lanes = Vec::new();
     for number in 0..shape.connections {
-        let mut stream = TcpStream::connect(server.address).map_err(broken)?;
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let registered = poll
-            .registry()
-            .register(&mut stream, Token(number), interest);
-        registered.map_err(broken)?;
-        // Requests are sent whole.
-        let _ = stream.set_nodelay(true);
-        lanes.push(Lane {
-            stream,
-            replies: Replies::default(),
-            out: Vec::new(),
-            sent: 0,
-            open: 0,
-            since: Instant::now(),
-        });
+        let lane = Lane::connect(server.address, &poll, number).map_err(broken)?;
+        lanes.push((lane, Instant::now()));
     }
     let mut durations: Histogram<u64> = Histogram::new_with_max(NANOSECONDS_MAX, 2)
         .expect("the constants are within the library's bounds");
@@ -84,25 +59,23 @@ pub fn drive(
             return Err(broken(ErrorKind::TimedOut.into()));
         }
         for event in &events {
-            let lane = &mut lanes[event.token().0];
-            let ended = lane.receive(&mut buffer).map_err(broken)?;
-            if let Some(answer) = lane.replies.error.take() {
+            let (lane, since) = &mut lanes[event.token().0];
+            let ended = lane.receive(&mut buffer, |_| ()).map_err(broken)?;
+            if let Some(answer) = lane.take_error() {
                 let name = server.name.clone();
                 return Err(ServerError::Answer { name, answer });
             }
             operations += ended as u64;
-            if ended > 0 && lane.open == 0 {
-                durations.saturating_record(lane.since.elapsed().as_nanos() as u64);
+            if ended > 0 && lane.is_done() {
+                durations.saturating_record(since.elapsed().as_nanos() as u64);
             }
-            if lane.open == 0 && lane.sent == lane.out.len() {
-                lane.out.clear();
-                lane.sent = 0;
-                lane.open = next(shape.pipeline, &mut lane.out);
-                lane.since = Instant::now();
-                if lane.open == 0 {
+            if lane.is_done() {
+                let filled = lane.fill(|out| next(shape.pipeline, out));
+                *since = Instant::now();
+                if filled == 0 {
                     live -= 1;
                     // It would be counted again if the server closed the connection.
-                    let _ = poll.registry().deregister(&mut lane.stream);
+                    lane.leave(&poll);
                 }
             }
             lane.send().map_err(broken)?;
@@ -117,46 +90,4 @@ pub fn drive(
             p999: durations.value_at_quantile(0.999),
         },
     })
-}
-
-fn ignore_interrupts(error: io::Error) -> io::Result<()> {
-    match error.kind() {
-        ErrorKind::Interrupted => Ok(()),
-        _ => Err(error),
-    }
-}
-
-impl Lane {
-    /// Reads what has come; answers how many replies have ended.
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut ended = 0;
-        loop {
-            match self.stream.read(buffer) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(count) => {
-                    ended += self.replies.feed(&buffer[..count]);
-                    if count < buffer.len() {
-                        break;
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::NotConnected => break,
-                Err(error) => ignore_interrupts(error)?,
-            }
-        }
-        self.open = self.open.saturating_sub(ended);
-        Ok(ended)
-    }
-
-    fn send(&mut self) -> io::Result<()> {
-        while self.sent < self.out.len() {
-            match self.stream.write(&self.out[self.sent..]) {
-                Ok(count) => self.sent += count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::NotConnected => break,
-                Err(error) => ignore_interrupts(error)?,
-            }
-        }
-        Ok(())
-    }
 }

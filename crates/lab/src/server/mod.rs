@@ -6,11 +6,12 @@
 //! takes for an operation; it is read from the kernel, to the nanosecond, over all threads.
 
 mod contest;
+pub(crate) mod lane;
 mod load;
-mod process;
+pub(crate) mod process;
 mod replies;
 mod table;
-mod task;
+pub(crate) mod task;
 
 pub use contest::{Contest, ContestRow, Entrant, contest};
 pub use process::ServerError;

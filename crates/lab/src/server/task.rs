@@ -147,7 +147,8 @@ fn scatter(position: u64, count: u64) -> u64 {
     (u128::from(position) * STRIDE % u128::from(count)) as u64
 }
 
-fn write(out: &mut Vec<u8>, words: &[&[u8]]) {
+/// Appends a request of these words.
+pub fn write(out: &mut Vec<u8>, words: &[&[u8]]) {
     out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
     for word in words {
         out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());

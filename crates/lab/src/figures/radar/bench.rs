@@ -2,6 +2,7 @@
 
 use super::contender::{Contender, Index, Moved};
 use super::data::Data;
+use super::front::Clients;
 use super::scale::Scale;
 use super::skew::Skew;
 use super::work::{Reach, Verbs, Work};
@@ -10,14 +11,18 @@ use crate::figures::job::PointError;
 use crate::figures::row::{self, Quantity, Row};
 use crate::report::{Kind, Setting};
 use crate::workload::random;
-use nearfield_core::Batch;
+use nearfield_core::{Batch, Words};
 use nearfield_hardware::modules::{Parameters, Preset, Totals};
 use nearfield_pim::device::{Counters, Device, Model};
 use nearfield_pim::radar::heights::Report;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// An index that has its keys.
 pub(super) struct Bench {
-    index: Box<dyn Index>,
+    index: Arc<dyn Index>,
+    /// Who asks it, if it is behind a protocol.
+    clients: Option<Clients>,
     data: Data,
     scale: Scale,
     /// What the keys are.
@@ -25,6 +30,8 @@ pub(super) struct Bench {
     reach: Reach,
     /// Batches so far.
     made: u64,
+    /// How long the last batch was on its way through the protocol.
+    on_the_way: Duration,
 }
 
 /// What is done with it.
@@ -42,6 +49,8 @@ pub(super) struct Moment {
     /// By the figures of the device, and by others.
     clocks: Vec<(Parameters, Counters)>,
     moved: Moved,
+    /// Of the batch before it, measured.
+    on_the_way: Duration,
 }
 
 /// What batches took.
@@ -57,6 +66,8 @@ pub(super) struct Outcome {
     keys: usize,
     setting: Setting,
     part: f64,
+    /// How long a batch was on its way to the index and back, the median, measured.
+    on_the_way: Duration,
 }
 
 /// The figures of the device itself, by which indexes decide what they decide by time.
@@ -78,7 +89,7 @@ impl Bench {
         for parameters in others {
             device = device.also(*parameters);
         }
-        let index = contender.make(device, scale.modules)?;
+        let index: Arc<dyn Index> = contender.make(device, scale.modules)?.into();
         let (keys, name, reach) = match keys {
             Keys::Anywhere => {
                 let keys = Data::anywhere(scale.keys, scale.seed);
@@ -107,12 +118,32 @@ impl Bench {
         }
         Ok(Bench {
             index,
+            clients: None,
             data,
             scale: scale.clone(),
             keys: name,
             reach,
             made: 0,
+            on_the_way: Duration::ZERO,
         })
+    }
+
+    /// Has all batches from now on come as commands of a protocol.
+    ///
+    /// # Errors
+    /// The system grants no connections.
+    pub(super) fn serve(&mut self) -> Result<(), PointError> {
+        let index = Arc::clone(&self.index);
+        self.clients = Some(Clients::of_index("the front of an index", index)?);
+        Ok(())
+    }
+
+    fn execute(&mut self, batch: &mut Batch<Words>) -> Result<(), PointError> {
+        match &mut self.clients {
+            Some(clients) => self.on_the_way = clients.execute(batch)?,
+            None => self.index.execute(batch)?,
+        }
+        Ok(())
     }
 
     fn moment(&self) -> Moment {
@@ -125,6 +156,7 @@ impl Bench {
         Moment {
             clocks,
             moved: self.index.moved(),
+            on_the_way: self.on_the_way,
         }
     }
 
@@ -156,7 +188,7 @@ impl Bench {
                 operations,
                 &mut random,
             );
-            self.index.execute(&mut work.batch)?;
+            self.execute(&mut work.batch)?;
             if let Some((wrong, first)) = work.check() {
                 return Err(PointError::Wrong {
                     wrong,
@@ -206,6 +238,8 @@ impl Bench {
             .look(&mut |device| modules_bytes = device.used_bytes());
         let clocks = first.clocks.iter().zip(&last.clocks);
         let host = DEVICE.parameters().host;
+        let mut on_the_way: Vec<_> = moments[1..].iter().map(|one| one.on_the_way).collect();
+        on_the_way.sort_unstable();
         Outcome {
             operations: each * batches,
             batches,
@@ -233,6 +267,7 @@ impl Bench {
                 batch: each,
             },
             part: self.scale.part(),
+            on_the_way: on_the_way[batches / 2],
         }
     }
 }
@@ -296,9 +331,11 @@ impl Outcome {
         }
     }
 
-    /// Millions of operations a second, by the figures of a number.
+    /// Millions of operations a second, by the figures of a number; where a protocol is between, in the time that its
+    /// batches are on their way, too.
     pub(super) fn rate_mops(&self, clock: usize) -> f64 {
-        let seconds = self.clocks[clock].1.time().as_seconds();
+        let seconds = self.clocks[clock].1.time().as_seconds()
+            + self.on_the_way.as_secs_f64() * self.batches as f64;
         self.operations as f64 / seconds.max(1e-12) / 1e6
     }
 
@@ -328,6 +365,7 @@ impl Outcome {
             transfer_ns: counters.transfer.as_nanoseconds() / batches,
             launch_ns: counters.launch.as_nanoseconds() / batches,
             host_ns: counters.host.as_nanoseconds() / batches,
+            on_the_way_ns: self.on_the_way.as_secs_f64() * 1e9,
             host_idle_ns: counters.host_idle().as_nanoseconds() / batches,
             modules_idle_ns: counters.modules_idle().as_nanoseconds() / batches,
             imbalance: self.imbalance_of_words(),

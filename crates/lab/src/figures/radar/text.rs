@@ -1,5 +1,6 @@
 //! The words of a text with the documents that they are in, as keys.
 
+use super::scale::Scale;
 use crate::error::LabError;
 use crate::workload::{Permutation, each_line, random};
 use rand::RngExt;
@@ -15,7 +16,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// `KeyFile` for a file that cannot be read, or is no text.
-pub(super) fn read(path: &Path) -> Result<Vec<u64>, LabError> {
+fn read(path: &Path) -> Result<Vec<u64>, LabError> {
     let mut numbers: HashMap<String, u32> = HashMap::new();
     let mut pairs: Vec<(u32, u32)> = Vec::new();
     let mut document = 0;
@@ -54,7 +55,7 @@ const WORDS: u32 = 1_000_000;
 
 /// The same of a text that is made up, with so many pairs: documents of a hundred to a thousand words, each
 /// word as often as Zipf says (θ = 1), which has nothing to do with its rank among words in their order.
-pub(super) fn made_up(pairs: usize, seed: u64) -> Vec<u64> {
+fn made_up(pairs: usize, seed: u64) -> Vec<u64> {
     let mut random = random(seed, 0x7465_7874);
     let frequency = Zipf::new(f64::from(WORDS), 1.0).expect("a distribution");
     let order = Permutation::new(u64::from(WORDS), seed);
@@ -69,6 +70,17 @@ pub(super) fn made_up(pairs: usize, seed: u64) -> Vec<u64> {
         document += 1;
     }
     keys
+}
+
+/// The pairs that a run is about, and what they are.
+///
+/// # Errors
+/// Those of [`read`].
+pub(super) fn of(scale: &Scale) -> Result<(Vec<u64>, &'static str), LabError> {
+    Ok(match &scale.text {
+        Some(path) => (read(path)?, "words"),
+        None => (made_up(scale.keys, scale.seed), "made-up words"),
+    })
 }
 
 #[cfg(test)]

@@ -84,14 +84,7 @@ pub(super) fn words(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let job = |contender: Contender| {
         let (own, name) = (scale.clone(), figure.name);
         let job = Job::new(name, contender.name, VERBS.len(), move |run| {
-            let tokens = match &own.text {
-                Some(path) => text::read(path)?,
-                None => text::made_up(own.keys, own.seed),
-            };
-            let source = match own.text {
-                Some(_) => "words",
-                None => "made-up words",
-            };
+            let (tokens, source) = text::of(&own)?;
             let keys = Keys::These(tokens.clone());
             let tokens = Arc::new(tokens);
             let mut bench = Bench::load(&contender, &own, &[], keys, run.interrupt)?;

@@ -1,0 +1,220 @@
+//! Figure 14: the words of figure 13, asked for by clients of the Redis protocol.
+//!
+//! Clients, connections and the reading and writing of commands are those of this machine, measured; modules are
+//! modelled, and the time of a batch is the sum of both. Servers that there are get the same commands, as a whole measured:
+//! what this machine does without modules.
+
+use super::Figure;
+use super::bench::{Bench, Keys, Phase};
+use super::contender::{self, Contender};
+use super::data::{self, Data};
+use super::front::Clients;
+use super::scale::Scale;
+use super::skew::Skew;
+use super::text;
+use super::work::{Reach, Verb, Verbs, Work};
+use crate::bench::Interrupt;
+use crate::figures::job::{Job, PointError, Run};
+use crate::figures::row::{Quantity, Row};
+use crate::report::Kind;
+use crate::server::process::ServerProcess;
+use crate::workload::random;
+use nearfield_core::Batch;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+const VERBS: [Verb; 4] = [Verb::Get, Verb::Predecessor, Verb::Scan, Verb::Update];
+/// A clock says what some batches take, so there are at least so many that count.
+const BATCHES_MIN: usize = 3;
+
+/// A job for each index, and one for each server; a clock measures all.
+pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let scale = &Scale {
+        batches: scale.batches.max(BATCHES_MIN),
+        ..scale.clone()
+    };
+    let indexes = contender::DESIGNS.map(|contender| index(figure.name, scale, contender));
+    let servers = SERVERS.map(|server| measured(figure.name, scale, server));
+    indexes.into_iter().chain(servers).collect()
+}
+
+fn index(figure: &'static str, scale: &Scale, contender: Contender) -> Job {
+    let own = scale.clone();
+    let job = Job::new(figure, contender.name, VERBS.len(), move |run| {
+        let (tokens, source) = text::of(&own)?;
+        let x = Quantity::new(source, "", tokens.len() as f64);
+        let keys = Keys::These(tokens.clone());
+        let tokens = Arc::new(tokens);
+        let mut bench = Bench::load(&contender, &own, &[], keys, run.interrupt)?;
+        bench.serve()?;
+        for verb in VERBS {
+            let phase = Phase {
+                verbs: Verbs::only(verb),
+                skew: Skew::Words(Arc::clone(&tokens)),
+                batches: own.batches,
+            };
+            let outcome = bench.outcome(&phase, run.interrupt)?;
+            let row = outcome.row(figure, contender.name, 0, x.clone());
+            run.rows.push(row);
+            run.end_phase();
+        }
+        Ok(())
+    });
+    Job {
+        bytes: scale.bytes(),
+        alone: true,
+        ..job
+    }
+}
+
+/// A server on this machine.
+#[derive(Clone, Copy)]
+struct Server {
+    name: &'static str,
+    verbs: &'static [Verb],
+    /// Why it cannot be run here, if it cannot.
+    missing: fn() -> Option<String>,
+    command: fn(u16) -> Command,
+}
+
+const SERVERS: [Server; 2] = [
+    Server {
+        name: "redis-server",
+        // It has no order of keys.
+        verbs: &[Verb::Get, Verb::Update],
+        missing: || {
+            let mut version = Command::new("redis-server");
+            version.arg("--version").stdout(Stdio::null());
+            let error = version.status().err()?;
+            Some(format!("redis-server cannot be started: {error}"))
+        },
+        command: |port| {
+            let mut command = Command::new("redis-server");
+            let port = port.to_string();
+            command.args([
+                "--bind",
+                "127.0.0.1",
+                "--port",
+                &port,
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+            ]);
+            command
+        },
+    },
+    Server {
+        name: "nearfield serve",
+        verbs: &VERBS,
+        missing: || {
+            let program = std::env::current_exe().unwrap_or_default();
+            let is_server = program.file_stem().is_some_and(|name| name == "nearfield");
+            (!is_server).then(|| format!("{} is not `nearfield`", program.display()))
+        },
+        command: |port| {
+            // Finds this very program, even after a new build has taken its name.
+            let mut command = Command::new("/proc/self/exe");
+            command.args(["serve", "--port", &port.to_string(), "--threads", "1"]);
+            command
+        },
+    },
+];
+
+fn measured(figure: &'static str, scale: &Scale, server: Server) -> Job {
+    let own = scale.clone();
+    let job = Job::new(figure, server.name, server.verbs.len(), move |run| {
+        let (tokens, source) = text::of(&own)?;
+        let x = Quantity::new(source, "", tokens.len() as f64);
+        let process = ServerProcess::start(server.name, server.command)?;
+        let mut clients = Clients::of_server(server.name, process.address)?;
+        let mut data = fill(&mut clients, &tokens, own.batch, run.interrupt)?;
+        let skew = Skew::Words(Arc::new(tokens));
+        for &verb in server.verbs {
+            let verbs = Verbs::only(verb);
+            let took = ask(&mut clients, &mut data, &skew, &verbs, &own, run)?;
+            let rate = verbs.operations(own.batch) as f64 / took.as_secs_f64().max(1e-9) / 1e6;
+            run.rows.push(Row {
+                panel: verbs.name.to_owned(),
+                rate_mops: Some(rate),
+                kind: Kind::Measured,
+                ..Row::counted(
+                    figure,
+                    server.name,
+                    x.clone(),
+                    Quantity::new("throughput", "Mops", rate),
+                )
+            });
+            run.end_phase();
+        }
+        Ok(())
+    });
+    Job {
+        bytes: scale.bytes(),
+        alone: true,
+        missing: (server.missing)(),
+        ..job
+    }
+}
+
+/// Inserts all keys.
+fn fill(
+    clients: &mut Clients,
+    keys: &[u64],
+    batch: usize,
+    interrupt: &Interrupt,
+) -> Result<Data, PointError> {
+    for part in keys.chunks(batch) {
+        let mut inserts = Batch::with_capacity(part.len());
+        for &key in part {
+            inserts.insert(key, data::value(key, 0));
+        }
+        clients.execute(&mut inserts)?;
+        if interrupt.is_raised() {
+            return Err(PointError::Interrupted);
+        }
+    }
+    Ok(Data::new(keys.to_vec()))
+}
+
+/// Executes batches that do not count and some that do; answers what these took, the median.
+fn ask(
+    clients: &mut Clients,
+    data: &mut Data,
+    skew: &Skew,
+    verbs: &Verbs,
+    scale: &Scale,
+    run: &Run<'_>,
+) -> Result<Duration, PointError> {
+    let shares = skew.shares(scale.modules);
+    let operations = verbs.operations(scale.batch);
+    let mut took = Vec::new();
+    for number in 0..scale.warming + scale.batches {
+        let chooser = skew.chooser(&shares, data, number as u64, scale.seed);
+        let mut random = random(scale.seed, number as u64);
+        let mut work = Work::make(
+            data,
+            &chooser,
+            verbs,
+            Reach::Positions,
+            operations,
+            &mut random,
+        );
+        took.push(clients.execute(&mut work.batch)?);
+        if let Some((wrong, first)) = work.check() {
+            return Err(PointError::Wrong {
+                wrong,
+                operations: operations as u64,
+                first,
+            });
+        }
+        data.settle();
+        if run.interrupt.is_raised() {
+            return Err(PointError::Interrupted);
+        }
+    }
+    let counted = &mut took[scale.warming..];
+    counted.sort_unstable();
+    Ok(counted[counted.len() / 2])
+}

@@ -1,0 +1,294 @@
+//! Operations on words as commands, and what is answered to them. Keys and values are 8 bytes, the most significant
+//! first, so that keys have the order of their numbers. An update is a `SET` that answers what was there before.
+
+use crate::server::task::write;
+use nearfield_core::{Batch, Direction, Input, Operation, Outcome, Output, Words};
+use nearfield_server::resp::Reply;
+use std::ops::Bound;
+
+/// How an answer is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// A value, or null.
+    Value,
+    /// That it was done.
+    Done,
+    /// An entry, or null.
+    Entry,
+    /// Entries, key by key and value by value.
+    Entries,
+    /// The answer to no operation.
+    Pong,
+    /// Why there is none.
+    Error(String),
+}
+
+/// Appends the command of an operation.
+///
+/// # Errors
+/// Those that no figure has, as text.
+pub(super) fn request(
+    input: &Input<'_, Words>,
+    operation: &Operation<Words>,
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
+    match *operation {
+        Operation::Get { key } => write(out, &[b"GET", &key.to_be_bytes()]),
+        Operation::Insert { key, value } | Operation::Update { key, value, .. } => {
+            let (key, value) = (key.to_be_bytes(), value.to_be_bytes());
+            write(out, &[b"SET", &key, &value, b"GET"]);
+        }
+        Operation::Remove { key } => write(out, &[b"GETDEL", &key.to_be_bytes()]),
+        Operation::Predecessor { key } => {
+            write(
+                out,
+                &[b"KNEAREST", &key.to_be_bytes(), b"BEFORE", b"WITHVALUE"],
+            );
+        }
+        Operation::Scan {
+            range,
+            limit: u32::MAX,
+            direction: Direction::Ascending,
+        } => {
+            let (low, high) = input.range(range);
+            let bound = |bound: Bound<u64>, open: &[u8]| match bound {
+                Bound::Included(key) => [&b"["[..], &key.to_be_bytes()].concat(),
+                Bound::Excluded(key) => [&b"("[..], &key.to_be_bytes()].concat(),
+                Bound::Unbounded => open.to_vec(),
+            };
+            write(
+                out,
+                &[
+                    b"KRANGE",
+                    &bound(low, b"-"),
+                    &bound(high, b"+"),
+                    b"WITHVALUES",
+                ],
+            );
+        }
+        Operation::Successor { .. } | Operation::Scan { .. } | Operation::Refused => {
+            return Err(format!("there is no command for {operation:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Adds the operation of a command to a batch, and answers how its answer is written.
+pub(super) fn accept(words: &[&[u8]], batch: &mut Batch<Words>) -> Answer {
+    let Some((name, arguments)) = words.split_first() else {
+        return Answer::Error("ERR no command".to_owned());
+    };
+    let is = |word: &[u8], other: &str| word.eq_ignore_ascii_case(other.as_bytes());
+    let understood = match arguments {
+        [] if is(name, "ping") => Some(Answer::Pong),
+        [key] if is(name, "get") => word(key).map(|key| {
+            batch.get(key);
+            Answer::Value
+        }),
+        [key] if is(name, "getdel") => word(key).map(|key| {
+            batch.remove(key);
+            Answer::Value
+        }),
+        [key, value, options @ ..] if is(name, "set") => {
+            let answer = match options {
+                [] => Some(Answer::Done),
+                [option] if is(option, "get") => Some(Answer::Value),
+                _ => None,
+            };
+            let entry = word(key).zip(word(value));
+            answer.zip(entry).map(|(answer, (key, value))| {
+                batch.insert(key, value);
+                answer
+            })
+        }
+        [key, way, with] if is(name, "knearest") && is(way, "before") && is(with, "withvalue") => {
+            word(key).map(|key| {
+                batch.predecessor(key);
+                Answer::Entry
+            })
+        }
+        [low, high, with] if is(name, "krange") && is(with, "withvalues") => {
+            bound(low).zip(bound(high)).map(|(low, high)| {
+                batch.scan(low, high, u32::MAX, Direction::Ascending);
+                Answer::Entries
+            })
+        }
+        _ => None,
+    };
+    understood.unwrap_or_else(|| {
+        let name = name.escape_ascii();
+        Answer::Error(format!(
+            "ERR cannot do '{name}' with these arguments; there are PING, GET, SET [GET], GETDEL, KNEAREST BEFORE WITHVALUE and \
+             KRANGE WITHVALUES, of keys and values with 8 bytes"
+        ))
+    })
+}
+
+fn word(bytes: &[u8]) -> Option<u64> {
+    bytes.try_into().ok().map(u64::from_be_bytes)
+}
+
+fn bound(bytes: &[u8]) -> Option<Bound<u64>> {
+    match bytes {
+        b"-" | b"+" => Some(Bound::Unbounded),
+        [b'[', key @ ..] => word(key).map(Bound::Included),
+        [b'(', key @ ..] => word(key).map(Bound::Excluded),
+        _ => None,
+    }
+}
+
+/// Writes what is answered to the operation at a position of a batch that was executed.
+pub(super) fn answer(answer: &Answer, batch: &Batch<Words>, position: usize, reply: &mut Reply) {
+    match answer {
+        Answer::Pong => return reply.simple("PONG"),
+        Answer::Error(text) => return reply.error(text),
+        // Without a list of them.
+        Answer::Entries if batch.entries(position).len() > 0 => {
+            let entries = batch.entries(position);
+            reply.array(2 * entries.len());
+            for (key, value) in entries {
+                reply.bulk(&key.to_be_bytes());
+                reply.bulk(&value.to_be_bytes());
+            }
+            return;
+        }
+        Answer::Value | Answer::Done | Answer::Entry | Answer::Entries => {}
+    }
+    match batch.outcome(position) {
+        Outcome::Failed(error) => reply.error(&format!("ERR {error}")),
+        Outcome::Value(_) if *answer == Answer::Done => reply.ok(),
+        Outcome::Value(Some(value)) => reply.bulk(&value.to_be_bytes()),
+        Outcome::Value(None) => reply.null(),
+        Outcome::Entry(Some((key, value))) => {
+            reply.array(2);
+            reply.bulk(&key.to_be_bytes());
+            reply.bulk(&value.to_be_bytes());
+        }
+        Outcome::Entry(None) => reply.null_array(),
+        Outcome::Entries(_) => reply.array(0),
+        Outcome::Updated { .. } | Outcome::Pending => reply.error("ERR not executed"),
+    }
+}
+
+/// Reads replies one after the other.
+pub(super) struct Replies<'r> {
+    bytes: &'r [u8],
+}
+
+impl<'r> Replies<'r> {
+    pub(super) fn new(bytes: &'r [u8]) -> Replies<'r> {
+        Replies { bytes }
+    }
+
+    /// Reads the reply to an operation and writes its outcome.
+    ///
+    /// # Errors
+    /// It is none to such an operation: its first bytes.
+    pub(super) fn read(
+        &mut self,
+        input: &Input<'_, Words>,
+        position: usize,
+        operation: &Operation<Words>,
+        output: &mut Output<'_, Words>,
+    ) -> Result<(), String> {
+        let rest = self.bytes;
+        let read = match *operation {
+            Operation::Get { key } | Operation::Insert { key, .. } | Operation::Remove { key } => {
+                self.bulk().map(|value| output.value(position, key, value))
+            }
+            Operation::Update { key, previous, .. } => self.bulk().map(|before| {
+                let applied = before == input.previous(previous);
+                output.updated(position, key, applied, before);
+            }),
+            Operation::Predecessor { .. } => self
+                .entries()
+                .map(|entries| output.entry(position, entries.first().copied())),
+            _ => self
+                .entries()
+                .map(|entries| output.entries(position, entries)),
+        };
+        read.ok_or_else(|| {
+            rest.iter()
+                .take(40)
+                .copied()
+                .collect::<Vec<_>>()
+                .escape_ascii()
+                .to_string()
+        })
+    }
+
+    /// A number after a byte that says what it is of, on a line.
+    fn line(&mut self, kind: u8) -> Option<i64> {
+        let end = self.bytes.iter().position(|&byte| byte == b'\r')?;
+        let (line, rest) = self.bytes.split_at(end);
+        let number = line.strip_prefix(&[kind])?;
+        self.bytes = rest.strip_prefix(b"\r\n")?;
+        std::str::from_utf8(number).ok()?.parse().ok()
+    }
+
+    /// A word, or null.
+    fn bulk(&mut self) -> Option<Option<u64>> {
+        match self.line(b'$')? {
+            -1 => Some(None),
+            8 => {
+                let (word, rest) = self.bytes.split_first_chunk()?;
+                self.bytes = rest.strip_prefix(b"\r\n")?;
+                Some(Some(u64::from_be_bytes(*word)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Pairs of words, none for null.
+    fn entries(&mut self) -> Option<Vec<(u64, u64)>> {
+        let count = self.line(b'*')?.max(0);
+        let entry = |_| Some((self.bulk()??, self.bulk()??));
+        (0..count / 2).map(entry).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_command_is_said_to_be_none() {
+        let mut batch = Batch::new();
+        let key = 7_u64.to_be_bytes();
+        let refused: [&[&[u8]]; 8] = [
+            &[],
+            &[b"GET"],
+            &[b"GET", b"short"],
+            &[b"SET", &key],
+            &[b"SET", &key, &key, b"NX"],
+            &[b"KRANGE", b"[short", b"+", b"WITHVALUES"],
+            &[b"KNEAREST", &key, b"AFTER", b"WITHVALUE"],
+            &[b"FLUSHALL"],
+        ];
+        for words in refused {
+            let answer = accept(words, &mut batch);
+            assert!(matches!(answer, Answer::Error(_)), "{words:?}: {answer:?}");
+        }
+        assert!(batch.is_empty());
+        assert_eq!(accept(&[b"ping"], &mut batch), Answer::Pong);
+        assert_eq!(accept(&[b"get", &key], &mut batch), Answer::Value);
+        assert_eq!(batch.len(), 1);
+    }
+
+    #[test]
+    fn replies_that_are_none_are_shown() {
+        let mut batch = Batch::<Words>::new();
+        batch.get(7);
+        let (input, mut output) = batch.begin().unwrap();
+        let operation = &input.operations()[0];
+        for (bytes, shown) in [
+            (&b"$3\r\nabc\r\n"[..], "$3\\r\\nabc\\r\\n"),
+            (b":7\r\n", ":7\\r\\n"),
+            (b"$8\r\nabc", "$8\\r\\nabc"),
+            (b"", ""),
+        ] {
+            let read = Replies::new(bytes).read(&input, 0, operation, &mut output);
+            assert_eq!(read, Err(shown.to_owned()));
+        }
+    }
+}

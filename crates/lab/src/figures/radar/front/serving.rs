@@ -1,0 +1,257 @@
+//! The other side: one thread takes commands from all connections, as Redis does, and has the index execute them as
+//! one batch.
+
+use super::super::contender::Index;
+use super::protocol::{Answer, accept, answer};
+use crate::server::lane::ignore_interrupts;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use nearfield_core::{Batch, Words};
+use nearfield_server::resp::request::Step;
+use nearfield_server::resp::{Parser, Protocol, Reply, RequestLimits};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What has come is executed once nothing more has come for so long, if there are not as many commands as there will be.
+const QUIET: Duration = Duration::from_millis(100);
+
+const LISTENER: Token = Token(usize::MAX);
+const WAKER: Token = Token(usize::MAX - 1);
+
+/// A server of an index on a thread of its own, which ends with this value.
+pub(super) struct Front {
+    pub(super) address: SocketAddr,
+    shared: Arc<Shared>,
+    waker: Waker,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+/// What the thread and others know of each other.
+#[derive(Default)]
+struct Shared {
+    /// Commands of a batch.
+    expected: AtomicUsize,
+    /// How long the index has executed batches, in nanoseconds.
+    executing: AtomicU64,
+    stops: AtomicBool,
+}
+
+impl Front {
+    pub(super) fn start(index: Arc<dyn Index>) -> io::Result<Front> {
+        let mut listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        let address = listener.local_addr()?;
+        let poll = Poll::new()?;
+        let registry = poll.registry();
+        registry.register(&mut listener, LISTENER, Interest::READABLE)?;
+        let waker = Waker::new(registry, WAKER)?;
+        let shared = Arc::<Shared>::default();
+        let mut serving = Serving {
+            index,
+            shared: Arc::clone(&shared),
+            poll,
+            listener,
+            connections: Vec::new(),
+            batch: Batch::new(),
+            answers: Vec::new(),
+        };
+        let thread = std::thread::Builder::new().name("front".to_owned());
+        let thread = thread.spawn(move || serving.serve())?;
+        Ok(Front {
+            address,
+            shared,
+            waker,
+            thread: Some(thread),
+        })
+    }
+
+    /// Says how many commands the next batches have.
+    pub(super) fn expect(&self, commands: usize) {
+        self.shared.expected.store(commands, Ordering::Release);
+    }
+
+    /// How long the index has executed batches so far.
+    pub(super) fn executing(&self) -> Duration {
+        Duration::from_nanos(self.shared.executing.load(Ordering::Acquire))
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        self.shared.stops.store(true, Ordering::Release);
+        // Should this fail, the thread waits for ever, and is not waited for.
+        if self.waker.wake().is_ok()
+            && let Some(thread) = self.thread.take()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Serving {
+    index: Arc<dyn Index>,
+    shared: Arc<Shared>,
+    poll: Poll,
+    listener: TcpListener,
+    /// By token; `None` for those that have ended.
+    connections: Vec<Option<Connection>>,
+    batch: Batch<Words>,
+    /// Of the commands that have come: for which connection, where in the batch, and how.
+    answers: Vec<(usize, usize, Answer)>,
+}
+
+struct Connection {
+    stream: TcpStream,
+    parser: Parser,
+    /// What has come and is no whole command yet.
+    received: Vec<u8>,
+    reply: Reply,
+    sent: usize,
+}
+
+impl Serving {
+    fn serve(&mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(256);
+        let mut buffer = vec![0; 256 << 10];
+        loop {
+            let quiet = (!self.answers.is_empty()).then_some(QUIET);
+            self.poll
+                .poll(&mut events, quiet)
+                .or_else(ignore_interrupts)?;
+            if self.shared.stops.load(Ordering::Acquire) {
+                return Ok(());
+            }
+            for event in &events {
+                match event.token() {
+                    LISTENER => self.accept()?,
+                    WAKER => {}
+                    Token(number) => self.attend(number, &mut buffer),
+                }
+            }
+            let expected = self.shared.expected.load(Ordering::Acquire);
+            if events.is_empty() || self.answers.len() >= expected.max(1) {
+                self.execute();
+            }
+        }
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        loop {
+            let mut stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => {
+                    ignore_interrupts(error)?;
+                    continue;
+                }
+            };
+            let _ = stream.set_nodelay(true);
+            let token = Token(self.connections.len());
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            let registry = self.poll.registry();
+            registry.register(&mut stream, token, interest)?;
+            self.connections.push(Some(Connection {
+                stream,
+                parser: Parser::new(),
+                received: Vec::new(),
+                reply: Reply::new(Protocol::Resp2),
+                sent: 0,
+            }));
+        }
+    }
+
+    /// Reads from a connection, and sends what is ready for it. It ends where it breaks, or speaks otherwise.
+    fn attend(&mut self, number: usize, buffer: &mut [u8]) {
+        let Some(Some(connection)) = self.connections.get_mut(number) else {
+            return;
+        };
+        let (batch, answers) = (&mut self.batch, &mut self.answers);
+        let read = connection.receive(buffer, |words| {
+            let position = batch.len();
+            let answer = accept(words, batch);
+            answers.push((number, position, answer));
+        });
+        if read.and_then(|()| connection.send()).is_err() {
+            self.connections[number] = None;
+        }
+    }
+
+    /// Executes what has come, and sends the answers.
+    fn execute(&mut self) {
+        let start = Instant::now();
+        let executed = match self.batch.is_empty() {
+            true => Ok(()),
+            false => self.index.execute(&mut self.batch),
+        };
+        let took = start.elapsed().as_nanos() as u64;
+        self.shared.executing.fetch_add(took, Ordering::AcqRel);
+        if let Err(error) = executed {
+            for (_, _, answer) in &mut self.answers {
+                *answer = Answer::Error(format!("ERR {error}"));
+            }
+        }
+        for (number, position, how) in self.answers.drain(..) {
+            if let Some(connection) = &mut self.connections[number] {
+                answer(&how, &self.batch, position, &mut connection.reply);
+            }
+        }
+        self.batch.clear();
+        for connection in &mut self.connections {
+            if connection.as_mut().is_some_and(|one| one.send().is_err()) {
+                *connection = None;
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Reads what has come, and has `take` see each command.
+    fn receive(&mut self, buffer: &mut [u8], mut take: impl FnMut(&[&[u8]])) -> io::Result<()> {
+        loop {
+            match self.stream.read(buffer) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => {
+                    self.received.extend_from_slice(&buffer[..count]);
+                    self.parse(&mut take)?;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => ignore_interrupts(error)?,
+            }
+        }
+    }
+
+    fn parse(&mut self, take: &mut impl FnMut(&[&[u8]])) -> io::Result<()> {
+        let limits = RequestLimits::default();
+        let mut begin = 0;
+        while let Step::Complete(length) = self
+            .parser
+            .next(&self.received[begin..], &limits)
+            .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?
+        {
+            let words: Vec<&[u8]> = self.parser.arguments(&self.received[begin..]).collect();
+            if !words.is_empty() {
+                take(&words);
+            }
+            begin += length;
+        }
+        self.received.drain(..begin);
+        Ok(())
+    }
+
+    /// Sends what the system takes.
+    fn send(&mut self) -> io::Result<()> {
+        while self.sent < self.reply.len() {
+            match self.stream.write(&self.reply.bytes()[self.sent..]) {
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => ignore_interrupts(error)?,
+            }
+        }
+        self.reply.truncate(0);
+        self.sent = 0;
+        Ok(())
+    }
+}

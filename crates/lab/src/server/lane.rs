@@ -1,0 +1,103 @@
+//! A connection that sends requests and counts their replies, and waits for neither.
+
+use super::replies::Replies;
+use mio::net::TcpStream;
+use mio::{Interest, Poll, Token};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
+
+/// One of several connections of a thread.
+#[derive(Debug)]
+pub struct Lane {
+    stream: TcpStream,
+    replies: Replies,
+    out: Vec<u8>,
+    sent: usize,
+    /// Requests that are not answered yet.
+    open: usize,
+}
+
+impl Lane {
+    /// Connects, and asks for events that have `number` as their token.
+    pub fn connect(address: SocketAddr, poll: &Poll, number: usize) -> io::Result<Lane> {
+        let mut stream = TcpStream::connect(address)?;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        poll.registry()
+            .register(&mut stream, Token(number), interest)?;
+        // Requests are sent whole.
+        let _ = stream.set_nodelay(true);
+        Ok(Lane {
+            stream,
+            replies: Replies::default(),
+            out: Vec::new(),
+            sent: 0,
+            open: 0,
+        })
+    }
+
+    /// Whether there is nothing more to be sent or to be answered.
+    pub fn is_done(&self) -> bool {
+        self.open == 0 && self.sent == self.out.len()
+    }
+
+    /// Has `write` append the requests that are sent next and answer how many they are, once all others are done.
+    pub fn fill(&mut self, write: impl FnOnce(&mut Vec<u8>) -> usize) -> usize {
+        self.out.clear();
+        self.sent = 0;
+        self.open = write(&mut self.out);
+        self.open
+    }
+
+    /// Reads what has come, through a buffer, and has `keep` see it; answers how many replies have ended.
+    pub fn receive(&mut self, buffer: &mut [u8], mut keep: impl FnMut(&[u8])) -> io::Result<usize> {
+        let mut ended = 0;
+        loop {
+            match self.stream.read(buffer) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => {
+                    let bytes = &buffer[..count];
+                    ended += self.replies.feed(bytes);
+                    keep(bytes);
+                    if count < buffer.len() {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::NotConnected => break,
+                Err(error) => ignore_interrupts(error)?,
+            }
+        }
+        self.open = self.open.saturating_sub(ended);
+        Ok(ended)
+    }
+
+    /// The first error that was answered since this was asked last.
+    pub fn take_error(&mut self) -> Option<String> {
+        self.replies.error.take()
+    }
+
+    /// Sends what the system takes.
+    pub fn send(&mut self) -> io::Result<()> {
+        while self.sent < self.out.len() {
+            match self.stream.write(&self.out[self.sent..]) {
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::NotConnected => break,
+                Err(error) => ignore_interrupts(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for no more events.
+    pub fn leave(&mut self, poll: &Poll) {
+        let _ = poll.registry().deregister(&mut self.stream);
+    }
+}
+
+pub fn ignore_interrupts(error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        ErrorKind::Interrupted => Ok(()),
+        _ => Err(error),
+    }
+}
