@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = modules)]
     modules: Option<u64>,
 
-    /// The text whose words are keys in RADAR's figure 13, a document a line, also compressed by gzip [default: one
+    /// The text whose words are keys in RADAR's figures 13 and 14, a document a line, also compressed by gzip [default: one
     /// that is made up]
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,

@@ -203,6 +203,40 @@ fn scans_without_skew_move_nothing() {
     }
 }
 
+/// As a frequent word has many documents: what is hot is a small part of a subrange, which has no benefit from its first
+/// division.
+#[test]
+fn what_is_hot_in_a_narrow_place_is_pulled_by_the_paper_too() {
+    const DOCUMENTS: u64 = 30_000;
+    for options in [Options::radar(MODULES), Options::by_the_letter(MODULES)] {
+        let index = Radar::new(model(), options);
+        load(&index);
+        let mut batch = Batch::<Words>::new();
+        for number in 1..DOCUMENTS {
+            batch.insert(key(50_000) + number, number);
+        }
+        index.execute(&mut batch).expect("executed");
+        let random = &mut SmallRng::seed_from_u64(8);
+        let mut fullest = Vec::new();
+        for _ in 0..5 {
+            let mut batch = Batch::<Words>::new();
+            for number in 0..BATCH {
+                batch.get(match number % 2 {
+                    0 => key(random.random_range(0..KEYS)),
+                    _ => key(50_000) + random.random_range(1..DOCUMENTS),
+                });
+            }
+            index.execute(&mut batch).expect("executed");
+            let balance = index.balance();
+            fullest.push(balance.fullest as f64 * MODULES as f64 / balance.all as f64);
+        }
+        let moves = index.moves();
+        assert!(fullest[4] < 2.5, "{fullest:?}, {moves:?}");
+        assert!(moves.pulled > 0 && moves.divided > 0, "{moves:?}");
+        assert!(index.keys_of_host() as u64 >= DOCUMENTS - 1, "{moves:?}");
+    }
+}
+
 #[test]
 fn what_basic_radar_has_stays_in_its_module() {
     let index = Radar::new(model(), Options::basic(MODULES));

@@ -271,7 +271,7 @@ pub(super) fn decide(
             let mut pieces = cut(&subrange, division, limits, module);
             let mut after = state.clone();
             after.loads[module] -= subrange.weight;
-            assign(&mut after, &mut pieces, &subrange, division, limits.fair);
+            assign(&mut after, &mut pieces, &subrange, division, limits);
             // A subrange of which nothing can go elsewhere stays as it is.
             let stays = |piece: &Piece| piece.target == Target::Module(module);
             let benefit = before.saturating_sub(after.most) as f64;
@@ -311,7 +311,7 @@ pub(super) fn place(
     for number in known {
         let subrange = &moved[number];
         let mut pieces = cut(subrange, division, limits, subrange.module);
-        assign(&mut state, &mut pieces, subrange, division, limits.fair);
+        assign(&mut state, &mut pieces, subrange, division, limits);
         for piece in &mut pieces {
             piece.is_written = piece.weight > 0 && !subrange.is_read;
         }
@@ -328,7 +328,7 @@ struct After {
     /// What each builds, in keys and one more for each piece: as pieces that nobody asks for in this batch, which are as
     /// long to build as others, would all go to one.
     building: Vec<u64>,
-    /// The most of those that the move changes.
+    /// The most of those that the move changes, but for what comes with a part that is divided again.
     most: u64,
 }
 
@@ -348,9 +348,14 @@ fn assign(
     pieces: &mut [Piece],
     subrange: &Subrange,
     division: &Division,
-    fair: u64,
+    limits: Limits,
 ) {
-    let module = subrange.module;
+    let (module, fair) = (subrange.module, limits.fair);
+    // What is divided once a batch is divided again in the next, until it can be pulled: "until it cannot be further split"
+    // (section IV-B). If a part had to be cool at once, what is hot in a single place would stay where it is for ever.
+    let is_divided_on = |piece: &Piece| {
+        !division.goes_on && piece.weight > limits.much && piece.target != Target::Host
+    };
     let After {
         loads,
         building,
@@ -367,6 +372,7 @@ fn assign(
     order.sort_by_key(|&piece| Reverse(pieces[piece].weight));
     for piece in order {
         let piece = &mut pieces[piece];
+        let is_on = is_divided_on(piece);
         let copies = match piece.target {
             // The host has time, but what is only read need not come to it.
             Target::Host if subrange.is_read && division.copies_max > 1 => {
@@ -401,7 +407,9 @@ fn assign(
             _ => piece.target = Target::Modules(taken.clone()),
         }
         for target in taken {
-            *most = (*most).max(loads[target]);
+            if !is_on {
+                *most = (*most).max(loads[target]);
+            }
             idle.push(Reverse((loads[target] + building[target], target)));
         }
     }
@@ -526,16 +534,30 @@ mod tests {
         assert_eq!(loads, [3, 0, 0]);
     }
 
-    /// A key that is hot by itself would be as hot wherever its part goes.
+    /// A key that is hot by itself is as hot wherever its part goes: by the paper it takes a batch for each division, and one in
+    /// which it is pulled.
     #[test]
-    fn a_hot_key_in_a_large_subrange_comes_out_of_it_at_once() {
+    fn a_hot_key_in_a_large_subrange_comes_out_of_it() {
         let hot = |is_read| Subrange {
             is_read,
             ..subrange(0, 0, 1000, &[(5, 10), (21, 1000), (40, 10)])
         };
         let loads = [1020, 10, 10, 10];
-        let by_the_paper = divided(&mut loads.clone(), vec![hot(false)], &DIVISION);
-        assert!(by_the_paper.is_empty());
+        let mut after = loads;
+        let moves = divided(&mut after, vec![hot(false)], &DIVISION);
+        let part = &moves[&0][1];
+        let Target::Module(module) = part.target else {
+            panic!("{moves:?}")
+        };
+        assert_eq!((part.start, part.last, part.weight), (16, 31, 1000));
+        assert_eq!(after[module], 1010);
+        let part = Subrange {
+            last: part.last,
+            ..subrange(part.start, module, 250, &[(21, 1000)])
+        };
+        let moves = divided(&mut after, vec![part], &DIVISION);
+        assert_eq!(moves[&16][0].target, Target::Host);
+        assert!(after.iter().max() <= Some(&20), "{after:?}");
         let division = Division {
             goes_on: true,
             finest: 2,
