@@ -275,10 +275,11 @@ impl Directory {
     }
 
     /// Notes which partitions are asked for something in a batch.
-    pub(crate) fn touch(&mut self, batch: u64, is_asked: impl Fn(Place) -> bool) {
+    pub(crate) fn touch(&mut self, batch: u64, is_asked: impl Fn(Place, &Partition) -> bool) {
         for place in self.places.places() {
-            if is_asked(Place(place)) {
-                self.planned[place as usize].partition.used = batch;
+            let partition = &mut self.planned[place as usize].partition;
+            if is_asked(Place(place), partition) {
+                partition.used = batch;
             }
         }
     }

@@ -237,6 +237,37 @@ fn what_is_hot_in_a_narrow_place_is_pulled_by_the_paper_too() {
     }
 }
 
+/// A key that is written again and again is the host's as long as that goes on.
+#[test]
+fn what_stays_hot_stays_with_the_host() {
+    let options = Options {
+        cools: Some(2),
+        ..Options::nearfield()
+    };
+    let index = Radar::new(model(), options);
+    load(&index);
+    let random = &mut SmallRng::seed_from_u64(4);
+    let mut batch_of = |hot: u64| {
+        let mut batch = Batch::<Words>::new();
+        for number in 0..BATCH as u64 {
+            match number % 4 {
+                0 => batch.insert(key(hot), number),
+                _ => batch.get(key(random.random_range(0..KEYS))),
+            };
+        }
+        index.execute(&mut batch).expect("executed");
+        index.keys_of_host()
+    };
+    batch_of(50_000);
+    assert!((0..12).all(|_| batch_of(50_000) > 0));
+    assert_eq!(index.moves().returned, 0);
+    // A few reads of what was hot do not keep it there.
+    for _ in 0..12 {
+        batch_of(70_000);
+    }
+    assert_eq!((index.moves().returned, index.keys_of_host()), (1, 1));
+}
+
 #[test]
 fn what_basic_radar_has_stays_in_its_module() {
     let index = Radar::new(model(), Options::basic(MODULES));

@@ -1,7 +1,7 @@
 //! What the operations of a batch would have modules do, by subrange.
 
 use super::Host;
-use super::skew::{Costs, Subrange};
+use super::skew::{Costs, SHARE, Subrange};
 use crate::batch::inclusive;
 use crate::device::Device;
 use crate::partition::{Partition, Place};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub(super) struct Demand {
     /// Of each module, in operations.
     pub loads: Vec<u64>,
-    /// Of the subranges that modules have, by place: of each how much.
+    /// Of subranges, by place, also of those that the host has: of each how much.
     subranges: Vec<u64>,
     points: u64,
     ranges: u64,
@@ -86,10 +86,8 @@ impl<D: Device> Host<D> {
                     if requests.source(position).is_some() {
                         continue;
                     }
-                    if let Some(place) = requests.place(position, key, directory)
-                        && directory.partition(place).module != host
-                    {
-                        squares += 1;
+                    if let Some(place) = requests.place(position, key, directory) {
+                        squares += u64::from(directory.partition(place).module != host);
                         each(place, spread(place, points), Share::of(key));
                     }
                 }
@@ -103,24 +101,20 @@ impl<D: Device> Host<D> {
                     directory.candidates(from, to, 1, descends, |place| {
                         let (start, partition) =
                             (directory.start(place), directory.partition(place));
-                        if partition.module != host {
-                            squares += 1;
-                            let share = Share {
-                                is_floor: descends,
-                                ..Share::of(key.clamp(start, partition.last))
-                            };
-                            each(place, spread(place, points), share);
-                        }
+                        squares += u64::from(partition.module != host);
+                        let share = Share {
+                            is_floor: descends,
+                            ..Share::of(key.clamp(start, partition.last))
+                        };
+                        each(place, spread(place, points), share);
                     });
                 }
                 Wants::Range(from, to, limit) => {
                     ranges += 1;
                     if !self.options.weighs_scans {
                         // As in the paper, where a scan is an operation where it begins.
-                        if let Some(place) = directory.find(from)
-                            && directory.partition(place).module != host
-                        {
-                            squares += 1;
+                        if let Some(place) = directory.find(from) {
+                            squares += u64::from(directory.partition(place).module != host);
                             each(place, directory.partition(place).module, Share::of(from));
                         }
                         continue;
@@ -131,12 +125,9 @@ impl<D: Device> Host<D> {
                             (directory.start(place), directory.partition(place));
                         let (first, last, entries) = part_of_scan(start, partition, from, to, left);
                         left = left.saturating_sub(entries);
-                        if partition.module == host {
-                            return;
-                        }
                         let module = spread(place, ranges);
                         let weight = 1 + entries / ENTRIES_PER_OPERATION;
-                        squares += weight * weight;
+                        squares += weight * weight * u64::from(module != host);
                         let points = weight.min(POINTS_MAX);
                         let step = (last - first) / points;
                         for point in 0..points {
@@ -162,7 +153,10 @@ impl<D: Device> Host<D> {
         let mut subranges = vec![0; self.directory.places()];
         let (points, ranges, squares) =
             self.each_demand(input, requests, |place, module, share| {
-                loads[module] += share.weight;
+                // The host has no load that anything is weighed by.
+                if let Some(load) = loads.get_mut(module) {
+                    *load += share.weight;
+                }
                 subranges[place.number()] += share.weight;
             });
         let operations = input.operations().iter().enumerate();
@@ -181,12 +175,17 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// Notes in which batch subranges were asked for last.
+    /// Notes in which batch subranges were asked for last; those of the host, for as much as would make them hot.
     pub(super) fn touch(&mut self, demand: &Demand) {
+        let host = self.host();
+        let fair = demand.loads.iter().sum::<u64>() / host.max(1) as u64;
         let Host {
             directory, batches, ..
         } = self;
-        directory.touch(*batches, |place| demand.subranges[place.number()] > 0);
+        directory.touch(*batches, |place, partition| {
+            let weight = demand.subranges[place.number()];
+            weight > 0 && (partition.module != host || weight >= fair / SHARE)
+        });
     }
 
     /// The hottest subranges of busy modules, with the operations on each.
@@ -204,6 +203,7 @@ impl<D: Device> Host<D> {
             let (weight, partition) =
                 (demand.subranges[place.number()], directory.partition(place));
             if weight > 0
+                && partition.module != self.host()
                 && demand.loads[partition.module] > much
                 && !self.replicas.has(directory.start(place))
             {

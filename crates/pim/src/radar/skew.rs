@@ -136,7 +136,7 @@ pub(super) enum Target {
 
 /// So many parts of what is moved make up what a module should have: modules are filled with them one by one, so the
 /// last may be too much by as much as it has.
-const SHARE: u64 = 4;
+pub(super) const SHARE: u64 = 4;
 
 /// A part of what is moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
