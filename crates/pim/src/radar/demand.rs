@@ -31,7 +31,8 @@ const TRIES: usize = 8;
 const ENTRIES_PER_OPERATION: u64 = 4;
 /// What a scan reads of a subrange is noted as so many keys of it at most, as it is divided with the subrange.
 const POINTS_MAX: u64 = 32;
-/// The least that is added to what a module is not busy with where most operations are scans, in standard deviations.
+/// By so many standard deviations more than the average may a module have where most operations are scans, until anything is
+/// moved.
 const CHANCE_OF_SCANS: f64 = 4.0;
 
 /// What an operation does in a subrange, as far as loads are concerned.
@@ -268,17 +269,6 @@ impl<D: Device> Host<D> {
         subranges
     }
 
-    /// By how many standard deviations more than the average a module is not busy yet. Where most operations are scans, few
-    /// are for each module and each weighs much, so chance alone brings a module of hundreds further than where
-    /// operations are small and many.
-    fn chance(&self, demand: &Demand) -> f64 {
-        if demand.ranges > demand.points {
-            self.options.chance.max(CHANCE_OF_SCANS)
-        } else {
-            self.options.chance
-        }
-    }
-
     /// What moving takes, for a batch that asks for this.
     pub(super) fn costs(&self, demand: &Demand) -> Costs {
         let modules = self.device.modules();
@@ -289,16 +279,29 @@ impl<D: Device> Host<D> {
             range: 1.5 * height + 500.0,
         });
         let all = (demand.points + demand.ranges) as f64;
-        Costs {
+        // What a module would differ by if each operation chose its module by chance.
+        let deviation = (demand.squares as f64 / modules.max(1) as f64).sqrt();
+        let costs = Costs {
             point: averages.point,
             range: averages.range,
             points: demand.points as f64 / all.max(1.0),
             coming: demand.coming,
             height,
             tolerance: self.options.tolerance,
-            // What a module would differ by if each operation chose its module by chance.
-            chance: self.chance(demand) * (demand.squares as f64 / modules.max(1) as f64).sqrt(),
+            chance: self.options.chance * deviation,
             price: self.options.price,
+        };
+        // Where most operations are scans, few are for each module and each weighs much, so chance alone brings a module of
+        // hundreds further than where operations are small and many. If that is all there is, nothing is moved.
+        let by_chance = Costs {
+            chance: costs.chance.max(CHANCE_OF_SCANS * deviation),
+            ..costs
+        };
+        let most = demand.loads.iter().max().copied().unwrap_or(0);
+        let counts = self.options.chance > 0.0 && demand.ranges > demand.points;
+        match counts && most <= by_chance.much(&demand.loads) {
+            true => by_chance,
+            false => costs,
         }
     }
 }
