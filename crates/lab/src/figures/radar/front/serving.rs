@@ -16,9 +16,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What has come is executed once nothing more has come for so long, if there are not as many commands as there will be.
-const QUIET: Duration = Duration::from_millis(100);
-
 const LISTENER: Token = Token(usize::MAX);
 const WAKER: Token = Token(usize::MAX - 1);
 
@@ -68,7 +65,7 @@ impl Front {
         })
     }
 
-    /// Says how many commands the next batches have.
+    /// Says how many commands the next batches have: they are executed once all have come. Without that, as soon as some have.
     pub(super) fn expect(&self, commands: usize) {
         self.shared.expected.store(commands, Ordering::Release);
     }
@@ -117,9 +114,8 @@ impl Serving {
         let mut events = Events::with_capacity(256);
         let mut buffer = vec![0; 256 << 10];
         loop {
-            let quiet = (!self.answers.is_empty()).then_some(QUIET);
             self.poll
-                .poll(&mut events, quiet)
+                .poll(&mut events, None)
                 .or_else(ignore_interrupts)?;
             if self.shared.stops.load(Ordering::Acquire) {
                 return Ok(());
@@ -132,7 +128,7 @@ impl Serving {
                 }
             }
             let expected = self.shared.expected.load(Ordering::Acquire);
-            if events.is_empty() || self.answers.len() >= expected.max(1) {
+            if self.answers.len() >= expected.max(1) {
                 self.execute();
             }
         }
