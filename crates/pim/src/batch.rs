@@ -2,6 +2,7 @@
 
 use crate::device::{ModuleError, RoundError};
 use crate::partition::{Directory, Partition, Place};
+use crate::ranges::{Ranges, Reach, Read, Walk};
 use crate::requests::Requests;
 use crate::task::{Answer, Task};
 use crate::wire::Replied;
@@ -18,20 +19,27 @@ pub(crate) struct Plan {
     pub inputs: Vec<Vec<u64>>,
     /// In the order of the operations.
     parts: Vec<Part>,
-    /// So many tasks have tags, from 0 on.
-    tags: u32,
+    /// By tag.
+    sent: Vec<Sent>,
 }
 
-/// A task, and whose it is.
+/// What an operation takes of the answer to a task.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     /// The operation.
     position: u32,
-    /// The partition that it is about, and the module that has it.
+    /// The partition that it is about.
     place: Place,
-    module: u32,
-    /// The task whose answer it is.
+    /// The task, its own or one of an operation before it.
     tag: u32,
+}
+
+/// A task that was sent.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    /// The operation that it was sent for first.
+    position: u32,
+    module: u32,
 }
 
 /// The tag of tasks of which nobody wants to know the answer. Those of operations are less than [`OTHERS`],
@@ -127,8 +135,10 @@ impl Plan {
         let mut plan = Plan {
             inputs,
             parts: Vec::with_capacity(operations.len()),
-            tags: 0,
+            sent: Vec::with_capacity(operations.len()),
         };
+        let none = Ranges::default();
+        let mut walk = Walk::new(requests.ranges().unwrap_or(&none));
         // By operation the tag of its task, of those that others take the answer of.
         let mut read_by: Vec<u32> = Vec::new();
         let mut home = |directory: &mut Directory, number, key| {
@@ -144,17 +154,17 @@ impl Plan {
                     let Some(place) = requests.place(number, key, directory) else {
                         continue;
                     };
-                    let copy = read(directory, place, position.into());
                     let source = requests.source(number);
                     let tag = source.and_then(|source| read_by.get(source).copied());
                     match tag.filter(|&tag| tag != NOBODY) {
-                        Some(tag) => plan.share(position, (place, copy), tag),
+                        Some(tag) => plan.share(position, place, tag),
                         None => {
+                            let copy = read(directory, place, position.into());
+                            let tag = plan.add(position, (place, copy), Task::Get { key });
                             if requests.combines() {
                                 read_by.resize(number, NOBODY);
-                                read_by.push(plan.tags);
+                                read_by.push(tag);
                             }
-                            plan.add(position, (place, copy), Task::Get { key });
                         }
                     }
                 }
@@ -162,6 +172,7 @@ impl Plan {
                     if let Some(place) = home(directory, number, key) {
                         let task = Task::Insert { key, value };
                         plan.add(position, first(directory, place), task);
+                        walk.wrote(place);
                         directory.may_come(place, key);
                     }
                 }
@@ -182,6 +193,7 @@ impl Plan {
                     };
                     if let Some(place) = place {
                         plan.add(position, first(directory, place), task);
+                        walk.wrote(place);
                         if previous.is_none() {
                             directory.may_come(place, key);
                         }
@@ -190,6 +202,7 @@ impl Plan {
                 Operation::Remove { key } => {
                     if let Some(place) = requests.place(number, key, directory) {
                         plan.add(position, first(directory, place), Task::Remove { key });
+                        walk.wrote(place);
                         directory.may_go(place, key);
                     }
                 }
@@ -202,24 +215,27 @@ impl Plan {
                     });
                 }
                 Operation::Successor { key } => {
-                    let range = (key, u64::MAX);
-                    plan.scan(position, directory, range, 1, false, &mut read);
+                    let reach = Reach {
+                        from: key,
+                        to: u64::MAX,
+                        limit: 1,
+                    };
+                    plan.scan(position, directory, reach, false, &mut read);
                 }
                 Operation::Scan {
                     range,
                     limit,
                     direction,
                 } => {
-                    let descends = direction == Direction::Descending;
-                    if let Some(range) = inclusive(input.range(range)) {
-                        plan.scan(
-                            position,
-                            directory,
-                            range,
-                            limit.into(),
-                            descends,
-                            &mut read,
-                        );
+                    let Some((from, to)) = inclusive(input.range(range)) else {
+                        continue;
+                    };
+                    let limit = limit.into();
+                    let reach = Reach { from, to, limit };
+                    if direction == Direction::Descending {
+                        plan.scan(position, directory, reach, true, &mut read);
+                    } else {
+                        plan.scan_together(position, directory, reach, &mut walk, &mut read);
                     }
                 }
                 Operation::Refused => {}
@@ -232,30 +248,52 @@ impl Plan {
         &mut self,
         position: u32,
         directory: &Directory,
-        (from, to): (u64, u64),
-        limit: u64,
+        reach: Reach,
         descends: bool,
         read: &mut impl FnMut(&Directory, Place, u64) -> Replica,
     ) {
+        let Reach { from, to, limit } = reach;
         directory.candidates(from, to, limit, descends, |place| {
-            let task = Task::Scan {
-                start: directory.start(place),
-                from,
-                to,
-                limit,
-                descends,
-            };
             let copy = read(directory, place, position.into());
-            self.add(position, (place, copy), task);
+            self.add(
+                position,
+                (place, copy),
+                reach.task(directory, place, descends),
+            );
         });
     }
 
-    /// An operation takes the answer of a former one.
-    fn share(&mut self, position: u32, (place, copy): (Place, Replica), tag: u32) {
+    /// An ascending scan, which takes what others read, too.
+    fn scan_together(
+        &mut self,
+        position: u32,
+        directory: &Directory,
+        reach: Reach,
+        walk: &mut Walk<'_>,
+        read: &mut impl FnMut(&Directory, Place, u64) -> Replica,
+    ) {
+        let Reach { from, to, limit } = reach;
+        directory.candidates(from, to, limit, false, |place| {
+            let own = reach.within(directory.start(place), directory.partition(place));
+            let (number, reach) = match walk.read(place, &own) {
+                Read::Again(tag) => return self.share(position, place, tag),
+                Read::First(number, reach) => (Some(number), reach),
+                Read::Own => (None, reach),
+            };
+            let copy = read(directory, place, position.into());
+            let task = reach.task(directory, place, false);
+            let tag = self.add(position, (place, copy), task);
+            if let Some(number) = number {
+                walk.note(number, tag);
+            }
+        });
+    }
+
+    /// An operation takes the answer to a former one's task.
+    fn share(&mut self, position: u32, place: Place, tag: u32) {
         self.parts.push(Part {
             position,
             place,
-            module: copy.module as u32,
             tag,
         });
     }
@@ -263,43 +301,33 @@ impl Plan {
     /// How many tasks each of so many modules has.
     pub fn tasks_by_module(&self, modules: usize) -> Vec<u64> {
         let mut tasks = vec![0; modules];
-        let mut next = 0;
-        for part in &self.parts {
-            // A read that others share is one.
-            if part.tag == next {
-                next += 1;
-                if let Some(tasks) = tasks.get_mut(part.module as usize) {
-                    *tasks += 1;
-                }
+        for sent in &self.sent {
+            if let Some(tasks) = tasks.get_mut(sent.module as usize) {
+                *tasks += 1;
             }
         }
         tasks
     }
 
-    fn add(&mut self, position: u32, (place, copy): (Place, Replica), task: Task<'_>) {
+    /// Sends a task for an operation, and answers its tag.
+    fn add(&mut self, position: u32, (place, copy): (Place, Replica), task: Task<'_>) -> u32 {
+        let tag = self.sent.len() as u32;
+        self.sent.push(Sent {
+            position,
+            module: copy.module as u32,
+        });
+        self.share(position, place, tag);
         if let Some(words) = self.inputs.get_mut(copy.module) {
-            let tag = self.tags;
-            self.tags += 1;
-            self.parts.push(Part {
-                position,
-                place,
-                module: copy.module as u32,
-                tag,
-            });
             task.encode(copy.list, tag, words);
         }
+        tag
     }
 
     /// For each task the partition that it is about.
     pub fn tasks(&self) -> impl Iterator<Item = Place> {
-        let mut tags = 0;
-        let parts = self.parts.iter().filter(move |part| {
-            // Who shares the answer of a former task has its tag.
-            let is_new = part.tag == tags;
-            tags += u32::from(is_new);
-            is_new
-        });
-        parts.map(|part| part.place)
+        let parts = self.parts.iter();
+        let own = parts.filter(|part| self.sent[part.tag as usize].position == part.position);
+        own.map(|part| part.place)
     }
 
     /// Has the directory forget what was planned.
@@ -310,8 +338,7 @@ impl Plan {
     }
 
     /// Writes the outcomes that the answers of all modules come to, and has the directory know what partitions
-    /// have gained and lost. What is not an operation's, by its tag, goes to `other`. Answers the modules that had no
-    /// room.
+    /// have gained and lost. What is not an operation's, by its tag, goes to `other`.
     pub fn finish(
         &self,
         input: Input<'_, Words>,
@@ -319,9 +346,9 @@ impl Plan {
         replied: &[Replied],
         directory: &mut Directory,
         mut other: impl FnMut(u32, &Answer<'_>),
-    ) -> BTreeSet<usize> {
-        let mut full = BTreeSet::new();
-        let mut answers = vec![Answer::Nothing; self.tags as usize];
+    ) -> Finished {
+        let mut finished = Finished::default();
+        let mut answers = vec![Answer::Nothing; self.sent.len()];
         for reply in replied.iter().flatten() {
             reply.each(|answer, tag| match answers.get_mut(tag as usize) {
                 Some(place) => *place = answer,
@@ -335,13 +362,15 @@ impl Plan {
             let (own, others) = parts.split_at(parts.iter().take_while(is_own).count());
             parts = others;
             let own = Parts {
+                position: position as u32,
                 parts: own,
                 answers: &answers,
+                sent: &self.sent,
             };
             let is_write = operation.is_write();
             let mut error = None;
             for part in own.parts {
-                if let Some(Err(module)) = replied.get(part.module as usize) {
+                if let Some(Err(module)) = replied.get(own.module(part)) {
                     // If it has come to nothing, nobody knows how many keys there are now.
                     if is_write {
                         changes.of(part.place).is_lost = true;
@@ -350,7 +379,9 @@ impl Plan {
                 }
             }
             let refused = own.iter().filter(|(_, answer)| **answer == Answer::Full);
-            full.extend(refused.map(|(part, _)| part.module as usize));
+            let refused = refused.map(|(part, _)| own.module(part));
+            finished.full.extend(refused);
+            finished.words_again += own.words_again(operation, input);
             match error {
                 Some(error) => output.fail(position, unknown(error)),
                 None => {
@@ -376,15 +407,26 @@ impl Plan {
                 directory.settle(place, change.came, change.went);
             }
         }
-        full
+        finished
     }
 }
 
-/// The parts of an operation, with the answers to all of them.
+/// What a batch came to, besides its outcomes.
+#[derive(Debug, Default)]
+pub(crate) struct Finished {
+    /// The modules that had no room.
+    pub full: BTreeSet<usize>,
+    /// Words that operations took of answers to others, which came once.
+    pub words_again: u64,
+}
+
+/// The parts of an operation, with the answers to all tasks.
 #[derive(Clone, Copy)]
 struct Parts<'p> {
+    position: u32,
     parts: &'p [Part],
     answers: &'p [Answer<'p>],
+    sent: &'p [Sent],
 }
 
 impl<'p> Parts<'p> {
@@ -393,6 +435,25 @@ impl<'p> Parts<'p> {
         let answers = self.answers;
         let parts = self.parts.iter();
         parts.map(move |part| (part, &answers[part.tag as usize]))
+    }
+
+    /// The module that has answered a part.
+    fn module(self, part: &Part) -> usize {
+        self.sent[part.tag as usize].module as usize
+    }
+
+    /// How many words it takes of what was sent for others.
+    fn words_again(self, operation: &Operation<Words>, input: Input<'_, Words>) -> u64 {
+        let (position, sent) = (self.position, self.sent);
+        let others = self
+            .iter()
+            .filter(|(part, _)| sent[part.tag as usize].position != position);
+        let words = others.map(|(_, answer)| match answer {
+            Answer::Value(_) => 1,
+            Answer::Entries(words) => clip(words, range_of(operation, input)).len() as u64,
+            Answer::Nothing | Answer::Full => 0,
+        });
+        words.sum()
     }
 }
 
@@ -458,25 +519,47 @@ fn write(
             output.value(position, key, value);
         }
         Operation::Predecessor { .. } | Operation::Successor { .. } => {
-            let mut entries = entries(parts);
+            let mut entries = entries(parts, (0, u64::MAX));
             output.entry(position, entries.next());
         }
         Operation::Scan { limit, .. } => {
-            output.entries(position, entries(parts).take(limit as usize));
+            let entries = entries(parts, range_of(operation, input));
+            output.entries(position, entries.take(limit as usize));
         }
         Operation::Refused => {}
     }
 }
 
-/// The entries of the parts of an operation, in the order of these.
-fn entries<'p>(parts: Parts<'p>) -> impl Iterator<Item = (u64, u64)> + 'p {
-    parts.iter().flat_map(|(_, answer)| {
+/// The entries of the parts of an operation that lie in a range, in the order of these.
+fn entries<'p>(parts: Parts<'p>, range: (u64, u64)) -> impl Iterator<Item = (u64, u64)> + 'p {
+    parts.iter().flat_map(move |(_, answer)| {
         let words: &[u64] = match answer {
-            Answer::Entries(words) => words,
+            Answer::Entries(words) => clip(words, range),
             _ => &[],
         };
         words.chunks_exact(2).map(|entry| (entry[0], entry[1]))
     })
+}
+
+/// What lies in a range of entries that were read. What lies outside was read for others, and only ascending scans share.
+fn clip(words: &[u64], (from, to): (u64, u64)) -> &[u64] {
+    let (entries, _) = words.as_chunks::<2>();
+    let is_within =
+        |entry: Option<&[u64; 2]>| entry.is_none_or(|[key, _]| (from..=to).contains(key));
+    if is_within(entries.first()) && is_within(entries.last()) {
+        return words;
+    }
+    let below = entries.partition_point(|&[key, _]| key < from);
+    let up_to = entries.partition_point(|&[key, _]| key <= to);
+    &words[2 * below..2 * up_to]
+}
+
+/// The least and the greatest key of what a scan reads; of other operations all.
+fn range_of(operation: &Operation<Words>, input: Input<'_, Words>) -> (u64, u64) {
+    match *operation {
+        Operation::Scan { range, .. } => inclusive(input.range(range)).unwrap_or((0, u64::MAX)),
+        _ => (0, u64::MAX),
+    }
 }
 
 /// The least and the greatest key of a range; `None` if it has none.
@@ -505,5 +588,85 @@ pub(crate) fn unknown(error: &ModuleError) -> Error {
 pub(crate) fn refused(error: &RoundError) -> Error {
     Error::OutOfMemory {
         what: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Reply;
+    use nearfield_core::{Batch, Outcome};
+    use std::ops::Bound::{Included, Unbounded};
+
+    /// A partition of all keys in module 0, of which module 1 has a copy.
+    fn directory() -> Directory {
+        let mut directory = Directory::default();
+        let partition = Partition {
+            last: u64::MAX,
+            module: 0,
+            count: 100,
+            list: 0,
+            used: 0,
+            least: None,
+            lowest: 0,
+        };
+        directory.insert(0, partition);
+        directory
+    }
+
+    /// Operations read copies in turn; those that take the answer of another take its error, too.
+    #[test]
+    fn who_takes_an_answer_needs_the_module_that_gives_it() {
+        let mut directory = directory();
+        let mut batch = Batch::<Words>::new();
+        for _ in 0..2 {
+            batch.get(7);
+            batch.scan(Included(3), Included(8), 5, Direction::Ascending);
+        }
+        batch.scan(Included(2), Unbounded, 5, Direction::Descending);
+        let plan = {
+            let input = batch.input().unwrap();
+            let requests = Requests::new(input, true, &directory);
+            let copy = |_: &Directory, _, position: u64| Replica {
+                module: position as usize / 2,
+                list: 0,
+            };
+            let inputs = vec![Vec::new(); 3];
+            Plan::new(input, inputs, &requests, &mut directory, |_, _| None, copy)
+        };
+        assert_eq!(plan.tasks_by_module(3), [2, 0, 1]);
+        let lost = ModuleError::Panic {
+            module: 0,
+            message: "it is a test".into(),
+        };
+        let replied = [
+            Err(lost),
+            Ok(Reply::tagged(Vec::new())),
+            Ok(Reply::tagged(Vec::new())),
+        ];
+        let (input, mut output) = batch.begin().unwrap();
+        plan.finish(input, &mut output, &replied, &mut directory, |_, _| {});
+        let failed = (0..5).map(|position| matches!(batch.outcome(position), Outcome::Failed(_)));
+        assert_eq!(failed.collect::<Vec<_>>(), [true, true, true, true, false]);
+    }
+
+    #[test]
+    fn what_was_read_for_others_is_cut_off() {
+        let words = [10, 1, 20, 2, 30, 3];
+        for (range, expected) in [
+            ((0, 99), &words[..]),
+            ((10, 30), &words),
+            ((11, 30), &words[2..]),
+            ((0, 29), &words[..4]),
+            ((20, 20), &words[2..4]),
+            ((21, 29), &[]),
+            ((31, 99), &[]),
+            ((0, 9), &[]),
+        ] {
+            assert_eq!(clip(&words, range), expected, "{range:?}");
+        }
+        // Nothing of this was read for others.
+        assert_eq!(clip(&[30, 3, 10, 1], (10, 30)), [30, 3, 10, 1]);
+        assert_eq!(clip(&[], (0, 9)), []);
     }
 }

@@ -21,6 +21,7 @@ pub mod partition;
 pub mod pim_tree;
 pub mod radar;
 pub mod range_partition;
+mod ranges;
 mod requests;
 pub mod strings;
 mod table;

@@ -1,6 +1,7 @@
 //! Where the operations of a batch belong.
 
 use crate::partition::{Directory, Place};
+use crate::ranges::Ranges;
 use nearfield_core::{Input, Operation, Words};
 use std::hash::BuildHasher;
 
@@ -11,20 +12,26 @@ pub(crate) struct Requests {
     places: Vec<u32>,
     /// For each the former get whose answer it takes, or itself. Empty if there is nothing to take.
     sources: Vec<u32>,
+    /// What scans read together; `None` if each reads by itself.
+    ranges: Option<Ranges>,
 }
 
 const NOWHERE: u32 = u32::MAX;
 
 impl Requests {
     /// Of the operations of a batch. If `combines`, gets take the answer of a former get of their key, if that is not written
-    /// between them. O(n log p) for n operations and p partitions.
+    /// between them, and so do scans. O(n log p) for n operations and p partitions.
     pub fn new(input: Input<'_, Words>, combines: bool, directory: &Directory) -> Requests {
         let sources = match combines {
             true => sources(input.operations()),
             false => Vec::new(),
         };
         let places = Vec::new();
-        let mut requests = Requests { places, sources };
+        let mut requests = Requests {
+            places,
+            sources,
+            ranges: combines.then(Ranges::default),
+        };
         requests.find(input, directory);
         requests
     }
@@ -38,6 +45,10 @@ impl Requests {
             let place = key.and_then(|key| directory.find(key));
             place.map_or(NOWHERE, |place| place.number() as u32)
         }));
+        if self.ranges.is_some() {
+            let place = |position, key| self.place(position, key, directory);
+            self.ranges = Some(Ranges::new(input, directory, place));
+        }
     }
 
     /// The partition of an operation on a key. One that had none when this was made may have one by now.
@@ -51,6 +62,11 @@ impl Requests {
     /// Whether some may take the answer of others.
     pub fn combines(&self) -> bool {
         !self.sources.is_empty()
+    }
+
+    /// What scans read together.
+    pub fn ranges(&self) -> Option<&Ranges> {
+        self.ranges.as_ref()
     }
 
     /// The former get whose answer an operation takes.

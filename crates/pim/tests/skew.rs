@@ -7,6 +7,7 @@ use nearfield_pim::radar::{Moves, Options, Radar};
 use nearfield_pim::range_partition::RangePartition;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 const MODULES: usize = 16;
@@ -354,6 +355,59 @@ fn a_key_that_all_read_is_read_once() {
     // Sixteen writes, and a read behind each.
     assert!(sent() - before < 34 * 32, "{} bytes", sent() - before);
     assert_eq!(index.moves(), moves);
+}
+
+/// Scans that overlap share what they read, as long as nobody writes it between them; those that are cut off by their limits, once
+/// they would read more than there is.
+#[test]
+fn a_range_that_all_scan_is_read_once() {
+    const FIRST: u64 = 30_000;
+    const HOT: u64 = 500;
+    let index = Radar::new(model(), Options::nearfield());
+    load(&index);
+    let mut expected: BTreeMap<u64, u64> = (FIRST..FIRST + 2 * HOT)
+        .map(|number| (key(number), number))
+        .collect();
+    let random = &mut SmallRng::seed_from_u64(5);
+    for limit in [u32::MAX, 100] {
+        let answered = || index.device(|device| device.counters().useful_bytes[1]);
+        let before = answered();
+        let mut batch = Batch::<Words>::new();
+        let mut found = Vec::new();
+        for number in 0..2000 {
+            let first = FIRST + random.random_range(0..HOT - 100);
+            if number % 500 == 250 {
+                let written = key(FIRST + HOT / 2);
+                batch.insert(written, number);
+                expected.insert(written, number);
+                found.push(Vec::new());
+                continue;
+            }
+            let from = key(first);
+            let to = match limit {
+                u32::MAX => key(first + 99),
+                _ => key(FIRST + 2 * HOT - 1),
+            };
+            batch.scan(
+                Bound::Included(from),
+                Bound::Included(to),
+                limit,
+                Direction::Ascending,
+            );
+            let entries = expected.range(from..=to).take(100);
+            found.push(entries.map(|(&key, &value)| (key, value)).collect());
+        }
+        index.execute(&mut batch).expect("executed");
+        for (position, expected) in found.into_iter().enumerate() {
+            if let Outcome::Entries(entries) = batch.outcome(position) {
+                assert_eq!(entries, expected, "operation {position}, at most {limit}");
+            }
+        }
+        // Each of what is between two of the four writes, of all that is hot: not 2000 times 100.
+        let most = 5 * (2 * HOT + 400) * 16;
+        let answered = answered() - before;
+        assert!(answered < most, "{answered} bytes, {most} at most");
+    }
 }
 
 /// What the host has it has to search, as modules have.

@@ -4,7 +4,8 @@ use super::Host;
 use super::skew::{Costs, SHARE, Subrange};
 use crate::batch::inclusive;
 use crate::device::Device;
-use crate::partition::{Partition, Place};
+use crate::partition::Place;
+use crate::ranges::{Ranges, Reach, Read, Walk, is_shared, part_of_scan};
 use crate::requests::Requests;
 use nearfield_core::{Direction, Input, Operation, Words};
 use std::cmp::Reverse;
@@ -62,7 +63,7 @@ enum Wants {
     /// The nearest key at or below one, or above it.
     Nearest(u64, Direction),
     /// A range, and how many entries of it at most.
-    Range(u64, u64, u64),
+    Range(Reach),
     Nothing,
 }
 
@@ -80,6 +81,8 @@ impl<D: Device> Host<D> {
         let (mut points, mut ranges, mut squares) = (0, 0, 0);
         let directory = &self.directory;
         let spread = |place, number| self.replicas.spread(directory, place, number);
+        let none = Ranges::default();
+        let mut walk = Walk::new(requests.ranges().unwrap_or(&none));
         for (position, operation) in input.operations().iter().enumerate() {
             match wants(input, operation) {
                 Wants::Key(key) => {
@@ -88,6 +91,9 @@ impl<D: Device> Host<D> {
                         continue;
                     }
                     if let Some(place) = requests.place(position, key, directory) {
+                        if operation.is_write() {
+                            walk.wrote(place);
+                        }
                         squares += u64::from(directory.partition(place).module != host);
                         each(place, spread(place, points), Share::of(key));
                     }
@@ -110,8 +116,9 @@ impl<D: Device> Host<D> {
                         each(place, spread(place, points), share);
                     });
                 }
-                Wants::Range(from, to, limit) => {
+                Wants::Range(reach) => {
                     ranges += 1;
+                    let Reach { from, to, limit } = reach;
                     if !self.options.weighs_scans {
                         // As in the paper, where a scan is an operation where it begins.
                         if let Some(place) = directory.find(from) {
@@ -124,8 +131,22 @@ impl<D: Device> Host<D> {
                     directory.candidates(from, to, limit, false, |place| {
                         let (start, partition) =
                             (directory.start(place), directory.partition(place));
-                        let (first, last, entries) = part_of_scan(start, partition, from, to, left);
-                        left = left.saturating_sub(entries);
+                        let own = reach.within(start, partition);
+                        let rest = Reach { limit: left, ..own };
+                        let read = match is_shared(operation) {
+                            true => walk.read(place, &own),
+                            false => Read::Own,
+                        };
+                        left = left.saturating_sub(part_of_scan(start, partition, rest).2);
+                        let read = match read {
+                            Read::Own => rest,
+                            Read::First(number, all) => {
+                                walk.note(number, 0);
+                                all
+                            }
+                            Read::Again(_) => return,
+                        };
+                        let (first, last, entries) = part_of_scan(start, partition, read);
                         let module = spread(place, ranges);
                         let weight = 1 + entries / ENTRIES_PER_OPERATION;
                         squares += weight * weight * u64::from(module != host);
@@ -306,63 +327,18 @@ impl<D: Device> Host<D> {
     }
 }
 
-/// What a scan from `from` to `to` reads of a partition, if it still has to find `limit` entries and keys lie evenly: the
-/// first and the last key, and how many entries.
-fn part_of_scan(
-    start: u64,
-    partition: &Partition,
-    from: u64,
-    to: u64,
-    limit: u64,
-) -> (u64, u64, u64) {
-    let (first, end) = (from.max(start), to.min(partition.last).max(from.max(start)));
-    let width = (partition.last - start) as f64 + 1.0;
-    let density = partition.count as f64 / width;
-    let within = ((end - first) as f64 + 1.0) * density;
-    let entries = (within.ceil() as u64).min(limit);
-    let reach = (entries as f64 / density.max(f64::MIN_POSITIVE)) as u64;
-    (first, end.min(first.saturating_add(reach)), entries)
-}
-
 fn wants(input: Input<'_, Words>, operation: &Operation<Words>) -> Wants {
     match *operation {
         Operation::Predecessor { key } => Wants::Nearest(key, Direction::Descending),
         Operation::Successor { key } => Wants::Nearest(key, Direction::Ascending),
         Operation::Scan { range, limit, .. } => match inclusive(input.range(range)) {
-            Some((from, to)) => Wants::Range(from, to, limit.into()),
+            Some((from, to)) => Wants::Range(Reach {
+                from,
+                to,
+                limit: limit.into(),
+            }),
             None => Wants::Nothing,
         },
         _ => operation.point_key().map_or(Wants::Nothing, Wants::Key),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_scan_reads_what_lies_in_its_range_up_to_its_limit() {
-        let partition = Partition {
-            last: 1999,
-            module: 0,
-            count: 100,
-            list: 0,
-            used: 0,
-            least: None,
-            lowest: 1000,
-        };
-        let found = |from, to, limit| part_of_scan(1000, &partition, from, to, limit);
-        assert_eq!(found(0, u64::MAX, 500), (1000, 1999, 100));
-        assert_eq!(found(1500, u64::MAX, 500), (1500, 1999, 50));
-        assert_eq!(found(1500, 1599, 500), (1500, 1599, 10));
-        assert_eq!(found(1500, u64::MAX, 20), (1500, 1700, 20));
-        assert_eq!(found(0, 1000, 20), (1000, 1000, 1));
-        assert_eq!(found(0, u64::MAX, 0).2, 0);
-        let all = Partition {
-            last: u64::MAX,
-            count: u64::MAX,
-            ..partition
-        };
-        assert_eq!(part_of_scan(0, &all, 0, u64::MAX, 7).2, 7);
     }
 }

@@ -290,8 +290,12 @@ impl<D: Device> Host<D> {
                 lists.insert(tag, list as u32);
             }
         };
-        let full = plan.finish(input, &mut output, &replied, &mut self.directory, others);
-        self.full.extend(full);
+        let finished = plan.finish(input, &mut output, &replied, &mut self.directory, others);
+        self.full.extend(finished.full);
+        self.device.at_host(&HostWork {
+            words: finished.words_again,
+            ..HostWork::default()
+        });
         self.settle(&lists);
         self.forget_empty();
         let hops = self.device.counters().work.hops - hops;

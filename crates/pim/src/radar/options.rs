@@ -49,7 +49,7 @@ pub struct Options {
     /// After so many batches in which nobody has asked for them, what was divided is merged again and what the
     /// host has goes back to a module. `None`: never, as in the paper.
     pub cools: Option<u64>,
-    /// Whether the host has a key read once for all operations of a batch that read it and have no write of it
+    /// Whether the host has a key, and a range, read once for all operations of a batch that read it and have no write of it
     /// between them. The paper does not say.
     pub combines_reads: bool,
     /// Where subranges go.
