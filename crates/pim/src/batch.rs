@@ -2,7 +2,7 @@
 
 use crate::device::{ModuleError, RoundError};
 use crate::partition::{Directory, Partition, Place};
-use crate::ranges::{Ranges, Reach, Read, Walk};
+use crate::ranges::{Reach, Read, Walk};
 use crate::requests::Requests;
 use crate::task::{Answer, Task};
 use crate::wire::Replied;
@@ -137,8 +137,7 @@ impl Plan {
             parts: Vec::with_capacity(operations.len()),
             sent: Vec::with_capacity(operations.len()),
         };
-        let none = Ranges::default();
-        let mut walk = Walk::new(requests.ranges().unwrap_or(&none));
+        let mut walk = requests.walk();
         // By operation the tag of its task, of those that others take the answer of.
         let mut read_by: Vec<u32> = Vec::new();
         let mut home = |directory: &mut Directory, number, key| {

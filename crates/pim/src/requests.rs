@@ -1,7 +1,7 @@
 //! Where the operations of a batch belong.
 
 use crate::partition::{Directory, Place};
-use crate::ranges::Ranges;
+use crate::ranges::{Ranges, Walk};
 use nearfield_core::{Input, Operation, Words};
 use std::hash::BuildHasher;
 
@@ -12,8 +12,10 @@ pub(crate) struct Requests {
     places: Vec<u32>,
     /// For each the former get whose answer it takes, or itself. Empty if there is nothing to take.
     sources: Vec<u32>,
-    /// What scans read together; `None` if each reads by itself.
-    ranges: Option<Ranges>,
+    /// Whether some may take the answer of others.
+    combines: bool,
+    /// What scans read together.
+    ranges: Ranges,
 }
 
 const NOWHERE: u32 = u32::MAX;
@@ -30,7 +32,8 @@ impl Requests {
         let mut requests = Requests {
             places,
             sources,
-            ranges: combines.then(Ranges::default),
+            combines,
+            ranges: Ranges::default(),
         };
         requests.find(input, directory);
         requests
@@ -45,9 +48,9 @@ impl Requests {
             let place = key.and_then(|key| directory.find(key));
             place.map_or(NOWHERE, |place| place.number() as u32)
         }));
-        if self.ranges.is_some() {
+        if self.combines {
             let place = |position, key| self.place(position, key, directory);
-            self.ranges = Some(Ranges::new(input, directory, place));
+            self.ranges = Ranges::new(input, directory, place);
         }
     }
 
@@ -61,12 +64,12 @@ impl Requests {
 
     /// Whether some may take the answer of others.
     pub fn combines(&self) -> bool {
-        !self.sources.is_empty()
+        self.combines
     }
 
-    /// What scans read together.
-    pub fn ranges(&self) -> Option<&Ranges> {
-        self.ranges.as_ref()
+    /// A walk through the operations, by which scans find what others have read.
+    pub fn walk(&self) -> Walk<'_> {
+        Walk::new(&self.ranges)
     }
 
     /// The former get whose answer an operation takes.

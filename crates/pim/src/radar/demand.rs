@@ -5,7 +5,7 @@ use super::skew::{Costs, SHARE, Subrange};
 use crate::batch::inclusive;
 use crate::device::Device;
 use crate::partition::Place;
-use crate::ranges::{Ranges, Reach, Read, Walk, is_shared, part_of_scan};
+use crate::ranges::{Reach, Read, is_shared, part_of_scan};
 use crate::requests::Requests;
 use nearfield_core::{Direction, Input, Operation, Words};
 use std::cmp::Reverse;
@@ -81,8 +81,7 @@ impl<D: Device> Host<D> {
         let (mut points, mut ranges, mut squares) = (0, 0, 0);
         let directory = &self.directory;
         let spread = |place, number| self.replicas.spread(directory, place, number);
-        let none = Ranges::default();
-        let mut walk = Walk::new(requests.ranges().unwrap_or(&none));
+        let mut walk = requests.walk();
         for (position, operation) in input.operations().iter().enumerate() {
             match wants(input, operation) {
                 Wants::Key(key) => {
