@@ -38,55 +38,89 @@ fn range_partition_does_what_a_map_does() {
     });
 }
 
+/// Variants are tests of their own, as each takes long with many seeds.
+fn check_radar(options: impl Fn(usize) -> Options) {
+    check(40, |seed| {
+        let modules = modules(seed);
+        Radar::new(device(seed), options(modules))
+    });
+    check(10, |seed| {
+        let modules = modules(seed);
+        Radar::new(workers(seed), options(modules))
+    });
+}
+
 #[test]
 fn radar_does_what_a_map_does() {
-    let cooling = |_| Options {
+    check_radar(Options::radar);
+}
+
+#[test]
+fn radar_by_the_letter_does_what_a_map_does() {
+    check_radar(Options::by_the_letter);
+}
+
+#[test]
+fn basic_radar_does_what_a_map_does() {
+    check_radar(Options::basic);
+}
+
+#[test]
+fn ours_does_what_a_map_does() {
+    check_radar(|_| Options::nearfield());
+}
+
+#[test]
+fn ours_on_workers_does_what_a_map_does() {
+    check_radar(|_| Options::on_workers());
+}
+
+#[test]
+fn what_cools_does_what_a_map_does() {
+    check_radar(|_| Options {
         cools: Some(1),
         fanout: 4,
         ..Options::nearfield()
-    };
+    });
+}
+
+#[test]
+fn what_moves_all_it_can_does_what_a_map_does() {
     // Everything is moved and copied that can be.
-    let eager = |_| Options {
+    check_radar(|_| Options {
         tolerance: 0.0,
         price: Price::Transfer { per_key: 0.0 },
         levels: 30,
         fanout: 4,
         cools: Some(2),
         ..Options::nearfield()
-    };
-    for of in [
-        Options::radar,
-        Options::by_the_letter,
-        Options::basic,
-        |_| Options::nearfield(),
-        |_| Options::on_workers(),
-        cooling,
-        eager,
-    ] {
-        check(40, |seed| {
-            let modules = modules(seed);
-            Radar::new(device(seed), of(modules))
-        });
-        check(10, |seed| {
-            let modules = modules(seed);
-            Radar::new(workers(seed), of(modules))
-        });
-    }
+    });
+}
+
+fn check_jump_push(options: jump_push::Options) {
+    check(15, |seed| JumpPush::new(device(seed), options));
 }
 
 #[test]
 fn jump_push_does_what_a_map_does() {
-    let descending = jump_push::Options {
+    check_jump_push(jump_push::Options::default());
+}
+
+#[test]
+fn jump_push_that_pulls_does_what_a_map_does() {
+    check_jump_push(jump_push::Options::push_pull());
+}
+
+#[test]
+fn jump_push_that_descends_does_what_a_map_does() {
+    check_jump_push(jump_push::Options {
         descends: true,
         ..jump_push::Options::default()
-    };
-    for options in [
-        jump_push::Options::default(),
-        jump_push::Options::push_pull(),
-        descending,
-    ] {
-        check(15, |seed| JumpPush::new(device(seed), options));
-    }
+    });
+}
+
+#[test]
+fn jump_push_on_workers_does_what_a_map_does() {
     check(10, |seed| {
         JumpPush::new(workers(seed), jump_push::Options::default())
     });
@@ -95,6 +129,10 @@ fn jump_push_does_what_a_map_does() {
 #[test]
 fn pim_tree_does_what_a_map_does() {
     check(60, |seed| PimTree::new(device(seed)));
+}
+
+#[test]
+fn pim_tree_on_workers_does_what_a_map_does() {
     check(20, |seed| PimTree::new(workers(seed)));
 }
 
