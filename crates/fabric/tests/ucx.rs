@@ -671,7 +671,10 @@ fn all_of_this_holds_over_chosen_transports() {
             .stdin(Stdio::null())
             .output()
             .expect("this program runs");
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{environment:?}:\n{text}");
+        // Where UCX ends a process, it says why in standard error.
+        let [text, errors] =
+            [&output.stdout, &output.stderr].map(|all| String::from_utf8_lossy(all));
+        let success = output.status.success();
+        assert!(success, "{environment:?}:\n{text}\n{errors}");
     }
 }

@@ -10,7 +10,7 @@ use super::sys::{self, Api, EpParams, RequestParams, Status};
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::VecDeque;
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{BorrowedFd, RawFd};
@@ -195,17 +195,10 @@ fn new_context(api: &Api) -> Result<sys::Context, UcxError> {
     // SAFETY: no prefix and no file are allowed; `config` is a place for a handle.
     let read = unsafe { (api.config_read)(null(), null(), &mut config) };
     check(api, "read its configuration", read)?;
-    let says = |name: &str| std::env::var_os(name).is_some();
-    if !says("UCX_TLS") && !says("UCX_MM_ERROR_HANDLING") {
-        // It would not be taken, but be made: some megabytes, which stay in /dev/shm if this process is
-        // killed meanwhile.
-        // SAFETY: the configuration was read, and both are texts that end in zeros.
-        let left_out = unsafe { (api.config_modify)(config, c"TLS".as_ptr(), c"^sm".as_ptr()) };
-        if left_out != sys::OK {
-            // SAFETY: the configuration was read, and is not used after this.
-            unsafe { (api.config_release)(config) };
-        }
-        check(api, "leave out shared memory", left_out)?;
+    if let Err(error) = set_defaults(api, config) {
+        // SAFETY: the configuration was read, and is not used after this.
+        unsafe { (api.config_release)(config) };
+        return Err(error);
     }
     // SAFETY: all zeros is a value of every field.
     let mut params: sys::Params = unsafe { std::mem::zeroed() };
@@ -220,6 +213,34 @@ fn new_context(api: &Api) -> Result<sys::Context, UcxError> {
     };
     check(api, "start", made)?;
     Ok(context)
+}
+
+/// Configures what the environment leaves open.
+fn set_defaults(api: &Api, config: sys::Config) -> Result<(), UcxError> {
+    let says = |name: &str| std::env::var_os(name).is_some();
+    let set = |action: &str, name: &CStr, value: &CStr| {
+        // SAFETY: the configuration was read, and both are texts that end in zeros.
+        let status = unsafe { (api.config_modify)(config, name.as_ptr(), value.as_ptr()) };
+        check(api, action, status)
+    };
+    if !says("UCX_TLS") && !says("UCX_MM_ERROR_HANDLING") {
+        // It would not be taken, but be made: some megabytes, which stay in /dev/shm if this process is
+        // killed meanwhile.
+        set("leave out shared memory", c"TLS", c"^sm")?;
+    }
+    // Else UCX would warn of an option that nothing takes.
+    let transports = std::env::var("UCX_TLS").unwrap_or_else(|_| "all".to_owned());
+    let may_be_tcp = ["tcp", "all", "^"]
+        .iter()
+        .any(|text| transports.contains(text));
+    if may_be_tcp && !says("UCX_TCP_CONN_NB") {
+        // A node connects back to each client. If it waited for that, a client whose machine is cut off
+        // meanwhile would hold up all others; and where one dies between the connection and the first
+        // byte over it, UCX 1.13 tries again within the same call, and ends the node's process. (Options of
+        // transports have no `TCP_` in front here.)
+        set("connect without waiting", c"CONN_NB", c"y")?;
+    }
+    Ok(())
 }
 
 /// Called by UCX with an [`Inbox`] and a message.
