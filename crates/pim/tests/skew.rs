@@ -204,6 +204,31 @@ fn scans_without_skew_move_nothing() {
     }
 }
 
+/// Scans begin in one subrange and read the next: it is hot, too, though nothing begins there.
+#[test]
+fn what_scans_go_on_to_is_divided_by_the_paper_too() {
+    let index = Radar::new(model(), Options::radar(MODULES));
+    load(&index);
+    let random = &mut SmallRng::seed_from_u64(4);
+    let mut fullest = Vec::new();
+    for _ in 0..3 {
+        let mut batch = Batch::<Words>::new();
+        // Subranges have 391 keys at first, and one ends at the key of number 30,078.
+        for _ in 0..2000 {
+            let first = 30_000 + random.random_range(0..50);
+            let (from, to) = (key(first), key(first + 400));
+            let (from, to) = (Bound::Included(from), Bound::Excluded(to));
+            batch.scan(from, to, u32::MAX, Direction::Ascending);
+        }
+        let before = index.device(of);
+        index.execute(&mut batch).expect("executed");
+        let after = index.device(of);
+        fullest.push((after.0 - before.0) as f64 / (after.1 - before.1));
+        assert_eq!(batch.entries(0).count(), 400);
+    }
+    assert!(fullest[2] < 2.5, "{fullest:?}, {:?}", index.moves());
+}
+
 /// As a frequent word has many documents: what is hot is a small part of a subrange, which has no benefit from its first
 /// division.
 #[test]

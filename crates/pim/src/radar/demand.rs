@@ -32,6 +32,8 @@ const TRIES: usize = 8;
 const ENTRIES_PER_OPERATION: u64 = 4;
 /// What a scan reads of a subrange is noted as so many keys of it at most, as it is divided with the subrange.
 const POINTS_MAX: u64 = 32;
+/// Multiples of the golden ratio, of which this is what follows the point, lie evenly.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 /// By so many standard deviations more than the average may a module have where most operations are scans, until anything is
 /// moved.
 const CHANCE_OF_SCANS: f64 = 4.0;
@@ -119,11 +121,18 @@ impl<D: Device> Host<D> {
                     ranges += 1;
                     let Reach { from, to, limit } = reach;
                     if !self.options.weighs_scans {
-                        // As in the paper, where a scan is an operation where it begins.
-                        if let Some(place) = directory.find(from) {
-                            squares += u64::from(directory.partition(place).module != host);
-                            each(place, directory.partition(place).module, Share::of(from));
-                        }
+                        // As in the paper, where a module has as much to do as operations that it processes: a scan is one of
+                        // each subrange that it reads. Where it counts in that is spread over what it reads, as is its work.
+                        let fraction = u64::wrapping_mul(ranges, GOLDEN);
+                        directory.candidates(from, to, limit, false, |place| {
+                            let (start, partition) =
+                                (directory.start(place), directory.partition(place));
+                            let own = reach.within(start, partition);
+                            let offset = u128::from(own.to - own.from) * u128::from(fraction);
+                            squares += u64::from(partition.module != host);
+                            let key = own.from + (offset >> u64::BITS) as u64;
+                            each(place, partition.module, Share::of(key));
+                        });
                         continue;
                     }
                     let mut left = limit;

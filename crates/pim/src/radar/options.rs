@@ -37,8 +37,8 @@ pub struct Options {
     pub isolates: bool,
     /// How many modules may have a copy of what is only read and cannot be divided. 1 in the paper.
     pub copies_max: usize,
-    /// Whether a scan counts by the entries that it may read, in all subranges of its range. In the paper it is
-    /// an operation like others.
+    /// Whether a scan counts by the entries that it may read of each subrange of its range. In the paper it is
+    /// an operation like others, in each.
     pub weighs_scans: bool,
     /// Whether the host remembers where in its module the list of a subrange begins, and says so with each
     /// operation, so that the module need not look for the subrange (L2). Not in the paper.
