@@ -82,7 +82,8 @@
 //! taken stays allocated. The node closes its connection when the system says that it is broken: at
 //! once if only the process has died; if its machine was cut off, after 16 s (`UCX_TCP_KEEPIDLE` and so
 //! on), or when Linux gives up to send what was answered, after a quarter of an hour
-//! (`net.ipv4.tcp_retries2`). That holds up nobody else. Not so in shared memory, which UCX takes only
+//! (`net.ipv4.tcp_retries2`). That holds up nobody else, nor does a client that dies while it connects: the
+//! node does not wait for it (`UCX_TCP_CONN_NB`, y unless it is set). Not so in shared memory, which UCX takes only
 //! with `UCX_MM_ERROR_HANDLING=y`: who dies while he puts a message there is in the way of all that come
 //! behind it, and the node is lost to its clients.
 //!
