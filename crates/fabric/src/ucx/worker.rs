@@ -236,9 +236,13 @@ fn set_defaults(api: &Api, config: sys::Config) -> Result<(), UcxError> {
     if may_be_tcp && !says("UCX_TCP_CONN_NB") {
         // A node connects back to each client. If it waited for that, a client whose machine is cut off
         // meanwhile would hold up all others; and where one dies between the connection and the first
-        // byte over it, UCX 1.13 tries again within the same call, and ends the node's process. (Options of
-        // transports have no `TCP_` in front here.)
-        set("connect without waiting", c"CONN_NB", c"y")?;
+        // byte over it, UCX 1.13 tries again within the same call, and ends the node's process. UCX 1.13
+        // knows the option by the first name only, 1.22 by the second. A version that has neither does without.
+        let names = [c"CONN_NB", c"TCP_CONN_NB"];
+        let mut tries = names
+            .into_iter()
+            .map(|name| set("connect without waiting", name, c"y"));
+        let _is_known = tries.any(|tried| tried.is_ok());
     }
     Ok(())
 }
