@@ -1,7 +1,9 @@
 //! Checks of readers that are left out one at a time (the feature `canary`) are missed: the runs of the
 //! testkit that the tree passes then end in a violation.
 
+#[path = "all/numbers/mod.rs"]
 mod numbers;
+#[path = "all/trees/mod.rs"]
 mod trees;
 
 use nearfield_fabric::sim::Delivery;

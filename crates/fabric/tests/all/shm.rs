@@ -3,8 +3,10 @@
 
 #![cfg(target_os = "linux")]
 
-mod suite;
-
+use crate::suite::{
+    NODE, Process, Role, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
+    read_with_flag, run, scenario, until, word,
+};
 use nearfield_fabric::shm::{ShmEndpoint, ShmError, ShmNode};
 use nearfield_fabric::sim::{Delivery, Simulation};
 use nearfield_fabric::{Endpoint, FabricError};
@@ -15,10 +17,6 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
-use suite::{
-    NODE, Process, Role, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
-    read_with_flag, run, scenario, until, word,
-};
 
 fn name(test: &str) -> String {
     format!("test-{}-{test}", std::process::id())
@@ -49,6 +47,9 @@ fn served<T>(node: &ShmNode, act: impl FnOnce() -> T) -> T {
     })
 }
 
+/// The test that plays the roles of other processes.
+const ROLES: &str = "shm::process_in_a_role";
+
 /// One of the other processes, when this program is executed for it; else nothing.
 #[test]
 fn process_in_a_role() {
@@ -68,7 +69,7 @@ fn process_in_a_role() {
 #[test]
 fn processes_exclude_each_other_by_swaps_and_add() {
     let node = node("count");
-    run("count", node.name(), WORKERS);
+    run(ROLES, "count", node.name(), WORKERS);
     let endpoint = attach(node.name());
     check_counts(&endpoint, WORKERS);
 }
@@ -76,7 +77,7 @@ fn processes_exclude_each_other_by_swaps_and_add() {
 #[test]
 fn who_sees_a_flag_sees_what_was_written_before() {
     let node = node("flag");
-    let writer = Process::start("write", node.name(), 0);
+    let writer = Process::start(ROLES, "write", node.name(), 0);
     read_with_flag(&attach(node.name()));
     writer.succeeds();
 }
@@ -84,7 +85,7 @@ fn who_sees_a_flag_sees_what_was_written_before() {
 #[test]
 fn of_two_that_write_and_then_read_one_sees_the_other() {
     let node = node("cross");
-    run("cross", node.name(), 2);
+    run(ROLES, "cross", node.name(), 2);
     let endpoint = attach(node.name());
     check_crossings(&endpoint);
 }
@@ -92,7 +93,7 @@ fn of_two_that_write_and_then_read_one_sees_the_other() {
 #[test]
 fn what_processes_allocate_is_theirs_and_comes_back() {
     let node = node("allocate");
-    served(&node, || run("allocate", node.name(), WORKERS));
+    served(&node, || run(ROLES, "allocate", node.name(), WORKERS));
     assert_eq!(node.allocated_bytes(), 0);
 }
 
@@ -114,7 +115,7 @@ fn hold(endpoint: &ShmEndpoint) {
 fn a_killed_client_holds_up_nobody_and_keeps_nothing() {
     for answered in [false, true] {
         let node = node("hold");
-        let holder = Process::start("hold", node.name(), 0);
+        let holder = Process::start(ROLES, "hold", node.name(), 0);
         let endpoint = attach(node.name());
         until("calls", || word(&endpoint, 64) != 0);
         if !answered {
@@ -222,7 +223,7 @@ fn what_is_written_stays_while_pages_become_large() {
 #[test]
 fn a_killed_node_is_lost_and_can_be_replaced() {
     let name = &name("lost");
-    let process = Process::start("node", name, 0);
+    let process = Process::start(ROLES, "node", name, 0);
     let mut attached = None;
     until("a node", || {
         attached = ShmEndpoint::attach([name]).ok();
@@ -263,7 +264,7 @@ fn a_killed_node_is_lost_and_can_be_replaced() {
 #[test]
 fn verbs_notice_a_killed_node_by_themselves() {
     let name = &name("notice");
-    let process = Process::start("node", name, 0);
+    let process = Process::start(ROLES, "node", name, 0);
     until("a node", || ShmEndpoint::attach([name]).is_ok());
     let endpoint = attach(name);
     drop(process);

@@ -5,8 +5,10 @@
 
 #![cfg(target_os = "linux")]
 
-mod suite;
-
+use crate::suite::{
+    NODE, Process, Role, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
+    read_with_flag, run, scenario, until, word,
+};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nearfield_fabric::ucx::{UcxEndpoint, UcxError, UcxNode};
 use nearfield_fabric::{Endpoint, FabricError, MaskedSwap, NodeId, Verb};
@@ -21,10 +23,6 @@ use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use suite::{
-    NODE, Process, Role, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
-    read_with_flag, run, scenario, until, word,
-};
 
 /// Set for a process that does the tests again.
 const AGAIN: &str = "NEARFIELD_TEST_AGAIN";
@@ -103,6 +101,9 @@ fn drive<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     futures_executor::block_on(all.collect())
 }
 
+/// The test that plays the roles of other processes.
+const ROLES: &str = "ucx::process_in_a_role";
+
 /// One of the other processes, when this program is executed for it; else nothing.
 #[test]
 fn process_in_a_role() {
@@ -142,7 +143,7 @@ fn node_process() -> Option<(Process, String)> {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = free.local_addr().expect("an address").to_string();
     drop(free);
-    let process = Process::start("node", &address, 0);
+    let process = Process::start(ROLES, "node", &address, 0);
     until("a node", || UcxEndpoint::connect([&address]).is_ok());
     Some((process, address))
 }
@@ -159,14 +160,14 @@ fn it_does_what_every_transport_does() {
 #[test]
 fn processes_exclude_each_other_by_swaps_and_add() {
     let Some(node) = node(NODE) else { return };
-    run("count", &node.address, WORKERS);
+    run(ROLES, "count", &node.address, WORKERS);
     check_counts(&connect(&node.address), WORKERS);
 }
 
 #[test]
 fn who_sees_a_flag_sees_what_was_written_before() {
     let Some(node) = node(NODE) else { return };
-    let writer = Process::start("write", &node.address, 0);
+    let writer = Process::start(ROLES, "write", &node.address, 0);
     read_with_flag(&connect(&node.address));
     writer.succeeds();
 }
@@ -174,14 +175,14 @@ fn who_sees_a_flag_sees_what_was_written_before() {
 #[test]
 fn of_two_that_write_and_then_read_one_sees_the_other() {
     let Some(node) = node(NODE) else { return };
-    run("cross", &node.address, 2);
+    run(ROLES, "cross", &node.address, 2);
     check_crossings(&connect(&node.address));
 }
 
 #[test]
 fn what_processes_allocate_is_theirs_and_comes_back() {
     let Some(node) = node(NODE) else { return };
-    run("allocate", &node.address, WORKERS);
+    run(ROLES, "allocate", &node.address, WORKERS);
     assert_eq!(node.end(), 0);
 }
 
@@ -404,7 +405,7 @@ fn dropped_posts_and_calls_keep_nothing() {
 #[test]
 fn what_a_killed_client_has_written_and_allocated_stays() {
     let Some(node) = node(NODE) else { return };
-    let client = Process::start("allocate and park", &node.address, 0);
+    let client = Process::start(ROLES, "allocate and park", &node.address, 0);
     let endpoint = connect(&node.address);
     until("its flag", || word(&endpoint, 64) != 0);
     drop(client);
@@ -463,7 +464,8 @@ fn clients_that_are_killed_leave_nothing_at_their_node() {
     let random = &mut SmallRng::seed_from_u64(1);
     let mut before = (0, 0);
     for round in 0..60 {
-        let clients = [0, 1, 2].map(|number| Process::start("read until killed", &address, number));
+        let clients =
+            [0, 1, 2].map(|number| Process::start(ROLES, "read until killed", &address, number));
         // Each fourth time they get as far as to be at work.
         let done = word(&endpoint, 128);
         until("some work", || {
@@ -580,7 +582,7 @@ fn machines(count: u8) -> Option<Machines> {
 /// A process on a machine, where the node's is the second.
 fn start_on(machines: &Machines, machine: usize, role: &str, number: u64) -> Process {
     let address = format!("{}:7000", machines.address(1));
-    Process::start_by(&machines.on(machine), role, &address, number)
+    Process::start_by(&machines.on(machine), ROLES, role, &address, number)
 }
 
 #[test]
@@ -617,7 +619,7 @@ fn a_node_parts_with_clients_that_vanish() {
     let sooner = ["env", "UCX_TCP_KEEPIDLE=1s", "UCX_TCP_KEEPINTVL=1s"];
     let words = [&on_node[..], &sooner].concat();
     let address = format!("{}:7000", machines.address(1));
-    let node = Process::start_by(&words, "node", &address, 0);
+    let node = Process::start_by(&words, ROLES, "node", &address, 0);
     start_on(&machines, 0, "wait for the node", 0).succeeds();
     let before = held(&node).0;
     let busy = start_on(&machines, 2, "read until killed", 0);
@@ -666,6 +668,7 @@ fn all_of_this_holds_over_chosen_transports() {
     ];
     for environment in chosen {
         let output = Command::new(std::env::current_exe().expect("this program"))
+            .arg("ucx::")
             .env(AGAIN, "1")
             .envs(environment)
             .stdin(Stdio::null())

@@ -1,6 +1,5 @@
 //! How much of a walk the techniques save, in the terms of the DCART paper (Fig. 7 and 8): the
 //! counts of one thread are the same in every run.
-#![cfg(not(loom))]
 
 use nearfield_core::{Batch, Bytes, OrderedIndex, Words};
 use nearfield_radix::{Counters, EngineOptions, Radix, RadixForm};

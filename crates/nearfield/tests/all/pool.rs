@@ -2,15 +2,13 @@
 //! from both ends, by two who have opened the same map and take turns.
 #![cfg(target_os = "linux")]
 
-mod ranges;
-
+use crate::ranges::{self, Model};
 use nearfield::{
     Batch, Direction, Error, Map, MapForm, OrderedIndex, Pool, PoolMap, Updated, Words,
 };
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_testkit::keys::{self, Sample};
 use nearfield_testkit::model;
-use ranges::Model;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -68,7 +68,7 @@ impl Process {
     fn start(folder: &Path, faults: Option<u64>) -> Process {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command
-            .args(["--exact", "server_process", "--nocapture"])
+            .args(["--exact", "crash::server_process", "--nocapture"])
             .env(FOLDER, folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

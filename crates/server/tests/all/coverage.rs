@@ -57,6 +57,6 @@ fn the_documentation_lists_the_commands_that_there_are() {
     assert!(
         shown == made,
         "docs/server.md lists other commands than there are; \
-         NEARFIELD_UPDATE_DOCS=1 cargo test -p nearfield-server --test coverage writes it anew"
+         NEARFIELD_UPDATE_DOCS=1 cargo test -p nearfield-server --test all coverage writes it anew"
     );
 }

@@ -1,7 +1,7 @@
 //! The indexes, with nodes so small that a few dozens of keys make several.
 
-use super::numbers::ROOT;
 use super::slow::Slow;
+use crate::numbers::ROOT;
 use nearfield_fabric::NodeId;
 use nearfield_pool::layout::{Arrangement, Geometry, Shape};
 use nearfield_pool::rolex::{Leaves, Rolex};

@@ -1,8 +1,7 @@
 //! ROLEX over a simulated fabric that tears verbs: its operations are linearizable, and what is
 //! wrong with the way to the nodes is found.
 
-mod numbers;
-
+use crate::numbers::{Numbers, ROOT, fabric};
 use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
 use nearfield_fabric_testkit::{Fault, Faulty, Interference, Plan, Planted, System, check, run};
@@ -11,7 +10,6 @@ use nearfield_pool::layout::versions::Objects;
 use nearfield_pool::layout::{Geometry, Metadata, Shape};
 use nearfield_pool::rolex::{ComputeNode, LeafLayout, Leaves, Options, Rolex};
 use nearfield_pool::{PoolError, PoolIndex};
-use numbers::{Numbers, ROOT, fabric};
 use std::cell::RefCell;
 use std::sync::Arc;
 

@@ -1,8 +1,7 @@
 //! Maps in modules do what a `BTreeMap` does: batches, single operations and ranges from both ends, by one
 //! caller and by many.
 
-mod ranges;
-
+use crate::ranges::{self, Model};
 use nearfield::{
     Batch, Bytes, Direction, Error, Map, MapForm, OrderedIndex, Outcome, Pim, PimMap, Updated,
     WordMap, Words,
@@ -10,7 +9,6 @@ use nearfield::{
 use nearfield_testkit::concurrent::{self, Config};
 use nearfield_testkit::keys::{self, Sample};
 use nearfield_testkit::model;
-use ranges::Model;
 use std::ops::Bound;
 
 /// A map that is also looked at by what is not a batch.

@@ -1,12 +1,10 @@
 //! Ranges agree with those of a `BTreeMap`, from both ends in turn, and beside writers meet every
 //! entry that stays exactly once.
 
-mod ranges;
-
+use crate::ranges::{self, Model};
 use nearfield::{Bytes, Map, MapForm, WordMap, Words};
 use nearfield_testkit::keys::{self, Random, Sample};
 use rand::RngExt;
-use ranges::Model;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn filled<F: MapForm + Sample>(

@@ -1,9 +1,8 @@
 //! The tree over a simulated fabric that tears verbs: its operations are linearizable, and it holds
 //! what a `BTreeMap` holds.
 
-mod numbers;
-mod trees;
-
+use crate::numbers::ROOT;
+use crate::trees::{SmallTrees, chime, compute_node, key, nearfield, small};
 use nearfield_fabric::Endpoint;
 use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric_testkit::{Fault, Plan, Report, check, each_seed, run};
@@ -11,7 +10,6 @@ use nearfield_hardware::network::Preset;
 use nearfield_pool::layout::{Arrangement, Metadata, Shape, Validation};
 use nearfield_pool::tree::{Locks, Options, Tree};
 use nearfield_pool::{PoolError, PoolIndex};
-use numbers::ROOT;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -23,7 +21,6 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use trees::{SmallTrees, chime, compute_node, key, nearfield, small};
 
 /// All steps from Sherman to CHIME, and ours.
 fn steps() -> Vec<Options> {

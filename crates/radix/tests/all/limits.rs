@@ -1,6 +1,5 @@
 //! Bad input and too little memory: what is refused is refused with its reason and changes
 //! nothing, and the index goes on.
-#![cfg(not(loom))]
 
 use nearfield_core::{Batch, Bytes, Error, Form, MAX_KEY_BYTES, OrderedIndex, Outcome, Words};
 use nearfield_radix::{EngineOptions, Radix, RadixForm};

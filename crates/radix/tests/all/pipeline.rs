@@ -1,6 +1,5 @@
 //! Streams of batches answer what their batches answer one by one, in their order, however many
 //! workers there are, and end when they should.
-#![cfg(not(loom))]
 
 use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Outcome, Words};
 use nearfield_radix::{Combine, EngineOptions, Radix, RadixForm};

@@ -2,11 +2,11 @@
 //! meet is linearizable, whoever dies and whatever is given up, and they post fewer verbs.
 
 mod kinds;
-#[path = "../numbers/mod.rs"]
-mod numbers;
 mod slow;
 
-use kinds::{Kind, Learned, Radix, Trees};
+use self::kinds::{Kind, Learned, Radix, Trees};
+use self::slow::{Slow, Slowness};
+use crate::numbers::{Numbers, ROOT, fabric};
 use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId};
 use nearfield_fabric_testkit::{Failure, Fault, Plan, RemoteIndex, System, check, run};
@@ -14,8 +14,6 @@ use nearfield_hardware::network::Preset;
 use nearfield_pool::layout::{Geometry, Leaf, LeafLayout, LockWord, LockWordLayout};
 use nearfield_pool::tree::Options;
 use nearfield_pool::{PoolError, PoolIndex};
-use numbers::{Numbers, ROOT, fabric};
-use slow::{Slow, Slowness};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;

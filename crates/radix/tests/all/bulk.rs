@@ -1,5 +1,4 @@
 //! Loading sorted entries gives the tree that inserts give.
-#![cfg(not(loom))]
 
 use nearfield_core::{Bytes, Direction, Error, OrderedIndex, Words};
 use nearfield_radix::{Entry, Loader, Radix, RadixForm};

@@ -51,17 +51,18 @@ pub fn word(endpoint: &impl Endpoint, offset: u64) -> u64 {
 pub struct Process(pub Child);
 
 impl Process {
-    pub fn start(role: &str, name: &str, number: u64) -> Process {
-        Process::start_by(&[], role, name, number)
+    /// `test` is the name of the test that plays the role.
+    pub fn start(test: &str, role: &str, name: &str, number: u64) -> Process {
+        Process::start_by(&[], test, role, name, number)
     }
 
     /// Has other programs start it, such as `ip netns exec there`.
-    pub fn start_by(others: &[&str], role: &str, name: &str, number: u64) -> Process {
+    pub fn start_by(others: &[&str], test: &str, role: &str, name: &str, number: u64) -> Process {
         let program = std::env::current_exe().expect("this program");
         let mut words = others.iter().map(OsString::from).chain([program.into()]);
         let child = Command::new(words.next().expect("one"))
             .args(words)
-            .args(["--exact", "process_in_a_role", "--nocapture"])
+            .args(["--exact", test, "--nocapture"])
             .env(ROLE, role)
             .env(NAME, name)
             .env(NUMBER, number.to_string())
@@ -93,8 +94,8 @@ impl Drop for Process {
 }
 
 /// Runs a role in several processes at once until all have succeeded.
-pub fn run(role: &str, name: &str, count: u64) {
-    let start = |number| Process::start(role, name, number);
+pub fn run(test: &str, role: &str, name: &str, count: u64) {
+    let start = |number| Process::start(test, role, name, number);
     let processes: Vec<Process> = (0..count).map(start).collect();
     processes.into_iter().for_each(Process::succeeds);
 }

@@ -1,9 +1,8 @@
 //! SMART over a simulated fabric that tears verbs: its operations are linearizable, it holds what a
 //! `BTreeMap` holds, and its scans miss nothing.
 
-mod numbers;
-mod smart;
-
+use crate::numbers::ROOT;
+use crate::smart::{Fault, Keys, Trees, Way};
 use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{Endpoint, NodeId};
 use nearfield_fabric_testkit::{Faulty, Plan, check, run};
@@ -11,11 +10,9 @@ use nearfield_hardware::network::Preset;
 use nearfield_pool::smart::{ComputeNode, Options, Scan, Smart};
 use nearfield_pool::{PoolError, PoolIndex};
 use nearfield_testkit::seeds;
-use numbers::ROOT;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
-use smart::{Fault, Keys, Trees, Way};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

@@ -1,5 +1,4 @@
 //! The model test of the tree, with engine options switched at random between batches.
-#![cfg(not(loom))]
 
 use nearfield_core::{Bytes, Words};
 use nearfield_radix::{Combine, EngineOptions, Radix, RadixForm};

@@ -1,6 +1,5 @@
 //! Shortcuts lead to the right place whatever happens around hot keys: they are removed and
 //! inserted again, and their nodes grow, shrink and become dense, by one thread or by several.
-#![cfg(not(loom))]
 
 use nearfield_core::{Batch, OrderedIndex, Words};
 use nearfield_radix::{Counters, EngineOptions, Radix};

@@ -1,6 +1,6 @@
 //! Stores over shared memory, each with a memory node in a thread of this process: what every index of
 //! Nearfield has to pass, and the limits that these have beside.
-#![cfg(all(target_os = "linux", not(loom)))]
+#![cfg(target_os = "linux")]
 
 use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Outcome, Words};
 use nearfield_fabric::shm::ShmEndpoint;

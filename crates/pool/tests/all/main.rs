@@ -1,0 +1,26 @@
+//! Tests of the indexes in remote memory. `canary` and `loom` are programs of their own because they
+//! are built with other flags, and `processes` because it starts itself as several processes.
+//!
+//! One program has all modules, so that generic code is compiled once.
+
+#![cfg(not(loom))]
+
+mod coordination;
+mod costs;
+mod load;
+mod model;
+mod numbers;
+mod rolex_costs;
+mod rolex_map;
+mod rolex_models;
+mod rolex_simulated;
+mod simulated;
+mod sizes;
+mod smart;
+mod smart_costs;
+mod smart_simulated;
+mod speculation;
+mod store;
+mod together;
+mod torn;
+mod trees;
