@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nearfield_fabric::redo::{Record, record_bytes};
+use nearfield_fabric::recovery::redo::{Record, record_bytes};
 use nearfield_fabric::{GlobalAddress, NodeId};
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -6,8 +6,8 @@ use nearfield_fabric::NodeId;
 use nearfield_fabric::membership::{
     EtcdMembers, NodeAddress, Registration, RegistrationEvent, Reservation,
 };
-use nearfield_fabric::shm::ShmNode;
-use nearfield_fabric::ucx::UcxNode;
+use nearfield_fabric::transport::shm::ShmNode;
+use nearfield_fabric::transport::ucx::UcxNode;
 use nearfield_server::config::memory;
 use std::io::Write;
 use std::process::ExitCode;
@@ -133,7 +133,7 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
                 number,
                 node.bytes(),
                 &format!(
-                    "attaches to it by\n\n    nearfield_fabric::shm::ShmEndpoint::attach([\"{name}\"])"
+                    "attaches to it by\n\n    nearfield_fabric::transport::shm::ShmEndpoint::attach([\"{name}\"])"
                 ),
                 &format!(
                     "Its memory is /dev/shm/nearfield-{name}, in pages of {}. Ctrl-C ends it and \
@@ -163,7 +163,7 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
                 number,
                 node.bytes(),
                 &format!(
-                    "connects to it by\n\n    nearfield_fabric::ucx::UcxEndpoint::connect([\"{at}\"])"
+                    "connects to it by\n\n    nearfield_fabric::transport::ucx::UcxEndpoint::connect([\"{at}\"])"
                 ),
                 "Ctrl-C ends it, and its memory is lost.",
             ));

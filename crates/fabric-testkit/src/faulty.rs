@@ -1,6 +1,6 @@
 //! Ways to memory nodes on which something is wrong, so that an index over them has to fail.
 
-use nearfield_fabric::sim::SimEndpoint;
+use nearfield_fabric::transport::sim::SimEndpoint;
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
 use std::cell::Cell;
 use std::future::Future;

@@ -1,6 +1,6 @@
 //! What an index brings to be run.
 
-use nearfield_fabric::sim::SimEndpoint;
+use nearfield_fabric::transport::sim::SimEndpoint;
 use nearfield_fabric::{FabricError, NodeId};
 use std::future::Future;
 

@@ -1,6 +1,6 @@
 //! What is done in a run.
 
-use nearfield_fabric::sim::Delivery;
+use nearfield_fabric::transport::sim::Delivery;
 use std::time::Duration;
 
 /// How large runs are. What happens in each is drawn from its seed.

@@ -3,7 +3,7 @@
 use crate::history::{Asked, Call, History};
 use crate::index::{RemoteIndex, System};
 use crate::plan::Plan;
-use nearfield_fabric::sim::Simulation;
+use nearfield_fabric::transport::sim::Simulation;
 use nearfield_fabric::{FabricError, NodeId};
 use nearfield_hardware::network::Preset;
 use nearfield_testkit::linearizability::{DeadEnd, order};

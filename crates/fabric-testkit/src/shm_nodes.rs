@@ -1,7 +1,7 @@
 //! Memory nodes in shared memory for tests of what lies over them.
 
 use nearfield_fabric::NodeId;
-use nearfield_fabric::shm::{ShmError, ShmNode};
+use nearfield_fabric::transport::shm::{ShmError, ShmNode};
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! Small indexes that are right, and faults planted in them that have to be found.
 
-use nearfield_fabric::lease::Locker;
-use nearfield_fabric::sim::SimEndpoint;
+use nearfield_fabric::recovery::lease::Locker;
+use nearfield_fabric::transport::sim::SimEndpoint;
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
 use nearfield_fabric_testkit::{Failure, Plan, RemoteIndex, System, check, run};
 use std::time::Duration;

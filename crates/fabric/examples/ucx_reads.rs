@@ -6,7 +6,7 @@
 //! ```
 
 use futures_util::future::join_all;
-use nearfield_fabric::ucx::UcxEndpoint;
+use nearfield_fabric::transport::ucx::UcxEndpoint;
 use nearfield_fabric::{Endpoint, GlobalAddress};
 use std::time::{Duration, Instant};
 

@@ -161,7 +161,7 @@ impl Arena {
 mod tests {
     use super::*;
     use crate::count::Counting;
-    use crate::sim::{Delivery, Simulation};
+    use crate::transport::sim::{Delivery, Simulation};
     use nearfield_hardware::network::Preset;
     use std::rc::Rc;
 

@@ -17,14 +17,10 @@
 //!   posted, each whole before the next. Between clients, and between nodes, there is no order.
 //! - Swaps and additions of a word exclude each other.
 //!
-//! Locks that outlive nobody are made of these ([`lease`]), by owners whose numbers are their own
-//! ([`owners`]), and changes that are done whole or not at all although their clients die ([`redo`]).
-//! Memory that others may still read is given back by [`epochs`].
-//!
-//! [`sim`] is a transport that makes use of all of this freedom, in virtual time and repeatable
-//! from a seed. `shm` is one in memory that processes of one machine share, `ucx` one between
-//! machines (both Linux only; `nearfield memory-node` serves them). [`membership`] says which nodes
-//! there are.
+//! - [`recovery`] holds the protocols by which the death of a client blocks nobody and loses no
+//!   memory: leases on locks, numbers of owners, redo records, epochs.
+//! - [`transport`] holds the ways to memory nodes: a simulation, shared memory, UCX.
+//! - [`membership`] says which nodes there are, by a list or by etcd.
 
 #![deny(unsafe_code)]
 
@@ -33,19 +29,12 @@ mod arena;
 mod chunks;
 pub mod count;
 mod endpoint;
-pub mod epochs;
 mod error;
-pub mod lease;
 pub mod membership;
-pub mod owners;
 #[expect(unsafe_code, reason = "processors prefetch from raw addresses")]
 mod prefetch;
-pub mod redo;
-#[cfg(target_os = "linux")]
-pub mod shm;
-pub mod sim;
-#[cfg(target_os = "linux")]
-pub mod ucx;
+pub mod recovery;
+pub mod transport;
 mod verb;
 
 pub use address::{GlobalAddress, LINE_BYTES, NodeId, RESERVED_BYTES, WORD_BYTES};

@@ -55,7 +55,7 @@ impl<F: MapForm> Builder<F> {
     /// ```
     /// # #[cfg(target_os = "linux")] {
     /// use nearfield::{Bytes, Map, Pool};
-    /// # use nearfield_fabric::{NodeId, shm::ShmNode};
+    /// # use nearfield_fabric::{NodeId, transport::shm::ShmNode};
     /// # use std::sync::atomic::{AtomicBool, Ordering};
     /// # let name = format!("builder-{}", std::process::id());
     /// # let node = ShmNode::create(&name, NodeId(0), 64 << 20)?;

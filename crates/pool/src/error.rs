@@ -1,9 +1,9 @@
 //! Why an operation on the pool was not done.
 
 use crate::layout::GeometryError;
-use nearfield_fabric::epochs::EpochError;
-use nearfield_fabric::owners::OwnersError;
-use nearfield_fabric::redo::RedoError;
+use nearfield_fabric::recovery::epochs::EpochError;
+use nearfield_fabric::recovery::owners::OwnersError;
+use nearfield_fabric::recovery::redo::RedoError;
 use nearfield_fabric::{FabricError, GlobalAddress, LINE_BYTES, NodeId};
 
 /// Why an operation was not done.

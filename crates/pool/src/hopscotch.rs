@@ -12,17 +12,6 @@
 
 use crate::layout::{Leaf, Slots, is_empty_key};
 use nearfield_fabric::GlobalAddress;
-use xxhash_rust::xxh3::xxh3_64;
-
-/// The slot that a key hashes to, in a leaf of `span` slots: XXH3 of its bytes, modulo the span.
-/// Part of the format of leaves.
-///
-/// ```
-/// assert_eq!(nearfield_pool::hopscotch::home(b"nearfield", 64), 37);
-/// ```
-pub fn home(key: &[u8], span: usize) -> usize {
-    (xxh3_64(key) % span as u64) as usize
-}
 
 /// What a reader finds in a neighborhood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@
 //!   to write, the versions by which a reader notices that it has read while somebody wrote.
 //! - [`hopscotch`] finds, inserts and removes entries of a leaf whose bytes are at hand, and says
 //!   how a full one is divided.
-//! - [`tree`] does operations on them by verbs on a fabric: CHIME, the steps from Sherman to it, and
+//! - [`chime`] does operations on them by verbs on a fabric: CHIME, the steps from Sherman to it, and
 //!   our own variant.
-//! - [`rolex`] is a rival, a learned index.
-//! - [`smart`] is a rival: SMART (OSDI 2023), a radix tree whose entries lie apart.
+//! - [`rivals`] are indexes that CHIME is compared with: SMART, a radix tree, and ROLEX, a learned
+//!   index.
 //! - [`cache`] keeps internal nodes on a compute node, within a budget.
 //! - [`store`] is a map of byte strings of any length, or words, over a tree.
 //! - [`coordination`] is what its clients do together before they go to the network.
@@ -37,16 +37,15 @@ pub mod canary;
 mod canary;
 
 pub mod cache;
+pub mod chime;
 pub mod coordination;
 mod error;
 mod executor;
 pub mod hopscotch;
 mod index;
 pub mod layout;
-pub mod rolex;
-pub mod smart;
+pub mod rivals;
 pub mod store;
-pub mod tree;
 
 pub use error::PoolError;
 pub use index::{Entry, PoolIndex};

@@ -6,11 +6,11 @@ mod numbers;
 #[path = "all/trees/mod.rs"]
 mod trees;
 
-use nearfield_fabric::sim::Delivery;
+use nearfield_fabric::transport::sim::Delivery;
 use nearfield_fabric_testkit::{Failure, Plan, check, run};
 use nearfield_pool::canary::Check;
+use nearfield_pool::chime::Options;
 use nearfield_pool::layout::Shape;
-use nearfield_pool::tree::Options;
 use std::io::Write;
 use std::time::Instant;
 use trees::{SmallTrees, chime, nearfield};

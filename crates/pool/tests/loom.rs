@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use loom::thread;
 use nearfield_fabric::{GlobalAddress, NodeId};
-use nearfield_pool::coordination::{LocalLocks, Reads, Write, Writes};
+use nearfield_pool::coordination::{LocalLocks, ReadDelegation, Write, WriteCombining};
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -33,9 +33,9 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
 #[test]
 fn readers_meet_what_was_written_before_they_came() {
     check(|| {
-        let reads = Arc::new(Reads::default());
+        let reads = Arc::new(ReadDelegation::default());
         let remote = Arc::new(AtomicUsize::new(0));
-        let read = |reads: &Reads, remote: &AtomicUsize| {
+        let read = |reads: &ReadDelegation, remote: &AtomicUsize| {
             let came = remote.load(SeqCst);
             let answer =
                 block_on(reads.share(KEY, async || Ok(Some(vec![remote.load(SeqCst) as u8]))));
@@ -54,7 +54,7 @@ fn readers_meet_what_was_written_before_they_came() {
 }
 
 /// Inserts by whoever leads, and answers what was before.
-fn insert(writes: &Writes, remote: &AtomicUsize, value: u8) -> u8 {
+fn insert(writes: &WriteCombining, remote: &AtomicUsize, value: u8) -> u8 {
     let answer = block_on(
         writes.combine(KEY, Write::Insert(vec![value]), async |leader| {
             let found = vec![remote.load(SeqCst) as u8];
@@ -69,7 +69,7 @@ fn insert(writes: &Writes, remote: &AtomicUsize, value: u8) -> u8 {
 #[test]
 fn each_writer_meets_another_value() {
     check(|| {
-        let writes = Arc::new(Writes::default());
+        let writes = Arc::new(WriteCombining::default());
         let remote = Arc::new(AtomicUsize::new(0));
         let others: Vec<_> = (1..3)
             .map(|value| {
@@ -93,7 +93,7 @@ fn each_writer_meets_another_value() {
 #[test]
 fn who_leaves_leaves_the_lead_to_others() {
     check(|| {
-        let writes = Arc::new(Writes::default());
+        let writes = Arc::new(WriteCombining::default());
         let remote = Arc::new(AtomicUsize::new(0));
         let leaves = Arc::clone(&writes);
         // It leads and never ends, or waits, until it is dropped.

@@ -2,8 +2,8 @@
 
 #![cfg(target_os = "linux")]
 
-use nearfield_fabric::shm::ShmEndpoint;
-use nearfield_fabric::ucx::{UcxEndpoint, UcxError};
+use nearfield_fabric::transport::shm::ShmEndpoint;
+use nearfield_fabric::transport::ucx::{UcxEndpoint, UcxError};
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;

@@ -7,8 +7,8 @@ use crate::suite::{
     NODE, Process, Role, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
     read_with_flag, run, scenario, until, word,
 };
-use nearfield_fabric::shm::{ShmEndpoint, ShmError, ShmNode};
-use nearfield_fabric::sim::{Delivery, Simulation};
+use nearfield_fabric::transport::shm::{ShmEndpoint, ShmError, ShmNode};
+use nearfield_fabric::transport::sim::{Delivery, Simulation};
 use nearfield_fabric::{Endpoint, FabricError};
 use nearfield_hardware::network::Preset;
 use std::fs::File;

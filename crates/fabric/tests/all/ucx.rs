@@ -10,7 +10,7 @@ use crate::suite::{
     read_with_flag, run, scenario, until, word,
 };
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use nearfield_fabric::ucx::{UcxEndpoint, UcxError, UcxNode};
+use nearfield_fabric::transport::ucx::{UcxEndpoint, UcxError, UcxNode};
 use nearfield_fabric::{Endpoint, FabricError, MaskedSwap, NodeId, Verb};
 use nearfield_testkit::machines::{CABLE, Machines};
 use rand::rngs::SmallRng;

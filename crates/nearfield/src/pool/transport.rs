@@ -3,8 +3,8 @@
 use super::PoolMap;
 use crate::MapForm;
 use nearfield_fabric::membership::NodeAddress;
-use nearfield_fabric::shm::ShmEndpoint;
-use nearfield_fabric::ucx::UcxEndpoint;
+use nearfield_fabric::transport::shm::ShmEndpoint;
+use nearfield_fabric::transport::ucx::UcxEndpoint;
 use nearfield_pool::store::{OpenError, Store, StoreOptions};
 
 /// What addresses say behind the name of the transport.

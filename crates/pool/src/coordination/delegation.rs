@@ -1,26 +1,26 @@
 //! Operations on a key that are done once for all who want them.
 
-use super::{Leader, Reads, Write, Writes};
+use super::{Leader, ReadDelegation, Write, WriteCombining};
 use crate::error::PoolError;
 
-/// What the clients of a compute node do for each other: all that an index needs of [`Reads`] and
-/// [`Writes`], each of which may be left out.
+/// What the clients of a compute node do for each other: all that an index needs of [`ReadDelegation`] and
+/// [`WriteCombining`], each of which may be left out.
 #[derive(Debug)]
 pub struct Delegation {
-    reads: Option<Reads>,
-    writes: Option<Writes>,
+    reads: Option<ReadDelegation>,
+    writes: Option<WriteCombining>,
 }
 
 impl Delegation {
     /// Delegates reads and combines writes, or has each client do its own.
     pub fn new(delegates_reads: bool, combines_writes: bool) -> Delegation {
         Delegation {
-            reads: delegates_reads.then(Reads::default),
-            writes: combines_writes.then(Writes::default),
+            reads: delegates_reads.then(ReadDelegation::default),
+            writes: combines_writes.then(WriteCombining::default),
         }
     }
 
-    /// What `key` holds, as [`Reads::share`].
+    /// What `key` holds, as [`ReadDelegation::share`].
     ///
     /// # Errors
     /// What `read` answers.
@@ -35,7 +35,7 @@ impl Delegation {
         }
     }
 
-    /// Writes to `key` and answers the value before, as [`Writes::combine`].
+    /// Writes to `key` and answers the value before, as [`WriteCombining::combine`].
     ///
     /// # Errors
     /// What `lead` answers; `Interrupted`.
@@ -54,8 +54,8 @@ impl Delegation {
     /// The number of keys that are being read, and of those that are being written, by clients who
     /// share that.
     pub fn len(&self) -> usize {
-        let reads = self.reads.as_ref().map_or(0, Reads::len);
-        reads + self.writes.as_ref().map_or(0, Writes::len)
+        let reads = self.reads.as_ref().map_or(0, ReadDelegation::len);
+        reads + self.writes.as_ref().map_or(0, WriteCombining::len)
     }
 
     /// True if there are none.

@@ -1,6 +1,6 @@
 //! Passing a lock in remote memory on to who waits for it on the same compute node.
 
-use super::turns::{Called, Turn, Turns};
+use super::wait_queue::{Called, Turn, WaitQueues};
 use nearfield_fabric::GlobalAddress;
 use std::convert::Infallible;
 
@@ -12,7 +12,7 @@ use std::convert::Infallible;
 /// `T` is what who gets a lock from another has to know of it, such as its word.
 #[derive(Debug)]
 pub struct LocalLocks<T> {
-    turns: Turns<GlobalAddress, (), Option<HandedOver<T>>, Infallible>,
+    turns: WaitQueues<GlobalAddress, (), Option<HandedOver<T>>, Infallible>,
     hand_overs: u32,
 }
 
@@ -30,7 +30,7 @@ impl<T> LocalLocks<T> {
     /// Locks that are passed on up to `hand_overs` times after they were taken; 0: never.
     pub fn new(hand_overs: u32) -> LocalLocks<T> {
         LocalLocks {
-            turns: Turns::new(),
+            turns: WaitQueues::new(),
             hand_overs,
         }
     }

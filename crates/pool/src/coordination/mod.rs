@@ -1,7 +1,7 @@
 //! What the clients of one compute node do together before they go to the network.
 //!
-//! - [`Reads`]: one reads a key, and those who wait take its result (*read delegation*).
-//! - [`Writes`]: one writes a key, for those as well who want to write it meanwhile (*write
+//! - [`ReadDelegation`]: one reads a key, and those who wait take its result (*read delegation*).
+//! - [`WriteCombining`]: one writes a key, for those as well who want to write it meanwhile (*write
 //!   combining*).
 //! - [`LocalLocks`]: who has taken a lock in remote memory passes it on to who waits for it here
 //!   (*lock hand-over*).
@@ -23,11 +23,11 @@
 mod delegation;
 mod locks;
 mod primitive;
-mod reads;
-mod turns;
-mod writes;
+mod read_delegation;
+mod wait_queue;
+mod write_combining;
 
 pub use delegation::Delegation;
 pub use locks::{HAND_OVERS, LocalLock, LocalLocks};
-pub use reads::Reads;
-pub use writes::{Leader, Write, Writes};
+pub use read_delegation::ReadDelegation;
+pub use write_combining::{Leader, Write, WriteCombining};

@@ -14,13 +14,13 @@
 //! Since a replica precedes each group, every neighborhood has one in it or directly before it.
 //! Where the metadata are not replicated, the leaf is one group.
 
+use super::home;
 use super::versions::{
     self, Objects, Segment, Segments, Torn, Versions, payload_offset, wire_offset,
 };
 use super::{
     Arrangement, Geometry, Metadata, Slots, Validation, allocation_bytes, is_empty_key, lock_offset,
 };
-use crate::hopscotch::home;
 use nearfield_fabric::{GlobalAddress, LINE_BYTES};
 use std::ops::Range;
 

@@ -8,10 +8,10 @@
 //!
 //! A bit of the vacancy bitmap is 1 if all slots of its *bucket* are full. Where a leaf has more
 //! slots than there are bits, some buckets have several. All this holds while the lock is free; while it
-//! is held, the other bits say by whom ([`nearfield_fabric::lease`]), where CHIME sets all of them.
+//! is held, the other bits say by whom ([`nearfield_fabric::recovery::lease`]), where CHIME sets all of them.
 
 use super::{Leaf, Slots};
-use nearfield_fabric::lease::HELD_BIT;
+use nearfield_fabric::recovery::lease::HELD_BIT;
 use std::ops::Range;
 
 /// A lock word. What its bits mean depends on how many slots a leaf has: [`LockWordLayout`].

@@ -24,6 +24,8 @@ mod slots;
 mod stamped_word;
 pub mod versions;
 
+use xxhash_rust::xxh3::xxh3_64;
+
 pub use geometry::{Arrangement, Geometry, GeometryError, Metadata, Shape, Validation};
 pub use internal::{InternalLayout, InternalNode};
 pub use leaf::{Leaf, LeafLayout};
@@ -32,6 +34,16 @@ pub(crate) use on_wire::{OnWire, WORD};
 pub use slots::Slots;
 pub use stamped_word::StampedLayout;
 pub use versions::{Segment, Segments, Torn, Versions};
+
+/// The slot that a key hashes to, in a leaf of `span` slots: XXH3 of its bytes, modulo the span.
+/// Part of the format of leaves.
+///
+/// ```
+/// assert_eq!(nearfield_pool::layout::home(b"nearfield", 64), 37);
+/// ```
+pub fn home(key: &[u8], span: usize) -> usize {
+    (xxh3_64(key) % span as u64) as usize
+}
 
 /// True of a key that marks an empty entry.
 pub fn is_empty_key(key: &[u8]) -> bool {

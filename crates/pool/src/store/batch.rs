@@ -4,10 +4,10 @@ use super::client::{Client, Rest, SlotRange};
 use super::fold::{Before, Now, compares, fold, value_set, write_outcome};
 use super::form::{Block, Held, SlotKey, StoreForm};
 use super::plan::{Kind, Plan, Task, phases};
+use crate::chime::Decision;
 use crate::error::PoolError;
 use crate::executor::run_all;
 use crate::index::Entry;
-use crate::tree::Decision;
 use arrayvec::ArrayVec;
 use nearfield_core::{Batch, Direction, Error, Input, Operation, Output};
 use nearfield_fabric::{Endpoint, FabricError};
@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::ops::Bound;
 
 /// A client that leads changes has room for the locks of so many: each holds up to three of a node,
-/// and [`redo`](nearfield_fabric::redo) knows 62.
+/// and [`redo`](nearfield_fabric::recovery::redo) knows 62.
 const CHANGES_MAX: usize = 16;
 
 /// So many keys are read by one post, at most. More of them save little, and have to wait for each other.

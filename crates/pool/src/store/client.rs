@@ -2,9 +2,9 @@
 
 use super::blocks::Blocks;
 use super::form::{Block, Codec, Held, SlotKey};
+use crate::chime::{Decision, Tree};
 use crate::error::PoolError;
 use crate::index::{Entry, PoolIndex};
-use crate::tree::{Decision, Tree};
 use nearfield_core::Direction;
 use nearfield_fabric::{Endpoint, FabricError};
 use smallvec::SmallVec;
@@ -84,7 +84,7 @@ impl<E: Endpoint> Client<E> {
         mut found: impl FnMut(usize, Option<&[u8]>),
     ) -> SmallVec<[(usize, Rest); 4]> {
         let mut rest = SmallVec::new();
-        let left = self.tree.glance_all(keys, |number, slot| {
+        let left = self.tree.get_batch(keys, |number, slot| {
             match slot.map(|slot| self.codec.decode_value(slot)) {
                 None => found(number, None),
                 Some(Held::Inline(value)) => found(number, Some(value)),

@@ -1,5 +1,5 @@
 //! A map of byte strings or words in the pool: what [`OrderedIndex`] asks, over a
-//! [`Tree`](crate::tree::Tree).
+//! [`Tree`](crate::chime::Tree).
 //!
 //! - `form` says how keys and values of any length lie in slots of one, `blocks` keeps the values
 //!   that have no room there.
@@ -16,10 +16,10 @@ mod form;
 mod opening;
 mod plan;
 
+use crate::chime::{ComputeNode, Locks, Options};
 use crate::error::PoolError;
 use crate::executor::block_on;
 use crate::layout::Shape;
-use crate::tree::{ComputeNode, Locks, Options};
 use blocks::Blocks;
 use client::Client;
 use form::Codec;
@@ -193,7 +193,7 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
         self.retired.load(Relaxed)
     }
 
-    fn client_of(&self, tree: crate::tree::Tree<E>) -> Rc<Client<E>> {
+    fn client_of(&self, tree: crate::chime::Tree<E>) -> Rc<Client<E>> {
         Rc::new(Client {
             tree,
             codec: self.codec,

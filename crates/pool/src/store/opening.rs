@@ -1,7 +1,7 @@
 //! Making the tree of a store, or finding the one that is there: whoever comes first makes it.
 
+use crate::chime::{ComputeNode, Tree};
 use crate::error::PoolError;
-use crate::tree::{ComputeNode, Tree};
 use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, NodeId};
 use rand::RngExt;
 use std::sync::Arc;

@@ -1,13 +1,15 @@
 //! Clients of two compute nodes share registers in remote memory, and coordinate on their compute
 //! node: what they meet is linearizable, whoever dies and whatever is given up.
 
-use nearfield_fabric::lease::{Held, Locker};
-use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_fabric::recovery::lease::{Held, Locker};
+use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
 use nearfield_fabric_testkit::{Failure, Plan, RemoteIndex, System, check, run};
 use nearfield_hardware::network::Preset;
 use nearfield_pool::PoolError;
-use nearfield_pool::coordination::{HAND_OVERS, Leader, LocalLocks, Reads, Write, Writes};
+use nearfield_pool::coordination::{
+    HAND_OVERS, Leader, LocalLocks, ReadDelegation, Write, WriteCombining,
+};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;
@@ -39,8 +41,8 @@ enum Fault {
 
 /// What the clients of a compute node share.
 struct ComputeNode {
-    reads: Reads,
-    writes: Writes,
+    reads: ReadDelegation,
+    writes: WriteCombining,
     locks: LocalLocks<Held>,
 }
 
@@ -273,8 +275,8 @@ impl System for Registers {
     ) -> impl Future<Output = Result<(), FabricError>> + 'static {
         let compute_node = |_| {
             Arc::new(ComputeNode {
-                reads: Reads::default(),
-                writes: Writes::default(),
+                reads: ReadDelegation::default(),
+                writes: WriteCombining::default(),
                 locks: LocalLocks::new(self.hand_overs),
             })
         };
@@ -459,7 +461,10 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn threads_share_what_tasks_share() {
     const THREADS: u64 = 4;
     const WRITES: u64 = 3000;
-    let (writes, locks) = (&Writes::default(), &LocalLocks::<u8>::new(HAND_OVERS));
+    let (writes, locks) = (
+        &WriteCombining::default(),
+        &LocalLocks::<u8>::new(HAND_OVERS),
+    );
     let registers: &[Mutex<Option<Vec<u8>>>] = &[const { Mutex::new(None) }; 3];
     let met = std::thread::scope(|scope| {
         let work = |thread: u64| {

@@ -2,13 +2,12 @@
 //! CHIME and of Sherman as it is in CHIME's figures; where it is not, the test says why.
 
 use nearfield_fabric::count::{Cost, Counting};
-use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_hardware::network::Preset;
 use nearfield_pool::PoolIndex;
-use nearfield_pool::hopscotch::home;
-use nearfield_pool::layout::{Metadata, Shape, Validation};
-use nearfield_pool::tree::{ComputeNode, Options, Tree};
+use nearfield_pool::chime::{ComputeNode, Options, Tree};
+use nearfield_pool::layout::{Metadata, Shape, Validation, home};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::{Cell, RefCell};

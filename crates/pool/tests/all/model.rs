@@ -4,7 +4,8 @@
 use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_pool::hopscotch::{self, Lookup, NoRoom};
 use nearfield_pool::layout::{
-    Arrangement, Geometry, Leaf, LeafLayout, LockWordLayout, Metadata, Shape, Slots, Validation,
+    self, Arrangement, Geometry, Leaf, LeafLayout, LockWordLayout, Metadata, Shape, Slots,
+    Validation,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -200,7 +201,7 @@ fn the_hop_range_is_enough_to_insert_and_the_lock_word_stays_right() {
         let mut word = words.of_leaf(&whole);
         for _ in 0..80 {
             let key = rng.random_range(1..=u64::MAX).to_be_bytes();
-            let home = hopscotch::home(&key, layout.span());
+            let home = layout::home(&key, layout.span());
             let Some(range) = words.hop_range(word, home) else {
                 break;
             };
@@ -244,7 +245,7 @@ fn a_key_that_moves_while_it_is_read_is_noticed() {
     loop {
         let key = rng.random_range(1..=u64::MAX).to_be_bytes();
         let span = layout.span();
-        let known = Slots::new(hopscotch::home(&key, span), span, span);
+        let known = Slots::new(layout::home(&key, span), span, span);
         let before = leaf.clone();
         if hopscotch::insert(&mut leaf, known, &key, &[1; 8]).is_err() {
             break;
@@ -263,7 +264,7 @@ fn a_key_that_moves_while_it_is_read_is_noticed() {
             let wire = before.encode(&old);
             let wire: Vec<&[u8]> = wire.iter().map(Vec::as_slice).collect();
             assert_eq!(seen.decode(&old, &wire), Ok(()));
-            let home = hopscotch::home(moved, span);
+            let home = layout::home(moved, span);
             let lookup = hopscotch::lookup(&seen, moved);
             let versions = (before.entry_versions(home), leaf.entry_versions(home));
             assert!(lookup == Lookup::Moved || versions.0 != versions.1);

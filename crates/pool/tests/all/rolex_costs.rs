@@ -2,13 +2,13 @@
 //! bytes and atomics of each operation.
 
 use nearfield_fabric::count::{Cost, Counting};
-use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_hardware::network::Preset;
 use nearfield_pool::PoolIndex;
 use nearfield_pool::layout::versions::Objects;
 use nearfield_pool::layout::{Geometry, Metadata, Shape, Validation};
-use nearfield_pool::rolex::{ComputeNode, LeafLayout, Leaves, Options, Rolex};
+use nearfield_pool::rivals::rolex::{ComputeNode, LeafLayout, Leaves, Options, Rolex};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;

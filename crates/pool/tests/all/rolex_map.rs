@@ -1,10 +1,10 @@
 //! ROLEX holds what a `BTreeMap` holds, whatever was loaded, and scans what is there.
 
-use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_hardware::network::Preset;
 use nearfield_pool::layout::{Geometry, Metadata, Shape};
-use nearfield_pool::rolex::{ComputeNode, Leaves, Options, Rolex};
+use nearfield_pool::rivals::rolex::{ComputeNode, Leaves, Options, Rolex};
 use nearfield_pool::{Entry, PoolError, PoolIndex};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};

@@ -1,6 +1,6 @@
 //! Lines predict the rank of each key, loaded or not, with no more than their error.
 
-use nearfield_pool::rolex::{Models, Trainer};
+use nearfield_pool::rivals::rolex::{Models, Trainer};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 

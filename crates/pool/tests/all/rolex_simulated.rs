@@ -2,13 +2,13 @@
 //! wrong with the way to the nodes is found.
 
 use crate::numbers::{Numbers, ROOT, fabric};
-use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
 use nearfield_fabric_testkit::{Fault, Faulty, Interference, Plan, Planted, System, check, run};
 use nearfield_hardware::network::Preset;
 use nearfield_pool::layout::versions::Objects;
 use nearfield_pool::layout::{Geometry, Metadata, Shape};
-use nearfield_pool::rolex::{ComputeNode, LeafLayout, Leaves, Options, Rolex};
+use nearfield_pool::rivals::rolex::{ComputeNode, LeafLayout, Leaves, Options, Rolex};
 use nearfield_pool::{PoolError, PoolIndex};
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -4,11 +4,11 @@
 use crate::numbers::ROOT;
 use crate::trees::{SmallTrees, chime, compute_node, key, nearfield, small};
 use nearfield_fabric::Endpoint;
-use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric_testkit::{Fault, Plan, Report, check, each_seed, run};
 use nearfield_hardware::network::Preset;
+use nearfield_pool::chime::{Locks, Options, Tree};
 use nearfield_pool::layout::{Arrangement, Metadata, Shape, Validation};
-use nearfield_pool::tree::{Locks, Options, Tree};
 use nearfield_pool::{PoolError, PoolIndex};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;

@@ -1,11 +1,11 @@
 //! Sizes of nodes and lengths of accesses are those that follow from CHIME's published layout, to
 //! the byte.
 
-use nearfield_pool::hopscotch::{self, home};
+use nearfield_pool::hopscotch;
 use nearfield_pool::layout::versions::Objects;
 use nearfield_pool::layout::{
     Arrangement, Geometry, InternalLayout, Leaf, LeafLayout, Metadata, Segments, Shape, Slots,
-    Validation,
+    Validation, home,
 };
 use std::collections::BTreeMap;
 

@@ -2,11 +2,11 @@
 //! what is published.
 
 use nearfield_fabric::count::{Cost, Counting};
-use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_hardware::network::Preset;
 use nearfield_pool::PoolIndex;
-use nearfield_pool::smart::{
+use nearfield_pool::rivals::smart::{
     ALIGNMENT, ComputeNode, HEADER_OFFSET, LeafLayout, NODE_BYTES, NodeType, Options, Scan, Smart,
     UNLIMITED, slot_offset,
 };

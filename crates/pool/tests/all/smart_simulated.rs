@@ -3,11 +3,11 @@
 
 use crate::numbers::ROOT;
 use crate::smart::{Fault, Keys, Trees, Way};
-use nearfield_fabric::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{Endpoint, NodeId};
 use nearfield_fabric_testkit::{Faulty, Plan, check, run};
 use nearfield_hardware::network::Preset;
-use nearfield_pool::smart::{ComputeNode, Options, Scan, Smart};
+use nearfield_pool::rivals::smart::{ComputeNode, Options, Scan, Smart};
 use nearfield_pool::{PoolError, PoolIndex};
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;

@@ -1,11 +1,11 @@
 //! Speculation that turns itself off where it loses is about as quick as what is quicker of always and
 //! never.
 
-use nearfield_fabric::sim::{Delivery, Simulation};
+use nearfield_fabric::transport::sim::{Delivery, Simulation};
 use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_hardware::network::{Parameters, Preset};
 use nearfield_pool::PoolIndex;
-use nearfield_pool::tree::{ComputeNode, Options, Speculation, Tree};
+use nearfield_pool::chime::{ComputeNode, Options, Speculation, Tree};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::Cell;

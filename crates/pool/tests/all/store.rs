@@ -3,11 +3,11 @@
 #![cfg(target_os = "linux")]
 
 use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Outcome, Words};
-use nearfield_fabric::shm::ShmEndpoint;
+use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_pool::PoolError;
+use nearfield_pool::chime;
 use nearfield_pool::store::{OpenError, Store, StoreForm, StoreOptions};
-use nearfield_pool::tree;
 use nearfield_testkit::concurrent::{self, Config};
 use nearfield_testkit::model;
 use std::ops::Bound;
@@ -44,8 +44,8 @@ impl<F: StoreForm> OrderedIndex<F> for Own<F> {
 /// Small nodes, so that there are many; both trees, and one operation at a time, too.
 fn options(seed: u64, key_bytes_max: usize) -> StoreOptions {
     let mut tree = match seed % 3 {
-        0 => tree::Options::chime(),
-        _ => tree::Options::nearfield(),
+        0 => chime::Options::chime(),
+        _ => chime::Options::nearfield(),
     };
     if !seed.is_multiple_of(5) {
         (tree.shape.leaf_span, tree.shape.internal_span) = (16, 8);
@@ -313,7 +313,7 @@ fn long_values_are_whole_and_what_they_leave_behind_is_counted() {
 fn removing_a_hot_key_leaves_its_neighbours_alone() {
     let nodes = served(1, 64 << 20);
     let mut options = options(0, 8);
-    options.tree = tree::Options::chime();
+    options.tree = chime::Options::chime();
     let store: Store<Words, _> = open(&nodes, &options).expect("a store");
     for key in 0..500 {
         store.insert(key, key).expect("an insert");

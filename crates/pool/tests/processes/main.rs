@@ -21,7 +21,7 @@ use crew::Crew;
 use journal::{Entry, Journal};
 use keys::{key, value};
 use nearfield_fabric::membership::Change;
-use nearfield_fabric::shm::ShmNode;
+use nearfield_fabric::transport::shm::ShmNode;
 use nearfield_fabric::{Endpoint, FabricError};
 use nearfield_pool::{PoolError, PoolIndex};
 use nodes::{Nodes, Way};

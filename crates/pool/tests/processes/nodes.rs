@@ -5,8 +5,8 @@ use nearfield_fabric::NodeId;
 use nearfield_fabric::membership::{
     Change, EtcdMembers, Membership, Node, NodeAddress, RegistrationEvent, Reservation,
 };
-use nearfield_fabric::shm::{ShmEndpoint, ShmNode};
-use nearfield_fabric::ucx::{UcxEndpoint, UcxNode};
+use nearfield_fabric::transport::shm::{ShmEndpoint, ShmNode};
+use nearfield_fabric::transport::ucx::{UcxEndpoint, UcxNode};
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Receiver;

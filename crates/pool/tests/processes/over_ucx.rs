@@ -8,7 +8,7 @@ use crate::crew::Crew;
 use crate::keys::PROCESSES;
 use crate::nodes::Nodes;
 use crate::run::{NODE, Process, Run, time};
-use nearfield_fabric::ucx::{UcxError, UcxNode};
+use nearfield_fabric::transport::ucx::{UcxError, UcxNode};
 use nearfield_testkit::etcd::until;
 use nearfield_testkit::machines::Machines;
 use std::time::Instant;

@@ -7,7 +7,7 @@ use crate::keys::{
 };
 use crate::turns::block_on_all;
 use nearfield_fabric::Endpoint;
-use nearfield_pool::tree::Tree;
+use nearfield_pool::chime::Tree;
 use nearfield_pool::{PoolError, PoolIndex};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};

@@ -9,7 +9,7 @@
 //! into a new block first, one round trip more, before it takes any lock. Blocks are not used again.
 
 use super::system::{Entries, System, Values};
-use nearfield_fabric::sim::SimEndpoint;
+use nearfield_fabric::transport::sim::SimEndpoint;
 use nearfield_fabric::{Arena, Endpoint, GlobalAddress, NodeId, Verb};
 use nearfield_pool::{Entry, PoolError, PoolIndex};
 use std::sync::Arc;

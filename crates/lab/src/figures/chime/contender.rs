@@ -6,8 +6,9 @@ use super::simulate::{Outcome, Phase, Setup, Stage};
 use super::system::System;
 use crate::bench::Interrupt;
 use crate::figures::job::PointError;
+use nearfield_pool::chime;
 use nearfield_pool::layout::{Arrangement, Geometry, Metadata, Shape, Validation};
-use nearfield_pool::{rolex, smart, tree};
+use nearfield_pool::rivals::{rolex, smart};
 
 /// An index under the name that figures show.
 #[derive(Clone, Debug)]
@@ -23,7 +24,7 @@ pub(super) struct Contender {
 /// An index with its sizes and techniques.
 #[derive(Clone, Debug)]
 pub(super) enum Index {
-    Tree(tree::Options),
+    Tree(chime::Options),
     Smart(smart::Options),
     Rolex(rolex::Options),
     /// Not there, and why.
@@ -65,10 +66,10 @@ impl Contender {
     fn tree(
         name: &'static str,
         sizes: &Sizes,
-        options: tree::Options,
-        change: impl FnOnce(&mut tree::Options),
+        options: chime::Options,
+        change: impl FnOnce(&mut chime::Options),
     ) -> Contender {
-        let mut options = tree::Options {
+        let mut options = chime::Options {
             shape: Shape {
                 key_bytes: sizes.key_bytes,
                 value_bytes: sizes.value_bytes,
@@ -101,29 +102,29 @@ impl Contender {
 
     /// CHIME.
     pub(super) fn chime(sizes: &Sizes) -> Contender {
-        Contender::tree("chime", sizes, tree::Options::chime(), |_| {})
+        Contender::tree("chime", sizes, chime::Options::chime(), |_| {})
     }
 
     pub(super) fn chime_without_speculation(sizes: &Sizes) -> Contender {
         let name = "chime, no speculation";
-        Contender::tree(name, sizes, tree::Options::chime(), |options| {
+        Contender::tree(name, sizes, chime::Options::chime(), |options| {
             options.hotspot_bytes = 0;
         })
     }
 
     /// Our own variant of the tree.
     pub(super) fn ours(sizes: &Sizes) -> Contender {
-        Contender::tree("nearfield", sizes, tree::Options::nearfield(), |_| {})
+        Contender::tree("nearfield", sizes, chime::Options::nearfield(), |_| {})
     }
 
     /// Our own variant of the tree, for attached memory.
     pub(super) fn ours_attached(sizes: &Sizes) -> Contender {
-        Contender::tree("nearfield", sizes, tree::Options::attached(), |_| {})
+        Contender::tree("nearfield", sizes, chime::Options::attached(), |_| {})
     }
 
     /// Sherman as it is in CHIME's figures.
     pub(super) fn sherman(sizes: &Sizes) -> Contender {
-        Contender::tree("sherman", sizes, tree::Options::sherman(), |_| {})
+        Contender::tree("sherman", sizes, chime::Options::sherman(), |_| {})
     }
 
     pub(super) fn smart(sizes: &Sizes) -> Contender {
@@ -182,32 +183,32 @@ impl Contender {
 
     /// The techniques of CHIME, each with those before it, from Sherman on.
     pub(super) fn steps_from_sherman(sizes: &Sizes) -> Vec<Contender> {
-        let hopscotch = tree::Options {
+        let hopscotch = chime::Options {
             shape: Shape {
                 arrangement: Arrangement::Hopscotch,
                 metadata: Metadata::Single,
                 validation: Validation::Fences,
                 ..Shape::default()
             },
-            ..tree::Options::sherman()
+            ..chime::Options::sherman()
         };
-        let vacancy = tree::Options {
+        let vacancy = chime::Options {
             vacancy_bitmap: true,
             ..hopscotch
         };
-        let with_shape = |options: tree::Options, change: fn(&mut Shape)| {
+        let with_shape = |options: chime::Options, change: fn(&mut Shape)| {
             let mut options = options;
             change(&mut options.shape);
             options
         };
         let replicated = with_shape(vacancy, |shape| shape.metadata = Metadata::Replicated);
         let sibling = with_shape(replicated, |shape| shape.validation = Validation::Sibling);
-        let speculative = tree::Options {
-            hotspot_bytes: tree::Options::chime().hotspot_bytes,
+        let speculative = chime::Options {
+            hotspot_bytes: chime::Options::chime().hotspot_bytes,
             ..sibling
         };
         let steps = [
-            ("sherman", tree::Options::sherman()),
+            ("sherman", chime::Options::sherman()),
             ("+ hopscotch leaves", hopscotch),
             ("+ vacancy bitmap", vacancy),
             ("+ replicated metadata", replicated),

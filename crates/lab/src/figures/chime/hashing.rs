@@ -5,7 +5,7 @@ use super::scale::Scale;
 use crate::figures::job::Job;
 use crate::figures::row::{Quantity, Row};
 use nearfield_pool::hopscotch;
-use nearfield_pool::layout::{Geometry, Leaf, LeafLayout, Shape, Slots};
+use nearfield_pool::layout::{self, Geometry, Leaf, LeafLayout, Shape, Slots};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -196,7 +196,7 @@ pub(super) fn leaf_load(shape: Shape, leaves: usize, seed: u64) -> f64 {
         let mut leaf = Leaf::new(layout);
         loop {
             let key = random.random_range(1..=u64::MAX).to_be_bytes();
-            let all = Slots::new(hopscotch::home(&key, span), span, span);
+            let all = Slots::new(layout::home(&key, span), span, span);
             if hopscotch::insert(&mut leaf, all, &key, &[0; 8]).is_err() {
                 break;
             }

@@ -2,33 +2,33 @@
 
 use super::system::{Entries, ROOT, System};
 use nearfield_fabric::NodeId;
-use nearfield_fabric::sim::SimEndpoint;
+use nearfield_fabric::transport::sim::SimEndpoint;
 use nearfield_pool::PoolError;
-use nearfield_pool::rolex::{self, Rolex};
-use nearfield_pool::smart::{self, Smart};
-use nearfield_pool::tree::{self, Tree};
+use nearfield_pool::chime::{self, Tree};
+use nearfield_pool::rivals::rolex::{self, Rolex};
+use nearfield_pool::rivals::smart::{self, Smart};
 use std::sync::Arc;
 
-impl System for tree::Options {
-    type ComputeNode = tree::ComputeNode;
+impl System for chime::Options {
+    type ComputeNode = chime::ComputeNode;
     type Index = Tree<SimEndpoint>;
 
-    fn compute_node(&self) -> Result<Arc<tree::ComputeNode>, PoolError> {
-        tree::ComputeNode::new(*self).map(Arc::new)
+    fn compute_node(&self) -> Result<Arc<chime::ComputeNode>, PoolError> {
+        chime::ComputeNode::new(*self).map(Arc::new)
     }
 
-    fn cache_bytes(node: &tree::ComputeNode) -> usize {
+    fn cache_bytes(node: &chime::ComputeNode) -> usize {
         node.cache_bytes() + node.hotspot_bytes()
     }
 
-    fn guesses(node: &tree::ComputeNode) -> Option<[u64; 2]> {
+    fn guesses(node: &chime::ComputeNode) -> Option<[u64; 2]> {
         Some(node.guesses())
     }
 
     async fn load(
         endpoint: SimEndpoint,
         nodes: Vec<NodeId>,
-        node: Arc<tree::ComputeNode>,
+        node: Arc<chime::ComputeNode>,
         entries: Entries,
     ) -> Result<(), PoolError> {
         let tree = Tree::create(endpoint, &nodes, ROOT, node).await?;
@@ -38,7 +38,7 @@ impl System for tree::Options {
     async fn open(
         endpoint: SimEndpoint,
         nodes: Vec<NodeId>,
-        node: Arc<tree::ComputeNode>,
+        node: Arc<chime::ComputeNode>,
     ) -> Result<Tree<SimEndpoint>, PoolError> {
         Tree::open(endpoint, &nodes, ROOT, node).await
     }

@@ -5,7 +5,7 @@ use super::scale::Scale;
 use crate::figures::job::Job;
 use crate::figures::row::{Quantity, Row};
 use nearfield_pool::layout::{Arrangement, Geometry, LeafLayout, Shape, Validation};
-use nearfield_pool::{rolex, smart};
+use nearfield_pool::rivals::{rolex, smart};
 
 const KEYS: [usize; 6] = [8, 16, 32, 64, 128, 256];
 

@@ -8,7 +8,7 @@ use crate::bench::{Interrupt, Latency};
 use crate::figures::job::PointError;
 use crate::workload::{Distribution, Mix, Op, OpStream, StreamSpec};
 use nearfield_fabric::NodeId;
-use nearfield_fabric::sim::{Delivery, Simulation};
+use nearfield_fabric::transport::sim::{Delivery, Simulation};
 use nearfield_hardware::network::{Carried, Parameters};
 use nearfield_pool::{PoolError, PoolIndex};
 use std::cell::RefCell;

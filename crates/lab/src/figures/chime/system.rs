@@ -2,7 +2,7 @@
 
 use super::keys::Keys;
 use crate::bench::Interrupt;
-use nearfield_fabric::sim::SimEndpoint;
+use nearfield_fabric::transport::sim::SimEndpoint;
 use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_pool::{Entry, PoolError, PoolIndex};
 use std::future::Future;

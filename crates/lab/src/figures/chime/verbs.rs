@@ -5,7 +5,7 @@ use super::scale::Scale;
 use crate::figures::job::Job;
 use crate::figures::row::{Quantity, Row};
 use crate::report::Kind;
-use nearfield_fabric::sim::{Delivery, Simulation};
+use nearfield_fabric::transport::sim::{Delivery, Simulation};
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId, Verb};
 use nearfield_hardware::network::Preset;
 use nearfield_pool::layout::{Geometry, LeafLayout, Shape, Slots};

@@ -1,10 +1,10 @@
 //! What the suites of SMART share: trees for the testkit, and ways to the nodes that are wrong.
 
 use super::numbers::{Numbers, ROOT, fabric};
-use nearfield_fabric::sim::SimEndpoint;
+use nearfield_fabric::transport::sim::SimEndpoint;
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
 use nearfield_fabric_testkit::{Faulty, Interference, System};
-use nearfield_pool::smart::{ComputeNode, LeafLayout, Options, Smart};
+use nearfield_pool::rivals::smart::{ComputeNode, LeafLayout, Options, Smart};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;

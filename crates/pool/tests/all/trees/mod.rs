@@ -1,11 +1,11 @@
 //! Trees of small nodes for the testkit.
 
 use super::numbers::{Numbers, ROOT, fabric};
-use nearfield_fabric::sim::SimEndpoint;
+use nearfield_fabric::transport::sim::SimEndpoint;
 use nearfield_fabric::{Endpoint, FabricError, NodeId};
 use nearfield_fabric_testkit::{Fault, Faulty, Planted, System};
+use nearfield_pool::chime::{ComputeNode, Locks, Options, Speculation, Tree};
 use nearfield_pool::layout::{Arrangement, Shape};
-use nearfield_pool::tree::{ComputeNode, Locks, Options, Speculation, Tree};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,0 +1,337 @@
+//! Memory that is given back although others may still know its address.
+//!
+//! What has been unlinked from an index may still be read by operations that are under way, and by
+//! those to come that find its address in a cache. So it is *retired*, in the *epoch* of the
+//! operation that has unlinked it, and given back when nobody can follow an older address any more.
+//!
+//! A *participant* is a process with a cache; its tasks share an [`Epochs`]. Its operations each
+//! [`enter`](Epochs::enter) an epoch. The rules are:
+//!
+//! 1. What an operation reads, and caches, has the epoch of the operation ([`Guard::epoch`]).
+//! 2. An operation follows an address from a cache only if that has its own epoch or a later one
+//!    ([`Guard::may_follow`]).
+//! 3. It believes what it has read only if [`Guard::is_safe`] afterwards, and writes only if so just
+//!    before; [`Guard::confirm`] asks the others. What it has read otherwise may be anything, and it
+//!    has to begin anew with another guard.
+//! 4. It retires what it has unlinked when the post that did so was answered: nobody who begins then
+//!    finds the address anywhere but in a cache, or in what is retired as well.
+//!
+//! # Why this is safe
+//! A participant announces epoch `e` when all its operations of earlier epochs are done; so all
+//! that it will ever follow was read while the global epoch was `e` or later. The global epoch goes
+//! from `e` to `e + 1` only when all participants have announced `e`; so while an operation of epoch
+//! `e` is under way it is at most `e + 1`, and what that unlinks was last seen linked in an epoch of
+//! at most `e + 1`. Once all have announced `e + 2` nobody has its address. An operation may follow
+//! addresses in what was unlinked itself: what these lead to was unlinked later than that.
+//!
+//! # Who dies
+//! A participant renews its slot's word every eighth of a *lease*, with what it announces. One whose
+//! word has not changed for a lease, by the clock of another that takes part, is expelled: its slot's
+//! word is swapped. That it lives on does no harm: its operations are safe for half a lease from its
+//! last renewal, and what they post then takes effect within the other half, as is assumed of locks
+//! ([`lease`](crate::recovery::lease)). When it comes to renew, it finds out, takes a slot again, and all its
+//! guards are void. Its cache need not be dropped: an address of epoch `e` is followed again only if
+//! the global epoch is still `e`, and then nothing that was linked in `e` has been given back.
+//!
+//! What it has retired is named in a ring in its node's memory. Who expels it, or takes its slot,
+//! gives all that back when everybody has announced an epoch that began later. An entry is written
+//! after the unlinking, and emptied before the memory is used again; a death in between loses the
+//! memory, but nobody gets it twice. So a death loses what the operations under way have unlinked,
+//! and at most 32 blocks that were given back, and 16 for each task that was about to use some again.
+//!
+//! # Costs
+//! Operations have none but counting. Every eighth of a lease a participant posts a swap and reads
+//! 2056 bytes, in one round trip. Retiring is a round trip and 16 bytes. The epoch advances when a
+//! participant has more than [`Options::retired_bytes`] retired, so that entries of caches have to
+//! be read anew as seldom as memory allows.
+
+mod blocks;
+mod ring;
+mod table;
+#[cfg(test)]
+mod tests;
+mod turn;
+
+use crate::address::GlobalAddress;
+use crate::endpoint::Endpoint;
+use crate::error::FabricError;
+use blocks::Blocks;
+use ring::Block;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use table::Table;
+pub use table::{SLOTS, TABLE_BYTES};
+use turn::Seat;
+
+/// Participants renew their slots this many times in a lease.
+const RENEWALS_PER_LEASE: u32 = 8;
+/// How long a task waits at a time for another one of the participant that renews.
+const WAIT: Duration = Duration::from_micros(5);
+/// What was retired in an epoch is given back when all have announced one so much later.
+const GRACE: u64 = 2;
+
+/// The age of what was read: the number of an epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Epoch(u64);
+
+/// What a participant is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long one who is silent is waited for. All participants have to agree on it.
+    pub lease: Duration,
+    /// The participant has the epoch advance while so many bytes or more that it has retired, or
+    /// those that it has expelled, are not safe to be used yet; and it keeps so many of its own that
+    /// are, to use them again.
+    pub retired_bytes: u64,
+    /// How many blocks that it has retired are known to others, should it die. More are lost.
+    pub ring_entries: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            lease: Duration::from_millis(10),
+            retired_bytes: 1 << 20,
+            ring_entries: 4096,
+        }
+    }
+}
+
+/// Why a participant could not take part.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EpochError {
+    /// A node could not be asked, or does not own what was retired.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
+    /// Others have all slots, and none of them is silent.
+    #[error("all {SLOTS} participants that {table} has room for are at work")]
+    NoSlot {
+        /// The table.
+        table: GlobalAddress,
+    },
+}
+
+/// A participant. See the [module](self).
+#[derive(Debug)]
+pub struct Epochs {
+    table: Table,
+    options: Options,
+    grace: u64,
+    /// Odd while it has no slot; grows each time it loses and gets one.
+    registration: AtomicU64,
+    /// The global epoch, as far as it is known.
+    local: AtomicU64,
+    /// Operations under way, of even and of odd epochs.
+    active: [AtomicU64; 2],
+    /// Nanoseconds of the endpoints' clock: until when nobody expels it.
+    safe_until: AtomicU64,
+    /// When it is to renew its slot.
+    due: AtomicU64,
+    /// Whether a task is about it.
+    turning: AtomicBool,
+    seat: Mutex<Seat>,
+    blocks: Mutex<Blocks>,
+}
+
+impl Epochs {
+    /// Takes part, with the table at this address: [`TABLE_BYTES`], aligned to a line, zero before
+    /// the first participant comes. The rings of participants are allocated on its node.
+    ///
+    /// # Errors
+    /// `NoSlot`, and what the node answers.
+    pub async fn register(
+        endpoint: &impl Endpoint,
+        table: GlobalAddress,
+        options: Options,
+    ) -> Result<Epochs, EpochError> {
+        let epochs = Epochs {
+            table: Table(table),
+            options,
+            grace: GRACE,
+            registration: AtomicU64::new(1),
+            local: AtomicU64::default(),
+            active: Default::default(),
+            safe_until: AtomicU64::default(),
+            due: AtomicU64::default(),
+            turning: AtomicBool::default(),
+            seat: Mutex::default(),
+            blocks: Mutex::default(),
+        };
+        epochs.turn(endpoint).await?;
+        Ok(epochs)
+    }
+
+    /// Begins an operation. It holds up the epoch until it is dropped, so one that waits for long,
+    /// or a scan that is read bit by bit, should begin anew now and then.
+    pub fn enter(&self) -> Guard<'_> {
+        loop {
+            let registration = self.registration.load(Ordering::SeqCst);
+            let epoch = self.local.load(Ordering::SeqCst);
+            self.operations(epoch).fetch_add(1, Ordering::SeqCst);
+            let guard = Guard {
+                epochs: self,
+                epoch: Epoch(epoch),
+                registration,
+            };
+            // Who raises the epoch and does not find the operation counted was too early for this.
+            if self.local.load(Ordering::SeqCst) == epoch
+                && self.registration.load(Ordering::SeqCst) == registration
+            {
+                return guard;
+            }
+        }
+    }
+
+    /// How many operations of such epochs are under way. At most two epochs have any whose guards
+    /// are not void.
+    fn operations(&self, epoch: u64) -> &AtomicU64 {
+        &self.active[(epoch & 1) as usize]
+    }
+
+    /// Renews the participant's slot, announces, advances and gives back, if it is time to.
+    /// Operations should call it before they enter; a participant that does not for a lease may be
+    /// expelled, and gets a slot again here. No round trip if it is not time or another task is
+    /// about it; one usually.
+    ///
+    /// # Errors
+    /// `NoSlot`, and what nodes answer.
+    pub async fn tend(&self, endpoint: &impl Endpoint) -> Result<(), EpochError> {
+        if nanoseconds(endpoint.now()) < self.due.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.turn(endpoint).await.map(drop)
+    }
+
+    /// Has memory that was allocated be given back when nobody can find it any more. It was unlinked
+    /// under this guard, and the post that did it was answered. One round trip.
+    ///
+    /// # Errors
+    /// What the table's node answers.
+    pub async fn retire(
+        &self,
+        endpoint: &impl Endpoint,
+        guard: &Guard<'_>,
+        address: GlobalAddress,
+        bytes: u64,
+    ) -> Result<(), EpochError> {
+        let block = Block { address, bytes };
+        self.blocks().wait(guard.epoch.0, block);
+        self.record(endpoint).await
+    }
+
+    /// Memory of exactly this length that was retired, and that nobody can find any more, if there
+    /// is some. No round trip, or one for each 16 blocks.
+    ///
+    /// # Errors
+    /// What the table's node answers.
+    pub async fn reuse(
+        &self,
+        endpoint: &impl Endpoint,
+        bytes: u64,
+    ) -> Result<Option<GlobalAddress>, EpochError> {
+        let spare = self.blocks().take_spare(bytes);
+        if spare.is_some() {
+            return Ok(spare);
+        }
+        let cleared = self.clear_ready(endpoint, Some(bytes)).await?;
+        let mut blocks = self.blocks();
+        blocks.spare(cleared);
+        Ok(blocks.take_spare(bytes))
+    }
+
+    fn is_registered(&self, registration: u64) -> bool {
+        registration.is_multiple_of(2) && self.registration.load(Ordering::SeqCst) == registration
+    }
+
+    /// Whether it had this registration, with nobody being about to expel it, at the time when this
+    /// was asked.
+    fn is_safe(&self, endpoint: &impl Endpoint, registration: u64) -> bool {
+        let now = nanoseconds(endpoint.now());
+        // The registration comes last: while it is the same, what was read before is its own.
+        now < self.safe_until.load(Ordering::SeqCst) && self.is_registered(registration)
+    }
+
+    fn seat(&self) -> MutexGuard<'_, Seat> {
+        self.seat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn blocks(&self) -> MutexGuard<'_, Blocks> {
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
+/// An operation under way.
+pub struct Guard<'e> {
+    epochs: &'e Epochs,
+    epoch: Epoch,
+    registration: u64,
+}
+
+impl Guard<'_> {
+    /// What is read by this operation, and cached, is of this epoch.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Whether the operation may follow an address that was read in this epoch.
+    pub fn may_follow(&self, read_in: Epoch) -> bool {
+        read_in >= self.epoch
+    }
+
+    /// Whether nothing that the operation could find has been used for anything else up to now, and
+    /// will not until what is posted at once has taken effect. No round trip.
+    pub fn is_safe(&self, endpoint: &impl Endpoint) -> bool {
+        self.epochs.is_safe(endpoint, self.registration)
+    }
+
+    /// Until when what this operation has found is certainly nothing else, by the endpoint's clock; zero if
+    /// that may be over. It grows with each renewal.
+    pub fn until(&self) -> Duration {
+        let until = self.epochs.safe_until.load(Ordering::SeqCst);
+        // As for `is_safe`, the registration comes last.
+        if self.epochs.is_registered(self.registration) {
+            Duration::from_nanos(until)
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// As [`is_safe`](Guard::is_safe), after having renewed the participant's slot if need be. If it
+    /// says no, it will always do.
+    ///
+    /// # Errors
+    /// As [`Epochs::tend`].
+    pub async fn confirm(&self, endpoint: &impl Endpoint) -> Result<bool, EpochError> {
+        loop {
+            if self.is_safe(endpoint) {
+                return Ok(true);
+            }
+            if !self.epochs.is_registered(self.registration) {
+                return Ok(false);
+            }
+            if !self.epochs.turn(endpoint).await? {
+                endpoint.sleep(WAIT).await;
+            }
+        }
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        let operations = self.epochs.operations(self.epoch.0);
+        operations.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl fmt::Debug for Guard<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Guard({:?})", self.epoch)
+    }
+}

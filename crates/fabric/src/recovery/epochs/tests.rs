@@ -1,0 +1,518 @@
+//! Words that name blocks, which participants replace, retire and use again at once, while others
+//! read them by addresses that they have kept.
+
+use super::table::{ENTRY_BYTES, read_word};
+use super::*;
+use crate::address::{LINE_BYTES, NodeId};
+use crate::count::{Cost, Counting};
+use crate::transport::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_hardware::network::Preset;
+use nearfield_testkit::seeds;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+const NODE: NodeId = NodeId(0);
+const LEASE: Duration = Duration::from_micros(800);
+const KEYS: u64 = 3;
+const BLOCK_BYTES: u64 = 128;
+const RING_ENTRIES: usize = 64;
+const PARTICIPANTS: u32 = 4;
+const OPERATIONS: u64 = 40;
+/// What one who dies may lose: what its tasks have in hand, what one is giving back, with what was
+/// spare, and what another was about to use again.
+const LOST_BLOCKS_MAX: u64 = 3 * blocks::BATCH as u64 + 3;
+
+/// How a participant goes about it.
+#[derive(Clone, Copy)]
+struct Way {
+    grace: u64,
+    /// Whether it drops addresses of older epochs.
+    drops: bool,
+    /// Whether it believes only what it has read while it was safe.
+    confirms: bool,
+    /// Whether its guards last as long as its operations.
+    guards: bool,
+    /// Whether it retires what was unlinked, and not what is going to be.
+    unlinks_first: bool,
+}
+
+const RIGHT: Way = Way {
+    grace: GRACE,
+    drops: true,
+    confirms: true,
+    guards: true,
+    unlinks_first: true,
+};
+
+fn word_of(key: u64) -> GlobalAddress {
+    GlobalAddress::new(NODE, 128 + 8 * key)
+}
+
+fn contents(key: u64, id: u64) -> Vec<u8> {
+    let words = [key, id].map(u64::to_le_bytes).concat();
+    words.repeat(BLOCK_BYTES as usize / 16)
+}
+
+/// What is common to all participants of a run.
+#[derive(Default)]
+struct Run {
+    wrong: RefCell<Option<String>>,
+    ids: Cell<u64>,
+    retired: Cell<u64>,
+    reused: Cell<u64>,
+    void: Cell<u64>,
+    stale: Cell<u64>,
+}
+
+impl Run {
+    fn blame(&self, what: String) {
+        self.wrong.borrow_mut().get_or_insert(what);
+    }
+}
+
+fn count(counter: &Cell<u64>) -> u64 {
+    counter.set(counter.get() + 1);
+    counter.get()
+}
+
+/// A participant, as its tasks share it.
+struct Participant {
+    endpoint: SimEndpoint,
+    epochs: Epochs,
+    way: Way,
+    run: Rc<Run>,
+    /// The addresses that it keeps, with what is there and since when.
+    cache: RefCell<HashMap<u64, (GlobalAddress, u64, Epoch)>>,
+    /// Until when all of it stands still.
+    still_until: Cell<Duration>,
+    random: RefCell<SmallRng>,
+}
+
+impl Participant {
+    fn chance(&self, probability: f64) -> bool {
+        self.random.borrow_mut().random_bool(probability)
+    }
+
+    /// Any time up to so long.
+    fn some(&self, time: Duration) -> Duration {
+        time.mul_f64(self.random.borrow_mut().random_range(0.0..1.0))
+    }
+
+    async fn stand_still(&self) {
+        let now = self.endpoint.now();
+        if self.chance(0.01) {
+            self.still_until.set(now + self.some(4 * LEASE));
+        }
+        self.endpoint
+            .sleep(self.still_until.get().saturating_sub(now))
+            .await;
+    }
+
+    async fn is_safe(&self, guard: &Guard<'_>) -> Result<bool, EpochError> {
+        if !self.way.confirms {
+            return Ok(true);
+        }
+        let safe = guard.confirm(&self.endpoint).await?;
+        if !safe {
+            count(&self.run.void);
+        }
+        Ok(safe)
+    }
+
+    /// A block for a key, with contents that no other has.
+    async fn make(&self, key: u64) -> Result<GlobalAddress, EpochError> {
+        let reused = self.epochs.reuse(&self.endpoint, BLOCK_BYTES).await?;
+        let block = match reused {
+            Some(block) => {
+                count(&self.run.reused);
+                block
+            }
+            None => self.endpoint.allocate(NODE, BLOCK_BYTES).await?,
+        };
+        let contents = contents(key, count(&self.run.ids));
+        self.endpoint.write(block, &contents).await?;
+        Ok(block)
+    }
+
+    /// Puts another block in the place of a key's.
+    async fn replace(&self, key: u64) -> Result<(), EpochError> {
+        let (endpoint, epochs) = (&self.endpoint, &self.epochs);
+        epochs.tend(endpoint).await?;
+        let guard = epochs.enter();
+        let old = read_word(endpoint, word_of(key)).await?;
+        // Only one who is sure to unlink can retire before.
+        if !self.way.unlinks_first && key + 1 != u64::from(endpoint.client()) {
+            return Ok(());
+        }
+        let block = self.make(key).await?;
+        self.stand_still().await;
+        let retire = || epochs.retire(endpoint, &guard, GlobalAddress::from_bits(old), BLOCK_BYTES);
+        if !self.way.unlinks_first {
+            retire().await?;
+        }
+        if self.is_safe(&guard).await? {
+            let new = block.to_bits();
+            if endpoint.compare_swap(word_of(key), old, new).await? == old {
+                if self.way.unlinks_first {
+                    retire().await?;
+                }
+                count(&self.run.retired);
+                return Ok(());
+            }
+        }
+        endpoint.free(block, BLOCK_BYTES).await?;
+        Ok(())
+    }
+
+    /// Reads the block of a key, by its word or by an address that was kept.
+    async fn read(&self, key: u64) -> Result<(), EpochError> {
+        let (endpoint, epochs) = (&self.endpoint, &self.epochs);
+        epochs.tend(endpoint).await?;
+        let mut guard = Some(epochs.enter());
+        let Some(epoch) = guard.as_ref().map(Guard::epoch) else {
+            return Ok(());
+        };
+        let kept = self.cache.borrow().get(&key).copied();
+        let may_follow =
+            |read_in| !self.way.drops || guard.iter().all(|guard| guard.may_follow(read_in));
+        let kept = kept.filter(|(_, _, read_in)| may_follow(*read_in));
+        let (block, id) = match kept {
+            Some((block, id, _)) => (block, Some(id)),
+            None => {
+                let word = read_word(endpoint, word_of(key)).await?;
+                (GlobalAddress::from_bits(word), None)
+            }
+        };
+        if !self.way.guards {
+            guard = None;
+        }
+        if self.chance(0.2) {
+            endpoint.sleep(self.some(LEASE)).await;
+        }
+        self.stand_still().await;
+        let mut bytes = vec![0; BLOCK_BYTES as usize];
+        endpoint.read(block, &mut bytes).await?;
+        self.stand_still().await;
+        let safe = match &guard {
+            Some(guard) => self.is_safe(guard).await?,
+            None => true,
+        };
+        if !safe {
+            return Ok(());
+        }
+        let words = bytes.as_chunks::<8>().0;
+        let found = u64::from_le_bytes(words[1]);
+        if bytes != contents(key, found) || id.is_some_and(|id| id != found) {
+            let what = format!("{key} at {block:?} was to be {id:?}: {:?}", words);
+            self.run.blame(what);
+        }
+        self.cache.borrow_mut().insert(key, (block, found, epoch));
+        let now = read_word(endpoint, word_of(key)).await?;
+        if now != block.to_bits() {
+            count(&self.run.stale);
+        }
+        Ok(())
+    }
+
+    async fn work(&self, replaces: bool) -> Result<(), EpochError> {
+        for _ in 0..OPERATIONS {
+            let key = self.random.borrow_mut().random_range(0..KEYS);
+            if replaces {
+                self.replace(key).await?;
+            } else {
+                self.read(key).await?;
+            }
+            if self.chance(0.3) {
+                self.endpoint.sleep(self.some(LEASE / 4)).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What has happened in runs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Report {
+    retired: u64,
+    reused: u64,
+    void: u64,
+    stale: u64,
+    deaths: u64,
+    lost: u64,
+}
+
+fn options(retired_bytes: u64) -> Options {
+    Options {
+        lease: LEASE,
+        retired_bytes,
+        ring_entries: RING_ENTRIES,
+    }
+}
+
+/// One who comes first, or last: it makes the table and the blocks, or waits until all that can be
+/// was given back.
+async fn alone(endpoint: SimEndpoint, table: Option<GlobalAddress>) -> Result<(), EpochError> {
+    let Some(table) = table else {
+        let table = endpoint.allocate(NODE, TABLE_BYTES).await?;
+        endpoint
+            .write(table, &vec![0; TABLE_BYTES as usize])
+            .await?;
+        let word = table.to_bits().to_le_bytes();
+        endpoint.write(word_of(KEYS), &word).await?;
+        for key in 0..KEYS {
+            let block = endpoint.allocate(NODE, BLOCK_BYTES).await?;
+            endpoint.write(block, &contents(key, 0)).await?;
+            let word = block.to_bits().to_le_bytes();
+            endpoint.write(word_of(key), &word).await?;
+        }
+        return Ok(());
+    };
+    let epochs = Epochs::register(&endpoint, table, options(0)).await?;
+    for _ in 0..200 {
+        epochs.tend(&endpoint).await?;
+        endpoint.sleep(LEASE / 16).await;
+    }
+    epochs.leave(&endpoint).await
+}
+
+fn participate(
+    simulation: &mut Simulation,
+    client: u32,
+    table: GlobalAddress,
+    way: Way,
+    seed: u64,
+    run: &Rc<Run>,
+) {
+    let endpoint = simulation.endpoint(client);
+    let run = Rc::clone(run);
+    let both = async move {
+        let done = async {
+            let options = options(BLOCK_BYTES * 2);
+            let epochs = Epochs::register(&endpoint, table, options).await?;
+            let participant = Participant {
+                epochs: Epochs {
+                    grace: way.grace,
+                    ..epochs
+                },
+                endpoint,
+                way,
+                run: Rc::clone(&run),
+                cache: RefCell::default(),
+                still_until: Cell::default(),
+                random: RefCell::new(SmallRng::seed_from_u64(seed)),
+            };
+            let mut tasks = [true, false].map(|replaces| Box::pin(participant.work(replaces)));
+            let mut ended = [false; 2];
+            std::future::poll_fn(|context| {
+                for (task, ended) in tasks.iter_mut().zip(&mut ended) {
+                    if !*ended && let std::task::Poll::Ready(done) = task.as_mut().poll(context) {
+                        *ended = true;
+                        done?;
+                    }
+                }
+                match ended {
+                    [true, true] => std::task::Poll::Ready(Ok::<(), EpochError>(())),
+                    _ => std::task::Poll::Pending,
+                }
+            })
+            .await?;
+            drop(tasks);
+            participant.epochs.leave(&participant.endpoint).await
+        };
+        if let Err(error) = done.await {
+            run.blame(error.to_string());
+        }
+    };
+    simulation.spawn(client, both);
+}
+
+fn run(seed: u64, delivery: Delivery, way: Way) -> Result<Report, String> {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(random.random(), network, delivery);
+    simulation.add_node(1 << 17);
+    let run = Rc::new(Run::default());
+    let finish = |simulation: &mut Simulation| {
+        let end = simulation.now() + 1000 * LEASE;
+        let waiting = simulation.run_until(|now| now > end);
+        match run.wrong.borrow_mut().take() {
+            Some(wrong) => Err(wrong),
+            None if waiting > 0 => Err(format!("{waiting} hang")),
+            None => Ok(()),
+        }
+    };
+    let by_itself = |simulation: &mut Simulation, client, table| {
+        let (endpoint, run) = (simulation.endpoint(client), Rc::clone(&run));
+        simulation.spawn(client, async move {
+            if let Err(error) = alone(endpoint, table).await {
+                run.blame(error.to_string());
+            }
+        });
+    };
+    by_itself(&mut simulation, 0, None);
+    finish(&mut simulation)?;
+    let table = GlobalAddress::from_bits(simulation.word(word_of(KEYS)));
+    let mortal = random.random_bool(0.8);
+    for client in 1..=PARTICIPANTS {
+        if mortal && random.random_bool(0.5) {
+            let verb = random.random_range(0..OPERATIONS * 12);
+            simulation.kill_at_verb(client, verb);
+        }
+        participate(&mut simulation, client, table, way, random.random(), &run);
+    }
+    finish(&mut simulation)?;
+    by_itself(&mut simulation, PARTICIPANTS + 1, Some(table));
+    finish(&mut simulation)?;
+
+    let rings = (0..SLOTS).filter(|slot| simulation.word(Table(table).ring(*slot)) != 0);
+    let ring_bytes = LINE_BYTES + RING_ENTRIES as u64 * ENTRY_BYTES;
+    let used = TABLE_BYTES + rings.count() as u64 * ring_bytes + KEYS * BLOCK_BYTES;
+    let deaths = (1..=PARTICIPANTS).filter(|client| simulation.is_dead(*client));
+    let deaths = deaths.count() as u64;
+    let left = simulation.allocated_bytes(NODE).checked_sub(used);
+    // One who dies may have allocated a ring that nobody knows of.
+    let lost_max = deaths * (LOST_BLOCKS_MAX * BLOCK_BYTES + ring_bytes);
+    match left {
+        Some(lost) if lost <= lost_max => Ok(Report {
+            retired: run.retired.get(),
+            reused: run.reused.get(),
+            void: run.void.get(),
+            stale: run.stale.get(),
+            deaths,
+            lost: lost / BLOCK_BYTES,
+        }),
+        _ => Err(format!("{left:?} bytes are lost by {deaths} deaths")),
+    }
+}
+
+#[test]
+fn nobody_reads_what_was_given_back_and_all_of_it_is() {
+    for delivery in [Delivery::Torn, Delivery::TornWords] {
+        let (mut runs, mut sum) = (0, Report::default());
+        let failure = seeds::first_failure(150, |seed| {
+            let report = run(seed, delivery, RIGHT)?;
+            runs += 1;
+            sum.retired += report.retired;
+            sum.reused += report.reused;
+            sum.void += report.void;
+            sum.stale += report.stale;
+            sum.deaths += report.deaths;
+            sum.lost += report.lost;
+            Ok::<(), String>(())
+        });
+        assert_eq!(failure, None, "{delivery:?}");
+        eprintln!("{runs} runs, {delivery:?}: {sum:?}");
+        // All that it is about has happened.
+        assert!(
+            sum.stale > runs && sum.void > 0 && sum.reused > 0,
+            "{sum:?}"
+        );
+        assert!(sum.lost < 4 * sum.deaths.max(1), "{sum:?}");
+    }
+}
+
+fn is_found(way: Way) -> bool {
+    (0..500).any(|seed| run(seed, Delivery::Torn, way).is_err())
+}
+
+#[test]
+fn memory_that_is_given_back_an_epoch_too_early_is_found() {
+    assert!(is_found(Way { grace: 1, ..RIGHT }));
+}
+
+#[test]
+fn addresses_that_are_kept_too_long_are_found() {
+    assert!(is_found(Way {
+        drops: false,
+        ..RIGHT
+    }));
+}
+
+#[test]
+fn those_who_are_expelled_and_go_on_are_found() {
+    assert!(is_found(Way {
+        confirms: false,
+        ..RIGHT
+    }));
+}
+
+#[test]
+fn operations_without_guards_are_found() {
+    assert!(is_found(Way {
+        guards: false,
+        ..RIGHT
+    }));
+}
+
+#[test]
+fn memory_that_is_retired_before_it_is_unlinked_is_found() {
+    assert!(is_found(Way {
+        unlinks_first: false,
+        ..RIGHT
+    }));
+}
+
+#[test]
+fn operations_cost_nothing_and_renewing_one_round_trip() {
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(1, network, Delivery::Torn);
+    simulation.add_node(1 << 17);
+    let endpoint = Counting::new(simulation.endpoint(0));
+    simulation.spawn(0, async move {
+        let table = endpoint.allocate(NODE, TABLE_BYTES).await.unwrap();
+        let empty = vec![0; TABLE_BYTES as usize];
+        endpoint.write(table, &empty).await.unwrap();
+        let epochs = Epochs::register(&endpoint, table, options(1 << 20)).await;
+        let epochs = epochs.unwrap();
+        endpoint.take();
+        for _ in 0..100 {
+            epochs.tend(&endpoint).await.unwrap();
+            assert!(epochs.enter().confirm(&endpoint).await.unwrap());
+        }
+        assert_eq!(endpoint.take(), Cost::default());
+        endpoint.sleep(LEASE / RENEWALS_PER_LEASE).await;
+        epochs.tend(&endpoint).await.unwrap();
+        let cost = endpoint.take();
+        assert_eq!((cost.round_trips, cost.atomics), (1, 1));
+        assert_eq!((cost.read_bytes, cost.written_bytes), (2056, 0));
+        let block = endpoint.allocate(NODE, BLOCK_BYTES).await.unwrap();
+        endpoint.take();
+        let guard = epochs.enter();
+        let retired = epochs.retire(&endpoint, &guard, block, BLOCK_BYTES).await;
+        retired.unwrap();
+        let cost = endpoint.take();
+        assert_eq!((cost.round_trips, cost.written_bytes), (1, 16));
+    });
+    assert_eq!(simulation.run(), 0);
+}
+
+#[test]
+fn those_who_come_when_all_slots_are_taken_are_told() {
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(1, network, Delivery::Whole);
+    simulation.add_node(1 << 17);
+    let table = GlobalAddress::new(NODE, 8192);
+    let others = simulation.endpoint(0);
+    simulation.spawn(0, async move {
+        let mut word = 0;
+        for _ in 0..100 {
+            word = table::Slot::Live(0).after(word);
+            let words = word.to_le_bytes().repeat(SLOTS);
+            others.write(Table(table).slot(0), &words).await.unwrap();
+            others.sleep(LEASE / 16).await;
+        }
+    });
+    let endpoint = simulation.endpoint(1);
+    simulation.spawn(1, async move {
+        endpoint.sleep(LEASE / 16).await;
+        let late = Epochs::register(&endpoint, table, options(0)).await;
+        assert_eq!(
+            late.unwrap_err().to_string(),
+            "all 256 participants that 0:0x2000 has room for are at work"
+        );
+    });
+    assert_eq!(simulation.run(), 0);
+}

@@ -1,0 +1,11 @@
+//! Protocols by which the death of a client blocks nobody and loses no memory.
+//!
+//! - [`lease`]: locks that end with a lease, so that another client can take them over.
+//! - [`owners`]: numbers of lock owners, each of which belongs to one client at a time.
+//! - [`redo`]: changes that are done whole or not at all, because another client finishes them.
+//! - [`epochs`]: memory that is given back only when no client can still follow an address to it.
+
+pub mod epochs;
+pub mod lease;
+pub mod owners;
+pub mod redo;

@@ -1,0 +1,332 @@
+//! Numbers of owners of locks, given out by a table in remote memory.
+//!
+//! The table is an array of words, *slots*, each of which stands for as many numbers as any other.
+//! A process claims a slot, and has its numbers while it changes the slot's word again and again:
+//!
+//! ```text
+//!  63        62 … 32        31 … 0
+//! ┌─────────┬─────────────┬───────┐
+//! │ claimed │ incarnation │ beat  │
+//! └─────────┴─────────────┴───────┘
+//! ```
+//!
+//! All is done by swapping the whole word for another, and no word comes back: a claim makes the
+//! incarnation one more, and a *beat* the last part. So whoever sees one word for a whole *lease*, by
+//! his own clock, and swaps it for a claim of his own, knows that there was no beat meanwhile; and
+//! whoever comes late with his beat fails, and knows that his numbers are another's now.
+//!
+//! No clocks are compared. As with [locks](crate::recovery::lease), an owner counts on his numbers for half a
+//! lease after a beat ([`Claim::is_safe`]), so that no clock may run at twice the speed of another.
+//!
+//! What a dead owner has locked stays locked until somebody waits for it, and its number may be in
+//! use again by then. The incarnation is part of what a lock's word says
+//! ([`Locker::of_incarnation`]), so that nobody takes one for the other; an owner that has lost his
+//! numbers without knowing it harms no lock either.
+
+use crate::address::{GlobalAddress, WORD_BYTES};
+use crate::endpoint::Endpoint;
+use crate::error::FabricError;
+use crate::recovery::lease::{Locker, OWNERS};
+use crate::verb::Verb;
+use std::cell::Cell;
+use std::ops::Range;
+use std::time::Duration;
+
+const CLAIMED_BIT: u64 = 1 << 63;
+const INCARNATION_SHIFT: u32 = 32;
+const INCARNATION_MASK: u64 = (1 << 31) - 1;
+const BEAT_MASK: u64 = (1 << INCARNATION_SHIFT) - 1;
+/// Beats are this many times as frequent as they need be at least: some may fail.
+const BEATS_PER_LEASE: u32 = 8;
+/// One who waits for a slot looks this often, so that the end of a lease is seen soon.
+const LOOKS_PER_LEASE: u32 = 16;
+/// After so many leases all who are dead have been seen to be, though each claim that was lost to
+/// another may have taken one.
+const LEASES_WAITED: u32 = 3;
+
+/// Why there are no numbers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OwnersError {
+    /// All slots are claimed by processes that live.
+    #[error("all {slots} slots of the table of owners at {at} are in use")]
+    Full {
+        /// Where the table is.
+        at: GlobalAddress,
+        /// How many slots it has.
+        slots: u16,
+    },
+    /// The claim has gone to another process, as there was no beat for a lease, or the table was lost.
+    #[error("the owners {numbers:?} of the table at {at} are another's by now")]
+    Lost {
+        /// Where the table is.
+        at: GlobalAddress,
+        /// The numbers.
+        numbers: Range<u16>,
+    },
+    /// The table's node does not do what it should. Nobody can say whether it was done.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
+}
+
+/// A table of owners. All who use it have to agree on all of this.
+#[derive(Clone, Debug)]
+pub struct OwnerTable {
+    at: GlobalAddress,
+    slots: u16,
+    /// Numbers of each slot.
+    each: u16,
+    lease: Duration,
+}
+
+/// Numbers that are this process's as long as it beats. When this is dropped, they become free after
+/// a lease.
+#[derive(Debug)]
+pub struct Claim {
+    table: OwnerTable,
+    slot: u16,
+    /// What the slot's word was made by the last beat that was answered.
+    word: Cell<u64>,
+    until: Cell<Duration>,
+}
+
+impl OwnerTable {
+    /// The table at an address, of so many slots, each of `owners / slots` numbers less than `owners`.
+    /// It has 8 bytes a slot, which are all zero before the first claim.
+    ///
+    /// # Panics
+    /// `slots` is 0 or more than `owners`, that is more than [`OWNERS`], or `at` is not aligned to 8
+    /// bytes.
+    pub fn new(at: GlobalAddress, slots: u16, owners: u16, lease: Duration) -> OwnerTable {
+        assert!((1..=owners.min(OWNERS)).contains(&slots), "{slots} slots");
+        assert!(
+            at.offset().is_multiple_of(WORD_BYTES),
+            "a table of words at {at}"
+        );
+        OwnerTable {
+            at,
+            slots,
+            each: owners / slots,
+            lease,
+        }
+    }
+
+    /// Makes all slots free, in a table that nobody uses yet.
+    ///
+    /// # Errors
+    /// As [`Endpoint::post`].
+    pub async fn clear(&self, endpoint: &impl Endpoint) -> Result<(), FabricError> {
+        let zeros = vec![0; usize::from(self.slots) * WORD_BYTES as usize];
+        endpoint.write(self.at, &zeros).await
+    }
+
+    /// The length of the table, in bytes.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.slots) * WORD_BYTES
+    }
+
+    /// Claims a slot: two round trips while some are free, and one more for each other process that
+    /// claims one at the same time; else a lease, until the slots of processes that have died are seen
+    /// to be unused: then all of these become free.
+    ///
+    /// # Errors
+    /// `Full` after three leases; `Fabric`.
+    pub async fn claim(&self, endpoint: &impl Endpoint) -> Result<Claim, OwnersError> {
+        let began = endpoint.now();
+        // What each slot held when it was looked at last, and since when.
+        let mut seen = vec![(0, began); usize::from(self.slots)];
+        let mut bytes = vec![0; seen.len() * WORD_BYTES as usize];
+        loop {
+            endpoint.read(self.at, &mut bytes).await?;
+            let now = endpoint.now();
+            let mut candidates = Vec::new();
+            let words = bytes
+                .as_chunks()
+                .0
+                .iter()
+                .map(|&word| u64::from_le_bytes(word));
+            for (slot, (word, seen)) in (0..).zip(words.zip(&mut seen)) {
+                if seen.0 != word {
+                    *seen = (word, now);
+                }
+                let claimed = word & CLAIMED_BIT != 0;
+                if !claimed || now - seen.1 >= self.lease {
+                    candidates.push((claimed, incarnation(word), slot, word));
+                }
+            }
+            // Those that are free first, and of these the least used, so that incarnations, of which
+            // locks tell 4096 apart, last long.
+            candidates.sort_unstable();
+            if candidates.iter().any(|(claimed, ..)| *claimed) {
+                // What the dead have begun in time is done.
+                endpoint.settle().await?;
+            }
+            let mut candidates = candidates.into_iter();
+            while let Some((_, _, slot, word)) = candidates.next() {
+                if let Some(claim) = self.take(endpoint, slot, word).await? {
+                    let dead = candidates.filter(|(claimed, ..)| *claimed);
+                    self.set_free(endpoint, dead.map(|(_, _, slot, word)| (slot, word)))
+                        .await?;
+                    return Ok(claim);
+                }
+            }
+            if endpoint.now() - began > self.lease * LEASES_WAITED {
+                return Err(OwnersError::Full {
+                    at: self.at,
+                    slots: self.slots,
+                });
+            }
+            endpoint.sleep(self.lease / LOOKS_PER_LEASE).await;
+        }
+    }
+
+    /// Claims a slot if its word is what it was.
+    async fn take(
+        &self,
+        endpoint: &impl Endpoint,
+        slot: u16,
+        word: u64,
+    ) -> Result<Option<Claim>, OwnersError> {
+        let next = (u64::from(incarnation(word)) + 1) & INCARNATION_MASK;
+        let desired = CLAIMED_BIT | next << INCARNATION_SHIFT;
+        let began = endpoint.now();
+        let found = endpoint.compare_swap(self.slot(slot), word, desired);
+        if found.await? != word {
+            return Ok(None);
+        }
+        Ok(Some(Claim {
+            table: self.clone(),
+            slot,
+            word: Cell::new(desired),
+            until: Cell::new(began + self.lease / 2),
+        }))
+    }
+
+    /// Has the slots of the dead be free, if their words are what they were.
+    async fn set_free(
+        &self,
+        endpoint: &impl Endpoint,
+        dead: impl Iterator<Item = (u16, u64)>,
+    ) -> Result<(), FabricError> {
+        let swap = |(slot, word)| Verb::compare_swap(self.slot(slot), word, freed(word));
+        let mut swaps: Vec<Verb<'_>> = dead.map(swap).collect();
+        if swaps.is_empty() {
+            return Ok(());
+        }
+        endpoint.post(&mut swaps).await
+    }
+
+    fn slot(&self, slot: u16) -> GlobalAddress {
+        self.at.plus(u64::from(slot) * WORD_BYTES)
+    }
+}
+
+fn incarnation(word: u64) -> u32 {
+    (word >> INCARNATION_SHIFT & INCARNATION_MASK) as u32
+}
+
+/// What the word of a slot is when it is given back.
+fn freed(word: u64) -> u64 {
+    word & !(CLAIMED_BIT | BEAT_MASK)
+}
+
+/// What a beat makes of a word.
+fn beaten(word: u64) -> u64 {
+    word & !BEAT_MASK | (word + 1) & BEAT_MASK
+}
+
+impl Claim {
+    /// The numbers that are claimed.
+    pub fn numbers(&self) -> Range<u16> {
+        let each = self.table.each;
+        self.slot * each..(self.slot + 1) * each
+    }
+
+    /// Which of those who have had these numbers this is.
+    pub fn incarnation(&self) -> u32 {
+        incarnation(self.word.get())
+    }
+
+    /// One who takes locks by one of the numbers, counted from 0 within them, and by the lease of
+    /// those locks. Each number is for one at a time.
+    ///
+    /// # Panics
+    /// There are no more numbers than [`numbers`](Claim::numbers) says.
+    pub fn locker(&self, place: u16, lease: Duration) -> Locker {
+        let numbers = self.numbers();
+        assert!(
+            usize::from(place) < numbers.len(),
+            "{place} is not among {numbers:?}"
+        );
+        Locker::of_incarnation(numbers.start + place, self.incarnation(), lease)
+    }
+
+    /// Until when no other process can have the numbers, by the clock of the endpoint that beats.
+    pub fn until(&self) -> Duration {
+        self.until.get()
+    }
+
+    /// True while no other process can have the numbers, by the clock of the endpoint that beats.
+    pub fn is_safe(&self, endpoint: &impl Endpoint) -> bool {
+        endpoint.now() < self.until.get()
+    }
+
+    /// Keeps the numbers for another half of a lease. One round trip.
+    ///
+    /// # Errors
+    /// `Lost`, now and ever after. `Fabric`: try again.
+    pub async fn beat(&self, endpoint: &impl Endpoint) -> Result<(), OwnersError> {
+        loop {
+            let began = endpoint.now();
+            let word = self.word.get();
+            let next = beaten(word);
+            let at = self.table.slot(self.slot);
+            let found = endpoint.compare_swap(at, word, next).await?;
+            if found == word {
+                self.word.set(next);
+                self.until.set(began + self.table.lease / 2);
+                return Ok(());
+            }
+            if found != next {
+                self.until.set(Duration::ZERO);
+                return Err(OwnersError::Lost {
+                    at: self.table.at,
+                    numbers: self.numbers(),
+                });
+            }
+            // A beat of which nothing was heard was done, nobody knows when: another one is needed.
+            self.word.set(next);
+        }
+    }
+
+    /// Beats until something is wrong: a task of each process that has a claim.
+    ///
+    /// # Errors
+    /// As [`beat`](Claim::beat); after `Fabric` it may be called again.
+    pub async fn keep(&self, endpoint: &impl Endpoint) -> Result<(), OwnersError> {
+        loop {
+            self.beat(endpoint).await?;
+            endpoint.sleep(self.table.lease / BEATS_PER_LEASE).await;
+        }
+    }
+
+    /// Gives the numbers back, when nobody takes locks by them any more. A claim that has been lost
+    /// is the other's to give back.
+    ///
+    /// # Errors
+    /// `Fabric`: they become free after a lease.
+    pub async fn release(self, endpoint: &impl Endpoint) -> Result<(), OwnersError> {
+        let word = self.word.get();
+        let free = freed(word);
+        let at = self.table.slot(self.slot);
+        let found = endpoint.compare_swap(at, word, free).await?;
+        let unheard = beaten(word);
+        if found == unheard {
+            endpoint.compare_swap(at, unheard, free).await?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,404 @@
+//! Processes that claim numbers, beat late, die, and have wrong clocks.
+
+use super::*;
+use crate::address::NodeId;
+use crate::recovery::lease::Before;
+use crate::transport::sim::{Delivery, SimEndpoint, Simulation, Skewed};
+use nearfield_hardware::network::Preset;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+const NODE: NodeId = NodeId(0);
+const TABLE: GlobalAddress = GlobalAddress::new(NODE, 256);
+const LOCK: GlobalAddress = GlobalAddress::new(NODE, 128);
+const LEASE: Duration = Duration::from_millis(2);
+const SLOTS: u16 = 3;
+const PROCESSES: u32 = 7;
+
+fn simulation(seed: u64) -> Simulation {
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(seed, network, Delivery::TornWords);
+    simulation.add_node(1 << 16);
+    simulation
+}
+
+fn seeds(default: u64) -> u64 {
+    let more = std::env::var("NEARFIELD_SEEDS").ok();
+    more.and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+type Clock = Skewed<SimEndpoint>;
+
+/// A claim of a process, which is gone from here when the process is.
+struct Holder {
+    process: u32,
+    claim: Rc<Claim>,
+    clock: Clock,
+}
+
+#[derive(Default)]
+struct Ledger {
+    holders: Vec<Holder>,
+    /// The first number and the incarnation of each claim so far.
+    claims: HashSet<(u16, u32)>,
+    /// What went wrong.
+    faults: Vec<String>,
+    taken_from_the_dead: u32,
+    /// Who came behind the lock last.
+    inside: Option<u32>,
+}
+
+impl Ledger {
+    /// A claim, or a beat, was made: nobody else counts on its numbers.
+    fn check(&mut self, process: u32, claim: &Claim) {
+        for other in &self.holders {
+            let same = other.claim.numbers() == claim.numbers();
+            if same && other.process != process && other.claim.is_safe(&other.clock) {
+                let numbers = claim.numbers();
+                let other = other.process;
+                self.faults
+                    .push(format!("{process} and {other} have {numbers:?}"));
+            }
+        }
+    }
+
+    /// A process gives the lock back, which it deems its own.
+    fn leave(&mut self, process: u32) {
+        if self.inside != Some(process) {
+            let fault = format!("{process} and {:?} are behind the lock", self.inside);
+            self.faults.push(fault);
+        }
+    }
+}
+
+/// Takes what a process has in the ledger from it, also when it dies.
+struct Alive {
+    process: u32,
+    ledger: Rc<RefCell<Ledger>>,
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        let mut ledger = self.ledger.borrow_mut();
+        ledger
+            .holders
+            .retain(|holder| holder.process != self.process);
+    }
+}
+
+/// One process: claims, works, and gives back, keeps or forgets what it has.
+async fn process(
+    number: u32,
+    patience: Duration,
+    clock: Clock,
+    mut random: SmallRng,
+    ledger: Rc<RefCell<Ledger>>,
+) {
+    let table = OwnerTable::new(TABLE, SLOTS, OWNERS, patience);
+    for _ in 0..3 {
+        let alive = Alive {
+            process: number,
+            ledger: Rc::clone(&ledger),
+        };
+        let claim = match table.claim(&clock).await {
+            Ok(mut claim) => {
+                claim.table.lease = LEASE;
+                Rc::new(claim)
+            }
+            Err(OwnersError::Full { .. }) => continue,
+            Err(error) => panic!("{error}"),
+        };
+        {
+            let mut ledger = ledger.borrow_mut();
+            let is_new = ledger
+                .claims
+                .insert((claim.numbers().start, claim.incarnation()));
+            assert!(is_new, "{claim:?} was claimed before");
+            ledger.check(number, &claim);
+            ledger.holders.push(Holder {
+                process: number,
+                claim: Rc::clone(&claim),
+                clock: clock.clone(),
+            });
+        }
+        let locker = claim.locker(0, LEASE / 4);
+        for _ in 0..random.random_range(1..30) {
+            // At times for so long that the claim is lost.
+            let late = random.random_ratio(1, 12);
+            let most = if late { LEASE * 2 } else { LEASE / 8 };
+            clock.sleep(most.mul_f64(random.random())).await;
+            if claim.is_safe(&clock) && random.random_ratio(1, 2) {
+                work(number, &locker, &clock, &ledger).await;
+            }
+            match claim.beat(&clock).await {
+                Ok(()) => ledger.borrow_mut().check(number, &claim),
+                Err(OwnersError::Lost { .. }) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        drop(alive);
+        if random.random_ratio(1, 2) {
+            let claim = Rc::into_inner(claim).expect("nobody else has it");
+            claim.release(&clock).await.expect("a node");
+        }
+    }
+}
+
+/// Takes the lock and does something behind it.
+async fn work(number: u32, locker: &Locker, clock: &Clock, ledger: &RefCell<Ledger>) {
+    let held = locker.lock(clock, LOCK).await.expect("a node");
+    if !held.is_safe(clock) {
+        return;
+    }
+    if let Before::Abandoned(_) = held.before {
+        ledger.borrow_mut().taken_from_the_dead += 1;
+    }
+    ledger.borrow_mut().inside = Some(number);
+    clock.sleep(LEASE / 100).await;
+    if held.is_safe(clock) {
+        ledger.borrow_mut().leave(number);
+        clock
+            .write(LOCK, &0_u64.to_le_bytes())
+            .await
+            .expect("a node");
+    }
+}
+
+/// Runs processes, some of which die; those who claim take a claim to be unused after `patience`.
+fn run(seed: u64, patience: Duration) -> (Vec<String>, Rc<RefCell<Ledger>>) {
+    let mut simulation = simulation(seed);
+    let mut random = SmallRng::seed_from_u64(seed);
+    let ledger = Rc::new(RefCell::new(Ledger::default()));
+    for number in 0..PROCESSES {
+        // Less than twice as fast as the slowest.
+        let clock = Skewed::new(simulation.endpoint(number), random.random_range(70..=135));
+        let random = SmallRng::seed_from_u64(random.random());
+        let task = process(number, patience, clock, random, Rc::clone(&ledger));
+        simulation.spawn(number, task);
+    }
+    for number in 0..PROCESSES {
+        if random.random_ratio(1, 2) {
+            simulation.kill_at_verb(number, random.random_range(0..60));
+        }
+    }
+    assert_eq!(simulation.run(), 0, "seed {seed}");
+    let faults = std::mem::take(&mut ledger.borrow_mut().faults);
+    (faults, ledger)
+}
+
+#[test]
+fn no_two_that_live_have_the_same_numbers() {
+    let (mut claims, mut locks) = (0, 0);
+    for seed in 0..seeds(2000) {
+        let (faults, ledger) = run(seed, LEASE);
+        assert!(faults.is_empty(), "seed {seed}: {faults:?}");
+        claims += ledger.borrow().claims.len();
+        locks += ledger.borrow().taken_from_the_dead;
+    }
+    // More than the table has, so that slots were claimed again, also of the dead.
+    assert!(
+        claims as u64 > seeds(2000) * 6 && locks > 0,
+        "{claims} claims, {locks} locks"
+    );
+}
+
+#[test]
+fn claims_of_the_impatient_are_found_out() {
+    let is_found = |seed: &u64| !run(*seed, LEASE / 8).0.is_empty();
+    assert!((0..200).any(|seed| is_found(&seed)));
+}
+
+fn full_table() -> OwnerTable {
+    OwnerTable::new(TABLE, 1, OWNERS, LEASE)
+}
+
+#[test]
+fn numbers_are_divided_among_slots() {
+    let mut simulation = simulation(1);
+    let endpoint = simulation.endpoint(0);
+    simulation.spawn(0, async move {
+        // Not all zero.
+        endpoint.write(TABLE, &[0xff; 24]).await.unwrap();
+        let table = OwnerTable::new(TABLE, SLOTS, OWNERS, LEASE);
+        table.clear(&endpoint).await.unwrap();
+        let mut claims = Vec::new();
+        for _ in 0..SLOTS {
+            claims.push(table.claim(&endpoint).await.unwrap());
+        }
+        let mut numbers: Vec<_> = claims.iter().map(Claim::numbers).collect();
+        numbers.sort_by_key(|numbers| numbers.start);
+        assert_eq!(numbers, [0..10922, 10922..21844, 21844..32766]);
+        assert!(claims.iter().all(|claim| claim.incarnation() == 1));
+        // What is given back can be had at once, and the least used slot is had first.
+        let middle = claims.swap_remove(1);
+        let numbers = middle.numbers();
+        let began = endpoint.now();
+        middle.beat(&endpoint).await.unwrap();
+        middle.release(&endpoint).await.unwrap();
+        let again = table.claim(&endpoint).await.unwrap();
+        assert!(endpoint.now() - began < LEASE / 4);
+        assert_eq!((again.numbers(), again.incarnation()), (numbers, 2));
+        claims.pop().unwrap().release(&endpoint).await.unwrap();
+        again.release(&endpoint).await.unwrap();
+        let fresh = table.claim(&endpoint).await.unwrap();
+        assert_eq!(fresh.incarnation(), 2);
+    });
+    assert_eq!(simulation.run(), 0);
+}
+
+#[test]
+fn the_numbers_of_the_dead_are_had_after_a_lease_and_those_of_the_living_never() {
+    let mut simulation = simulation(1);
+    let (living, endpoint) = (simulation.endpoint(0), simulation.endpoint(1));
+    let (stop, stopped) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+    let (last, beats) = (Rc::new(Cell::new(Duration::ZERO)), Rc::clone(&stopped));
+    let (stops, ends) = (Rc::clone(&stop), Rc::clone(&last));
+    simulation.spawn(0, async move {
+        let claim = full_table().claim(&living).await.unwrap();
+        let locker = claim.locker(5, LEASE);
+        let held = locker.lock(&living, LOCK).await.unwrap();
+        assert_eq!(held.word >> 36, (1 << 27 | 5 << 12 | 1));
+        while !stops.get() {
+            claim.beat(&living).await.unwrap();
+            ends.set(living.now());
+            living.sleep(LEASE / BEATS_PER_LEASE).await;
+        }
+        beats.set(true);
+        living.sleep(LEASE * 2).await;
+        assert!(!claim.is_safe(&living));
+        let lost = claim.beat(&living).await.unwrap_err().to_string();
+        let expected = "the owners 0..32767 of the table at 0:0x100 are another's by now";
+        assert_eq!(lost, expected);
+        // It is not this one's any more to give back.
+        claim.release(&living).await.unwrap();
+    });
+    simulation.spawn(1, async move {
+        endpoint.sleep(LEASE).await;
+        let began = endpoint.now();
+        let error = full_table().claim(&endpoint).await.unwrap_err();
+        let expected = "all 1 slots of the table of owners at 0:0x100 are in use";
+        assert_eq!(error.to_string(), expected);
+        let waited = endpoint.now() - began;
+        assert!(waited > LEASE * 3 && waited < LEASE * 4, "{waited:?}");
+        stop.set(true);
+        while !stopped.get() {
+            endpoint.sleep(LEASE / 100).await;
+        }
+        let claim = full_table().claim(&endpoint).await.unwrap();
+        let waited = endpoint.now() - last.get();
+        assert!(waited > LEASE && waited < LEASE * 5 / 4, "{waited:?}");
+        assert_eq!((claim.numbers(), claim.incarnation()), (0..32767, 2));
+        // The same owner, in his first acquisition too: not the word that the dead has left.
+        let locker = claim.locker(5, LEASE);
+        let held = locker.lock(&endpoint, LOCK).await.unwrap();
+        let left = 1 << 63 | 5 << 48 | 1 << 36;
+        assert_eq!(held.before, Before::Abandoned(left | 1));
+        assert_eq!(held.word, 1 << 63 | 5 << 48 | 2 << 36 | 2);
+        endpoint.sleep(LEASE * 2).await;
+        claim.beat(&endpoint).await.unwrap();
+    });
+    assert_eq!(simulation.run(), 0);
+}
+
+/// Beats, and gives up after so long, so that nothing is heard of a beat that may be done.
+async fn beat_for(claim: &Claim, endpoint: &SimEndpoint, most: Duration) {
+    let mut beat = pin!(claim.beat(endpoint));
+    let mut timer = pin!(endpoint.sleep(most));
+    poll_fn(|context| match beat.as_mut().poll(context) {
+        Poll::Ready(done) => {
+            done.unwrap();
+            Poll::Ready(())
+        }
+        Poll::Pending => timer.as_mut().poll(context),
+    })
+    .await;
+}
+
+#[test]
+fn beats_of_which_nothing_is_heard_do_not_lose_the_claim() {
+    let unheard = Rc::new(Cell::new(0));
+    for seed in 0..50 {
+        let mut simulation = simulation(seed);
+        let endpoint = simulation.endpoint(0);
+        let unheard = Rc::clone(&unheard);
+        simulation.spawn(0, async move {
+            let mut random = SmallRng::seed_from_u64(seed);
+            let claim = full_table().claim(&endpoint).await.unwrap();
+            for round in 0..20 {
+                let most = Duration::from_nanos(random.random_range(0..6000));
+                beat_for(&claim, &endpoint, most).await;
+                let mut word = [0; 8];
+                endpoint.read(TABLE, &mut word).await.unwrap();
+                if u64::from_le_bytes(word) != claim.word.get() {
+                    unheard.set(unheard.get() + 1);
+                    // Nor does it keep the numbers from being given back.
+                    if round > 10 {
+                        break;
+                    }
+                }
+                if random.random_ratio(1, 2) {
+                    claim.beat(&endpoint).await.unwrap();
+                    assert!(claim.is_safe(&endpoint));
+                }
+            }
+            claim.release(&endpoint).await.unwrap();
+            full_table().claim(&endpoint).await.unwrap();
+            assert!(endpoint.now() < LEASE / 2);
+        });
+        assert_eq!(simulation.run(), 0, "seed {seed}");
+    }
+    assert!(unheard.get() > 50, "{unheard:?}");
+}
+
+#[test]
+fn who_keeps_a_claim_is_told_when_the_table_is_lost() {
+    let mut simulation = simulation(1);
+    simulation.lose_node(NODE, LEASE * 3);
+    simulation.restore_node(NODE, LEASE * 4, true);
+    let endpoint = simulation.endpoint(0);
+    simulation.spawn(0, async move {
+        let claim = full_table().claim(&endpoint).await.unwrap();
+        let error = claim.keep(&endpoint).await.unwrap_err();
+        assert_eq!(error, FabricError::NodeLost { node: NODE }.into());
+        assert!(endpoint.now() > LEASE * 3);
+        endpoint.sleep(LEASE).await;
+        let error = claim.keep(&endpoint).await.unwrap_err();
+        assert!(matches!(error, OwnersError::Lost { .. }), "{error}");
+        assert!(!claim.is_safe(&endpoint));
+    });
+    assert_eq!(simulation.run(), 0);
+}
+
+/// Who has waited for a slot of the dead gives all of theirs back, so that the next ones do not wait.
+#[test]
+fn the_dead_are_waited_for_once() {
+    let mut simulation = simulation(1);
+    let endpoint = simulation.endpoint(0);
+    simulation.spawn(0, async move {
+        let table = OwnerTable::new(TABLE, 8, 8, LEASE);
+        let living = table.claim(&endpoint).await.unwrap();
+        for _ in 0..7 {
+            table.claim(&endpoint).await.unwrap();
+        }
+        let mut waited = Vec::new();
+        for _ in 0..7 {
+            let began = endpoint.now();
+            table.claim(&endpoint).await.unwrap();
+            waited.push(endpoint.now() - began);
+        }
+        // The living one did not beat, and was taken for dead as well.
+        assert!(living.beat(&endpoint).await.is_err());
+        assert!(waited[0] >= LEASE, "{waited:?}");
+        assert!(
+            waited[1..].iter().all(|&time| time < LEASE / 16),
+            "{waited:?}"
+        );
+    });
+    assert_eq!(simulation.run(), 0);
+}

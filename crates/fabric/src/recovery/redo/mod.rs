@@ -1,0 +1,616 @@
+//! Changes that are done whole or not at all, although who makes them may die at any of them.
+//!
+//! Before a client changes what a lock guards ([`lease`](crate::recovery::lease)), it writes down what it is
+//! going to write: a [`Record`], in a slot of its own in the memory of the node where the lock lies.
+//! Record, change and the word that gives the lock back can go in one post, as a node does the verbs
+//! of a client in their order: while any byte of the change is there, the record is whole.
+//!
+//! ```text
+//! directory of a node     word of owner: its slots | first line of its region
+//! region                  count of lives, line | slot | slot | ...
+//! ```
+//!
+//! Who takes the lock over looks up the slots of the former owner. If there is a whole record of the
+//! very acquisition that was abandoned, the change may have begun, and [`Redo::lock`] writes all of
+//! it again; if not, it has not begun, and everything is as it was before.
+//!
+//! Who takes over may die as well. So it writes the record into a slot of its own, under the word
+//! that it is going to put into the lock, before it puts it there, in one post. At each moment the
+//! record belongs to the acquisition that the lock names.
+//!
+//! # What is promised
+//! - Of a change that was recorded either no byte is there or, once the lock is held again, all are.
+//!   What was written under a lock without having been recorded may be there in part.
+//! - A record may name writes to any node. The order of verbs is kept by each node for itself: where
+//!   a change writes to other nodes than the lock's, post the record and wait for it first, then
+//!   post the change, and give the lock back when that is done.
+//! - One acquisition has one record at a time; a later one replaces it, and may be posted once all
+//!   writes of the one before are done, or stand before it in the same post or in an earlier one to
+//!   the same node.
+//! - Only what the lock guards may be in its record: what another lock guards might be changed by
+//!   others when the record is done again. A change under two locks is two records. The first of
+//!   them says in its note what the second is to do, so that who finds the first can make sure of it.
+//! - The word of the lock may not be in it.
+//! - A write of no bytes names a *mark*: a word that is odd while the change is made, for readers. Who
+//!   makes the change adds one to it before and one behind; who does it again leaves it even.
+//!
+//! # Costs
+//! A record has 26 bytes, 10 for each write, what is written and the note ([`record_bytes`]); it
+//! takes a message more, and no round trip where everything is on one node. A region has a line, and
+//! the slots. Taking over costs two round trips more: a word, and the region.
+
+mod record;
+#[cfg(test)]
+mod tests;
+
+use crate::address::{GlobalAddress, LINE_BYTES, NodeId, WORD_BYTES};
+use crate::endpoint::Endpoint;
+use crate::error::FabricError;
+use crate::recovery::lease::{Held, Locker, Target, Waited, forwarded, owner};
+use crate::verb::Verb;
+pub use record::{Record, record_bytes};
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+/// The directory word: how many slots, and the lines of each, and the first line of the region.
+const SLOTS_SHIFT: u32 = 58;
+const LINES_SHIFT: u32 = 42;
+/// So many locks of a node, at most, a client can hold with records at once. There is a slot more,
+/// so that what former lives of an owner have left in all others can be taken over one by one.
+pub const SLOTS_MAX: usize = (1 << (64 - SLOTS_SHIFT)) - 2;
+/// A number of an owner is used by one after the other; each has so many acquisitions.
+const LIFE_SHIFT: u32 = 32;
+const STAMP_OWNER_BITS: u32 = 15;
+const STAMP_LIFE_BITS: u32 = 8;
+
+/// Why something could not be recorded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RedoError {
+    /// A node could not be asked.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
+    /// The change does not go into a slot.
+    #[error("a record of {bytes} bytes does not go into a slot of {limit}")]
+    TooLong {
+        /// The length of the record.
+        bytes: usize,
+        /// The length of a slot.
+        limit: usize,
+    },
+    /// All slots are in use, or hold records of changes that nobody has finished yet.
+    #[error("all {slots} slots of owner {owner} on {node} are in use")]
+    NoSlot {
+        /// The owner.
+        owner: u16,
+        /// The node.
+        node: NodeId,
+        /// How many it has there.
+        slots: usize,
+    },
+    /// No directory lies on the node, or it has no room for the owner.
+    #[error("the directory of {node} has no place for owner {owner}")]
+    NoDirectory {
+        /// The owner.
+        owner: u16,
+        /// The node.
+        node: NodeId,
+    },
+}
+
+/// How large the places of records are.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The numbers of owners are less than this: the length of each directory, in words. All who
+    /// share the locks have to agree on it.
+    pub owners: u16,
+    /// How many locks of one node the client holds at once, at most, with a record each; at most
+    /// [`SLOTS_MAX`].
+    pub slots: usize,
+    /// The longest record, in bytes.
+    pub slot_bytes: usize,
+}
+
+impl Options {
+    /// The length of a directory: so many bytes, aligned to a word, and zero before the first client
+    /// comes.
+    pub const fn directory_bytes(&self) -> u64 {
+        self.owners as u64 * WORD_BYTES
+    }
+}
+
+/// What has come of taking a lock.
+#[derive(Debug)]
+pub enum Taken<'r> {
+    /// It is held.
+    Locked(Locked<'r>),
+    /// It was held for a lease on behalf of who holds the lock of this node ([`forward`]): take that
+    /// one, and see.
+    ///
+    /// [`forward`]: crate::recovery::lease::forward
+    Forwarded(GlobalAddress),
+    /// The owner's number may be another's by now ([`Redo::keep_until`]), and the lock has to be taken
+    /// over. It was not.
+    Expired,
+}
+
+/// Locks, and changes under them that are redone should their owner die. It belongs to one owner,
+/// whose tasks share it.
+#[derive(Debug)]
+pub struct Redo {
+    owner: u16,
+    owners: u16,
+    locker: Locker,
+    /// One on each node.
+    directories: Vec<GlobalAddress>,
+    /// In the order of the directories.
+    regions: RefCell<Vec<Region>>,
+    recorded: Recorded,
+    /// Until when the number is certainly this client's.
+    until: Cell<Duration>,
+}
+
+/// How the record of the acquisition of a word is read from a slot; tests do it worse.
+type Recorded = fn(&[u8], NodeId, u64) -> Option<Record>;
+
+/// The slots of an owner on a node.
+#[derive(Clone, Debug)]
+struct Region {
+    at: GlobalAddress,
+    slot_bytes: usize,
+    slots: Vec<Use>,
+}
+
+/// What a slot is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Nothing,
+    Lock,
+    /// Nobody knows what has become of the change: the slot is needed as long as this lock has this
+    /// word.
+    Unfinished(GlobalAddress, u64),
+}
+
+impl Region {
+    /// What a word of a directory says; `None` if it says nothing.
+    fn of(word: u64, node: NodeId) -> Option<Region> {
+        let lines = (word >> LINES_SHIFT) & ((1 << (SLOTS_SHIFT - LINES_SHIFT)) - 1);
+        let offset = (word & ((1 << LINES_SHIFT) - 1)) * LINE_BYTES;
+        (word != 0).then(|| Region {
+            at: GlobalAddress::new(node, offset),
+            slot_bytes: (lines * LINE_BYTES) as usize,
+            slots: vec![Use::Nothing; (word >> SLOTS_SHIFT) as usize],
+        })
+    }
+
+    fn word(&self) -> u64 {
+        (self.slots.len() as u64) << SLOTS_SHIFT
+            | (self.slot_bytes as u64 / LINE_BYTES) << LINES_SHIFT
+            | (self.at.offset() / LINE_BYTES)
+    }
+
+    fn slot(&self, number: usize) -> GlobalAddress {
+        self.at.plus(LINE_BYTES + (number * self.slot_bytes) as u64)
+    }
+
+    /// All that the slots hold.
+    async fn read(&self, endpoint: &impl Endpoint) -> Result<Vec<u8>, FabricError> {
+        let mut bytes = vec![0; self.slots.len() * self.slot_bytes];
+        endpoint.read(self.slot(0), &mut bytes).await?;
+        Ok(bytes)
+    }
+
+    async fn allocate(
+        endpoint: &impl Endpoint,
+        node: NodeId,
+        options: &Options,
+    ) -> Result<Region, FabricError> {
+        let lines = options.slot_bytes.div_ceil(LINE_BYTES as usize);
+        let lines_max = record::RECORD_BYTES_MAX / LINE_BYTES as usize;
+        let slot_bytes = lines.clamp(1, lines_max) * LINE_BYTES as usize;
+        let slots = options.slots.clamp(1, SLOTS_MAX) + 1;
+        let bytes = LINE_BYTES as usize + slots * slot_bytes;
+        let at = endpoint.allocate(node, bytes as u64).await?;
+        // Whatever was there before is no record.
+        endpoint.write(at, &vec![0; bytes]).await?;
+        Ok(Region {
+            at,
+            slot_bytes,
+            slots: vec![Use::Nothing; slots],
+        })
+    }
+}
+
+impl Redo {
+    /// Makes, or finds, the slots of an owner on each node that has a directory, one at most on each,
+    /// whose locks have this lease. Of each owner there may be one at a time; who gets the number of
+    /// one that has died keeps what that has recorded until it was redone, and should begin with the
+    /// locks that are [`unfinished`](Redo::unfinished).
+    ///
+    /// # Errors
+    /// `NoDirectory` if the number is too high or there is no directory at all, and what nodes
+    /// answer.
+    pub async fn open(
+        endpoint: &impl Endpoint,
+        directories: &[GlobalAddress],
+        owner: u16,
+        lease: Duration,
+        options: &Options,
+    ) -> Result<Redo, RedoError> {
+        let mut regions = Vec::new();
+        for directory in directories {
+            let node = directory.node();
+            let entry = entry(*directory, owner, options.owners)?;
+            let region = match Region::of(read_word(endpoint, entry).await?, node) {
+                Some(mut region) => {
+                    let bytes = region.read(endpoint).await?;
+                    for (number, slot) in bytes.chunks(region.slot_bytes).enumerate() {
+                        if let Some(record) = Record::decode(slot, node)
+                            && read_word(endpoint, record.lock).await? == record.word
+                        {
+                            let unfinished = Use::Unfinished(record.lock, record.word);
+                            region.slots[number] = unfinished;
+                        }
+                    }
+                    region
+                }
+                None => {
+                    let region = Region::allocate(endpoint, node, options).await?;
+                    let word = region.word().to_le_bytes();
+                    endpoint.write(entry, &word).await?;
+                    region
+                }
+            };
+            regions.push(region);
+        }
+        let Some(first) = regions.first() else {
+            let node = NodeId::default();
+            return Err(RedoError::NoDirectory { owner, node });
+        };
+        let life = endpoint.add(first.at, 1).await?;
+        Ok(Redo {
+            owner,
+            owners: options.owners,
+            locker: Locker::after(owner, life << LIFE_SHIFT, lease),
+            directories: directories.to_vec(),
+            regions: RefCell::new(regions),
+            recorded: record::of_acquisition,
+            until: Cell::new(Duration::MAX),
+        })
+    }
+
+    /// Has nothing be written under locks after a time from which on the owner's number may be another's
+    /// ([`Claim::until`](crate::recovery::owners::Claim::until)). At first there is no such time.
+    pub fn keep_until(&self, until: Duration) {
+        self.until.set(until);
+    }
+
+    /// The locks under which a change of this owner may not have been finished, by a former life or
+    /// as its [`Locked`] was dropped, as far as nobody is known to have done it. Each of them takes
+    /// up a slot until it is locked and given back.
+    pub fn unfinished(&self) -> Vec<GlobalAddress> {
+        let regions = self.regions.borrow();
+        let slots = regions.iter().flat_map(|region| &region.slots);
+        let lock_of = |slot: &Use| match slot {
+            Use::Unfinished(lock, _) => Some(*lock),
+            _ => None,
+        };
+        slots.filter_map(lock_of).collect()
+    }
+
+    /// Takes a lock, as [`Locker::lock`]; if it was abandoned in the middle of a change that was
+    /// recorded, does that again, from the beginning to the end. With the lock, in the same post,
+    /// `reads` are made; what they have read is of no meaning if the lock was abandoned.
+    ///
+    /// # Errors
+    /// What nodes answer; `NoSlot`, and then the lock was not taken.
+    pub async fn lock(
+        &self,
+        endpoint: &impl Endpoint,
+        at: GlobalAddress,
+        reads: &mut [Target<'_>],
+    ) -> Result<Taken<'_>, RedoError> {
+        loop {
+            let locked = match self.locker.wait(endpoint, at, reads).await? {
+                Waited::Taken(held) => Some(self.locked(at, held)),
+                Waited::Abandoned(found) => {
+                    if let Some(node) = forwarded(found) {
+                        return Ok(Taken::Forwarded(node));
+                    }
+                    if endpoint.now() >= self.until.get() {
+                        return Ok(Taken::Expired);
+                    }
+                    self.take_over(endpoint, at, found).await?
+                }
+            };
+            let Some(locked) = locked else { continue };
+            if let Some(record) = &locked.redone
+                && !redo(endpoint, locked.until(), record).await?
+            {
+                // Whoever takes it over next does it.
+                continue;
+            }
+            return Ok(Taken::Locked(locked));
+        }
+    }
+
+    fn locked(&self, lock: GlobalAddress, held: Held) -> Locked<'_> {
+        Locked {
+            held,
+            redone: None,
+            redo: self,
+            lock,
+            slot: None,
+        }
+    }
+
+    /// Takes over a lock that was abandoned in this acquisition, with the record that belongs to it,
+    /// which is not done again yet; `None` if others were quicker.
+    async fn take_over(
+        &self,
+        endpoint: &impl Endpoint,
+        at: GlobalAddress,
+        found: u64,
+    ) -> Result<Option<Locked<'_>>, RedoError> {
+        // Not the word of the attempts before: a record of an acquisition that never was may not
+        // be taken for one of a later acquisition.
+        let word = self.locker.next_word();
+        let Some(record) = self.find(endpoint, at.node(), found).await? else {
+            let held = self
+                .locker
+                .take_over(endpoint, at, found, word, None, self.until.get())
+                .await?;
+            return Ok(held.map(|held| self.locked(at, held)));
+        };
+        // Where the record is the owner's own, another of his slots gets free by this.
+        let spare = usize::from(owner(found) != self.owner);
+        let slot = self.slot(endpoint, at, word, spare).await?;
+        let again = Record {
+            word,
+            lock: at,
+            ..record.clone()
+        };
+        let bytes = again.encode(slot.bytes)?;
+        let first = Verb::Write {
+            to: slot.at,
+            bytes: &bytes,
+        };
+        let held = self
+            .locker
+            .take_over(endpoint, at, found, word, Some(first), self.until.get())
+            .await?;
+        let Some(held) = held else {
+            slot.give_back();
+            return Ok(None);
+        };
+        Ok(Some(Locked {
+            redone: Some(record),
+            slot: Some(slot),
+            ..self.locked(at, held)
+        }))
+    }
+
+    /// The record of an acquisition of a lock on this node, if there is a whole one.
+    async fn find(
+        &self,
+        endpoint: &impl Endpoint,
+        node: NodeId,
+        word: u64,
+    ) -> Result<Option<Record>, RedoError> {
+        let owner = owner(word);
+        let directory = self.directories[self.number(node)?];
+        let entry = entry(directory, owner, self.owners)?;
+        let Some(region) = Region::of(read_word(endpoint, entry).await?, node) else {
+            return Ok(None);
+        };
+        let bytes = region.read(endpoint).await?;
+        let mut slots = bytes.chunks(region.slot_bytes);
+        Ok(slots.find_map(|slot| (self.recorded)(slot, node, word)))
+    }
+
+    /// The number of the directory and the region on a node.
+    fn number(&self, node: NodeId) -> Result<usize, RedoError> {
+        let number = self.directories.iter().position(|at| at.node() == node);
+        let owner = self.owner;
+        number.ok_or(RedoError::NoDirectory { owner, node })
+    }
+
+    /// A slot for an acquisition of this word, if so many are left then.
+    async fn slot(
+        &self,
+        endpoint: &impl Endpoint,
+        lock: GlobalAddress,
+        word: u64,
+        spare: usize,
+    ) -> Result<Slot<'_>, RedoError> {
+        let node = lock.node();
+        let region = self.number(node)?;
+        if let Some(slot) = self.free_slot(region, lock, word, spare) {
+            return Ok(slot);
+        }
+        // What is unfinished may have been finished by others.
+        let uses = self.regions.borrow()[region].slots.clone();
+        for (number, usage) in uses.into_iter().enumerate() {
+            if let Use::Unfinished(lock, word) = usage
+                && read_word(endpoint, lock).await? != word
+            {
+                let slot = &mut self.regions.borrow_mut()[region].slots[number];
+                if *slot == usage {
+                    *slot = Use::Nothing;
+                }
+            }
+        }
+        let slot = self.free_slot(region, lock, word, spare);
+        slot.ok_or_else(|| RedoError::NoSlot {
+            owner: self.owner,
+            node,
+            slots: self.regions.borrow()[region].slots.len() - 1,
+        })
+    }
+
+    fn free_slot(
+        &self,
+        number: usize,
+        lock: GlobalAddress,
+        word: u64,
+        spare: usize,
+    ) -> Option<Slot<'_>> {
+        let region = &mut self.regions.borrow_mut()[number];
+        let slots = region.slots.iter().enumerate();
+        let mut free = slots.filter(|(_, usage)| **usage == Use::Nothing);
+        let (free, _) = free.nth(spare)?;
+        region.slots[free] = Use::Lock;
+        Some(Slot {
+            redo: self,
+            region: number,
+            number: free,
+            at: region.slot(free),
+            bytes: region.slot_bytes,
+            then: Use::Unfinished(lock, word),
+        })
+    }
+}
+
+/// Makes a recorded change again; false if the deadline was over before it was done.
+async fn redo(
+    endpoint: &impl Endpoint,
+    deadline: Duration,
+    record: &Record,
+) -> Result<bool, FabricError> {
+    let mut odd = Vec::new();
+    for &(to, ref bytes) in &record.writes {
+        if bytes.is_empty() {
+            odd.push((to, read_word(endpoint, to).await? | 1));
+        }
+    }
+    let counts = |change: u64| {
+        let counts = odd.iter();
+        let counts = counts.map(move |(mark, count)| (*mark, count.wrapping_add(change)));
+        let counts = counts.map(|(mark, count)| (mark, count.to_le_bytes()));
+        counts.collect::<Vec<_>>()
+    };
+    let writes = record.writes.iter();
+    let writes = writes.filter(|(_, bytes)| !bytes.is_empty());
+    let writes: Vec<_> = writes.map(|(to, bytes)| (*to, &bytes[..])).collect();
+    let (before, behind) = (counts(0), counts(1));
+    // Marks lie beside what they mark, on the same node or not: each has to be seen before and behind.
+    for writes in [bytes_of(&before), writes, bytes_of(&behind)] {
+        let writes = writes.into_iter();
+        let mut verbs: Vec<_> = writes
+            .map(|(to, bytes)| Verb::Write { to, bytes })
+            .collect();
+        if !verbs.is_empty() && !endpoint.post_by(deadline, &mut verbs).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn bytes_of(words: &[(GlobalAddress, [u8; 8])]) -> Vec<(GlobalAddress, &[u8])> {
+    let words = words.iter();
+    words.map(|(to, bytes)| (*to, &bytes[..])).collect()
+}
+
+/// The word of an owner in a directory.
+fn entry(directory: GlobalAddress, owner: u16, owners: u16) -> Result<GlobalAddress, RedoError> {
+    let node = directory.node();
+    if owner >= owners {
+        return Err(RedoError::NoDirectory { owner, node });
+    }
+    Ok(directory.plus(u64::from(owner) * WORD_BYTES))
+}
+
+async fn read_word(endpoint: &impl Endpoint, at: GlobalAddress) -> Result<u64, FabricError> {
+    let mut word = [0; WORD_BYTES as usize];
+    endpoint.read(at, &mut word).await?;
+    Ok(u64::from_le_bytes(word))
+}
+
+/// A slot that belongs to an acquisition. Dropped without having been given back, it is kept until
+/// the lock has another word.
+#[derive(Debug)]
+struct Slot<'r> {
+    redo: &'r Redo,
+    region: usize,
+    number: usize,
+    at: GlobalAddress,
+    bytes: usize,
+    then: Use,
+}
+
+impl Slot<'_> {
+    fn give_back(mut self) {
+        self.then = Use::Nothing;
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        self.redo.regions.borrow_mut()[self.region].slots[self.number] = self.then;
+    }
+}
+
+/// A lock that is held, and changes under it that will be redone.
+///
+/// Dropped without [`finish`](Locked::finish), it leaves the lock to be taken over, with what was
+/// recorded last.
+#[derive(Debug)]
+pub struct Locked<'r> {
+    /// The lock.
+    pub held: Held,
+    /// The change that somebody had recorded and not finished. It was done again; what its note asks
+    /// for is left to whoever holds the lock now.
+    pub redone: Option<Record>,
+    redo: &'r Redo,
+    lock: GlobalAddress,
+    slot: Option<Slot<'r>>,
+}
+
+impl Locked<'_> {
+    /// A number of so many bits, at least 32, that is not 0: no two acquisitions of locks have the same
+    /// within seconds. It has the owner, the lowest bits of which of its lives it is, and as many of the
+    /// number of the acquisition as there is room for.
+    pub fn stamp(&self, bits: u32) -> u64 {
+        let word = self.held.word;
+        let number_bits = bits - STAMP_OWNER_BITS - STAMP_LIFE_BITS;
+        let lowest = |value: u64, bits: u32| value & ((1 << bits) - 1);
+        let owner = u64::from(owner(word)) + 1;
+        let life = lowest(word >> LIFE_SHIFT, STAMP_LIFE_BITS);
+        let number = lowest(word, number_bits.min(LIFE_SHIFT));
+        (owner << STAMP_LIFE_BITS | life) << number_bits | number
+    }
+
+    /// Until when what the lock guards may be written, and records.
+    pub fn until(&self) -> Duration {
+        self.held.until().min(self.redo.until.get())
+    }
+
+    /// The record of a change, and where it has to be written: before the change, in the same post
+    /// if all is on the lock's node. No round trip, but where changes were left unfinished by
+    /// dropping them.
+    ///
+    /// # Errors
+    /// `TooLong`, `NoSlot`.
+    pub async fn record(
+        &mut self,
+        endpoint: &impl Endpoint,
+        writes: &[(GlobalAddress, &[u8])],
+        note: &[u8],
+    ) -> Result<(GlobalAddress, Vec<u8>), RedoError> {
+        let word = self.held.word;
+        let slot = match self.slot.take() {
+            Some(slot) => slot,
+            None => self.redo.slot(endpoint, self.lock, word, 1).await?,
+        };
+        let slot = self.slot.insert(slot);
+        let bytes = record::encode(word, self.lock, writes, note, slot.bytes)?;
+        Ok((slot.at, bytes))
+    }
+
+    /// The lock was given back: the post that did it has been answered.
+    pub fn finish(self) {
+        if let Some(slot) = self.slot {
+            slot.give_back();
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Ways to memory nodes. Each implements [`Endpoint`](crate::Endpoint).
+//!
+//! - [`sim`]: a simulation in virtual time, repeatable from a seed. It uses all the freedom that
+//!   the contract of verbs leaves.
+//! - `shm`: memory that processes of one machine share (Linux only).
+//! - `ucx`: nodes on other machines (Linux only).
+//!
+//! `nearfield memory-node` serves the last two.
+
+#[cfg(target_os = "linux")]
+pub mod shm;
+pub mod sim;
+#[cfg(target_os = "linux")]
+pub mod ucx;

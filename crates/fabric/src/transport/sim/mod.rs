@@ -1,0 +1,44 @@
+//! Memory nodes, a network and thousands of clients in one thread, in virtual time, repeatable from
+//! a seed.
+//!
+//! A [`Simulation`] has nodes, and tasks of clients that post verbs on [`SimEndpoint`]s. When a
+//! verb accesses memory is said by the model of a port ([`nearfield_hardware::network`]). With
+//! [`Delivery::Torn`] each line of a verb is read or written at a moment of its own, so that
+//! whatever others may do in between does happen for some seed, and with [`Delivery::TornWords`]
+//! each word; with [`Delivery::Whole`] a verb is
+//! done at one moment, which is quicker to compute and what one wants to know throughput by.
+//!
+//! Clients die at any of their verbs, when and in the middle of whatever they have posted; nodes
+//! are lost and come back; clocks go too fast or too slow ([`Skewed`]).
+//!
+//! ```
+//! use nearfield_fabric::transport::sim::{Delivery, Simulation};
+//! use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
+//! use nearfield_hardware::network::Preset;
+//!
+//! let mut simulation = Simulation::new(7, Preset::ConnectX6.parameters(), Delivery::Torn);
+//! simulation.add_node(1 << 20);
+//! for client in 0..10 {
+//!     let endpoint = simulation.endpoint(client);
+//!     simulation.spawn(client, async move {
+//!         let counter = GlobalAddress::new(NodeId(0), 64);
+//!         endpoint.add(counter, 1).await.expect("a node");
+//!     });
+//! }
+//! simulation.run();
+//! assert_eq!(simulation.word(GlobalAddress::new(NodeId(0), 64)), 10);
+//! ```
+
+mod endpoint;
+mod executor;
+mod node;
+mod request;
+mod skewed;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use endpoint::SimEndpoint;
+pub use executor::Simulation;
+pub use skewed::Skewed;
+pub use state::Delivery;

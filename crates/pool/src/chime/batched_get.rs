@@ -1,0 +1,294 @@
+//! A first look at where keys should be: what most searches come to.
+//!
+//! The neighborhoods of one key or of many are read by one post, if the parents of their leaves are kept and there is
+//! nothing to guess. What that does not answer is [searched](Session::search_again) for one by one.
+
+use super::Tree;
+use super::cached_node::CachedNode;
+use super::neighborhood::{COUNTER_BYTES, Neighborhood};
+use super::node_io::is_still;
+use super::search::Place;
+use super::session::Session;
+use crate::error::PoolError;
+use crate::hopscotch::{self, Lookup};
+use crate::layout::{Leaf, LeafLayout, Versions};
+use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
+use smallvec::SmallVec;
+
+/// A counter twice, and two segments.
+const READS_MAX: usize = 4;
+
+/// What a look at a key has shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Got {
+    /// The key is there; its value begins here among those of the [`BatchedGet`].
+    Found(usize),
+    /// The key is not there.
+    Absent,
+    /// It was not in this leaf, the home having these versions.
+    Missed(GlobalAddress, Versions),
+    /// Nothing that is of use.
+    Nothing,
+}
+
+/// Where a key should be.
+#[derive(Clone, Copy, Debug)]
+struct Aim {
+    /// The number of the key.
+    number: usize,
+    home: usize,
+    leaf: GlobalAddress,
+    /// The sibling that the leaf should have.
+    sibling: GlobalAddress,
+}
+
+/// Looks at some keys, and the memory that it takes.
+#[derive(Debug)]
+pub(super) struct BatchedGet {
+    aims: Vec<Aim>,
+    wire: Vec<u8>,
+    /// What was decoded last, and what is left over of others.
+    leaf: Leaf,
+    /// By the number of the key.
+    pub seen: Vec<Got>,
+    values: Vec<u8>,
+    value_bytes: usize,
+}
+
+impl BatchedGet {
+    pub fn new(layout: LeafLayout) -> BatchedGet {
+        BatchedGet {
+            aims: Vec::new(),
+            wire: Vec::new(),
+            leaf: Leaf::new(layout),
+            seen: Vec::new(),
+            values: Vec::new(),
+            value_bytes: layout.geometry().shape().value_bytes,
+        }
+    }
+
+    fn begin(&mut self, keys: usize) {
+        self.aims.clear();
+        self.values.clear();
+        self.seen.clear();
+        self.seen.resize(keys, Got::Nothing);
+    }
+
+    /// The value that begins here.
+    pub fn value(&self, at: usize) -> &[u8] {
+        &self.values[at..at + self.value_bytes]
+    }
+}
+
+impl<E: Endpoint> Tree<E> {
+    /// Looks where keys should be, all by one post, and gives what is certain to `found` by the number of
+    /// the key; answers the others. One round trip, or none if the parents of no leaves are kept.
+    pub(crate) async fn get_batch<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut found: impl FnMut(usize, Option<&[u8]>),
+    ) -> Vec<usize> {
+        let mut batch = self.take_batched_get();
+        if !self.try_get_batch(keys, &mut batch).await {
+            batch.begin(keys.len());
+        }
+        let mut rest = Vec::new();
+        for (number, get_once) in batch.seen.iter().enumerate() {
+            match *get_once {
+                Got::Found(at) => found(number, Some(batch.value(at))),
+                Got::Absent => found(number, None),
+                // What versions prove of it is over with the session: memory may be used again.
+                Got::Missed(..) | Got::Nothing => rest.push(number),
+            }
+        }
+        self.keep_batched_get(batch);
+        rest
+    }
+
+    /// False if what was seen is not to be believed. Why is told to who searches.
+    async fn try_get_batch<K: AsRef<[u8]>>(&self, keys: &[K], batch: &mut BatchedGet) -> bool {
+        let Ok(session) = self.session().await else {
+            return false;
+        };
+        session.get_once(keys, batch).await.is_ok() && session.is_valid().await.unwrap_or(false)
+    }
+
+    /// Gives the value of a key that [`get_batch`](Tree::glance_all) has not found to `found`.
+    ///
+    /// # Errors
+    /// `Key`, and what nodes answer.
+    pub(crate) async fn search_missed<R>(
+        &self,
+        key: &[u8],
+        found: impl Fn(&[u8]) -> R,
+    ) -> Result<Option<R>, PoolError> {
+        self.check_key(key)?;
+        self.run(async |session| session.search_again(key, &found, None).await)
+            .await
+    }
+
+    pub(super) fn take_batched_get(&self) -> Box<BatchedGet> {
+        let batch = self.batched_gets.borrow_mut().pop();
+        batch.unwrap_or_else(|| Box::new(BatchedGet::new(self.leaves)))
+    }
+
+    pub(super) fn keep_batched_get(&self, batch: Box<BatchedGet>) {
+        self.batched_gets.borrow_mut().push(batch);
+    }
+}
+
+impl<E: Endpoint> Session<'_, E> {
+    /// Reads the neighborhoods of keys once.
+    pub(super) async fn get_once<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        batch: &mut BatchedGet,
+    ) -> Result<(), PoolError> {
+        batch.begin(keys.len());
+        self.aim(keys, &mut batch.aims);
+        if batch.aims.is_empty() {
+            return Ok(());
+        }
+        let aims = batch.aims.iter();
+        let bytes = aims.map(|aim| self.neighborhood(aim).bytes).sum();
+        if batch.wire.len() < bytes {
+            batch.wire.resize(bytes, 0);
+        }
+        self.read_aims(&batch.aims, &mut batch.wire).await?;
+        let mut rest = &batch.wire[..];
+        for aim in &batch.aims {
+            let (wire, others) = rest.split_at(self.neighborhood(aim).bytes);
+            rest = others;
+            let key = keys[aim.number].as_ref();
+            let (leaf, values) = (&mut batch.leaf, &mut batch.values);
+            batch.seen[aim.number] = self.take_in(aim, wire, key, leaf, values);
+        }
+        Ok(())
+    }
+
+    fn neighborhood(&self, aim: &Aim) -> &Neighborhood {
+        &self.node.neighborhoods[aim.home]
+    }
+
+    /// Where keys should be, of those of which that is known.
+    fn aim<K: AsRef<[u8]>>(&self, keys: &[K], aims: &mut Vec<Aim>) {
+        self.node
+            .cache
+            .seek_each(keys, |number, kept: &CachedNode, position| {
+                let key = keys[number].as_ref();
+                if !self.may_follow(kept) || self.check_key(key).is_err() {
+                    return;
+                }
+                let route = kept.route_at(position);
+                let home = self.leaves.home(key);
+                if self.guess(route.child, home, key).is_none() {
+                    aims.push(Aim {
+                        number,
+                        home,
+                        leaf: route.child,
+                        sibling: route.sibling,
+                    });
+                }
+            });
+    }
+
+    /// Reads what is aimed at, for each key what its neighborhood takes.
+    async fn read_aims(&self, aims: &[Aim], wire: &mut [u8]) -> Result<(), PoolError> {
+        let mut verbs = SmallVec::<[Verb<'_>; READS_MAX]>::new();
+        verbs.reserve(READS_MAX * aims.len());
+        let mut rest = wire;
+        let mut part = |bytes: usize| {
+            let (part, others) = std::mem::take(&mut rest).split_at_mut(bytes);
+            rest = others;
+            part
+        };
+        for aim in aims {
+            let [before, behind] = [part(COUNTER_BYTES), part(COUNTER_BYTES)];
+            let at = self.leaf_at(aim.leaf);
+            let mut read = |from, into| verbs.push(Verb::Read { from, into });
+            if self.has_counters {
+                read(at.counter(), before);
+            }
+            for wire in &self.neighborhood(aim).wire {
+                read(at.address.plus(wire.start as u64), part(wire.len()));
+            }
+            if self.has_counters {
+                read(at.counter(), behind);
+            }
+        }
+        self.endpoint.post(&mut verbs).await?;
+        Ok(())
+    }
+
+    /// Looks for a key in what was read; puts the value behind others.
+    fn take_in(
+        &self,
+        aim: &Aim,
+        wire: &[u8],
+        key: &[u8],
+        leaf: &mut Leaf,
+        values: &mut Vec<u8>,
+    ) -> Got {
+        let neighborhood = self.neighborhood(aim);
+        let (counts, wire) = wire.split_at(2 * COUNTER_BYTES);
+        if self.has_counters {
+            // Versions are of no use where a counter tells.
+            let (before, behind) = counts.split_at(COUNTER_BYTES);
+            if !is_still(before, behind) {
+                return Got::Nothing;
+            }
+        } else if !neighborhood.is_consistent(&self.leaves, wire) {
+            return Got::Nothing;
+        }
+        let at = values.len();
+        if let Some(direct) = &neighborhood.direct
+            && direct.is_valid(wire)
+            && let Some(slot) = direct.find(wire, key)
+        {
+            // Whatever the sibling is, if the key may be here it is.
+            let place = self.place_beside(direct.sibling(wire), aim.sibling, true);
+            if matches!(place, Place::Unknown) {
+                return Got::Nothing;
+            }
+            direct.append_value(
+                slot,
+                wire,
+                self.leaves.geometry().shape().value_bytes,
+                values,
+            );
+            self.admit_at(aim.leaf, direct.slots.at(slot), key);
+            return Got::Found(at);
+        }
+        neighborhood.copy(wire, leaf);
+        match self.look(aim, leaf, key) {
+            Ok(slot) => {
+                values.extend_from_slice(leaf.value(slot));
+                Got::Found(at)
+            }
+            Err(get_once) => get_once,
+        }
+    }
+
+    /// Looks for a key in a leaf of which its neighborhood is known: its slot, or what else was seen.
+    fn look(&self, aim: &Aim, leaf: &Leaf, key: &[u8]) -> Result<usize, Got> {
+        let group = self.neighborhood(aim).group;
+        let place = self.place_by(group, aim.sibling, true, leaf, key);
+        if !matches!(place, Place::Here | Place::HereOrRight(_)) {
+            return Err(Got::Nothing);
+        }
+        match hopscotch::lookup_at(leaf, aim.home, key) {
+            Lookup::Found(slot) => {
+                self.admit_at(aim.leaf, slot, key);
+                Ok(slot)
+            }
+            Lookup::Absent
+                if matches!(place, Place::Here)
+                    && (self.has_counters || !self.leaves.has_bitmaps()) =>
+            {
+                Err(Got::Absent)
+            }
+            Lookup::Absent => Err(Got::Missed(aim.leaf, leaf.entry_versions(aim.home))),
+            Lookup::Moved => Err(Got::Nothing),
+        }
+    }
+}

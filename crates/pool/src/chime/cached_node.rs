@@ -1,0 +1,316 @@
+//! Internal nodes as the cache keeps them: what leads to children, and nothing of entries that are
+//! not used.
+
+use crate::cache::{Cached, HEADER_BYTES, partition, prefix};
+use crate::layout::InternalNode;
+use crate::layout::internal::{Route, address};
+use nearfield_fabric::recovery::epochs::Epoch;
+use nearfield_fabric::{GlobalAddress, prefetch};
+
+const ADDRESS_BYTES: usize = 8;
+/// So many bytes of a separator are compared as a number: with those that all keys of the node have in
+/// common left out they tell most of its separators apart.
+const HEAD_BYTES: usize = 4;
+
+/// What an internal node said when it was read.
+///
+/// ```text
+/// heads 4 each | children, and the leftmost child of the sibling 8 each | low fence | high fence | tails |
+/// ```
+///
+/// A separator is `skipped` bytes that it has in common with the fences, a head, zeros behind it if the
+/// separator has no more bytes, and a tail. What a search looks at lies together so that it waits for few lines.
+#[derive(Debug)]
+pub struct CachedNode {
+    address: GlobalAddress,
+    level: u8,
+    has_sibling: bool,
+    key_bytes: u16,
+    /// How many first bytes are the same in all keys that are below the node.
+    skipped: u16,
+    /// How many separators there are: one less than children. Layouts have 4,096 at most.
+    count: u16,
+    /// When it was read.
+    epoch: Epoch,
+    bytes: Box<[u8]>,
+}
+
+/// The head and the tail of what of a key is not skipped.
+fn split(rest: &[u8]) -> (u32, &[u8]) {
+    let head = (prefix(rest) >> (8 * HEAD_BYTES)) as u32;
+    (head, rest.get(HEAD_BYTES..).unwrap_or_default())
+}
+
+impl CachedNode {
+    /// What the node says that was read at an address.
+    pub(super) fn new(address: GlobalAddress, node: &InternalNode, epoch: Epoch) -> CachedNode {
+        let count = node.count();
+        let (low, high) = (node.low_fence(), node.high_fence());
+        let has_sibling = !node.sibling().is_null();
+        let separators = || (0..count).map(|index| node.separator(index));
+        // The greatest key of the last node of a level may begin with anything.
+        let is_same = |(one, other): &(&u8, &u8)| has_sibling && one == other;
+        let skipped = low.iter().zip(high).take_while(is_same).count();
+        let tail_bytes = low.len().saturating_sub(skipped + HEAD_BYTES);
+        let mut bytes = Vec::with_capacity(
+            count * (HEAD_BYTES + tail_bytes) + (count + 2) * ADDRESS_BYTES + 2 * low.len(),
+        );
+        for separator in separators() {
+            bytes.extend_from_slice(&split(&separator[skipped..]).0.to_le_bytes());
+        }
+        let children = (0..count).map(|index| node.child(index));
+        let children = std::iter::once(node.leftmost()).chain(children);
+        for child in children.chain([node.sibling_leftmost()]) {
+            bytes.extend_from_slice(&child.to_bits().to_le_bytes());
+        }
+        bytes.extend_from_slice(low);
+        bytes.extend_from_slice(high);
+        for separator in separators() {
+            bytes.extend_from_slice(split(&separator[skipped..]).1);
+        }
+        CachedNode {
+            address,
+            epoch,
+            level: node.level(),
+            has_sibling,
+            // Layouts have keys of up to 4,096 bytes, and 4,096 entries.
+            key_bytes: low.len() as u16,
+            skipped: skipped as u16,
+            count: count as u16,
+            bytes: bytes.into(),
+        }
+    }
+
+    /// The epoch of the operation that has read it.
+    pub(super) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// The child that a key below the node leads to, and the sibling that it should have.
+    pub(super) fn route(&self, key: &[u8]) -> Route {
+        self.route_at(self.position(key))
+    }
+
+    /// The child of a position, and the sibling that it should have.
+    pub(super) fn route_at(&self, position: usize) -> Route {
+        let (child, sibling) = self.route_bytes(position).split_at(ADDRESS_BYTES);
+        Route {
+            child: address(child),
+            sibling: address(sibling),
+        }
+    }
+
+    /// The least key right of a child; `None` if the node is the last one and so is the child.
+    pub(super) fn bound(&self, position: usize) -> Option<Vec<u8>> {
+        if position == usize::from(self.count) {
+            return self.high().map(<[u8]>::to_vec);
+        }
+        Some(self.separator(position))
+    }
+
+    /// The least key that may be below a child.
+    pub(super) fn least(&self, position: usize) -> Vec<u8> {
+        match position.checked_sub(1) {
+            None => self.low().to_vec(),
+            Some(before) => self.separator(before),
+        }
+    }
+
+    /// How many children it has.
+    pub(super) fn children(&self) -> usize {
+        usize::from(self.count) + 1
+    }
+
+    fn separator(&self, index: usize) -> Vec<u8> {
+        let mut separator = self.low()[..usize::from(self.skipped)].to_vec();
+        let head_bytes = HEAD_BYTES.min(usize::from(self.key_bytes - self.skipped));
+        separator.extend_from_slice(&self.head(index).to_be_bytes()[..head_bytes]);
+        separator.extend_from_slice(self.tail(index));
+        separator
+    }
+
+    fn heads(&self) -> &[[u8; HEAD_BYTES]] {
+        let (heads, _) = self.bytes.as_chunks();
+        &heads[..usize::from(self.count)]
+    }
+
+    fn head(&self, index: usize) -> u32 {
+        u32::from_le_bytes(self.heads()[index])
+    }
+
+    fn tail(&self, index: usize) -> &[u8] {
+        let not_in_tail = usize::from(self.skipped) + HEAD_BYTES;
+        let tail_bytes = usize::from(self.key_bytes).saturating_sub(not_in_tail);
+        let start = self.fences_start() + 2 * usize::from(self.key_bytes);
+        &self.bytes[start + index * tail_bytes..][..tail_bytes]
+    }
+
+    /// Where a child stands, and the one behind it.
+    fn route_bytes(&self, position: usize) -> &[u8] {
+        let start = usize::from(self.count) * HEAD_BYTES;
+        &self.bytes[start + position * ADDRESS_BYTES..][..2 * ADDRESS_BYTES]
+    }
+
+    fn fences_start(&self) -> usize {
+        let count = usize::from(self.count);
+        count * HEAD_BYTES + (count + 2) * ADDRESS_BYTES
+    }
+
+    fn fence(&self, number: usize) -> &[u8] {
+        let key_bytes = usize::from(self.key_bytes);
+        &self.bytes[self.fences_start() + number * key_bytes..][..key_bytes]
+    }
+}
+
+impl Cached for CachedNode {
+    fn address(&self) -> GlobalAddress {
+        self.address
+    }
+
+    fn level(&self) -> u8 {
+        self.level
+    }
+
+    fn low(&self) -> &[u8] {
+        self.fence(0)
+    }
+
+    fn high(&self) -> Option<&[u8]> {
+        self.has_sibling.then(|| self.fence(1))
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<CachedNode>() + HEADER_BYTES + self.bytes.len()
+    }
+
+    fn prefetch(&self) {
+        prefetch(self.heads());
+    }
+
+    /// How many of its separators are not greater than a key below the node.
+    fn position(&self, key: &[u8]) -> usize {
+        let heads = self.heads();
+        let head_at = |index: usize| u32::from_le_bytes(heads[index]);
+        let rest = key.get(usize::from(self.skipped)..).unwrap_or_default();
+        let (head, tail) = split(rest);
+        let mut position = partition(0..heads.len(), |index| head_at(index) <= head);
+        if position > 0 && head_at(position - 1) == head {
+            let start = partition(0..position, |index| head_at(index) < head);
+            position = partition(start..position, |index| self.tail(index) <= tail);
+        }
+        prefetch(self.route_bytes(position));
+        position
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Geometry, InternalLayout, Shape};
+    use nearfield_fabric::NodeId;
+
+    #[test]
+    fn keys_of_any_length_lead_where_the_node_says() {
+        for key_bytes in [2, 7, 8, 9, 16] {
+            let shape = Shape {
+                key_bytes,
+                ..Shape::default()
+            };
+            let geometry = Geometry::new(shape).expect("the shape is possible");
+            let at = |number: u64| GlobalAddress::new(NodeId(1), number * 64);
+            // Signed or little-endian numbers would be in another order.
+            let key = |number: u16| {
+                let mut key = vec![0; key_bytes];
+                key[..2].copy_from_slice(&(number * 1000).to_be_bytes());
+                key[key_bytes - 1] |= 1;
+                key
+            };
+            let mut node = InternalNode::new(InternalLayout::new(geometry), 2, at(1000));
+            node.set_sibling(at(900), at(500));
+            let fences = [vec![0; key_bytes], vec![0xff; key_bytes]];
+            node.set_fences(&fences[0], &fences[1]);
+            for number in 1..=60 {
+                let inserted = node.insert(&key(number), at(u64::from(number)));
+                inserted.expect("there is room");
+            }
+            let cached = CachedNode::new(at(7), &node, Epoch::default());
+            assert_eq!(
+                cached.bytes(),
+                size_of::<CachedNode>() + HEADER_BYTES + cached.bytes.len()
+            );
+            for position in 0..60 {
+                assert_eq!(
+                    cached.bound(position).as_deref(),
+                    Some(node.separator(position))
+                );
+                assert_eq!(cached.least(position + 1), node.separator(position));
+            }
+            assert_eq!([Some(cached.least(0)), cached.bound(60)], fences.map(Some));
+            for number in 0..=60 {
+                for last in [0, 1, 2] {
+                    let mut key = key(number);
+                    key[key_bytes - 1] = last;
+                    assert_eq!(cached.route(&key), node.route(&key), "{key:?}");
+                }
+            }
+        }
+    }
+
+    /// The fences have some first bytes in common, the heads of separators are the same or not, and there
+    /// are tails or not.
+    #[test]
+    fn what_separators_have_in_common_is_kept_once() {
+        for (key_bytes, common) in [
+            (9, 0),
+            (9, 3),
+            (9, 5),
+            (9, 6),
+            (9, 8),
+            (4, 2),
+            (16, 3),
+            (16, 13),
+        ] {
+            let shape = Shape {
+                key_bytes,
+                ..Shape::default()
+            };
+            let geometry = Geometry::new(shape).expect("the shape is possible");
+            let at = |number: u64| GlobalAddress::new(NodeId(1), number * 64);
+            for varied in common..key_bytes {
+                let key = |number: u8| {
+                    let mut key = vec![7; key_bytes];
+                    key[varied] = number;
+                    key
+                };
+                let mut node = InternalNode::new(InternalLayout::new(geometry), 2, at(1000));
+                let right = node.clone();
+                for number in 1..=30 {
+                    node.insert(&key(4 * number), at(u64::from(number)))
+                        .expect("there is room");
+                }
+                let (mut low, mut high) = (vec![7; key_bytes], vec![7; key_bytes]);
+                low[common..].fill(0);
+                high[common] = 255;
+                node.set_fences(&low, &high);
+                node.set_sibling(at(900), right.leftmost());
+                let cached = CachedNode::new(at(7), &node, Epoch::default());
+                assert_eq!(usize::from(cached.skipped), common);
+                assert_eq!((cached.low(), cached.high()), (&low[..], Some(&high[..])));
+                let fewer = 30 * common.min(key_bytes.saturating_sub(HEAD_BYTES));
+                let all = 30 * key_bytes.max(HEAD_BYTES) + 32 * ADDRESS_BYTES + 2 * key_bytes;
+                assert_eq!(cached.bytes.len(), all - fewer);
+                for number in 0..=124 {
+                    let key = key(number);
+                    assert_eq!(cached.route(&key), node.route(&key), "{key:?}");
+                }
+                for position in 0..30 {
+                    assert_eq!(
+                        cached.bound(position).as_deref(),
+                        Some(node.separator(position))
+                    );
+                }
+                assert_eq!(cached.bound(30), Some(high));
+            }
+        }
+    }
+}

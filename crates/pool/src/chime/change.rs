@@ -1,0 +1,498 @@
+//! Changing a leaf under its lock.
+
+use super::BACK_OFF;
+use super::leaf_lock_word::LeafLockWord;
+use super::lock::{Lock, Writes};
+use super::node_io::Buffers;
+use super::overwrite_hints::OverwriteHint;
+use super::route::Way;
+use super::search::Place;
+use super::session::Session;
+use crate::canary::Check;
+use crate::error::PoolError;
+use crate::hopscotch::{self, Lookup};
+use crate::layout::{Leaf, LockWord, Slots};
+use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES};
+
+/// What is to become of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It stays as it is.
+    Keep,
+    /// It gets this value.
+    Put(Vec<u8>),
+    /// It goes.
+    Remove,
+}
+
+/// What a change may come to, so that no more is read for it than that needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Intent {
+    /// A key may be put where there is none.
+    Insert,
+    /// Only one that is there may get another value.
+    Update,
+    /// As `Update`, and the value before is of no interest.
+    Overwrite,
+    /// Only one that is there may go.
+    Remove,
+    /// Any of these.
+    Alter,
+}
+
+/// What is written of a leaf that was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// The value in one slot, which lies at this offset of the wire.
+    Value { slot: usize, at: u64 },
+    /// Entries, none of which was moved.
+    Entries,
+    /// Entries, of which some were moved.
+    Moves,
+    /// All of it, with a new node version, since entries were moved.
+    Node,
+}
+
+/// What was changed of a leaf.
+struct Change {
+    /// The slots to be written.
+    written: Slots,
+    scope: Scope,
+    /// How many entries more there are by it.
+    more: isize,
+}
+
+/// A leaf whose lock is held.
+struct Locked<'t> {
+    way: Way,
+    lock: Lock<'t>,
+    /// What lay in the lock, or lies in it if it is given back as it is.
+    word: LockWord,
+    leaf: Leaf,
+    /// The slots that are known: from the key's home on, or the one of the key.
+    known: Slots,
+    /// Where the key is.
+    slot: Option<usize>,
+}
+
+impl<E: Endpoint> Session<'_, E> {
+    /// Changes what is there of a key as `decide` says, who is told the value before and asked again if
+    /// his decision came too late; answers the value before.
+    pub(super) async fn change(
+        &self,
+        key: &[u8],
+        intent: Intent,
+        mut decide: impl AsyncFnMut(Option<&[u8]>) -> Result<Decision, PoolError>,
+    ) -> Result<Option<Vec<u8>>, PoolError> {
+        let mut patience = self.patience();
+        loop {
+            self.look_after(&mut patience, key).await?;
+            let way = self.find_leaf(key).await?;
+            let Some(mut locked) = self.lock_for(way, key, intent).await? else {
+                continue;
+            };
+            let leaf = &mut locked.leaf;
+            let before = locked.slot.map(|slot| leaf.value(slot).to_vec());
+            let decision = match decide(before.as_deref()).await {
+                Ok(decision) => decision,
+                Err(error) => {
+                    self.unlock(locked.lock, locked.word.to_bits())?;
+                    return Err(error);
+                }
+            };
+            let removes = decision == Decision::Remove;
+            let change = match (decision, locked.slot) {
+                (Decision::Put(value), Some(slot)) => self.replace(leaf, slot, &value),
+                (Decision::Remove, Some(slot)) => Change {
+                    written: hopscotch::remove(leaf, slot),
+                    scope: Scope::Entries,
+                    more: -1,
+                },
+                (Decision::Put(value), None) => {
+                    if self.insert_into(locked, key, &value).await? {
+                        return Ok(None);
+                    }
+                    self.renew().await?;
+                    continue;
+                }
+                (Decision::Keep, _) | (Decision::Remove, None) => {
+                    self.unlock(locked.lock, locked.word.to_bits())?;
+                    return Ok(before);
+                }
+            };
+            let (address, scope) = (locked.way.leaf, change.scope);
+            let Some(word) = self.write_back(locked, change).await? else {
+                self.renew().await?;
+                continue;
+            };
+            if let Scope::Value { slot, .. } = scope
+                && intent == Intent::Overwrite
+                && let Some(stamp) = self.lock_words.stamp(word)
+            {
+                let known = OverwriteHint { slot, stamp };
+                let now = self.endpoint.now();
+                self.node.overwrite_hints.put(address, key, known, now);
+            }
+            if removes && self.is_low(word) {
+                self.merge(key, 1).await?;
+            }
+            return Ok(before);
+        }
+    }
+
+    /// Puts another value into a slot. Where changes are recorded that are not written as one, more of them
+    /// are one if only the value is written; then nothing else of the leaf has to be known.
+    fn replace(&self, leaf: &mut Leaf, slot: usize, value: &[u8]) -> Change {
+        let lines = self.endpoint.atomic_bytes() >= LINE_BYTES;
+        let at = self.leaves.value_in_a_line(slot);
+        let alone = at.filter(|_| self.owner.is_some() && lines);
+        let (written, scope) = if let Some(at) = alone {
+            leaf.set_value(slot, value);
+            let at = at as u64;
+            let written = Slots::new(slot, 1, self.leaves.span());
+            (written, Scope::Value { slot, at })
+        } else {
+            (hopscotch::replace(leaf, slot, value), Scope::Entries)
+        };
+        Change {
+            written,
+            scope,
+            more: 0,
+        }
+    }
+
+    /// Puts a key that is not there into a leaf, which is divided if it has no room. False if the lock
+    /// was held for too long; then nothing was done.
+    async fn insert_into(
+        &self,
+        mut locked: Locked<'_>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool, PoolError> {
+        let all = self.leaves.all_slots(key);
+        loop {
+            let leaf = &mut locked.leaf;
+            if let Ok(inserted) = hopscotch::insert(leaf, locked.known, key, value) {
+                let scope = match inserted.moved {
+                    false => Scope::Entries,
+                    true if self.moves_are_node_writes() => Scope::Node,
+                    true => Scope::Moves,
+                };
+                let change = Change {
+                    written: inserted.written,
+                    scope,
+                    more: isize::from(!inserted.replaced),
+                };
+                let written = self.write_back(locked, change).await?;
+                return Ok(written.is_some());
+            }
+            if locked.known.count() == all.count() {
+                break;
+            }
+            // More of the leaf, as far as its first empty slot, or all of it.
+            let range = self.slots_for(key, Intent::Insert, locked.word);
+            locked.known = if range.count() > locked.known.count() {
+                range
+            } else {
+                all
+            };
+            let segments = self.leaves.with_metadata(locked.known);
+            let address = locked.way.leaf;
+            let buffers = Buffers::new(self.leaf_at(address), &segments, self.has_counters);
+            self.read_more(address, &segments, buffers, &mut locked.leaf)
+                .await?;
+        }
+        let Locked {
+            way, lock, leaf, ..
+        } = locked;
+        self.divide(way.leaf, lock, leaf, key, value).await
+    }
+
+    /// Writes the entries back that have changed, and gives the lock back; answers the word that lies in
+    /// it. `None` if it was held for too long; then nothing was done.
+    async fn write_back(
+        &self,
+        locked: Locked<'_>,
+        change: Change,
+    ) -> Result<Option<LockWord>, PoolError> {
+        let Change {
+            written,
+            scope,
+            more,
+        } = change;
+        let Locked {
+            way,
+            lock,
+            word,
+            mut leaf,
+            known,
+            ..
+        } = locked;
+        if scope == Scope::Node {
+            leaf.count_node_write();
+        }
+        let leaf = &leaf;
+        let words = &self.lock_words;
+        let leave = matches!(scope, Scope::Moves | Scope::Node) || more < 0;
+        let word = match (known.count() == self.leaves.span(), leave) {
+            (true, _) => words.of_leaf(leaf, &lock),
+            (false, true) => {
+                let word = words.after_write(word, leaf, written, known, more);
+                words.stamped(word, &lock)
+            }
+            (false, false) => words.after_write(word, leaf, written, known, more),
+        };
+        let writes = self.writes_of(way.leaf, leaf, written, scope);
+        self.note_change(true);
+        let done = self.commit(lock, &writes, word.to_bits()).await?;
+        self.note_change(done.is_ok());
+        Ok(done.is_ok().then_some(word))
+    }
+
+    /// What to write of a leaf of which these slots have changed.
+    fn writes_of(
+        &self,
+        address: GlobalAddress,
+        leaf: &Leaf,
+        written: Slots,
+        scope: Scope,
+    ) -> Writes {
+        let segments = match scope {
+            Scope::Value { slot, at } => {
+                return Writes {
+                    marks: Vec::new(),
+                    writes: vec![(address.plus(at), leaf.value(slot).to_vec())],
+                };
+            }
+            Scope::Entries | Scope::Moves => self.leaves.entries(written),
+            Scope::Node => self.leaves.whole(),
+        };
+        self.leaf_writes(address, leaf, &segments, scope == Scope::Moves)
+    }
+
+    /// Takes the lock of the leaf that a way leads to, or of one to the right of it, and reads what
+    /// the change of a key needs. `None`, and no lock, if there may be a better way by now.
+    async fn lock_for(
+        &self,
+        mut way: Way,
+        key: &[u8],
+        intent: Intent,
+    ) -> Result<Option<Locked<'_>>, PoolError> {
+        loop {
+            let locked = if intent == Intent::Overwrite
+                && let Some(known) =
+                    self.node
+                        .overwrite_hints
+                        .get(way.leaf, key, self.endpoint.now())
+            {
+                self.lock_known(way, key, known).await?
+            } else if self.node.options.lock_and_read {
+                self.lock_and_read(way, key).await?
+            } else {
+                self.lock_then_read(way, key, intent).await?
+            };
+            if locked.slot.is_some() && locked.known.count() == 1 {
+                return Ok(Some(locked));
+            }
+            let leaf = &locked.leaf;
+            let segments = self.leaves.with_metadata(locked.known);
+            let place = self.place(&locked.way, leaf, &segments, key);
+            let stays = match place {
+                Place::Here => true,
+                Place::HereOrRight(_) => {
+                    locked.slot.is_some()
+                        || has_known_greater(&locked, key)
+                        // A new way is had as soon as the greatest key.
+                        || locked.way.kept.is_none() && self.has_greater(&locked, key).await?
+                }
+                Place::Right(_) | Place::Unknown => false,
+            };
+            if stays {
+                if let Some(slot) = locked.slot {
+                    self.admit(&locked.way, slot, key);
+                }
+                return Ok(Some(locked));
+            }
+            self.unlock(locked.lock, locked.word.to_bits())?;
+            self.forget(&locked.way);
+            way = locked.way;
+            match place {
+                Place::Right(sibling) => way.leaf = sibling,
+                Place::HereOrRight(_) if way.kept.is_none() => {
+                    // Who has divided the leaf will tell its parent.
+                    self.endpoint.sleep(BACK_OFF).await;
+                    return Ok(None);
+                }
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    /// Takes a leaf's lock, and reads what the word that lay in it says is needed. Source: CHIME,
+    /// section 4.2.
+    async fn lock_then_read(
+        &self,
+        way: Way,
+        key: &[u8],
+        intent: Intent,
+    ) -> Result<Locked<'_>, PoolError> {
+        let lock = self.lock_in_turn(self.leaf_at(way.leaf), &mut []).await?;
+        let Some(word) = lock.before.map(LockWord::from_bits) else {
+            return self.read_abandoned(way, lock, key).await;
+        };
+        // Who removes a key has to know its home's bitmap.
+        if matches!(intent, Intent::Insert | Intent::Update | Intent::Overwrite)
+            && let Some((leaf, slot)) = self.speculate(&way, key).await?
+        {
+            return Ok(Locked {
+                way,
+                lock,
+                word,
+                leaf,
+                known: Slots::new(slot, 1, self.leaves.span()),
+                slot: Some(slot),
+            });
+        }
+        let known = self.slots_for(key, intent, word);
+        let segments = self.leaves.with_metadata(known);
+        let leaf = self.read_leaf(way.leaf, &segments).await?;
+        Ok(Locked {
+            slot: found(&leaf, key),
+            way,
+            lock,
+            word,
+            leaf,
+            known,
+        })
+    }
+
+    /// Takes the lock of a leaf in which a key was, and reads nothing if it still is there: of the leaf
+    /// that is answered then only the slot means anything.
+    async fn lock_known(
+        &self,
+        way: Way,
+        key: &[u8],
+        known: OverwriteHint,
+    ) -> Result<Locked<'_>, PoolError> {
+        let lock = self.lock_in_turn(self.leaf_at(way.leaf), &mut []).await?;
+        let Some(word) = lock.before.map(LockWord::from_bits) else {
+            return self.read_abandoned(way, lock, key).await;
+        };
+        let is_there = self.lock_words.stamp(word) == Some(known.stamp);
+        let (leaf, known, slot) = if is_there || !Check::Stamps.is_made() {
+            let known_slot = Slots::new(known.slot, 1, self.leaves.span());
+            (Leaf::new(self.leaves), known_slot, Some(known.slot))
+        } else {
+            let known = self.leaves.neighborhood_slots(self.leaves.home(key));
+            let segments = self.leaves.with_metadata(known);
+            let leaf = self.read_leaf(way.leaf, &segments).await?;
+            let slot = found(&leaf, key);
+            (leaf, known, slot)
+        };
+        Ok(Locked {
+            way,
+            lock,
+            word,
+            leaf,
+            known,
+            slot,
+        })
+    }
+
+    /// Takes a leaf's lock and reads in the same round trip what most changes need: the key's
+    /// neighborhood.
+    async fn lock_and_read(&self, way: Way, key: &[u8]) -> Result<Locked<'_>, PoolError> {
+        let at = self.leaf_at(way.leaf);
+        let known = self.leaves.neighborhood_slots(self.leaves.home(key));
+        let segments = self.leaves.with_metadata(known);
+        let mut buffers = Buffers::new(at, &segments, self.has_counters);
+        let lock = self.lock_in_turn(at, &mut buffers.targets()).await?;
+        let Some(word) = lock.before.map(LockWord::from_bits) else {
+            return self.read_abandoned(way, lock, key).await;
+        };
+        let mut leaf = Leaf::new(self.leaves);
+        if !buffers.take_in(&segments, &mut leaf) {
+            self.read_more(way.leaf, &segments, buffers, &mut leaf)
+                .await?;
+        }
+        Ok(Locked {
+            slot: found(&leaf, key),
+            way,
+            lock,
+            word,
+            leaf,
+            known,
+        })
+    }
+
+    /// Reads all of a leaf whose lock the dead have held, so that nobody knows what lay in it.
+    async fn read_abandoned<'t>(
+        &'t self,
+        way: Way,
+        lock: Lock<'t>,
+        key: &[u8],
+    ) -> Result<Locked<'t>, PoolError> {
+        let whole = self.leaves.whole();
+        let leaf = self.read_leaf(way.leaf, &whole).await?;
+        Ok(Locked {
+            word: self.lock_words.of_leaf(&leaf, &lock),
+            slot: found(&leaf, key),
+            known: self.leaves.all_slots(key),
+            way,
+            lock,
+            leaf,
+        })
+    }
+
+    /// The slots that a change has to know: where the key may be and, for one that is put there, as
+    /// many as the lock word says may be needed until there is an empty one.
+    fn slots_for(&self, key: &[u8], intent: Intent, word: LockWord) -> Slots {
+        let neighborhood = self.leaves.neighborhood_slots(self.leaves.home(key));
+        let all = self.leaves.all_slots(key);
+        if matches!(intent, Intent::Update | Intent::Overwrite | Intent::Remove)
+            || matches!(self.lock_words, LeafLockWord::Stamped(_))
+        {
+            return neighborhood;
+        }
+        if !self.node.options.vacancy_bitmap || !self.leaves.is_hopscotch() {
+            return all;
+        }
+        match self.lock_words.hop_range(word, all.first()) {
+            Some(range) if range.count() <= neighborhood.count() => neighborhood,
+            Some(range) => range,
+            None => all,
+        }
+    }
+
+    /// True if a leaf certainly has a key not less than `key`, so that `key` does not belong to the
+    /// right of it, although what is known of it has none. Looks at the slot that the lock word says has
+    /// the greatest; one round trip. Source: CHIME, section 4.2.3, right-turn test.
+    async fn has_greater(&self, locked: &Locked<'_>, key: &[u8]) -> Result<bool, PoolError> {
+        let known = locked.known;
+        let greatest = self.lock_words.max_slot(locked.word);
+        if known.contains(greatest) || greatest >= self.leaves.span() {
+            return Ok(false);
+        }
+        let segments = self.leaves.single_entry(greatest);
+        let entry = self.read_leaf(locked.way.leaf, &segments).await?;
+        Ok(is_greater(&entry, greatest, key))
+    }
+}
+
+/// True if what is known of a leaf has a key not less than `key`.
+fn has_known_greater(locked: &Locked<'_>, key: &[u8]) -> bool {
+    let mut known = locked.known.iter();
+    known.any(|slot| is_greater(&locked.leaf, slot, key))
+}
+
+fn is_greater(leaf: &Leaf, slot: usize, key: &[u8]) -> bool {
+    leaf.key(slot).is_some_and(|other| other >= key)
+}
+
+/// Where a key is.
+fn found(leaf: &Leaf, key: &[u8]) -> Option<usize> {
+    match hopscotch::lookup(leaf, key) {
+        Lookup::Found(slot) => Some(slot),
+        Lookup::Absent | Lookup::Moved => None,
+    }
+}

@@ -1,0 +1,208 @@
+//! What every client has to find: a line at the same place of each node, outside what nodes give out.
+//!
+//! ```text
+//! 0  root word               on the first node
+//! 8  format of the index     on the first node
+//! 16 sizes of its nodes      on the first node
+//! 24 table of owners of locks on the first node
+//! 32 directory of records    on every node
+//! 40 table of epochs         on the first node
+//! ```
+
+use super::owner::Owner;
+use crate::error::PoolError;
+use crate::layout::{
+    Arrangement, Geometry, InternalLayout, LeafLayout, Metadata, Shape, Validation,
+};
+use nearfield_fabric::recovery::epochs::{self, Epochs, TABLE_BYTES};
+use nearfield_fabric::recovery::owners::OwnerTable;
+use nearfield_fabric::recovery::redo;
+use nearfield_fabric::{Endpoint, GlobalAddress, NodeId, WORD_BYTES};
+use std::time::Duration;
+
+/// "NFTREE" and the number of the format, which changes whenever the bytes of nodes do.
+const FORMAT: u64 = u64::from_le_bytes(*b"NFTREE\0\x03");
+const FORMAT_AT: u64 = 8;
+const SIZES_AT: u64 = 16;
+const OWNERS_AT: u64 = 24;
+const DIRECTORY_AT: u64 = 32;
+const EPOCHS_AT: u64 = 40;
+/// Clients that an index may have at once.
+const OWNERS: u16 = 1024;
+/// A client's number is another's after so many leases of locks in which it has taken none.
+const CLAIM_LEASES: u32 = 64;
+/// Locks of one node that a client holds at once.
+const SLOTS: usize = redo::SLOTS_MAX;
+/// What a record has beside nodes: its header, those of its writes and marks, and a note.
+const RECORD_HEADER_BYTES: usize = 128;
+
+/// So many nodes that a compute node has retired are known to others, should it die.
+const RING_ENTRIES: usize = 1024;
+
+/// A compute node is taken for dead after so many leases of locks: an operation may have to wait for
+/// several locks of the dead, each for a lease.
+const LOCK_LEASES: u32 = 16;
+
+/// Where the header of an index is.
+#[derive(Clone, Debug)]
+pub(super) struct Header {
+    at: GlobalAddress,
+    nodes: Vec<NodeId>,
+}
+
+impl Header {
+    pub fn new(at: GlobalAddress, nodes: &[NodeId]) -> Header {
+        Header {
+            at,
+            nodes: nodes.to_vec(),
+        }
+    }
+
+    fn directory_words(&self) -> impl Iterator<Item = GlobalAddress> + '_ {
+        let offset = self.at.offset() + DIRECTORY_AT;
+        self.nodes
+            .iter()
+            .map(move |&node| GlobalAddress::new(node, offset))
+    }
+
+    /// Makes the header of an index of this shape, without a root yet.
+    pub async fn create(&self, endpoint: &impl Endpoint, shape: &Shape) -> Result<(), PoolError> {
+        let bytes = u64::from(OWNERS) * WORD_BYTES;
+        for word in self.directory_words() {
+            let directory = endpoint.allocate(word.node(), bytes).await?;
+            endpoint.write(directory, &vec![0; bytes as usize]).await?;
+            let directory = directory.to_bits().to_le_bytes();
+            endpoint.write(word, &directory).await?;
+        }
+        let table = endpoint.allocate(self.at.node(), TABLE_BYTES).await?;
+        endpoint
+            .write(table, &vec![0; TABLE_BYTES as usize])
+            .await?;
+        let table = table.to_bits().to_le_bytes();
+        endpoint.write(self.at.plus(EPOCHS_AT), &table).await?;
+        let owners = owner_table(GlobalAddress::NULL, Duration::ZERO).bytes();
+        let owners = endpoint.allocate(self.at.node(), owners).await?;
+        let table = owner_table(owners, Duration::ZERO);
+        table.clear(endpoint).await?;
+        let words = [0, FORMAT, sizes(shape), owners.to_bits()]
+            .map(u64::to_le_bytes)
+            .concat();
+        Ok(endpoint.write(self.at, &words).await?)
+    }
+
+    /// Checks that an index of this shape is there.
+    ///
+    /// # Errors
+    /// `Format`, `NoIndex`, and what nodes answer.
+    pub async fn check(&self, endpoint: &impl Endpoint, shape: &Shape) -> Result<(), PoolError> {
+        let mut words = [0; 16];
+        endpoint.read(self.at.plus(FORMAT_AT), &mut words).await?;
+        let (found, sizes_found) = words.split_at((SIZES_AT - FORMAT_AT) as usize);
+        if found != FORMAT.to_le_bytes() {
+            let found = found.to_vec();
+            let at = self.at;
+            return Err(PoolError::Format { at, found });
+        }
+        if sizes_found != sizes(shape).to_le_bytes() {
+            return Err(PoolError::NoIndex { root: self.at });
+        }
+        Ok(())
+    }
+
+    /// Has a compute node take part in giving memory back.
+    pub async fn take_part(
+        &self,
+        endpoint: &impl Endpoint,
+        lease: Duration,
+        retired_bytes: u64,
+    ) -> Result<Epochs, PoolError> {
+        let table = address(endpoint, self.at.plus(EPOCHS_AT)).await?;
+        let options = epochs::Options {
+            lease: lease * LOCK_LEASES,
+            retired_bytes,
+            ring_entries: RING_ENTRIES,
+        };
+        Ok(Epochs::register(endpoint, table, options).await?)
+    }
+
+    /// Makes the caller an owner of locks with this lease.
+    ///
+    /// # Errors
+    /// `Owners` if there are too many, and what nodes answer.
+    pub async fn join(
+        &self,
+        endpoint: &impl Endpoint,
+        lease: Duration,
+        geometry: Geometry,
+    ) -> Result<Owner, PoolError> {
+        let table = address(endpoint, self.at.plus(OWNERS_AT)).await?;
+        let table = owner_table(table, self.claim_lease(lease));
+        let mut directories = Vec::new();
+        for word in self.directory_words() {
+            directories.push(address(endpoint, word).await?);
+        }
+        let claim = table.claim(endpoint).await?;
+        let (number, options) = (claim.numbers().start, options(geometry));
+        let redo = redo::Redo::open(endpoint, &directories, number, lease, &options).await?;
+        Ok(Owner::new(redo, claim))
+    }
+
+    /// How long a claim to a number is taken to be made by one who lives, where locks have this lease.
+    pub fn claim_lease(&self, lease: Duration) -> Duration {
+        lease * CLAIM_LEASES
+    }
+}
+
+/// The address that lies at another one.
+async fn address(endpoint: &impl Endpoint, at: GlobalAddress) -> Result<GlobalAddress, PoolError> {
+    let mut word = [0; 8];
+    endpoint.read(at, &mut word).await?;
+    Ok(GlobalAddress::from_bits(u64::from_le_bytes(word)))
+}
+
+fn owner_table(at: GlobalAddress, lease: Duration) -> OwnerTable {
+    OwnerTable::new(at, OWNERS, OWNERS, lease)
+}
+
+/// The places of records that hold what changes most: two nodes that are merged, and their parent.
+fn options(geometry: Geometry) -> redo::Options {
+    let leaf = LeafLayout::new(geometry).lock_offset();
+    let internal = InternalLayout::new(geometry).wire_bytes();
+    let key_bytes = geometry.shape().key_bytes;
+    redo::Options {
+        owners: OWNERS,
+        slots: SLOTS,
+        slot_bytes: 2 * internal.max(leaf) + internal + RECORD_HEADER_BYTES + key_bytes,
+    }
+}
+
+/// A number that differs for shapes whose nodes differ.
+fn sizes(shape: &Shape) -> u64 {
+    let Shape {
+        key_bytes,
+        value_bytes,
+        leaf_span,
+        internal_span,
+        neighborhood,
+        metadata,
+        validation,
+        arrangement,
+    } = *shape;
+    let flags = [
+        metadata == Metadata::Single,
+        validation == Validation::Fences,
+        arrangement == Arrangement::Unordered,
+        arrangement == Arrangement::Neighborhood,
+    ];
+    let sizes = [
+        key_bytes,
+        value_bytes,
+        leaf_span,
+        internal_span,
+        neighborhood,
+    ];
+    let numbers = sizes.map(|size| size as u64);
+    let numbers = numbers.into_iter().chain(flags.map(u64::from));
+    let bytes: Vec<u8> = numbers.flat_map(u64::to_le_bytes).collect();
+    xxhash_rust::xxh3::xxh3_64(&bytes)
+}

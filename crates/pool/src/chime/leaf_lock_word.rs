@@ -1,0 +1,120 @@
+//! What lies in the locks of leaves while they are free.
+
+use super::lock::Lock;
+use crate::layout::{Arrangement, Leaf, LockWord, LockWordLayout, Shape, Slots, StampedLayout};
+
+/// How lock words of leaves are divided.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LeafLockWord {
+    /// They say which slots are vacant. As in the paper.
+    Vacancy(LockWordLayout),
+    /// They have stamps. In leaves without hop bitmaps.
+    Stamped(StampedLayout),
+}
+
+impl LeafLockWord {
+    pub fn new(shape: &Shape) -> LeafLockWord {
+        match shape.arrangement {
+            Arrangement::Neighborhood => LeafLockWord::Stamped(StampedLayout::new(shape.leaf_span)),
+            _ => LeafLockWord::Vacancy(LockWordLayout::new(shape.leaf_span)),
+        }
+    }
+
+    /// The word of a leaf of which all entries are known, and which keys may have left under this lock, or
+    /// since nobody knows when.
+    pub fn of_leaf(&self, leaf: &Leaf, lock: &Lock<'_>) -> LockWord {
+        self.stamped(self.of_new(leaf), lock)
+    }
+
+    /// The word of a leaf that nobody knows of yet.
+    pub fn of_new(&self, leaf: &Leaf) -> LockWord {
+        match self {
+            LeafLockWord::Vacancy(layout) => layout.of_leaf(leaf),
+            LeafLockWord::Stamped(layout) => layout.of_leaf(leaf),
+        }
+    }
+
+    /// The word of a leaf that a key has left under this lock.
+    pub fn stamped(&self, word: LockWord, lock: &Lock<'_>) -> LockWord {
+        match self {
+            LeafLockWord::Vacancy(_) => word,
+            LeafLockWord::Stamped(layout) => {
+                layout.with_stamp(word, lock.stamp(layout.stamp_bits()))
+            }
+        }
+    }
+
+    /// The stamp of a word, if it has one.
+    pub fn stamp(&self, word: LockWord) -> Option<u64> {
+        match self {
+            LeafLockWord::Vacancy(_) => None,
+            LeafLockWord::Stamped(layout) => Some(layout.stamp(word)).filter(|&stamp| stamp != 0),
+        }
+    }
+
+    /// The word after slots were written, by which the leaf has so many entries more, as far as the writer
+    /// knows, who has fetched `known`.
+    pub fn after_write(
+        &self,
+        word: LockWord,
+        leaf: &Leaf,
+        written: Slots,
+        known: Slots,
+        more: isize,
+    ) -> LockWord {
+        let word = match self {
+            LeafLockWord::Vacancy(layout) => {
+                layout.after_write(word, written, known, |slot| leaf.key(slot).is_none())
+            }
+            LeafLockWord::Stamped(layout) => {
+                let entries = layout.entries(word).saturating_add_signed(more);
+                layout.with_entries(word, entries)
+            }
+        };
+        self.with_greatest(word, leaf, known, written)
+    }
+
+    /// Has the word say where the greatest key is, as far as is known: it may have been moved, and
+    /// there may be a greater one. It may also have been removed: then the slot it names is as good as
+    /// any other.
+    fn with_greatest(&self, word: LockWord, leaf: &Leaf, known: Slots, written: Slots) -> LockWord {
+        let former = self.max_slot(word);
+        if !known.contains(former) {
+            return word;
+        }
+        let candidates = written.iter().chain([former]);
+        let candidates = candidates.filter(|&slot| known.contains(slot));
+        match (candidates.max_by_key(|&slot| leaf.key(slot)), self) {
+            (None, _) => word,
+            (Some(slot), LeafLockWord::Vacancy(layout)) => layout.with_max_slot(word, slot),
+            (Some(slot), LeafLockWord::Stamped(layout)) => layout.with_max_slot(word, slot),
+        }
+    }
+
+    /// The slot that is said to have the greatest key.
+    pub fn max_slot(&self, word: LockWord) -> usize {
+        match self {
+            LeafLockWord::Vacancy(layout) => layout.max_slot(word),
+            LeafLockWord::Stamped(layout) => layout.max_slot(word),
+        }
+    }
+
+    /// How many slots are occupied, as far as the word says; not more than are.
+    pub fn occupied(&self, word: LockWord) -> usize {
+        match self {
+            LeafLockWord::Vacancy(layout) => (0..layout.buckets())
+                .filter(|&bucket| layout.is_full(word, bucket))
+                .count(),
+            LeafLockWord::Stamped(layout) => layout.entries(word),
+        }
+    }
+
+    /// The slots from `home` on that an insert has to read until there is an empty one. `None`: nobody
+    /// knows.
+    pub fn hop_range(&self, word: LockWord, home: usize) -> Option<Slots> {
+        match self {
+            LeafLockWord::Vacancy(layout) => layout.hop_range(word, home),
+            LeafLockWord::Stamped(_) => None,
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Locks of nodes, and changes under them.
+
+use super::BACK_OFF;
+use super::node_io::NodeAt;
+use super::recovery_step::RecoveryStep;
+use super::session::Session;
+use crate::coordination::LocalLock;
+use crate::error::PoolError;
+use nearfield_fabric::recovery::lease::{Before, HELD_BIT, Target, swap_and_read};
+use nearfield_fabric::recovery::redo::{self, Record, Taken};
+use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, MaskedSwap, Verb};
+use std::time::Duration;
+
+/// Bytes, and where they go.
+pub(super) type Write = (GlobalAddress, Vec<u8>);
+
+/// What is to be written under a lock.
+#[derive(Debug, Default)]
+pub(super) struct Writes {
+    /// Counters that are odd meanwhile.
+    pub marks: Vec<GlobalAddress>,
+    pub writes: Vec<Write>,
+}
+
+/// The lock of a node, which is held.
+///
+/// Dropped without having been given back, as after an error of a memory node, it stays held: one of
+/// the paper's for good, one with a lease until that is over.
+#[derive(Debug)]
+pub(super) struct Lock<'t> {
+    node: NodeAt,
+    /// Nothing is written under it from this time on, whatever is left of its own lease.
+    bound: Duration,
+    /// What lay in it; `None` if nobody knows, since its holder has died.
+    pub before: Option<u64>,
+    leased: Option<redo::Locked<'t>>,
+    /// The turn among the clients of the compute node. Let go of when the lock was given back.
+    turn: Option<LocalLock<'t, u64>>,
+}
+
+/// The lock was held for so long that it may be another's by now. Nothing was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Late;
+
+/// What becomes of a lock with a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    /// It is given back; this lies in it while it is free.
+    Unlock(u64),
+    Keep,
+}
+
+impl Writes {
+    pub fn extend(&mut self, more: Writes) {
+        self.marks.extend(more.marks);
+        self.writes.extend(more.writes);
+    }
+}
+
+impl<E: Endpoint> Session<'_, E> {
+    /// Takes the lock of a node and reads, in the same post, what it guards; what was read is of no
+    /// meaning if nobody knows what lay in the lock. One round trip if it is free.
+    ///
+    /// The paper's locks are taken by spinning with a masked swap that sets all bits; those with
+    /// leases as [`redo`] says: what the dead have begun is done before it is answered.
+    pub(super) async fn lock(
+        &self,
+        node: NodeAt,
+        reads: &mut [Target<'_>],
+    ) -> Result<Lock<'_>, PoolError> {
+        let at = node.lock();
+        let Some(owner) = &self.owner else {
+            return self.spin(node, reads).await;
+        };
+        self.renew().await?;
+        let leased = loop {
+            let geometry = self.node.geometry;
+            let redo = owner.redo(&self.endpoint, &self.header, geometry, self.lease);
+            match redo.await?.lock(&self.endpoint, at, reads).await? {
+                Taken::Locked(leased) => break leased,
+                // The number was kept for much longer than a lease: somebody has stopped this client.
+                Taken::Expired => {}
+                Taken::Forwarded(parent) => {
+                    // Who holds that one has died, or gives this one back.
+                    Box::pin(self.give_back_orphan(parent, node)).await?;
+                }
+            }
+        };
+        let before = match leased.held.before {
+            Before::Free(word) => Some(word),
+            Before::Abandoned(_) => None,
+        };
+        let mut lock = Lock {
+            node,
+            bound: Duration::MAX,
+            before,
+            leased: Some(leased),
+            turn: None,
+        };
+        if let Some(record) = lock.redone()
+            && let Some(note) = RecoveryStep::decode(&record.note)
+        {
+            Box::pin(self.resume(node.address, note, &lock)).await?;
+        }
+        Ok(lock)
+    }
+
+    /// As [`lock`](Tree::lock), after those of the compute node who have come before. One of the paper's
+    /// locks may be passed on by the one before: then it is not taken, and what it guards is read
+    /// without that.
+    pub(super) async fn lock_in_turn(
+        &self,
+        node: NodeAt,
+        reads: &mut [Target<'_>],
+    ) -> Result<Lock<'_>, PoolError> {
+        let Some(locks) = &self.node.leaf_locks else {
+            return self.lock(node, reads).await;
+        };
+        let (turn, passed) = locks.lock(node.lock()).await;
+        let mut lock = match passed {
+            Some(word) => {
+                let reads = reads.iter_mut();
+                let reads = reads.map(|(from, into)| Verb::Read { from: *from, into });
+                let mut verbs: Vec<Verb<'_>> = reads.collect();
+                if !verbs.is_empty() {
+                    self.endpoint.post(&mut verbs).await?;
+                }
+                Lock {
+                    node,
+                    bound: Duration::MAX,
+                    before: Some(word),
+                    leased: None,
+                    turn: None,
+                }
+            }
+            None => self.lock(node, reads).await?,
+        };
+        lock.turn = Some(turn);
+        Ok(lock)
+    }
+
+    /// Takes one of the paper's locks.
+    async fn spin(&self, node: NodeAt, reads: &mut [Target<'_>]) -> Result<Lock<'_>, PoolError> {
+        let swap = MaskedSwap {
+            expected: 0,
+            compare_mask: HELD_BIT,
+            desired: u64::MAX,
+            swap_mask: u64::MAX,
+        };
+        loop {
+            let found = swap_and_read(&self.endpoint, node.lock(), swap, reads).await?;
+            if swap.succeeds(found) {
+                return Ok(Lock {
+                    node,
+                    bound: Duration::MAX,
+                    before: Some(found),
+                    leased: None,
+                    turn: None,
+                });
+            }
+            self.endpoint.sleep(BACK_OFF).await;
+        }
+    }
+
+    /// Gives a lock back, or passes it on, when all that was written under it is there; `word` is what
+    /// lies in it while it is free. If it may be another's by now it is left to that one.
+    pub(super) fn unlock(&self, mut lock: Lock<'_>, word: u64) -> Result<(), PoolError> {
+        if lock.is_wanted()
+            && let Some(turn) = lock.turn.take()
+        {
+            match turn.hand_over(word) {
+                Ok(()) => return Ok(()),
+                Err((turn, _)) => lock.turn = Some(turn),
+            }
+        }
+        self.give_back_at_once(lock, word).map(drop)
+    }
+
+    /// Gives a lock back, maybe before what was written under it is there, if that goes to the same node.
+    /// False if it is left to another, as it may be his by now: he does all that its record and note say.
+    pub(super) fn give_back_at_once(&self, lock: Lock<'_>, word: u64) -> Result<bool, PoolError> {
+        let (at, word) = (lock.node.lock(), word.to_le_bytes());
+        let given_back = match self.until(&lock) {
+            None => self.endpoint.write_unsignalled(at, &word).map(|()| true),
+            Some(until) => self.endpoint.write_unsignalled_by(until, at, &word),
+        };
+        let given_back = given_back?;
+        if given_back && let Some(leased) = lock.leased {
+            leased.finish();
+        }
+        Ok(given_back)
+    }
+
+    /// True if a lock may be another's by now, or the node's memory something else.
+    pub(super) fn is_late(&self, lock: &Lock<'_>) -> bool {
+        let until = self.until(lock);
+        until.is_some_and(|until| self.endpoint.now() >= until)
+    }
+
+    /// Until when what a lock guards may be written: it is not another's before, and the node's memory is
+    /// nothing else. `None`: for ever.
+    fn until(&self, lock: &Lock<'_>) -> Option<Duration> {
+        let leased = lock.until()?;
+        Some(leased.min(self.safe_until()))
+    }
+
+    /// Posts verbs under a lock; false, and nothing is done, if that may be another's by now.
+    pub(super) async fn post_under(
+        &self,
+        lock: &Lock<'_>,
+        verbs: &mut [Verb<'_>],
+    ) -> Result<bool, PoolError> {
+        Ok(match self.until(lock) {
+            None => self.endpoint.post(verbs).await.map(|()| true)?,
+            Some(until) => self.endpoint.post_by(until, verbs).await?,
+        })
+    }
+
+    /// Makes a change under a lock and gives it back, or passes it on. One round trip.
+    ///
+    /// Who dies in the middle of it has it done by who takes the lock over: what is not written as one
+    /// is recorded before.
+    pub(super) async fn commit(
+        &self,
+        mut lock: Lock<'_>,
+        writes: &Writes,
+        word: u64,
+    ) -> Result<Result<(), Late>, PoolError> {
+        let note = if writes.marks.is_empty() && self.is_one(&writes.writes) {
+            None
+        } else {
+            Some(&[][..])
+        };
+        let passes = lock.is_wanted();
+        let then = if passes {
+            Then::Keep
+        } else {
+            Then::Unlock(word)
+        };
+        let done = self.write(&mut lock, writes, note, then).await?;
+        if passes {
+            // None of those with leases.
+            self.unlock(lock, word)?;
+        } else if done.is_ok()
+            && let Some(leased) = lock.leased
+        {
+            leased.finish();
+        }
+        Ok(done)
+    }
+
+    /// Makes a change under a lock and keeps it. If this client dies, who takes the lock over makes
+    /// the change again and has the note. One round trip.
+    pub(super) async fn commit_and_keep(
+        &self,
+        lock: &mut Lock<'_>,
+        writes: &Writes,
+        note: &RecoveryStep,
+    ) -> Result<Result<(), Late>, PoolError> {
+        let note = note.encode();
+        self.write(lock, writes, Some(&note), Then::Keep).await
+    }
+
+    /// Writes, with a record before if there is a note for it.
+    async fn write(
+        &self,
+        lock: &mut Lock<'_>,
+        writes: &Writes,
+        note: Option<&[u8]>,
+        then: Then,
+    ) -> Result<Result<(), Late>, PoolError> {
+        if self.is_late(lock) {
+            return Ok(Err(Late));
+        }
+        let mut record: Option<Write> = None;
+        let mut is_recorded = false;
+        if let Some(leased) = &mut lock.leased
+            && let Some(note) = note
+        {
+            let marks = writes.marks.iter().map(|mark| (*mark, &[][..]));
+            let writes = writes.writes.iter().map(|(to, bytes)| (*to, &bytes[..]));
+            let writes: Vec<_> = marks.chain(writes).collect();
+            record = Some(leased.record(&self.endpoint, &writes, note).await?);
+        }
+        let word = match then {
+            Then::Unlock(word) => Some(word.to_le_bytes()),
+            Then::Keep => None,
+        };
+        let unlock = word.as_ref().map(|word| Verb::Write {
+            to: lock.node.lock(),
+            bytes: word,
+        });
+        let node = lock.node.address.node();
+        if let Some((to, bytes)) = &record
+            && writes.writes.iter().any(|(to, _)| to.node() != node)
+        {
+            // The order of verbs is one of each node.
+            let mut verbs = [Verb::Write { to: *to, bytes }];
+            if !self.post_under(lock, &mut verbs).await? {
+                return Ok(Err(Late));
+            }
+            record = None;
+            is_recorded = true;
+        }
+        let marks = || {
+            writes.marks.iter().map(|&at| Verb::Add {
+                at,
+                summand: 1,
+                found: 0,
+            })
+        };
+        let mut verbs: Vec<Verb<'_>> = Vec::new();
+        verbs.extend(
+            record
+                .iter()
+                .map(|(to, bytes)| Verb::Write { to: *to, bytes }),
+        );
+        verbs.extend(marks());
+        verbs.extend(
+            writes
+                .writes
+                .iter()
+                .map(|(to, bytes)| Verb::Write { to: *to, bytes }),
+        );
+        verbs.extend(marks());
+        verbs.extend(unlock);
+        if verbs.is_empty() || self.post_under(lock, &mut verbs).await? {
+            return Ok(Ok(()));
+        }
+        if !is_recorded {
+            return Ok(Err(Late));
+        }
+        // Who has the lock next makes the change, and what its note asks for.
+        Box::pin(self.repair(lock.node)).await?;
+        Ok(Ok(()))
+    }
+
+    /// True if writes are done as one: a line, or a word where that is all the nodes promise.
+    pub(super) fn is_one(&self, writes: &[Write]) -> bool {
+        let atomic = self.endpoint.atomic_bytes().min(LINE_BYTES);
+        match writes {
+            [(to, bytes)] => {
+                let (first, length) = (to.offset(), bytes.len() as u64);
+                length > 0 && first / atomic == (first + length - 1) / atomic
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Lock<'_> {
+    /// True if somebody of the compute node waits for the lock, and it may be passed on.
+    ///
+    /// One with a lease is not: whoever wrote under it would do so in the name of the one who has
+    /// taken it, with whose record it would be redone, for as long as that one counts on it. Those who
+    /// wait go for it one after the other.
+    fn is_wanted(&self) -> bool {
+        let is_wanted = self.turn.as_ref().is_some_and(LocalLock::is_wanted);
+        is_wanted && self.leased.is_none()
+    }
+
+    /// A number that no other acquisition has ([`redo::Locked::stamp`]). Zero of one of the paper's.
+    pub fn stamp(&self, bits: u32) -> u64 {
+        let leased = self.leased.as_ref();
+        leased.map_or(0, |leased| leased.stamp(bits))
+    }
+
+    /// Until when what it guards may be written. `None`: for ever.
+    fn until(&self) -> Option<Duration> {
+        let leased = self.leased.as_ref()?;
+        Some(leased.until().min(self.bound))
+    }
+
+    /// Has nothing be written under this lock once another one, which is held, may be another's.
+    pub fn bind(&mut self, to: &Lock<'_>) {
+        self.bound = to.until().unwrap_or(Duration::MAX);
+    }
+
+    /// The change of the one who had the lock before that was done again.
+    fn redone(&mut self) -> Option<Record> {
+        self.leased.as_mut()?.redone.take()
+    }
+}

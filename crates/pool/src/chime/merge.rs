@@ -1,0 +1,398 @@
+//! Merging neighbours that have become nearly empty, so that what was deleted takes no room. Not in
+//! the paper.
+//!
+//! Two children of one parent are merged under the parent's lock: theirs are taken on its behalf
+//! ([`forward`](nearfield_fabric::recovery::lease::forward)), so that one record says all that changes. They
+//! are tried once, not waited for, as those who divide a child hold its lock while they wait for the
+//! parent's. The left child takes all, since the right one's address stands in nodes that others keep;
+//! the right one stays, marked as no node any more, for who comes by a way that he has kept.
+
+use super::lock::{Lock, Writes};
+use super::node_io::{Buffers, NodeAt};
+use super::recovery_step::{Children, RecoveryStep};
+use super::root::Root;
+use super::route::Found;
+use super::session::Session;
+use crate::cache::Cached;
+use crate::error::PoolError;
+use crate::hopscotch;
+use crate::layout::{InternalNode, Leaf, LockWord};
+use nearfield_fabric::recovery::lease::{HELD_BIT, forward};
+use nearfield_fabric::{Endpoint, GlobalAddress, MaskedSwap, Verb};
+
+/// A node of which no more than this part of a hundred is in use is merged with a neighbour.
+const LOW_PERCENT: usize = 25;
+/// Two nodes are merged if no more of one would be in use, so that it is not divided again soon.
+const MERGED_PERCENT: usize = 60;
+
+/// What becomes of two children.
+struct Merger {
+    writes: Writes,
+    /// What lies in the left one's lock from then on.
+    word: u64,
+}
+
+impl<E: Endpoint> Session<'_, E> {
+    /// True if a leaf whose lock has held this word may be worth merging. Does not say it after each
+    /// of the removals that follow, as a neighbour may have no room.
+    pub(super) fn is_low(&self, word: LockWord) -> bool {
+        let occupied = self.lock_words.occupied(word);
+        self.owner.is_some()
+            && occupied * 100 <= self.leaves.span() * LOW_PERCENT
+            && occupied.is_multiple_of((self.leaves.span() / 16).max(1))
+    }
+
+    /// Merges the node of a level to which a key belongs with a neighbour, if they have the same
+    /// parent and one has room for both; then parents that have become nearly empty.
+    pub(super) async fn merge(&self, key: &[u8], mut level: u8) -> Result<(), PoolError> {
+        loop {
+            let address = match self.seek_at(key, level + 1) {
+                Some(kept) => kept.address(),
+                None => match self.find_node(key, level + 1).await? {
+                    Found::Node(parent) => parent.address(),
+                    Found::Below(_) => return Ok(()),
+                },
+            };
+            if !self.merge_below(address, key, level).await? {
+                return Ok(());
+            }
+            level += 1;
+        }
+    }
+
+    /// Merges two children of the node at `address`. True if that has become nearly empty.
+    async fn merge_below(
+        &self,
+        address: GlobalAddress,
+        key: &[u8],
+        level: u8,
+    ) -> Result<bool, PoolError> {
+        let (mut lock, mut parent) = self.lock_internal(address).await?;
+        if !parent.is_valid() || parent.level() != level + 1 || !parent.covers(key) {
+            self.unlock(lock, 0)?;
+            self.forget_node(key, level + 1);
+            return Ok(false);
+        }
+        let (Some(pair), Some(word)) = (pair_of(&parent, key), forward(address)) else {
+            self.unlock(lock, 0)?;
+            return Ok(true);
+        };
+        let children = Children {
+            level,
+            left: pair.left,
+            right: pair.right,
+        };
+        let note = RecoveryStep::Children(children);
+        if self
+            .commit_and_keep(&mut lock, &Writes::default(), &note)
+            .await?
+            .is_err()
+        {
+            return Ok(false);
+        }
+        let Some(mut merger) = self.try_merger(&lock, &pair, level, word).await? else {
+            self.unlock(lock, 0)?;
+            return Ok(false);
+        };
+        parent.remove(pair.index);
+        parent.count_node_write();
+        merger.writes.extend(self.internal_writes(address, &parent));
+        let note = RecoveryStep::Merged(children);
+        let writes = &merger.writes;
+        if self
+            .commit_and_keep(&mut lock, writes, &note)
+            .await?
+            .is_err()
+        {
+            return Ok(false);
+        }
+        // The record must not say any more what lies in the children: others change them as soon as
+        // they are given back.
+        let (nothing, note) = (Writes::default(), RecoveryStep::Children(children));
+        if self
+            .commit_and_keep(&mut lock, &nothing, &note)
+            .await?
+            .is_err()
+        {
+            return Ok(false);
+        }
+        // If the lock is another's by now, that one gives these back.
+        for (child, word) in [(pair.right, 0), (pair.left, merger.word)] {
+            self.give_back(&lock, self.child_at(child, level), word)
+                .await?;
+        }
+        let bytes = self.child_at(pair.right, level).bytes();
+        let root = Root {
+            level: level + 1,
+            address,
+        };
+        if parent.count() == 0 && self.read_root().await? == root {
+            if self.lower(root, lock, parent).await? {
+                self.retire(pair.right, bytes).await?;
+            }
+            return Ok(false);
+        }
+        // Another who finds the record still looks at the right child.
+        if self.give_back_at_once(lock, 0)? {
+            self.retire(pair.right, bytes).await?;
+        }
+        Ok(parent.count() * 100 <= self.internals.span() * LOW_PERCENT)
+    }
+
+    /// Takes the locks of two children, and says what to write; if they cannot be merged, gives the
+    /// locks back.
+    async fn try_merger(
+        &self,
+        lock: &Lock<'_>,
+        pair: &Pair,
+        level: u8,
+        word: u64,
+    ) -> Result<Option<Merger>, PoolError> {
+        let nodes = [
+            self.child_at(pair.left, level),
+            self.child_at(pair.right, level),
+        ];
+        let whole = if level == 1 {
+            self.leaves.whole()
+        } else {
+            self.internals.whole()
+        };
+        let mut buffers = nodes.map(|node| Buffers::new(node, &whole, self.has_counters));
+        let swap = MaskedSwap {
+            expected: 0,
+            compare_mask: HELD_BIT,
+            desired: word,
+            swap_mask: u64::MAX,
+        };
+        let mut verbs = Vec::new();
+        let mut swaps = Vec::new();
+        for (node, buffers) in nodes.iter().zip(&mut buffers) {
+            swaps.push(verbs.len());
+            let at = node.lock();
+            verbs.push(Verb::Swap { at, swap, found: 0 });
+            let reads = buffers.targets().into_iter();
+            verbs.extend(reads.map(|(from, into)| Verb::Read { from, into }));
+        }
+        if !self.post_under(lock, &mut verbs).await? {
+            return Ok(None);
+        }
+        let found = swaps
+            .iter()
+            .map(|&at| verbs[at].found().unwrap_or(HELD_BIT));
+        let found: Vec<u64> = found.collect();
+        drop(verbs);
+        if found.iter().all(|&found| swap.succeeds(found)) {
+            let merger = if level == 1 {
+                self.merged_leaves(pair, &buffers, lock)
+            } else {
+                self.merged_internals(pair, &buffers)
+            };
+            if merger.is_some() {
+                return Ok(merger);
+            }
+        }
+        for (node, found) in nodes.iter().zip(found) {
+            if swap.succeeds(found) {
+                self.give_back(lock, *node, found).await?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn merged_leaves(
+        &self,
+        pair: &Pair,
+        buffers: &[Buffers; 2],
+        lock: &Lock<'_>,
+    ) -> Option<Merger> {
+        let whole = self.leaves.whole();
+        let read = |buffers: &Buffers| {
+            let mut leaf = Leaf::new(self.leaves);
+            buffers.take_in(&whole, &mut leaf).then_some(leaf)
+        };
+        let (mut left, mut right) = (read(&buffers[0])?, read(&buffers[1])?);
+        let occupied = left.occupied().count() + right.occupied().count();
+        let fits = left.is_valid(0)
+            && right.is_valid(0)
+            && left.sibling(0) == pair.right
+            && occupied * 100 <= self.leaves.span() * MERGED_PERCENT;
+        if !fits || hopscotch::merge(&mut left, &right).is_err() {
+            return None;
+        }
+        hopscotch::retire(&mut right);
+        let mut writes = self.leaf_writes(pair.left, &left, &whole, false);
+        writes.extend(self.leaf_writes(pair.right, &right, &whole, false));
+        Some(Merger {
+            writes,
+            word: self.lock_words.of_leaf(&left, lock).to_bits(),
+        })
+    }
+
+    fn merged_internals(&self, pair: &Pair, buffers: &[Buffers; 2]) -> Option<Merger> {
+        let mut left = self.decode_internal(&buffers[0])?;
+        let mut right = self.decode_internal(&buffers[1])?;
+        let count = left.count() + right.count() + 1;
+        let fits = left.is_valid()
+            && right.is_valid()
+            && left.sibling() == pair.right
+            && count * 100 <= self.internals.span() * MERGED_PERCENT;
+        if !fits || left.merge(&pair.separator, &right).is_err() {
+            return None;
+        }
+        left.count_node_write();
+        right.set_valid(false);
+        right.count_node_write();
+        let mut writes = self.internal_writes(pair.left, &left);
+        writes.extend(self.internal_writes(pair.right, &right));
+        Some(Merger { writes, word: 0 })
+    }
+
+    /// Makes the only child of the root the root. False if the lock was another's before it was given back.
+    async fn lower(
+        &self,
+        root: Root,
+        mut lock: Lock<'_>,
+        mut node: InternalNode,
+    ) -> Result<bool, PoolError> {
+        let child = node.leftmost();
+        node.set_valid(false);
+        node.count_node_write();
+        let writes = self.internal_writes(root.address, &node);
+        let note = RecoveryStep::Lowered {
+            level: root.level,
+            child,
+        };
+        if self
+            .commit_and_keep(&mut lock, &writes, &note)
+            .await?
+            .is_ok()
+        {
+            self.swing_root(root, child, &lock).await?;
+            if self.give_back_at_once(lock, 0)? {
+                let bytes = self.internal_at(root.address).bytes();
+                self.retire(root.address, bytes).await?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Makes a child of the root the root, unless that is another already.
+    pub(super) async fn swing_root(
+        &self,
+        former: Root,
+        child: GlobalAddress,
+        lock: &Lock<'_>,
+    ) -> Result<(), PoolError> {
+        let root = Root {
+            level: former.level - 1,
+            address: child,
+        };
+        let (before, after) = (former.to_word(), root.to_word());
+        let mut swap = [Verb::compare_swap(self.root, before, after)];
+        // If the lock is another's by now, that one does it.
+        self.post_under(lock, &mut swap).await?;
+        Ok(())
+    }
+
+    /// Gives the locks of children back that may be held on behalf of the node at `address`, whose lock is
+    /// held.
+    pub(super) async fn give_back_children(
+        &self,
+        address: GlobalAddress,
+        children: Children,
+        lock: &Lock<'_>,
+    ) -> Result<(), PoolError> {
+        for child in [children.right, children.left] {
+            let child = self.child_at(child, children.level);
+            self.give_back_child(address, child, lock).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives the lock of a child back that is held on behalf of a node for which nobody does anything any
+    /// more, also if there is no record of it: a record that replaces another is not whole at any time.
+    pub(super) async fn give_back_orphan(
+        &self,
+        address: GlobalAddress,
+        child: NodeAt,
+    ) -> Result<(), PoolError> {
+        // By this the dead's change is made, if it was begun.
+        let lock = Box::pin(self.lock(self.internal_at(address), &mut [])).await?;
+        self.give_back_child(address, child, &lock).await?;
+        self.unlock(lock, 0)
+    }
+
+    async fn give_back_child(
+        &self,
+        address: GlobalAddress,
+        child: NodeAt,
+        lock: &Lock<'_>,
+    ) -> Result<(), PoolError> {
+        let mut found = [0; 8];
+        self.endpoint.read(child.lock(), &mut found).await?;
+        if Some(u64::from_le_bytes(found)) != forward(address) {
+            return Ok(());
+        }
+        let free = if child.is_leaf {
+            let whole = self.leaves.whole();
+            let read = Box::pin(self.read_leaf(child.address, &whole)).await?;
+            self.lock_words.of_leaf(&read, lock).to_bits()
+        } else {
+            0
+        };
+        self.give_back(lock, child, free).await
+    }
+
+    /// Gives the lock of a child back, which is held on behalf of its parent, whose lock is held.
+    async fn give_back(
+        &self,
+        parent: &Lock<'_>,
+        child: NodeAt,
+        word: u64,
+    ) -> Result<(), PoolError> {
+        let word = word.to_le_bytes();
+        let mut verbs = [Verb::Write {
+            to: child.lock(),
+            bytes: &word,
+        }];
+        self.post_under(parent, &mut verbs).await?;
+        Ok(())
+    }
+
+    fn child_at(&self, address: GlobalAddress, level: u8) -> NodeAt {
+        if level == 1 {
+            self.leaf_at(address)
+        } else {
+            self.internal_at(address)
+        }
+    }
+}
+
+/// Two children of a node beside each other.
+struct Pair {
+    left: GlobalAddress,
+    right: GlobalAddress,
+    /// The entry of the right one.
+    index: usize,
+    separator: Box<[u8]>,
+}
+
+/// The child that a key leads to and the one to its right, or to its left if it is the last.
+fn pair_of(parent: &InternalNode, key: &[u8]) -> Option<Pair> {
+    let count = parent.count();
+    let position = (0..count)
+        .take_while(|&index| parent.separator(index) <= key)
+        .count();
+    let index = position.min(count.checked_sub(1)?);
+    let left = match index {
+        0 => parent.leftmost(),
+        _ => parent.child(index - 1),
+    };
+    Some(Pair {
+        left,
+        right: parent.child(index),
+        index,
+        separator: parent.separator(index).into(),
+    })
+}

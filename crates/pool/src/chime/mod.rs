@@ -1,0 +1,264 @@
+//! A B+ tree in remote memory, by one-sided verbs: CHIME (SOSP 2024) and, with some of its techniques
+//! left out, the steps that lead from Sherman to it.
+//!
+//! Nodes know their right siblings, so that whoever comes to a node that was divided since goes right
+//! (a B-link tree): a split is done once its two nodes are written, and its parent learns of it
+//! afterwards. Nobody waits to read.
+//!
+//! Clients of one compute node share a cache of internal nodes, of which nobody is told when
+//! they change: a stale one leads to a leaf that is not as it says, and is forgotten then. In that
+//! leaf fence keys tell, or only its sibling ([`Validation`](crate::layout::Validation)).
+//!
+//! - `route` finds the way to a leaf. `batched_get` reads many keys by one post, where their leaves
+//!   should be. `search` reads one key. `change` changes one under the leaf's lock. `split` divides
+//!   full nodes, `merge` joins nearly empty ones. `scan` and `scan_back` read ranges.
+//! - [`Options`] says which techniques are used.
+//! - `session` says which addresses an operation may follow while memory is given back.
+//! - Where locks have leases, a client that dies blocks nobody: the next client that takes its lock
+//!   finishes the change that it began (`lock`, `recovery_step`, `recover`).
+
+mod batched_get;
+mod cached_node;
+mod change;
+mod header;
+mod leaf_lock_word;
+mod lock;
+mod merge;
+mod neighborhood;
+mod node_io;
+mod options;
+mod overwrite_hints;
+mod owner;
+mod recover;
+mod recovery_step;
+mod root;
+mod route;
+mod scan;
+mod scan_back;
+mod search;
+mod session;
+mod split;
+
+use crate::coordination::{Leader, Write};
+use crate::error::PoolError;
+use crate::index::{self, Entry, PoolIndex};
+use crate::layout::{InternalLayout, LeafLayout};
+use batched_get::BatchedGet;
+use change::Intent;
+use header::Header;
+use leaf_lock_word::LeafLockWord;
+use nearfield_fabric::{Arena, Endpoint, GlobalAddress, LINE_BYTES, NodeId};
+use owner::Owner;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use cached_node::CachedNode;
+pub use change::Decision;
+pub use options::{ComputeNode, Locks, Options, Speculation};
+pub use session::Session;
+
+/// One client's view of a tree. Its tasks share it.
+#[derive(Debug)]
+pub struct Tree<E> {
+    endpoint: E,
+    /// The word that says where the root is.
+    root: GlobalAddress,
+    arena: Arena,
+    node: Arc<ComputeNode>,
+    leaves: LeafLayout,
+    internals: InternalLayout,
+    lock_words: LeafLockWord,
+    /// Where locks have leases: how they are taken, and how long these are.
+    owner: Option<Owner>,
+    header: Header,
+    lease: Duration,
+    /// For searches to come.
+    #[expect(clippy::vec_box, reason = "they are moved much, and are large")]
+    batched_gets: RefCell<Vec<Box<BatchedGet>>>,
+    /// Nodes have counters, as no more than words is read as one.
+    has_counters: bool,
+}
+
+/// What a client takes from a node at once, in bytes.
+const CHUNK_BYTES: u64 = 1 << 16;
+/// How long a client waits before it asks for a lock again that is held: about a round trip.
+const BACK_OFF: Duration = Duration::from_micros(2);
+
+impl<E: Endpoint> Tree<E> {
+    /// Makes an empty tree whose root is found by the line at `root`, which lies outside what nodes
+    /// give out; on the other nodes, the line of the same offset is used, too. To be called by one
+    /// client, before others open it.
+    ///
+    /// # Errors
+    /// As [`open`](Tree::open).
+    pub async fn create(
+        endpoint: E,
+        nodes: &[NodeId],
+        root: GlobalAddress,
+        node: Arc<ComputeNode>,
+    ) -> Result<Tree<E>, PoolError> {
+        let header = Header::new(root, nodes);
+        header.create(&endpoint, node.geometry.shape()).await?;
+        let tree = Tree::open(endpoint, nodes, root, node).await?;
+        tree.session().await?.create_root().await?;
+        Ok(tree)
+    }
+
+    /// Opens a tree that was made with the same sizes, for one client of a compute node.
+    ///
+    /// # Errors
+    /// `Format` and `NoIndex` if there is another index or none, and what nodes answer.
+    pub async fn open(
+        endpoint: E,
+        nodes: &[NodeId],
+        root: GlobalAddress,
+        node: Arc<ComputeNode>,
+    ) -> Result<Tree<E>, PoolError> {
+        let header = Header::new(root, nodes);
+        header.check(&endpoint, node.geometry.shape()).await?;
+        let (owner, lease) = match node.options.locks {
+            Locks::Spinning => (None, Duration::ZERO),
+            Locks::Leased(lease) => {
+                let owner = header.join(&endpoint, lease, node.geometry).await?;
+                if node.epochs.get().is_none() {
+                    let retired = node.options.retired_bytes;
+                    let epochs = header.take_part(&endpoint, lease, retired).await?;
+                    if let Err(second) = node.epochs.set(epochs) {
+                        // Another client of the compute node was quicker.
+                        second.leave(&endpoint).await?;
+                    }
+                }
+                (Some(owner), lease)
+            }
+        };
+        Ok(Tree {
+            has_counters: endpoint.atomic_bytes() < LINE_BYTES,
+            endpoint,
+            batched_gets: RefCell::default(),
+            root,
+            arena: Arena::new(nodes, CHUNK_BYTES),
+            leaves: LeafLayout::new(node.geometry),
+            internals: InternalLayout::new(node.geometry),
+            lock_words: LeafLockWord::new(node.geometry.shape()),
+            owner,
+            header,
+            lease,
+            node,
+        })
+    }
+
+    /// Changes what is there of a key as `decide` says, who is told the value before, under the lock of
+    /// the key's leaf; answers the value before. He may be asked more than once, if the lock was held
+    /// for longer than half its lease; the last decision is done.
+    ///
+    /// # Errors
+    /// `Key`, `Value`, what nodes answer, and what `decide` answers.
+    pub async fn alter(
+        &self,
+        key: &[u8],
+        mut decide: impl AsyncFnMut(Option<&[u8]>) -> Result<Decision, PoolError>,
+    ) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        let mut checked = async |before: Option<&[u8]>| {
+            let decision = decide(before).await?;
+            if let Decision::Put(value) = &decision {
+                self.check_value(value)?;
+            }
+            Ok(decision)
+        };
+        self.run(async |session| session.change(key, Intent::Alter, &mut checked).await)
+            .await
+    }
+
+    /// The last `count` entries whose keys are `from` or less, in descending order. `from` has the
+    /// length of keys.
+    ///
+    /// # Errors
+    /// `Key`, and what nodes answer.
+    pub async fn scan_back(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
+        self.run(async |session| session.scan_back(from, count).await)
+            .await
+    }
+
+    /// Does a write, or has another client of the compute node do it with its own.
+    async fn put(&self, key: &[u8], write: Write) -> Result<Option<Vec<u8>>, PoolError> {
+        let lead = async |leader: &mut Leader<'_>| {
+            let intent = match leader.write() {
+                Write::Insert(_) => Intent::Insert,
+                Write::Update(_) => Intent::Update,
+                Write::Overwrite(_) => Intent::Overwrite,
+            };
+            self.run(async |session| {
+                let decide = async |before: Option<&[u8]>| {
+                    Ok(leader.close(before).map_or(Decision::Keep, Decision::Put))
+                };
+                session.change(key, intent, decide).await
+            })
+            .await
+        };
+        self.node.delegation.write(key, write, lead).await
+    }
+
+    /// The way to the nodes that it was given.
+    pub fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
+    fn check_key(&self, key: &[u8]) -> Result<(), PoolError> {
+        index::check_key(key, self.leaves.geometry().shape().key_bytes)
+    }
+
+    fn check_bound(&self, from: &[u8]) -> Result<(), PoolError> {
+        index::check_bound(from, self.leaves.geometry().shape().key_bytes)
+    }
+
+    fn check_value(&self, value: &[u8]) -> Result<(), PoolError> {
+        index::check_value(value, self.leaves.geometry().shape().value_bytes)
+    }
+}
+
+impl<E: Endpoint> PoolIndex for Tree<E> {
+    async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        let delegation = &self.node.delegation;
+        let read = async || {
+            let search = async |session: &Session<'_, E>| session.search(key, <[u8]>::to_vec).await;
+            self.run(search).await
+        };
+        delegation.read(key, read).await
+    }
+
+    async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        self.check_value(value)?;
+        self.put(key, Write::Insert(value.to_vec())).await
+    }
+
+    async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        self.check_value(value)?;
+        self.put(key, Write::Update(value.to_vec())).await
+    }
+
+    /// As there, and without reading the entry if that was overwritten by this compute node not long
+    /// ago: two round trips, of four messages and three.
+    async fn overwrite(&self, key: &[u8], value: &[u8]) -> Result<bool, PoolError> {
+        self.check_key(key)?;
+        self.check_value(value)?;
+        let before = self.put(key, Write::Overwrite(value.to_vec())).await?;
+        Ok(before.is_some())
+    }
+
+    async fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        let remove = async |_: Option<&[u8]>| Ok(Decision::Remove);
+        self.run(async |session| session.change(key, Intent::Remove, remove).await)
+            .await
+    }
+
+    async fn scan(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
+        self.run(async |session| session.scan(from, count).await)
+            .await
+    }
+}

@@ -1,0 +1,296 @@
+//! Reading nodes, and what is written of them.
+//!
+//! Where lines are read and written as one, the versions in a node tell a reader that somebody has
+//! written meanwhile. Where only words are, as in shared memory, that is not enough: there, a counter
+//! behind the lock word is odd while somebody writes, and a reader has to find it even and the same
+//! before and behind what it reads.
+//!
+//! Where lines are read as one, versions do not tell whether an entry was moved to where a reader had
+//! been already. In leaves without hop bitmaps who moves entries therefore writes the leaf as a whole, with a
+//! new node version, which all readers look at. In those with hop bitmaps the counter counts changes that
+//! move entries, and no others, for scans, if [`Options::counts_moves`](super::Options::counts_moves) says so.
+
+use super::lock::{Lock, Write, Writes};
+use super::session::Session;
+use crate::canary::Check;
+use crate::error::PoolError;
+use crate::layout::{InternalNode, Leaf, Segments};
+use nearfield_fabric::recovery::lease::Target;
+use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, Verb, WORD_BYTES};
+
+/// Where a node is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeAt {
+    pub address: GlobalAddress,
+    lock_offset: u64,
+    pub is_leaf: bool,
+}
+
+impl NodeAt {
+    pub fn lock(&self) -> GlobalAddress {
+        self.address.plus(self.lock_offset)
+    }
+
+    pub fn counter(&self) -> GlobalAddress {
+        self.lock().plus(WORD_BYTES)
+    }
+
+    /// The memory that it takes: up to the lock word and the counter, in whole lines.
+    pub fn bytes(&self) -> u64 {
+        (self.lock_offset + 2 * WORD_BYTES).next_multiple_of(LINE_BYTES)
+    }
+
+    /// What is to be written of a node: these bytes for its segments.
+    pub fn writes(&self, segments: &Segments, buffers: Vec<Vec<u8>>) -> Vec<Write> {
+        let pieces = segments.iter().zip(buffers);
+        let pieces = pieces.map(|(segment, bytes)| {
+            let at = self.address.plus(segment.wire().start as u64);
+            (at, bytes)
+        });
+        pieces.collect()
+    }
+}
+
+/// True if nobody has written between two looks at a counter, of which these are the bytes.
+pub(super) fn is_still(before: &[u8], behind: &[u8]) -> bool {
+    // The first byte is the least.
+    let is_even = before.first().is_some_and(|byte| byte.is_multiple_of(2));
+    before == behind && is_even || !Check::Counters.is_made()
+}
+
+/// Where the bytes of segments go that are read.
+#[derive(Debug)]
+pub(super) struct Buffers {
+    counter: Option<GlobalAddress>,
+    pieces: Vec<(GlobalAddress, Vec<u8>)>,
+    counts: [[u8; WORD_BYTES as usize]; 2],
+}
+
+impl Buffers {
+    /// For segments of a node, with its counter or without.
+    pub fn new(at: NodeAt, segments: &Segments, is_counted: bool) -> Buffers {
+        let piece = |segment: &crate::layout::Segment| {
+            let wire = segment.wire();
+            (at.address.plus(wire.start as u64), vec![0; wire.len()])
+        };
+        Buffers {
+            counter: is_counted.then(|| at.counter()),
+            pieces: segments.iter().map(piece).collect(),
+            counts: Default::default(),
+        }
+    }
+
+    /// What is to be read, in this order.
+    pub fn targets(&mut self) -> Vec<Target<'_>> {
+        let [before, behind] = &mut self.counts;
+        let pieces = self.pieces.iter_mut();
+        let pieces = pieces.map(|(from, into)| (*from, &mut **into));
+        let first = self.counter.map(|at| (at, &mut before[..]));
+        let last = self.counter.map(|at| (at, &mut behind[..]));
+        first.into_iter().chain(pieces).chain(last).collect()
+    }
+
+    /// The bytes of each segment; `None` if the counter says that somebody has written meanwhile.
+    pub fn wire(&self) -> Option<Vec<&[u8]>> {
+        let [before, behind] = &self.counts;
+        is_still(before, behind).then(|| self.pieces.iter().map(|(_, bytes)| &bytes[..]).collect())
+    }
+
+    /// Takes in what was read; false if somebody has written meanwhile.
+    pub fn take_in(&self, segments: &Segments, into: &mut Leaf) -> bool {
+        self.wire()
+            .is_some_and(|wire| into.decode(segments, &wire).is_ok())
+    }
+}
+
+impl<E: Endpoint> Session<'_, E> {
+    pub(super) fn leaf_at(&self, address: GlobalAddress) -> NodeAt {
+        NodeAt {
+            address,
+            lock_offset: self.leaves.lock_offset() as u64,
+            is_leaf: true,
+        }
+    }
+
+    pub(super) fn internal_at(&self, address: GlobalAddress) -> NodeAt {
+        NodeAt {
+            address,
+            lock_offset: self.internals.lock_offset() as u64,
+            is_leaf: false,
+        }
+    }
+
+    /// Reads segments of a leaf, again and again until nobody has written meanwhile.
+    pub(super) async fn read_leaf(
+        &self,
+        address: GlobalAddress,
+        segments: &Segments,
+    ) -> Result<Leaf, PoolError> {
+        let mut leaf = Leaf::new(self.leaves);
+        let buffers = Buffers::new(self.leaf_at(address), segments, self.has_counters);
+        self.read_more(address, segments, buffers, &mut leaf)
+            .await?;
+        Ok(leaf)
+    }
+
+    /// True if a leaf's counter says whether entries were moved.
+    pub(super) fn are_moves_counted(&self) -> bool {
+        self.has_counters || self.node.options.counts_moves && self.leaves.has_bitmaps()
+    }
+
+    /// True if who moves entries of a leaf writes all of it, so that a reader of a part finds one node
+    /// version in that only if nothing was moved meanwhile.
+    pub(super) fn moves_are_node_writes(&self) -> bool {
+        !self.has_counters && self.leaves.is_hopscotch() && !self.leaves.has_bitmaps()
+    }
+
+    /// Reads a leaf as a whole, at a time when no entry of it was moved.
+    pub(super) async fn read_whole(&self, address: GlobalAddress) -> Result<Leaf, PoolError> {
+        let (mut leaf, whole) = (Leaf::new(self.leaves), self.leaves.whole());
+        let buffers = Buffers::new(self.leaf_at(address), &whole, self.are_moves_counted());
+        self.read_more(address, &whole, buffers, &mut leaf).await?;
+        Ok(leaf)
+    }
+
+    /// Reads segments of a leaf into one of which a part may be known.
+    pub(super) async fn read_more(
+        &self,
+        address: GlobalAddress,
+        segments: &Segments,
+        mut buffers: Buffers,
+        into: &mut Leaf,
+    ) -> Result<(), PoolError> {
+        let mut patience = self.patience();
+        loop {
+            self.read(&mut buffers).await?;
+            if buffers.take_in(segments, into) {
+                return Ok(());
+            }
+            if patience.is_over(&self.endpoint) {
+                self.repair_leaf(address).await?;
+                patience = self.patience();
+            }
+        }
+    }
+
+    /// Reads a node, again and again until nobody has written meanwhile.
+    pub(super) async fn read_internal(
+        &self,
+        address: GlobalAddress,
+    ) -> Result<InternalNode, PoolError> {
+        let mut buffers = self.internal_buffers(address);
+        let mut patience = self.patience();
+        loop {
+            self.read(&mut buffers).await?;
+            if let Some(node) = self.decode_internal(&buffers) {
+                return Ok(node);
+            }
+            if patience.is_over(&self.endpoint) {
+                self.repair_internal(address).await?;
+                patience = self.patience();
+            }
+        }
+    }
+
+    pub(super) fn internal_buffers(&self, address: GlobalAddress) -> Buffers {
+        let whole = self.internals.whole();
+        Buffers::new(self.internal_at(address), &whole, self.has_counters)
+    }
+
+    /// The node that was read; `None` if somebody has written meanwhile.
+    pub(super) fn decode_internal(&self, buffers: &Buffers) -> Option<InternalNode> {
+        InternalNode::decode(self.internals, buffers.wire()?.first()?).ok()
+    }
+
+    /// Takes the lock of an internal node and reads it, in one round trip or two.
+    pub(super) async fn lock_internal(
+        &self,
+        address: GlobalAddress,
+    ) -> Result<(Lock<'_>, InternalNode), PoolError> {
+        let node = self.internal_at(address);
+        if self.node.options.lock_and_read {
+            let mut buffers = self.internal_buffers(address);
+            let lock = self.lock(node, &mut buffers.targets()).await?;
+            if lock.before.is_some()
+                && let Some(node) = self.decode_internal(&buffers)
+            {
+                return Ok((lock, node));
+            }
+            let node = self.read_internal(address).await?;
+            return Ok((lock, node));
+        }
+        let lock = self.lock(node, &mut []).await?;
+        let node = self.read_internal(address).await?;
+        Ok((lock, node))
+    }
+
+    /// What to write for a whole internal node.
+    pub(super) fn internal_writes(&self, address: GlobalAddress, node: &InternalNode) -> Writes {
+        let (at, whole) = (self.internal_at(address), self.internals.whole());
+        Writes {
+            marks: self
+                .has_counters
+                .then(|| at.counter())
+                .into_iter()
+                .collect(),
+            writes: at.writes(&whole, vec![node.encode()]),
+        }
+    }
+
+    /// What to write for segments of a leaf, in which entries were moved or not.
+    pub(super) fn leaf_writes(
+        &self,
+        address: GlobalAddress,
+        leaf: &Leaf,
+        segments: &Segments,
+        moved: bool,
+    ) -> Writes {
+        let at = self.leaf_at(address);
+        let writes = at.writes(segments, leaf.encode(segments));
+        let is_marked = if self.has_counters {
+            !self.is_one(&writes)
+        } else {
+            moved && self.are_moves_counted()
+        };
+        Writes {
+            marks: is_marked.then(|| at.counter()).into_iter().collect(),
+            writes,
+        }
+    }
+
+    /// Writes a node that nobody knows of yet, with a free lock in which this word lies, and a counter
+    /// of zero.
+    pub(super) async fn write_new(
+        &self,
+        node: NodeAt,
+        writes: &[Write],
+        word: u64,
+    ) -> Result<(), PoolError> {
+        let words = [word, 0].map(u64::to_le_bytes).concat();
+        let word = if self.are_moves_counted() {
+            &words[..]
+        } else {
+            &words[..WORD_BYTES as usize]
+        };
+        let writes = writes.iter().map(|(to, bytes)| (*to, &bytes[..]));
+        let writes = writes.chain([(node.lock(), word)]);
+        let mut verbs: Vec<Verb<'_>> = writes
+            .map(|(to, bytes)| Verb::Write { to, bytes })
+            .collect();
+        Ok(self.endpoint.post(&mut verbs).await?)
+    }
+
+    /// Memory for a node.
+    pub(super) async fn allocate(&self, node: NodeAt) -> Result<GlobalAddress, PoolError> {
+        let bytes = node.bytes();
+        self.allocate_bytes(bytes).await
+    }
+
+    pub(super) async fn read(&self, buffers: &mut Buffers) -> Result<(), PoolError> {
+        let reads = buffers.targets().into_iter();
+        let mut verbs: Vec<Verb<'_>> = reads
+            .map(|(from, into)| Verb::Read { from, into })
+            .collect();
+        Ok(self.endpoint.post(&mut verbs).await?)
+    }
+}

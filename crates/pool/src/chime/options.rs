@@ -1,0 +1,236 @@
+//! What a tree is made of, and what the clients of a compute node share.
+
+use super::cached_node::CachedNode;
+use super::neighborhood::Neighborhood;
+use super::overwrite_hints::OverwriteHints;
+use crate::cache::Cache;
+use crate::coordination::{Delegation, HAND_OVERS, LocalLocks};
+use crate::error::PoolError;
+use crate::layout::{Arrangement, Geometry, InternalLayout, LeafLayout, Metadata, Shape};
+use nearfield_fabric::recovery::epochs::Epochs;
+use nearfield_hotness::{Gate, Hotspots};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// What keeping a node takes beside its bytes, at most: its place among others, and those of one run.
+const KEPT_BYTES: usize = 450;
+/// One part of those for hotspots is for the places of keys that are overwritten.
+const PLACES_PART: usize = 4;
+/// Some hundreds of nodes.
+const RETIRED_BYTES: u64 = 1 << 20;
+/// Thousands of round trips, so that who lives is done within.
+const LEASE: Duration = Duration::from_millis(10);
+
+/// The sizes of a tree and the techniques by which its clients work. All clients of a tree have the
+/// same sizes; techniques are each client's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The sizes.
+    pub shape: Shape,
+    /// What a compute node keeps at most, in bytes: internal nodes and hotspots. 0: nothing.
+    pub cache_bytes: usize,
+    /// The part of that for hotspots. 0: clients do not speculate. Source: CHIME, hotness-aware
+    /// speculative read.
+    pub hotspot_bytes: usize,
+    /// When clients speculate, if they have hotspots.
+    pub speculation: Speculation,
+    /// Whether an insert reads no more of a leaf than the lock word's vacancy bitmap asks for. Source:
+    /// CHIME, vacancy bitmap piggybacking.
+    pub vacancy_bitmap: bool,
+    /// Whether a lock is taken and what it guards is read in one round trip: before the word of the
+    /// lock is known, so that more may have to be read afterwards. Not in the paper.
+    pub lock_and_read: bool,
+    /// Whether changes that move entries of a leaf are counted, so that scans notice what was moved to
+    /// where they had been already. Of no meaning in leaves without hop bitmaps, where node versions tell.
+    /// All clients of a tree have to agree. Not in the paper, whose scans look at hop bitmaps only and may
+    /// leave out a key that is moved while another takes its place.
+    pub counts_moves: bool,
+    /// Whether a leaf that was divided, which a kept parent does not know yet, is used all the same
+    /// if what was read of it shows that the key belongs there. Not in the paper, whose clients read
+    /// the parent anew.
+    pub uses_divided: bool,
+    /// How locks are taken. All clients of a tree have to agree.
+    pub locks: Locks,
+    /// Where locks have leases: of so much memory that merging has freed, in bytes, a compute node has
+    /// others give up what they keep from before, so that it can be used again.
+    pub retired_bytes: u64,
+    /// Whether one client of a compute node reads a key for all of them that want it. A read that comes
+    /// while another is under way takes up to two round trips, so that this pays where the memory
+    /// node's port is what is scarce. Source: SMART, read delegation.
+    pub delegates_reads: bool,
+    /// Whether one client of a compute node writes a key for all of them that want to, except for
+    /// removals. Source: SMART, write combining.
+    pub combines_writes: bool,
+    /// Whether clients of a compute node who want the lock of the same leaf queue there, and one at a
+    /// time goes for it; and how many times, at most, who has one of the paper's locks passes it on to
+    /// the next without giving it back. Locks with leases are not passed on. Source: Sherman.
+    pub hand_overs: Option<u32>,
+}
+
+/// When clients read the one entry in which a key was found before, and not its neighborhood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speculation {
+    /// Whenever they know of such. As in CHIME's paper.
+    Always,
+    /// As long as that makes searches quicker, which is tried now and then ([`Gate`]). Not in the paper.
+    Adaptive,
+}
+
+/// How locks are taken, and what becomes of those of the dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locks {
+    /// As in CHIME's paper: by one bit, for good. Who dies with a lock keeps it, and leaves what it
+    /// guards as it is.
+    Spinning,
+    /// For so long at most. Then others take the lock over, and finish what was begun
+    /// ([`redo`](nearfield_fabric::recovery::redo)).
+    Leased(Duration),
+}
+
+impl Options {
+    /// CHIME as in its paper: 100 MB for each compute node, 30 of them for hotspots.
+    pub fn chime() -> Options {
+        Options {
+            shape: Shape::default(),
+            cache_bytes: 100 << 20,
+            hotspot_bytes: 30 << 20,
+            speculation: Speculation::Always,
+            vacancy_bitmap: true,
+            lock_and_read: false,
+            counts_moves: false,
+            uses_divided: false,
+            locks: Locks::Spinning,
+            retired_bytes: RETIRED_BYTES,
+            delegates_reads: true,
+            combines_writes: true,
+            hand_overs: Some(HAND_OVERS),
+        }
+    }
+
+    /// Ours: CHIME with locks that have leases, taken and read under in one round trip, and speculation
+    /// where it pays.
+    pub fn nearfield() -> Options {
+        Options {
+            shape: Shape {
+                arrangement: Arrangement::Neighborhood,
+                ..Shape::default()
+            },
+            speculation: Speculation::Adaptive,
+            lock_and_read: true,
+            uses_divided: true,
+            locks: Locks::Leased(LEASE),
+            ..Options::chime()
+        }
+    }
+
+    /// Ours for memory that is attached and not behind a network adapter, as by CXL: what is read costs
+    /// by the byte there, and a message hardly anything. Neighborhoods of 16 slots, so that leaves get
+    /// fuller and scans read less, and one copy of the metadata.
+    pub fn attached() -> Options {
+        let ours = Options::nearfield();
+        Options {
+            shape: Shape {
+                neighborhood: 16,
+                metadata: Metadata::Single,
+                ..ours.shape
+            },
+            ..ours
+        }
+    }
+
+    /// Sherman as it is in CHIME's figures.
+    pub fn sherman() -> Options {
+        Options {
+            shape: Shape {
+                arrangement: Arrangement::Unordered,
+                ..Shape::default()
+            },
+            hotspot_bytes: 0,
+            vacancy_bitmap: false,
+            ..Options::chime()
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options::nearfield()
+    }
+}
+
+/// What the clients of one compute node share.
+#[derive(Debug)]
+pub struct ComputeNode {
+    pub(super) options: Options,
+    pub(super) geometry: Geometry,
+    /// By home.
+    pub(super) neighborhoods: Box<[Neighborhood]>,
+    pub(super) cache: Cache<CachedNode>,
+    pub(super) hotspots: Hotspots,
+    pub(super) overwrite_hints: OverwriteHints,
+    /// What it takes part in if memory is given back, from when its first client has opened a tree.
+    pub(super) epochs: OnceLock<Epochs>,
+    /// `None`: clients speculate always.
+    pub(super) gate: Option<Gate>,
+    pub(super) delegation: Delegation,
+    pub(super) leaf_locks: Option<LocalLocks<u64>>,
+}
+
+impl ComputeNode {
+    /// A compute node that keeps nothing yet.
+    ///
+    /// # Errors
+    /// `Geometry` if the sizes are not possible, `Cache` if there is room for something, but not for
+    /// one internal node.
+    pub fn new(options: Options) -> Result<ComputeNode, PoolError> {
+        let geometry = Geometry::new(options.shape)?;
+        let bytes = options.cache_bytes.saturating_sub(options.hotspot_bytes);
+        let needed = InternalLayout::new(geometry).wire_bytes() + KEPT_BYTES;
+        if options.cache_bytes > 0 && bytes < needed {
+            return Err(PoolError::Cache { bytes, needed });
+        }
+        let is_stamped = options.shape.arrangement == Arrangement::Neighborhood
+            && matches!(options.locks, Locks::Leased(_));
+        let overwrite_hints = if is_stamped {
+            options.hotspot_bytes / PLACES_PART
+        } else {
+            0
+        };
+        let overwrite_hints = OverwriteHints::with_bytes(overwrite_hints);
+        Ok(ComputeNode {
+            options,
+            geometry,
+            neighborhoods: Neighborhood::all(LeafLayout::new(geometry)),
+            cache: Cache::new(bytes),
+            hotspots: Hotspots::with_bytes(options.hotspot_bytes - overwrite_hints.bytes()),
+            overwrite_hints,
+            epochs: OnceLock::new(),
+            gate: match options.speculation {
+                Speculation::Always => None,
+                Speculation::Adaptive => Some(Gate::default()),
+            },
+            leaf_locks: options.hand_overs.map(LocalLocks::new),
+            delegation: Delegation::new(options.delegates_reads, options.combines_writes),
+        })
+    }
+
+    /// What it was made of.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The bytes of the internal nodes that it keeps.
+    pub fn cache_bytes(&self) -> usize {
+        self.cache.bytes()
+    }
+
+    /// Speculative reads of its clients so far that were right, and that were wrong.
+    pub fn guesses(&self) -> [u64; 2] {
+        self.hotspots.guesses()
+    }
+
+    /// The bytes that it has set aside for hotspots.
+    pub fn hotspot_bytes(&self) -> usize {
+        self.hotspots.bytes() + self.overwrite_hints.bytes()
+    }
+}

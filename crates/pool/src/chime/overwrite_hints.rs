@@ -1,0 +1,198 @@
+//! Where keys were when they were last overwritten, so that they need not be read before that is done
+//! again. Not in the paper.
+
+use nearfield_fabric::GlobalAddress;
+use parking_lot::Mutex;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Places that share a bucket; the one that was not used for longest goes first.
+const WAYS: usize = 8;
+/// All is forgotten after so long. A stamp comes again only after many more acquisitions of locks by one
+/// client than can be in that time.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Keys of more bytes are not remembered: what is here has to be the key, and not a hash of it.
+const KEY_BYTES: usize = 8;
+const SLOT_BITS: u32 = 16;
+
+/// The slots of keys, and the stamps that their leaves' lock words had then
+/// ([`StampedLayout`](crate::layout::StampedLayout)). As long as a leaf has the same stamp the key is in the same slot.
+///
+/// 25 bytes a place. Threads share it.
+#[derive(Debug)]
+pub(super) struct OverwriteHints {
+    bytes: usize,
+    /// Made when there is the first to be remembered.
+    buckets: OnceLock<Box<[Mutex<Bucket>]>>,
+    /// When the last period began, in nanoseconds.
+    since: AtomicU64,
+}
+
+type Bucket = [Place; WAYS];
+
+/// Of a stamp of zero, there is nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    leaf: u64,
+    key: u64,
+    /// The stamp, and the slot in the lowest bits.
+    rest: u64,
+}
+
+/// A slot in which a key is, while the leaf has this stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OverwriteHint {
+    pub slot: usize,
+    pub stamp: u64,
+}
+
+impl OverwriteHints {
+    /// None yet, and at most so many bytes of them.
+    pub fn with_bytes(bytes: usize) -> OverwriteHints {
+        OverwriteHints {
+            bytes: bytes / size_of::<Mutex<Bucket>>() * size_of::<Mutex<Bucket>>(),
+            buckets: OnceLock::new(),
+            since: AtomicU64::new(0),
+        }
+    }
+
+    /// The bytes that are set aside for it.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Where a key of a leaf is, unless the leaf has another stamp by now.
+    pub fn get(&self, leaf: GlobalAddress, key: &[u8], now: Duration) -> Option<OverwriteHint> {
+        self.begin_period(now);
+        let buckets = self.buckets.get()?;
+        let (leaf, key) = (leaf.to_bits(), number(key)?);
+        let mut bucket = bucket(buckets, leaf, key).lock();
+        let at = position(&bucket, leaf, key)?;
+        bucket[..=at].rotate_right(1);
+        let rest = bucket[0].rest;
+        (rest != 0).then_some(OverwriteHint {
+            slot: (rest & ((1 << SLOT_BITS) - 1)) as usize,
+            stamp: rest >> SLOT_BITS,
+        })
+    }
+
+    /// Remembers that a key is in a slot of a leaf whose lock word has this stamp.
+    pub fn put(&self, leaf: GlobalAddress, key: &[u8], known: OverwriteHint, now: Duration) {
+        let Some(key) = number(key) else {
+            return;
+        };
+        let count = self.bytes / size_of::<Mutex<Bucket>>();
+        if known.stamp == 0 || count == 0 {
+            return;
+        }
+        self.begin_period(now);
+        let buckets = self
+            .buckets
+            .get_or_init(|| (0..count).map(|_| Mutex::default()).collect());
+        let leaf = leaf.to_bits();
+        let mut bucket = bucket(buckets, leaf, key).lock();
+        let at = position(&bucket, leaf, key).unwrap_or(WAYS - 1);
+        bucket[..=at].rotate_right(1);
+        let rest = known.stamp << SLOT_BITS | known.slot as u64;
+        bucket[0] = Place { leaf, key, rest };
+    }
+
+    /// Forgets all if a period is over.
+    fn begin_period(&self, now: Duration) {
+        let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        let since = self.since.load(Relaxed);
+        let is_over = now.saturating_sub(since) >= PERIOD.as_nanos() as u64;
+        if is_over
+            && self
+                .since
+                .compare_exchange(since, now, Relaxed, Relaxed)
+                .is_ok()
+        {
+            for bucket in self.buckets.get().into_iter().flatten() {
+                *bucket.lock() = Bucket::default();
+            }
+        }
+    }
+}
+
+/// A key as a number, if it is short; all keys of an index have the same length.
+fn number(key: &[u8]) -> Option<u64> {
+    let mut bytes = [0; KEY_BYTES];
+    bytes.get_mut(..key.len())?.copy_from_slice(key);
+    Some(u64::from_le_bytes(bytes))
+}
+
+fn position(bucket: &Bucket, leaf: u64, key: u64) -> Option<usize> {
+    bucket
+        .iter()
+        .position(|place| (place.leaf, place.key) == (leaf, key))
+}
+
+fn bucket(buckets: &[Mutex<Bucket>], leaf: u64, key: u64) -> &Mutex<Bucket> {
+    let hash = (leaf ^ key.rotate_left(32))
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(29)
+        .wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    &buckets[((u128::from(hash) * buckets.len() as u128) >> 64) as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_fabric::NodeId;
+
+    fn leaf(number: u64) -> GlobalAddress {
+        GlobalAddress::new(NodeId(1), number * 64)
+    }
+
+    const NOW: Duration = Duration::from_millis(10);
+
+    #[test]
+    fn a_place_is_known_until_the_period_is_over() {
+        let overwrite_hints = OverwriteHints::with_bytes(1 << 12);
+        assert!(overwrite_hints.bytes() <= 1 << 12);
+        let known = OverwriteHint { slot: 63, stamp: 9 };
+        overwrite_hints.put(leaf(1), b"some key", known, NOW);
+        assert_eq!(overwrite_hints.get(leaf(1), b"some key", NOW), Some(known));
+        assert_eq!(overwrite_hints.get(leaf(2), b"some key", NOW), None);
+        assert_eq!(overwrite_hints.get(leaf(1), b"same key", NOW), None);
+        let another = OverwriteHint { slot: 1, stamp: 10 };
+        overwrite_hints.put(leaf(1), b"some key", another, NOW);
+        assert_eq!(
+            overwrite_hints.get(leaf(1), b"some key", NOW),
+            Some(another)
+        );
+        assert_eq!(
+            overwrite_hints.get(leaf(1), b"some key", NOW + PERIOD),
+            None
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_is_not_remembered() {
+        let overwrite_hints = OverwriteHints::with_bytes(1 << 12);
+        let known = OverwriteHint { slot: 0, stamp: 1 };
+        overwrite_hints.put(leaf(1), b"a long key", known, NOW);
+        assert_eq!(overwrite_hints.get(leaf(1), b"a long key", NOW), None);
+        let unstamped = OverwriteHint { stamp: 0, ..known };
+        overwrite_hints.put(leaf(1), b"key", unstamped, NOW);
+        assert_eq!(overwrite_hints.get(leaf(1), b"key", NOW), None);
+        let none = OverwriteHints::with_bytes(100);
+        none.put(leaf(1), b"key", known, NOW);
+        assert_eq!((none.bytes(), none.get(leaf(1), b"key", NOW)), (0, None));
+    }
+
+    #[test]
+    fn what_was_not_used_for_longest_goes_first() {
+        let overwrite_hints = OverwriteHints::with_bytes(size_of::<Mutex<Bucket>>());
+        let known = |slot| OverwriteHint { slot, stamp: 5 };
+        for slot in 0..WAYS {
+            overwrite_hints.put(leaf(1), &[slot as u8], known(slot), NOW);
+        }
+        assert_eq!(overwrite_hints.get(leaf(1), &[0], NOW), Some(known(0)));
+        overwrite_hints.put(leaf(1), &[99], known(99), NOW);
+        assert_eq!(overwrite_hints.get(leaf(1), &[0], NOW), Some(known(0)));
+        assert_eq!(overwrite_hints.get(leaf(1), &[1], NOW), None);
+    }
+}

@@ -1,0 +1,78 @@
+//! By which number a client takes locks.
+//!
+//! Numbers are claimed for a lease of their own, longer than that of locks, and kept by beats when locks
+//! are taken. A client that has taken none for so long that another has claimed its number claims one
+//! anew; what it had locked by the former one is another's, as that of the dead.
+
+use super::header::Header;
+use crate::error::PoolError;
+use crate::layout::Geometry;
+use nearfield_fabric::Endpoint;
+use nearfield_fabric::recovery::owners::{Claim, OwnersError};
+use nearfield_fabric::recovery::redo::Redo;
+use std::cell::{Cell, OnceCell};
+use std::time::Duration;
+
+/// A number, and locks that are taken by it.
+#[derive(Debug)]
+pub(super) struct Owner {
+    redo: Redo,
+    claim: Claim,
+    /// When the claim is to be renewed.
+    due: Cell<Duration>,
+    /// Another number, as this one was lost. Locks that were taken by it may still be in use.
+    next: OnceCell<Box<Owner>>,
+}
+
+/// A claim is renewed so many times in its lease, if locks are taken.
+const BEATS_PER_LEASE: u32 = 8;
+
+impl Owner {
+    pub fn new(redo: Redo, claim: Claim) -> Owner {
+        redo.keep_until(claim.until());
+        Owner {
+            redo,
+            claim,
+            due: Cell::default(),
+            next: OnceCell::new(),
+        }
+    }
+
+    /// What locks are taken by now. One round trip if the claim is to be renewed, else none.
+    ///
+    /// # Errors
+    /// `Owners` if it was lost and all are in use, and what nodes answer.
+    pub async fn redo(
+        &self,
+        endpoint: &impl Endpoint,
+        header: &Header,
+        geometry: Geometry,
+        lease: Duration,
+    ) -> Result<&Redo, PoolError> {
+        let mut owner = self;
+        loop {
+            while let Some(next) = owner.next.get() {
+                owner = next;
+            }
+            let began = endpoint.now();
+            if began < owner.due.get() {
+                return Ok(&owner.redo);
+            }
+            match owner.claim.beat(endpoint).await {
+                Ok(()) => {
+                    owner
+                        .due
+                        .set(began + header.claim_lease(lease) / BEATS_PER_LEASE);
+                    owner.redo.keep_until(owner.claim.until());
+                }
+                Err(OwnersError::Lost { .. }) => {
+                    owner.redo.keep_until(Duration::ZERO);
+                    let next = Box::pin(header.join(endpoint, lease, geometry)).await?;
+                    // Else another task was quicker; this one's number becomes free after a lease.
+                    let _ = owner.next.set(Box::new(next));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What is left to be done when a recorded change was made.
+
+use crate::layout::internal::address;
+use nearfield_fabric::GlobalAddress;
+
+/// What else has to be done under a lock before it is given back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum RecoveryStep {
+    /// The node was divided, and its parent has to be told.
+    Divided(Division),
+    /// The locks of two children of the node may be held on behalf of it, and are to be given back.
+    Children(Children),
+    /// Two of its children were merged: as before, and the memory of the right one is nobody's.
+    Merged(Children),
+    /// The node was the root and has one child, which is to be the root.
+    Lowered {
+        /// The level of the node.
+        level: u8,
+        child: GlobalAddress,
+    },
+}
+
+/// How a node was divided: it has kept the keys below `separator`, `right` has the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Division {
+    /// The level of the node.
+    pub level: u8,
+    pub separator: Box<[u8]>,
+    pub right: GlobalAddress,
+}
+
+/// Two children of a node, beside each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Children {
+    /// Their level.
+    pub level: u8,
+    pub left: GlobalAddress,
+    pub right: GlobalAddress,
+}
+
+const DIVIDED: u8 = 1;
+const CHILDREN: u8 = 2;
+const MERGED: u8 = 3;
+const LOWERED: u8 = 4;
+const ADDRESS_BYTES: usize = 8;
+
+impl RecoveryStep {
+    pub fn encode(&self) -> Vec<u8> {
+        let (kind, level, addresses, separator) = match self {
+            RecoveryStep::Divided(division) => {
+                let Division {
+                    level,
+                    separator,
+                    right,
+                } = division;
+                (DIVIDED, *level, vec![*right], &**separator)
+            }
+            RecoveryStep::Children(pair) => {
+                (CHILDREN, pair.level, vec![pair.left, pair.right], &[][..])
+            }
+            RecoveryStep::Merged(pair) => {
+                (MERGED, pair.level, vec![pair.left, pair.right], &[][..])
+            }
+            RecoveryStep::Lowered { level, child } => (LOWERED, *level, vec![*child], &[][..]),
+        };
+        let mut bytes = vec![kind, level];
+        for address in addresses {
+            bytes.extend_from_slice(&address.to_bits().to_le_bytes());
+        }
+        bytes.extend_from_slice(separator);
+        bytes
+    }
+
+    /// `None` if there is nothing to be done.
+    pub fn decode(bytes: &[u8]) -> Option<RecoveryStep> {
+        let (&[kind, level], rest) = bytes.split_first_chunk()?;
+        let (first, rest) = rest.split_at_checked(ADDRESS_BYTES)?;
+        let first = address(first);
+        let children = || {
+            Some(Children {
+                level,
+                left: first,
+                right: address(rest.get(..ADDRESS_BYTES)?),
+            })
+        };
+        match kind {
+            DIVIDED => Some(RecoveryStep::Divided(Division {
+                level,
+                separator: rest.into(),
+                right: first,
+            })),
+            CHILDREN => Some(RecoveryStep::Children(children()?)),
+            MERGED => Some(RecoveryStep::Merged(children()?)),
+            LOWERED => Some(RecoveryStep::Lowered {
+                level,
+                child: first,
+            }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_fabric::NodeId;
+
+    #[test]
+    fn notes_are_read_as_they_were_written() {
+        let node = |offset| GlobalAddress::new(NodeId(7), offset);
+        let children = Children {
+            level: 1,
+            left: node(64),
+            right: node(128),
+        };
+        let notes = [
+            RecoveryStep::Divided(Division {
+                level: 3,
+                separator: b"separator".as_slice().into(),
+                right: node(4096),
+            }),
+            RecoveryStep::Children(children),
+            RecoveryStep::Merged(children),
+            RecoveryStep::Lowered {
+                level: 2,
+                child: node(192),
+            },
+        ];
+        for note in notes {
+            let bytes = note.encode();
+            assert_eq!(RecoveryStep::decode(&bytes[..9]), None);
+            assert_eq!(RecoveryStep::decode(&bytes), Some(note));
+        }
+        assert_eq!(RecoveryStep::decode(&[]), None);
+        assert_eq!(RecoveryStep::decode(&[9; 20]), None);
+    }
+}

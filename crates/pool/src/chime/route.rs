@@ -1,0 +1,123 @@
+//! The way to a key's leaf.
+
+use super::cached_node::CachedNode;
+use super::root::Root;
+use super::session::Session;
+use crate::cache::Cached;
+use crate::error::PoolError;
+use nearfield_fabric::{Endpoint, GlobalAddress};
+use std::sync::Arc;
+
+/// A leaf, and what the parent that has led to it knows.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    pub leaf: GlobalAddress,
+    /// The sibling that the leaf should have.
+    pub sibling: GlobalAddress,
+    /// The parent, if it was kept: then it may have changed long since.
+    pub kept: Option<Arc<CachedNode>>,
+}
+
+/// Who has to go right so many times looks for a new way.
+pub(super) const RIGHT_MOVES_MAX: usize = 8;
+
+impl Way {
+    /// The way to a child of a parent.
+    pub fn of(parent: &Arc<CachedNode>, position: usize, is_kept: bool) -> Way {
+        let route = parent.route_at(position);
+        Way {
+            leaf: route.child,
+            sibling: route.sibling,
+            kept: is_kept.then(|| Arc::clone(parent)),
+        }
+    }
+}
+
+impl<E: Endpoint> Session<'_, E> {
+    /// The leaf to which a key belongs, or one left of it if that was divided and its parent does
+    /// not know.
+    pub(super) async fn find_leaf(&self, key: &[u8]) -> Result<Way, PoolError> {
+        Ok(match self.find_parent_of_leaf(key).await? {
+            Ok((parent, is_kept)) => Way::of(&parent, parent.position(key), is_kept),
+            Err(way) => way,
+        })
+    }
+
+    /// The parent of the leaf to which a key belongs, and whether it was kept; or the way to the leaf
+    /// if that is the root.
+    pub(super) async fn find_parent_of_leaf(
+        &self,
+        key: &[u8],
+    ) -> Result<Result<(Arc<CachedNode>, bool), Way>, PoolError> {
+        if let Some(kept) = self.seek_at(key, 2) {
+            return Ok(Ok((kept, true)));
+        }
+        Ok(match self.find_node(key, 2).await? {
+            Found::Node(parent) => Ok((parent, false)),
+            Found::Below(root) => Err(Way {
+                leaf: root.address,
+                sibling: GlobalAddress::NULL,
+                kept: None,
+            }),
+        })
+    }
+
+    /// Reads the internal node of a level that covers a key, coming from the lowest kept node above
+    /// it, or from the root.
+    pub(super) async fn find_node(&self, key: &[u8], level: u8) -> Result<Found, PoolError> {
+        let mut patience = self.patience();
+        'restart: loop {
+            self.look_after(&mut patience, key).await?;
+            let mut kept = self.seek(key, level + 1);
+            let (mut address, mut at) = if let Some(kept) = &kept {
+                (kept.route(key).child, kept.level() - 1)
+            } else {
+                let root = self.read_root().await?;
+                if root.level < level {
+                    return Ok(Found::Below(root));
+                }
+                (root.address, root.level)
+            };
+            loop {
+                let node = self.read_internal(address).await?;
+                let is_left = node.low_fence() <= key;
+                if !node.is_valid() || node.level() != at || !is_left {
+                    if let Some(stale) = kept {
+                        self.node.cache.invalidate(&stale);
+                    }
+                    continue 'restart;
+                }
+                if !node.covers(key) {
+                    // It was divided since its parent was read; keys do not move to the left.
+                    if let Some(stale) = kept.take() {
+                        self.node.cache.invalidate(&stale);
+                    }
+                    address = node.sibling();
+                    continue;
+                }
+                let found = self.keep(address, &node);
+                if at == level {
+                    return Ok(Found::Node(found));
+                }
+                kept = None;
+                address = found.route(key).child;
+                at -= 1;
+            }
+        }
+    }
+
+    /// Forgets the kept parent that has led to a leaf that is not what it says.
+    pub(super) fn forget(&self, way: &Way) {
+        if let Some(stale) = &way.kept {
+            self.node.cache.invalidate(stale);
+        }
+    }
+}
+
+/// What there is at a level.
+pub(super) enum Found {
+    /// The node that covers the key.
+    Node(Arc<CachedNode>),
+    /// Nothing: the root is below.
+    Below(Root),
+}

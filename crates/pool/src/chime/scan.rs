@@ -1,0 +1,204 @@
+//! Scans: all leaves of a range that the parents know of, read with one notification of each node.
+
+use super::node_io::Buffers;
+use super::route::{RIGHT_MOVES_MAX, Way};
+use super::session::Session;
+use crate::cache::Cached;
+use crate::error::PoolError;
+use crate::hopscotch;
+use crate::index::Entry;
+use crate::layout::Leaf;
+use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
+
+/// How many entries of a hundred slots are taken for occupied, to guess how many leaves a scan needs:
+/// what random insertions lead to.
+const OCCUPANCY_PERCENT: usize = 59;
+/// Leaves that are read at once, at most.
+const LEAVES_MAX: usize = 32;
+
+/// What a scan has found so far.
+struct Scan {
+    /// What comes next is this key or greater; or greater only, if it was answered.
+    from: Vec<u8>,
+    is_answered: bool,
+    count: usize,
+    entries: Vec<Entry>,
+}
+
+impl Scan {
+    /// Takes in the entries of a leaf.
+    fn take(&mut self, leaf: &Leaf) {
+        let from = &self.from;
+        let is_next = |key: &[u8]| key > &**from || !self.is_answered && key == &**from;
+        let mut found: Vec<(&[u8], usize)> = leaf
+            .occupied()
+            .filter_map(|slot| leaf.key(slot).map(|key| (key, slot)))
+            .filter(|(key, _)| is_next(key))
+            .collect();
+        found.sort_unstable();
+        // One that was removed and put somewhere else meanwhile may be there twice.
+        found.dedup_by_key(|(key, _)| *key);
+        found.truncate(self.count - self.entries.len());
+        let entries = found
+            .into_iter()
+            .map(|(key, slot)| (key.to_vec(), leaf.value(slot).to_vec()));
+        self.entries.extend(entries);
+        if let Some((last, _)) = self.entries.last() {
+            self.from.clone_from(last);
+            self.is_answered = true;
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.entries.len() >= self.count
+    }
+}
+
+/// The way to a leaf, and the least key to the right of it; `None` if there is no leaf to the right.
+type Stretch = (Way, Option<Vec<u8>>);
+
+impl<E: Endpoint> Session<'_, E> {
+    /// The first `count` entries from a key on. A leaf that was read is followed by the one whose
+    /// address it has for its sibling, so that nothing is left out; a leaf that is not as its parent
+    /// says, by those that it leads to. One round trip for every [`LEAVES_MAX`] leaves if the parents
+    /// are kept, and one for each leaf that no parent knows of.
+    pub(super) async fn scan_from(
+        &self,
+        from: &[u8],
+        count: usize,
+    ) -> Result<Vec<Entry>, PoolError> {
+        let mut scan = Scan {
+            from: from.to_vec(),
+            is_answered: false,
+            count,
+            entries: Vec::new(),
+        };
+        let mut patience = self.patience();
+        while !scan.is_done() {
+            self.look_after(&mut patience, &scan.from).await?;
+            let stretches = self.stretches_from(&scan).await?;
+            let before = (scan.entries.len(), scan.from.clone());
+            if self.scan_stretches(stretches, &mut scan).await? {
+                break;
+            }
+            if before != (scan.entries.len(), scan.from.clone()) {
+                patience = self.patience();
+            }
+        }
+        Ok(scan.entries)
+    }
+
+    /// As many leaves as a scan may need next, of those that one parent knows.
+    async fn stretches_from(&self, scan: &Scan) -> Result<Vec<Stretch>, PoolError> {
+        let (parent, is_kept) = match self.find_parent_of_leaf(&scan.from).await? {
+            Ok(parent) => parent,
+            Err(way) => return Ok(vec![(way, None)]),
+        };
+        let wanted = self.leaves_for(scan.count - scan.entries.len());
+        let first = parent.position(&scan.from);
+        let end = parent.children().min(first + wanted);
+        let stretch = |position| {
+            let way = Way::of(&parent, position, is_kept);
+            (way, parent.bound(position))
+        };
+        Ok((first..end).map(stretch).collect())
+    }
+
+    /// In how many leaves so many entries may lie, of those that are read at once.
+    pub(super) fn leaves_for(&self, entries: usize) -> usize {
+        let each = (self.leaves.span() * OCCUPANCY_PERCENT / 100).max(1);
+        (entries / each + 1).min(LEAVES_MAX)
+    }
+
+    /// Reads leaves and takes their entries in; true if there is nothing to the right of them.
+    async fn scan_stretches(
+        &self,
+        stretches: Vec<Stretch>,
+        scan: &mut Scan,
+    ) -> Result<bool, PoolError> {
+        let (ways, bounds): (Vec<Way>, Vec<_>) = stretches.into_iter().unzip();
+        let leaves = self.read_leaves(&ways).await?;
+        for ((way, bound), leaf) in ways.into_iter().zip(bounds).zip(leaves) {
+            if !self.scan_stretch(&way, leaf, scan).await? {
+                // The next keys are found by a new way.
+                self.forget(&way);
+                return Ok(false);
+            }
+            let Some(bound) = bound else {
+                return Ok(true);
+            };
+            if scan.is_done() {
+                return Ok(true);
+            }
+            scan.from = bound;
+            scan.is_answered = false;
+        }
+        Ok(false)
+    }
+
+    /// Takes in the entries of a leaf, and of those that it was divided into. False if they do not
+    /// end where the parent says.
+    async fn scan_stretch(
+        &self,
+        way: &Way,
+        mut leaf: Leaf,
+        scan: &mut Scan,
+    ) -> Result<bool, PoolError> {
+        for _ in 0..RIGHT_MOVES_MAX {
+            if !leaf.is_valid(0) {
+                return Ok(false);
+            }
+            scan.take(&leaf);
+            let sibling = leaf.sibling(0);
+            if sibling == way.sibling || scan.is_done() {
+                return Ok(true);
+            }
+            self.forget(way);
+            if sibling.is_null() {
+                return Ok(false);
+            }
+            leaf = self.read_settled(sibling).await?;
+        }
+        Ok(false)
+    }
+
+    /// Reads a leaf as a whole, again and again until no entry of it was moved meanwhile.
+    pub(super) async fn read_settled(&self, address: GlobalAddress) -> Result<Leaf, PoolError> {
+        let mut patience = self.patience();
+        loop {
+            let leaf = self.read_whole(address).await?;
+            if hopscotch::is_settled(&leaf) {
+                return Ok(leaf);
+            }
+            if patience.is_over(&self.endpoint) {
+                self.repair_leaf(address).await?;
+                patience = self.patience();
+            }
+        }
+    }
+
+    /// Reads leaves as wholes with one notification of each node, and once more those that somebody
+    /// has written meanwhile.
+    pub(super) async fn read_leaves(&self, ways: &[Way]) -> Result<Vec<Leaf>, PoolError> {
+        let whole = self.leaves.whole();
+        let buffers = ways
+            .iter()
+            .map(|way| Buffers::new(self.leaf_at(way.leaf), &whole, self.are_moves_counted()));
+        let mut buffers: Vec<Buffers> = buffers.collect();
+        let reads = buffers.iter_mut().flat_map(Buffers::targets);
+        let mut verbs: Vec<Verb<'_>> = reads
+            .map(|(from, into)| Verb::Read { from, into })
+            .collect();
+        self.endpoint.post(&mut verbs).await?;
+        drop(verbs);
+        let mut leaves = Vec::with_capacity(ways.len());
+        for (way, buffers) in ways.iter().zip(&buffers) {
+            let mut leaf = Leaf::new(self.leaves);
+            if !buffers.take_in(&whole, &mut leaf) || !hopscotch::is_settled(&leaf) {
+                leaf = self.read_settled(way.leaf).await?;
+            }
+            leaves.push(leaf);
+        }
+        Ok(leaves)
+    }
+}

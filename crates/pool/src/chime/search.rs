@@ -1,0 +1,294 @@
+//! Reading a key: at a guess, or in its neighborhood.
+
+use super::batched_get::Got;
+use super::route::{RIGHT_MOVES_MAX, Way};
+use super::session::Session;
+use crate::error::PoolError;
+use crate::hopscotch::{self, Lookup};
+use crate::layout::{Leaf, Segments, Validation, Versions};
+use nearfield_fabric::{Endpoint, GlobalAddress};
+use nearfield_hotness::Access;
+use std::time::Duration;
+
+/// Where a key belongs, as a leaf says to which a way has led.
+pub(super) enum Place {
+    /// Into this leaf.
+    Here,
+    /// Into a leaf to the right.
+    Right(GlobalAddress),
+    /// Into this leaf or one to the right: it was divided, and the parent does not know yet.
+    HereOrRight(GlobalAddress),
+    /// The way was a former one.
+    Unknown,
+}
+
+impl<E: Endpoint> Session<'_, E> {
+    /// Where a key belongs, as a leaf says of which `segments` are known, a replica of the metadata
+    /// among them. Source: CHIME, section 4.2.3, sibling-based validation.
+    pub(super) fn place(&self, way: &Way, leaf: &Leaf, segments: &Segments, key: &[u8]) -> Place {
+        let group = self.leaves.replica_within(segments).unwrap_or(0);
+        self.place_by(group, way.sibling, way.kept.is_some(), leaf, key)
+    }
+
+    /// As [`place`](Session::place), by the replica of a group, of a leaf to which a parent has led that
+    /// expects this sibling, and that was kept or not.
+    pub(super) fn place_by(
+        &self,
+        group: usize,
+        expected: GlobalAddress,
+        is_kept: bool,
+        leaf: &Leaf,
+        key: &[u8],
+    ) -> Place {
+        let sibling = leaf.sibling(group);
+        if !leaf.is_valid(group) {
+            return Place::Unknown;
+        }
+        match self.leaves.geometry().shape().validation {
+            Validation::Fences => match leaf.fences(group) {
+                Some((_, high)) if !sibling.is_null() && key >= high => Place::Right(sibling),
+                _ => Place::Here,
+            },
+            Validation::Sibling => self.place_beside(sibling, expected, is_kept),
+        }
+    }
+
+    /// Where a key belongs, as the sibling of a valid leaf says.
+    pub(super) fn place_beside(
+        &self,
+        sibling: GlobalAddress,
+        expected: GlobalAddress,
+        is_kept: bool,
+    ) -> Place {
+        if sibling == expected {
+            Place::Here
+        } else if sibling.is_null() || is_kept && !self.node.options.uses_divided {
+            Place::Unknown
+        } else {
+            Place::HereOrRight(sibling)
+        }
+    }
+
+    /// Gives the value of a key to `found`. One round trip if the parent of its leaf is kept.
+    pub(super) async fn search<R>(
+        &self,
+        key: &[u8],
+        found: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, PoolError> {
+        let mut batch = self.take_batched_get();
+        self.get_once(&[key], &mut batch).await?;
+        let seen = batch.seen[0];
+        let missed = match seen {
+            Got::Found(at) => {
+                let answer = found(batch.value(at));
+                self.keep_batched_get(batch);
+                return Ok(Some(answer));
+            }
+            Got::Absent => None,
+            Got::Missed(leaf, home) => Some((leaf, home)),
+            Got::Nothing => None,
+        };
+        self.keep_batched_get(batch);
+        if matches!(seen, Got::Absent) {
+            return Ok(None);
+        }
+        // Rarer, and with much more to remember.
+        Box::pin(self.search_again(key, found, missed)).await
+    }
+
+    /// As [`search`](Session::search), for as long as it takes. `missed` is a leaf in which the key was
+    /// not found, and the versions of its home there.
+    pub(super) async fn search_again<R>(
+        &self,
+        key: &[u8],
+        found: impl FnOnce(&[u8]) -> R,
+        mut missed: Option<(GlobalAddress, Versions)>,
+    ) -> Result<Option<R>, PoolError> {
+        let home = self.leaves.home(key);
+        let neighborhood = self.leaves.neighborhood(home);
+        let mut patience = self.patience();
+        'restart: loop {
+            self.look_after(&mut patience, key).await?;
+            let mut way = self.find_leaf(key).await?;
+            let guess = self.guess(way.leaf, home, key);
+            if let Some(guess) = &guess
+                && let Some(leaf) = self.read_guess(guess, key).await?
+            {
+                self.measure(guess, true);
+                return Ok(Some(found(leaf.value(guess.slot))));
+            }
+            let mut right_moves = 0;
+            // The home's versions, when the key was last not found in this leaf.
+            let missed = missed.take().filter(|(leaf, _)| *leaf == way.leaf);
+            let mut absent_at = missed.map(|(_, versions)| versions);
+            loop {
+                let leaf = self.read_leaf(way.leaf, &neighborhood).await?;
+                let place = self.place(&way, &leaf, &neighborhood, key);
+                let right = match place {
+                    Place::Unknown => {
+                        self.forget(&way);
+                        continue 'restart;
+                    }
+                    Place::Right(sibling) => sibling,
+                    Place::Here | Place::HereOrRight(_) => {
+                        match hopscotch::lookup(&leaf, key) {
+                            Lookup::Found(slot) => {
+                                self.learn(&way, guess.as_ref(), slot, key);
+                                return Ok(Some(found(leaf.value(slot))));
+                            }
+                            Lookup::Moved => {
+                                absent_at = None;
+                                if patience.is_over(&self.endpoint) {
+                                    // Who has moved it has died on the way.
+                                    self.repair_leaf(way.leaf).await?;
+                                    patience = self.patience();
+                                }
+                                continue;
+                            }
+                            // It may have been moved while the neighborhood was read, unless that was
+                            // between two looks at a counter.
+                            Lookup::Absent if self.has_counters => {}
+                            // Each move changes the home, so if that is the same after another
+                            // reading, the first one was of a time without moves.
+                            Lookup::Absent if self.leaves.has_bitmaps() => {
+                                let now = leaf.entry_versions(home);
+                                if absent_at.replace(now) != Some(now) {
+                                    continue;
+                                }
+                            }
+                            // Who moves entries has written the leaf as a whole.
+                            Lookup::Absent => {}
+                        }
+                        match place {
+                            Place::HereOrRight(sibling) => sibling,
+                            _ => {
+                                if let Some(guess) = &guess {
+                                    self.note(guess, false, key);
+                                    self.measure(guess, false);
+                                }
+                                return Ok(None);
+                            }
+                        }
+                    }
+                };
+                self.forget(&way);
+                right_moves += 1;
+                if right_moves > RIGHT_MOVES_MAX {
+                    continue 'restart;
+                }
+                way.leaf = right;
+                absent_at = None;
+            }
+        }
+    }
+
+    /// Reads the one entry in which a key was found often, if there is such; answers its slot if
+    /// the key still is there. Source: CHIME, section 4.3.
+    ///
+    /// A key that is found is where it belongs, whatever way has led there: while a leaf is divided
+    /// both halves have it, and nobody changes either until one has lost it.
+    pub(super) async fn speculate(
+        &self,
+        way: &Way,
+        key: &[u8],
+    ) -> Result<Option<(Leaf, usize)>, PoolError> {
+        let Some(guess) = self.guess(way.leaf, self.leaves.home(key), key) else {
+            return Ok(None);
+        };
+        let leaf = self.read_guess(&guess, key).await?;
+        Ok(leaf.map(|leaf| (leaf, guess.slot)))
+    }
+
+    /// The slot of a leaf in which a key of this home was found most often.
+    pub(super) fn guess(&self, leaf: GlobalAddress, home: usize, key: &[u8]) -> Option<Guess> {
+        if self.node.options.hotspot_bytes == 0 {
+            return None;
+        }
+        let slots = self.leaves.neighborhood_slots(home);
+        let slots = slots.iter().map(|slot| slot as u16);
+        let slot = self.node.hotspots.guess(leaf.to_bits(), slots, tag(key))?;
+        let gate = self.node.gate.as_ref();
+        Some(Guess {
+            leaf,
+            slot: usize::from(slot),
+            access: gate.map(|gate| (gate.ask(), self.endpoint.now())),
+        })
+    }
+
+    /// Reads the entry of a guess, if guesses pay; `None` if the key is not there.
+    async fn read_guess(&self, guess: &Guess, key: &[u8]) -> Result<Option<Leaf>, PoolError> {
+        if !guess.is_used() {
+            return Ok(None);
+        }
+        let segments = self.leaves.single_entry(guess.slot);
+        let leaf = self.read_leaf(guess.leaf, &segments).await?;
+        let is_right = leaf.key(guess.slot) == Some(key);
+        self.note(guess, is_right, key);
+        Ok(is_right.then_some(leaf))
+    }
+
+    /// Has the hotspots know whether a guess was right.
+    fn note(&self, guess: &Guess, is_right: bool, key: &[u8]) {
+        let (node, slot, hotspots) = (guess.leaf.to_bits(), guess.slot, &self.node.hotspots);
+        if is_right {
+            hotspots.confirm(node, slot as u16, tag(key));
+        } else {
+            hotspots.forget(node, slot as u16, tag(key));
+        }
+    }
+
+    /// Has the gate know whether a guess was right, or would have been, of a search that is done.
+    fn measure(&self, guess: &Guess, is_right: bool) {
+        if let Some(gate) = &self.node.gate
+            && let Some((access, began)) = guess.access
+        {
+            gate.record(access, is_right, self.endpoint.now() - began);
+        }
+    }
+
+    /// Learns from where a key was found by its neighborhood.
+    fn learn(&self, way: &Way, guess: Option<&Guess>, slot: usize, key: &[u8]) {
+        if let Some(guess) = guess {
+            let is_right = (guess.leaf, guess.slot) == (way.leaf, slot);
+            if !guess.is_used() {
+                self.note(guess, is_right, key);
+            }
+            // One that was used was wrong, though the key may have come there since.
+            self.measure(guess, is_right && !guess.is_used());
+        }
+        self.admit(way, slot, key);
+    }
+
+    /// Remembers where a key was found.
+    pub(super) fn admit(&self, way: &Way, slot: usize, key: &[u8]) {
+        self.admit_at(way.leaf, slot, key);
+    }
+
+    /// Remembers in which leaf and where there a key was found.
+    pub(super) fn admit_at(&self, leaf: GlobalAddress, slot: usize, key: &[u8]) {
+        let hotspots = &self.node.hotspots;
+        hotspots.admit(leaf.to_bits(), slot as u16, tag(key));
+    }
+}
+
+/// Where a key may be, as it was found there before.
+pub(super) struct Guess {
+    leaf: GlobalAddress,
+    slot: usize,
+    /// If it is to be found out whether guesses pay: what the gate said, and when.
+    access: Option<(Access, Duration)>,
+}
+
+impl Guess {
+    fn is_used(&self) -> bool {
+        self.access.is_none_or(|(access, _)| access.guesses())
+    }
+}
+
+/// By what hotspots tell the keys of a slot apart: the last two bytes of the key.
+fn tag(key: &[u8]) -> u16 {
+    key.iter()
+        .rev()
+        .take(2)
+        .fold(0, |tag, &byte| tag << 8 | u16::from(byte))
+}

@@ -1,0 +1,202 @@
+//! Operations under way, and what they may follow.
+//!
+//! Where locks have leases, the memory of nodes that were merged away is given back
+//! ([`epochs`](nearfield_fabric::recovery::epochs)). So each operation has a guard: it follows what was kept in its
+//! own epoch or later, keeps and changes things only while the guard is safe, and believes what it has
+//! read only if the guard is at its end. Otherwise it begins anew.
+
+use super::Tree;
+use super::cached_node::CachedNode;
+use crate::cache::Cached;
+use crate::error::PoolError;
+use crate::index::Entry;
+use crate::layout::InternalNode;
+use nearfield_fabric::recovery::epochs::{Epoch, Guard};
+use nearfield_fabric::{Endpoint, GlobalAddress};
+use std::cell::Cell;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An operation of a client, or several that have to see the same memory: what one has read of another
+/// structure's addresses may be followed as long as the session [is valid](Session::is_valid) when
+/// that was read.
+///
+/// It holds up the reclamation of memory, so it should be short.
+#[derive(Debug)]
+pub struct Session<'t, E> {
+    tree: &'t Tree<E>,
+    guard: Option<Guard<'t>>,
+    /// Something was changed, so that the operation must not be done again.
+    changed: Cell<bool>,
+}
+
+impl<E> Deref for Session<'_, E> {
+    type Target = Tree<E>;
+
+    fn deref(&self) -> &Tree<E> {
+        self.tree
+    }
+}
+
+impl<E: Endpoint> Tree<E> {
+    /// Begins a session.
+    ///
+    /// # Errors
+    /// What nodes answer.
+    pub async fn session(&self) -> Result<Session<'_, E>, PoolError> {
+        let epochs = self.node.epochs.get();
+        if let Some(epochs) = epochs {
+            epochs.tend(&self.endpoint).await?;
+        }
+        Ok(Session {
+            tree: self,
+            guard: epochs.map(|epochs| epochs.enter()),
+            changed: Cell::new(false),
+        })
+    }
+
+    /// Does an operation in a session of its own, and again if that was not valid to the end.
+    pub(super) async fn run<R>(
+        &self,
+        mut operation: impl AsyncFnMut(&Session<'_, E>) -> Result<R, PoolError>,
+    ) -> Result<R, PoolError> {
+        loop {
+            let session = self.session().await?;
+            let result = operation(&session).await;
+            if session.changed.get() || session.is_valid().await? {
+                return result;
+            }
+        }
+    }
+}
+
+impl<E: Endpoint> Session<'_, E> {
+    /// True if what was read in the session, and was reached by addresses that were read in it, is to be
+    /// believed. If not, it may be anything, and everything has to be read anew, in another session.
+    ///
+    /// # Errors
+    /// What nodes answer.
+    pub async fn is_valid(&self) -> Result<bool, PoolError> {
+        match &self.guard {
+            Some(guard) => Ok(guard.confirm(&self.endpoint).await?),
+            None => Ok(true),
+        }
+    }
+
+    /// True if the session is valid now, as far as is known without asking.
+    pub(super) fn is_safe(&self) -> bool {
+        let guard = self.guard.as_ref();
+        guard.is_none_or(|guard| guard.is_safe(&self.endpoint))
+    }
+
+    /// Until when the session is valid, as far as is known without asking.
+    pub(super) fn safe_until(&self) -> Duration {
+        let guard = self.guard.as_ref();
+        guard.map_or(Duration::MAX, Guard::until)
+    }
+
+    /// Renews what the session is valid by, if it is time to. To be called before what may take long.
+    ///
+    /// # Errors
+    /// `Session` if it is not valid any more, and what nodes answer.
+    pub(super) async fn renew(&self) -> Result<(), PoolError> {
+        if let Some(epochs) = self.node.epochs.get() {
+            epochs.tend(&self.endpoint).await?;
+        }
+        if self.is_valid().await? {
+            Ok(())
+        } else {
+            Err(PoolError::Session)
+        }
+    }
+
+    /// Notes whether what the operation is about was changed, or may have been.
+    pub(super) fn note_change(&self, changed: bool) {
+        self.changed.set(changed);
+    }
+
+    /// Reads the value of a key, as [`get`](crate::PoolIndex::get).
+    ///
+    /// # Errors
+    /// `Key`, and what nodes answer.
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        self.search(key, <[u8]>::to_vec).await
+    }
+
+    /// The first `count` entries from a key on, as [`scan`](crate::PoolIndex::scan).
+    ///
+    /// # Errors
+    /// `Key`, and what nodes answer.
+    pub async fn scan(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
+        self.check_bound(from)?;
+        self.scan_from(from, count).await
+    }
+
+    /// The last `count` entries up to a key, as [`Tree::scan_back`].
+    ///
+    /// # Errors
+    /// `Key`, and what nodes answer.
+    pub async fn scan_back(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
+        self.check_bound(from)?;
+        self.scan_back_from(from, count).await
+    }
+
+    /// Has memory be given back when nobody can find it any more, which was unlinked in this session:
+    /// the change that did so was answered. If there is no such thing, as in the paper's variants, it
+    /// stays.
+    ///
+    /// # Errors
+    /// What nodes answer.
+    pub async fn retire(&self, address: GlobalAddress, bytes: u64) -> Result<(), PoolError> {
+        if let (Some(guard), Some(epochs)) = (&self.guard, self.node.epochs.get()) {
+            epochs.retire(&self.endpoint, guard, address, bytes).await?;
+        }
+        Ok(())
+    }
+
+    /// The kept node of the lowest level from `from` on that leads to a key, of those that may be
+    /// followed.
+    pub(super) fn seek(&self, key: &[u8], from: u8) -> Option<Arc<CachedNode>> {
+        loop {
+            let kept = self.node.cache.seek(key, from)?;
+            if self.may_follow(&kept) {
+                return Some(kept);
+            }
+            self.node.cache.invalidate(&kept);
+        }
+    }
+
+    /// Whether the session may follow what a kept node says.
+    pub(super) fn may_follow(&self, kept: &CachedNode) -> bool {
+        let guard = self.guard.as_ref();
+        guard.is_none_or(|guard| guard.may_follow(kept.epoch()))
+    }
+
+    /// The kept node of just this level that leads to a key.
+    pub(super) fn seek_at(&self, key: &[u8], level: u8) -> Option<Arc<CachedNode>> {
+        self.seek(key, level).filter(|kept| kept.level() == level)
+    }
+
+    /// Keeps a node that was read or written in this session.
+    pub(super) fn keep(&self, address: GlobalAddress, node: &InternalNode) -> Arc<CachedNode> {
+        let epoch = self.guard.as_ref().map_or(Epoch::default(), Guard::epoch);
+        let kept = CachedNode::new(address, node, epoch);
+        if self.is_safe() {
+            self.node.cache.keep(kept)
+        } else {
+            Arc::new(kept)
+        }
+    }
+
+    /// Memory of so many bytes: what was given back, or more of a chunk.
+    pub(super) async fn allocate_bytes(&self, bytes: u64) -> Result<GlobalAddress, PoolError> {
+        if let Some(epochs) = self.node.epochs.get()
+            && let Some(spare) = epochs.reuse(&self.endpoint, bytes).await?
+        {
+            return Ok(spare);
+        }
+        Ok(self.arena.allocate(&self.endpoint, bytes).await?)
+    }
+}

@@ -1,0 +1,244 @@
+//! Dividing leaves and internal nodes that are full, and telling their parents.
+
+use super::BACK_OFF;
+use super::lock::Lock;
+use super::recovery_step::{Division, RecoveryStep};
+use super::root::Root;
+use super::route::Found;
+use super::session::Session;
+use crate::cache::Cached;
+use crate::error::PoolError;
+use crate::hopscotch;
+use crate::layout::{InternalNode, Leaf};
+use nearfield_fabric::{Endpoint, GlobalAddress};
+
+impl<E: Endpoint> Session<'_, E> {
+    /// Divides a full leaf, whose lock is held, and puts a key into the half where it belongs. False if
+    /// the lock was held for too long; then nothing was done.
+    ///
+    /// Where locks have leases the leaf's is kept until the parent knows, so that who takes it over
+    /// from the dead tells the parent. The paper gives it back before.
+    pub(super) async fn divide(
+        &self,
+        address: GlobalAddress,
+        mut lock: Lock<'_>,
+        mut leaf: Leaf,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool, PoolError> {
+        let right = self.allocate(self.leaf_at(GlobalAddress::NULL)).await?;
+        let separator = hopscotch::split_key(&leaf, key);
+        let mut other = hopscotch::split(&mut leaf, &separator, right);
+        let half = if key < &*separator {
+            &mut leaf
+        } else {
+            &mut other
+        };
+        let inserted = hopscotch::insert(half, self.leaves.all_slots(key), key, value);
+        debug_assert!(inserted.is_ok(), "the separator makes room");
+        // Whoever sees the left half finds the right one.
+        let whole = self.leaves.whole();
+        let at = self.leaf_at(right);
+        let word = self.lock_words.of_leaf(&other, &lock).to_bits();
+        let writes = at.writes(&whole, other.encode(&whole));
+        self.write_new(at, &writes, word).await?;
+        let writes = self.leaf_writes(address, &leaf, &whole, false);
+        let word = self.lock_words.of_leaf(&leaf, &lock).to_bits();
+        let division = Division {
+            level: 1,
+            separator,
+            right,
+        };
+        self.note_change(true);
+        if self.owner.is_none() {
+            if writes.marks.is_empty() {
+                // What follows does not wait for it.
+                for (to, bytes) in writes.writes {
+                    self.endpoint.write_unsignalled(to, &bytes)?;
+                }
+                self.give_back_at_once(lock, word)?;
+            } else if self.commit(lock, &writes, word).await?.is_err() {
+                return Ok(false);
+            }
+            self.tell_parents(address, division, None).await?;
+            return Ok(true);
+        }
+        let note = RecoveryStep::Divided(division.clone());
+        if self
+            .commit_and_keep(&mut lock, &writes, &note)
+            .await?
+            .is_err()
+        {
+            self.note_change(false);
+            return Ok(false);
+        }
+        self.tell_parents(address, division, Some(&lock)).await?;
+        self.unlock(lock, word)?;
+        Ok(true)
+    }
+
+    /// Does what the one who had a lock before has left to do, who has died.
+    pub(super) async fn resume(
+        &self,
+        address: GlobalAddress,
+        note: RecoveryStep,
+        lock: &Lock<'_>,
+    ) -> Result<(), PoolError> {
+        match note {
+            RecoveryStep::Divided(division) => {
+                self.tell_parents(address, division, Some(lock)).await
+            }
+            RecoveryStep::Children(children) | RecoveryStep::Merged(children) => {
+                self.give_back_children(address, children, lock).await
+            }
+            RecoveryStep::Lowered { level, child } => {
+                self.swing_root(Root { level, address }, child, lock).await
+            }
+        }
+    }
+
+    /// Tells the parent of the node `left` that it was divided, and divides it if it is full. With
+    /// `under`, the lock of the divided node, nothing is told once that may be another's: he does it.
+    async fn tell_parents(
+        &self,
+        left: GlobalAddress,
+        division: Division,
+        under: Option<&Lock<'_>>,
+    ) -> Result<(), PoolError> {
+        let level = division.level + 1;
+        loop {
+            if under.is_some_and(|lock| self.is_late(lock)) {
+                return Ok(());
+            }
+            let Some(parent) = self.find_parent(left, &division, under).await? else {
+                return Ok(());
+            };
+            let (mut lock, mut node) = self.lock_internal(parent).await?;
+            if !node.is_valid() || node.level() != level || !node.covers(&division.separator) {
+                // There is a better one by now.
+                self.unlock(lock, 0)?;
+                self.forget_node(&division.separator, level);
+                continue;
+            }
+            if let Some(under) = under {
+                if self.is_late(under) {
+                    return self.unlock(lock, 0);
+                }
+                lock.bind(under);
+            }
+            if node.insert(&division.separator, division.right).is_ok() {
+                node.count_node_write();
+                let writes = self.internal_writes(parent, &node);
+                if self.commit(lock, &writes, 0).await?.is_ok() {
+                    self.keep(parent, &node);
+                    return Ok(());
+                }
+                continue;
+            }
+            let divided = self.divide_internal(parent, lock, node, &division);
+            if Box::pin(divided).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Divides a full internal node, whose lock is held, and adds the child that it has no room for.
+    /// False if the lock was held for too long; then nothing was done.
+    async fn divide_internal(
+        &self,
+        address: GlobalAddress,
+        mut lock: Lock<'_>,
+        mut node: InternalNode,
+        child: &Division,
+    ) -> Result<bool, PoolError> {
+        let right = self.allocate(self.internal_at(GlobalAddress::NULL)).await?;
+        let level = node.level();
+        let mut half = node.split(right);
+        let target = if *child.separator < *half.separator {
+            &mut node
+        } else {
+            &mut half.node
+        };
+        let inserted = target.insert(&child.separator, child.right);
+        debug_assert!(inserted.is_ok(), "half a node has room");
+        let writes = self.internal_writes(right, &half.node).writes;
+        self.write_new(self.internal_at(right), &writes, 0).await?;
+        let writes = self.internal_writes(address, &node);
+        let division = Division {
+            level,
+            separator: half.separator,
+            right,
+        };
+        if self.owner.is_none() {
+            // Given back with the node, which does not fail without a lease.
+            let _ = self.commit(lock, &writes, 0).await?;
+            self.keep_both(address, &node, right, &half.node);
+            self.tell_parents(address, division, None).await?;
+            return Ok(true);
+        }
+        let note = RecoveryStep::Divided(division.clone());
+        if self
+            .commit_and_keep(&mut lock, &writes, &note)
+            .await?
+            .is_err()
+        {
+            return Ok(false);
+        }
+        self.keep_both(address, &node, right, &half.node);
+        self.tell_parents(address, division, Some(&lock)).await?;
+        self.unlock(lock, 0)?;
+        Ok(true)
+    }
+
+    fn keep_both(
+        &self,
+        left: GlobalAddress,
+        node: &InternalNode,
+        right: GlobalAddress,
+        half: &InternalNode,
+    ) {
+        self.keep(left, node);
+        self.keep(right, half);
+    }
+
+    /// The node above the divided node `left` that covers the separator, or one left of it. `None` if
+    /// there was none, and it is made now, or the lock of the divided node may be another's.
+    async fn find_parent(
+        &self,
+        left: GlobalAddress,
+        division: &Division,
+        under: Option<&Lock<'_>>,
+    ) -> Result<Option<GlobalAddress>, PoolError> {
+        let level = division.level + 1;
+        loop {
+            if let Some(kept) = self.seek_at(&division.separator, level) {
+                return Ok(Some(kept.address()));
+            }
+            let root = match self.find_node(&division.separator, level).await? {
+                Found::Node(parent) => return Ok(Some(parent.address())),
+                Found::Below(root) => root,
+            };
+            let divided = Root {
+                level: division.level,
+                address: left,
+            };
+            if root == divided {
+                let (separator, right) = (&division.separator, division.right);
+                if self.grow(root, separator, right, under).await?
+                    || under.is_some_and(|lock| self.is_late(lock))
+                {
+                    return Ok(None);
+                }
+            }
+            // Who has divided the root will put another above it.
+            self.endpoint.sleep(BACK_OFF).await;
+        }
+    }
+
+    /// Forgets what is kept of a level for a key.
+    pub(super) fn forget_node(&self, key: &[u8], level: u8) {
+        if let Some(kept) = self.seek_at(key, level) {
+            self.node.cache.invalidate(&kept);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Reading a key once for all who want to read it.
+
+use super::wait_queue::{Called, WaitQueues};
+use crate::error::PoolError;
+use std::sync::Arc;
+
+/// What a key holds.
+type Held = Option<Vec<u8>>;
+
+/// One client of a compute node reads a key, and those who came before his read began take its
+/// result (read delegation: SMART, OSDI 2023). There is one such read of a
+/// key at a time.
+///
+/// Who comes while one is under way waits for it, and then for the next: two round trips at most
+/// instead of one, and one read in place of as many as there are readers. So it pays where the
+/// memory node's port is what is scarce.
+#[derive(Debug)]
+pub struct ReadDelegation {
+    turns: WaitQueues<Arc<[u8]>, (), (), Held>,
+}
+
+impl Default for ReadDelegation {
+    fn default() -> ReadDelegation {
+        ReadDelegation {
+            turns: WaitQueues::new(),
+        }
+    }
+}
+
+impl ReadDelegation {
+    /// What `key` holds, as `read` answers or as that of another client does. Whatever it answers
+    /// must depend on nothing that was read before `read` is called.
+    ///
+    /// # Errors
+    /// What `read` answers. Then somebody else reads for those who wait.
+    pub async fn share(
+        &self,
+        key: &[u8],
+        read: impl AsyncFnOnce() -> Result<Held, PoolError>,
+    ) -> Result<Held, PoolError> {
+        let mut turn = match self.turns.enter(key.into(), ()).await {
+            Called::Answered(held) => return Ok(held),
+            Called::Turn(turn) => turn,
+        };
+        // The read begins after them.
+        turn.close(|()| true);
+        let held = read().await?;
+        turn.answer(std::iter::repeat_with(|| held.clone()));
+        Ok(held)
+    }
+
+    /// The number of keys that are being read.
+    pub fn len(&self) -> usize {
+        self.turns.len()
+    }
+
+    /// True if none is being read.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_fabric::{FabricError, NodeId};
+    use std::cell::Cell;
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
+
+    type Answer = Result<Held, PoolError>;
+
+    fn poll(future: Pin<&mut impl Future<Output = Answer>>) -> Option<Answer> {
+        match future.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => None,
+        }
+    }
+
+    /// A read that ends once `done` is set, and counts itself when it begins.
+    async fn read(begun: &Cell<u8>, done: &Cell<bool>) -> Answer {
+        begun.set(begun.get() + 1);
+        let number = begun.get();
+        std::future::poll_fn(|_| match done.get() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+        Ok(Some(vec![number]))
+    }
+
+    #[test]
+    fn those_who_came_before_a_read_began_take_its_result() {
+        let reads = ReadDelegation::default();
+        let (begun, done) = (Cell::new(0), Cell::new(false));
+        let share = |key: &'static [u8]| reads.share(key, async || read(&begun, &done).await);
+        let mut first = pin!(share(b"a"));
+        assert_eq!(poll(first.as_mut()), None);
+        let (mut second, mut third) = (pin!(share(b"a")), pin!(share(b"a")));
+        assert_eq!(poll(second.as_mut()), None);
+        assert_eq!(poll(third.as_mut()), None);
+        assert_eq!((begun.get(), reads.len()), (1, 1));
+        done.set(true);
+        assert_eq!(poll(first.as_mut()), Some(Ok(Some(vec![1]))));
+        // The second read is one for both who waited, and the third has not begun it.
+        assert_eq!(poll(third.as_mut()), None);
+        assert_eq!(poll(second.as_mut()), Some(Ok(Some(vec![2]))));
+        assert_eq!(poll(third.as_mut()), Some(Ok(Some(vec![2]))));
+        assert_eq!((begun.get(), reads.is_empty()), (2, true));
+    }
+
+    #[test]
+    fn other_keys_are_not_waited_for() {
+        let reads = ReadDelegation::default();
+        let (begun, done) = (Cell::new(0), Cell::new(false));
+        let mut slow = pin!(reads.share(b"a", async || read(&begun, &done).await));
+        assert_eq!(poll(slow.as_mut()), None);
+        for key in 0..1000_u16 {
+            let name = key.to_be_bytes();
+            let mut other = pin!(reads.share(&name, async || Ok(None)));
+            assert_eq!(poll(other.as_mut()), Some(Ok(None)));
+        }
+        assert_eq!(reads.len(), 1);
+    }
+
+    #[test]
+    fn who_fails_or_is_dropped_leaves_the_read_to_the_next() {
+        let reads = ReadDelegation::default();
+        let (begun, done) = (Cell::new(0), Cell::new(false));
+        let lost = PoolError::Fabric(FabricError::NodeLost { node: NodeId(0) });
+        let share = || reads.share(b"a", async || read(&begun, &done).await);
+        let mut first = Box::pin(share());
+        assert_eq!(poll(first.as_mut()), None);
+        let fails = reads.share(b"a", async || {
+            read(&begun, &done).await?;
+            Err(lost.clone())
+        });
+        let (mut fails, mut last) = (pin!(fails), pin!(share()));
+        assert_eq!(poll(fails.as_mut()), None);
+        let mut leaves = Box::pin(share());
+        assert_eq!(poll(leaves.as_mut()), None);
+        assert_eq!(poll(last.as_mut()), None);
+        let mut behind = pin!(share());
+        assert_eq!(poll(behind.as_mut()), None);
+        drop(first);
+        assert_eq!(poll(fails.as_mut()), None);
+        drop(leaves);
+        done.set(true);
+        assert_eq!(poll(fails.as_mut()), Some(Err(lost.clone())));
+        assert_eq!(poll(behind.as_mut()), None);
+        assert_eq!(poll(last.as_mut()), Some(Ok(Some(vec![3]))));
+        assert_eq!(poll(behind.as_mut()), Some(Ok(Some(vec![3]))));
+        assert!(reads.is_empty());
+    }
+}

@@ -1,0 +1,312 @@
+//! One who works on a key, and those who wait for him.
+
+use super::primitive::Mutex;
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// Keys of different shards share no lock. Several times the threads of a machine.
+const SHARDS: usize = if cfg!(loom) { 2 } else { 256 };
+
+/// For each key that somebody works on, those who wait, in the order in which they came. Each of
+/// them has left a message, and gets either the turn to work, with a payload, or an answer from who
+/// works.
+///
+/// A waiter's lock is taken under that of a shard, never the other way round. Wakers are woken, and
+/// payloads dropped, while no lock is held.
+pub struct WaitQueues<K, M, P, A> {
+    shards: Box<[Shard<K, M, P, A>]>,
+    // Not random, so that runs can be repeated. Only keys at work are in the tables, so that there
+    // is little to gain by choosing keys that collide.
+    hasher: BuildHasherDefault<DefaultHasher>,
+}
+
+type Shard<K, M, P, A> = Mutex<Queues<K, M, P, A>>;
+type Queues<K, M, P, A> = HashMap<K, Queue<M, P, A>, BuildHasherDefault<DefaultHasher>>;
+type Queue<M, P, A> = VecDeque<Arc<Waiter<M, P, A>>>;
+
+struct Waiter<M, P, A> {
+    message: M,
+    state: Mutex<State<P, A>>,
+}
+
+enum State<P, A> {
+    Waits(Option<Waker>),
+    Turn(P),
+    Answered(A),
+    /// Has taken what it was given, or waits no more.
+    Left,
+}
+
+impl<M, P, A> Waiter<M, P, A> {
+    /// Gives something to one who waits, and answers how to wake it, or what was not given, as it
+    /// has left.
+    fn give(&self, given: State<P, A>) -> Result<Option<Waker>, State<P, A>> {
+        let mut state = self.state.lock();
+        if !matches!(*state, State::Waits(_)) {
+            return Err(given);
+        }
+        match std::mem::replace(&mut *state, given) {
+            State::Waits(waker) => Ok(waker),
+            _ => Ok(None),
+        }
+    }
+
+    fn has_left(&self) -> bool {
+        matches!(*self.state.lock(), State::Left)
+    }
+}
+
+/// What comes of it when somebody wants to work on a key.
+pub enum Called<'t, K: Hash + Eq, M, P, A> {
+    Turn(Turn<'t, K, M, P, A>),
+    Answered(A),
+}
+
+impl<K: Hash + Eq + Clone, M, P: Default, A> WaitQueues<K, M, P, A> {
+    pub fn new() -> WaitQueues<K, M, P, A> {
+        WaitQueues {
+            shards: (0..SHARDS)
+                .map(|_| Mutex::new(HashMap::default()))
+                .collect(),
+            hasher: BuildHasherDefault::default(),
+        }
+    }
+
+    /// Waits for the turn to work on a key, or for an answer. Who comes when nobody works on it has
+    /// the turn at once.
+    pub async fn enter(&self, key: K, message: M) -> Called<'_, K, M, P, A> {
+        let waiter = {
+            let mut shard = self.shard(&key).lock();
+            match shard.get_mut(&key) {
+                None => {
+                    shard.insert(key.clone(), VecDeque::new());
+                    None
+                }
+                Some(queue) => {
+                    let state = Mutex::new(State::Waits(None));
+                    let waiter = Arc::new(Waiter { message, state });
+                    queue.push_back(Arc::clone(&waiter));
+                    Some(waiter)
+                }
+            }
+        };
+        match waiter {
+            None => Called::Turn(Turn::new(self, key, P::default())),
+            Some(waiter) => {
+                let waiting = Waiting {
+                    turns: self,
+                    key,
+                    waiter,
+                };
+                waiting.await
+            }
+        }
+    }
+}
+
+impl<K: Hash + Eq, M, P, A> WaitQueues<K, M, P, A> {
+    fn shard(&self, key: &K) -> &Shard<K, M, P, A> {
+        // The tables within use the other bits.
+        let hash = self.hasher.hash_one(key).rotate_left(16);
+        &self.shards[hash as usize % SHARDS]
+    }
+
+    /// The number of keys that somebody works on.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+}
+
+impl<K, M, P, A> fmt::Debug for WaitQueues<K, M, P, A> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("WaitQueues").finish_non_exhaustive()
+    }
+}
+
+impl<K: Hash + Eq + fmt::Debug, M, P, A> fmt::Debug for Turn<'_, K, M, P, A> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Turn")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One who waits. When it is dropped, it leaves the queue, or passes on the turn that it was given.
+struct Waiting<'t, K: Hash + Eq + Clone, M, P: Default, A> {
+    turns: &'t WaitQueues<K, M, P, A>,
+    key: K,
+    waiter: Arc<Waiter<M, P, A>>,
+}
+
+impl<'t, K: Hash + Eq + Clone, M, P: Default, A> Future for Waiting<'t, K, M, P, A> {
+    type Output = Called<'t, K, M, P, A>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.waiter.state.lock();
+        if let State::Waits(waker) = &mut *state {
+            match waker {
+                Some(waker) => waker.clone_from(context.waker()),
+                None => *waker = Some(context.waker().clone()),
+            }
+            return Poll::Pending;
+        }
+        let given = std::mem::replace(&mut *state, State::Left);
+        drop(state);
+        match given {
+            State::Turn(payload) => {
+                let turn = Turn::new(self.turns, self.key.clone(), payload);
+                Poll::Ready(Called::Turn(turn))
+            }
+            State::Answered(answer) => Poll::Ready(Called::Answered(answer)),
+            // It was polled after it had ended.
+            State::Waits(_) | State::Left => Poll::Pending,
+        }
+    }
+}
+
+impl<K: Hash + Eq + Clone, M, P: Default, A> Drop for Waiting<'_, K, M, P, A> {
+    fn drop(&mut self) {
+        let given = std::mem::replace(&mut *self.waiter.state.lock(), State::Left);
+        match given {
+            State::Waits(_) => {
+                let mut shard = self.turns.shard(&self.key).lock();
+                if let Some(queue) = shard.get_mut(&self.key) {
+                    queue.retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
+                }
+            }
+            State::Turn(payload) => drop(Turn::new(self.turns, self.key.clone(), payload)),
+            State::Answered(_) | State::Left => {}
+        }
+    }
+}
+
+/// The turn to work on a key. When it is dropped, the next one has it, with the payload if that was
+/// not taken.
+pub struct Turn<'t, K: Hash + Eq, M, P, A> {
+    turns: &'t WaitQueues<K, M, P, A>,
+    key: K,
+    /// What came with the turn, until it is taken; `None` once the turn was passed on.
+    payload: Option<P>,
+    /// Those who are to be answered. If they are not, they are the first again who wait.
+    closed: Vec<Arc<Waiter<M, P, A>>>,
+}
+
+impl<'t, K: Hash + Eq, M, P, A> Turn<'t, K, M, P, A> {
+    fn new(turns: &'t WaitQueues<K, M, P, A>, key: K, payload: P) -> Turn<'t, K, M, P, A> {
+        Turn {
+            turns,
+            key,
+            payload: Some(payload),
+            closed: Vec::new(),
+        }
+    }
+
+    /// What came with the turn.
+    pub fn payload(&mut self) -> Option<&mut P> {
+        self.payload.as_mut()
+    }
+
+    /// Decides who is to be answered, of all who have come so far, also if that was decided before.
+    pub fn close(&mut self, is_answered: impl Fn(&M) -> bool) {
+        let mut shard = self.turns.shard(&self.key).lock();
+        self.reopen(&mut shard);
+        if let Some(queue) = shard.get_mut(&self.key) {
+            let waiters = std::mem::take(queue);
+            let (closed, others) = waiters
+                .into_iter()
+                .partition::<Vec<_>, _>(|waiter| is_answered(&waiter.message));
+            self.closed = closed;
+            queue.extend(others);
+        }
+    }
+
+    /// Has those who were to be answered be the first again who wait.
+    fn reopen(&mut self, shard: &mut Queues<K, M, P, A>) {
+        let Some(queue) = shard.get_mut(&self.key) else {
+            return;
+        };
+        // Who leaves after this looks for himself in the queue.
+        for waiter in self.closed.drain(..).rev() {
+            if !waiter.has_left() {
+                queue.push_front(waiter);
+            }
+        }
+    }
+
+    /// The messages of those who are to be answered.
+    pub fn messages(&self) -> impl Iterator<Item = &M> {
+        self.closed.iter().map(|waiter| &waiter.message)
+    }
+
+    /// Answers those who are to be answered, in the order of their messages. Who has left meanwhile
+    /// is passed over.
+    pub fn answer(&mut self, answers: impl IntoIterator<Item = A>) {
+        for (waiter, answer) in self.closed.drain(..).zip(answers) {
+            if let Ok(Some(waker)) = waiter.give(State::Answered(answer)) {
+                waker.wake();
+            }
+        }
+    }
+
+    /// True if somebody waits.
+    pub fn is_awaited(&self) -> bool {
+        let shard = self.turns.shard(&self.key).lock();
+        shard.get(&self.key).is_some_and(|queue| !queue.is_empty())
+    }
+
+    /// Gives the turn to the first who waits, with a payload.
+    ///
+    /// # Errors
+    /// Nobody waits: the turn and the payload.
+    pub fn pass(mut self, payload: P) -> Result<(), (Self, P)> {
+        match self.give(payload, false) {
+            Some(payload) => Err((self, payload)),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives the turn to the first who waits, and answers the payload if there is none. Then nobody
+    /// works on the key any more, if this `ends` it.
+    fn give(&mut self, payload: P, ends: bool) -> Option<P> {
+        let mut given = State::Turn(payload);
+        let mut shard = self.turns.shard(&self.key).lock();
+        self.reopen(&mut shard);
+        if let Some(queue) = shard.get_mut(&self.key) {
+            while let Some(waiter) = queue.pop_front() {
+                match waiter.give(given) {
+                    Ok(waker) => {
+                        drop(shard);
+                        self.payload = None;
+                        if let Some(waker) = waker {
+                            waker.wake();
+                        }
+                        return None;
+                    }
+                    Err(back) => given = back,
+                }
+            }
+        }
+        if ends {
+            shard.remove(&self.key);
+        }
+        match given {
+            State::Turn(payload) => Some(payload),
+            _ => None,
+        }
+    }
+}
+
+impl<K: Hash + Eq, M, P, A> Drop for Turn<'_, K, M, P, A> {
+    fn drop(&mut self) {
+        if let Some(payload) = self.payload.take() {
+            // What nobody takes is dropped.
+            drop(self.give(payload, true));
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! Writing a key once for all who want to write it.
+
+use super::wait_queue::{Called, Turn, WaitQueues};
+use crate::error::PoolError;
+use std::sync::Arc;
+
+/// What is to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// Sets the value, whether the key is there or not.
+    Insert(Vec<u8>),
+    /// Sets the value if the key is there.
+    Update(Vec<u8>),
+    /// As `Update`, by one who wants to know no more than whether the key was there: of the value that he
+    /// is answered the bytes mean nothing.
+    Overwrite(Vec<u8>),
+}
+
+impl Write {
+    /// What a key that held `before` holds afterwards.
+    fn after<'w>(&'w self, before: Option<&'w [u8]>) -> Option<&'w [u8]> {
+        match self {
+            Write::Insert(value) => Some(value),
+            Write::Update(value) | Write::Overwrite(value) => before.map(|_| &value[..]),
+        }
+    }
+}
+
+/// A value, or that there is none.
+type Held = Option<Vec<u8>>;
+type Answer = Result<Held, PoolError>;
+type Key = Arc<[u8]>;
+type WriteTurn<'w> = Turn<'w, Key, Arc<Write>, (), Answer>;
+
+/// One client of a compute node writes a key, and with it what others here want to write to it
+/// meanwhile: of all these the last value goes to the memory node, just before the lock is given
+/// back (write combining: SMART, OSDI 2023).
+///
+/// The writes take effect one after the other at the moment in which the last value does, the
+/// leader's first and then in the order in which they came. Each is answered the value before it:
+/// the leader what was found in remote memory, and each other what the one before it has written.
+#[derive(Debug)]
+pub struct WriteCombining {
+    turns: WaitQueues<Key, Arc<Write>, (), Answer>,
+}
+
+impl Default for WriteCombining {
+    fn default() -> WriteCombining {
+        WriteCombining {
+            turns: WaitQueues::new(),
+        }
+    }
+}
+
+impl WriteCombining {
+    /// Writes to `key`, or has another client do it, and answers the value before.
+    ///
+    /// `lead` does the write remotely: takes the lock, reads what the key holds,
+    /// [`close`](Leader::close)s, writes what that says, gives the lock back, and answers what it
+    /// has read. If it does not close, nobody is combined with it.
+    ///
+    /// # Errors
+    /// What `lead` answers; after it has closed, all that are combined with it are answered that.
+    /// `Interrupted`, if another led, has closed, and was dropped: then the write may have
+    /// taken effect, or may do so, once or not at all. If he was dropped before, another one leads.
+    pub async fn combine(
+        &self,
+        key: &[u8],
+        write: Write,
+        lead: impl AsyncFnOnce(&mut Leader<'_>) -> Answer,
+    ) -> Answer {
+        let write = Arc::new(write);
+        let turn = match self.turns.enter(key.into(), Arc::clone(&write)).await {
+            Called::Answered(answer) => return answer,
+            Called::Turn(turn) => turn,
+        };
+        let mut leader = Leader {
+            turn: Some(turn),
+            write,
+            answers: Vec::new(),
+        };
+        let done = lead(&mut leader).await;
+        let answers = std::mem::take(&mut leader.answers);
+        let failed = done.as_ref().err();
+        leader.answer(answers.into_iter().map(|held| match failed {
+            None => Ok(held),
+            Some(error) => Err(error.clone()),
+        }));
+        done
+    }
+
+    /// The number of keys that are being written.
+    pub fn len(&self) -> usize {
+        self.turns.len()
+    }
+
+    /// True if none is being written.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Who writes a key, for others too if there are such.
+#[derive(Debug)]
+pub struct Leader<'w> {
+    /// `None`: writes are not combined.
+    turn: Option<WriteTurn<'w>>,
+    write: Arc<Write>,
+    /// What those who are combined will be answered. As many as they are.
+    answers: Vec<Held>,
+}
+
+impl Leader<'_> {
+    /// One who does nothing but his own write.
+    pub(super) fn alone(write: Write) -> Leader<'static> {
+        Leader {
+            turn: None,
+            write: Arc::new(write),
+            answers: Vec::new(),
+        }
+    }
+
+    /// What the leader wants to write himself.
+    pub fn write(&self) -> &Write {
+        &self.write
+    }
+
+    /// Decides who is combined with this write, and answers what is to be written; `None` if the key
+    /// is to stay absent. `found` is what the key holds.
+    ///
+    /// If the key is there, all who have come are combined. If it is not, and the leader updates,
+    /// those are who update too: all of them find it absent. Those who insert wait, as the leader
+    /// may not know where there is room.
+    ///
+    /// To be called under the lock under which `found` was read, as late as possible: nobody else
+    /// may write the key before what this answers is written, or given up. What was given up before
+    /// any of it was written, as the lock was lost, can be closed once more, with what is found then.
+    pub fn close(&mut self, found: Option<&[u8]>) -> Option<Vec<u8>> {
+        self.answers.clear();
+        let mut held = self.write.after(found);
+        if let Some(turn) = &mut self.turn {
+            let stays = held.is_none();
+            turn.close(|write| !stays || !matches!(**write, Write::Insert(_)));
+            for write in turn.messages() {
+                self.answers.push(held.map(<[u8]>::to_vec));
+                held = write.after(held);
+            }
+        }
+        held.map(<[u8]>::to_vec)
+    }
+
+    fn answer(&mut self, answers: impl Iterator<Item = Answer>) {
+        if let Some(turn) = &mut self.turn {
+            turn.answer(answers);
+        }
+    }
+}
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        let answers = std::mem::take(&mut self.answers);
+        let interrupted = answers.iter().map(|_| Err(PoolError::Interrupted));
+        self.answer(interrupted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_fabric::{FabricError, NodeId};
+    use std::cell::Cell;
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
+
+    fn poll(future: Pin<&mut impl Future<Output = Answer>>) -> Option<Answer> {
+        match future.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Ends when it is polled for the second time.
+    async fn pause() {
+        let mut polled = false;
+        std::future::poll_fn(|_| match std::mem::replace(&mut polled, true) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+    }
+
+    /// A register, and how often it was written.
+    #[derive(Default)]
+    struct Remote {
+        held: Cell<Option<u8>>,
+        written: Cell<u32>,
+    }
+
+    impl Remote {
+        /// Takes two pauses: one before it closes, and one before it writes.
+        async fn lead(&self, leader: &mut Leader<'_>) -> Answer {
+            let found = self.held.get().map(|value| vec![value]);
+            pause().await;
+            let value = leader.close(found.as_deref());
+            pause().await;
+            if let Some(value) = value {
+                self.held.set(Some(value[0]));
+                self.written.set(self.written.get() + 1);
+            }
+            Ok(found)
+        }
+
+        async fn write(&self, writes: &WriteCombining, write: Write) -> Answer {
+            let lead = async |leader: &mut Leader<'_>| self.lead(leader).await;
+            writes.combine(b"key", write, lead).await
+        }
+    }
+
+    fn insert(value: u8) -> Write {
+        Write::Insert(vec![value])
+    }
+
+    /// The kinds of four writes, and whether the key is there: all of them, compared with what is
+    /// met when they are done one after the other in the order in which they are answered.
+    #[test]
+    fn each_write_meets_the_one_before_it() {
+        for case in 0..32_u8 {
+            let (remote, writes) = (Remote::default(), WriteCombining::default());
+            remote.held.set((case & 16 != 0).then_some(9));
+            let kinds: Vec<Write> = (0..4_u8)
+                .map(|number| match case >> number & 1 {
+                    0 => Write::Insert(vec![number]),
+                    _ => Write::Update(vec![number]),
+                })
+                .collect();
+            let mut held = remote.held.get().map(|value| vec![value]);
+            let mut tasks: Vec<_> = kinds
+                .iter()
+                .map(|write| (write, Box::pin(remote.write(&writes, write.clone()))))
+                .collect();
+            let mut rounds = 0;
+            while !tasks.is_empty() {
+                rounds += 1;
+                assert!(rounds < 20, "{kinds:?} hangs");
+                tasks.retain_mut(|(write, task)| {
+                    let Some(met) = poll(task.as_mut()) else {
+                        return true;
+                    };
+                    assert_eq!(met, Ok(held.clone()), "{kinds:?}");
+                    held = write.after(held.as_deref()).map(<[u8]>::to_vec);
+                    false
+                });
+            }
+            assert_eq!(remote.held.get().map(|value| vec![value]), held);
+            // If updates find nothing, those who insert need a write of their own.
+            let absent = case & 16 == 0;
+            let inserts = kinds.iter().any(|write| matches!(write, Write::Insert(_)));
+            assert_eq!(remote.written.get(), u32::from(!absent || inserts));
+            assert!(writes.is_empty());
+        }
+    }
+
+    #[test]
+    fn who_is_dropped_before_he_closes_leaves_the_lead_to_the_next() {
+        let (remote, writes) = (Remote::default(), WriteCombining::default());
+        let mut first = Box::pin(remote.write(&writes, insert(1)));
+        let mut second = pin!(remote.write(&writes, insert(2)));
+        let mut third = Box::pin(remote.write(&writes, insert(3)));
+        assert_eq!(poll(first.as_mut()), None);
+        assert_eq!(poll(second.as_mut()), None);
+        assert_eq!(poll(third.as_mut()), None);
+        drop(first);
+        drop(third);
+        assert_eq!(poll(second.as_mut()), None);
+        assert_eq!(poll(second.as_mut()), None);
+        assert_eq!(poll(second.as_mut()), Some(Ok(None)));
+        assert_eq!((remote.held.get(), remote.written.get()), (Some(2), 1));
+        assert!(writes.is_empty());
+    }
+
+    #[test]
+    fn who_is_combined_is_not_written_again() {
+        let (remote, writes) = (Remote::default(), WriteCombining::default());
+        let mut first = Box::pin(remote.write(&writes, insert(1)));
+        assert_eq!(poll(first.as_mut()), None);
+        let mut second = pin!(remote.write(&writes, insert(2)));
+        assert_eq!(poll(second.as_mut()), None);
+        // It closes.
+        assert_eq!(poll(first.as_mut()), None);
+        let mut late = pin!(remote.write(&writes, insert(3)));
+        assert_eq!(poll(late.as_mut()), None);
+        drop(first);
+        assert_eq!(poll(second.as_mut()), Some(Err(PoolError::Interrupted)));
+        assert_eq!(poll(late.as_mut()), None);
+        assert_eq!(poll(late.as_mut()), None);
+        assert_eq!(poll(late.as_mut()), Some(Ok(None)));
+        assert_eq!((remote.held.get(), remote.written.get()), (Some(3), 1));
+    }
+
+    #[test]
+    fn errors_are_answered_to_those_who_are_combined_and_no_others() {
+        let (remote, writes) = (Remote::default(), WriteCombining::default());
+        let lost = PoolError::Fabric(FabricError::NodeLost { node: NodeId(0) });
+        for closes in [false, true] {
+            let fails = writes.combine(b"key", insert(1), async |leader| {
+                pause().await;
+                if closes {
+                    leader.close(None);
+                }
+                Err(lost.clone())
+            });
+            let (mut fails, mut second) = (pin!(fails), pin!(remote.write(&writes, insert(2))));
+            assert_eq!(poll(fails.as_mut()), None);
+            assert_eq!(poll(second.as_mut()), None);
+            assert_eq!(poll(fails.as_mut()), Some(Err(lost.clone())));
+            let answer = poll(second.as_mut());
+            assert_eq!(answer, closes.then(|| Err(lost.clone())));
+        }
+    }
+
+    #[test]
+    fn what_is_closed_once_more_is_answered_what_is_found_then() {
+        let writes = WriteCombining::default();
+        let lead = async |leader: &mut Leader<'_>| {
+            pause().await;
+            // The key is there, so an insert is combined; then it is not.
+            assert_eq!(leader.close(Some(&[7])), Some(vec![3]));
+            assert_eq!(leader.close(None), None);
+            Ok(None)
+        };
+        let mut first = pin!(writes.combine(b"key", Write::Update(vec![1]), lead));
+        assert_eq!(poll(first.as_mut()), None);
+        let remote = Remote::default();
+        let mut second = pin!(remote.write(&writes, insert(2)));
+        let mut third = pin!(remote.write(&writes, Write::Update(vec![3])));
+        assert_eq!(poll(second.as_mut()), None);
+        assert_eq!(poll(third.as_mut()), None);
+        assert_eq!(poll(first.as_mut()), Some(Ok(None)));
+        assert_eq!(poll(third.as_mut()), Some(Ok(None)));
+        while poll(second.as_mut()).is_none() {}
+        assert_eq!((remote.held.get(), writes.len()), (Some(2), 0));
+    }
+
+    #[test]
+    fn who_has_left_is_not_closed_once_more() {
+        let (remote, writes) = (Remote::default(), WriteCombining::default());
+        let lead = async |leader: &mut Leader<'_>| {
+            pause().await;
+            assert_eq!(leader.close(None), Some(vec![3]));
+            pause().await;
+            assert_eq!(leader.close(None), Some(vec![2]));
+            Ok(None)
+        };
+        let mut first = pin!(writes.combine(b"key", insert(1), lead));
+        assert_eq!(poll(first.as_mut()), None);
+        let mut second = pin!(remote.write(&writes, insert(2)));
+        let mut third = Box::pin(remote.write(&writes, insert(3)));
+        assert_eq!(poll(second.as_mut()), None);
+        assert_eq!(poll(third.as_mut()), None);
+        assert_eq!(poll(first.as_mut()), None);
+        drop(third);
+        assert_eq!(poll(first.as_mut()), Some(Ok(None)));
+        assert_eq!(poll(second.as_mut()), Some(Ok(Some(vec![1]))));
+        assert!(writes.is_empty());
+    }
+}

@@ -1,0 +1,147 @@
+//! What one chooses, and what the clients of a compute node share.
+
+use super::synonyms::Synonyms;
+use super::table::Table;
+use crate::coordination::Delegation;
+use crate::layout::{Geometry, LeafLayout as HopscotchLayout, LockWordLayout, Shape, Validation};
+use crate::rivals::rolex::leaf::LeafLayout;
+use nearfield_fabric::LINE_BYTES;
+use std::sync::{Arc, OnceLock};
+
+/// How entries lie in leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaves {
+    /// In no order; a leaf is read and written as a whole. Source: ROLEX.
+    Arrays,
+    /// In hopscotch hash tables, of which neighborhoods are read and entries are written, and which
+    /// are loaded up to three quarters. Where the metadata are is said by the geometry. Source:
+    /// CHIME, applied to ROLEX in its figure 15b.
+    Hopscotch {
+        /// Inserts read no more than up to the first empty slot, of which they know by the lock
+        /// word; otherwise the leaf.
+        vacancy_piggyback: bool,
+    },
+}
+
+/// What one may choose. The default is what CHIME (SOSP 2024) compares itself with: leaves of 16
+/// entries, an error of 16, and 100 MB for what a compute node keeps.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The sizes of keys, values and leaves, and for hopscotch leaves of neighborhoods. The others
+    /// have no meaning here.
+    pub geometry: Geometry,
+    /// How entries lie in leaves.
+    pub leaves: Leaves,
+    /// By how many positions a prediction may be wrong. More make fewer lines and longer reads:
+    /// leaves with twice as many entries and 3 are read.
+    pub error: u32,
+    /// How many bytes may be kept on a compute node. Models are kept in any case; what they leave
+    /// is for addresses of synonym leaves.
+    pub cache_bytes: usize,
+    /// Whether one client of a compute node reads a key for all of them that want it (read
+    /// delegation: SMART). Not in ROLEX.
+    pub delegates_reads: bool,
+    /// Whether one client of a compute node writes a key for all of them that want to, except for
+    /// removals (write combining: SMART). Not in ROLEX.
+    pub combines_writes: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let shape = Shape {
+            leaf_span: 16,
+            ..Shape::default()
+        };
+        Options {
+            geometry: Geometry::new(shape).unwrap_or_default(),
+            leaves: Leaves::Arrays,
+            error: 16,
+            cache_bytes: 100_000_000,
+            delegates_reads: false,
+            combines_writes: false,
+        }
+    }
+}
+
+/// How leaves that are hash tables are laid out: with fence keys, the lower of which is the leaf's
+/// bound, and with the address of their synonym for a sibling.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hopscotch {
+    pub layout: HopscotchLayout,
+    pub words: LockWordLayout,
+    pub vacancy_piggyback: bool,
+}
+
+impl Options {
+    pub(super) fn hopscotch(&self) -> Option<Hopscotch> {
+        let Leaves::Hopscotch { vacancy_piggyback } = self.leaves else {
+            return None;
+        };
+        let shape = Shape {
+            validation: Validation::Fences,
+            ..*self.geometry.shape()
+        };
+        // Validation is none of what may be wrong with a shape.
+        let geometry = Geometry::new(shape).unwrap_or(self.geometry);
+        Some(Hopscotch {
+            layout: HopscotchLayout::new(geometry),
+            words: LockWordLayout::new(shape.leaf_span),
+            vacancy_piggyback,
+        })
+    }
+
+    /// How many loaded keys belong to a leaf.
+    pub(super) fn keys_per_leaf(&self) -> usize {
+        let span = self.geometry.shape().leaf_span;
+        match self.leaves {
+            Leaves::Arrays => span,
+            // Fuller ones have no room for some of the keys.
+            Leaves::Hopscotch { .. } => (span * 3 / 4).max(1),
+        }
+    }
+
+    /// From the start of a leaf to that of the next one, in bytes: whole lines.
+    pub(super) fn stride_bytes(&self) -> usize {
+        match self.hopscotch() {
+            None => LeafLayout::new(self.geometry).stride_bytes(),
+            Some(hopscotch) => {
+                let bytes = hopscotch.layout.allocation_bytes();
+                bytes.next_multiple_of(LINE_BYTES as usize)
+            }
+        }
+    }
+}
+
+/// What the clients of one compute node share: the models, which the first of them reads from
+/// remote memory, the addresses of the synonym leaves that they have met, and what they do for each
+/// other.
+#[derive(Debug)]
+pub struct ComputeNode {
+    pub(super) options: Options,
+    pub(super) table: OnceLock<Arc<Table>>,
+    pub(super) synonyms: Synonyms,
+    pub(super) delegation: Delegation,
+}
+
+impl ComputeNode {
+    /// Knows nothing yet.
+    pub fn new(options: Options) -> ComputeNode {
+        ComputeNode {
+            delegation: Delegation::new(options.delegates_reads, options.combines_writes),
+            options,
+            table: OnceLock::new(),
+            synonyms: Synonyms::default(),
+        }
+    }
+
+    /// The bytes of all that is kept.
+    pub fn cache_bytes(&self) -> usize {
+        let table = self.table.get().map_or(0, |table| table.kept_bytes());
+        size_of::<ComputeNode>() + table + self.synonyms.bytes()
+    }
+
+    /// What is kept of models and of the addresses of leaves, in bytes, without synonym leaves.
+    pub fn model_bytes(&self) -> usize {
+        self.table.get().map_or(0, |table| table.kept_bytes())
+    }
+}

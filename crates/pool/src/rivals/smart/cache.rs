@@ -1,0 +1,433 @@
+//! What a compute node keeps of the tree: internal nodes, first in, first out, within a budget.
+//!
+//! Nodes lie one behind the other in a ring of words: one with their address, their type and how
+//! many slots they have room for, their header if they have a prefix, and their slots as far as they
+//! were in use. The oldest makes room. A node that was
+//! read again is written over its former self, if that has room for all its slots; otherwise it
+//! comes last, and what it leaves is reclaimed when it is the oldest or when an eighth of the ring
+//! is of that kind. A table leads from addresses to places in the ring.
+//!
+//! A node with n slots in use takes 8n + 8 bytes (and 8 for a prefix, which few have) and 5 of the
+//! table, where the public
+//! implementation of SMART counts 8n + 9 and does not count the tree by which it finds nodes.
+
+use super::layout::{Child, Header, Node, NodeType, Slot, pack, slot_offset};
+use super::place::{Place, Position};
+use super::table::Table;
+use nearfield_fabric::GlobalAddress;
+use parking_lot::RwLock;
+use std::collections::VecDeque;
+
+/// Internal nodes that clients of one compute node have read. A way through them begins at the
+/// root, so that a node is of use while those above it are here.
+#[derive(Debug)]
+pub struct Cache {
+    budget_bytes: usize,
+    kept: RwLock<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// The root's slot, once it is known.
+    root: Option<Position>,
+    ring: VecDeque<u64>,
+    /// The number of the first word of the ring; numbers go on modulo 2^32.
+    first: u32,
+    /// Words of nodes that were written again elsewhere.
+    dead_words: usize,
+    table: Table,
+}
+
+const ADDRESS_BITS: u32 = 48;
+const ROOM_SHIFT: u32 = 48;
+const TYPE_SHIFT: u32 = 57;
+/// Set in the first word of a node with a prefix, so that its header comes next. Without a prefix
+/// the type is all that a header tells.
+const HAS_HEADER: u64 = 1 << 62;
+/// Set in the first word of a node that was written again elsewhere.
+const DEAD: u64 = 1 << 63;
+/// Places have 32 bits; one less than that many words fit.
+const WORDS_MAX: usize = u32::MAX as usize - 1;
+
+/// How many words of a node come before its slots.
+fn head(first: u64) -> usize {
+    if first & HAS_HEADER == 0 { 1 } else { 2 }
+}
+
+/// How many slots a node of the ring has room for.
+fn slots_of(first: u64) -> usize {
+    (first >> ROOM_SHIFT & 0x1ff) as usize
+}
+
+/// How many words a node of the ring takes.
+fn words(first: u64) -> usize {
+    head(first) + slots_of(first)
+}
+
+/// The first word of a node.
+fn first_word(packed: u64, header: Header, room: usize) -> u64 {
+    let has_header = if header.has_prefix() { HAS_HEADER } else { 0 };
+    let node_type = header.node_type().bits();
+    packed | (room as u64) << ROOM_SHIFT | node_type << TYPE_SHIFT | has_header
+}
+
+/// Room for so many slots: an eighth more in large nodes, which are read again after each insert.
+fn room(slots: usize) -> usize {
+    slots.next_multiple_of((slots / 8).max(1)).min(256)
+}
+
+impl Cache {
+    /// An empty cache of so many bytes at most.
+    pub fn new(budget_bytes: usize) -> Cache {
+        Cache {
+            budget_bytes,
+            kept: RwLock::default(),
+        }
+    }
+
+    /// The bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        self.kept.read().bytes()
+    }
+
+    /// Where a key leads, as far as is known here.
+    pub fn walk(&self, key: &[u8]) -> Place {
+        let kept = self.kept.read();
+        let Some(mut position) = kept.root else {
+            return Place::Root;
+        };
+        while let Child::Node(address, _) = position.slot.child() {
+            let Some(index) = kept.find(address) else {
+                break;
+            };
+            let header = kept.header(index);
+            let (depth, is_whole) = header.agreement(key, position.depth);
+            let Some(&partial) = key.get(depth).filter(|_| is_whole) else {
+                return Place::Beside {
+                    position,
+                    header,
+                    agree: depth,
+                };
+            };
+            let mut slots = kept.slots(index).enumerate();
+            let found = slots.find(|(_, slot)| !slot.is_unused() && slot.partial() == partial);
+            let Some((number, slot)) = found else {
+                return Place::Node {
+                    address,
+                    node_type: header.node_type(),
+                    depth,
+                };
+            };
+            position = Position {
+                holder: address,
+                at: address.plus(slot_offset(number)),
+                slot,
+                depth: depth + 1,
+                is_fresh: false,
+            };
+        }
+        Place::Slot(position)
+    }
+
+    /// The root's slot as far as it is known here.
+    pub fn root(&self) -> Option<Position> {
+        self.kept.read().root
+    }
+
+    /// A kept node, with the slots that were in use, and unused ones.
+    pub fn node(&self, address: GlobalAddress) -> Option<Node> {
+        let kept = self.kept.read();
+        let index = kept.find(address)?;
+        Some(Node {
+            reverse: GlobalAddress::NULL,
+            header: kept.header(index),
+            slots: kept.slots(index).collect(),
+        })
+    }
+
+    /// Keeps a node as it was read, in place of what was known of it.
+    pub fn keep(&self, address: GlobalAddress, node: &Node) {
+        // What comes behind a slot that was unused when it was read was read later than it.
+        let in_use = node.first_unused().unwrap_or(node.slots.len());
+        let slots = node.slots.get(..in_use).unwrap_or_default();
+        let mut kept = self.kept.write();
+        if let Some(index) = kept.find(address) {
+            if slots_of(kept.ring[index]) >= slots.len() {
+                kept.overwrite(index, node.header, slots);
+                return;
+            }
+            kept.bury(index);
+        }
+        kept.append(address, node.header, slots, self.budget_bytes);
+    }
+
+    /// Sets a slot that was read or written alone: the root's, or one of a kept node.
+    pub fn set(&self, position: &Position) {
+        let mut kept = self.kept.write();
+        if position.holder.is_null() {
+            kept.root = Some(Position {
+                is_fresh: false,
+                ..*position
+            });
+            return;
+        }
+        let Some(index) = kept.find(position.holder) else {
+            return;
+        };
+        let number = (position.at.offset() - position.holder.offset() - slot_offset(0)) / 8;
+        let first = kept.ring[index];
+        if (number as usize) < slots_of(first) {
+            kept.ring[index + head(first) + number as usize] = position.slot.to_word();
+        }
+    }
+}
+
+impl Kept {
+    fn bytes(&self) -> usize {
+        size_of::<Cache>() + 8 * self.ring.capacity() + self.table.bytes(self.table.places())
+    }
+
+    fn find(&self, address: GlobalAddress) -> Option<usize> {
+        let packed = pack(address);
+        self.table
+            .find(packed, |place| self.packed(place))
+            .map(|place| self.index(place))
+    }
+
+    fn index(&self, place: u32) -> usize {
+        place.wrapping_sub(self.first) as usize
+    }
+
+    fn packed(&self, place: u32) -> u64 {
+        self.ring[self.index(place)] & ((1 << ADDRESS_BITS) - 1)
+    }
+
+    fn header(&self, index: usize) -> Header {
+        let first = self.ring[index];
+        if first & HAS_HEADER == 0 {
+            Header::new(0, NodeType::from_bits(first >> TYPE_SHIFT & 0x1f), &[])
+        } else {
+            Header::from_word(self.ring[index + 1])
+        }
+    }
+
+    fn slots(&self, index: usize) -> impl Iterator<Item = Slot> {
+        let first = self.ring[index];
+        let range = self.ring.range(index + head(first)..index + words(first));
+        range.map(|&word| Slot::from_word(word))
+    }
+
+    fn overwrite(&mut self, index: usize, header: Header, slots: &[Slot]) {
+        let first = self.ring[index];
+        let place = self.packed(self.first.wrapping_add(index as u32));
+        // A node keeps its prefix, so that its header is where it was.
+        self.ring[index] = first_word(place, header, slots_of(first));
+        if header.has_prefix() {
+            self.ring[index + 1] = header.to_word();
+        }
+        for (number, slot) in slots.iter().enumerate() {
+            self.ring[index + head(first) + number] = slot.to_word();
+        }
+    }
+
+    /// Forgets a node; its words are reclaimed later.
+    fn bury(&mut self, index: usize) {
+        self.strike(index);
+        self.dead_words += words(self.ring[index]);
+        self.ring[index] |= DEAD;
+        if self.dead_words > self.ring.len() / 8 {
+            self.compact();
+        }
+    }
+
+    /// Forgets the oldest node, or what it has left; false if there is none.
+    fn evict(&mut self) -> bool {
+        let Some(&oldest) = self.ring.front() else {
+            return false;
+        };
+        if oldest & DEAD == 0 {
+            self.strike(0);
+        } else {
+            self.dead_words -= words(oldest);
+        }
+        self.ring.drain(..words(oldest));
+        self.first = self.first.wrapping_add(words(oldest) as u32);
+        true
+    }
+
+    /// Takes a node out of the table.
+    fn strike(&mut self, index: usize) {
+        let (first, ring) = (self.first, &self.ring);
+        let packed =
+            |place: u32| ring[place.wrapping_sub(first) as usize] & ((1 << ADDRESS_BITS) - 1);
+        let place = first.wrapping_add(index as u32);
+        self.table.remove(packed(place), packed);
+    }
+
+    /// Moves nodes together, in their order.
+    fn compact(&mut self) {
+        let (mut from, mut to) = (0, 0);
+        while from < self.ring.len() {
+            let length = words(self.ring[from]);
+            if self.ring[from] & DEAD == 0 {
+                for offset in 0..length {
+                    self.ring[to + offset] = self.ring[from + offset];
+                }
+                to += length;
+            }
+            from += length;
+        }
+        self.ring.truncate(to);
+        self.dead_words = 0;
+        self.rebuild(self.table.places());
+    }
+
+    /// Writes the table anew, with so many places.
+    fn rebuild(&mut self, places: usize) {
+        let mut table = Table::of(places);
+        let mut index = 0;
+        while index < self.ring.len() {
+            if self.ring[index] & DEAD == 0 {
+                let place = self.first.wrapping_add(index as u32);
+                table.insert(self.packed(place), place);
+            }
+            index += words(self.ring[index]);
+        }
+        self.table = table;
+    }
+
+    /// Puts a node behind all others if there is room, once older ones have gone.
+    fn append(&mut self, address: GlobalAddress, header: Header, slots: &[Slot], budget: usize) {
+        let first = first_word(pack(address), header, room(slots.len()));
+        let length = words(first);
+        while !self.make_room(length, budget) {
+            if !self.evict() {
+                return;
+            }
+        }
+        let place = self.first.wrapping_add(self.ring.len() as u32);
+        let header = header.has_prefix().then_some(header.to_word());
+        let all = std::iter::once(first).chain(header);
+        let slots = slots.iter().map(|slot| slot.to_word());
+        let unused = std::iter::repeat(0);
+        self.ring
+            .extend(all.chain(slots).chain(unused).take(length));
+        self.table.insert(pack(address), place);
+    }
+
+    /// Takes memory for a node of so many words, and says whether the budget allows it.
+    fn make_room(&mut self, length: usize, budget: usize) -> bool {
+        let needed = self.ring.len() + length;
+        let places = self.table.places_for_one_more();
+        let table = self.table.bytes(places);
+        let left = budget.saturating_sub(size_of::<Cache>() + table) / 8;
+        let left = left.min(WORDS_MAX);
+        if needed > self.ring.capacity() {
+            if needed > left {
+                return false;
+            }
+            let wanted = (needed + needed / 16).min(left);
+            self.ring.reserve_exact(wanted - self.ring.len());
+        } else if self.ring.capacity() > left {
+            return false;
+        }
+        if places != self.table.places() {
+            self.rebuild(places);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rivals::smart::layout::unpack;
+    use nearfield_fabric::NodeId;
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+    use std::collections::HashMap;
+
+    fn node(number: u64, slots: usize) -> (GlobalAddress, Node) {
+        let address = unpack(number + 16);
+        let slot = |at: usize| Slot::leaf(at as u8, unpack(number * 300 + at as u64));
+        let node = Node {
+            reverse: GlobalAddress::new(NodeId(0), 64),
+            header: if number.is_multiple_of(3) {
+                Header::new(number as usize, NodeType::SMALLEST, b"abc")
+            } else {
+                Header::new(0, NodeType::SMALLEST, &[])
+            },
+            slots: (0..slots).map(slot).collect(),
+        };
+        (address, node)
+    }
+
+    fn check(cache: &Cache) {
+        let kept = cache.kept.read();
+        assert!(kept.bytes() <= cache.budget_bytes);
+        let (mut index, mut live, mut dead) = (0, 0, 0);
+        while index < kept.ring.len() {
+            if kept.ring[index] & DEAD == 0 {
+                let place = kept.first.wrapping_add(index as u32);
+                assert_eq!(kept.find(unpack(kept.packed(place))), Some(index));
+                live += 1;
+            } else {
+                dead += words(kept.ring[index]);
+            }
+            index += words(kept.ring[index]);
+        }
+        assert_eq!((live, dead), (kept.table.used(), kept.dead_words));
+    }
+
+    #[test]
+    fn the_oldest_make_room_and_the_others_are_as_they_were_kept_last() {
+        for budget in [3_000, 30_000, usize::MAX] {
+            let cache = Cache::new(budget);
+            let mut model: HashMap<GlobalAddress, (u64, Node)> = HashMap::new();
+            let random = &mut SmallRng::seed_from_u64(5);
+            for step in 0..20_000 {
+                let slots = 1 + random.random_range(0..16_usize).pow(2).min(255);
+                let (address, kept) = node(random.random_range(0..300), slots);
+                cache.keep(address, &kept);
+                model.insert(address, (step, kept));
+                let (address, _) = node(random.random_range(0..300), 1);
+                if let Some(found) = cache.node(address) {
+                    let (_, expected) = &model[&address];
+                    // Slots are never unused again.
+                    assert_eq!(found.header, expected.header);
+                    let both = found.slots.iter().zip(&expected.slots);
+                    assert!(both.clone().count() == expected.slots.len());
+                    assert!(both.clone().all(|(found, expected)| found == expected));
+                }
+                if step % 500 == 0 {
+                    check(&cache);
+                }
+            }
+            let all = model
+                .keys()
+                .filter(|address| cache.node(**address).is_some());
+            let count = all.count();
+            assert_eq!(count == 300, budget == usize::MAX);
+            assert!(count > 0);
+        }
+        let none = Cache::new(0);
+        let (address, kept) = node(1, 4);
+        none.keep(address, &kept);
+        assert!(none.node(address).is_none());
+    }
+
+    #[test]
+    fn nodes_go_in_the_order_in_which_they_came() {
+        let cache = Cache::new(2_000);
+        let mut gone = 0;
+        for number in 0..500 {
+            let (address, kept) = node(number, 3);
+            cache.keep(address, &kept);
+            while cache.node(node(gone, 1).0).is_none() {
+                gone += 1;
+            }
+            assert!((gone..=number).all(|number| cache.node(node(number, 1).0).is_some()));
+        }
+        assert!(gone > 400 && gone < 480, "{gone}");
+    }
+}

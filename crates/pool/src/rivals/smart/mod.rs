@@ -1,0 +1,277 @@
+//! SMART (OSDI 2023): a radix tree in remote memory whose entries lie apart, each in a leaf of its
+//! own. A search reads the one entry that it is for; in exchange a compute node keeps the address of
+//! each entry. A rival of the [tree](crate::chime), in its best configuration.
+//!
+//! Internal nodes ([`Header`], [`Slot`]) have 4 to 256 slots, in no order, and memory for 256, so
+//! that they grow where they are. Nobody locks them: a slot is taken by a swap of its word, the
+//! first unused one always; a slot that leads to a leaf or a node is swapped to lead to a new node
+//! above both when a key comes that parts from them. Leaves are locked and written in place.
+//!
+//! # Why it is linearizable
+//!
+//! - A node answers for all keys with the bytes up to the end of its prefix, and always will:
+//!   nodes are never removed, and splits only put other nodes above them.
+//! - A slot belongs to its partial key for good, and of those that are unused the first one is
+//!   taken. So a partial key has one slot in a node, and who has read the node without it has seen
+//!   it absent.
+//! - A leaf has one key for good. Removal marks it in its lock and its valid byte, under the lock:
+//!   at that moment the key is gone. The slot is made vacant afterwards, by a swap; who finds a
+//!   removed leaf in a slot takes that for nothing.
+//! - So what a key leads to and is *there* may be believed wherever the way to it comes from, also
+//!   from a cache that is long out of date. That a key is *absent* is believed only of words that
+//!   were read while the operation ran: a slot that the cache has told is read once more.
+//!
+//! # Where this differs from the public implementation
+//!
+//! - Checksums are XXH3 of key, value, valid byte and version (CRC64 of key and value there).
+//! - The lock's byte has a version of 6 bits, so that an update takes the lock with the value that it
+//!   has read, and knows the value before it without reading again.
+//! - Reverse pointers are mended by a write without notification, where there an atomic is used:
+//!   nothing that the operations on keys answer depends on them ([`Scan::Cached`] does).
+//! - A node's prefix is not shortened when a node is put above it, as the header says at which depth
+//!   the prefix begins. This is an atomic less.
+//! - A node's type grows before the first slot of the new part is taken, in the same post, not after.
+//! - Leaves that are not written as one are written in two parts, the one with the lock last.
+//! - There is removal, which the public implementation has not. A removed leaf's memory and its slot
+//!   are not reclaimed; the slot is used again by the same partial key. Locks of clients that die
+//!   stay held, as there.
+//! - [`Scan::Complete`] reads nodes again; what is published, [`Scan::Cached`], does not answer
+//!   what its cache does not know.
+
+mod cache;
+mod insert;
+mod layout;
+mod locate;
+mod lock;
+mod memory;
+mod place;
+mod remove;
+mod scan;
+mod search;
+mod split;
+mod table;
+
+pub use layout::{
+    ALIGNMENT, Child, HEADER_OFFSET, Header, LeafLayout, LeafWrite, NODE_BYTES, NODES, NodeType,
+    PREFIX_BYTES, Slot, slot_offset,
+};
+
+use crate::coordination::{Delegation, Leader, Write};
+use crate::error::PoolError;
+use crate::index::{self, Entry, PoolIndex};
+use cache::Cache;
+use memory::Memory;
+use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
+use std::sync::Arc;
+
+const KEY_BYTES_MAX: usize = 4096;
+const VALUE_BYTES_MAX: usize = 65_536;
+
+/// A budget that no cache comes near (the published figures call this SMART-Opt).
+pub const UNLIMITED: usize = usize::MAX;
+
+/// What a scan may rely on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scan {
+    /// Every entry that was there all the time is answered: cached nodes say what to read, and are
+    /// read again in the same post.
+    Complete,
+    /// As published: cached slots are believed if the reverse pointer of the leaf agrees, so that
+    /// only leaves are read; entries that others have added since a node was cached are missing.
+    Cached,
+}
+
+/// What one may choose. The default is the paper's: keys and values of 8 bytes.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The length of every key, in bytes: 1 to 4,096.
+    pub key_bytes: usize,
+    /// The length of every value, in bytes: 0 to 65,536.
+    pub value_bytes: usize,
+    /// What the cache of a compute node may take, in bytes; [`UNLIMITED`] if all it wants.
+    pub cache_bytes: usize,
+    /// What a client takes from a memory node at once, in bytes.
+    pub chunk_bytes: u64,
+    /// What scans rely on.
+    pub scan: Scan,
+    /// Whether one client of a compute node reads a key for all of them that want it (read
+    /// delegation).
+    pub delegates_reads: bool,
+    /// Whether one client of a compute node writes a key for all of them that want to, except for
+    /// removals (write combining).
+    pub combines_writes: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            key_bytes: 8,
+            value_bytes: 8,
+            cache_bytes: 100 << 20,
+            chunk_bytes: 1 << 20,
+            scan: Scan::Complete,
+            delegates_reads: true,
+            combines_writes: true,
+        }
+    }
+}
+
+/// What the clients of one compute node share: the cache of one tree, and what they do for each
+/// other.
+#[derive(Debug)]
+pub struct ComputeNode {
+    options: Options,
+    cache: Cache,
+    delegation: Delegation,
+}
+
+impl ComputeNode {
+    /// A compute node whose cache is empty.
+    ///
+    /// # Errors
+    /// `Sizes`.
+    pub fn new(options: Options) -> Result<ComputeNode, PoolError> {
+        let (key_bytes, value_bytes) = (options.key_bytes, options.value_bytes);
+        if !(1..=KEY_BYTES_MAX).contains(&key_bytes) || value_bytes > VALUE_BYTES_MAX {
+            return Err(PoolError::Sizes {
+                key_bytes,
+                value_bytes,
+                key_bytes_max: KEY_BYTES_MAX,
+                value_bytes_max: VALUE_BYTES_MAX,
+            });
+        }
+        Ok(ComputeNode {
+            cache: Cache::new(options.cache_bytes),
+            delegation: Delegation::new(options.delegates_reads, options.combines_writes),
+            options,
+        })
+    }
+
+    /// What was chosen.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The bytes that the cache takes, all that it holds included.
+    pub fn cache_bytes(&self) -> usize {
+        self.cache.bytes()
+    }
+}
+
+/// One client's view of a SMART tree.
+#[derive(Debug)]
+pub struct Smart<E> {
+    endpoint: E,
+    root: GlobalAddress,
+    node: Arc<ComputeNode>,
+    memory: Memory,
+    leaves: LeafLayout,
+}
+
+impl<E: Endpoint> Smart<E> {
+    /// Makes an empty tree whose root is found at the word `root`, which lies outside what nodes
+    /// give out. To be called by one client, before others open it.
+    ///
+    /// # Errors
+    /// `Node`, and what nodes answer.
+    pub async fn create(
+        endpoint: E,
+        nodes: &[NodeId],
+        root: GlobalAddress,
+        node: Arc<ComputeNode>,
+    ) -> Result<Smart<E>, PoolError> {
+        let tree = Smart::open(endpoint, nodes, root, node)?;
+        let nothing = Slot::default().to_word().to_le_bytes();
+        tree.endpoint.write(root, &nothing).await?;
+        Ok(tree)
+    }
+
+    /// Opens a tree that was made with keys and values of the same lengths.
+    ///
+    /// # Errors
+    /// `Node`.
+    pub fn open(
+        endpoint: E,
+        nodes: &[NodeId],
+        root: GlobalAddress,
+        node: Arc<ComputeNode>,
+    ) -> Result<Smart<E>, PoolError> {
+        if let Some(&beyond) = nodes.iter().find(|node| node.0 >= NODES) {
+            return Err(PoolError::Node {
+                node: beyond,
+                max: NODES - 1,
+            });
+        }
+        let options = &node.options;
+        Ok(Smart {
+            endpoint,
+            root,
+            memory: Memory::new(nodes, options.chunk_bytes),
+            leaves: LeafLayout::new(options.key_bytes, options.value_bytes),
+            node,
+        })
+    }
+
+    /// The way to the nodes.
+    pub fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
+    /// Does a write, or has another client of the compute node do it with its own.
+    async fn write(&self, key: &[u8], write: Write) -> Result<Option<Vec<u8>>, PoolError> {
+        let lead = async |leader: &mut Leader<'_>| match leader.write() {
+            Write::Insert(_) => self.put(key, leader).await,
+            Write::Update(_) | Write::Overwrite(_) => self.replace(key, leader).await,
+        };
+        self.node.delegation.write(key, write, lead).await
+    }
+
+    fn cache(&self) -> &Cache {
+        &self.node.cache
+    }
+
+    fn check_key(&self, key: &[u8]) -> Result<(), PoolError> {
+        index::check_key(key, self.node.options.key_bytes)
+    }
+
+    fn check_value(&self, value: &[u8]) -> Result<(), PoolError> {
+        index::check_value(value, self.node.options.value_bytes)
+    }
+}
+
+/// Round trips are those with all internal nodes cached, and without others who write.
+impl<E: Endpoint> PoolIndex for Smart<E> {
+    /// One round trip for a key that is there, two or three where the cache is out of date, two for
+    /// one that is not there.
+    async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        let delegation = &self.node.delegation;
+        delegation.read(key, async || self.search(key).await).await
+    }
+
+    /// Three round trips, whether the key is there or not.
+    async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        self.check_value(value)?;
+        self.write(key, Write::Insert(value.to_vec())).await
+    }
+
+    /// Three round trips.
+    async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        self.check_value(value)?;
+        self.write(key, Write::Update(value.to_vec())).await
+    }
+
+    /// Three round trips, or four if the leaf and the slot that leads to it lie on different nodes.
+    async fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
+        self.check_key(key)?;
+        self.take(key).await
+    }
+
+    /// One round trip for all that is cached, and one more for each level that is not.
+    async fn scan(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
+        index::check_bound(from, self.node.options.key_bytes)?;
+        self.read_range(from, count).await
+    }
+}

@@ -1,0 +1,44 @@
+//! A way to the nodes that takes a while to go on, and may be wrong.
+
+use nearfield_fabric::transport::sim::SimEndpoint;
+use nearfield_fabric::{Endpoint, FabricError, Verb};
+use nearfield_fabric_testkit::{Fault, Faulty, Interference, Planted};
+use std::cell::Cell;
+use std::time::Duration;
+
+pub type Slow = Faulty<Slowness>;
+
+#[derive(Debug)]
+pub struct Slowness {
+    is_slow: bool,
+    planted: Planted,
+    posts: Cell<u32>,
+}
+
+impl Slowness {
+    pub fn new(is_slow: bool, fault: Fault) -> Slowness {
+        Slowness {
+            is_slow,
+            planted: Planted::new(fault),
+            posts: Cell::new(0),
+        }
+    }
+}
+
+impl Interference for Slowness {
+    async fn post(
+        &self,
+        endpoint: &SimEndpoint,
+        verbs: &mut [Verb<'_>],
+    ) -> Result<(), FabricError> {
+        self.planted.post(endpoint, verbs).await?;
+        if self.is_slow {
+            // From next to nothing to some round trips.
+            let number = self.posts.get() + 1;
+            self.posts.set(number);
+            let time = (endpoint.client() * 31 + number * 17) % 20;
+            endpoint.sleep(Duration::from_micros(time.into())).await;
+        }
+        Ok(())
+    }
+}
