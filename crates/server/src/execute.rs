@@ -4,7 +4,7 @@
 use crate::account::Account;
 use crate::blocking::Waiter;
 use crate::client::{Client, Replies};
-use crate::command::{self, Call, Command, Flags, Group, Run, Wait};
+use crate::command::{self, Call, Command, Flags, Group, Planned, Run, Wait};
 use crate::error::{CommandError, shown};
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::keyspace::{Access, Databases, Effects, Keys, Keyspace, Kind, Observer};
@@ -30,6 +30,19 @@ struct Latest {
     by_name: bool,
 }
 
+/// How often a batch has a command.
+#[derive(Clone, Copy, Debug)]
+pub struct Tally {
+    /// The number of the command.
+    pub number: usize,
+    /// How often it was executed.
+    pub calls: u64,
+    /// Its operations on the index, all together.
+    pub operations: usize,
+    /// How often its answer was an error.
+    pub failed: u64,
+}
+
 /// What executes the commands of one thread.
 #[derive(Debug)]
 pub struct Executor<'s> {
@@ -37,8 +50,6 @@ pub struct Executor<'s> {
     effects: Effects,
     /// The number of the thread, for counters.
     thread: usize,
-    get: usize,
-    set: usize,
     latest: Option<Latest>,
     /// When it ended, if nothing else was done since.
     ended: Option<Instant>,
@@ -48,13 +59,10 @@ pub struct Executor<'s> {
 impl<'s> Executor<'s> {
     /// An executor of `server`.
     pub fn new(server: &'s Server, thread: usize) -> Executor<'s> {
-        let number = |name| command::find(name).map_or(0, number_of);
         Executor {
             server,
             effects: Effects::default(),
             thread,
-            get: number(b"get"),
-            set: number(b"set"),
             latest: None,
             ended: None,
             random: rand::make_rng(),
@@ -74,7 +82,7 @@ impl<'s> Executor<'s> {
                 let number = number_of(command);
                 let by_name = args.first().is_some_and(|name| {
                     // A container may be sent alone, and with a subcommand the next time.
-                    matches!(command.run, Run::Command(_))
+                    matches!(command.run, Run::Command(_) | Run::Planned(_))
                         && command.turning.is_none()
                         && name.eq_ignore_ascii_case(command.name.as_bytes())
                 });
@@ -108,12 +116,16 @@ impl<'s> Executor<'s> {
         self.server
     }
 
-    /// Counts reads and writes that were executed as one batch.
-    pub fn count_batch(&self, reads: u64, writes: u64, took: Duration) {
+    /// Counts commands that were executed as one batch of so many operations, which took so long.
+    pub fn count_batch(&self, tallies: &[Tally], operations: usize, took: Duration) {
         let statistics = &self.server.statistics;
-        let each = took / (reads + writes).max(1) as u32;
-        statistics.count(self.thread, self.get, reads, each * reads as u32);
-        statistics.count(self.thread, self.set, writes, each * writes as u32);
+        for tally in tallies {
+            let part = took * tally.operations as u32 / operations.max(1) as u32;
+            statistics.count(self.thread, tally.number, tally.calls, part);
+            for _ in 0..tally.failed {
+                statistics.count_failed(self.thread, tally.number);
+            }
+        }
     }
 
     /// The keys of the server.
@@ -456,7 +468,7 @@ pub fn lookup(args: &[&[u8]]) -> Result<&'static Command, CommandError> {
         return Err(unknown_command(args));
     };
     let found = match command.run {
-        Run::Command(_) => command,
+        Run::Command(_) | Run::Planned(_) => command,
         Run::Container(_) => {
             let Some(word) = args.get(1) else {
                 if command.bare.is_some() {
@@ -569,10 +581,6 @@ pub fn invoke(
     nested: bool,
 ) -> Option<Wait> {
     let command = account.command();
-    let ((Run::Command(run), _) | (Run::Container(_), Some(run))) = (command.run, command.bare)
-    else {
-        unreachable!("`lookup` finds subcommands")
-    };
     let start = reply.len();
     // What has begun as a whole is ended as a whole; a transaction was asked before.
     if !nested && let Err(error) = server.admit_write(command) {
@@ -589,7 +597,15 @@ pub fn invoke(
         wait: None,
         nested,
     };
-    let answer = run(&mut call);
+    let answer = match (command.run, command.bare) {
+        (Run::Command(run), _) | (Run::Container(_), Some(run)) => run(&mut call),
+        (Run::Planned(plan), _) => {
+            let (_, step) = command.keys.count(args.len());
+            let keys = call.keys.nested();
+            (plan.complete)(&mut Planned::alone(args, step, keys, call.reply))
+        }
+        (Run::Container(_), None) => unreachable!("`lookup` finds subcommands"),
+    };
     let wait = call.wait.take();
     let database = call.keys.database_number();
     let changes = call.keys.effects().settle(database, args);

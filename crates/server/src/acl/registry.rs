@@ -47,7 +47,7 @@ impl Registry {
         };
         for command in command::all() {
             let subcommands = match command.run {
-                Run::Command(_) => &[][..],
+                Run::Command(_) | Run::Planned(_) => &[][..],
                 Run::Container(subcommands) => subcommands,
             };
             let first = registry.entries.len() + 1;

@@ -1,6 +1,6 @@
 //! A command while it runs: what its implementation is given.
 
-use super::Command;
+use super::{Command, Planned};
 use crate::account::Account;
 use crate::client::Client;
 use crate::error::CommandError;
@@ -84,6 +84,11 @@ impl<'c> Call<'c> {
             self.reply,
             true,
         );
+    }
+
+    /// The command as one with a plan, whose only key is its first argument.
+    pub fn planned(&mut self) -> Planned<'_> {
+        Planned::alone(self.args, 1, self.keys.nested(), self.reply)
     }
 
     /// The arguments from `position` on.

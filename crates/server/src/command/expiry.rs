@@ -1,6 +1,6 @@
 //! Times at which keys expire.
 
-use super::{Answer, Call, Command, Group, integer, is};
+use super::{Answer, Call, Command, Group, Planned, Touch, integer, is};
 use crate::error::{CommandError, shown};
 use crate::keyspace::Class;
 
@@ -56,38 +56,44 @@ pub const COMMANDS: &[Command] = &[
         "O(log N)",
         "Has a key expire at a time in milliseconds since 1970.",
     ),
-    Command::new("ttl", 2, |call| remaining(call, Time::IN_SECONDS))
-        .looks()
-        .fast()
-        .key(1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(1)",
-            "Returns how many seconds a key has left.",
-        ),
-    Command::new("pttl", 2, |call| remaining(call, Time::IN_MILLISECONDS))
-        .looks()
-        .fast()
-        .key(1)
-        .about(
-            GROUP,
-            "2.6.0",
-            "O(1)",
-            "Returns how many milliseconds a key has left.",
-        ),
-    Command::new("expiretime", 2, |call| remaining(call, Time::AT_SECONDS))
-        .looks()
-        .fast()
-        .key(1)
-        .about(
-            GROUP,
-            "7.0.0",
-            "O(1)",
-            "Returns when a key expires, in seconds since 1970.",
-        ),
-    Command::new("pexpiretime", 2, |call| {
-        remaining(call, Time::AT_MILLISECONDS)
+    Command::planned("ttl", 2, Touch::Read, |planned| {
+        remaining(planned, Time::IN_SECONDS)
+    })
+    .looks()
+    .fast()
+    .key(1)
+    .about(
+        GROUP,
+        "1.0.0",
+        "O(1)",
+        "Returns how many seconds a key has left.",
+    ),
+    Command::planned("pttl", 2, Touch::Read, |planned| {
+        remaining(planned, Time::IN_MILLISECONDS)
+    })
+    .looks()
+    .fast()
+    .key(1)
+    .about(
+        GROUP,
+        "2.6.0",
+        "O(1)",
+        "Returns how many milliseconds a key has left.",
+    ),
+    Command::planned("expiretime", 2, Touch::Read, |planned| {
+        remaining(planned, Time::AT_SECONDS)
+    })
+    .looks()
+    .fast()
+    .key(1)
+    .about(
+        GROUP,
+        "7.0.0",
+        "O(1)",
+        "Returns when a key expires, in seconds since 1970.",
+    ),
+    Command::planned("pexpiretime", 2, Touch::Read, |planned| {
+        remaining(planned, Time::AT_MILLISECONDS)
     })
     .looks()
     .fast()
@@ -254,19 +260,19 @@ pub(super) fn expire_at(call: &mut Call<'_>, key: &[u8], at_ms: i64) -> Answer {
     Ok(())
 }
 
-fn remaining(call: &mut Call<'_>, time: Time) -> Answer {
-    let answer = match call.keys.find(call.args[1])? {
+fn remaining(planned: &mut Planned<'_>, time: Time) -> Answer {
+    let answer = match planned.find(0)? {
         None => -2,
         Some(found) => match found.expires_at_ms {
             None => -1,
             Some(at) => {
-                let from = if time.from_now { call.keys.now_ms() } else { 0 };
+                let from = if time.from_now { planned.now_ms() } else { 0 };
                 let left = i64::try_from(at.saturating_sub(from)).unwrap_or(i64::MAX);
                 left.saturating_add(time.unit_ms / 2) / time.unit_ms
             }
         },
     };
-    call.reply.integer(answer);
+    planned.reply.integer(answer);
     Ok(())
 }
 

@@ -8,7 +8,7 @@ mod random;
 mod scan;
 mod sort;
 
-use super::{Answer, Call, Command, Flags, Group, small_integer};
+use super::{Answer, Call, Command, Flags, Group, Planned, Touch, small_integer};
 use crate::error::CommandError;
 use crate::keyspace::{Class, DATABASES};
 
@@ -16,31 +16,31 @@ const GROUP: Group = Group::Generic;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    Command::new("del", -2, del).writes().keys_at(1, -1, 1).about(
+    Command::planned("del", -2, Touch::Remove, del).writes().keys_at(1, -1, 1).about(
         GROUP,
         "1.0.0",
         "O(N log M) for N keys of M",
         "Deletes one or more keys.",
     ),
-    Command::new("unlink", -2, del).writes().fast().keys_at(1, -1, 1).about(
+    Command::planned("unlink", -2, Touch::Remove, del).writes().fast().keys_at(1, -1, 1).about(
         GROUP,
         "4.0.0",
         "O(N log M) for N keys of M",
         "Deletes one or more keys, and frees what they held later. DEL does the same.",
     ),
-    Command::new("exists", -2, exists).looks().fast().keys_at(1, -1, 1).about(
+    Command::planned("exists", -2, Touch::Read, exists).looks().fast().keys_at(1, -1, 1).about(
         GROUP,
         "1.0.0",
         "O(N) for N keys",
         "Counts how many of the keys are there.",
     ),
-    Command::new("touch", -2, exists).reads().fast().keys_at(1, -1, 1).about(
+    Command::planned("touch", -2, Touch::Read, exists).reads().fast().keys_at(1, -1, 1).about(
         GROUP,
         "3.2.1",
         "O(N) for N keys",
         "Counts how many of the keys are there, which counts as use of them.",
     ),
-    Command::new("type", 2, kind).looks().fast().key(1).about(
+    Command::planned("type", 2, Touch::Read, kind).looks().fast().key(1).about(
         GROUP,
         "1.0.0",
         "O(1)",
@@ -188,31 +188,31 @@ pub const COMMANDS: &[Command] = &[
         ),
 ];
 
-fn del(call: &mut Call<'_>) -> Answer {
+fn del(planned: &mut Planned<'_>) -> Answer {
     let mut count = 0;
-    for key in call.rest(1) {
-        // One whose time is over is deleted as such, which the log has to say.
-        if call.keys.exists(key)? && call.keys.remove(key)? {
-            call.keys.changed(key, Class::Generic, "del");
+    for position in 0..planned.keys() {
+        if planned.remove(position)? {
+            planned.changed(position, Class::Generic, "del");
             count += 1;
         }
     }
-    call.reply.integer(count);
+    planned.reply.integer(count);
     Ok(())
 }
 
-fn exists(call: &mut Call<'_>) -> Answer {
+fn exists(planned: &mut Planned<'_>) -> Answer {
     let mut count = 0;
-    for key in call.rest(1) {
-        count += i64::from(call.keys.find(key)?.is_some());
+    for position in 0..planned.keys() {
+        count += i64::from(planned.find(position)?.is_some());
     }
-    call.reply.integer(count);
+    planned.reply.integer(count);
     Ok(())
 }
 
-fn kind(call: &mut Call<'_>) -> Answer {
-    let found = call.keys.find(call.args[1])?;
-    call.reply
+fn kind(planned: &mut Planned<'_>) -> Answer {
+    let found = planned.find(0)?;
+    planned
+        .reply
         .simple(found.map_or("none", |found| found.kind.name()));
     Ok(())
 }

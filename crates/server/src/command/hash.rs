@@ -1,7 +1,7 @@
 //! Hashes.
 
 use super::parts::{Draw, REPEATED_MAX_DEVIATION, Step, cursor};
-use super::{Answer, Call, Command, Group, is};
+use super::{Answer, Call, Command, Group, Planned, Touch, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::long_double::LongDouble;
@@ -40,13 +40,12 @@ pub const COMMANDS: &[Command] = &[
             "O(1)",
             "Sets the value of a field that has none.",
         ),
-    Command::new("hget", 3, hget).reads().fast().key(1).about(
-        GROUP,
-        "2.0.0",
-        "O(1)",
-        "Returns the value of a field.",
-    ),
-    Command::new("hmget", -3, hmget)
+    Command::planned("hget", 3, Touch::Read, hget)
+        .reads()
+        .fast()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(1)", "Returns the value of a field."),
+    Command::planned("hmget", -3, Touch::Read, hmget)
         .reads()
         .fast()
         .key(1)
@@ -177,18 +176,16 @@ fn hsetnx(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn hget(call: &mut Call<'_>) -> Answer {
-    let field = call.args[2];
-    let reply = &mut *call.reply;
-    call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
+fn hget(planned: &mut Planned<'_>) -> Answer {
+    let field = planned.args[2];
+    planned.read::<Hash<Heap>, _>(0, |reply, hash| {
         reply.bulk_or_null(hash.and_then(|hash| hash.get(field)));
     })
 }
 
-fn hmget(call: &mut Call<'_>) -> Answer {
-    let fields = call.rest(2);
-    let reply = &mut *call.reply;
-    call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
+fn hmget(planned: &mut Planned<'_>) -> Answer {
+    let fields = planned.rest(2);
+    planned.read::<Hash<Heap>, _>(0, |reply, hash| {
         reply.array(fields.len());
         for field in fields {
             reply.bulk_or_null(hash.and_then(|hash| hash.get(field)));

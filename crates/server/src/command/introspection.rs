@@ -144,7 +144,7 @@ fn describe(reply: &mut Reply, command: &'static Command, name: &str) {
     reply.array(0);
     describe_keys(reply, command);
     match command.run {
-        Run::Command(_) => reply.array(0),
+        Run::Command(_) | Run::Planned(_) => reply.array(0),
         Run::Container(subcommands) => {
             reply.array(subcommands.len());
             for subcommand in subcommands {
@@ -252,7 +252,7 @@ fn document(reply: &mut Reply, command: &Command, name: &str) {
     }
     reply.bulk(name.as_bytes());
     let subcommands = match command.run {
-        Run::Command(_) => None,
+        Run::Command(_) | Run::Planned(_) => None,
         Run::Container(subcommands) => Some(subcommands),
     };
     reply.map(facts.len() + usize::from(subcommands.is_some()));

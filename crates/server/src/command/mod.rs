@@ -1,8 +1,10 @@
 //! Commands: the table of them, and their implementations, one file a family.
 
+mod batchable;
 pub mod call;
 pub mod categories;
 mod help;
+pub mod plan;
 pub mod spec;
 mod table;
 
@@ -38,8 +40,10 @@ mod string;
 mod tracking;
 mod transaction;
 
+pub use batchable::{Batchable, Batchables, batchables};
 pub use call::{Call, Wait, integer, is, small_integer};
 pub use connection::REDIS_VERSION;
+pub use plan::{Plan, Planned, Touch};
 pub use spec::{Answer, Command, Flags, Group, KeySpec, Run};
 pub use table::{all, find};
 pub use transaction::abort;

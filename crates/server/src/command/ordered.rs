@@ -1,10 +1,11 @@
 //! Ranges of keys: what Redis has not.
 
-use super::{Answer, Call, Command, Flags, Group, integer, is};
+use super::{Answer, Call, Command, Flags, Group, Planned, Touch, integer, is};
 use crate::error::CommandError;
 use crate::glob::end_of_prefix;
-use crate::keyspace::{Class, KeyBounds, Keys, Kind, Record};
+use crate::keyspace::{Class, KeyBounds, Keyspace, Kind, Record};
 use crate::resp::Reply;
+use nearfield::Direction;
 use std::ops::Bound;
 
 const GROUP: Group = Group::Ordered;
@@ -57,7 +58,7 @@ pub const COMMANDS: &[Command] = &[
         .categories(&["keyspace"])
         .about(GROUP, "7.2.0", LINEAR, "Deletes the keys with a prefix.")
         .differs("Not in Redis: KPREFIXDEL prefix [REV] [LIMIT offset count]. KPREFIX with DEL is this command."),
-    Command::new("knearest", -2, knearest)
+    Command::planned("knearest", -2, Touch::Nearest(direction), knearest)
         .reads()
         .fast()
         .flag(Flags::EXCLUSIVE)
@@ -228,7 +229,7 @@ fn run(call: &mut Call<'_>, bounds: KeyBounds<'_>, options: Options) -> Answer {
             for (key, stored) in range {
                 reply.pair();
                 reply.bulk(&key);
-                write_value(keys, reply, &stored);
+                write_value(keys.keyspace(), reply, &Record::parse(&stored));
                 count += 1;
             }
             reply.end_pairs(mark, count);
@@ -241,11 +242,10 @@ fn run(call: &mut Call<'_>, bounds: KeyBounds<'_>, options: Options) -> Answer {
     Ok(())
 }
 
-/// Replies the string of a key, or null if it holds another type.
-fn write_value(keys: &Keys<'_>, reply: &mut Reply, stored: &[u8]) {
-    let record = Record::parse(stored);
+/// Replies the string that a record holds, or null if it holds another type.
+fn write_value(keyspace: &Keyspace, reply: &mut Reply, record: &Record<'_>) {
     if record.kind == Kind::String {
-        keys.read_stored(&record, |value| reply.bulk_or_null(value));
+        keyspace.read_stored(record, |value| reply.bulk_or_null(value));
     } else {
         reply.null();
     }
@@ -269,36 +269,36 @@ fn delete(call: &mut Call<'_>, keys: &[Vec<u8>]) -> Answer {
     Ok(())
 }
 
-fn knearest(call: &mut Call<'_>) -> Answer {
-    let key = call.args[1];
-    let (mut before, mut direction_given, mut with_value) = (false, false, false);
-    for word in call.rest(2) {
-        let direction = is(word, "before") || is(word, "after");
-        if direction && !direction_given {
-            (before, direction_given) = (is(word, "before"), true);
+/// Which way `KNEAREST` looks.
+fn direction(args: &[&[u8]]) -> Direction {
+    if args.iter().skip(2).any(|word| is(word, "before")) {
+        Direction::Descending
+    } else {
+        Direction::Ascending
+    }
+}
+
+fn knearest(planned: &mut Planned<'_>) -> Answer {
+    let (mut direction_given, mut with_value) = (false, false);
+    for word in planned.rest(2) {
+        if !direction_given && (is(word, "before") || is(word, "after")) {
+            direction_given = true;
         } else if is(word, "withvalue") {
             with_value = true;
         } else {
             return Err(CommandError::Syntax);
         }
     }
-    let (keys, reply) = (&call.keys, &mut *call.reply);
-    let nearest = if before {
-        let bounds = (Bound::Unbounded, Bound::Included(key));
-        keys.range(bounds).next_back()
-    } else {
-        let bounds = (Bound::Included(key), Bound::Unbounded);
-        keys.range(bounds).next()
-    };
-    match nearest {
-        Some((key, stored)) if with_value => {
+    let direction = direction(planned.args);
+    planned.nearest(direction, |reply, keyspace, nearest| match nearest {
+        Some((key, record)) if with_value => {
             reply.array(2);
-            reply.bulk(&key);
-            write_value(keys, reply, &stored);
+            reply.bulk(key);
+            write_value(keyspace, reply, &record);
         }
-        Some((key, _)) => reply.bulk(&key),
+        Some((key, _)) => reply.bulk(key),
         None if with_value => reply.null_array(),
         None => reply.null(),
-    }
+    });
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The description of a command: what the table says of it.
 
 use super::call::Call;
+use super::plan::{Plan, Planned, Touch};
 use crate::error::CommandError;
 use smallvec::SmallVec;
 
@@ -83,6 +84,23 @@ pub enum KeySpec {
 }
 
 impl KeySpec {
+    /// How many keys a command with a plan has if it is sent with so many words, and the step from
+    /// one to the next. The first one is the first argument.
+    #[inline]
+    pub fn count(&self, words: usize) -> (usize, usize) {
+        match *self {
+            KeySpec::Range { last, step, .. } => {
+                let last = if last < 0 {
+                    words.saturating_sub(last.unsigned_abs() as usize)
+                } else {
+                    last as usize
+                };
+                (last.div_ceil(step), step)
+            }
+            _ => (1, 1),
+        }
+    }
+
     /// The positions of keys in `args`, whose first is the command's name.
     pub fn positions(&self, args: &[&[u8]]) -> SmallVec<[usize; 4]> {
         match *self {
@@ -163,6 +181,8 @@ impl Group {
 pub enum Run {
     /// Its implementation.
     Command(fn(&mut Call<'_>) -> Answer),
+    /// Operations on the index, and what follows from their outcomes.
+    Planned(Plan),
     /// One of its subcommands, named by the second argument.
     Container(&'static [Command]),
 }
@@ -218,6 +238,19 @@ impl Command {
             run: Run::Command(run),
             bare: None,
             turning: None,
+        }
+    }
+
+    /// A command that becomes operations on the index, one for each of its keys.
+    pub const fn planned(
+        name: &'static str,
+        arity: i32,
+        touch: Touch,
+        complete: fn(&mut Planned<'_>) -> Answer,
+    ) -> Command {
+        Command {
+            run: Run::Planned(Plan { touch, complete }),
+            ..Command::new(name, arity, |_| Ok(()))
         }
     }
 

@@ -4,7 +4,7 @@ mod counter;
 mod lcs;
 mod options;
 
-use super::{Answer, Call, Command, Group};
+use super::{Answer, Call, Command, Group, Planned, Touch};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 
@@ -15,43 +15,43 @@ pub(super) const STRING_BYTES_MAX: usize = 512 << 20;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    Command::new("get", 2, get).reads().fast().key(1).about(
+    Command::planned("get", 2, Touch::Read, get).reads().fast().key(1).about(
         GROUP,
         "1.0.0",
         "O(1)",
         "Returns the string value of a key.",
     ),
-    Command::new("set", -3, options::set).grows().key(1).about(
+    Command::planned("set", -3, Touch::Set, options::set).grows().key(1).about(
         GROUP,
         "1.0.0",
         "O(1)",
         "Sets the string value of a key, ignoring its type.",
     ).differs("Keys are 64 KiB long at most, and 8 bytes less if they expire: longer ones are refused by the index, for strings and all other types."),
-    Command::new("setnx", 3, setnx).grows().fast().key(1).about(
+    Command::planned("setnx", 3, Touch::Change, setnx).grows().fast().key(1).about(
         GROUP,
         "1.0.0",
         "O(1)",
         "Sets the string value of a key that is not there.",
     ),
-    Command::new("setex", 4, options::setex).grows().key(1).about(
+    Command::planned("setex", 4, Touch::Change, options::setex).grows().key(1).about(
         GROUP,
         "2.0.0",
         "O(log N)",
         "Sets the string value of a key and how many seconds it has.",
     ),
-    Command::new("psetex", 4, options::psetex).grows().key(1).about(
+    Command::planned("psetex", 4, Touch::Change, options::psetex).grows().key(1).about(
         GROUP,
         "2.6.0",
         "O(log N)",
         "Sets the string value of a key and how many milliseconds it has.",
     ),
-    Command::new("getset", 3, getset).grows().fast().key(1).about(
+    Command::planned("getset", 3, Touch::Change, getset).grows().fast().key(1).about(
         GROUP,
         "1.0.0",
         "O(1)",
         "Sets the string value of a key and returns the previous one.",
     ),
-    Command::new("getdel", 2, getdel).writes().fast().key(1).about(
+    Command::planned("getdel", 2, Touch::Change, getdel).writes().fast().key(1).about(
         GROUP,
         "6.2.0",
         "O(1)",
@@ -63,49 +63,49 @@ pub const COMMANDS: &[Command] = &[
         "O(1)",
         "Returns the string value of a key and changes when it expires.",
     ),
-    Command::new("mget", -2, mget).reads().fast().keys_at(1, -1, 1).about(
+    Command::planned("mget", -2, Touch::Read, mget).reads().fast().keys_at(1, -1, 1).about(
         GROUP,
         "1.0.0",
         "O(N) for N keys",
         "Returns the string values of keys.",
     ),
-    Command::new("mset", -3, mset).grows().keys_at(1, -1, 2).about(
+    Command::planned("mset", -3, Touch::Set, mset).grows().keys_at(1, -1, 2).about(
         GROUP,
         "1.0.1",
         "O(N) for N keys",
         "Sets the string values of keys.",
     ),
-    Command::new("msetnx", -3, msetnx).grows().keys_at(1, -1, 2).about(
+    Command::planned("msetnx", -3, Touch::Change, msetnx).grows().keys_at(1, -1, 2).about(
         GROUP,
         "1.0.1",
         "O(N) for N keys",
         "Sets the string values of keys if none of them is there.",
     ),
-    Command::new("incr", 2, counter::incr).grows().fast().key(1).about(
+    Command::planned("incr", 2, Touch::Change, counter::incr).grows().fast().key(1).about(
         GROUP,
         "1.0.0",
         "O(1)",
         "Adds one to the integer value of a key.",
     ),
-    Command::new("decr", 2, counter::decr).grows().fast().key(1).about(
+    Command::planned("decr", 2, Touch::Change, counter::decr).grows().fast().key(1).about(
         GROUP,
         "1.0.0",
         "O(1)",
         "Subtracts one from the integer value of a key.",
     ),
-    Command::new("incrby", 3, counter::incrby).grows().fast().key(1).about(
+    Command::planned("incrby", 3, Touch::Change, counter::incrby).grows().fast().key(1).about(
         GROUP,
         "1.0.0",
         "O(1)",
         "Adds an integer to the integer value of a key.",
     ),
-    Command::new("decrby", 3, counter::decrby).grows().fast().key(1).about(
+    Command::planned("decrby", 3, Touch::Change, counter::decrby).grows().fast().key(1).about(
         GROUP,
         "1.0.0",
         "O(1)",
         "Subtracts an integer from the integer value of a key.",
     ),
-    Command::new("incrbyfloat", 3, counter::incrbyfloat)
+    Command::planned("incrbyfloat", 3, Touch::Change, counter::incrbyfloat)
         .grows()
         .fast()
         .key(1)
@@ -121,19 +121,19 @@ pub const COMMANDS: &[Command] = &[
         "O(1)",
         "Appends to the string value of a key.",
     ),
-    Command::new("strlen", 2, strlen).reads().fast().key(1).about(
+    Command::planned("strlen", 2, Touch::Read, strlen).reads().fast().key(1).about(
         GROUP,
         "2.2.0",
         "O(1)",
         "Returns the length of the string value of a key.",
     ),
-    Command::new("getrange", 4, getrange).reads().key(1).about(
+    Command::planned("getrange", 4, Touch::Read, getrange).reads().key(1).about(
         GROUP,
         "2.4.0",
         "O(N) for N bytes",
         "Returns a part of the string value of a key.",
     ),
-    Command::new("substr", 4, getrange).reads().key(1).about(
+    Command::planned("substr", 4, Touch::Read, getrange).reads().key(1).about(
         GROUP,
         "1.0.0",
         "O(N) for N bytes",
@@ -161,90 +161,87 @@ pub(super) fn check_length(length: usize) -> Answer {
     Ok(())
 }
 
-fn get(call: &mut Call<'_>) -> Answer {
-    let reply = &mut *call.reply;
-    call.keys
-        .read_string(call.args[1], |value| reply.bulk_or_null(value))
+fn get(planned: &mut Planned<'_>) -> Answer {
+    planned.read_string(0, |reply, value, _| reply.bulk_or_null(value))
 }
 
-fn setnx(call: &mut Call<'_>) -> Answer {
-    let key = call.args[1];
-    let free = !call.keys.exists(key)?;
+fn setnx(planned: &mut Planned<'_>) -> Answer {
+    let free = planned.peek(0)?.is_none();
     if free {
-        call.keys.set_string(key, call.args[2], None)?;
-        call.keys.changed(key, Class::String, "set");
+        set_plain(planned, 0, planned.args[2])?;
     }
-    call.reply.integer(i64::from(free));
+    planned.reply.integer(i64::from(free));
     Ok(())
 }
 
-fn getset(call: &mut Call<'_>) -> Answer {
-    let key = call.args[1];
-    get(call)?;
-    call.keys.set_string(key, call.args[2], None)?;
-    call.keys.changed(key, Class::String, "set");
-    Ok(())
+fn getset(planned: &mut Planned<'_>) -> Answer {
+    get(planned)?;
+    set_plain(planned, 0, planned.args[2])
 }
 
-fn getdel(call: &mut Call<'_>) -> Answer {
-    let key = call.args[1];
-    get(call)?;
-    if call.keys.remove(key)? {
-        call.keys.changed(key, Class::Generic, "del");
+fn getdel(planned: &mut Planned<'_>) -> Answer {
+    get(planned)?;
+    if planned.remove(0)? {
+        planned.changed(0, Class::Generic, "del");
     }
     Ok(())
 }
 
-fn mget(call: &mut Call<'_>) -> Answer {
-    let keys = call.rest(1);
-    call.reply.array(keys.len());
-    for key in keys {
-        let reply = &mut *call.reply;
-        let read = call
-            .keys
-            .read_string(key, |value| reply.bulk_or_null(value));
+fn mget(planned: &mut Planned<'_>) -> Answer {
+    let count = planned.keys();
+    planned.reply.array(count);
+    for position in 0..count {
+        let read = planned.read_string(position, |reply, value, _| reply.bulk_or_null(value));
         match read {
             // A key of another type has no string.
-            Err(CommandError::WrongType) => call.reply.null(),
+            Err(CommandError::WrongType) => planned.reply.null(),
             other => other?,
         }
     }
     Ok(())
 }
 
-/// The keys and values of a command, in pairs.
-fn pairs<'c>(call: &Call<'c>, name: &'static str) -> Result<&'c [[&'c [u8]; 2]], CommandError> {
-    match call.rest(1).as_chunks() {
-        (pairs, []) => Ok(pairs),
-        _ => Err(CommandError::WrongArity(name.into())),
-    }
+/// Sets a key to a string that does not expire.
+#[inline]
+fn set_plain(planned: &mut Planned<'_>, position: usize, value: &[u8]) -> Answer {
+    planned.set_string(position, value, None)?;
+    planned.changed(position, Class::String, "set");
+    Ok(())
 }
 
-fn set_all(call: &mut Call<'_>, pairs: &[[&[u8]; 2]]) -> Answer {
-    for [key, value] in pairs {
-        call.keys.set_string(key, value, None)?;
-        call.keys.changed(key, Class::String, "set");
+/// Refuses arguments that are not pairs of a key and a value.
+fn check_pairs(planned: &Planned<'_>, name: &'static str) -> Answer {
+    if planned.args.len().is_multiple_of(2) {
+        return Err(CommandError::WrongArity(name.into()));
     }
     Ok(())
 }
 
-fn mset(call: &mut Call<'_>) -> Answer {
-    let pairs = pairs(call, "mset")?;
-    set_all(call, pairs)?;
-    call.reply.ok();
+/// Sets each key to the argument behind it.
+fn set_all(planned: &mut Planned<'_>) -> Answer {
+    for position in 0..planned.keys() {
+        set_plain(planned, position, planned.arg(2 + 2 * position)?)?;
+    }
     Ok(())
 }
 
-fn msetnx(call: &mut Call<'_>) -> Answer {
-    let pairs = pairs(call, "msetnx")?;
-    for [key, _] in pairs {
-        if call.keys.exists(key)? {
-            call.reply.integer(0);
+fn mset(planned: &mut Planned<'_>) -> Answer {
+    check_pairs(planned, "mset")?;
+    set_all(planned)?;
+    planned.reply.ok();
+    Ok(())
+}
+
+fn msetnx(planned: &mut Planned<'_>) -> Answer {
+    check_pairs(planned, "msetnx")?;
+    for position in 0..planned.keys() {
+        if planned.peek(position)?.is_some() {
+            planned.reply.integer(0);
             return Ok(());
         }
     }
-    set_all(call, pairs)?;
-    call.reply.integer(1);
+    set_all(planned)?;
+    planned.reply.integer(1);
     Ok(())
 }
 
@@ -266,11 +263,10 @@ fn append(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn strlen(call: &mut Call<'_>) -> Answer {
-    let length = |value: Option<&[u8]>| value.map_or(0, <[u8]>::len);
-    let length = call.keys.read_string(call.args[1], length)?;
-    call.reply.count(length);
-    Ok(())
+fn strlen(planned: &mut Planned<'_>) -> Answer {
+    planned.read_string(0, |reply, value, _| {
+        reply.count(value.map_or(0, <[u8]>::len))
+    })
 }
 
 /// The part of `length` bytes, or other elements, that lies between two positions, of which both
@@ -295,10 +291,9 @@ pub(super) fn clamped_part(length: usize, start: i64, end: i64) -> std::ops::Ran
     start..end.max(start)
 }
 
-fn getrange(call: &mut Call<'_>) -> Answer {
-    let (start, end) = (call.integer(2)?, call.integer(3)?);
-    let reply = &mut *call.reply;
-    call.keys.read_string(call.args[1], |value| {
+fn getrange(planned: &mut Planned<'_>) -> Answer {
+    let (start, end) = (planned.integer(2)?, planned.integer(3)?);
+    planned.read_string(0, |reply, value, _| {
         let value = value.unwrap_or_default();
         let part = part(value.len(), start, end);
         reply.bulk(value.get(part).unwrap_or_default());
@@ -311,7 +306,7 @@ fn setrange(call: &mut Call<'_>) -> Answer {
         return Err(CommandError::text("ERR offset is out of range"));
     };
     if value.is_empty() {
-        return strlen(call);
+        return strlen(&mut call.planned());
     }
     // The type first, whatever the length.
     let length = |value: Option<&[u8]>| value.map_or(0, <[u8]>::len);

@@ -61,7 +61,7 @@ impl Command {
     /// Finds a subcommand by its name in any case.
     pub fn subcommand(&self, name: &[u8]) -> Option<&'static Command> {
         match self.run {
-            Run::Command(_) => None,
+            Run::Command(_) | Run::Planned(_) => None,
             Run::Container(subcommands) => subcommands
                 .iter()
                 .find(|command| name.eq_ignore_ascii_case(command.name.as_bytes())),

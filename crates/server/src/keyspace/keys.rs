@@ -2,7 +2,7 @@
 
 use super::database::parse_expiry_key;
 use super::effects::{Class, Effects, Event};
-use super::record::{INLINE_BYTES_MAX, Kind, Payload, Record};
+use super::record::{INLINE_BYTES_MAX, Kind, Record};
 use super::slots::Slot;
 use super::{Database, Databases, Keyspace};
 use crate::error::CommandError;
@@ -233,27 +233,49 @@ impl<'c> Keys<'c> {
         key: &[u8],
         read: impl FnOnce(Option<&[u8]>) -> R,
     ) -> Result<R, CommandError> {
-        let Some(found) = self.find(key)? else {
-            return Ok(read(None));
-        };
-        if found.kind != Kind::String {
-            return Err(CommandError::WrongType);
-        }
-        let Some(slot) = found.slot else {
-            let mut read = Some(read);
-            let result = self.database().read(key, |record| match record.payload {
-                Payload::Inline(value) => read.take().map(|read| read(Some(value))),
-                Payload::InSlot(_) => None,
+        self.read_string_and_expiry(key, |value, _| read(value))
+    }
+
+    /// As [`read_string`](Keys::read_string), and gives when the key expires to `read`, too.
+    ///
+    /// # Errors
+    /// `WrongType`.
+    pub fn read_string_and_expiry<R>(
+        &mut self,
+        key: &[u8],
+        read: impl FnOnce(Option<&[u8]>, Option<u64>) -> R,
+    ) -> Result<R, CommandError> {
+        let (keyspace, mut read) = (self.keyspace, Some(read));
+        let (hit, result) = {
+            let is_over = |record: &Record<'_>| self.is_over(record.expires_at_ms);
+            let met = self.database().read(key, |record| match record.payload {
+                _ if is_over(&record) => None,
+                _ if record.kind != Kind::String => Some(Err(CommandError::WrongType)),
+                _ => {
+                    let read = read.take()?;
+                    let expires_at_ms = record.expires_at_ms;
+                    let read = |value: Option<&[u8]>| read(value, expires_at_ms);
+                    Some(Ok(keyspace.read_stored(&record, read)))
+                }
             });
-            return match (result.flatten(), read) {
-                (Some(result), _) => Ok(result),
-                // The key changed since `find`, which it cannot while its stripe is held.
-                (None, Some(read)) => Ok(read(None)),
-                (None, None) => unreachable!("a reader that was called has answered"),
-            };
+            (met.is_some(), met.flatten())
         };
-        let object = self.keyspace.slots.open(slot);
-        Ok(read(object.as_ref().and_then(Text::of).map(Text::bytes)))
+        let counter = match result {
+            Some(_) => &keyspace.hits,
+            None => &keyspace.misses,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        if let Some(result) = result {
+            return result;
+        }
+        if hit {
+            // Its time is over, so that it is deleted.
+            self.peek(key)?;
+        }
+        match read {
+            Some(read) => Ok(read(None, None)),
+            None => unreachable!("a reader that was called has answered"),
+        }
     }
 
     /// The string of a key, copied.

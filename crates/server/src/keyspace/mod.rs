@@ -16,6 +16,7 @@
 pub mod database;
 pub mod effects;
 pub mod flushed;
+mod in_batch;
 mod keys;
 mod range;
 pub mod record;
@@ -24,6 +25,7 @@ pub mod stripes;
 
 pub use database::{DATABASES, Database};
 pub use effects::{Class, Effects, Event};
+pub use in_batch::{Folded, InBatch, Ledger};
 pub use keys::{Access, Found, Keys};
 pub use range::KeyBounds;
 pub use record::{Kind, Payload, Record};

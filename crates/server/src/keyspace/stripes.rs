@@ -1,6 +1,7 @@
 //! Locks for keys: each key has one, shared with others of the same hash.
 
 use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
 
 /// How many locks there are. Two threads meet in one by accident once in so many times.
 const STRIPES: usize = 1024;
@@ -29,8 +30,14 @@ impl Stripes {
     /// The stripe of a key.
     #[inline]
     pub fn of(&self, key: &[u8]) -> u16 {
+        (self.hash(key) % STRIPES as u64) as u16
+    }
+
+    /// The hash of a key, from which its stripe follows.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u64 {
         use std::hash::BuildHasher;
-        (self.hasher.hash_one(key) % STRIPES as u64) as u16
+        self.hasher.hash_one(key)
     }
 
     /// Takes a stripe, if nobody holds it.
@@ -50,11 +57,52 @@ impl Stripes {
         self.locks[usize::from(stripe)].lock()
     }
 
-    /// Waits for several stripes, in ascending order, so that nobody waits in a circle. Sorts
-    /// `stripes` and removes duplicates.
-    pub fn lock_all<'s>(&'s self, stripes: &mut Vec<u16>, guards: &mut Vec<StripeGuard<'s>>) {
-        stripes.sort_unstable();
-        stripes.dedup();
-        guards.extend(stripes.iter().map(|&stripe| self.lock(stripe)));
+    /// Waits for several stripes, in ascending order, so that nobody waits in a circle.
+    pub fn lock_all<'s>(&'s self, set: &StripeSet) -> StripeGuards<'s> {
+        set.iter().map(|stripe| self.lock(stripe)).collect()
+    }
+}
+
+/// Several stripes that are held.
+pub type StripeGuards<'s> = SmallVec<[StripeGuard<'s>; 32]>;
+
+/// A set of stripes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StripeSet([u64; STRIPES / 64]);
+
+impl StripeSet {
+    /// Adds the stripe of the key with this hash.
+    #[inline]
+    pub fn add(&mut self, hash: u64) {
+        let stripe = (hash % STRIPES as u64) as usize;
+        if let Some(bits) = self.0.get_mut(stripe / 64) {
+            *bits |= 1 << (stripe % 64);
+        }
+    }
+
+    /// The stripes, in ascending order.
+    fn iter(&self) -> impl Iterator<Item = u16> {
+        (0..).zip(self.0).flat_map(|(number, mut bits)| {
+            std::iter::from_fn(move || {
+                let bit = (bits != 0).then(|| bits.trailing_zeros() as u16)?;
+                bits &= bits - 1;
+                Some(number * 64 + bit)
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_has_each_stripe_once_and_in_order() {
+        let mut set = StripeSet::default();
+        for hash in [1023, 0, 64, 63, 64 + 1024, 5, 1023] {
+            set.add(hash);
+        }
+        let stripes: Vec<u16> = set.iter().collect();
+        assert_eq!(stripes, [0, 5, 63, 64, 1023]);
     }
 }

@@ -34,3 +34,11 @@ fn head(out: &mut Vec<u8>, kind: u8, number: usize) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     out.extend_from_slice(b"\r\n");
 }
+
+/// Appends a command of these words.
+pub fn words(out: &mut Vec<u8>, words: &[&[u8]]) {
+    array(out, words.len());
+    for bytes in words {
+        word(out, bytes);
+    }
+}

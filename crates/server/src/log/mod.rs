@@ -43,7 +43,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 pub mod disk;
-mod encode;
+pub mod encode;
 pub mod frame;
 pub mod load;
 pub mod manifest;
@@ -267,8 +267,17 @@ impl Log {
         appender.finish()
     }
 
+    /// Appends commands of one database that were executed one by one and are encoded already.
+    /// As [`append`](Log::append).
+    pub fn append_encoded(&self, database: usize, commands: &[u8]) -> u64 {
+        let mut appender = self.appender();
+        appender.select(database);
+        appender.out().extend_from_slice(commands);
+        appender.finish()
+    }
+
     /// Begins to append several commands.
-    pub fn appender(&self) -> Appender<'_> {
+    fn appender(&self) -> Appender<'_> {
         let mut state = self.state.lock();
         if !matches!(state.chunks.back(), Some(Chunk::Commands(_))) {
             let spare = std::mem::take(&mut state.spare);
@@ -600,24 +609,15 @@ impl State {
 
 /// Appends commands to the log, in their order.
 #[derive(Debug)]
-pub struct Appender<'l> {
+struct Appender<'l> {
     log: &'l Log,
     state: MutexGuard<'l, State>,
     start: usize,
 }
 
 impl Appender<'_> {
-    /// Appends that a key is set to a string that does not expire.
-    pub fn set(&mut self, database: usize, key: &[u8], value: &[u8]) {
-        self.select(database);
-        let out = self.state.out();
-        out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n");
-        encode::word(out, key);
-        encode::word(out, value);
-    }
-
     /// Ends the commands, and answers the position behind them.
-    pub fn finish(mut self) -> u64 {
+    fn finish(mut self) -> u64 {
         let length = self.state.out().len() - self.start;
         self.log.appended.fetch_add(length as u64, Ordering::AcqRel) + length as u64
     }

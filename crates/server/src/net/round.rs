@@ -1,48 +1,127 @@
-//! The batch of a round: reads and writes of strings that follow each other.
+//! The batch of a round: commands with plans that follow each other, of all connections of a
+//! thread.
+//!
+//! # From commands to a batch
+//!
+//! [`Round::add`] keeps the words of each command. [`Round::execute`] then
+//!
+//! 1. chooses a phase of the keyspace. Commands that change several keys, and searches for the
+//!    nearest key, need the exclusive phase, because single reads hold no stripe and would see
+//!    half of the change, or a key that was never the nearest one. All others share.
+//! 2. adds the operations of all commands to one [`Batch`], as the commands' plans say, and takes
+//!    the stripes of all keys that are changed and of commands that read several keys.
+//! 3. executes the batch and completes the commands, one after the other. In a batch that is
+//!    folded (see [`InBatch`]) a second batch then writes what was changed.
+//! 4. logs what was changed, while the stripes are held.
+//!
+//! Planning (2) and completing know nothing of locks: an index that several servers share can
+//! execute the writes of a folded batch as comparisons with what the first batch has read.
+//!
+//! # When there is no batch
+//!
+//! If somebody observes each write, if writes are refused, or if a script holds the keyspace for
+//! long, the commands are executed one by one, with all that a command may bring with it.
 
 use super::limits;
 use crate::client::Client;
+use crate::command::{Batchable, Batchables, Flags, Planned, Touch, batchables};
 use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
-use crate::execute::Executor;
+use crate::execute::{Executor, Tally};
 use crate::keyspace::record::PLAIN_STRING;
-use crate::keyspace::{Database, Databases, Keyspace, Kind, Payload, Record};
-use crate::log::Log;
-use crate::object::{Container, Text};
+use crate::keyspace::stripes::{StripeSet, Stripes};
+use crate::keyspace::{Database, Databases, Folded, InBatch, Keyspace, Ledger};
 use crate::resp::{Parser, Reply};
 use crate::server::Server;
-use nearfield::{Batch, Bytes};
+use nearfield::{Batch, Bytes, Direction, Map, Outcome};
+use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Commands that are executed as one batch, and whom each is of.
+/// Commands that are executed as one batch, and the connections that they are of.
 #[derive(Debug)]
 pub struct Round {
-    batch: Batch<Bytes>,
-    pending: Vec<Pending>,
+    names: &'static Batchables,
     /// All commands of a batch are of one database.
     database: usize,
-    /// The stripes of keys that are written.
-    stripes: Vec<u16>,
-    /// The value being put together.
-    value: Vec<u8>,
-    /// The bytes of keys and values that are written.
-    written_bytes: usize,
+    pending: Vec<Pending>,
+    words: Words,
+    needs: Needs,
+    /// The operations of all commands.
+    operations: usize,
+    tallies: Vec<Tally>,
+    batch: Batch<Bytes>,
+    folded: Folded,
+    /// The words that are the keys of the gets of a batch that is folded.
+    keys: Vec<u32>,
+    writes: Batch<Bytes>,
+    ledger: Ledger,
     /// Uses of keys since one was looked at, to find those that are used most.
     uses: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// A command of a batch.
+#[derive(Debug)]
 struct Pending {
     connection: u32,
-    write: bool,
+    batchable: &'static Batchable,
+    touch: Touch,
+    /// Where its words begin, and how many there are.
+    words: u32,
+    count: u32,
+    /// Its number of keys, and the step from one to the next.
+    keys: u32,
+    step: u32,
+    /// Its first operation.
+    first: u32,
+    /// Where its part of the reply and of the log lie.
+    reply: Range<usize>,
+    log: Range<usize>,
 }
 
-/// The longest value that goes through a batch, which copies it.
-const VALUE_BYTES_MAX: usize = 4096;
+/// The words of commands, one behind the other, each behind a byte that makes the stored form of
+/// a string of it.
+#[derive(Debug, Default)]
+struct Words {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
 
-/// More commands than this are executed as several batches.
-const COMMANDS_MAX: usize = 1024;
+/// What the commands of a batch need.
+#[derive(Clone, Copy, Debug, Default)]
+struct Needs {
+    /// Keys are changed.
+    writes: bool,
+    /// Memory may be taken.
+    grows: bool,
+    /// Some command decides by what it reads.
+    fold: bool,
+    /// The keyspace for itself.
+    alone: bool,
+    /// The nearest key is searched for, which has to see the writes before it in the index.
+    nearest: bool,
+    /// Keys that are changed, and the bytes of the commands that do so.
+    written_keys: usize,
+    written_bytes: usize,
+}
+
+/// The longest word of a command that goes through a batch, which copies it.
+const WORD_BYTES_MAX: usize = 4096;
+
+/// Batches end with the command that has more operations than this.
+const OPERATIONS_MAX: usize = 1024;
+
+/// What becomes of a command that is to be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// It is part of the batch.
+    Yes,
+    /// It can be part of the next batch only.
+    Later,
+    /// It is to be executed by itself.
+    Never,
+}
 
 /// What a connection gives and takes when the commands of a round are executed.
 pub trait Clients {
@@ -50,15 +129,81 @@ pub trait Clients {
     fn client(&mut self, connection: u32) -> (&mut Client, &mut Reply);
 }
 
+impl Words {
+    #[inline]
+    fn push(&mut self, word: &[u8]) {
+        self.bytes.push(PLAIN_STRING);
+        self.bytes.extend_from_slice(word);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// The stored form of a word.
+    #[inline]
+    fn stored(&self, number: usize) -> &[u8] {
+        let start = match number.checked_sub(1) {
+            Some(before) => self.ends.get(before).copied().unwrap_or(0),
+            None => 0,
+        };
+        let end = self.ends.get(number).copied().unwrap_or(start);
+        self.bytes.get(start..end).unwrap_or_default()
+    }
+
+    #[inline]
+    fn get(&self, number: usize) -> &[u8] {
+        self.stored(number).get(1..).unwrap_or_default()
+    }
+
+    fn of(&self, pending: &Pending) -> SmallVec<[&[u8]; 16]> {
+        let words = pending.words as usize..(pending.words + pending.count) as usize;
+        words.map(|number| self.get(number)).collect()
+    }
+}
+
+impl Pending {
+    /// The numbers of the words that are its keys.
+    #[inline]
+    fn keys(&self) -> impl Iterator<Item = usize> {
+        let first = self.words as usize + 1;
+        let step = self.step as usize;
+        (0..self.keys as usize).map(move |key| first + key * step)
+    }
+
+    fn writes(&self) -> bool {
+        self.batchable.command.flags.has(Flags::WRITE)
+    }
+
+    /// True if its keys are keys of its own, and it is a use of them.
+    fn uses_keys(&self) -> bool {
+        let looks_only = self.batchable.command.flags.has(Flags::LOOKS_ONLY);
+        !looks_only && !matches!(self.touch, Touch::Nearest(_))
+    }
+
+    /// True if the stripes of its keys are to be held.
+    fn locks(&self) -> bool {
+        self.writes() || self.keys > 1
+    }
+}
+
 impl Default for Round {
     fn default() -> Self {
         Round {
-            batch: Batch::new(),
-            pending: Vec::new(),
+            names: batchables(),
             database: 0,
-            stripes: Vec::new(),
-            value: Vec::new(),
-            written_bytes: 0,
+            pending: Vec::new(),
+            words: Words::default(),
+            needs: Needs::default(),
+            operations: 0,
+            tallies: Vec::new(),
+            batch: Batch::new(),
+            folded: Folded::default(),
+            keys: Vec::new(),
+            writes: Batch::new(),
+            ledger: Ledger::default(),
             uses: 0,
         }
     }
@@ -67,52 +212,92 @@ impl Default for Round {
 impl Round {
     /// True if the round has to be executed before more is added.
     pub fn is_full(&self) -> bool {
-        self.pending.len() >= COMMANDS_MAX
+        self.operations >= OPERATIONS_MAX
     }
 
-    /// Adds the request that `parser` has found in `bytes`, if it is one for a batch: a plain GET
-    /// or SET.
+    /// Adds the request that `parser` has found in `bytes`, if it is one for a batch.
     #[inline]
     pub fn add(
         &mut self,
-        keyspace: &Keyspace,
         connection: u32,
         database: usize,
         parser: &Parser,
         bytes: &[u8],
-    ) -> bool {
+    ) -> Added {
         let count = parser.argument_count();
-        if count != 2 && count != 3 {
-            return false;
+        let Some(batchable) = self.names.find(parser.argument(bytes, 0)) else {
+            return Added::Never;
+        };
+        let command = batchable.command;
+        if !command.accepts(count) {
+            return Added::Never;
         }
-        if database != self.database {
-            if !self.pending.is_empty() {
-                return false;
+        let (keys, step) = command.keys.count(count);
+        if keys > OPERATIONS_MAX {
+            return Added::Never;
+        }
+        let touch = batchable.plan.touch(count, keys);
+        let writes = command.flags.has(Flags::WRITE);
+        let nearest = matches!(touch, Touch::Nearest(_));
+        if !self.pending.is_empty()
+            && (database != self.database
+                || writes && self.needs.nearest
+                || nearest && self.needs.writes)
+        {
+            return Added::Later;
+        }
+        let (words, before) = (self.words.ends.len(), self.words.bytes.len());
+        for position in 0..count {
+            let word = parser.argument(bytes, position);
+            if word.len() > WORD_BYTES_MAX {
+                self.words.bytes.truncate(before);
+                self.words.ends.truncate(words);
+                return Added::Never;
             }
-            self.database = database;
+            self.words.push(word);
         }
-        let name = parser.argument(bytes, 0);
-        let write = count == 3;
-        if !name.eq_ignore_ascii_case(if write { b"SET" } else { b"GET" }) {
-            return false;
+        self.database = database;
+        let needs = &mut self.needs;
+        needs.nearest |= nearest;
+        needs.alone |= nearest || writes && keys > 1;
+        if writes {
+            needs.writes = true;
+            needs.grows |= command.flags.has(Flags::DENYOOM);
+            needs.fold |= matches!(touch, Touch::Change);
+            needs.written_keys += keys;
+            needs.written_bytes += self.words.bytes.len() - before;
         }
-        let key = parser.argument(bytes, 1);
-        if write {
-            let value = parser.argument(bytes, 2);
-            if value.len() > VALUE_BYTES_MAX || key.len() > VALUE_BYTES_MAX {
-                return false;
-            }
-            self.value.clear();
-            self.value.push(PLAIN_STRING);
-            self.value.extend_from_slice(value);
-            self.batch.insert(key, &self.value);
-            self.written_bytes += key.len() + value.len();
-            self.stripes.push(keyspace.stripes.of(key));
+        self.pending.push(Pending {
+            connection,
+            batchable,
+            touch,
+            words: words as u32,
+            count: count as u32,
+            keys: keys as u32,
+            step: step as u32,
+            first: self.operations as u32,
+            reply: 0..0,
+            log: 0..0,
+        });
+        self.operations += keys;
+        self.tally(batchable.number, keys);
+        Added::Yes
+    }
+
+    #[inline]
+    fn tally(&mut self, number: usize, operations: usize) {
+        let mut tallies = self.tallies.iter_mut();
+        if let Some(tally) = tallies.find(|tally| tally.number == number) {
+            tally.calls += 1;
+            tally.operations += operations;
         } else {
-            self.batch.get(key);
+            self.tallies.push(Tally {
+                number,
+                calls: 1,
+                operations,
+                failed: 0,
+            });
         }
-        self.pending.push(Pending { connection, write });
-        true
     }
 
     /// Executes what was added and writes the answers.
@@ -127,24 +312,42 @@ impl Round {
         }
         executor.pause();
         let server = executor.server();
-        let room = self.stripes.is_empty()
+        let room = !self.needs.grows
             || !server
                 .eviction
                 .may_be_over(&server.keyspace, &server.access)
             || executor.make_room(now_ms);
-        let databases = if room { executor.share() } else { None };
-        let executed = databases
-            .is_some_and(|databases| self.execute_as_batch(executor, &databases, now_ms, clients));
-        if executed {
+        if room && self.execute_in_phase(executor, now_ms, clients) {
             server.batches.count(self.pending.len());
             self.note_uses(server);
         } else {
             self.execute_singly(executor, now_ms, clients);
         }
-        self.written_bytes = 0;
         self.pending.clear();
-        self.stripes.clear();
+        self.words.clear();
+        self.needs = Needs::default();
+        self.operations = 0;
+        self.tallies.clear();
         self.batch.clear();
+    }
+
+    /// Executes the commands as one batch in the phase that they need, if they can be.
+    fn execute_in_phase(
+        &mut self,
+        executor: &Executor<'_>,
+        now_ms: u64,
+        clients: &mut impl Clients,
+    ) -> bool {
+        let server = executor.server();
+        if self.needs.alone {
+            let databases = server.exclude_unless_busy();
+            return databases.is_some_and(|databases| {
+                self.execute_as_batch(executor, &databases, now_ms, clients)
+            });
+        }
+        let databases = executor.share();
+        databases
+            .is_some_and(|databases| self.execute_as_batch(executor, &databases, now_ms, clients))
     }
 
     /// Executes the commands as one batch, unless somebody wants to know of each.
@@ -161,8 +364,7 @@ impl Round {
     ) -> bool {
         let server = executor.server();
         let keyspace = &server.keyspace;
-        let writes = !self.stripes.is_empty();
-        if writes && (keyspace.is_observed() || server.refuses_writes()) {
+        if self.needs.writes && (keyspace.is_observed() || server.refuses_writes()) {
             return false;
         }
         let database = &databases[self.database];
@@ -170,152 +372,252 @@ impl Round {
             return false;
         };
         let started = Instant::now();
-        let mut guards = Vec::new();
-        keyspace.stripes.lock_all(&mut self.stripes, &mut guards);
+        let stripes = self.plan(&keyspace.stripes);
+        let held = if self.needs.alone {
+            SmallVec::new()
+        } else {
+            keyspace.stripes.lock_all(&stripes)
+        };
         if entries.execute(&mut self.batch).is_err() {
             return false;
         }
-        if writes && server.log.is_on() {
-            self.log(&server.log, clients);
+        self.ledger.clear();
+        self.ledger.logging = self.needs.writes && server.log.is_on();
+        self.complete(server, database, now_ms, clients);
+        if self.needs.fold {
+            self.write(keyspace, database, entries, clients);
         }
-        let (mut hits, mut misses) = (0, 0);
-        for (position, pending) in self.pending.iter().enumerate() {
-            let (client, reply) = clients.client(pending.connection);
-            if pending.write {
-                self.settle(position, keyspace, database, reply);
-            } else if limits::is_too_much(server, client, reply) {
-                misses += 1;
-            } else if self.answer(position, keyspace, now_ms, reply) {
-                hits += 1;
-            } else {
-                misses += 1;
+        if !self.ledger.log.is_empty() {
+            let position = server.log.append_encoded(self.database, &self.ledger.log);
+            let logged = self
+                .pending
+                .iter()
+                .filter(|pending| !pending.log.is_empty());
+            for pending in logged {
+                clients.client(pending.connection).0.logged_up_to = position;
             }
         }
-        keyspace.hits.fetch_add(hits, Ordering::Relaxed);
-        keyspace.misses.fetch_add(misses, Ordering::Relaxed);
-        let written = (self.pending.len() as u64) - hits - misses;
-        keyspace.changes.fetch_add(written, Ordering::Relaxed);
-        executor.count_batch(hits + misses, written, started.elapsed());
+        drop(held);
+        let ledger = &self.ledger;
+        for (counter, count) in [
+            (&keyspace.hits, ledger.hits),
+            (&keyspace.misses, ledger.misses),
+            (&keyspace.changes, ledger.changes),
+            (&keyspace.expired_keys, ledger.expired),
+        ] {
+            if count > 0 {
+                counter.fetch_add(count, Ordering::Relaxed);
+            }
+        }
+        executor.count_batch(&self.tallies, self.operations, started.elapsed());
         true
     }
 
-    /// Logs the writes, while the stripes of their keys are held.
-    fn log(&self, log: &Log, clients: &mut impl Clients) {
-        let mut appender = log.appender();
-        for position in 0..self.pending.len() {
-            if let Some((key, Some(value))) = self.words(position)
-                && !matches!(self.batch.outcome(position), nearfield::Outcome::Failed(_))
-            {
-                appender.set(self.database, key, value);
+    /// Adds the operations of all commands to the batch, and answers the stripes that they need.
+    fn plan(&mut self, stripes: &Stripes) -> StripeSet {
+        let mut set = StripeSet::default();
+        let (words, keys) = (&self.words, &mut self.keys);
+        if self.needs.fold {
+            self.folded.clear();
+            keys.clear();
+        }
+        for pending in &self.pending {
+            let locks = pending.locks() && !self.needs.alone;
+            for word in pending.keys() {
+                let key = words.get(word);
+                if self.needs.fold {
+                    let hash = stripes.hash(key);
+                    if locks {
+                        set.add(hash);
+                    }
+                    let key_of = |get: u32| {
+                        let word = keys.get(get as usize).copied().unwrap_or(0);
+                        words.get(word as usize)
+                    };
+                    let hash_of = |key: &[u8]| stripes.hash(key);
+                    if self.folded.add(&mut self.batch, key, hash, key_of, hash_of) {
+                        keys.push(word as u32);
+                    }
+                    continue;
+                }
+                if locks {
+                    set.add(stripes.hash(key));
+                }
+                match pending.touch {
+                    Touch::Read | Touch::Change => self.batch.get(key),
+                    Touch::Set => self.batch.insert(key, words.stored(word + 1)),
+                    Touch::Remove => self.batch.remove(key),
+                    Touch::Nearest(direction) => match direction(&words.of(pending)) {
+                        Direction::Ascending => self.batch.successor(key),
+                        Direction::Descending => self.batch.predecessor(key),
+                    },
+                };
             }
         }
-        let position = appender.finish();
-        for pending in self.pending.iter().filter(|pending| pending.write) {
-            clients.client(pending.connection).0.logged_up_to = position;
+        set
+    }
+
+    /// Completes the commands, one after the other.
+    fn complete(
+        &mut self,
+        server: &Server,
+        database: &Database,
+        now_ms: u64,
+        clients: &mut impl Clients,
+    ) {
+        for pending in &mut self.pending {
+            let (client, reply) = clients.client(pending.connection);
+            let writes = pending.writes();
+            if !writes && limits::is_too_much(server, client, reply) {
+                continue;
+            }
+            let args = self.words.of(pending);
+            let start = reply.len();
+            self.ledger.begin();
+            let keys = InBatch {
+                keyspace: &server.keyspace,
+                database,
+                batch: &self.batch,
+                first: pending.first as usize,
+                folded: self.needs.fold.then_some(&mut self.folded),
+                ledger: &mut self.ledger,
+                writes,
+                now_ms,
+            };
+            let mut planned = Planned::in_batch(&args, pending.step as usize, keys, reply);
+            let answer = (pending.batchable.plan.complete)(&mut planned);
+            if writes {
+                pending.log = self.ledger.end(&args);
+            }
+            if let Err(error) = answer {
+                reply.truncate(start);
+                refuse(server, &mut self.tallies, pending, &error, reply);
+            }
+            pending.reply = start..reply.len();
+        }
+    }
+
+    /// Writes what commands have made of the keys of a batch that is folded.
+    fn write(
+        &mut self,
+        keyspace: &Keyspace,
+        database: &Database,
+        entries: &Map<Bytes>,
+        clients: &mut impl Clients,
+    ) {
+        let (words, keys) = (&self.words, &self.keys);
+        let key_of = |get: u32| {
+            let word = keys.get(get as usize).copied().unwrap_or(0);
+            words.get(word as usize)
+        };
+        self.writes.clear();
+        let gets = self.folded.plan_writes(&mut self.writes, key_of);
+        let executed = entries.execute(&mut self.writes);
+        let mut failed: Vec<(u32, CommandError)> = Vec::new();
+        for (position, &get) in gets.iter().enumerate() {
+            let error = match (&executed, self.writes.outcome(position)) {
+                (Err(error), _) => Some(error.clone()),
+                (_, Outcome::Failed(error)) => Some(error),
+                _ => {
+                    let (key, after) = (key_of(get), self.folded.expires_at_ms(get));
+                    let settled = match self.batch.value(get as usize) {
+                        Some(old) => keyspace.give_up(database, key, old, after),
+                        None => database.note_expiry(key, None, after),
+                    };
+                    settled.err()
+                }
+            };
+            if let Some(error) = error {
+                failed.push((get, error.into()));
+            }
+        }
+        if !failed.is_empty() {
+            self.take_back(&failed, clients);
+        }
+    }
+    /// Answers an error to the commands on keys that the index has refused to write, each with the
+    /// command's get, and has the log not tell of them.
+    #[cold]
+    fn take_back(&mut self, failed: &[(u32, CommandError)], clients: &mut impl Clients) {
+        // From the last one on, so that what lies before stays where it is.
+        for pending in self.pending.iter().rev() {
+            let operations = pending.first as usize..(pending.first + pending.keys) as usize;
+            let error = failed.iter().find(|(get, _)| {
+                let mut operations = operations.clone();
+                operations.any(|operation| self.folded.get_of(operation) == *get as usize)
+            });
+            let Some((_, error)) = error.filter(|_| !pending.reply.is_empty()) else {
+                continue;
+            };
+            let reply = clients.client(pending.connection).1;
+            let behind = reply.bytes().get(pending.reply.end..).map(<[u8]>::to_vec);
+            reply.truncate(pending.reply.start);
+            reply.error(&error.to_string());
+            reply.raw(&behind.unwrap_or_default());
+            self.ledger.log.drain(pending.log.clone());
         }
     }
 
     /// Notes that the keys are used, and what the writes may take.
     fn note_uses(&mut self, server: &Server) {
-        if self.written_bytes > 0 {
-            let writes = self.pending.iter().filter(|pending| pending.write).count();
-            server.eviction.note_writes(writes, self.written_bytes);
+        if self.needs.writes {
+            let Needs {
+                written_keys,
+                written_bytes,
+                ..
+            } = self.needs;
+            server.eviction.note_writes(written_keys, written_bytes);
         }
         let noting = server.access.noting();
-        for position in 0..self.pending.len() {
-            if let Some((key, _)) = self.words(position) {
-                noting.note(self.database, key);
+        for pending in &self.pending {
+            if !pending.uses_keys() {
+                continue;
+            }
+            for word in pending.keys() {
+                noting.note(self.database, self.words.get(word));
             }
         }
         drop(noting);
-        self.uses += self.pending.len() as u32;
+        self.uses += self.operations as u32;
         while self.uses >= USES_PER_SAMPLE {
             self.uses -= USES_PER_SAMPLE;
-            let position = rand::random_range(0..self.pending.len());
-            if let Some((key, _)) = self.words(position) {
+            let pending = self.pending.get(rand::random_range(0..self.pending.len()));
+            if let Some(pending) = pending.filter(|pending| pending.uses_keys())
+                && let Some(word) = pending
+                    .keys()
+                    .nth(rand::random_range(0..pending.keys as usize))
+            {
+                let key = self.words.get(word);
                 server.access.hot_keys.sample(self.database, key);
             }
         }
     }
 
-    /// Answers a write, and gives up what it has replaced.
-    fn settle(&self, position: usize, keyspace: &Keyspace, database: &Database, reply: &mut Reply) {
-        match self.batch.value(position) {
-            Some([PLAIN_STRING, ..]) => {}
-            Some(old) => {
-                let old = Record::parse(old);
-                if let Some(slot) = old.slot() {
-                    keyspace.slots.retire(slot);
-                }
-                if old.expires_at_ms.is_some()
-                    && let Some((key, _)) = self.words(position)
-                    && let Err(error) = database.note_expiry(key, old.expires_at_ms, None)
-                {
-                    reply.error(&CommandError::from(error).to_string());
-                    return;
-                }
-            }
-            None => {
-                if let nearfield::Outcome::Failed(error) = self.batch.outcome(position) {
-                    reply.error(&CommandError::from(error).to_string());
-                    return;
-                }
-            }
-        }
-        reply.ok();
-    }
-
-    /// Answers a read; false if there is no key.
-    fn answer(&self, position: usize, keyspace: &Keyspace, now_ms: u64, reply: &mut Reply) -> bool {
-        let Some(stored) = self.batch.value(position) else {
-            reply.null();
-            return false;
-        };
-        let record = Record::parse(stored);
-        if record.is_expired(now_ms) {
-            // It is deleted when expired keys are looked for.
-            reply.null();
-            return false;
-        }
-        match record.payload {
-            _ if record.kind != Kind::String => reply.error(&CommandError::WrongType.to_string()),
-            Payload::Inline(value) => reply.bulk(value),
-            Payload::InSlot(slot) => {
-                let object = keyspace.slots.open(slot);
-                let text = object.as_ref().and_then(Text::of);
-                reply.bulk(text.map_or(&b""[..], Text::bytes));
-            }
-        }
-        true
-    }
-
-    /// The key, and the value if it is a write, of the command at `position`.
-    fn words(&self, position: usize) -> Option<(&[u8], Option<&[u8]>)> {
-        let input = self.batch.input().ok()?;
-        match *input.operations().get(position)? {
-            nearfield_core::Operation::Get { key } => Some((input.key(key), None)),
-            nearfield_core::Operation::Insert { key, value } => {
-                Some((input.key(key), input.value(value).get(1..)))
-            }
-            _ => None,
-        }
-    }
-
     /// Executes the commands one by one, each with all that a command may bring with it.
     fn execute_singly(&self, executor: &mut Executor<'_>, now_ms: u64, clients: &mut impl Clients) {
-        for (position, pending) in self.pending.iter().enumerate() {
+        for pending in &self.pending {
             let (client, reply) = clients.client(pending.connection);
-            match self.words(position) {
-                Some((_, None)) if limits::is_too_much(executor.server(), client, reply) => None,
-                Some((key, None)) => executor.run(client, &[b"GET", key], now_ms, reply),
-                Some((key, Some(value))) => {
-                    executor.run(client, &[b"SET", key, value], now_ms, reply)
-                }
-                None => {
-                    reply.error("ERR the key or value is too long");
-                    None
-                }
-            };
+            if pending.writes() || !limits::is_too_much(executor.server(), client, reply) {
+                executor.run(client, &self.words.of(pending), now_ms, reply);
+            }
         }
     }
+}
+
+/// Answers that a command has failed, and counts that.
+#[cold]
+fn refuse(
+    server: &Server,
+    tallies: &mut [Tally],
+    pending: &Pending,
+    error: &CommandError,
+    reply: &mut Reply,
+) {
+    let mut tallies = tallies.iter_mut();
+    if let Some(tally) = tallies.find(|tally| tally.number == pending.batchable.number) {
+        tally.failed += 1;
+    }
+    let text = error.to_string();
+    server.statistics.count_error(&text);
+    reply.error(&text);
 }

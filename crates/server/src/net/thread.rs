@@ -5,7 +5,7 @@ use super::expiry::Expiry;
 use super::limits;
 use super::listener::{Listener, listen};
 use super::mailbox::{Mailbox, Message};
-use super::round::{Clients, Round};
+use super::round::{Added, Clients, Round};
 use super::tls::TlsError;
 use super::transport::Transport;
 use crate::client::{Client, ClientShared};
@@ -574,13 +574,7 @@ impl<'s> IoThread<'s> {
             if client.is_plain()
                 && client.login.is_unrestricted(&self.server.acl)
                 && self.server.singly.none()
-                && self.round.add(
-                    &self.server.keyspace,
-                    index as u32,
-                    client.database,
-                    &connection.parser,
-                    rest,
-                )
+                && self.add_to_round(index, rest)
             {
                 if self.round.is_full() {
                     self.execute_round();
@@ -617,6 +611,21 @@ impl<'s> IoThread<'s> {
                 self.deadlines.push(Reverse((until, id)));
             }
             self.send_early(index);
+        }
+    }
+
+    /// Adds the request that a connection's parser has found in `bytes` to the round, if it is one
+    /// for a batch.
+    #[inline]
+    fn add_to_round(&mut self, index: usize, bytes: &[u8]) -> bool {
+        loop {
+            let connection = &self.connections.0[index];
+            let (database, parser) = (connection.client.database, &connection.parser);
+            match self.round.add(index as u32, database, parser, bytes) {
+                Added::Yes => return true,
+                Added::Later => self.execute_round(),
+                Added::Never => return false,
+            }
         }
     }
 

@@ -1,71 +1,68 @@
 //! Numbers in strings.
 
-use crate::command::{Answer, Call};
+use crate::command::{Answer, Planned};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::long_double::LongDouble;
 use crate::number::parse_integer;
 
-pub(super) fn incr(call: &mut Call<'_>) -> Answer {
-    add(call, 1)
+pub(super) fn incr(planned: &mut Planned<'_>) -> Answer {
+    add(planned, 1)
 }
 
-pub(super) fn decr(call: &mut Call<'_>) -> Answer {
-    add(call, -1)
+pub(super) fn decr(planned: &mut Planned<'_>) -> Answer {
+    add(planned, -1)
 }
 
-pub(super) fn incrby(call: &mut Call<'_>) -> Answer {
-    let summand = call.integer(2)?;
-    add(call, summand)
+pub(super) fn incrby(planned: &mut Planned<'_>) -> Answer {
+    let summand = planned.integer(2)?;
+    add(planned, summand)
 }
 
-pub(super) fn decrby(call: &mut Call<'_>) -> Answer {
-    match call.integer(2)?.checked_neg() {
-        Some(summand) => add(call, summand),
+pub(super) fn decrby(planned: &mut Planned<'_>) -> Answer {
+    match planned.integer(2)?.checked_neg() {
+        Some(summand) => add(planned, summand),
         None => Err(CommandError::text("ERR decrement would overflow")),
     }
 }
 
-fn add(call: &mut Call<'_>, summand: i64) -> Answer {
-    let key = call.args[1];
-    let found = call.keys.peek(key)?;
-    let value = call.keys.read_string(key, |value| match value {
-        Some(value) => parse_integer(value).ok_or(CommandError::NotInteger),
-        None => Ok(0),
+fn add(planned: &mut Planned<'_>, summand: i64) -> Answer {
+    let (value, expires_at_ms) = planned.read_string(0, |_, value, expires_at_ms| {
+        let value = match value {
+            Some(value) => parse_integer(value).ok_or(CommandError::NotInteger)?,
+            None => 0,
+        };
+        Ok::<_, CommandError>((value, expires_at_ms))
     })??;
     let Some(sum) = value.checked_add(summand) else {
         return Err(CommandError::text(
             "ERR increment or decrement would overflow",
         ));
     };
-    let expires_at_ms = found.and_then(|found| found.expires_at_ms);
     let mut buffer = itoa::Buffer::new();
     let text = buffer.format(sum).as_bytes();
-    call.keys.set_string(key, text, expires_at_ms)?;
-    call.keys.changed(key, Class::String, "incrby");
-    call.reply.integer(sum);
+    planned.set_string(0, text, expires_at_ms)?;
+    planned.changed(0, Class::String, "incrby");
+    planned.reply.integer(sum);
     Ok(())
 }
 
-pub(super) fn incrbyfloat(call: &mut Call<'_>) -> Answer {
-    let key = call.args[1];
-    let found = call.keys.peek(key)?;
-    let value = call.keys.read_string(key, |value| {
-        LongDouble::parse(value.unwrap_or(b"0")).ok_or(CommandError::NotFloat)
+pub(super) fn incrbyfloat(planned: &mut Planned<'_>) -> Answer {
+    let (value, expires_at_ms) = planned.read_string(0, |_, value, expires_at_ms| {
+        let value = LongDouble::parse(value.unwrap_or(b"0")).ok_or(CommandError::NotFloat)?;
+        Ok::<_, CommandError>((value, expires_at_ms))
     })??;
-    let summand = LongDouble::parse(call.args[2]).ok_or(CommandError::NotFloat)?;
+    let summand = LongDouble::parse(planned.args[2]).ok_or(CommandError::NotFloat)?;
     let Some(sum) = value.plus(summand) else {
         return Err(CommandError::text(
             "ERR increment would produce NaN or Infinity",
         ));
     };
     let text = sum.format();
-    let expires_at_ms = found.and_then(|found| found.expires_at_ms);
-    call.keys.set_string(key, text.as_bytes(), expires_at_ms)?;
-    call.keys.changed(key, Class::String, "incrbyfloat");
+    planned.set_string(0, text.as_bytes(), expires_at_ms)?;
+    planned.changed(0, Class::String, "incrbyfloat");
     // A log that is read on another machine must not depend on how that one adds.
-    let words = [b"SET", key, text.as_bytes(), b"KEEPTTL"];
-    call.keys.effects().log_instead(&words);
-    call.reply.bulk(text.as_bytes());
+    planned.log_instead(&[b"SET", planned.key(0), text.as_bytes(), b"KEEPTTL"]);
+    planned.reply.bulk(text.as_bytes());
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! `SET` and `GETEX` with their options.
 
 use super::super::expiry::{Time, expire_at};
-use super::get;
-use crate::command::{Answer, Call, is};
+use super::{get, set_plain};
+use crate::command::{Answer, Call, Planned, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 
@@ -70,23 +70,22 @@ impl<'c> Options<'c> {
     }
 }
 
-pub(super) fn set(call: &mut Call<'_>) -> Answer {
-    let (key, value) = (call.args[1], call.args[2]);
-    if call.args.len() == 3 {
-        call.keys.set_string(key, value, None)?;
-        call.keys.changed(key, Class::String, "set");
-        call.reply.ok();
+pub(super) fn set(planned: &mut Planned<'_>) -> Answer {
+    let value = planned.args[2];
+    if planned.args.len() == 3 {
+        set_plain(planned, 0, value)?;
+        planned.reply.ok();
         return Ok(());
     }
-    let options = Options::parse(Of::Set, call.rest(3))?;
+    let options = Options::parse(Of::Set, planned.rest(3))?;
     let mut expires_at_ms = match options.expiry {
-        Some((time, argument)) => Some(time.parse(argument, call.keys.now_ms(), "set")?),
+        Some((time, argument)) => Some(time.parse(argument, planned.now_ms(), "set")?),
         None => None,
     };
     if options.get {
-        get(call)?;
+        get(planned)?;
     }
-    let found = call.keys.peek(key)?;
+    let found = planned.peek(0)?;
     let refused = if found.is_some() {
         options.absent
     } else {
@@ -94,64 +93,61 @@ pub(super) fn set(call: &mut Call<'_>) -> Answer {
     };
     if refused {
         if !options.get {
-            call.reply.null();
+            planned.reply.null();
         }
         return Ok(());
     }
     if options.keep {
         expires_at_ms = found.and_then(|found| found.expires_at_ms);
     }
-    call.keys.set_string(key, value, expires_at_ms)?;
-    call.keys.changed(key, Class::String, "set");
+    planned.set_string(0, value, expires_at_ms)?;
+    planned.changed(0, Class::String, "set");
     if options.expiry.is_some() {
-        also_expires(call, key);
+        planned.tell(0, Class::Generic, "expire");
     }
-    log_set(call, key, value, expires_at_ms);
+    log_set(planned, value, expires_at_ms);
     if !options.get {
-        call.reply.ok();
+        planned.reply.ok();
     }
     Ok(())
 }
 
-pub(super) fn setex(call: &mut Call<'_>) -> Answer {
-    set_expiring(call, Time::IN_SECONDS, "setex")
+pub(super) fn setex(planned: &mut Planned<'_>) -> Answer {
+    set_expiring(planned, Time::IN_SECONDS, "setex")
 }
 
-pub(super) fn psetex(call: &mut Call<'_>) -> Answer {
-    set_expiring(call, Time::IN_MILLISECONDS, "psetex")
+pub(super) fn psetex(planned: &mut Planned<'_>) -> Answer {
+    set_expiring(planned, Time::IN_MILLISECONDS, "psetex")
 }
 
-fn set_expiring(call: &mut Call<'_>, time: Time, name: &str) -> Answer {
-    let (key, value) = (call.args[1], call.args[3]);
-    let expires_at_ms = Some(time.parse(call.args[2], call.keys.now_ms(), name)?);
-    call.keys.set_string(key, value, expires_at_ms)?;
-    call.keys.changed(key, Class::String, "set");
-    also_expires(call, key);
-    log_set(call, key, value, expires_at_ms);
-    call.reply.ok();
+fn set_expiring(planned: &mut Planned<'_>, time: Time, name: &str) -> Answer {
+    let value = planned.args[3];
+    let expires_at_ms = Some(time.parse(planned.args[2], planned.now_ms(), name)?);
+    planned.set_string(0, value, expires_at_ms)?;
+    planned.changed(0, Class::String, "set");
+    planned.tell(0, Class::Generic, "expire");
+    log_set(planned, value, expires_at_ms);
+    planned.reply.ok();
     Ok(())
-}
-
-/// Says that a key that was set expires, which is no change of its own.
-fn also_expires(call: &mut Call<'_>, key: &[u8]) {
-    call.keys.changed(key, Class::Generic, "expire");
-    call.keys.effects().changes -= 1;
 }
 
 /// Has the log tell the same whenever it is read.
-fn log_set(call: &mut Call<'_>, key: &[u8], value: &[u8], expires_at_ms: Option<u64>) {
-    let mut words = vec![&b"SET"[..], key, value];
-    let mut buffer = itoa::Buffer::new();
-    if let Some(time) = expires_at_ms {
-        words.extend([&b"PXAT"[..], buffer.format(time).as_bytes()]);
+fn log_set(planned: &mut Planned<'_>, value: &[u8], expires_at_ms: Option<u64>) {
+    let key = planned.key(0);
+    match expires_at_ms {
+        Some(time) => {
+            let mut buffer = itoa::Buffer::new();
+            let time = buffer.format(time).as_bytes();
+            planned.log_instead(&[b"SET", key, value, b"PXAT", time]);
+        }
+        None => planned.log_instead(&[b"SET", key, value]),
     }
-    call.keys.effects().log_instead(&words);
 }
 
 pub(super) fn getex(call: &mut Call<'_>) -> Answer {
     let key = call.args[1];
     let options = Options::parse(Of::GetEx, call.rest(2))?;
-    get(call)?;
+    get(&mut call.planned())?;
     let Some(found) = call.keys.peek(key)? else {
         return Ok(());
     };

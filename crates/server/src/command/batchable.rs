@@ -1,0 +1,122 @@
+//! Finds the commands that have a plan by their names, as fast as a comparison.
+
+use super::plan::Plan;
+use super::spec::{Command, Run};
+use super::table::all;
+use std::sync::LazyLock;
+
+/// A command that may be part of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Batchable {
+    name: u64,
+    /// The row of the table.
+    pub command: &'static Command,
+    /// How it becomes operations.
+    pub plan: Plan,
+    /// Its number in statistics.
+    pub number: usize,
+}
+
+/// The commands that have a plan and a name of eight letters at most, by a hash of the name.
+#[derive(Debug)]
+pub struct Batchables {
+    places: [Option<Batchable>; PLACES],
+}
+
+const PLACES: usize = 256;
+
+static BATCHABLES: LazyLock<Batchables> = LazyLock::new(Batchables::new);
+
+/// All commands that may be part of a batch.
+pub fn batchables() -> &'static Batchables {
+    &BATCHABLES
+}
+
+/// A name in lower case as one number. Only for letters does the bit of lower case tell nothing
+/// else, so that names of other bytes may only ever be equal to no command's.
+#[inline]
+fn packed(name: &[u8]) -> Option<u64> {
+    let mut bytes = [0; 8];
+    bytes.get_mut(..name.len())?.copy_from_slice(name);
+    let lower = 0x2020_2020_2020_2020;
+    let used = u64::MAX.checked_shr(64 - 8 * name.len() as u32)?;
+    Some(u64::from_le_bytes(bytes) | (lower & used))
+}
+
+#[inline]
+fn place(name: u64) -> usize {
+    // The golden ratio, as is usual.
+    (name.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
+}
+
+impl Batchables {
+    fn new() -> Batchables {
+        let mut places = [None; PLACES];
+        for command in all() {
+            let (Run::Planned(plan), Some(name)) = (command.run, packed(command.name.as_bytes()))
+            else {
+                continue;
+            };
+            let free = (place(name)..place(name) + PLACES)
+                .map(|place| place % PLACES)
+                .find(|&place| places.get(place).is_some_and(Option::is_none));
+            if let Some(free) = free.and_then(|free| places.get_mut(free)) {
+                *free = Some(Batchable {
+                    name,
+                    command,
+                    plan,
+                    number: crate::statistics::number_of(command),
+                });
+            }
+        }
+        Batchables { places }
+    }
+
+    /// The command of a name in any case, if it has a plan.
+    #[inline]
+    pub fn find(&self, name: &[u8]) -> Option<&Batchable> {
+        let name = packed(name)?;
+        let mut place = place(name);
+        loop {
+            let batchable = self.places.get(place)?.as_ref()?;
+            if batchable.name == name {
+                return Some(batchable);
+            }
+            place = (place + 1) % PLACES;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_with_plans_are_found_in_any_case_and_no_others() {
+        let batchables = batchables();
+        let mut count = 0;
+        for command in all() {
+            let upper = command.name.to_ascii_uppercase();
+            let found = batchables.find(upper.as_bytes());
+            let planned = matches!(command.run, Run::Planned(_)) && command.name.len() <= 8;
+            assert_eq!(found.is_some(), planned, "{}", command.name);
+            if let Some(found) = found {
+                assert!(std::ptr::eq(found.command, command));
+                assert!(command.name.bytes().all(|byte| byte.is_ascii_lowercase()));
+                assert!(command.turning.is_none(), "{}", command.name);
+                count += 1;
+            }
+        }
+        assert!((20..PLACES / 2).contains(&count));
+        for name in [
+            &b""[..],
+            b"ge",
+            b"gett",
+            b"GE\x14",
+            b"get\0",
+            b"incrbyfloat",
+        ] {
+            assert!(batchables.find(name).is_none(), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! How a command becomes operations on the index, and what a command does once these are executed.
+//!
+//! A command of the table that has a [`Plan`] is divided in two. Its *operations* are what the
+//! plan's [`Touch`] says, one for each of its keys. Its *completion* is a function that is given
+//! the values which the operations have met: it writes the reply and decides what becomes of the
+//! keys. The same completion serves
+//!
+//! - a command that is executed alone, in a transaction, by a script or from the log. It then works
+//!   on [`Keys`], which execute an operation when the completion asks for its outcome.
+//! - a command of a batch (see `net/round.rs`). It then works on [`InBatch`]: the operations of all
+//!   commands of the batch were executed before.
+//!
+//! A completion names keys by their position among the keys of its command, never by their bytes,
+//! so that no key is looked for twice.
+
+use super::Answer;
+use crate::error::CommandError;
+use crate::keyspace::{Class, Found, InBatch, Keys, Keyspace, Record};
+use crate::number::parse_integer;
+use crate::object::Container;
+use crate::resp::Reply;
+use nearfield::{Direction, Outcome};
+
+/// What is done to each key of a command before the command is completed.
+#[derive(Clone, Copy, Debug)]
+pub enum Touch {
+    /// The key is read.
+    Read,
+    /// The key is set to the argument behind it, whatever it holds. If the command has more
+    /// arguments than keys and values, it is as [`Change`](Touch::Change).
+    Set,
+    /// The key is removed, whatever it holds.
+    Remove,
+    /// The key is read, and the completion decides what becomes of it.
+    Change,
+    /// The command's first argument is no key of its own: the nearest key is read, in the
+    /// direction that the arguments say.
+    Nearest(fn(&[&[u8]]) -> Direction),
+}
+
+/// How a command becomes operations. See the [module](self).
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// What is done to each key.
+    pub touch: Touch,
+    /// Writes the reply, and decides what becomes of the keys.
+    pub complete: fn(&mut Planned<'_>) -> Answer,
+}
+
+impl Plan {
+    /// What is done to each of `keys` keys of a command that has so many `words`, its name among
+    /// them.
+    #[inline]
+    pub fn touch(&self, words: usize, keys: usize) -> Touch {
+        match self.touch {
+            Touch::Set if words != 1 + 2 * keys => Touch::Change,
+            touch => touch,
+        }
+    }
+}
+
+/// A command that has a plan, while it is completed.
+#[derive(Debug)]
+pub struct Planned<'p> {
+    /// What was sent: the name, and the arguments.
+    pub args: &'p [&'p [u8]],
+    /// Where the answer is written.
+    pub reply: &'p mut Reply,
+    /// From one key to the next.
+    step: usize,
+    keys: Source<'p>,
+}
+
+#[derive(Debug)]
+enum Source<'p> {
+    Alone(Keys<'p>),
+    InBatch(InBatch<'p>),
+}
+
+impl<'p> Planned<'p> {
+    /// A command that is executed alone, whose keys are each `step`-th argument.
+    pub fn alone(
+        args: &'p [&'p [u8]],
+        step: usize,
+        keys: Keys<'p>,
+        reply: &'p mut Reply,
+    ) -> Planned<'p> {
+        Planned {
+            args,
+            reply,
+            step,
+            keys: Source::Alone(keys),
+        }
+    }
+
+    /// A command of a batch, whose keys are each `step`-th argument.
+    #[inline]
+    pub fn in_batch(
+        args: &'p [&'p [u8]],
+        step: usize,
+        keys: InBatch<'p>,
+        reply: &'p mut Reply,
+    ) -> Planned<'p> {
+        Planned {
+            args,
+            reply,
+            step,
+            keys: Source::InBatch(keys),
+        }
+    }
+
+    /// The argument at `position`; the command's name is at 0.
+    ///
+    /// # Errors
+    /// `Syntax` if there are fewer.
+    pub fn arg(&self, position: usize) -> Result<&'p [u8], CommandError> {
+        self.args.get(position).copied().ok_or(CommandError::Syntax)
+    }
+
+    /// The arguments from `position` on.
+    pub fn rest(&self, position: usize) -> &'p [&'p [u8]] {
+        self.args.get(position..).unwrap_or_default()
+    }
+
+    /// An argument as an integer.
+    ///
+    /// # Errors
+    /// `NotInteger`, `Syntax`.
+    pub fn integer(&self, position: usize) -> Result<i64, CommandError> {
+        parse_integer(self.arg(position)?).ok_or(CommandError::NotInteger)
+    }
+
+    /// The number of keys, if all arguments are keys or what belongs to them.
+    pub fn keys(&self) -> usize {
+        (self.args.len() - 1).div_ceil(self.step)
+    }
+
+    /// The key at `position` among the command's keys.
+    #[inline]
+    pub fn key(&self, position: usize) -> &'p [u8] {
+        let argument = 1 + position * self.step;
+        self.args.get(argument).copied().unwrap_or_default()
+    }
+
+    /// The time of the command, in milliseconds since 1970.
+    pub fn now_ms(&self) -> u64 {
+        match &self.keys {
+            Source::Alone(keys) => keys.now_ms(),
+            Source::InBatch(keys) => keys.now_ms,
+        }
+    }
+
+    // ---- Reading ---------------------------------------------------------------------------
+
+    /// What is known of a key, without a trace in the statistics.
+    ///
+    /// # Errors
+    /// Those of the index.
+    pub fn peek(&mut self, position: usize) -> Result<Option<Found>, CommandError> {
+        let key = self.key(position);
+        match &mut self.keys {
+            Source::Alone(keys) => keys.peek(key),
+            Source::InBatch(keys) => Ok(keys.peek(position, key)),
+        }
+    }
+
+    /// What is known of a key that the client wants to read.
+    ///
+    /// # Errors
+    /// Those of the index.
+    #[inline]
+    pub fn find(&mut self, position: usize) -> Result<Option<Found>, CommandError> {
+        let key = self.key(position);
+        match &mut self.keys {
+            Source::Alone(keys) => keys.find(key),
+            Source::InBatch(keys) => Ok(keys.find(position, key)),
+        }
+    }
+
+    /// Gives the string of a key, or `None` if there is no key, and the key's expiry to `read`,
+    /// which may write to the reply.
+    ///
+    /// # Errors
+    /// `WrongType`.
+    #[inline]
+    pub fn read_string<R>(
+        &mut self,
+        position: usize,
+        read: impl FnOnce(&mut Reply, Option<&[u8]>, Option<u64>) -> R,
+    ) -> Result<R, CommandError> {
+        let key = self.key(position);
+        let reply = &mut *self.reply;
+        let read = |value: Option<&[u8]>, expires_at_ms| read(reply, value, expires_at_ms);
+        match &mut self.keys {
+            Source::Alone(keys) => keys.read_string_and_expiry(key, read),
+            Source::InBatch(keys) => keys.read_string(position, key, read),
+        }
+    }
+
+    /// Gives the object of a key, or `None` if there is no key, to `read`, which may write to the
+    /// reply.
+    ///
+    /// # Errors
+    /// `WrongType`.
+    pub fn read<T: Container, R>(
+        &mut self,
+        position: usize,
+        read: impl FnOnce(&mut Reply, Option<&T>) -> R,
+    ) -> Result<R, CommandError> {
+        let key = self.key(position);
+        let reply = &mut *self.reply;
+        let read = |object: Option<&T>| read(reply, object);
+        match &mut self.keys {
+            Source::Alone(keys) => keys.read(key, read),
+            Source::InBatch(keys) => keys.read(position, key, read),
+        }
+    }
+
+    /// Gives the key that is nearest to the command's first argument, and what is stored for it,
+    /// to `write`; `None` if there is none.
+    pub fn nearest(
+        &mut self,
+        direction: Direction,
+        write: impl FnOnce(&mut Reply, &Keyspace, Option<(&[u8], Record<'_>)>),
+    ) {
+        let key = self.key(0);
+        let (keyspace, found) = match &self.keys {
+            Source::Alone(keys) => (keys.keyspace(), keys.nearest(key, direction)),
+            Source::InBatch(keys) => {
+                let met = match keys.batch.outcome(keys.first) {
+                    Outcome::Entry(met) => met,
+                    _ => None,
+                };
+                let met = met.map(|(key, stored)| (key, Record::parse(stored)));
+                let is_over = |(_, record): &(_, Record<'_>)| record.is_expired(keys.now_ms);
+                if !met.as_ref().is_some_and(is_over) {
+                    return write(self.reply, keys.keyspace, met);
+                }
+                // The batch has the keyspace to itself and changes nothing.
+                let found = keys.database.nearest(key, direction, Some(keys.now_ms));
+                (keys.keyspace, found)
+            }
+        };
+        let found = found.as_ref();
+        let found = found.map(|(key, stored)| (key.as_slice(), Record::parse(stored)));
+        write(self.reply, keyspace, found);
+    }
+
+    // ---- Changing --------------------------------------------------------------------------
+
+    /// Sets a key to a string, whatever it held before; it expires at `expires_at_ms` from then
+    /// on, or never.
+    ///
+    /// # Errors
+    /// Those of the index.
+    #[inline]
+    pub fn set_string(
+        &mut self,
+        position: usize,
+        value: &[u8],
+        expires_at_ms: Option<u64>,
+    ) -> Answer {
+        let key = self.key(position);
+        match &mut self.keys {
+            Source::Alone(keys) => keys.set_string(key, value, expires_at_ms),
+            Source::InBatch(keys) => keys.set_string(position, key, value, expires_at_ms),
+        }
+    }
+
+    /// Deletes a key and says whether it was there.
+    ///
+    /// # Errors
+    /// Those of the index.
+    pub fn remove(&mut self, position: usize) -> Result<bool, CommandError> {
+        let key = self.key(position);
+        match &mut self.keys {
+            // A key whose time is over is deleted as such, which the log has to say.
+            Source::Alone(keys) => Ok(keys.exists(key)? && keys.remove(key)?),
+            Source::InBatch(keys) => keys.remove(position, key),
+        }
+    }
+
+    /// Says that a key has been changed, and how.
+    #[inline]
+    pub fn changed(&mut self, position: usize, class: Class, name: &'static str) {
+        let key = self.key(position);
+        match &mut self.keys {
+            Source::Alone(keys) => keys.changed(key, class, name),
+            Source::InBatch(keys) => keys.ledger.changes += 1,
+        }
+    }
+
+    /// Tells those who observe of something that happened to a key and is no change of its own.
+    pub fn tell(&mut self, position: usize, class: Class, name: &'static str) {
+        let key = self.key(position);
+        if let Source::Alone(keys) = &mut self.keys {
+            keys.changed(key, class, name);
+            keys.effects().changes -= 1;
+        }
+    }
+
+    /// Has the log say `words` in place of the command as it was sent.
+    pub fn log_instead(&mut self, words: &[&[u8]]) {
+        match &mut self.keys {
+            Source::Alone(keys) => keys.effects().log_instead(words),
+            Source::InBatch(keys) => keys.log_instead(words),
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! The keys of a command whose operations are executed in one batch with those of other commands.
+//!
+//! A batch runs in one of two ways:
+//!
+//! - *Applied*: no command needs to read a key before it changes one. Each operation of the batch
+//!   is the change itself, and its outcome is the value that it has replaced.
+//! - *Folded*: some command decides by what it reads (`INCR`, `SET` with `NX`). The batch reads
+//!   each key once. The commands then change the values that were read, one command after the
+//!   other, in [`Folded`]. A second batch writes the last value of each key.
+//!
+//! In both ways a command sees what the commands before it have done, because the index executes
+//! a batch as if its operations ran in their order, and because a fold follows that order.
+//!
+//! Nobody observes the writes of a batch (see [`Observer`](super::Observer)), so that no events
+//! are collected here.
+
+use super::record::{Payload, Record};
+use super::{Database, Found, Keyspace, Kind};
+use crate::error::CommandError;
+use crate::log::encode;
+use crate::object::{Container, Text};
+use hashbrown::HashTable;
+use nearfield::{Batch, Bytes, Error, Outcome};
+use std::ops::Range;
+
+/// What the commands of a batch have done together, apart from the values of keys.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// Keys that were found.
+    pub hits: u64,
+    /// Keys that were looked for and not found.
+    pub misses: u64,
+    /// Changes.
+    pub changes: u64,
+    /// Keys whose time was over.
+    pub expired: u64,
+    /// Whether there is a log.
+    pub logging: bool,
+    /// What is to be logged, as the log holds it.
+    pub log: Vec<u8>,
+    changes_before: u64,
+    log_before: usize,
+    told: bool,
+}
+
+impl Ledger {
+    /// Makes ready for the next batch and keeps the memory.
+    pub fn clear(&mut self) {
+        *self = Ledger {
+            log: std::mem::take(&mut self.log),
+            ..Ledger::default()
+        };
+        self.log.clear();
+    }
+
+    /// Begins a command.
+    #[inline]
+    pub fn begin(&mut self) {
+        self.changes_before = self.changes;
+        self.log_before = self.log.len();
+        self.told = false;
+    }
+
+    /// Ends a command, which is logged as it was sent if it has changed something and has not
+    /// said otherwise. Answers where in the log its part lies.
+    #[inline]
+    pub fn end(&mut self, args: &[&[u8]]) -> Range<usize> {
+        if self.logging && self.changes > self.changes_before && !self.told {
+            encode::words(&mut self.log, args);
+        }
+        self.log_before..self.log.len()
+    }
+}
+
+/// What the commands of a batch make of the values that it has read.
+#[derive(Debug, Default)]
+pub struct Folded {
+    /// Which get has read the key of an operation, by the operation's number.
+    gets: Vec<u32>,
+    /// Finds the get of a key.
+    by_key: HashTable<u32>,
+    /// What has become of the key of each get.
+    states: Vec<State>,
+    /// New values, as they are stored.
+    values: Vec<u8>,
+    /// The gets whose keys were changed.
+    changed: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    /// As it was read.
+    Unchanged,
+    /// The key was removed.
+    Absent,
+    /// The key has this value now, by its place in `values`.
+    Stored(Range<usize>),
+}
+
+impl Folded {
+    /// Makes ready for the next batch and keeps the memory.
+    pub fn clear(&mut self) {
+        self.gets.clear();
+        self.by_key.clear();
+        self.states.clear();
+        self.values.clear();
+        self.changed.clear();
+    }
+
+    /// Adds an operation on `key`, whose hash is given, and has `batch` read the key unless it
+    /// does so already. `key_of` answers the key of a get.
+    pub fn add<'k>(
+        &mut self,
+        batch: &mut Batch<Bytes>,
+        key: &[u8],
+        hash: u64,
+        key_of: impl Fn(u32) -> &'k [u8],
+        hash_of: impl Fn(&[u8]) -> u64,
+    ) -> bool {
+        if let Some(&get) = self.by_key.find(hash, |&get| key_of(get) == key) {
+            self.gets.push(get);
+            return false;
+        }
+        let get = batch.get(key) as u32;
+        self.by_key
+            .insert_unique(hash, get, |&get| hash_of(key_of(get)));
+        self.states.push(State::Unchanged);
+        self.gets.push(get);
+        true
+    }
+
+    /// The get that has read the key of an operation.
+    pub fn get_of(&self, operation: usize) -> usize {
+        self.gets.get(operation).map_or(0, |&get| get as usize)
+    }
+
+    /// What is stored for the key of an operation, by the commands so far.
+    fn stored<'a>(&'a self, batch: &'a Batch<Bytes>, operation: usize) -> Option<&'a [u8]> {
+        let get = self.get_of(operation);
+        match self.states.get(get)? {
+            State::Unchanged => batch.value(get),
+            State::Absent => None,
+            State::Stored(place) => self.values.get(place.clone()),
+        }
+    }
+
+    fn change(&mut self, operation: usize, value: Option<Record<'_>>) {
+        let get = self.get_of(operation);
+        let state = match value {
+            None => State::Absent,
+            Some(record) => {
+                let start = self.values.len();
+                record.write(&mut self.values);
+                State::Stored(start..self.values.len())
+            }
+        };
+        if let Some(before) = self.states.get_mut(get) {
+            if matches!(before, State::Unchanged) {
+                self.changed.push(get as u32);
+            }
+            *before = state;
+        }
+    }
+
+    /// Fills `writes` with what has become of the keys, and answers of which gets they are.
+    pub fn plan_writes<'k>(
+        &self,
+        writes: &mut Batch<Bytes>,
+        key_of: impl Fn(u32) -> &'k [u8],
+    ) -> &[u32] {
+        for &get in &self.changed {
+            match self.states.get(get as usize) {
+                Some(State::Stored(place)) => {
+                    let value = self.values.get(place.clone()).unwrap_or_default();
+                    writes.insert(key_of(get), value);
+                }
+                _ => {
+                    writes.remove(key_of(get));
+                }
+            }
+        }
+        &self.changed
+    }
+
+    /// When the key of a get expires from now on.
+    pub fn expires_at_ms(&self, get: u32) -> Option<u64> {
+        match self.states.get(get as usize)? {
+            State::Stored(place) => Record::parse(self.values.get(place.clone())?).expires_at_ms,
+            _ => None,
+        }
+    }
+}
+
+impl Keyspace {
+    /// Gives up what was stored for a key once something else is stored for it, or nothing. To be
+    /// called while the key's stripe is held.
+    ///
+    /// # Errors
+    /// Those of the index of expiries.
+    pub fn give_up(
+        &self,
+        database: &Database,
+        key: &[u8],
+        old: &[u8],
+        expires_at_ms: Option<u64>,
+    ) -> Result<(), Error> {
+        let old = Record::parse(old);
+        if let Some(slot) = old.slot() {
+            self.slots.retire(slot);
+        }
+        database.note_expiry(key, old.expires_at_ms, expires_at_ms)
+    }
+}
+
+/// The keys of one command of a batch. See the [module](self).
+#[derive(Debug)]
+pub struct InBatch<'b> {
+    /// All that is shared between databases.
+    pub keyspace: &'b Keyspace,
+    /// The database.
+    pub database: &'b Database,
+    /// The batch, executed.
+    pub batch: &'b Batch<Bytes>,
+    /// The number of the command's first operation.
+    pub first: usize,
+    /// What commands have made of the values so far, in a batch that is folded.
+    pub folded: Option<&'b mut Folded>,
+    /// What else they have done.
+    pub ledger: &'b mut Ledger,
+    /// Whether the command changes keys.
+    pub writes: bool,
+    /// The time of the command.
+    pub now_ms: u64,
+}
+
+impl InBatch<'_> {
+    /// What is stored for the key at `position` among those of the command; nothing if its time
+    /// is over. A command that changes keys deletes such a key, and the log says so, because the
+    /// command is executed without looking at times when the log is read.
+    #[inline]
+    fn met(&mut self, position: usize, key: &[u8]) -> Option<Record<'_>> {
+        let operation = self.first + position;
+        let is_over = |stored: &[u8]| Record::parse(stored).is_expired(self.now_ms);
+        let stored = match &mut self.folded {
+            None => self.batch.value(operation)?,
+            Some(folded) => {
+                let stored = folded.stored(self.batch, operation)?;
+                if self.writes && is_over(stored) {
+                    folded.change(operation, None);
+                    self.ledger.expired += 1;
+                    if self.ledger.logging {
+                        encode::words(&mut self.ledger.log, &[b"DEL", key]);
+                    }
+                    return None;
+                }
+                folded.stored(self.batch, operation)?
+            }
+        };
+        let record = Record::parse(stored);
+        (!record.is_expired(self.now_ms)).then_some(record)
+    }
+
+    /// What is known of a key.
+    pub fn peek(&mut self, position: usize, key: &[u8]) -> Option<Found> {
+        self.met(position, key).map(Found::from)
+    }
+
+    /// What is known of a key that a client wants to read.
+    #[inline]
+    pub fn find(&mut self, position: usize, key: &[u8]) -> Option<Found> {
+        let found = self.peek(position, key);
+        match found {
+            Some(_) => self.ledger.hits += 1,
+            None => self.ledger.misses += 1,
+        }
+        found
+    }
+
+    /// Gives the string of a key and its expiry to `read`, as
+    /// [`Keys::read_string`](super::Keys::read_string) does.
+    ///
+    /// # Errors
+    /// `WrongType`.
+    #[inline]
+    pub fn read_string<R>(
+        &mut self,
+        position: usize,
+        key: &[u8],
+        read: impl FnOnce(Option<&[u8]>, Option<u64>) -> R,
+    ) -> Result<R, CommandError> {
+        let keyspace = self.keyspace;
+        let Some(record) = self.met(position, key) else {
+            self.ledger.misses += 1;
+            return Ok(read(None, None));
+        };
+        let result = match record.payload {
+            _ if record.kind != Kind::String => Err(CommandError::WrongType),
+            Payload::Inline(value) => Ok(read(Some(value), record.expires_at_ms)),
+            Payload::InSlot(slot) => {
+                let object = keyspace.slots.open(slot);
+                let text = object.as_ref().and_then(Text::of).map(Text::bytes);
+                Ok(read(text, record.expires_at_ms))
+            }
+        };
+        self.ledger.hits += 1;
+        result
+    }
+
+    /// Gives the object of a key to `read`, `None` if there is no key.
+    ///
+    /// # Errors
+    /// `WrongType`.
+    pub fn read<T: Container, R>(
+        &mut self,
+        position: usize,
+        key: &[u8],
+        read: impl FnOnce(Option<&T>) -> R,
+    ) -> Result<R, CommandError> {
+        let Some(found) = self.find(position, key) else {
+            return Ok(read(None));
+        };
+        let Some(slot) = found.slot.filter(|_| found.kind == T::KIND) else {
+            return Err(CommandError::WrongType);
+        };
+        let object = self.keyspace.slots.open(slot);
+        Ok(read(object.as_ref().and_then(T::of)))
+    }
+
+    /// Sets a key to a string. In a batch that is applied this has been done, and is only settled.
+    ///
+    /// # Errors
+    /// The index has refused it.
+    #[inline]
+    pub fn set_string(
+        &mut self,
+        position: usize,
+        key: &[u8],
+        value: &[u8],
+        expires_at_ms: Option<u64>,
+    ) -> Result<(), CommandError> {
+        let operation = self.first + position;
+        if let Some(folded) = &mut self.folded {
+            let record = Record {
+                expires_at_ms,
+                ..Record::string(value)
+            };
+            folded.change(operation, Some(record));
+            return Ok(());
+        }
+        match self.batch.value(operation) {
+            // There is nothing to give up, and nothing expires.
+            Some([super::record::PLAIN_STRING, ..]) => Ok(()),
+            Some(old) => Ok(self
+                .keyspace
+                .give_up(self.database, key, old, expires_at_ms)?),
+            None => match self.batch.outcome(operation) {
+                Outcome::Failed(error) => Err(error.into()),
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// Deletes a key and says whether it was there. In a batch that is applied this has been done,
+    /// and is only settled.
+    ///
+    /// # Errors
+    /// Those of the index.
+    pub fn remove(&mut self, position: usize, key: &[u8]) -> Result<bool, CommandError> {
+        let operation = self.first + position;
+        if self.folded.is_some() {
+            let was_there = self.met(position, key).is_some();
+            if let (true, Some(folded)) = (was_there, &mut self.folded) {
+                folded.change(operation, None);
+            }
+            return Ok(was_there);
+        }
+        let Some(old) = self.batch.value(operation) else {
+            return Ok(false);
+        };
+        let is_over = Record::parse(old).is_expired(self.now_ms);
+        if is_over {
+            self.ledger.expired += 1;
+            if self.ledger.logging {
+                encode::words(&mut self.ledger.log, &[b"DEL", key]);
+            }
+        }
+        self.keyspace.give_up(self.database, key, old, None)?;
+        Ok(!is_over)
+    }
+
+    /// Has the log say `words` in place of the command as it was sent.
+    pub fn log_instead(&mut self, words: &[&[u8]]) {
+        self.ledger.told = true;
+        if self.ledger.logging {
+            encode::words(&mut self.ledger.log, words);
+        }
+    }
+}
