@@ -3,15 +3,17 @@
 //! # Who may do what at once
 //!
 //! Commands run in one of two *phases*. In the *shared phase* any number of threads work at once:
-//! batches of reads and writes of strings, and commands on one key. In the *exclusive phase* one
-//! thread has the keyspace to itself: transactions, scripts, and commands on several keys.
+//! batches, and commands on one key. In the *exclusive phase* one thread has the keyspace to itself:
+//! transactions, scripts, and commands that change several keys, also as part of a batch.
 //!
 //! In the shared phase, whoever changes a key or works on its object holds the key's
 //! [stripe](stripes::Stripes), from before the first read to after the entry in the log. So the
-//! commands on one key are in one order, in memory and in the log. A plain read of a string holds
-//! no stripe: the index answers it atomically.
+//! commands on one key are in one order, in memory and in the log. A command that reads several
+//! keys holds all their stripes, so that it sees them at one instant. A read of one key in a batch
+//! holds no stripe: the index answers it atomically.
 //!
-//! A thread that holds a stripe never waits for a phase or for another stripe.
+//! A thread that holds a stripe never waits for a phase. It waits for another stripe only in
+//! ascending order ([`lock_all`](stripes::Stripes::lock_all)).
 
 pub mod database;
 pub mod effects;

@@ -13,7 +13,7 @@ fn table() -> String {
     let mut rows: Vec<(String, String)> = Vec::new();
     for command in all() {
         match command.run {
-            Run::Command(_) => rows.push(row(command, command.name.to_owned())),
+            Run::Command(_) | Run::Planned(_) => rows.push(row(command, command.name.to_owned())),
             Run::Container(subcommands) => {
                 let name = |sub: &Command| format!("{} {}", command.name, sub.name);
                 rows.extend(subcommands.iter().map(|sub| row(sub, name(sub))));

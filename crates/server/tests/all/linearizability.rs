@@ -41,6 +41,12 @@ enum Did {
     Set(i64),
     RaisedTo(i64),
     Deleted(bool),
+    Found(bool),
+    /// Set to the second value if it was there; the first is the value before.
+    Replaced(Option<i64>, i64),
+    /// That many of all keys are there.
+    Counted(i64),
+    DeletedAll,
 }
 
 impl Operation for Done {
@@ -63,6 +69,13 @@ impl Operation for Done {
                 Did::Set(value) => Some(value),
                 Did::RaisedTo(value) => (value == met.unwrap_or(0) + 1).then_some(Some(value))?,
                 Did::Deleted(deleted) => (deleted == met.is_some()).then_some(None)?,
+                Did::Found(found) => (found == met.is_some()).then_some(met)?,
+                Did::Replaced(before, value) => (before == met).then_some(before.map(|_| value))?,
+                Did::Counted(count) => {
+                    let present = after.iter().flatten().count() as i64;
+                    (present == count).then_some(met)?
+                }
+                Did::DeletedAll => None,
             };
         }
         Some(after)
@@ -70,7 +83,12 @@ impl Operation for Done {
 
     fn is_read(&self) -> bool {
         let mut steps = self.steps.iter();
-        steps.all(|(_, did)| matches!(did, Did::Read(_) | Did::Deleted(false)))
+        steps.all(|(_, did)| {
+            matches!(
+                did,
+                Did::Read(_) | Did::Deleted(false) | Did::Found(_) | Did::Replaced(None, _)
+            )
+        })
     }
 }
 
@@ -87,33 +105,83 @@ impl Display for Done {
 enum Command {
     Get,
     Set(i64),
+    /// Only if the key is there; answers the value before.
+    SetPresent(i64),
     Incr,
     Del,
+    Exists,
+    /// All keys at once, as the next three.
+    Mget,
+    Mset(i64),
+    DelAll,
 }
 
 impl Command {
     fn append_to(self, request: &mut Vec<u8>, key: usize) {
-        let key = format!("key{key}").into_bytes();
+        let name = |key: usize| format!("key{key}").into_bytes();
+        let all: Vec<Vec<u8>> = (0..KEYS).map(name).collect();
+        let key = name(key);
         match self {
             Command::Get => encode(request, &[b"GET", &key]),
             Command::Set(value) => encode(request, &[b"SET", &key, value.to_string().as_bytes()]),
+            Command::SetPresent(value) => {
+                let value = value.to_string();
+                encode(request, &[b"SET", &key, value.as_bytes(), b"XX", b"GET"]);
+            }
             Command::Incr => encode(request, &[b"INCR", &key]),
             Command::Del => encode(request, &[b"DEL", &key]),
+            Command::Exists => encode(request, &[b"EXISTS", &key]),
+            Command::Mget => encode(request, &with_name(b"MGET", &all)),
+            Command::DelAll => encode(request, &with_name(b"DEL", &all)),
+            Command::Mset(value) => {
+                let value = value.to_string().into_bytes();
+                let pairs: Vec<Vec<u8>> = all
+                    .into_iter()
+                    .flat_map(|key| [key, value.clone()])
+                    .collect();
+                encode(request, &with_name(b"MSET", &pairs));
+            }
         }
     }
 
-    fn did(self, reply: &Value) -> Did {
-        match (self, reply) {
-            (Command::Get, Value::NullBulk) => Did::Read(None),
-            (Command::Get, Value::Bulk(text)) => {
-                let text = std::str::from_utf8(text).unwrap();
-                Did::Read(Some(text.parse().unwrap()))
-            }
+    /// What it has done, to which keys.
+    fn did(self, key: usize, reply: &Value) -> Vec<(usize, Did)> {
+        let did = match (self, reply) {
+            (Command::Get, value) => Did::Read(number(value)),
             (Command::Set(value), Value::Simple(_)) => Did::Set(value),
+            (Command::SetPresent(value), before) => Did::Replaced(number(before), value),
             (Command::Incr, &Value::Integer(value)) => Did::RaisedTo(value),
             (Command::Del, &Value::Integer(count)) => Did::Deleted(count == 1),
+            (Command::Exists, &Value::Integer(count)) => Did::Found(count == 1),
+            (Command::Mget, Value::Array(values)) => {
+                let reads = values.iter().map(|value| Did::Read(number(value)));
+                return reads.enumerate().collect();
+            }
+            (Command::Mset(value), Value::Simple(_)) => {
+                return (0..KEYS).map(|key| (key, Did::Set(value))).collect();
+            }
+            (Command::DelAll, &Value::Integer(count)) => {
+                let deleted = (0..KEYS).map(|key| (key, Did::DeletedAll));
+                return std::iter::once((0, Did::Counted(count)))
+                    .chain(deleted)
+                    .collect();
+            }
             _ => panic!("{self:?} is answered {reply}"),
-        }
+        };
+        vec![(key, did)]
+    }
+}
+
+fn with_name<'w>(name: &'w [u8], words: &'w [Vec<u8>]) -> Vec<&'w [u8]> {
+    let words = words.iter().map(Vec::as_slice);
+    std::iter::once(name).chain(words).collect()
+}
+
+fn number(value: &Value) -> Option<i64> {
+    match value {
+        Value::NullBulk => None,
+        Value::Bulk(text) => Some(std::str::from_utf8(text).unwrap().parse().unwrap()),
+        other => panic!("no value: {other}"),
     }
 }
 
@@ -142,11 +210,17 @@ impl Client<'_> {
 
     fn command(&mut self) -> (usize, Command) {
         let key = self.random.random_range(0..KEYS);
-        let command = match self.random.random_range(0..10) {
+        let value = || self.values.fetch_add(1_000_000, Ordering::Relaxed);
+        let command = match self.random.random_range(0..16) {
             0..4 => Command::Get,
-            4..6 if self.has_incr => Command::Incr,
+            4..7 if self.has_incr => Command::Incr,
             9 => Command::Del,
-            _ => Command::Set(self.values.fetch_add(1_000_000, Ordering::Relaxed)),
+            10 => Command::Exists,
+            11 => Command::SetPresent(value()),
+            12..14 => Command::Mget,
+            14 => Command::Mset(value()),
+            15 => Command::DelAll,
+            _ => Command::Set(value()),
         };
         (key, command)
     }
@@ -178,7 +252,7 @@ impl Client<'_> {
             self.done.push(Done {
                 client: self.number,
                 interval,
-                steps: vec![(*key, command.did(reply))],
+                steps: command.did(*key, reply),
             });
         }
     }
@@ -199,7 +273,7 @@ impl Client<'_> {
             Some(Value::Array(replies)) => {
                 assert_eq!(replies.len(), commands.len());
                 let steps = commands.iter().zip(replies);
-                let steps = steps.map(|((key, command), reply)| (*key, command.did(reply)));
+                let steps = steps.flat_map(|((key, command), reply)| command.did(*key, reply));
                 self.done.push(Done {
                     client: self.number,
                     interval,
@@ -216,7 +290,7 @@ impl Client<'_> {
         encode(&mut request, &[b"WATCH", format!("key{key}").as_bytes()]);
         Command::Get.append_to(&mut request, key);
         let (interval, replies) = self.exchange(&request, 2);
-        let read = (key, Command::Get.did(&replies[1]));
+        let read = Command::Get.did(key, &replies[1])[0];
         self.done.push(Done {
             client: self.number,
             interval,
@@ -313,6 +387,21 @@ fn half_a_transaction_is_noticed() {
     // Nor may two commands one after the other see so.
     let apart = [done(1, (1, 2), &[new]), done(1, (3, 4), &[old])];
     assert!(order([&[writer][..], &apart].concat()).is_err());
+}
+
+#[test]
+fn a_count_of_other_keys_than_there_are_is_noticed() {
+    let write = done(0, (0, 1), &[(0, Did::Set(1)), (1, Did::Set(1))]);
+    let deleted = |count| {
+        let keys = [(0, Did::DeletedAll), (1, Did::DeletedAll)];
+        done(
+            1,
+            (2, 3),
+            &[&[(0, Did::Counted(count))][..], &keys].concat(),
+        )
+    };
+    assert!(order(vec![write.clone(), deleted(2)]).is_ok());
+    assert!(order(vec![write, deleted(1)]).is_err());
 }
 
 #[test]

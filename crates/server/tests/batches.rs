@@ -1,0 +1,370 @@
+//! Pipelines of several connections, whose commands are executed as batches, are answered as the
+//! same commands are one at a time, and their log makes the same keyspace again.
+//!
+//! Each connection has keys of its own, so that its replies do not depend on the others, while the
+//! batches hold commands of all connections. One at a time commands go to a server whose slow log
+//! takes all of them, so that none of them is part of a batch. Times at which keys expire lie far
+//! away or in the past, so that only replies that are such times depend on the clock.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use nearfield_server::persistence;
+use nearfield_server::server::Options;
+use nearfield_server_testkit::connection::{Connection, encode};
+use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::saving::saving_into;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+
+const CONNECTIONS: usize = 4;
+const KEYS: u32 = 6;
+const ROUNDS: usize = 60;
+/// Commands of a connection in one round.
+const PIPELINE: usize = 40;
+
+/// Commands in which `K` is a key, `V` a value, `N` a number, `L` a long value, `A` a time far
+/// away and `P` a time that is over.
+const BATCHED: &[&str] = &[
+    "GET K",
+    "GET K",
+    "SET K V",
+    "SET K N",
+    "SET K V NX",
+    "SET K V XX GET",
+    "SET K N GET",
+    "SET K N KEEPTTL",
+    "SET K V PXAT A",
+    "SET K N PXAT P",
+    "SET K V PXAT P GET",
+    "SET K V EX 0",
+    "SET K V NX XX",
+    "SETEX K 100000 V",
+    "PSETEX K 0 V",
+    "SETNX K V",
+    "GETSET K N",
+    "GETDEL K",
+    "MGET K K K",
+    "MGET K K K K K K K K",
+    "MSET K V K N",
+    "MSET K V K",
+    "MSETNX K V K N",
+    "DEL K",
+    "DEL K K K",
+    "UNLINK K K",
+    "EXISTS K",
+    "EXISTS K K K K",
+    "TOUCH K K",
+    "TYPE K",
+    "STRLEN K",
+    "GETRANGE K 1 -2",
+    "GETRANGE K x -2",
+    "SUBSTR K 0 2",
+    "INCR K",
+    "INCR K",
+    "DECR K",
+    "INCRBY K N",
+    "DECRBY K N",
+    "INCRBY K V",
+    "INCRBYFLOAT K 0.5",
+    "INCRBY K 9223372036854775807",
+    "TTL absent",
+    "PTTL absent",
+    "EXPIRETIME K",
+    "PEXPIRETIME K",
+    "HGET K f",
+    "HMGET K f g",
+    "KNEAREST K",
+    "KNEAREST K BEFORE",
+    "KNEAREST K AFTER WITHVALUE",
+    "KNEAREST K BEFORE WITHVALUE",
+    "KNEAREST K BEFORE AFTER",
+];
+
+const OTHERS: &[&str] = &[
+    "GET",
+    "GET K K",
+    "NOSUCH K",
+    "SET K L",
+    "APPEND K V",
+    "SETRANGE K 3 V",
+    "SETBIT K 7 1",
+    "RPUSH K V",
+    "SADD K V",
+    "HSET K f V g N",
+    "HDEL K f g",
+    "RENAME K K",
+    "PEXPIREAT K A",
+    "EXPIRE K -1",
+    "PERSIST K",
+    "GETEX K PERSIST",
+    "COPY K K REPLACE",
+    "MULTI",
+    "EXEC",
+    "CLIENT REPLY SKIP",
+    "PING",
+];
+
+type Words = Vec<Vec<u8>>;
+
+struct Lines {
+    random: SmallRng,
+    prefix: String,
+}
+
+impl Lines {
+    fn new(seed: u64, connection: usize) -> Lines {
+        Lines {
+            random: SmallRng::seed_from_u64(seed * CONNECTIONS as u64 + connection as u64),
+            prefix: format!("c{connection}:"),
+        }
+    }
+
+    /// A command, mostly one that can be part of a batch.
+    fn next(&mut self) -> Words {
+        let all = if self.random.random_bool(0.92) {
+            BATCHED
+        } else {
+            OTHERS
+        };
+        let line = all.choose(&mut self.random).unwrap();
+        line.split(' ').map(|word| self.word(word)).collect()
+    }
+
+    fn word(&mut self, word: &str) -> Vec<u8> {
+        let random = &mut self.random;
+        match word {
+            "K" => format!("{}{}", self.prefix, random.random_range(0..KEYS)).into_bytes(),
+            "V" => [&b"v"[..], b"", b"17", b"\r\n", b"a longer value"]
+                .choose(random)
+                .unwrap()
+                .to_vec(),
+            "N" => random.random_range(-20..100).to_string().into_bytes(),
+            "L" => vec![b'l'; random.random_range(4090..70_000)],
+            "A" => random
+                .random_range(4_000_000_000_000_u64..4_100_000_000_000)
+                .to_string()
+                .into_bytes(),
+            "P" => b"1".to_vec(),
+            other => other.as_bytes().to_vec(),
+        }
+    }
+
+    /// Keys at both ends of the connection's own, which stay, so that no key of others is nearest
+    /// to one of these.
+    fn ends(&self) -> Vec<Words> {
+        [format!("{}!", self.prefix), format!("{}~", self.prefix)]
+            .map(|key| vec![b"SET".to_vec(), key.into_bytes(), b"end".to_vec()])
+            .to_vec()
+    }
+}
+
+fn request(commands: &[Words]) -> Vec<u8> {
+    let mut request = Vec::new();
+    for words in commands {
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        encode(&mut request, &words);
+    }
+    // Says where the replies end, as some commands are not answered. It is no part of a
+    // transaction.
+    encode(&mut request, &[b"CLIENT", b"REPLY", b"ON"]);
+    encode(&mut request, &[b"DISCARD"]);
+    encode(&mut request, &[b"ECHO", b"the end"]);
+    request
+}
+
+/// The replies up to the end.
+fn replies(connection: &mut Connection) -> Vec<Value> {
+    let mut replies = Vec::new();
+    loop {
+        let reply = connection.receive().unwrap();
+        if reply == Value::Bulk(b"the end".to_vec()) {
+            return replies;
+        }
+        replies.push(reply);
+    }
+}
+
+/// What the commands of all connections are answered if they are sent at once.
+fn at_once(connections: &mut [Connection], commands: &[Vec<Words>]) -> Vec<Vec<Value>> {
+    for (connection, commands) in connections.iter_mut().zip(commands) {
+        connection.send(&request(commands)).unwrap();
+    }
+    connections.iter_mut().map(replies).collect()
+}
+
+fn open(server: &Nearfield) -> Vec<Connection> {
+    (0..CONNECTIONS).map(|_| server.connect()).collect()
+}
+
+/// A server that executes each command by itself.
+fn without_batches(folder: &Folder) -> Nearfield {
+    let server = Nearfield::start(saving_into(folder, 1));
+    let mut connection = server.connect();
+    let words: [&[u8]; 4] = [b"CONFIG", b"SET", b"slowlog-log-slower-than", b"0"];
+    assert_eq!(
+        connection.command(&words).unwrap(),
+        Value::Simple(b"OK".to_vec())
+    );
+    server
+}
+
+/// True if two replies say the same; times may be a minute apart.
+fn is_same(one: &Value, other: &Value) -> bool {
+    const TIMES: std::ops::Range<i64> = 1_000_000_000..5_000_000_000_000;
+    match (one, other) {
+        (Value::Integer(one), Value::Integer(other)) if TIMES.contains(one) => {
+            one.abs_diff(*other) < 60_000
+        }
+        (one, other) => one == other,
+    }
+}
+
+/// The first reply that differs between two servers, which are sent the same but for what
+/// `disturb` makes of the second one's commands.
+fn compare(
+    batching: &Nearfield,
+    single: &Nearfield,
+    seed: u64,
+    mut disturb: impl FnMut(usize, &mut Vec<Words>),
+) -> Result<(), String> {
+    let mut lines: Vec<Lines> = (0..CONNECTIONS).map(|it| Lines::new(seed, it)).collect();
+    let (mut together, mut apart) = (open(batching), open(single));
+    for round in 0..ROUNDS {
+        let commands: Vec<Vec<Words>> = lines
+            .iter_mut()
+            .map(|lines| match round {
+                0 => lines.ends(),
+                _ => (0..PIPELINE).map(|_| lines.next()).collect(),
+            })
+            .collect();
+        let ours = at_once(&mut together, &commands);
+        for (connection, (mut commands, ours)) in commands.into_iter().zip(ours).enumerate() {
+            let sent = commands.clone();
+            disturb(round, &mut commands);
+            let mut expected = Vec::new();
+            apart[connection].send(&request(&commands)).unwrap();
+            expected.extend(replies(&mut apart[connection]));
+            let differs = ours.iter().zip(&expected).position(|(a, b)| !is_same(a, b));
+            if differs.is_some() || ours.len() != expected.len() {
+                return Err(format!(
+                    "seed {seed}, round {round}, connection {connection}: reply {differs:?} of\n\
+                     {}\nin a batch:\n{ours:?}\nalone:\n{expected:?}",
+                    shown(&sent)
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn shown(commands: &[Words]) -> String {
+    let line = |words: &Words| {
+        let words = words.iter().map(|word| word.escape_ascii().to_string());
+        words.collect::<Vec<_>>().join(" ")
+    };
+    commands.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_batch_answers_as_its_commands_do_alone() {
+    for seed in 0..6 {
+        let folders = [Folder::new(), Folder::new()];
+        let batching = Nearfield::start(saving_into(&folders[0], 1 + seed as usize % 2));
+        let single = without_batches(&folders[1]);
+        compare(&batching, &single, seed, |_, _| ()).unwrap_or_else(|error| panic!("{error}"));
+        let batched = batching.server.batches.counts();
+        let sent = (CONNECTIONS * ROUNDS * PIPELINE) as u64;
+        assert!(batched.commands > sent / 2, "{batched:?}");
+        let large: u64 = batched.batches.iter().skip(4).sum();
+        assert!(large > ROUNDS as u64 / 4, "{batched:?}");
+        assert_eq!(single.server.batches.counts().commands, 0);
+    }
+}
+
+#[test]
+fn a_command_that_is_left_out_is_noticed() {
+    let folders = [Folder::new(), Folder::new()];
+    let batching = Nearfield::start(saving_into(&folders[0], 1));
+    let single = without_batches(&folders[1]);
+    let mut left_out = false;
+    let difference = compare(&batching, &single, 1, |round, commands| {
+        let counter = commands.iter_mut().find(|words| words[0] == b"INCR");
+        if let (2.., false, Some(words)) = (round, left_out, counter) {
+            // It would be answered one more.
+            *words = vec![b"ECHO".to_vec(), b"nothing".to_vec()];
+            left_out = true;
+        }
+    });
+    assert!(left_out && difference.is_err());
+}
+
+fn logging_into(folder: &Folder) -> Options {
+    Options {
+        threads: 2,
+        persistence: persistence::Options {
+            directory: Some(folder.0.clone()),
+            log: Some(true),
+            ..persistence::Options::default()
+        },
+        ..Options::default()
+    }
+}
+
+/// What all keys hold and when they expire.
+fn contents(server: &Nearfield) -> Vec<Value> {
+    let mut connection = server.connect();
+    let mut contents = vec![connection.command(&[b"KEYS", b"*"]).unwrap()];
+    let Value::Array(keys) = contents[0].clone() else {
+        panic!("KEYS answers {}", contents[0]);
+    };
+    for key in keys {
+        let Value::Bulk(key) = key else {
+            panic!("a key is {key}");
+        };
+        for name in [&b"DUMP"[..], b"PEXPIRETIME"] {
+            contents.push(connection.command(&[name, &key]).unwrap());
+        }
+    }
+    contents
+}
+
+/// Executes batches, and lets `change` work on the server after its contents were noted. Answers
+/// whether another server that reads its log has these contents.
+fn is_replayed(seed: u64, change: impl FnOnce(&mut Connection)) -> bool {
+    let folder = Folder::new();
+    let noted = {
+        let server = Nearfield::start(logging_into(&folder));
+        let mut lines: Vec<Lines> = (0..CONNECTIONS).map(|it| Lines::new(seed, it)).collect();
+        let mut connections = open(&server);
+        for _ in 0..ROUNDS {
+            let commands: Vec<Vec<Words>> = lines
+                .iter_mut()
+                .map(|lines| (0..PIPELINE).map(|_| lines.next()).collect())
+                .collect();
+            at_once(&mut connections, &commands);
+        }
+        let noted = contents(&server);
+        assert!(server.server.batches.counts().commands > 0);
+        change(&mut connections[0]);
+        noted
+    };
+    contents(&Nearfield::start(logging_into(&folder))) == noted
+}
+
+#[test]
+fn the_log_of_batches_makes_the_same_keyspace() {
+    for seed in 100..104 {
+        assert!(is_replayed(seed, |_| ()), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_change_after_the_contents_were_noted_is_noticed() {
+    let change = |connection: &mut Connection| {
+        connection.command(&[b"INCR", b"another"]).unwrap();
+    };
+    assert!(!is_replayed(100, change));
+}
