@@ -1,7 +1,7 @@
 //! `nearfield bench-pool`: what a map in the pool does, one operation at a time and in batches.
 
 use clap::Args;
-use nearfield::{Batch, Map, Pool, PoolMap, Words};
+use nearfield::{Batch, Map, Pool, Words};
 #[cfg(target_os = "linux")]
 use nearfield_fabric::NodeId;
 use nearfield_fabric::membership::NodeAddress;
@@ -202,7 +202,7 @@ impl Drop for Own {
 
 /// A map that is measured.
 struct Bench {
-    map: PoolMap<Words>,
+    map: Map<Words, Pool>,
     keys: u64,
     time: Duration,
     random: u64,

@@ -1,12 +1,14 @@
 //! The errors that an index can report.
 
+use std::convert::Infallible;
+use std::fmt::{self, Display, Formatter};
+
 /// Why an operation or a batch was refused. Nothing has been changed by what is refused, except that
 /// after [`Unknown`](Error::Unknown) nobody can say.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// A key is longer than [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES).
-    #[error("key starting with {start:?} has {length} bytes, the limit is {limit}")]
     KeyTooLong {
         /// The first bytes of the key, for people.
         start: String,
@@ -16,7 +18,6 @@ pub enum Error {
         limit: usize,
     },
     /// A value is longer than [`MAX_VALUE_BYTES`](crate::MAX_VALUE_BYTES).
-    #[error("value of key {key:?} has {length} bytes, the limit is {limit}")]
     ValueTooLong {
         /// The first bytes of the key, for people.
         key: String,
@@ -26,7 +27,6 @@ pub enum Error {
         limit: usize,
     },
     /// A batch holds more operations, or more bytes, than one call can take.
-    #[error("batch of {size} {unit} is too large, the limit is {limit}; split it")]
     BatchTooLarge {
         /// What was asked for.
         size: usize,
@@ -36,7 +36,6 @@ pub enum Error {
         limit: usize,
     },
     /// Input that must be in strictly ascending order of keys is not.
-    #[error("sorted input is out of order at position {position}: key {key:?}")]
     NotSorted {
         /// Position of the first key that is not greater than the one before it, from 0.
         position: usize,
@@ -44,24 +43,64 @@ pub enum Error {
         key: String,
     },
     /// The memory for an entry could not be had.
-    #[error("out of memory: {what}")]
     OutOfMemory {
         /// What was to be stored, and which limit was met.
         what: String,
     },
     /// Where the entries are cannot be reached.
-    #[error("the entries cannot be reached: {what}")]
     Unreachable {
         /// What is wrong with the way there.
         what: String,
     },
     /// Where the entries are could not be reached any more while the operation changed them: it may
     /// have been done or not.
-    #[error("whether the operation was done is unknown: {what}")]
     Unknown {
         /// What is wrong with the way there.
         what: String,
     },
+}
+
+impl Display for Error {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::KeyTooLong {
+                start,
+                length,
+                limit,
+            } => write!(
+                f,
+                "key starting with {start:?} has {length} bytes, the limit is {limit}"
+            ),
+            Error::ValueTooLong { key, length, limit } => {
+                write!(
+                    f,
+                    "value of key {key:?} has {length} bytes, the limit is {limit}"
+                )
+            }
+            Error::BatchTooLarge { size, unit, limit } => write!(
+                f,
+                "batch of {size} {unit} is too large, the limit is {limit}; split it"
+            ),
+            Error::NotSorted { position, key } => write!(
+                f,
+                "sorted input is out of order at position {position}: key {key:?}"
+            ),
+            Error::OutOfMemory { what } => write!(f, "out of memory: {what}"),
+            Error::Unreachable { what } => write!(f, "the entries cannot be reached: {what}"),
+            Error::Unknown { what } => {
+                write!(f, "whether the operation was done is unknown: {what}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// An operation that cannot fail has no error to tell.
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Error {
+        match never {}
+    }
 }
 
 impl Error {

@@ -1,6 +1,10 @@
 //! Choices that a map is created with.
 
-use crate::{Map, MapForm, Pim, PimBuilder, Pool, PoolBuilder};
+use crate::{Local, Map, MapForm};
+#[cfg(feature = "pim")]
+use crate::{Pim, PimBuilder};
+#[cfg(feature = "pool")]
+use crate::{Pool, PoolBuilder};
 use nearfield_core::{Bytes, Error, Words};
 use nearfield_radix::{EngineOptions, Loader, Radix};
 use std::marker::PhantomData;
@@ -50,7 +54,7 @@ impl<F: MapForm> Builder<F> {
     }
 
     /// Places the map in the memory of memory nodes, which other threads and processes share. What
-    /// was chosen before is of no meaning there.
+    /// was chosen before is of no meaning there. Needs the feature `pool`.
     ///
     /// ```
     /// # #[cfg(target_os = "linux")] {
@@ -76,12 +80,14 @@ impl<F: MapForm> Builder<F> {
     /// # }
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
+    #[cfg(feature = "pool")]
     pub fn pool(self, pool: Pool) -> PoolBuilder<F> {
         PoolBuilder::new(pool)
     }
 
-    /// Places the map in modules that own a part of the keys each, and are asked in batches. The limit of memory
-    /// that was chosen before holds for all modules together; options of the engine are of no meaning there.
+    /// Places the map in modules that own a part of the keys each, and are asked in batches. The limit
+    /// of memory that was chosen before holds for all modules together; options of the engine are
+    /// of no meaning there. Needs the feature `pim`.
     ///
     /// ```
     /// use nearfield::{Batch, Bytes, Map, Pim};
@@ -100,6 +106,7 @@ impl<F: MapForm> Builder<F> {
     /// assert_eq!(names, [b"bob", b"cid", b"dan"]);
     /// # Ok::<(), nearfield::Error>(())
     /// ```
+    #[cfg(feature = "pim")]
     pub fn pim(self, pim: Pim) -> PimBuilder<F> {
         PimBuilder::new(pim, self.memory_limit)
     }
@@ -113,7 +120,10 @@ impl<F: MapForm> Builder<F> {
         Radix::with_memory_limit(self.memory_limit).map(|radix| self.place(radix))
     }
 
-    fn load(self, fill: impl FnOnce(&mut Loader<F>) -> Result<(), Error>) -> Result<Map<F>, Error> {
+    fn load(
+        self,
+        fill: impl FnOnce(&mut Loader<F>) -> Result<(), Error>,
+    ) -> Result<Map<F, Local>, Error> {
         let mut loader = Loader::new(self.memory_limit)?;
         fill(&mut loader)?;
         loader.finish().map(|radix| self.place(radix))
@@ -121,7 +131,7 @@ impl<F: MapForm> Builder<F> {
 
     fn place(&self, radix: Radix<F>) -> Map<F> {
         radix.set_options(self.engine_options);
-        Map::local(radix)
+        Map::of(radix)
     }
 }
 

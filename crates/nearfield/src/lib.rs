@@ -25,8 +25,10 @@
 //! # Ok::<(), nearfield::Error>(())
 //! ```
 //!
-//! A map may also lie in the memory of other machines, [`PoolMap`], or in that of threads which own a part of the
-//! keys each, [`PimMap`]. These have the same methods, all of which can fail there.
+//! A map may also lie in the memory of other machines (`Builder::pool`, with the feature `pool`), or in
+//! modules that own a part of the keys each (`Builder::pim`, with the feature `pim`). The methods
+//! are the same. Reads answer a `Result` there, because memory elsewhere may not answer:
+//! [`Placement`] says which, and [`AnyPlacement`] is one that a program chooses when it runs.
 //!
 //! # Limits
 //!
@@ -41,33 +43,36 @@
 //! Readers take no locks and write nothing that other threads read.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod builder;
-mod bytes;
-mod fallible;
+mod form;
 mod map;
-mod pim;
-mod pool;
+mod placement;
 mod range;
 mod typed;
-mod words;
 
 pub use builder::Builder;
-pub use fallible::FallibleRange;
-pub use map::{Map, MapForm, Updated};
+pub use form::MapForm;
+pub use map::{Map, Updated, WordMap};
 pub use nearfield_core::{
     Batch, Bytes, Direction, Error, Form, MAX_KEY_BYTES, MAX_VALUE_BYTES, OrderedIndex, Outcome,
     Words, codec,
 };
+#[cfg(feature = "pool")]
+pub use nearfield_fabric::membership::NodeAddress;
+#[cfg(feature = "pool")]
 pub use nearfield_pool::store::OpenError;
 pub use nearfield_radix::{Combine, Counters, EngineOptions, Entry, MemoryUse, Pinned, ValueRef};
-pub use pim::{Pim, PimBuilder, PimMap};
-pub use pool::{Pool, PoolBuilder, PoolMap};
+#[cfg(feature = "pim")]
+pub use placement::pim::{Pim, PimBuilder};
+#[cfg(feature = "pool")]
+pub use placement::pool::{Pool, PoolBuilder};
+pub use placement::{Answer, AnyPlacement, AnyValue, Local, Placement};
 pub use range::Range;
 pub use typed::{TypedMap, TypedRange};
-pub use words::WordMap;
 
-/// The README's example is a test.
-#[cfg(doctest)]
+/// The README's examples are tests.
+#[cfg(all(doctest, feature = "pim"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -10,25 +10,22 @@
 //! `low` and `high` move past a chunk as it is read, so that no key is met twice; when nothing is
 //! left between them, each end goes on with the other's chunk.
 
-use crate::{Map, MapForm};
+use crate::{Map, MapForm, Placement};
 use nearfield_core::Direction;
 use nearfield_radix::Entry;
 use std::collections::VecDeque;
 use std::fmt::{self, Debug, Formatter};
 use std::iter::FusedIterator;
-use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::ops::Bound;
 
 /// Entries of the first chunk, of which the caller may want but one.
 const CHUNK_MIN: usize = 16;
-/// Entries of a chunk at most, which is as many as the tree gathers at once.
-const CHUNK_MAX: usize = 512;
-/// Bytes of keys and values after which a chunk ends.
-const CHUNK_BYTES: usize = 64 << 10;
 
 /// The entries of a [`Map`] within a range, from both ends; see [`Map::range`].
 ///
-/// Items own their keys and values, for which byte strings are copied once. Entries are read
-/// ahead in chunks of 16 up to 512 entries, or until a chunk holds 64 KiB.
+/// Items are entries, or `Result`s where reads can fail: [`Placement::Read`]. They own their keys and
+/// values, for which byte strings are copied once. Entries are read ahead in chunks from either end: of 16 entries up to 512, or 64 KiB, in this machine's memory, and
+/// up to 4096 elsewhere. After an error there is nothing more.
 ///
 /// The map may be changed meanwhile, by the caller as well. An entry that is present from the
 /// call of [`Map::range`] to the end of the iteration is met exactly once, with a value that it
@@ -46,8 +43,8 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// assert_eq!(map.len(), 92);
 /// # Ok::<(), nearfield::Error>(())
 /// ```
-pub struct Range<'m, F: MapForm> {
-    map: &'m Map<F>,
+pub struct Range<'m, F: MapForm, P: Placement<F> = crate::Local> {
+    map: &'m Map<F, P>,
     low: Bound<F::OwnedKey>,
     high: Bound<F::OwnedKey>,
     /// Ascending.
@@ -59,8 +56,12 @@ pub struct Range<'m, F: MapForm> {
     exhausted: bool,
 }
 
-impl<'m, F: MapForm> Range<'m, F> {
-    pub(crate) fn new(map: &'m Map<F>, low: Bound<F::OwnedKey>, high: Bound<F::OwnedKey>) -> Self {
+impl<'m, F: MapForm, P: Placement<F>> Range<'m, F, P> {
+    pub(crate) fn new(
+        map: &'m Map<F, P>,
+        low: Bound<F::OwnedKey>,
+        high: Bound<F::OwnedKey>,
+    ) -> Self {
         Range {
             map,
             low,
@@ -72,49 +73,68 @@ impl<'m, F: MapForm> Range<'m, F> {
         }
     }
 
-    /// Reads the next chunk from one end.
-    fn read(&mut self, direction: Direction) {
-        let (from, to, chunk) = match direction {
-            Direction::Ascending => (&mut self.low, &self.high, &mut self.front),
-            Direction::Descending => (&mut self.high, &self.low, &mut self.back),
-        };
-        let (start, end) = (from.as_ref().map(F::key), to.as_ref().map(F::key));
-        let (low, high) = match direction {
-            Direction::Ascending => (Bound::Unbounded, end),
-            Direction::Descending => (end, Bound::Unbounded),
-        };
-        let limit = self.chunk;
-        let mut bytes = 0;
-        let mut exhausted = true;
-        self.map.scan(start, direction, limit, |key, value| {
-            let within = (low.map(F::shorten_key), high.map(F::shorten_key));
-            if !within.contains(&F::shorten_key(key)) {
-                return ControlFlow::Break(());
-            }
-            chunk.push_back((F::own_key(key), F::own_value(value)));
-            bytes += F::entry_bytes(key, value);
-            if chunk.len() < limit && bytes < CHUNK_BYTES {
-                return ControlFlow::Continue(());
-            }
-            exhausted = false;
-            ControlFlow::Break(())
-        });
-        if let Some((last, _)) = chunk.back() {
-            *from = Bound::Excluded(last.clone());
+    /// Reads the next chunk from one end, unless all has been read.
+    fn read(&mut self, direction: Direction) -> Result<(), P::Failure> {
+        if self.exhausted {
+            return Ok(());
         }
-        self.exhausted = exhausted;
-        self.chunk = (2 * limit).min(CHUNK_MAX);
+        let chunk = match direction {
+            Direction::Ascending => &mut self.front,
+            Direction::Descending => &mut self.back,
+        };
+        let bounds = (
+            self.low.as_ref().map(F::key),
+            self.high.as_ref().map(F::key),
+        );
+        let found = |entry| chunk.push_back(entry);
+        match P::scan(&self.map.index, bounds, direction, self.chunk, found) {
+            Ok(exhausted) => self.exhausted = exhausted,
+            Err(failure) => {
+                self.exhausted = true;
+                self.front.clear();
+                self.back.clear();
+                return Err(failure);
+            }
+        }
+        if let Some((last, _)) = chunk.back() {
+            let last = Bound::Excluded(last.clone());
+            match direction {
+                Direction::Ascending => self.low = last,
+                Direction::Descending => self.high = last,
+            }
+        }
+        self.chunk = (2 * self.chunk).min(P::CHUNK_MAX);
+        Ok(())
+    }
+
+    /// The next entry from the front, or why it cannot be read.
+    pub(crate) fn next_entry(&mut self) -> Option<Result<Entry<F>, P::Failure>> {
+        if self.front.is_empty()
+            && let Err(failure) = self.read(Direction::Ascending)
+        {
+            return Some(Err(failure));
+        }
+        let entry = self.front.pop_front().or_else(|| self.back.pop_back());
+        entry.map(Ok)
+    }
+
+    /// The next entry from the back, or why it cannot be read.
+    fn next_back_entry(&mut self) -> Option<Result<Entry<F>, P::Failure>> {
+        if self.back.is_empty()
+            && let Err(failure) = self.read(Direction::Descending)
+        {
+            return Some(Err(failure));
+        }
+        let entry = self.back.pop_front().or_else(|| self.front.pop_back());
+        entry.map(Ok)
     }
 }
 
-impl<F: MapForm> Iterator for Range<'_, F> {
-    type Item = Entry<F>;
+impl<F: MapForm, P: Placement<F>> Iterator for Range<'_, F, P> {
+    type Item = P::Read<Entry<F>>;
 
-    fn next(&mut self) -> Option<Entry<F>> {
-        if self.front.is_empty() && !self.exhausted {
-            self.read(Direction::Ascending);
-        }
-        self.front.pop_front().or_else(|| self.back.pop_back())
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_entry().map(P::answer)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -123,18 +143,15 @@ impl<F: MapForm> Iterator for Range<'_, F> {
     }
 }
 
-impl<F: MapForm> DoubleEndedIterator for Range<'_, F> {
-    fn next_back(&mut self) -> Option<Entry<F>> {
-        if self.back.is_empty() && !self.exhausted {
-            self.read(Direction::Descending);
-        }
-        self.back.pop_front().or_else(|| self.front.pop_back())
+impl<F: MapForm, P: Placement<F>> DoubleEndedIterator for Range<'_, F, P> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.next_back_entry().map(P::answer)
     }
 }
 
-impl<F: MapForm> FusedIterator for Range<'_, F> {}
+impl<F: MapForm, P: Placement<F>> FusedIterator for Range<'_, F, P> {}
 
-impl<F: MapForm> Debug for Range<'_, F> {
+impl<F: MapForm, P: Placement<F>> Debug for Range<'_, F, P> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.debug_struct("Range")
             .field("low", &self.low)

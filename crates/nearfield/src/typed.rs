@@ -1,6 +1,6 @@
 //! A map of numbers in the form of words.
 
-use crate::{Range, Updated, WordMap};
+use crate::{Local, Map, Placement, Range, Updated, WordMap};
 use nearfield_core::codec::WordCodec;
 use nearfield_core::{Error, Words};
 use std::iter::FusedIterator;
@@ -28,12 +28,12 @@ use std::ops::{Bound, RangeBounds};
 /// # Ok::<(), nearfield::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct TypedMap<K, V> {
-    words: WordMap,
+pub struct TypedMap<K, V, P: Placement<Words> = Local> {
+    words: WordMap<P>,
     types: PhantomData<fn(K) -> V>,
 }
 
-impl<K: WordCodec, V: WordCodec> TypedMap<K, V> {
+impl<K: WordCodec, V: WordCodec> TypedMap<K, V, Local> {
     /// Creates an empty map that may take all memory there is.
     ///
     /// # Errors
@@ -63,7 +63,9 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V> {
         let words = |(key, value): (K, V)| (key.to_word(), value.to_word());
         WordMap::from_sorted(entries.into_iter().map(words)).map(Self::from)
     }
+}
 
+impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// The map of words below, for batches and for what memory it takes.
     ///
     /// ```
@@ -77,7 +79,7 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V> {
     /// assert_eq!(map.get(-7), Some(49));
     /// # Ok::<(), nearfield::Error>(())
     /// ```
-    pub fn words(&self) -> &WordMap {
+    pub fn words(&self) -> &WordMap<P> {
         &self.words
     }
 
@@ -89,20 +91,21 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V> {
     /// # Ok::<(), nearfield::Error>(())
     /// ```
     #[inline]
-    pub fn get(&self, key: K) -> Option<V> {
-        self.words.get(key.to_word()).map(decode)
+    pub fn get(&self, key: K) -> P::Lookup<Option<V>> {
+        let found = self.words.get(key.to_word());
+        P::map_lookup(found, |word| word.map(|word| decode(word.into())))
     }
 
     /// True if the key is present.
     ///
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
-    /// assert!(map.contains(-1) && !map.contains(1));
+    /// assert!(map.contains_key(-1) && !map.contains_key(1));
     /// # Ok::<(), nearfield::Error>(())
     /// ```
     #[inline]
-    pub fn contains(&self, key: K) -> bool {
-        self.words.contains(key.to_word())
+    pub fn contains_key(&self, key: K) -> P::Lookup<bool> {
+        self.words.contains_key(key.to_word())
     }
 
     /// Sets the value of a key and answers the one before, `None` if the key was absent.
@@ -173,8 +176,8 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V> {
     /// assert_eq!(map.first(), Some((-1, 1)));
     /// # Ok::<(), nearfield::Error>(())
     /// ```
-    pub fn first(&self) -> Option<(K, V)> {
-        self.words.first().map(decode_entry)
+    pub fn first(&self) -> P::Read<Option<(K, V)>> {
+        P::map(self.words.first(), |entry| entry.map(decode_entry))
     }
 
     /// The entry with the greatest key.
@@ -184,8 +187,8 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V> {
     /// assert_eq!(map.last(), Some((5, 2)));
     /// # Ok::<(), nearfield::Error>(())
     /// ```
-    pub fn last(&self) -> Option<(K, V)> {
-        self.words.last().map(decode_entry)
+    pub fn last(&self) -> P::Read<Option<(K, V)>> {
+        P::map(self.words.last(), |entry| entry.map(decode_entry))
     }
 
     /// The entry with the greatest key at or below the given one.
@@ -195,8 +198,9 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V> {
     /// assert_eq!(map.predecessor(4), Some((-1, 1)));
     /// # Ok::<(), nearfield::Error>(())
     /// ```
-    pub fn predecessor(&self, key: K) -> Option<(K, V)> {
-        self.words.predecessor(key.to_word()).map(decode_entry)
+    pub fn predecessor(&self, key: K) -> P::Lookup<Option<(K, V)>> {
+        let found = self.words.predecessor(key.to_word());
+        P::map_lookup(found, |entry| entry.map(decode_entry))
     }
 
     /// The entry with the least key at or above the given one.
@@ -206,8 +210,105 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V> {
     /// assert_eq!(map.successor(-1), Some((-1, 1)));
     /// # Ok::<(), nearfield::Error>(())
     /// ```
-    pub fn successor(&self, key: K) -> Option<(K, V)> {
-        self.words.successor(key.to_word()).map(decode_entry)
+    pub fn successor(&self, key: K) -> P::Lookup<Option<(K, V)>> {
+        let found = self.words.successor(key.to_word());
+        P::map_lookup(found, |entry| entry.map(decode_entry))
+    }
+
+    /// Sets the value of a key to what `change` makes of the present one; see
+    /// [`Map::modify`](crate::Map::modify).
+    ///
+    /// # Errors
+    /// As [`insert`](TypedMap::insert).
+    ///
+    /// ```
+    /// let sums = nearfield::TypedMap::<i32, f64>::new()?;
+    /// sums.modify(-7, |sum| sum.unwrap_or(0.0) + 0.5)?;
+    /// assert_eq!(sums.get(-7), Some(0.5));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn modify(
+        &self,
+        key: K,
+        mut change: impl FnMut(Option<V>) -> V,
+    ) -> Result<Option<V>, Error> {
+        let change = |word: Option<u64>| change(word.map(decode)).to_word();
+        Ok(self.words.modify(key.to_word(), change)?.map(decode))
+    }
+
+    /// Sets the value of a key that is absent, and answers the value that it has then.
+    ///
+    /// # Errors
+    /// As [`insert`](TypedMap::insert).
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::<i8, u8>::new()?;
+    /// assert_eq!((map.get_or_insert(-1, 1)?, map.get_or_insert(-1, 2)?), (1, 1));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn get_or_insert(&self, key: K, value: V) -> Result<V, Error> {
+        let word = self.words.get_or_insert(key.to_word(), value.to_word())?;
+        Ok(decode(word))
+    }
+
+    /// Removes the entry with the least key and answers it.
+    ///
+    /// # Errors
+    /// Those of the placement.
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
+    /// assert_eq!((map.pop_first()?, map.pop_last()?), (Some((-1, 1)), Some((5, 2))));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn pop_first(&self) -> Result<Option<(K, V)>, Error> {
+        Ok(self.words.pop_first()?.map(decode_entry))
+    }
+
+    /// Removes the entry with the greatest key and answers it.
+    ///
+    /// # Errors
+    /// Those of the placement.
+    pub fn pop_last(&self) -> Result<Option<(K, V)>, Error> {
+        Ok(self.words.pop_last()?.map(decode_entry))
+    }
+
+    /// Inserts all entries that an iterator gives, in batches; answers how many keys were absent.
+    ///
+    /// # Errors
+    /// As [`Map::insert_many`](crate::Map::insert_many).
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::<i8, u8>::new()?;
+    /// assert_eq!(map.extend([(-1, 1), (5, 2), (-1, 3)])?, 2);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn extend(&self, entries: impl IntoIterator<Item = (K, V)>) -> Result<usize, Error> {
+        let entries = entries.into_iter();
+        let words = entries.map(|(key, value)| (key.to_word(), value.to_word()));
+        self.words.extend(words)
+    }
+
+    /// Removes all entries whose keys lie within a range, and answers how many there were.
+    ///
+    /// # Errors
+    /// Those of the placement. Some entries may have been removed.
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
+    /// assert_eq!((map.remove_range(..0)?, map.len()), (1, 1));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn remove_range(&self, bounds: impl RangeBounds<K>) -> Result<usize, Error> {
+        self.words.remove_range(words_of(&bounds))
+    }
+
+    /// Removes all entries.
+    ///
+    /// # Errors
+    /// Those of the placement. Some entries may have been removed.
+    pub fn clear(&self) -> Result<(), Error> {
+        self.words.clear()
     }
 
     /// The entries whose keys lie within a range; see [`Map::range`](crate::Map::range).
@@ -217,11 +318,9 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V> {
     /// assert!(map.range(0..).eq([(5, 2)]));
     /// # Ok::<(), nearfield::Error>(())
     /// ```
-    pub fn range(&self, bounds: impl RangeBounds<K>) -> TypedRange<'_, K, V> {
-        let word = |bound: Bound<&K>| bound.map(|&key| key.to_word());
-        let bounds = (word(bounds.start_bound()), word(bounds.end_bound()));
+    pub fn range(&self, bounds: impl RangeBounds<K>) -> TypedRange<'_, K, V, P> {
         TypedRange {
-            words: self.words.range(bounds),
+            words: self.words.range(words_of(&bounds)),
             types: PhantomData,
         }
     }
@@ -233,12 +332,12 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V> {
     /// assert!(map.len() == 2 && !map.is_empty());
     /// # Ok::<(), nearfield::Error>(())
     /// ```
-    pub fn len(&self) -> usize {
+    pub fn len(&self) -> P::Read<usize> {
         self.words.len()
     }
 
     /// True if there is no entry; exact when no writer is at work.
-    pub fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> P::Read<bool> {
         self.words.is_empty()
     }
 }
@@ -252,8 +351,8 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V> {
 /// map.insert(-1, 1)?;
 /// # Ok::<(), nearfield::Error>(())
 /// ```
-impl<K: WordCodec, V: WordCodec> From<WordMap> for TypedMap<K, V> {
-    fn from(words: WordMap) -> Self {
+impl<K: WordCodec, V: WordCodec, P: Placement<Words>> From<Map<Words, P>> for TypedMap<K, V, P> {
+    fn from(words: Map<Words, P>) -> Self {
         TypedMap {
             words,
             types: PhantomData,
@@ -269,16 +368,17 @@ impl<K: WordCodec, V: WordCodec> From<WordMap> for TypedMap<K, V> {
 /// # Ok::<(), nearfield::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct TypedRange<'m, K, V> {
-    words: Range<'m, Words>,
+pub struct TypedRange<'m, K, V, P: Placement<Words> = Local> {
+    words: Range<'m, Words, P>,
     types: PhantomData<fn() -> (K, V)>,
 }
 
-impl<K: WordCodec, V: WordCodec> Iterator for TypedRange<'_, K, V> {
-    type Item = (K, V);
+impl<K: WordCodec, V: WordCodec, P: Placement<Words>> Iterator for TypedRange<'_, K, V, P> {
+    type Item = P::Read<(K, V)>;
 
-    fn next(&mut self) -> Option<(K, V)> {
-        self.words.next().map(decode_entry)
+    fn next(&mut self) -> Option<Self::Item> {
+        let entry = self.words.next()?;
+        Some(P::map(entry, decode_entry))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -286,13 +386,21 @@ impl<K: WordCodec, V: WordCodec> Iterator for TypedRange<'_, K, V> {
     }
 }
 
-impl<K: WordCodec, V: WordCodec> DoubleEndedIterator for TypedRange<'_, K, V> {
-    fn next_back(&mut self) -> Option<(K, V)> {
-        self.words.next_back().map(decode_entry)
+impl<K: WordCodec, V: WordCodec, P: Placement<Words>> DoubleEndedIterator
+    for TypedRange<'_, K, V, P>
+{
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let entry = self.words.next_back()?;
+        Some(P::map(entry, decode_entry))
     }
 }
 
-impl<K: WordCodec, V: WordCodec> FusedIterator for TypedRange<'_, K, V> {}
+impl<K: WordCodec, V: WordCodec, P: Placement<Words>> FusedIterator for TypedRange<'_, K, V, P> {}
+
+fn words_of<K: WordCodec>(bounds: &impl RangeBounds<K>) -> (Bound<u64>, Bound<u64>) {
+    let word = |bound: Bound<&K>| bound.map(|&key| key.to_word());
+    (word(bounds.start_bound()), word(bounds.end_bound()))
+}
 
 fn decode_entry<K: WordCodec, V: WordCodec>((key, value): (u64, u64)) -> (K, V) {
     (decode(key), decode(value))

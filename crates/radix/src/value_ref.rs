@@ -76,3 +76,9 @@ impl Debug for ValueRef<'_> {
         write!(f, "b\"{}\"", self.escape_ascii())
     }
 }
+
+impl From<ValueRef<'_>> for Vec<u8> {
+    fn from(value: ValueRef<'_>) -> Vec<u8> {
+        value.to_vec()
+    }
+}

@@ -1,8 +1,9 @@
 //! Why bytes are not a code.
 
+use std::fmt::{self, Display, Formatter};
+
 /// Bytes that are not a code of the type asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a code at byte {position}: {reason}")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// The byte at which decoding stopped, from 0.
     pub position: usize,
@@ -11,37 +12,61 @@ pub struct DecodeError {
 }
 
 /// What is wrong with the bytes at the position of a [`DecodeError`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeReason {
     /// The code ends within a value.
-    #[error("{missing} more bytes expected")]
     Truncated {
         /// How many bytes the value needs at least beyond the end.
         missing: usize,
     },
     /// The code goes on after the value.
-    #[error("{count} bytes follow the value")]
     TrailingBytes {
         /// How many bytes follow.
         count: usize,
     },
     /// A `bool` or the tag of an `Option` is neither 0 nor 1.
-    #[error("{byte:#04x} is neither 0 nor 1")]
     InvalidTag {
         /// The byte found, as it was before a [`Reverse`](std::cmp::Reverse) inverted it.
         byte: u8,
     },
     /// A zero byte of a string is followed by neither `FF` (a zero) nor `00` (the end).
-    #[error("{byte:#04x} after a zero byte, neither an escaped zero nor the end of the string")]
     InvalidEscape {
         /// The byte found, as it was before a [`Reverse`](std::cmp::Reverse) inverted it.
         byte: u8,
     },
     /// The bytes of a `String` are not UTF-8. The position is that of the string's code.
-    #[error("the string that starts here is not UTF-8 after its first {valid_bytes} bytes")]
     InvalidUtf8 {
         /// How many bytes of the string, unescaped, are valid.
         valid_bytes: usize,
     },
 }
+
+impl Display for DecodeError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let DecodeError { position, reason } = self;
+        write!(f, "not a code at byte {position}: {reason}")
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+impl Display for DecodeReason {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            DecodeReason::Truncated { missing } => write!(f, "{missing} more bytes expected"),
+            DecodeReason::TrailingBytes { count } => write!(f, "{count} bytes follow the value"),
+            DecodeReason::InvalidTag { byte } => write!(f, "{byte:#04x} is neither 0 nor 1"),
+            DecodeReason::InvalidEscape { byte } => write!(
+                f,
+                "{byte:#04x} after a zero byte, neither an escaped zero nor the end of the string"
+            ),
+            DecodeReason::InvalidUtf8 { valid_bytes } => write!(
+                f,
+                "the string that starts here is not UTF-8 after its first {valid_bytes} bytes"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for DecodeReason {}

@@ -1,6 +1,7 @@
 //! Order-preserving maps to a word of 8 bytes, for keys and values of the 8-byte form.
 
 use super::float::{f32_from_ordered, f64_from_ordered, ordered_from_f32, ordered_from_f64};
+use std::fmt::{self, Display, Formatter};
 
 /// A value that has an order-preserving code of one word, as keys of
 /// [`Words`](crate::Words) are.
@@ -31,14 +32,22 @@ pub trait WordCodec: Copy {
 }
 
 /// A word that belongs to no value of the type asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("word {word:#018x} is not a value of {type_name}")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WordOutOfRange {
     /// The word.
     pub word: u64,
     /// The type.
     pub type_name: &'static str,
 }
+
+impl Display for WordOutOfRange {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let WordOutOfRange { word, type_name } = self;
+        write!(f, "word {word:#018x} is not a value of {type_name}")
+    }
+}
+
+impl std::error::Error for WordOutOfRange {}
 
 impl WordOutOfRange {
     fn new<T>(word: u64) -> Self {

@@ -1,10 +1,10 @@
-//! Tests of the facade.
-//!
-//! One program has all modules, so that generic code is compiled once.
+//! Maps in every placement do what a `BTreeMap` does, and keep what the facade adds.
 
+mod every_placement;
 mod map;
 mod model;
 mod pim;
+#[cfg(target_os = "linux")]
 mod pool;
 mod range;
 mod ranges;

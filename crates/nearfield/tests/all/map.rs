@@ -87,7 +87,7 @@ fn keys_that_are_too_long_are_refused_everywhere() {
     assert_eq!(map.update(&long, None, b"").unwrap_err(), error);
     assert_eq!(map.remove(&long).unwrap_err(), error);
     assert_eq!(map.get(&long).map(|_| ()).unwrap_err(), error);
-    assert_eq!(map.contains(&long).unwrap_err(), error);
+    assert_eq!(map.contains_key(&long).unwrap_err(), error);
     assert_eq!(map.predecessor(&long).unwrap_err(), error);
     assert_eq!(map.successor(&long).unwrap_err(), error);
     assert_eq!(map.get_many(&[b"a", &long]).unwrap_err(), error);
@@ -210,7 +210,7 @@ fn a_typed_map_is_ordered_as_its_keys() {
         (Some(entries[0]), Some(entries[6]))
     );
     assert_eq!(map.remove(-0.0), Ok(Some(-1)));
-    assert!(!map.contains(-0.0) && map.contains(0.0));
+    assert!(!map.contains_key(-0.0) && map.contains_key(0.0));
     let loaded = TypedMap::from_sorted(map.range(..)).expect("load");
     assert!(loaded.range(..).eq(map.range(..)) && loaded.len() == 6);
 }

@@ -1,11 +1,8 @@
 //! Maps in the memory of memory nodes do what a `BTreeMap` does: batches, single operations and ranges
 //! from both ends, by two who have opened the same map and take turns.
-#![cfg(target_os = "linux")]
 
-use crate::ranges::{self, Model};
-use nearfield::{
-    Batch, Direction, Error, Map, MapForm, OrderedIndex, Pool, PoolMap, Updated, Words,
-};
+use crate::ranges::Model;
+use nearfield::{Batch, Direction, Error, Map, MapForm, OrderedIndex, Pool, Updated, Words};
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_testkit::keys::{self, Sample};
 use nearfield_testkit::model;
@@ -15,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A map that was opened twice, as by two processes, on nodes of its own. They are asked in turn, so
 /// that each has to notice what the other one does to what it has in its cache.
 struct Turns<F: MapForm> {
-    opened: [PoolMap<F>; 2],
+    opened: [Map<F, Pool>; 2],
     turn: AtomicUsize,
     _nodes: ShmNodes,
 }
@@ -37,7 +34,7 @@ impl<F: MapForm> Turns<F> {
         }
     }
 
-    fn next(&self) -> &PoolMap<F> {
+    fn next(&self) -> &Map<F, Pool> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         &self.opened[turn % 2]
     }
@@ -76,7 +73,7 @@ impl<F: MapForm + Sample> OrderedIndex<F> for Turns<F> {
         if !model.is_empty() {
             let random = &mut keys::random(model.len() as u64);
             let map = self.next();
-            ranges::agree::<F, _>(&model, 8, random, |bounds| {
+            crate::ranges::agree::<F, _>(&model, 8, random, |bounds| {
                 let range = map.range(bounds);
                 range.map(|entry| entry.expect("the nodes are served"))
             });

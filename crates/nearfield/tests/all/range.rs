@@ -1,7 +1,7 @@
 //! Ranges agree with those of a `BTreeMap`, from both ends in turn, and beside writers meet every
 //! entry that stays exactly once.
 
-use crate::ranges::{self, Model};
+use crate::ranges::Model;
 use nearfield::{Bytes, Map, MapForm, WordMap, Words};
 use nearfield_testkit::keys::{self, Random, Sample};
 use rand::RngExt;
@@ -27,7 +27,8 @@ fn agrees_with_a_btree_map<F: MapForm + Sample>() {
         for (seed, count) in [1, 3, 15, 16, 17, 200, 3000].into_iter().enumerate() {
             let mut random = keys::random(seed as u64);
             let (map, model) = filled::<F>(kind, count, &mut random);
-            let ended = ranges::agree::<F, _>(&model, 40, &mut random, |bounds| map.range(bounds));
+            let ended =
+                crate::ranges::agree::<F, _>(&model, 40, &mut random, |bounds| map.range(bounds));
             let sizes = ended.iter().map(Iterator::size_hint);
             assert!(sizes.eq([(0, Some(0)); 40]), "{kind:?}");
         }

@@ -1,5 +1,5 @@
 //! Tests of the local placement. `loom` and `stress` are programs of their own because they are
-//! built with other flags, too.
+//! built with other flags, too, and `memory` because others of its process must not be pinned.
 //!
 //! One program has all modules, so that generic code is compiled once.
 
@@ -9,7 +9,6 @@ mod blocks;
 mod bulk;
 mod counters;
 mod limits;
-mod memory;
 mod model;
 mod pipeline;
 mod shortcuts;

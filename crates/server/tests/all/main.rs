@@ -1,5 +1,5 @@
-//! Tests of the server. `transcripts` is a program of its own because it makes a test of each
-//! file.
+//! Tests of the server. `transcripts` is a program of its own because it makes a test of each file,
+//! and `limits` because its tests look at the peak of the memory of their process.
 //!
 //! One program has all modules, so that generic code is compiled once.
 
@@ -11,7 +11,6 @@ mod differential;
 mod durability;
 mod eviction;
 mod handover;
-mod limits;
 mod linearizability;
 mod rdb;
 mod replay;

@@ -1,13 +1,15 @@
 //! Which memory nodes a map lies on, and what else it is opened with.
 
-use super::PoolMap;
-use crate::MapForm;
+use crate::{Map, MapForm};
 use nearfield_fabric::membership::NodeAddress;
 use nearfield_pool::store::{OpenError, StoreOptions};
 use std::marker::PhantomData;
 use std::mem::discriminant;
 
-/// Memory nodes, and how to come to them.
+/// The memory of memory nodes: which nodes a map lies on, and, as a type, the placement there.
+///
+/// Threads share such a map by reference, and processes by opening it as well. It outlives all of them,
+/// as long as its nodes do.
 #[derive(Clone, Debug)]
 pub struct Pool {
     nodes: Vec<NodeAddress>,
@@ -39,7 +41,7 @@ impl Pool {
     }
 }
 
-/// What a [`PoolMap`] is opened with, where it is not the default; from
+/// What a [`Map`] in a pool is opened with, where that is not the default; from
 /// [`Builder::pool`](crate::Builder::pool).
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it builds"]
@@ -105,7 +107,7 @@ impl<F: MapForm> PoolBuilder<F> {
     /// assert!(error.to_string().starts_with("there is no memory node nobody"));
     /// # }
     /// ```
-    pub fn build(self) -> Result<PoolMap<F>, OpenError> {
+    pub fn build(self) -> Result<Map<F, Pool>, OpenError> {
         let nodes = &self.pool.nodes;
         let Some(first) = nodes.first() else {
             return Err(OpenError::NoNodes);

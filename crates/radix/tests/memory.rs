@@ -1,5 +1,6 @@
 //! How much memory is held for what is in use. In a process of its own: what others are pinned for
 //! is not free.
+#![cfg(not(loom))]
 
 use nearfield_core::{Batch, Bytes, OrderedIndex};
 use nearfield_radix::Radix;

@@ -1,27 +1,34 @@
 //! Which modules a map lies in.
 
-use super::PimMap;
-use crate::MapForm;
+use crate::{Map, MapForm};
 use nearfield_core::Error;
 use nearfield_pim::device::Workers;
+use nearfield_pim::gather::Gathered;
 use std::marker::PhantomData;
 use std::thread::available_parallelism;
 
-/// Modules, and what they are.
+/// Modules with processors of their own: what they are, and, as a type, the placement there.
+///
+/// Modules are worker threads, each with a part of the keys. A batch is sent to all modules at once and
+/// takes as long as the module with most to do; keys that are asked for more than others are
+/// spread over modules meanwhile. Single operations wait for a round between threads, so batches
+/// of thousands are what this placement is good for. A key has up to an eighth of a module's memory,
+/// and an entry as much as a module has. Dropping the map ends its threads.
 #[derive(Clone, Debug)]
 pub struct Pim {
     threads: Option<usize>,
     modules_per_thread: usize,
 }
 
-/// A thread has so many modules by default: that some have more to do than others shows less in their sum.
+/// Modules of a thread by default. The more there are, the less it shows in their sum that some of
+/// them have more to do than others.
 const MODULES_PER_THREAD: usize = 4;
-/// A map takes such a part of the machine's memory at most, unless a limit is chosen.
+/// Without a limit a map takes at most the machine's memory divided by this.
 const SHARE: u64 = 2;
 
 impl Pim {
-    /// Modules that are threads of this process, each with memory that no other thread reaches: as many threads as the
-    /// process may have cores, with four modules each.
+    /// Modules that are threads of this process, each with memory that no other thread reaches. There
+    /// are as many threads as the process may use cores, with four modules each.
     pub fn workers() -> Pim {
         Pim {
             threads: None,
@@ -35,15 +42,15 @@ impl Pim {
         self
     }
 
-    /// How many modules a thread has, four by default, 1 to 1024. Each has the same part of the limit of memory,
-    /// and up to 32 GiB.
+    /// How many modules a thread has, four by default, 1 to 1024. Each has the same part of the limit
+    /// of memory, and up to 32 GiB.
     pub fn modules_per_thread(mut self, modules: usize) -> Pim {
         self.modules_per_thread = modules.clamp(1, 1024);
         self
     }
 }
 
-/// What a [`PimMap`] is created with; from [`Builder::pim`](crate::Builder::pim).
+/// What a [`Map`] in modules is created with; from [`Builder::pim`](crate::Builder::pim).
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it builds"]
 pub struct PimBuilder<F: MapForm> {
@@ -61,8 +68,8 @@ impl<F: MapForm> PimBuilder<F> {
         }
     }
 
-    /// The greatest number of bytes that keys, values and what leads to them may take in all modules; half of the
-    /// machine's memory by default. What a full module has no room for fails with `OutOfMemory`.
+    /// The greatest number of bytes that keys, values and what leads to them may take in all modules;
+    /// half of the machine's memory by default. Writes to a full module fail with `OutOfMemory`.
     pub fn memory_limit(mut self, bytes: usize) -> Self {
         self.memory_limit = bytes;
         self
@@ -81,7 +88,7 @@ impl<F: MapForm> PimBuilder<F> {
     /// assert_eq!(map.get(1)?, Some(10));
     /// # Ok::<(), nearfield::Error>(())
     /// ```
-    pub fn build(self) -> Result<PimMap<F>, Error> {
+    pub fn build(self) -> Result<Map<F, Pim>, Error> {
         let cores = || available_parallelism().map_or(1, usize::from);
         let threads = self.pim.threads.unwrap_or_else(cores);
         let modules = threads.saturating_mul(self.pim.modules_per_thread);
@@ -93,7 +100,7 @@ impl<F: MapForm> PimBuilder<F> {
         let workers = workers.map_err(|error| Error::OutOfMemory {
             what: format!("no thread for modules: {error}"),
         })?;
-        Ok(PimMap::new(F::on_workers(workers)))
+        Ok(Map::of(Gathered::new(F::on_workers(workers))))
     }
 }
 

@@ -1,0 +1,135 @@
+//! The forms of entries that a map can hold.
+
+use crate::placement::{Answer, AnyValue, always};
+use nearfield_core::{Bytes, Error, Form, MAX_KEY_BYTES, Words};
+use nearfield_radix::{Radix, RadixForm, ValueRef};
+use std::convert::Infallible;
+
+#[cfg(feature = "pim")]
+pub(crate) use nearfield_pim::PimForm;
+#[cfg(feature = "pool")]
+pub(crate) use nearfield_pool::store::StoreForm;
+
+/// Without the feature `pool` a form need not know how it lies there.
+#[cfg(not(feature = "pool"))]
+#[doc(hidden)]
+pub trait StoreForm {}
+#[cfg(not(feature = "pool"))]
+impl<F: Form> StoreForm for F {}
+
+/// Without the feature `pim` a form need not know how it lies there.
+#[cfg(not(feature = "pim"))]
+#[doc(hidden)]
+pub trait PimForm {}
+#[cfg(not(feature = "pim"))]
+impl<F: Form> PimForm for F {}
+
+/// A form of entries that a [`Map`](crate::Map) can hold: [`Bytes`] or [`Words`]. The set is closed.
+pub trait MapForm: RadixForm + StoreForm + PimForm {
+    /// A value as the local map answers it.
+    #[doc(hidden)]
+    type Lent<'m>: Into<Self::OwnedValue>;
+    /// A value as a map of any placement answers it.
+    #[doc(hidden)]
+    type AnyValue<'m>: Into<Self::OwnedValue> + From<Self::Lent<'m>> + From<Self::OwnedValue>;
+    /// Why a key may be refused.
+    #[doc(hidden)]
+    type KeyFailure: Into<Error> + From<Infallible>;
+    /// What a read of a key answers where nothing else can fail.
+    #[doc(hidden)]
+    type Lookup<T>: Answer<T>;
+
+    #[doc(hidden)]
+    fn answer_lookup<T>(result: Result<T, Self::KeyFailure>) -> Self::Lookup<T>;
+    #[doc(hidden)]
+    fn map_lookup<T, U>(read: Self::Lookup<T>, change: impl FnOnce(T) -> U) -> Self::Lookup<U>;
+    #[doc(hidden)]
+    fn check_key(key: Self::Key<'_>) -> Result<(), Self::KeyFailure>;
+    #[doc(hidden)]
+    fn lend<'m>(
+        radix: &'m Radix<Self>,
+        key: Self::Key<'_>,
+    ) -> Result<Option<Self::Lent<'m>>, Self::KeyFailure>;
+
+    /// The bytes of an entry's key and value.
+    #[doc(hidden)]
+    fn entry_bytes(key: Self::Key<'_>, value: Self::Value<'_>) -> usize;
+
+    /// Cuts a bound that is longer than any key, and says whether it was. All keys that are greater
+    /// than what is left are greater than the bound.
+    #[doc(hidden)]
+    fn cut(bound: &mut Self::OwnedKey) -> bool;
+}
+
+impl MapForm for Bytes {
+    type Lent<'m> = ValueRef<'m>;
+    type AnyValue<'m> = AnyValue<'m>;
+    type KeyFailure = Error;
+    type Lookup<T> = Result<T, Error>;
+
+    #[inline]
+    fn answer_lookup<T>(result: Result<T, Error>) -> Result<T, Error> {
+        result
+    }
+
+    #[inline]
+    fn map_lookup<T, U>(read: Result<T, Error>, change: impl FnOnce(T) -> U) -> Result<U, Error> {
+        read.map(change)
+    }
+
+    #[inline]
+    fn check_key(key: &[u8]) -> Result<(), Error> {
+        Bytes::check(key, None)
+    }
+
+    #[inline]
+    fn lend<'m>(radix: &'m Radix<Bytes>, key: &[u8]) -> Result<Option<ValueRef<'m>>, Error> {
+        radix.get_ref(key)
+    }
+
+    fn entry_bytes(key: &[u8], value: &[u8]) -> usize {
+        key.len() + value.len()
+    }
+
+    fn cut(bound: &mut Vec<u8>) -> bool {
+        let is_longer = bound.len() > MAX_KEY_BYTES;
+        bound.truncate(MAX_KEY_BYTES);
+        is_longer
+    }
+}
+
+impl MapForm for Words {
+    type Lent<'m> = u64;
+    type AnyValue<'m> = u64;
+    type KeyFailure = Infallible;
+    type Lookup<T> = T;
+
+    #[inline]
+    fn answer_lookup<T>(result: Result<T, Infallible>) -> T {
+        always(result)
+    }
+
+    #[inline]
+    fn map_lookup<T, U>(read: T, change: impl FnOnce(T) -> U) -> U {
+        change(read)
+    }
+
+    #[inline]
+    fn check_key(_key: u64) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    #[inline]
+    fn lend(radix: &Radix<Words>, key: u64) -> Result<Option<u64>, Infallible> {
+        Ok(radix.read(key, |value| value))
+    }
+
+    #[inline]
+    fn entry_bytes(_key: u64, _value: u64) -> usize {
+        16
+    }
+
+    fn cut(_bound: &mut u64) -> bool {
+        false
+    }
+}

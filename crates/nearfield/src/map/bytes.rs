@@ -1,0 +1,93 @@
+//! What a map of byte strings has of its own: prefixes, and entries that borrow.
+
+use crate::{Local, Map, Placement, Range};
+use nearfield_core::{Bytes, Error};
+use std::ops::Bound;
+
+impl Map<Bytes, Local> {
+    /// Creates a map of entries that come in strictly ascending order of their keys, owned or
+    /// borrowed, in one pass over them. Takes a fraction of the time of inserting them, and puts
+    /// them into memory in their order, so that ranges read it in order, too.
+    ///
+    /// # Errors
+    /// `NotSorted` with the position of the first key that is not greater than the one before;
+    /// `KeyTooLong`, `ValueTooLong`, `OutOfMemory`.
+    ///
+    /// ```
+    /// use nearfield::{Bytes, Error, Map};
+    ///
+    /// let map = Map::<Bytes>::from_sorted([("ann", "1"), ("bob", "2")])?;
+    /// assert_eq!(map.len(), 2);
+    /// let error = Map::<Bytes>::from_sorted([("bob", "2"), ("ann", "1")]).unwrap_err();
+    /// assert!(matches!(error, Error::NotSorted { position: 1, .. }));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn from_sorted<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, Error> {
+        Self::builder().from_sorted(entries)
+    }
+
+    /// Creates a map of entries in any order. Of entries with equal keys, the last one's value stays.
+    ///
+    /// # Errors
+    /// As [`insert`](Map::insert).
+    ///
+    /// ```
+    /// let map = nearfield::Map::<nearfield::Bytes>::from_entries([("bob", "2"), ("ann", "1")])?;
+    /// assert_eq!(map.first(), Some((b"ann".to_vec(), b"1".to_vec())));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn from_entries<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, Error> {
+        let map = Self::new()?;
+        map.extend(entries)?;
+        Ok(map)
+    }
+}
+
+impl<P: Placement<Bytes>> Map<Bytes, P> {
+    /// Inserts all entries that an iterator gives, in its order and in batches; answers how many keys
+    /// were absent before.
+    ///
+    /// # Errors
+    /// As [`insert_many`](Map::insert_many).
+    ///
+    /// ```
+    /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
+    /// assert_eq!(map.extend([("ann", "1"), ("bob", "2"), ("ann", "3")])?, 2);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn extend<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<usize, Error> {
+        self.insert_all(entries, |batch, (key, value)| {
+            batch.insert(key.as_ref(), value.as_ref());
+        })
+    }
+
+    /// The entries whose keys begin with `prefix`; see [`range`](Map::range).
+    ///
+    /// ```
+    /// let entries = [("user:1", "ann"), ("user:2", "bob"), ("word", "")];
+    /// let map = nearfield::Map::<nearfield::Bytes>::from_sorted(entries)?;
+    /// assert_eq!(map.prefix(b"user:").count(), 2);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn prefix(&self, prefix: &[u8]) -> Range<'_, Bytes, P> {
+        // The first key behind all of them: the prefix without its last bytes that are 255 already,
+        // and one more in the last byte that is left.
+        let behind = prefix.iter().rposition(|&byte| byte != u8::MAX);
+        let high = match behind {
+            None => Bound::Unbounded,
+            Some(last) => {
+                let mut high = prefix[..=last].to_vec();
+                high[last] += 1;
+                Bound::Excluded(high)
+            }
+        };
+        Range::new(self, Bound::Included(prefix.to_vec()), high)
+    }
+}

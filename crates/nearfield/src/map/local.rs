@@ -1,0 +1,167 @@
+//! What only a map in this machine's memory can do.
+
+use crate::{Builder, Local, Map, MapForm};
+use nearfield_core::{Batch, Error};
+use nearfield_radix::{Counters, EngineOptions, MemoryUse, Pinned};
+use std::ops::ControlFlow;
+
+impl<F: MapForm> Map<F, Local> {
+    /// Creates an empty map that may take all memory there is.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if the system grants no address space.
+    ///
+    /// ```
+    /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
+    /// assert!(map.is_empty());
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn new() -> Result<Self, Error> {
+        Self::builder().build()
+    }
+
+    /// Begins a map with a limit of memory, options of the engine, or another placement; see
+    /// [`Builder`].
+    ///
+    /// ```
+    /// let map = nearfield::WordMap::builder().memory_limit(1 << 20).build()?;
+    /// assert!(map.is_empty());
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn builder() -> Builder<F> {
+        Builder::default()
+    }
+
+    /// As [`execute`](Map::execute), and adds what it has taken to `counters`.
+    ///
+    /// # Errors
+    /// As `execute`.
+    ///
+    /// ```
+    /// use nearfield::{Batch, Counters, WordMap};
+    ///
+    /// let map = WordMap::new()?;
+    /// let mut batch = Batch::new();
+    /// batch.insert(1, 10);
+    /// let mut counters = Counters::default();
+    /// map.execute_counted(&mut batch, &mut counters)?;
+    /// assert_eq!(counters.lock_acquisitions, 1);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn execute_counted(
+        &self,
+        batch: &mut Batch<F>,
+        counters: &mut Counters,
+    ) -> Result<(), Error> {
+        self.index.execute_counted(batch, counters)
+    }
+
+    /// The memory that the map takes, by kind of node.
+    ///
+    /// ```
+    /// let map = nearfield::WordMap::new()?;
+    /// map.insert(1, 10)?;
+    /// assert_eq!(map.memory().leaf_bytes, 128);
+    /// assert!(map.memory().total_bytes() <= map.memory().taken_bytes);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn memory(&self) -> MemoryUse {
+        self.index.memory()
+    }
+
+    /// Executes batches one after the other, and plans each while the one before it is executed
+    /// by `workers` threads; 1 is the calling thread alone. Gives each batch to `done` in their
+    /// order, with what [`execute`](Map::execute) would have answered, until that breaks.
+    ///
+    /// All effects of a batch are complete before the next begins. Pays for batches of thousands
+    /// of writes, with a core for each worker and one for the plans.
+    ///
+    /// # Panics
+    /// If `batches` or `done` panic or a thread cannot be started, when all threads have stopped.
+    ///
+    /// ```
+    /// use nearfield::{Batch, WordMap};
+    /// use std::ops::ControlFlow;
+    ///
+    /// let map = WordMap::new()?;
+    /// let batches = (0..10).map(|start| {
+    ///     let mut batch = Batch::new();
+    ///     (start..start + 1000).for_each(|key| {
+    ///         batch.insert(key, start);
+    ///     });
+    ///     batch
+    /// });
+    /// map.execute_stream(2, batches, |_, result| match result {
+    ///     Ok(()) => ControlFlow::Continue(()),
+    ///     Err(_) => ControlFlow::Break(()),
+    /// });
+    /// assert_eq!(map.len(), 1009);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn execute_stream(
+        &self,
+        workers: usize,
+        batches: impl IntoIterator<Item = Batch<F>, IntoIter: Send>,
+        done: impl FnMut(Batch<F>, Result<(), Error>) -> ControlFlow<()>,
+    ) {
+        self.index.execute_stream(workers, batches, done)
+    }
+
+    /// Pins this thread for a number of single operations, which are cheaper meanwhile: each pins
+    /// by itself otherwise. What is removed while the pin lives is not freed before it is dropped.
+    ///
+    /// ```
+    /// let map = nearfield::WordMap::new()?;
+    /// let pinned = map.pin();
+    /// for key in 0..64 {
+    ///     map.insert(key, key)?;
+    /// }
+    /// drop(pinned);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn pin(&self) -> Pinned {
+        self.index.pin()
+    }
+
+    /// Finds the value of a key and gives it to `read`, by a thread that is pinned already: the
+    /// cheapest look-up of a single key.
+    ///
+    /// ```
+    /// let map = nearfield::WordMap::new()?;
+    /// map.insert(1, 10)?;
+    /// let pinned = map.pin();
+    /// assert_eq!(map.read_pinned(&pinned, 1, |value| value), Some(10));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    #[inline]
+    pub fn read_pinned<R>(
+        &self,
+        pinned: &Pinned,
+        key: F::Key<'_>,
+        read: impl FnOnce(F::Value<'_>) -> R,
+    ) -> Option<R> {
+        self.index.read_pinned(pinned, key, read)
+    }
+
+    /// The techniques that batches are executed with.
+    pub fn engine_options(&self) -> EngineOptions {
+        self.index.options()
+    }
+
+    /// Chooses the techniques for batches to come; they have no effect on what a batch answers.
+    ///
+    /// ```
+    /// use nearfield::{Combine, EngineOptions, WordMap};
+    ///
+    /// let map = WordMap::new()?;
+    /// map.set_engine_options(EngineOptions {
+    ///     combine: Combine::Always,
+    ///     ..map.engine_options()
+    /// });
+    /// assert_eq!(map.engine_options().combine, Combine::Always);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn set_engine_options(&self, options: EngineOptions) {
+        self.index.set_options(options)
+    }
+}

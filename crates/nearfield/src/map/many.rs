@@ -1,0 +1,168 @@
+//! Methods that read or change many entries, in batches.
+
+use crate::{Map, MapForm, Placement};
+use nearfield_core::{Batch, Error, OrderedIndex, Outcome};
+use std::ops::RangeBounds;
+
+/// The greatest number of operations in one batch of these methods: many times what an engine keeps
+/// in flight, and few enough for their outcomes to stay in the cache until they are read.
+const MANY: usize = 4096;
+
+impl<F: MapForm, P: Placement<F>> Map<F, P> {
+    /// The values of many keys, in the order of `keys`, read in batches.
+    ///
+    /// # Errors
+    /// `KeyTooLong`; those of the placement.
+    ///
+    /// ```
+    /// let map = nearfield::WordMap::from_sorted([(1, 10), (2, 20)])?;
+    /// assert_eq!(map.get_many(&[2, 3, 1])?, [Some(20), None, Some(10)]);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn get_many(&self, keys: &[F::Key<'_>]) -> Result<Vec<Option<F::OwnedValue>>, Error> {
+        let mut values = Vec::with_capacity(keys.len());
+        let mut batch = Batch::with_capacity(keys.len().min(MANY));
+        for keys in keys.chunks(MANY) {
+            batch.clear();
+            for &key in keys {
+                batch.get(F::shorten_key(key));
+            }
+            self.index.execute(&mut batch)?;
+            for position in 0..keys.len() {
+                values.push(met(&batch, position)?.map(F::own_value));
+            }
+        }
+        Ok(values)
+    }
+
+    /// Inserts many entries, in their order, in batches; answers how many keys were absent before.
+    /// Of entries with equal keys, the last one's value stays.
+    ///
+    /// # Errors
+    /// The first of `KeyTooLong`, `ValueTooLong`, `OutOfMemory`, or of the placement's errors, that an
+    /// entry met. That entry has not been inserted; up to 4095 after it may have been.
+    ///
+    /// ```
+    /// let map = nearfield::WordMap::new()?;
+    /// assert_eq!(map.insert_many(&[(2, 20), (1, 10), (2, 21)])?, 2);
+    /// assert_eq!(map.get(2), Some(21));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn insert_many(&self, entries: &[(F::Key<'_>, F::Value<'_>)]) -> Result<usize, Error> {
+        let entries = entries.iter().copied();
+        self.insert_all(entries, |batch, (key, value)| {
+            batch.insert(F::shorten_key(key), F::shorten_value(value));
+        })
+    }
+
+    /// Inserts what an iterator gives, in batches, and answers how many keys were absent.
+    pub(super) fn insert_all<E>(
+        &self,
+        entries: impl IntoIterator<Item = E>,
+        mut add: impl FnMut(&mut Batch<F>, E),
+    ) -> Result<usize, Error> {
+        let mut absent = 0;
+        let mut batch = Batch::new();
+        let mut entries = entries.into_iter();
+        loop {
+            batch.clear();
+            let mut count = 0;
+            for entry in entries.by_ref().take(MANY) {
+                add(&mut batch, entry);
+                count += 1;
+            }
+            if count == 0 {
+                return Ok(absent);
+            }
+            self.index.execute(&mut batch)?;
+            for position in 0..count {
+                absent += usize::from(met(&batch, position)?.is_none());
+            }
+        }
+    }
+
+    /// Removes all entries whose keys lie within a range and for which `keep` answers false; answers how
+    /// many it has removed. An entry that somebody else sets after `keep` has seen it may be
+    /// removed with its new value.
+    ///
+    /// # Errors
+    /// Those of the placement. Some entries may have been removed.
+    ///
+    /// ```
+    /// let map = nearfield::WordMap::from_sorted((0..10).map(|n| (n, n * n)))?;
+    /// assert_eq!(map.retain(5.., |_, square| square % 2 == 0)?, 3);
+    /// assert!(map.range(5..).eq([(6, 36), (8, 64)]));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn retain<'k>(
+        &self,
+        bounds: impl RangeBounds<F::Key<'k>>,
+        mut keep: impl FnMut(F::Key<'_>, F::Value<'_>) -> bool,
+    ) -> Result<usize, Error> {
+        let mut removed = 0;
+        let mut batch = Batch::new();
+        let mut range = self.range(bounds);
+        loop {
+            batch.clear();
+            let mut count = 0;
+            while count < MANY {
+                let Some(entry) = range.next_entry() else {
+                    break;
+                };
+                let (key, value) = entry.map_err(Into::into)?;
+                if !keep(F::key(&key), F::value(&value)) {
+                    batch.remove(F::key(&key));
+                    count += 1;
+                }
+            }
+            if count == 0 {
+                return Ok(removed);
+            }
+            self.index.execute(&mut batch)?;
+            for position in 0..count {
+                removed += usize::from(met(&batch, position)?.is_some());
+            }
+        }
+    }
+
+    /// Removes all entries whose keys lie within a range, and answers how many there were.
+    ///
+    /// # Errors
+    /// Those of the placement. Some entries may have been removed.
+    ///
+    /// ```
+    /// let map = nearfield::WordMap::from_sorted((0..10).map(|n| (n, n)))?;
+    /// assert_eq!((map.remove_range(3..5)?, map.len()), (2, 8));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn remove_range<'k>(&self, bounds: impl RangeBounds<F::Key<'k>>) -> Result<usize, Error> {
+        self.retain(bounds, |_, _| false)
+    }
+
+    /// Removes all entries. Entries that others insert meanwhile may stay.
+    ///
+    /// # Errors
+    /// Those of the placement. Some entries may have been removed.
+    ///
+    /// ```
+    /// let map = nearfield::WordMap::from_sorted([(1, 10), (2, 20)])?;
+    /// map.clear()?;
+    /// assert!(map.is_empty());
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn clear(&self) -> Result<(), Error> {
+        self.remove_range(..).map(|_| ())
+    }
+}
+
+/// The value that a point operation of a batch has met.
+#[inline]
+fn met<F: MapForm>(batch: &Batch<F>, position: usize) -> Result<Option<F::Value<'_>>, Error> {
+    match batch.value(position) {
+        Some(value) => Ok(Some(value)),
+        None => match batch.outcome(position) {
+            Outcome::Failed(error) => Err(error),
+            _ => Ok(None),
+        },
+    }
+}

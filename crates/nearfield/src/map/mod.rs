@@ -1,0 +1,491 @@
+//! The map: one set of methods for every placement.
+
+mod bytes;
+mod local;
+mod many;
+mod words;
+
+pub use words::WordMap;
+
+use crate::{Local, MapForm, Placement, Range};
+use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex};
+use nearfield_radix::Entry;
+use std::fmt::{self, Debug, Formatter};
+use std::ops::{Bound, RangeBounds};
+
+/// An ordered map: of byte strings, or with `Map<Words>` of 8-byte words; in this machine's memory,
+/// or in another [`Placement`].
+///
+/// It may be shared among any number of threads by reference. [`execute`](Map::execute) takes less
+/// time for many operations than single calls do. What single operations cost:
+///
+/// - [`Local`]: steps that grow with the length of the key at most, not with the number of entries.
+/// - `Pool`: one to three round trips to a memory node. Reads and writes fail with `Unreachable`
+///   if a node does not answer, and writes with `Unknown` if it stopped to answer meanwhile. Keys are
+///   shorter than elsewhere (`PoolBuilder::key_bytes_max`). Each thread that uses the map
+///   keeps a connection from then on: threads should be few and live long.
+/// - `Pim`: a round between threads; calls of several threads are gathered into one batch. Operations
+///   fail with `OutOfMemory` if a module has no room, and with `Unknown` if its thread has ended.
+///
+/// ```
+/// use nearfield::{Bytes, Map};
+///
+/// let map = Map::<Bytes>::new()?;
+/// std::thread::scope(|scope| {
+///     for name in ["ann", "bob"] {
+///         let map = &map;
+///         scope.spawn(move || map.insert(name.as_bytes(), b"here"));
+///     }
+/// });
+/// assert_eq!(map.len(), 2);
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+pub struct Map<F: MapForm = Bytes, P: Placement<F> = Local> {
+    pub(crate) index: P::Index,
+}
+
+impl<F: MapForm, P: Placement<F>> Debug for Map<F, P> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Map").field("index", &self.index).finish()
+    }
+}
+
+/// What an update has done.
+///
+/// ```
+/// use nearfield::{Updated, WordMap};
+///
+/// let map = WordMap::new()?;
+/// match map.update(1, Some(10), 11)? {
+///     Updated::Applied => unreachable!("the map is empty"),
+///     Updated::Differs { current } => assert_eq!(current, None),
+/// }
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "an update may have met another value than expected"]
+pub enum Updated<V> {
+    /// The value was the one expected, and has been set.
+    Applied,
+    /// The value was another one, or absent, and has been left as it is.
+    Differs {
+        /// The value, `None` if the key is absent.
+        current: Option<V>,
+    },
+}
+
+impl<V> Updated<V> {
+    /// What an index answers: whether the value was set, and the one before.
+    pub(crate) fn of((applied, current): (bool, Option<V>)) -> Updated<V> {
+        match applied {
+            true => Updated::Applied,
+            false => Updated::Differs { current },
+        }
+    }
+
+    /// True if the value has been set.
+    pub fn is_applied(&self) -> bool {
+        matches!(self, Updated::Applied)
+    }
+}
+
+impl<F: MapForm, P: Placement<F>> Map<F, P> {
+    pub(crate) fn of(index: P::Index) -> Self {
+        Map { index }
+    }
+
+    /// The first entry within bounds, from one end.
+    fn nearest<'k>(
+        &self,
+        low: Bound<F::Key<'k>>,
+        high: Bound<F::Key<'k>>,
+        direction: Direction,
+    ) -> Result<Option<Entry<F>>, P::Failure> {
+        let mut nearest = None;
+        let found = |entry| nearest = Some(entry);
+        P::scan(&self.index, (low, high), direction, 1, found)?;
+        Ok(nearest)
+    }
+
+    /// Reads the value of a key, `None` if it is absent. A map of byte strings in this machine's memory
+    /// lends the value where it lies: see [`ValueRef`](crate::ValueRef) for how long to hold it.
+    ///
+    /// # Errors
+    /// `KeyTooLong`; those of the placement.
+    ///
+    /// ```
+    /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
+    /// map.insert(b"ann", b"one")?;
+    /// let value = map.get(b"ann")?.expect("inserted before");
+    /// map.remove(b"ann")?;
+    /// assert_eq!(&*value, b"one");
+    /// assert!(map.get(b"ann")?.is_none());
+    ///
+    /// // Words cannot be too long, and are copied.
+    /// let map = nearfield::WordMap::from_sorted([(1, 10)])?;
+    /// assert_eq!((map.get(1), map.get(2)), (Some(10), None));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    #[inline]
+    pub fn get(&self, key: F::Key<'_>) -> P::Lookup<Option<P::Value<'_>>> {
+        P::answer_lookup(P::get(&self.index, key))
+    }
+
+    /// True if the key is present.
+    ///
+    /// # Errors
+    /// `KeyTooLong`; those of the placement.
+    ///
+    /// ```
+    /// let map = nearfield::Map::<nearfield::Bytes>::from_sorted([("ann", "1")])?;
+    /// assert!(map.contains_key(b"ann")? && !map.contains_key(b"bob")?);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    #[inline]
+    pub fn contains_key(&self, key: F::Key<'_>) -> P::Lookup<bool> {
+        P::answer_lookup(P::get(&self.index, key).map(|value| value.is_some()))
+    }
+
+    /// Sets the value of a key and answers the one before, `None` if the key was absent.
+    ///
+    /// # Errors
+    /// `KeyTooLong`, `ValueTooLong`, `OutOfMemory`; those of the placement. Nothing has been changed
+    /// then, except that after `Unknown` nobody can say.
+    ///
+    /// ```
+    /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
+    /// assert_eq!(map.insert(b"ann", b"1")?, None);
+    /// assert_eq!(map.insert(b"ann", b"2")?, Some(b"1".to_vec()));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    #[inline]
+    pub fn insert(
+        &self,
+        key: F::Key<'_>,
+        value: F::Value<'_>,
+    ) -> Result<Option<F::OwnedValue>, Error> {
+        OrderedIndex::insert(&self.index, key, value)
+    }
+
+    /// Sets the value of a key if it is `previous` now, where `None` stands for an absent key.
+    /// Comparing and setting are one atomic step.
+    ///
+    /// # Errors
+    /// As [`insert`](Map::insert).
+    ///
+    /// ```
+    /// use nearfield::{Map, Updated, Words};
+    ///
+    /// let counters = Map::<Words>::new()?;
+    /// assert_eq!(counters.update(7, None, 1)?, Updated::Applied);
+    /// assert_eq!(counters.update(7, None, 1)?, Updated::Differs { current: Some(1) });
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    #[inline]
+    pub fn update(
+        &self,
+        key: F::Key<'_>,
+        previous: Option<F::Value<'_>>,
+        value: F::Value<'_>,
+    ) -> Result<Updated<F::OwnedValue>, Error> {
+        OrderedIndex::update(&self.index, key, previous, value).map(Updated::of)
+    }
+
+    /// Sets the value of a key to what `change` makes of the present one, `None` if the key is absent,
+    /// and answers the value before. It is one atomic step: `change` is called again if somebody
+    /// else has set the key meanwhile.
+    ///
+    /// # Errors
+    /// As [`insert`](Map::insert).
+    ///
+    /// ```
+    /// let counters = nearfield::WordMap::new()?;
+    /// std::thread::scope(|scope| {
+    ///     for _ in 0..2 {
+    ///         scope.spawn(|| {
+    ///             (0..100).try_for_each(|_| {
+    ///                 counters.modify(7, |count| count.unwrap_or(0) + 1).map(|_| ())
+    ///             })
+    ///         });
+    ///     }
+    /// });
+    /// assert_eq!(counters.get(7), Some(200));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn modify(
+        &self,
+        key: F::Key<'_>,
+        mut change: impl FnMut(Option<F::Value<'_>>) -> F::OwnedValue,
+    ) -> Result<Option<F::OwnedValue>, Error> {
+        let mut current: Option<F::OwnedValue> = P::get(&self.index, F::shorten_key(key))
+            .map_err(Into::into)?
+            .map(Into::into);
+        loop {
+            let value = change(current.as_ref().map(F::value));
+            let previous = current.as_ref().map(F::value);
+            match self.update(F::shorten_key(key), previous, F::value(&value))? {
+                Updated::Applied => return Ok(current),
+                Updated::Differs { current: other } => current = other,
+            }
+        }
+    }
+
+    /// Sets the value of a key that is absent, and answers the value that it has then: the present one
+    /// if the key was there. It is one atomic step.
+    ///
+    /// # Errors
+    /// As [`insert`](Map::insert).
+    ///
+    /// ```
+    /// let map = nearfield::WordMap::new()?;
+    /// assert_eq!((map.get_or_insert(1, 10)?, map.get_or_insert(1, 11)?), (10, 10));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn get_or_insert(
+        &self,
+        key: F::Key<'_>,
+        value: F::Value<'_>,
+    ) -> Result<F::OwnedValue, Error> {
+        let updated = self.update(key, None, F::shorten_value(value))?;
+        Ok(match updated {
+            Updated::Differs {
+                current: Some(current),
+            } => current,
+            _ => F::own_value(value),
+        })
+    }
+
+    /// Removes a key and answers its value, `None` if it was absent.
+    ///
+    /// # Errors
+    /// `KeyTooLong`; those of the placement.
+    ///
+    /// ```
+    /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
+    /// map.insert(b"ann", b"1")?;
+    /// assert_eq!(map.remove(b"ann")?, Some(b"1".to_vec()));
+    /// assert_eq!(map.remove(b"ann")?, None);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    #[inline]
+    pub fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        OrderedIndex::remove(&self.index, key)
+    }
+
+    /// The entry with the least key, copied.
+    ///
+    /// ```
+    /// let map = nearfield::WordMap::from_sorted([(1, 10), (2, 20)])?;
+    /// assert_eq!((map.first(), map.last()), (Some((1, 10)), Some((2, 20))));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn first(&self) -> P::Read<Option<Entry<F>>> {
+        P::answer(self.end(Direction::Ascending))
+    }
+
+    /// The entry with the greatest key, copied.
+    ///
+    /// ```
+    /// let map = nearfield::WordMap::new()?;
+    /// assert_eq!(map.last(), None);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn last(&self) -> P::Read<Option<Entry<F>>> {
+        P::answer(self.end(Direction::Descending))
+    }
+
+    /// The entry at one end.
+    fn end(&self, direction: Direction) -> Result<Option<Entry<F>>, P::Failure> {
+        self.nearest(Bound::Unbounded, Bound::Unbounded, direction)
+    }
+
+    /// Removes the entry with the least key and answers it. An entry is answered to one caller only.
+    ///
+    /// # Errors
+    /// Those of the placement.
+    ///
+    /// ```
+    /// let queue = nearfield::WordMap::from_sorted([(1, 10), (2, 20)])?;
+    /// assert_eq!(queue.pop_first()?, Some((1, 10)));
+    /// assert_eq!(queue.len(), 1);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn pop_first(&self) -> Result<Option<Entry<F>>, Error> {
+        self.pop(Direction::Ascending)
+    }
+
+    /// Removes the entry with the greatest key and answers it. An entry is answered to one caller only.
+    ///
+    /// # Errors
+    /// Those of the placement.
+    ///
+    /// ```
+    /// let stack = nearfield::WordMap::from_sorted([(1, 10), (2, 20)])?;
+    /// assert_eq!(stack.pop_last()?, Some((2, 20)));
+    /// assert_eq!(stack.pop_last()?, Some((1, 10)));
+    /// assert_eq!(stack.pop_last()?, None);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn pop_last(&self) -> Result<Option<Entry<F>>, Error> {
+        self.pop(Direction::Descending)
+    }
+
+    fn pop(&self, direction: Direction) -> Result<Option<Entry<F>>, Error> {
+        loop {
+            let Some((key, _)) = self.end(direction).map_err(Into::into)? else {
+                return Ok(None);
+            };
+            // Somebody else may have removed it since, and then looks no further.
+            if let Some(value) = self.remove(F::key(&key))? {
+                return Ok(Some((key, value)));
+            }
+        }
+    }
+
+    /// The entry with the greatest key at or below the given one, copied.
+    ///
+    /// # Errors
+    /// `KeyTooLong`; those of the placement.
+    ///
+    /// ```
+    /// let map = nearfield::Map::<nearfield::Bytes>::from_sorted([("ann", "1"), ("bob", "2")])?;
+    /// assert_eq!(map.predecessor(b"bill")?, Some((b"ann".to_vec(), b"1".to_vec())));
+    /// assert_eq!(map.predecessor(b"abe")?, None);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn predecessor(&self, key: F::Key<'_>) -> P::Lookup<Option<Entry<F>>> {
+        let bounds = (Bound::Unbounded, Bound::Included(key));
+        P::answer_lookup(self.neighbor(key, bounds, Direction::Descending))
+    }
+
+    /// The entry with the least key at or above the given one, copied.
+    ///
+    /// # Errors
+    /// `KeyTooLong`; those of the placement.
+    ///
+    /// ```
+    /// let map = nearfield::WordMap::from_sorted([(1, 10), (5, 50)])?;
+    /// assert_eq!((map.successor(2), map.successor(6)), (Some((5, 50)), None));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn successor(&self, key: F::Key<'_>) -> P::Lookup<Option<Entry<F>>> {
+        let bounds = (Bound::Included(key), Bound::Unbounded);
+        P::answer_lookup(self.neighbor(key, bounds, Direction::Ascending))
+    }
+
+    fn neighbor<'k>(
+        &self,
+        key: F::Key<'k>,
+        (low, high): (Bound<F::Key<'k>>, Bound<F::Key<'k>>),
+        direction: Direction,
+    ) -> Result<Option<Entry<F>>, P::LookupFailure> {
+        P::check_key(key)?;
+        Ok(self.nearest(low, high, direction)?)
+    }
+
+    /// The entries whose keys lie within a range, in ascending order, or, taken from the other
+    /// end, in descending order. Bounds may be longer than a key can be. A range that ends before
+    /// it begins is empty.
+    ///
+    /// See [`Range`] for what it costs and what it sees of concurrent writers.
+    ///
+    /// ```
+    /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
+    /// for name in ["ann", "bob", "cid", "dan"] {
+    ///     map.insert(name.as_bytes(), b"")?;
+    /// }
+    /// let names = map.range(&b"b"[..]..&b"d"[..]).map(|(name, _)| name);
+    /// assert_eq!(names.collect::<Vec<_>>(), [b"bob", b"cid"]);
+    /// assert_eq!(map.range(..).next_back(), Some((b"dan".to_vec(), vec![])));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn range<'k>(&self, bounds: impl RangeBounds<F::Key<'k>>) -> Range<'_, F, P> {
+        let own = |bound: Bound<&F::Key<'k>>| bound.map(|&key| F::own_key(key));
+        Range::new(self, own(bounds.start_bound()), own(bounds.end_bound()))
+    }
+
+    /// Executes a batch and writes an outcome for each of its operations, as executing them one
+    /// after the other would. Operations that fail alone have an
+    /// [`Outcome::Failed`](crate::Outcome::Failed).
+    ///
+    /// # Errors
+    /// `BatchTooLarge` above 16,777,216 operations; `Unreachable` or `OutOfMemory` if the placement
+    /// cannot be asked. Nothing has been executed.
+    ///
+    /// ```
+    /// use nearfield::{Batch, WordMap};
+    ///
+    /// let map = WordMap::new()?;
+    /// let mut batch = Batch::new();
+    /// batch.insert(1, 10);
+    /// batch.insert(3, 30);
+    /// let at_most_2 = batch.predecessor(2);
+    /// map.execute(&mut batch)?;
+    /// assert_eq!(batch.outcome(at_most_2), nearfield::Outcome::Entry(Some((1, 10))));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    #[inline]
+    pub fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+        self.index.execute(batch)
+    }
+
+    /// The number of entries; exact when no writer is at work. Takes one read of memory, and in a
+    /// pool a scan of all entries.
+    ///
+    /// ```
+    /// let map = nearfield::WordMap::from_sorted([(1, 10), (2, 20)])?;
+    /// assert!(map.len() == 2 && !map.is_empty());
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn len(&self) -> P::Read<usize> {
+        P::answer(P::len(&self.index))
+    }
+
+    /// True if there is no entry; exact when no writer is at work.
+    ///
+    /// ```
+    /// assert!(nearfield::WordMap::new()?.is_empty());
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn is_empty(&self) -> P::Read<bool> {
+        P::answer(self.end(Direction::Ascending).map(|entry| entry.is_none()))
+    }
+}
+
+/// What an index makes of a map: for tests and programs that are generic over indexes.
+impl<F: MapForm, P: Placement<F>> OrderedIndex<F> for Map<F, P> {
+    #[inline]
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+        self.index.execute(batch)
+    }
+
+    /// As [`Map::len`]; 0 if the placement does not answer.
+    fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    fn check_invariants(&self) {
+        self.index.check_invariants();
+    }
+
+    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        self.index.get(key)
+    }
+
+    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        self.index.insert(key, value)
+    }
+
+    fn update(
+        &self,
+        key: F::Key<'_>,
+        previous: Option<F::Value<'_>>,
+        value: F::Value<'_>,
+    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+        self.index.update(key, previous, value)
+    }
+
+    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        self.index.remove(key)
+    }
+}

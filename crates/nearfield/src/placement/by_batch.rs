@@ -1,0 +1,53 @@
+//! Scans of indexes that lend no entries: by batches.
+
+use super::Bounds;
+use crate::MapForm;
+use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome};
+use nearfield_radix::Entry;
+use std::ops::Bound;
+
+/// [`Placement::scan`](super::Placement::scan) by a batch of one operation.
+pub(super) fn scan_by_batch<F: MapForm>(
+    index: &impl OrderedIndex<F>,
+    (low, high): Bounds<'_, F>,
+    direction: Direction,
+    limit: usize,
+    mut found: impl FnMut(Entry<F>),
+) -> Result<bool, Error> {
+    // A batch refuses bounds that are longer than a key can be. All keys beyond such a bound are
+    // beyond its beginning, too.
+    let (low, high) = (low.map(F::own_key), high.map(F::own_key));
+    let (low, low_is_cut) = cut::<F>(low);
+    let (high, high_is_cut) = cut::<F>(high);
+    let low = match low.as_ref().map(F::key) {
+        Bound::Included(key) if low_is_cut => Bound::Excluded(key),
+        low => low,
+    };
+    let high = match high.as_ref().map(F::key) {
+        Bound::Excluded(key) if high_is_cut => Bound::Included(key),
+        high => high,
+    };
+    let mut batch = Batch::new();
+    let count = u32::try_from(limit).unwrap_or(u32::MAX);
+    batch.scan(low, high, count, direction);
+    index.execute(&mut batch)?;
+    if let Outcome::Failed(error) = batch.outcome(0) {
+        return Err(error);
+    }
+    let mut count = 0;
+    for (key, value) in batch.entries(0) {
+        found((F::own_key(key), F::own_value(value)));
+        count += 1;
+    }
+    Ok(count < limit)
+}
+
+/// Cuts a bound that is longer than any key, and says whether it was.
+fn cut<F: MapForm>(bound: Bound<F::OwnedKey>) -> (Bound<F::OwnedKey>, bool) {
+    let mut is_longer = false;
+    let bound = bound.map(|mut key| {
+        is_longer = F::cut(&mut key);
+        key
+    });
+    (bound, is_longer)
+}

@@ -1,0 +1,103 @@
+//! The placement in this machine's memory.
+
+use super::{Bounds, Placement, always, sealed};
+use crate::MapForm;
+use nearfield_core::{Direction, OrderedIndex};
+use nearfield_radix::{Entry, Radix};
+use std::convert::Infallible;
+use std::ops::{Bound, ControlFlow, RangeBounds};
+
+/// Bytes of keys and values after which a scan ends, so that a chunk of long values stays small.
+const SCAN_BYTES_MAX: usize = 64 << 10;
+
+/// This machine's memory: an adaptive radix tree in this process. Reads always answer, and
+/// [`get`](crate::Map::get) lends values where they lie.
+///
+/// ```
+/// use nearfield::{Bytes, Local, Map};
+///
+/// // `Map<Bytes>` is short for this type.
+/// let map: Map<Bytes, Local> = Map::new()?;
+/// assert_eq!(map.first(), None);
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Local;
+
+impl sealed::Sealed for Local {}
+
+impl<F: MapForm> Placement<F> for Local {
+    type Read<T> = T;
+    type Lookup<T> = F::Lookup<T>;
+    type Value<'m> = F::Lent<'m>;
+    type Index = Radix<F>;
+    type Failure = Infallible;
+    type LookupFailure = F::KeyFailure;
+    /// As many as the tree gathers at once.
+    const CHUNK_MAX: usize = 512;
+
+    #[inline]
+    fn answer<T>(result: Result<T, Infallible>) -> T {
+        always(result)
+    }
+
+    #[inline]
+    fn answer_lookup<T>(result: Result<T, F::KeyFailure>) -> F::Lookup<T> {
+        F::answer_lookup(result)
+    }
+
+    #[inline]
+    fn map<T, U>(read: T, change: impl FnOnce(T) -> U) -> U {
+        change(read)
+    }
+
+    #[inline]
+    fn map_lookup<T, U>(read: F::Lookup<T>, change: impl FnOnce(T) -> U) -> F::Lookup<U> {
+        F::map_lookup(read, change)
+    }
+
+    #[inline]
+    fn check_key(key: F::Key<'_>) -> Result<(), F::KeyFailure> {
+        F::check_key(key)
+    }
+
+    #[inline]
+    fn get<'m>(index: &'m Radix<F>, key: F::Key<'_>) -> Result<Option<F::Lent<'m>>, F::KeyFailure> {
+        F::lend(index, key)
+    }
+
+    fn len(index: &Radix<F>) -> Result<usize, Infallible> {
+        Ok(index.len())
+    }
+
+    fn scan(
+        index: &Radix<F>,
+        (low, high): Bounds<'_, F>,
+        direction: Direction,
+        limit: usize,
+        mut found: impl FnMut(Entry<F>),
+    ) -> Result<bool, Infallible> {
+        // The tree is told where to begin; where to end is looked at here.
+        let (start, within) = match direction {
+            Direction::Ascending => (low, (Bound::Unbounded, high)),
+            Direction::Descending => (high, (low, Bound::Unbounded)),
+        };
+        let (mut count, mut bytes) = (0, 0);
+        let mut is_exhausted = true;
+        index.scan(start, direction, limit, |key, value| {
+            let within = (within.0.map(F::shorten_key), within.1.map(F::shorten_key));
+            if !within.contains(&F::shorten_key(key)) {
+                return ControlFlow::Break(());
+            }
+            found((F::own_key(key), F::own_value(value)));
+            count += 1;
+            bytes += F::entry_bytes(key, value);
+            if count < limit && bytes < SCAN_BYTES_MAX {
+                return ControlFlow::Continue(());
+            }
+            is_exhausted = false;
+            ControlFlow::Break(())
+        });
+        Ok(is_exhausted)
+    }
+}

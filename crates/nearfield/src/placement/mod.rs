@@ -1,0 +1,181 @@
+//! Where the entries of a map live, and what its reads answer there.
+//!
+//! A placement is a type parameter of [`Map`](crate::Map). All placements have the same methods. What
+//! differs is whether a read can fail: this machine's memory always answers, a memory node or a
+//! module may not. [`Placement::Read`] says it in the type, so that reads of a local map need no `?`.
+
+mod any;
+#[cfg(any(feature = "pool", feature = "pim"))]
+mod by_batch;
+mod local;
+#[cfg(feature = "pim")]
+pub(crate) mod pim;
+#[cfg(feature = "pool")]
+pub(crate) mod pool;
+
+pub use any::{AnyPlacement, AnyValue};
+pub use local::Local;
+
+use crate::MapForm;
+use nearfield_core::{Direction, Error, OrderedIndex};
+use nearfield_radix::Entry;
+use std::convert::Infallible;
+use std::fmt::Debug;
+use std::ops::Bound;
+
+/// Keeps [`Placement`] closed: it is implemented here only.
+pub(crate) mod sealed {
+    /// Implemented by the placements of this crate.
+    pub trait Sealed {}
+}
+
+/// What a read of a map answers: `T`, or `Result<T, Error>` where the read can fail.
+///
+/// Code that is generic over placements turns both into a `Result`:
+///
+/// ```
+/// use nearfield::{Answer, Error, Map, MapForm, Placement};
+///
+/// fn count<F: MapForm, P: Placement<F>>(map: &Map<F, P>) -> Result<usize, Error> {
+///     map.len().into_result()
+/// }
+/// let map = nearfield::WordMap::from_sorted([(1, 10)])?;
+/// assert_eq!(count(&map)?, 1);
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+pub trait Answer<T> {
+    /// The answer as a `Result`, which is `Ok` where a read cannot fail.
+    ///
+    /// # Errors
+    /// That of the read.
+    fn into_result(self) -> Result<T, Error>;
+}
+
+impl<T> Answer<T> for T {
+    #[inline]
+    fn into_result(self) -> Result<T, Error> {
+        Ok(self)
+    }
+}
+
+impl<T> Answer<T> for Result<T, Error> {
+    #[inline]
+    fn into_result(self) -> Result<T, Error> {
+        self
+    }
+}
+
+/// A place for the entries of a [`Map`](crate::Map): [`Local`], `Pool`, `Pim`, or one of them that a
+/// program chooses when it runs, [`AnyPlacement`]. The set is closed.
+///
+/// | placement | `Read<T>` | `Lookup<T>` of words | of byte strings |
+/// |---|---|---|---|
+/// | [`Local`] | `T` | `T` | `Result<T, Error>`, as a key may be too long |
+/// | all others | `Result<T, Error>` | `Result<T, Error>` | `Result<T, Error>` |
+pub trait Placement<F: MapForm>: sealed::Sealed + Sized + Debug + 'static {
+    /// What a read answers that is given no key, such as [`first`](crate::Map::first).
+    type Read<T>: Answer<T>;
+    /// What a read of a key answers, such as [`get`](crate::Map::get).
+    type Lookup<T>: Answer<T>;
+    /// A value as [`get`](crate::Map::get) answers it: lent where it lies, or owned.
+    type Value<'m>: Into<F::OwnedValue>;
+
+    /// What executes operations.
+    #[doc(hidden)]
+    type Index: OrderedIndex<F> + Debug;
+    /// Why a read without a key may fail: `Infallible` or [`Error`].
+    #[doc(hidden)]
+    type Failure: Into<Error>;
+    /// Why a read of a key may fail.
+    #[doc(hidden)]
+    type LookupFailure: Into<Error> + From<Self::Failure>;
+
+    /// The greatest number of entries that a range reads ahead at once: a round trip, or a round
+    /// between threads, pays for more than a walk in memory.
+    #[doc(hidden)]
+    const CHUNK_MAX: usize = 4096;
+
+    #[doc(hidden)]
+    fn answer<T>(result: Result<T, Self::Failure>) -> Self::Read<T>;
+    #[doc(hidden)]
+    fn answer_lookup<T>(result: Result<T, Self::LookupFailure>) -> Self::Lookup<T>;
+    /// Changes what a read answers, unless it has failed.
+    #[doc(hidden)]
+    fn map<T, U>(read: Self::Read<T>, change: impl FnOnce(T) -> U) -> Self::Read<U>;
+    #[doc(hidden)]
+    fn map_lookup<T, U>(read: Self::Lookup<T>, change: impl FnOnce(T) -> U) -> Self::Lookup<U>;
+
+    #[doc(hidden)]
+    fn check_key(key: F::Key<'_>) -> Result<(), Self::LookupFailure>;
+    #[doc(hidden)]
+    fn get<'m>(
+        index: &'m Self::Index,
+        key: F::Key<'_>,
+    ) -> Result<Option<Self::Value<'m>>, Self::LookupFailure>;
+    #[doc(hidden)]
+    fn len(index: &Self::Index) -> Result<usize, Self::Failure>;
+    /// Gives up to `limit` entries between two bounds to `found`, from the end that `direction`
+    /// begins at, and says whether the range has no more.
+    #[doc(hidden)]
+    fn scan(
+        index: &Self::Index,
+        bounds: Bounds<'_, F>,
+        direction: Direction,
+        limit: usize,
+        found: impl FnMut(Entry<F>),
+    ) -> Result<bool, Self::Failure>;
+}
+
+/// The lower and the upper bound of a range.
+#[doc(hidden)]
+pub type Bounds<'k, F> = (
+    Bound<<F as nearfield_core::Form>::Key<'k>>,
+    Bound<<F as nearfield_core::Form>::Key<'k>>,
+);
+
+/// The value of a result that cannot be an error.
+#[inline]
+pub(crate) fn always<T>(result: Result<T, Infallible>) -> T {
+    match result {
+        Ok(value) => value,
+    }
+}
+
+/// Implements what all placements have in common whose reads can fail.
+macro_rules! fallible_reads {
+    () => {
+        type Read<T> = Result<T, Error>;
+        type Lookup<T> = Result<T, Error>;
+        type Failure = Error;
+        type LookupFailure = Error;
+
+        #[inline]
+        fn answer<T>(result: Result<T, Error>) -> Result<T, Error> {
+            result
+        }
+
+        #[inline]
+        fn answer_lookup<T>(result: Result<T, Error>) -> Result<T, Error> {
+            result
+        }
+
+        #[inline]
+        fn map<T, U>(read: Result<T, Error>, change: impl FnOnce(T) -> U) -> Result<U, Error> {
+            read.map(change)
+        }
+
+        #[inline]
+        fn map_lookup<T, U>(
+            read: Result<T, Error>,
+            change: impl FnOnce(T) -> U,
+        ) -> Result<U, Error> {
+            read.map(change)
+        }
+
+        #[inline]
+        fn check_key(key: F::Key<'_>) -> Result<(), Error> {
+            F::check(key, None)
+        }
+    };
+}
+pub(crate) use fallible_reads;
