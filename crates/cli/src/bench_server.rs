@@ -19,7 +19,9 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// What is asked: mixed (one SET to nine GETs), zadd, zrangebyscore, lpush, lrange, hset, hget
+    /// What is asked: mixed (one SET to nine GETs), mget (of 16 keys), mset (of 10), set-get, del
+    /// (and as many SETs), exists, incr, knearest (with a peer that knows it), zadd,
+    /// zrangebyscore, lpush, lrange, hset, hget
     #[arg(
         long,
         value_name = "TASK,…",
@@ -28,7 +30,7 @@ pub(crate) struct Arguments {
     )]
     task: Vec<Task>,
 
-    /// Keys of mixed; the others have a million members or a hundred thousand fields of one key
+    /// Keys of the first eight tasks; the others have a million members or a hundred thousand fields of one key
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = count, default_value = "100k")]
     keys: Vec<u64>,
 
@@ -76,6 +78,8 @@ Examples:
       100,000 keys, pipelines of 1, 16 and 128.
   nearfield bench-server --keys 10M --pipeline 16,128
       Ten million keys, which no cache holds. Loads for a minute, takes 2 GB.
+  nearfield bench-server --task mget,del,exists,incr --pipeline 16
+      Commands that become batches on the index.
   nearfield bench-server --task zadd,zrangebyscore,lpush,lrange,hset,hget --pipeline 16
       Typed keys.
   nearfield bench-server --keys 10M --value-bytes 8 --repetitions 1
@@ -121,7 +125,8 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     );
     println!("commit {}\n", report.commit);
     for &task in &arguments.task {
-        let counts = if task == Task::Mixed {
+        // Only these tasks have keys of their own, which may be as many as one likes.
+        let counts = if task.preparations(0) == 0 {
             &arguments.keys[..]
         } else {
             &arguments.keys[..1]

@@ -9,6 +9,20 @@ use std::str::FromStr;
 pub enum Task {
     /// One SET to nine GETs of uniformly chosen keys.
     Mixed,
+    /// MGET of sixteen keys.
+    Mget,
+    /// MSET of ten keys.
+    Mset,
+    /// SET of one key with GET, which answers the value before.
+    SetGet,
+    /// As many DELs as SETs, so that half of the DELs find a key.
+    Del,
+    /// EXISTS of one key.
+    Exists,
+    /// INCR of one key.
+    Incr,
+    /// KNEAREST of one key, which only Nearfield knows.
+    Knearest,
     /// ZADD of a new score to a member of a sorted set.
     Zadd,
     /// ZRANGEBYSCORE of ten members from a score on.
@@ -30,8 +44,15 @@ const FIELDS: u64 = 100_000;
 
 impl Task {
     /// All kinds, with their names.
-    pub const ALL: [(Task, &'static str); 7] = [
+    pub const ALL: [(Task, &'static str); 14] = [
         (Task::Mixed, "mixed"),
+        (Task::Mget, "mget"),
+        (Task::Mset, "mset"),
+        (Task::SetGet, "set-get"),
+        (Task::Del, "del"),
+        (Task::Exists, "exists"),
+        (Task::Incr, "incr"),
+        (Task::Knearest, "knearest"),
         (Task::Zadd, "zadd"),
         (Task::Zrangebyscore, "zrangebyscore"),
         (Task::Lpush, "lpush"),
@@ -51,7 +72,14 @@ impl Task {
     #[must_use]
     pub fn preparations(self, keys: u64) -> u64 {
         match self {
-            Task::Mixed => keys,
+            Task::Mixed
+            | Task::Mget
+            | Task::Mset
+            | Task::SetGet
+            | Task::Del
+            | Task::Exists
+            | Task::Incr
+            | Task::Knearest => keys,
             Task::Zadd | Task::Zrangebyscore => MEMBERS,
             Task::Lpush | Task::Lrange | Task::Hset | Task::Hget => FIELDS,
         }
@@ -60,8 +88,16 @@ impl Task {
     /// Appends the `position`-th request that fills the server.
     pub fn prepare(self, position: u64, keys: u64, value: &[u8], out: &mut Vec<u8>) {
         match self {
-            Task::Mixed => {
+            Task::Mixed
+            | Task::Mget
+            | Task::Mset
+            | Task::SetGet
+            | Task::Del
+            | Task::Exists
+            | Task::Incr
+            | Task::Knearest => {
                 let key = scatter(position, keys);
+                let value = if self == Task::Incr { b"1000" } else { value };
                 write(out, &[b"SET", &key_of(key), value]);
             }
             Task::Zadd | Task::Zrangebyscore => {
@@ -88,6 +124,35 @@ impl Task {
                     write(out, &[b"GET", &key]);
                 }
             }
+            Task::Mget => {
+                let keys: [Vec<u8>; 16] =
+                    std::array::from_fn(|_| key_of(random.random_range(0..keys)));
+                let words = keys.iter().map(Vec::as_slice);
+                let words: Vec<&[u8]> = std::iter::once(&b"MGET"[..]).chain(words).collect();
+                write(out, &words);
+            }
+            Task::Mset => {
+                let keys: [Vec<u8>; 10] =
+                    std::array::from_fn(|_| key_of(random.random_range(0..keys)));
+                let words = keys.iter().flat_map(|key| [key.as_slice(), value]);
+                let words: Vec<&[u8]> = std::iter::once(&b"MSET"[..]).chain(words).collect();
+                write(out, &words);
+            }
+            Task::SetGet => {
+                let key = key_of(random.random_range(0..keys));
+                write(out, &[b"SET", &key, value, b"GET"]);
+            }
+            Task::Del => {
+                let key = key_of(random.random_range(0..keys));
+                if random.random() {
+                    write(out, &[b"SET", &key, value]);
+                } else {
+                    write(out, &[b"DEL", &key]);
+                }
+            }
+            Task::Exists => write(out, &[b"EXISTS", &key_of(random.random_range(0..keys))]),
+            Task::Incr => write(out, &[b"INCR", &key_of(random.random_range(0..keys))]),
+            Task::Knearest => write(out, &[b"KNEAREST", &key_of(random.random_range(0..keys))]),
             Task::Zadd => {
                 let member = key_of(random.random_range(0..MEMBERS));
                 let score = random.random_range(0..MEMBERS).to_string();
@@ -130,7 +195,8 @@ impl FromStr for Task {
             .ok_or_else(|| LabError::UnknownName {
                 what: "task",
                 given: shortened(name),
-                allowed: "mixed, zadd, zrangebyscore, lpush, lrange, hset, hget",
+                allowed: "mixed, mget, mset, set-get, del, exists, incr, knearest, zadd, \
+                          zrangebyscore, lpush, lrange, hset, hget",
             })
     }
 }
