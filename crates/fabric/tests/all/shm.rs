@@ -4,7 +4,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::suite::{
-    NODE, Process, Role, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
+    LONG, NODE, Process, Role, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
     read_with_flag, run, scenario, until, word,
 };
 use nearfield_fabric::transport::shm::{ShmEndpoint, ShmError, ShmNode};
@@ -121,22 +121,22 @@ fn a_killed_client_holds_up_nobody_and_keeps_nothing() {
         if !answered {
             // Before the node has looked at its calls.
             drop(holder);
-            served(&node, || allocate_within_a_second(&endpoint));
+            served(&node, || allocate_soon(&endpoint));
         } else {
             served(&node, || {
                 until("answers", || node.allocated_bytes() == 64 * 64);
                 drop(holder);
-                allocate_within_a_second(&endpoint);
+                allocate_soon(&endpoint);
             });
         }
         assert_eq!(node.allocated_bytes(), 128, "answered: {answered}");
     }
 }
 
-fn allocate_within_a_second(endpoint: &ShmEndpoint) {
+fn allocate_soon(endpoint: &ShmEndpoint) {
     let begin = Instant::now();
     block_on(endpoint.allocate(NODE, 100)).expect("a slot");
-    assert!(begin.elapsed() < Duration::from_secs(1));
+    assert!(begin.elapsed() < LONG);
 }
 
 /// Calls that nobody waits for any longer, made before the node looks and after it has answered.
@@ -245,7 +245,7 @@ fn a_killed_node_is_lost_and_can_be_replaced() {
     let begin = Instant::now();
     let lost = FabricError::NodeLost { node: NODE };
     assert_eq!(block_on(call), Err(lost.clone()));
-    assert!(begin.elapsed() < Duration::from_secs(1));
+    assert!(begin.elapsed() < LONG);
     assert_eq!(block_on(endpoint.free(at(4096), 64)), Err(lost.clone()));
     let read = block_on(endpoint.read(at(64), &mut [0; 8]));
     assert_eq!(read, Err(lost.clone()));
@@ -271,7 +271,7 @@ fn verbs_notice_a_killed_node_by_themselves() {
     let begin = Instant::now();
     let read = || block_on(endpoint.read(at(64), &mut [0; 8]));
     until("the loss", || read().is_err());
-    assert!(begin.elapsed() < Duration::from_secs(1));
+    assert!(begin.elapsed() < LONG);
     // Takes the object away.
     drop(ShmNode::create(name, NODE, SIZE).unwrap());
 }

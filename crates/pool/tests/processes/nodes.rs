@@ -18,7 +18,7 @@ const UCX_NODE_BYTES: u64 = 1 << 28;
 /// How long etcd takes a node to live that does not renew its lease.
 const REGISTRATION: Duration = Duration::from_secs(2);
 /// Longer than nodes need to start and etcd is away.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Where the nodes of a run are.
 #[derive(Clone, Debug)]
