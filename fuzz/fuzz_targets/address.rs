@@ -1,5 +1,5 @@
-//! No text makes the reader of memory nodes' addresses panic; what it reads is printed so that it is
-//! read as the same, and but for brackets and ports as it was given.
+//! No text makes the reader of memory nodes' addresses panic. An address that it accepts is printed
+//! so that it is read as the same address, and, but for brackets and ports, as it was given.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! No bytes make the reader of redo records panic, it accepts only what is written, records come back
-//! as they were, and what differs in a byte or is cut off is none.
+//! No bytes make the reader of redo records panic. It accepts only what the writer has written:
+//! records come back as they were, and a record that differs in a byte or is cut off is refused.
 
 #![no_main]
 

@@ -21,6 +21,10 @@ impl Finding {
             reason: reason.into(),
         }
     }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
 }
 
 impl fmt::Display for Finding {

@@ -10,13 +10,24 @@ use std::env;
 use std::path::Path;
 use std::process::ExitCode;
 
+const USAGE: &str = "usage: cargo run -p xtask -- tidy [--only columns|cycles|layout [FOLDER]]";
+
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    if arguments != ["tidy"] {
-        eprintln!("usage: cargo run -p xtask -- tidy");
-        return Ok(ExitCode::from(2));
-    }
-    let findings = tidy::tidy(root())?;
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let findings = match words.as_slice() {
+        ["tidy"] => tidy::tidy(root())?,
+        ["tidy", "--only", check, folder @ ..]
+            if tidy::RATCHETS.contains(check) && folder.len() <= 1 =>
+        {
+            let folder = folder.first().copied().unwrap_or_default();
+            tidy::only(root(), check, Path::new(folder))?
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return Ok(ExitCode::from(2));
+        }
+    };
     for finding in &findings {
         println!("{finding}");
     }

@@ -5,35 +5,35 @@
 
 mod arrows;
 mod attributes;
+mod columns;
+mod cycles;
 mod dead_files;
+mod layout;
 mod links;
 mod names;
 mod packages;
 mod safety;
 mod sizes;
 mod stray;
+mod unclean;
 
 use crate::finding::Finding;
 use crate::source::Source;
+use packages::Package;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The checks that some crates do not pass yet, by the names that `unclean.rs` uses.
+pub const RATCHETS: [&str; 3] = ["columns", "cycles", "layout"];
+
 /// Runs every check and answers the findings in the order of the paths.
 pub fn tidy(root: &Path) -> anyhow::Result<Vec<Finding>> {
     let files = files(root)?;
-    let with_extension = |extension: &str| {
-        let extension = OsStr::new(extension).to_owned();
-        files
-            .iter()
-            .filter(move |path| path.extension() == Some(&extension))
-    };
-    let sources: Vec<Source> = with_extension("rs")
-        .map(|path| Source::read(root, path))
-        .collect::<Result<_, _>>()?;
+    let sources = sources(root, &files)?;
     let packages = packages::read(root)?;
 
-    let mut findings = Vec::new();
+    let mut findings = unclean::filter(ratchets(&packages, &sources), unclean::UNCLEAN);
     for source in &sources {
         findings.extend(attributes::check_dead_code(source));
         findings.extend(names::check(source));
@@ -44,7 +44,7 @@ pub fn tidy(root: &Path) -> anyhow::Result<Vec<Finding>> {
     findings.extend(arrows::check(&packages));
     findings.extend(attributes::check_forbid_unsafe(&packages, &sources));
     findings.extend(dead_files::check(&packages, &sources));
-    for path in with_extension("md") {
+    for path in with_extension(&files, "md") {
         let text = fs::read_to_string(root.join(path))?;
         findings.extend(links::check(path, &text, |target| {
             root.join(target).exists()
@@ -53,6 +53,50 @@ pub fn tidy(root: &Path) -> anyhow::Result<Vec<Finding>> {
     findings.sort();
     findings.dedup();
     Ok(findings)
+}
+
+/// Runs one of `RATCHETS` in the files below `folder`, whether `unclean.rs` lists them or not.
+pub fn only(root: &Path, check: &str, folder: &Path) -> anyhow::Result<Vec<Finding>> {
+    let sources = sources(root, &files(root)?)?;
+    let findings = ratchets(&packages::read(root)?, &sources);
+    let mut findings: Vec<Finding> = findings
+        .into_iter()
+        .filter(|(name, finding)| *name == check && finding.path().starts_with(folder))
+        .map(|(_, finding)| finding)
+        .collect();
+    findings.sort();
+    Ok(findings)
+}
+
+/// What the `RATCHETS` find, each with the name of its check.
+fn ratchets(packages: &[Package], sources: &[Source]) -> Vec<(&'static str, Finding)> {
+    let [columns, cycles, layout] = RATCHETS;
+    let mut findings = Vec::new();
+    for source in sources {
+        findings.extend(columns::check(source).into_iter().map(|it| (columns, it)));
+    }
+    findings.extend(layout::check(sources).into_iter().map(|it| (layout, it)));
+    for package in packages {
+        let folder = package.manifest.with_file_name("src");
+        let of_package = |source: &&Source| source.path.starts_with(&folder);
+        let sources: Vec<&Source> = sources.iter().filter(of_package).collect();
+        let found = cycles::check(&folder, &sources);
+        findings.extend(found.into_iter().map(|it| (cycles, it)));
+    }
+    findings
+}
+
+fn sources(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
+    with_extension(files, "rs")
+        .map(|path| Source::read(root, path))
+        .collect()
+}
+
+fn with_extension<'a>(files: &'a [PathBuf], extension: &str) -> impl Iterator<Item = &'a PathBuf> {
+    let extension = OsStr::new(extension).to_owned();
+    files
+        .iter()
+        .filter(move |path| path.extension() == Some(&extension))
 }
 
 /// All files that version control does not ignore, relative to `root`, in order.

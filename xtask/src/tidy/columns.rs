@@ -1,0 +1,56 @@
+//! Lines that are too wide to be read beside another file. rustfmt does not break comments and
+//! strings.
+
+use crate::finding::Finding;
+use crate::source::Source;
+
+const COLUMNS_MAX: usize = 100;
+
+pub fn check(source: &Source) -> Vec<Finding> {
+    let lines = source.text.lines().enumerate();
+    lines
+        .filter(|(_, line)| line.chars().count() > COLUMNS_MAX && !ends_with_address(line))
+        .map(|(index, line)| {
+            let columns = line.chars().count();
+            let reason = format!("{columns} columns, the limit is {COLUMNS_MAX}");
+            Finding::new(&source.path, index + 1, reason)
+        })
+        .collect()
+}
+
+/// True if only an address of the web reaches past the limit: it cannot be broken.
+fn ends_with_address(line: &str) -> bool {
+    let mut words = line.trim_end().rsplitn(2, char::is_whitespace);
+    let (last, before) = (words.next(), words.next());
+    last.is_some_and(|word| word.contains("://"))
+        && before.is_some_and(|before| before.chars().count() < COLUMNS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<String> {
+        let findings = check(&Source::of(text));
+        findings.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_wide_line_is_found() {
+        let comment = format!("// {}", "é".repeat(97));
+        assert_eq!(found(&comment), [""; 0]);
+        assert_eq!(
+            found(&format!("\n{comment}x")),
+            ["src/snippet.rs:2: 101 columns, the limit is 100"]
+        );
+        let string = format!("const S: &str = \"{}\";", "x".repeat(100));
+        assert_eq!(found(&string).len(), 1);
+    }
+
+    #[test]
+    fn an_address_may_end_a_wide_line() {
+        let address = format!("https://example.org/{}", "x".repeat(100));
+        assert_eq!(found(&format!("// See {address}")).len(), 0);
+        assert_eq!(found(&format!("// See {address} and more")).len(), 1);
+    }
+}
