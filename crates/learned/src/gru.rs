@@ -4,7 +4,7 @@ use crate::cell::Cell;
 use candle_core::{Device, Tensor};
 use candle_nn::{AdamW, Optimizer, ParamsAdamW, loss};
 use nearfield_pim::radar::heights::{INPUTS, Predictor, STEPS, Sample, Scale, Sequence};
-use nearfield_pim::towers::HEIGHT_MAX;
+use nearfield_pim::structures::skip_list::HEIGHT_MAX;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;

@@ -1,33 +1,24 @@
 //! Ordered indexes in memory modules with processors of their own.
 //!
-//! Pointers are chased where the data lie: a host sends operations to *modules*, each a processor with a bank
-//! of memory that only it can reach, and takes back what they found. There are two kinds of such devices
-//! ([`device`]): a model of modules that can be bought, in virtual time, and worker threads that own their
-//! memory, in real time.
+//! Pointers are chased where the data lie: a host sends operations to *modules* and takes back the
+//! answers. A module is a processor with a bank of memory that no other processor reaches.
+//!
+//! - [`device`]: modules, as a model of hardware in virtual time, or as worker threads in real time.
+//! - [`structures`]: the ordered structures that a module keeps in its bank.
+//! - [`dispatch`]: how a batch becomes tasks of modules, and their answers become outcomes.
+//! - [`radar`]: the index of words; [`strings`]: the index of byte strings.
+//! - [`rivals`]: the indexes that RADAR is compared with.
+//! - [`call_batcher`]: single operations of several callers, executed as one batch.
 
 #![forbid(unsafe_code)]
 
-mod batch;
-pub mod blocks;
+pub mod call_batcher;
 pub mod device;
+pub mod dispatch;
 mod form;
-pub mod gather;
-mod hash;
-pub mod jump_push;
-mod kernel;
-pub mod list;
-mod ordered;
-pub mod partition;
-pub mod pim_tree;
 pub mod radar;
-pub mod range_partition;
-mod ranges;
-mod requests;
+pub mod rivals;
 pub mod strings;
-mod table;
-mod tabled;
-pub mod task;
-pub mod towers;
-mod wire;
+pub mod structures;
 
 pub use form::PimForm;

@@ -2,11 +2,11 @@
 
 use super::Host;
 use super::skew::{Costs, SHARE, Subrange};
-use crate::batch::inclusive;
+use crate::dispatch::plan::inclusive;
 use crate::device::Device;
-use crate::partition::Place;
-use crate::ranges::{Reach, Read, is_shared, part_of_scan};
-use crate::requests::Requests;
+use crate::dispatch::directory::Place;
+use crate::dispatch::shared_scans::{Reach, Read, is_shared, part_of_scan};
+use crate::dispatch::routing::Requests;
 use nearfield_core::{Direction, Input, Operation, Words};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -2,8 +2,8 @@
 
 use super::{Host, Options, Placement};
 use crate::device::Device;
-use crate::partition::Directory;
-use crate::requests::Requests;
+use crate::dispatch::directory::Directory;
+use crate::dispatch::routing::Requests;
 use nearfield_core::{Input, Operation, Words};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};

@@ -24,12 +24,12 @@ pub use options::{Options, Placement};
 pub use program::Keys;
 pub use skew::Price;
 
-use crate::batch::{NOBODY, Plan, refused};
+use crate::dispatch::plan::{NOBODY, Plan, refused};
 use crate::device::{Device, RoundError};
-use crate::partition::{Directory, Partition, Place};
-use crate::requests::Requests;
-use crate::task::{Answer, Task};
-use crate::wire::{self, Replied, Reply};
+use crate::dispatch::directory::{Directory, Partition, Place};
+use crate::dispatch::routing::Requests;
+use crate::dispatch::task::{Answer, Task};
+use crate::dispatch::wire::{self, Replied, Reply};
 use heights::{Classifier, Predictor, Report, Window};
 use homes::{fresh, place};
 use nearfield_core::{Batch, Error, Input, Operation, OrderedIndex, Outcome, Words};

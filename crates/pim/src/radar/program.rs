@@ -1,12 +1,12 @@
 //! What RADAR does in a module: a skip list of subranges (L2), and in each a list of keys (L1). Source: RADAR,
 //! section IV-A.
 
-use crate::blocks::Blocks;
+use crate::structures::block_tree::Blocks;
 use crate::device::{Fault, Meter, Module, Program};
-use crate::kernel::{self, Lists};
-use crate::list::List;
-use crate::towers::Towers;
-use crate::wire::{Runs, Tagged};
+use crate::dispatch::kernel::{self, Lists};
+use crate::structures::list::List;
+use crate::structures::skip_list::Towers;
+use crate::dispatch::wire::{Runs, Tagged};
 use std::marker::PhantomData;
 
 /// What the keys of a subrange are kept in.

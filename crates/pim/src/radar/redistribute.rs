@@ -7,12 +7,12 @@
 use super::Host;
 use super::homes::place;
 use super::skew::{self, Division, Piece, Target};
-use crate::batch::{NOBODY, OTHERS, Replica, refused};
+use crate::dispatch::plan::{NOBODY, OTHERS, Replica, refused};
 use crate::device::Device;
-use crate::partition::Partition;
-use crate::requests::Requests;
-use crate::task::{Answer, Task};
-use crate::wire::Replied;
+use crate::dispatch::directory::Partition;
+use crate::dispatch::routing::Requests;
+use crate::dispatch::task::{Answer, Task};
+use crate::dispatch::wire::Replied;
 use nearfield_core::{Error, Input, Words};
 use std::collections::HashMap;
 

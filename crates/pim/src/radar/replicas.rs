@@ -1,7 +1,7 @@
 //! Copies of subranges that are read more than one module can. Not in RADAR's paper, which has one of each.
 
-use crate::batch::Replica;
-use crate::partition::{Directory, Place};
+use crate::dispatch::plan::Replica;
+use crate::dispatch::directory::{Directory, Place};
 use std::collections::HashMap;
 
 /// The copies that there are, by where subranges begin. They are the same as the first until that is written:

@@ -1,6 +1,6 @@
 //! Subranges that the host has.
 
-use crate::task::{Answer, Task};
+use crate::dispatch::task::{Answer, Task};
 use std::collections::{BTreeMap, HashMap};
 
 /// What was pulled to the host, by where each subrange begins.

@@ -2,7 +2,7 @@
 //!
 //! Byte strings have no aligned subranges, so partitions lie between any two keys. Together they have all
 //! keys there may be: each begins where the one before ends. (Those of words,
-//! [`partition`](crate::partition), have a last key, leave gaps, and are known by where they begin.)
+//! [`partition`](crate::dispatch::directory), have a last key, leave gaps, and are known by where they begin.)
 
 use super::cut::Cut;
 use std::collections::{BTreeMap, HashMap};

@@ -8,7 +8,7 @@
 //! to the host for its load: a key that many read is read once for all of them, and the host takes only what a module
 //! could not build.
 //!
-//! In a module each partition is a skip list of [towers](crate::towers), whose word is the beginning of the key and whose
+//! In a module each partition is a skip list of [towers](crate::structures::skip_list), whose word is the beginning of the key and whose
 //! value leads to the whole of key and value.
 
 mod balance;
@@ -19,7 +19,7 @@ mod plan;
 mod program;
 mod task;
 
-use crate::batch::{OTHERS, refused};
+use crate::dispatch::plan::{OTHERS, refused};
 use crate::device::{Device, Own};
 use balance::Sizes;
 use directory::{Directory, Partition};
@@ -208,7 +208,7 @@ impl<D: Device> Host<D> {
         // What modules do before the operations' tasks.
         let mut inputs = vec![Vec::new(); modules + 1];
         for &(module, number) in &self.garbage {
-            put_free(number, crate::batch::NOBODY, &mut inputs[module]);
+            put_free(number, crate::dispatch::plan::NOBODY, &mut inputs[module]);
         }
         self.redistribute(input, &mut inputs)
             .inspect_err(|_| self.undo())?;

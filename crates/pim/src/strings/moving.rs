@@ -13,7 +13,7 @@ use super::directory::Partition;
 use super::plan::footprint;
 use super::program::Tasks;
 use super::task::{Answer, Blocks, put_build, put_free, put_scan};
-use crate::batch::{NOBODY, OTHERS, refused};
+use crate::dispatch::plan::{NOBODY, OTHERS, refused};
 use crate::device::{Answered, Device};
 use nearfield_core::{Bytes, Error, Input, Operation};
 use std::collections::{BTreeSet, HashMap, HashSet};

@@ -1,13 +1,13 @@
 //! Executing a batch of byte strings: which tasks its operations come to, and what their answers come to.
 //!
-//! The same order as for words ([`batch`](crate::batch)) makes it serially equivalent: each module does its
+//! The same order as for words ([`batch`](crate::dispatch::plan)) makes it serially equivalent: each module does its
 //! tasks in the order of the batch. What tasks have and how partitions are found differs in all parts, so only the way
 //! is the same and not the code.
 
 use super::cut::Cut;
 use super::directory::{Change, Directory};
 use super::task::{Answer, Block, block_words, put_insert, put_key, put_scan, put_update};
-use crate::batch::unknown;
+use crate::dispatch::plan::unknown;
 use crate::device::Answered;
 use nearfield_core::{
     Bytes, Direction, Error, Input, MAX_KEY_BYTES, MAX_VALUE_BYTES, Operation, Output,

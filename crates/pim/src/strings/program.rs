@@ -10,8 +10,8 @@ use super::task::{
     lengths,
 };
 use crate::device::{Fault, Meter, Module, Program};
-use crate::list::List;
-use crate::towers::{self, Towers};
+use crate::structures::list::List;
+use crate::structures::skip_list::{self, Towers};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -161,7 +161,7 @@ fn compare<M: Meter>(
     found.cmp(key.get(8 * skipped..).unwrap_or_default())
 }
 
-impl towers::Sought for Sought<'_> {
+impl skip_list::Sought for Sought<'_> {
     fn word(&self) -> u64 {
         match *self {
             Sought::Key { key, skip } => word(key, skip),
@@ -176,7 +176,7 @@ impl towers::Sought for Sought<'_> {
         };
         let mut hasher = DefaultHasher::new();
         hasher.write(key);
-        towers::height(hasher.finish())
+        skip_list::height(hasher.finish())
     }
 
     fn order<M: Meter>(&self, module: &mut Module<'_, M>, word: u64, value: u64) -> Ordering {
@@ -316,7 +316,7 @@ impl Strings {
         let high = self.cut(high);
         self.list
             .walk(module, self.cut(low), |module, word, value| {
-                if towers::Sought::order(&high, module, word, value) == Ordering::Greater {
+                if skip_list::Sought::order(&high, module, word, value) == Ordering::Greater {
                     return false;
                 }
                 output.extend_from_slice(read(module, value as u32).words());
@@ -340,7 +340,7 @@ impl Strings {
             let Some((word, value)) = next else {
                 return;
             };
-            if towers::Sought::order(&low, module, word, value) == Ordering::Less {
+            if skip_list::Sought::order(&low, module, word, value) == Ordering::Less {
                 return;
             }
             let start = output.len();

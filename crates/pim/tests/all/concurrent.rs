@@ -3,9 +3,9 @@
 use nearfield_core::{Bytes, Form, OrderedIndex, Words};
 use nearfield_hardware::modules::Preset;
 use nearfield_pim::device::{Model, Workers};
-use nearfield_pim::gather::Gathered;
+use nearfield_pim::call_batcher::Gathered;
 use nearfield_pim::radar::{Options, Radar};
-use nearfield_pim::range_partition::RangePartition;
+use nearfield_pim::rivals::range_partition::RangePartition;
 use nearfield_pim::strings::{self, Strings};
 use nearfield_testkit::concurrent::{self, Config};
 use nearfield_testkit::keys::Sample;

@@ -2,9 +2,9 @@
 
 use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome, Words};
 use nearfield_pim::device::{Answered, Counters, Device, Program, RoundError, Workers};
-use nearfield_pim::jump_push::{self, JumpPush};
+use nearfield_pim::rivals::jump_push::{self, JumpPush};
 use nearfield_pim::radar::{Options, Radar};
-use nearfield_pim::range_partition::RangePartition;
+use nearfield_pim::rivals::range_partition::RangePartition;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use nearfield_hardware::modules::Preset;
 use nearfield_pim::device::{
     Answered, Counters, Device, Model, ModuleError, Program, RoundError, Workers,
 };
-use nearfield_pim::jump_push::{JumpPush, Options};
+use nearfield_pim::rivals::jump_push::{JumpPush, Options};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};

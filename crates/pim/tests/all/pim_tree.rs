@@ -4,7 +4,7 @@ use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome, Words};
 use nearfield_hardware::modules::Preset;
 use nearfield_pim::device::{Answered, Counters, Device, Model, ModuleError, Program};
 use nearfield_pim::device::{RoundError, Workers};
-use nearfield_pim::pim_tree::PimTree;
+use nearfield_pim::rivals::pim_tree::PimTree;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use nearfield_core::{Batch, Direction, OrderedIndex, Outcome, Words};
 use nearfield_hardware::modules::{HostWork, Preset};
 use nearfield_pim::device::{Device, Model};
 use nearfield_pim::radar::{Moves, Options, Radar};
-use nearfield_pim::range_partition::RangePartition;
+use nearfield_pim::rivals::range_partition::RangePartition;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;

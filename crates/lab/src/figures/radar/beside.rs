@@ -487,7 +487,7 @@ mod tests {
     use nearfield_core::{Error, Outcome};
     use nearfield_hardware::modules::Preset;
     use nearfield_pim::device::Model;
-    use nearfield_pim::range_partition::RangePartition;
+    use nearfield_pim::rivals::range_partition::RangePartition;
 
     fn index() -> RangePartition<Model> {
         RangePartition::new(Model::new(4, Preset::UpmemMeasured.parameters()))

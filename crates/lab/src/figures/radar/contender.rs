@@ -4,11 +4,11 @@ use crate::figures::job::PointError;
 use nearfield_core::{Batch, Error, Operation, OrderedIndex, Outcome, Words};
 use nearfield_learned::Gru;
 use nearfield_pim::device::Model;
-use nearfield_pim::jump_push::{self, JumpPush};
-use nearfield_pim::pim_tree::PimTree;
+use nearfield_pim::rivals::jump_push::{self, JumpPush};
+use nearfield_pim::rivals::pim_tree::PimTree;
 use nearfield_pim::radar::heights::{Heights, Report, Window};
 use nearfield_pim::radar::{Options, Radar};
-use nearfield_pim::range_partition::{Gets, RangePartition};
+use nearfield_pim::rivals::range_partition::{Gets, RangePartition};
 
 /// An index in modules that are modelled.
 pub(super) trait Index: OrderedIndex<Words> {

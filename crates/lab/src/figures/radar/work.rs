@@ -336,7 +336,7 @@ mod tests {
     use nearfield_core::OrderedIndex;
     use nearfield_hardware::modules::Preset;
     use nearfield_pim::device::Model;
-    use nearfield_pim::range_partition::RangePartition;
+    use nearfield_pim::rivals::range_partition::RangePartition;
 
     fn data() -> Data {
         Data::new(Data::anywhere(40_000, 3).collect())

@@ -3,7 +3,7 @@
 use crate::{Map, MapForm};
 use nearfield_core::Error;
 use nearfield_pim::device::Workers;
-use nearfield_pim::gather::Gathered;
+use nearfield_pim::call_batcher::Gathered;
 use std::marker::PhantomData;
 use std::thread::available_parallelism;
 

@@ -8,7 +8,7 @@ use super::by_batch::scan_by_batch;
 use super::{Bounds, Placement, fallible_reads, sealed};
 use crate::MapForm;
 use nearfield_core::{Direction, Error, OrderedIndex};
-use nearfield_pim::gather::Gathered;
+use nearfield_pim::call_batcher::Gathered;
 use nearfield_radix::Entry;
 
 impl sealed::Sealed for Pim {}

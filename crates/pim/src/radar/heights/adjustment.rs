@@ -1,6 +1,6 @@
 //! Which heights are changed when. Source: RADAR, section V-A: those that deviate most from what is predicted, first.
 
-use crate::towers;
+use crate::structures::skip_list;
 use nearfield_hardware::Time;
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ impl Adjustment {
     /// How high the tower of a subrange is.
     pub fn height(&self, start: u64) -> usize {
         let told = self.heights.get(&start).copied();
-        told.unwrap_or_else(|| towers::height(start))
+        told.unwrap_or_else(|| skip_list::height(start))
     }
 
     /// A subrange is made anew.
@@ -64,7 +64,7 @@ impl Adjustment {
             }
         }
         for &(_, start, height) in &taken {
-            if height == towers::height(start) {
+            if height == skip_list::height(start) {
                 self.heights.remove(&start);
             } else {
                 self.heights.insert(start, height);
@@ -96,7 +96,7 @@ mod tests {
     fn what_deviates_most_is_changed_first() {
         let mut adjustment = Adjustment::default();
         let starts: Vec<u64> = (1..40)
-            .filter(|&start| towers::height(start) == 1)
+            .filter(|&start| skip_list::height(start) == 1)
             .collect();
         let [a, b, c, d] = starts[..4] else { panic!() };
         adjustment.want(

@@ -8,11 +8,11 @@ use super::predictor::{Predictor, Sample, Scale};
 use super::thresholds::{Curve, class};
 use super::timeline::{Phase, Reading, Report, Timeline};
 use super::trainer::{Close, Closed, Done, Job, Trainer};
-use crate::batch::NOBODY;
+use crate::dispatch::plan::NOBODY;
 use crate::device::Counters;
-use crate::partition::{Directory, Place};
-use crate::task::Task;
-use crate::towers::{self, HEIGHT_MAX};
+use crate::dispatch::directory::{Directory, Place};
+use crate::dispatch::task::Task;
+use crate::structures::skip_list::{self, HEIGHT_MAX};
 use nearfield_hardware::Time;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -261,7 +261,7 @@ impl Classifier {
                 Some(height) => *height,
                 // Asked for, but not in the sample.
                 None if self.history.is_recent(start, self.batch) => return None,
-                None => towers::height(start).min(self.classes),
+                None => skip_list::height(start).min(self.classes),
             };
             Some((partition.module, start, height))
         });

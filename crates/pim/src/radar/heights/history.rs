@@ -1,7 +1,7 @@
 //! How subranges were asked for in the last batches.
 
 use super::features::{Features, STEPS, Sequence};
-use crate::hash::mix;
+use crate::structures::hash::mix;
 use std::collections::HashMap;
 
 /// A subrange that a batch asks for.

@@ -15,7 +15,7 @@ pub struct Sample {
 /// What classes mean at present.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scale {
-    /// How many there are, at most [`HEIGHT_MAX`](crate::towers::HEIGHT_MAX).
+    /// How many there are, at most [`HEIGHT_MAX`](crate::structures::skip_list::HEIGHT_MAX).
     pub classes: usize,
     /// How hot a subrange is in a batch that is of class 1, 2 and so on.
     pub thresholds: Vec<f64>,

@@ -1,0 +1,267 @@
+//! Single operations of callers that come at once, executed in one batch.
+//!
+//! A round takes as long for one operation as for some hundreds. Who comes while no round is under way leads: it executes
+//! all that wait. Who comes meanwhile waits, and the first of those leads the next batch. So n callers take two
+//! rounds at most, and not n.
+
+use nearfield_core::{Batch, Error, Form, OrderedIndex, Outcome};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// An index whose single operations are gathered into batches.
+///
+/// ```
+/// use nearfield_core::{OrderedIndex, Words};
+/// use nearfield_pim::device::Workers;
+/// use nearfield_pim::call_batcher::Gathered;
+/// use nearfield_pim::radar::{Options, Radar};
+///
+/// let radar = Radar::new(Workers::new(4, 1 << 20, 2), Options::on_workers());
+/// let index: Gathered<Words, _> = Gathered::new(radar);
+/// std::thread::scope(|scope| {
+///     for key in 0..8 {
+///         let index = &index;
+///         scope.spawn(move || assert_eq!(index.insert(key, !key), Ok(None)));
+///     }
+/// });
+/// assert_eq!(index.len(), 8);
+/// ```
+#[derive(Debug)]
+pub struct Gathered<F: Form, I> {
+    index: I,
+    line: Mutex<Line<F>>,
+}
+
+/// Those who wait.
+#[derive(Debug)]
+struct Line<F: Form> {
+    waiting: Vec<Waiting<F>>,
+    /// Whether somebody leads.
+    is_led: bool,
+}
+
+/// An operation, and where its answer goes.
+#[derive(Debug)]
+struct Waiting<F: Form> {
+    operation: Single<F>,
+    place: Arc<Place<F>>,
+}
+
+#[derive(Debug)]
+enum Single<F: Form> {
+    Get(F::OwnedKey),
+    Insert(F::OwnedKey, F::OwnedValue),
+    Update(F::OwnedKey, Option<F::OwnedValue>, F::OwnedValue),
+    Remove(F::OwnedKey),
+}
+
+/// Of an update, whether it was applied; and the value before.
+type Met<F> = (bool, Option<<F as Form>::OwnedValue>);
+
+/// Where a caller waits.
+#[derive(Debug)]
+struct Place<F: Form> {
+    state: Mutex<State<F>>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+enum State<F: Form> {
+    Waits,
+    /// It is to execute all that wait, itself among them.
+    Leads,
+    Answered(Result<Met<F>, Error>),
+}
+
+/// Locks, also what somebody has had who has panicked: all that is locked here is whole at any time.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<F: Form> Place<F> {
+    fn set(&self, state: State<F>) {
+        *lock(&self.state) = state;
+        self.changed.notify_one();
+    }
+
+    /// The answer; `None` if it has to lead.
+    fn wait(&self) -> Option<Result<Met<F>, Error>> {
+        let mut state = lock(&self.state);
+        loop {
+            match std::mem::replace(&mut *state, State::Waits) {
+                State::Answered(answer) => return Some(answer),
+                State::Leads => return None,
+                State::Waits => {}
+            }
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl<F: Form> Single<F> {
+    fn add(&self, batch: &mut Batch<F>) {
+        match self {
+            Single::Get(key) => batch.get(F::key(key)),
+            Single::Insert(key, value) => batch.insert(F::key(key), F::value(value)),
+            Single::Update(key, previous, value) => {
+                let previous = previous.as_ref().map(F::value);
+                batch.update(F::key(key), previous, F::value(value))
+            }
+            Single::Remove(key) => batch.remove(F::key(key)),
+        };
+    }
+}
+
+/// Those whose operations are executed. However that ends, they are answered, and somebody else leads.
+struct Turn<'g, F: Form> {
+    line: &'g Mutex<Line<F>>,
+    taken: Vec<Waiting<F>>,
+    answers: Vec<Result<Met<F>, Error>>,
+}
+
+impl<F: Form> Drop for Turn<'_, F> {
+    fn drop(&mut self) {
+        let mut line = lock(self.line);
+        match line.waiting.first() {
+            Some(next) => next.place.set(State::Leads),
+            None => line.is_led = false,
+        }
+        drop(line);
+        let mut answers = self.answers.drain(..);
+        for waiting in &self.taken {
+            let answer = answers.next().unwrap_or_else(|| {
+                let what = "who executed it has panicked".to_owned();
+                Err(Error::Unknown { what })
+            });
+            waiting.place.set(State::Answered(answer));
+        }
+    }
+}
+
+impl<F: Form, I: OrderedIndex<F>> Gathered<F, I> {
+    /// Gathers the single operations of an index. Batches go to it as they are.
+    pub fn new(index: I) -> Gathered<F, I> {
+        let line = Line {
+            waiting: Vec::new(),
+            is_led: false,
+        };
+        Gathered {
+            index,
+            line: Mutex::new(line),
+        }
+    }
+
+    /// The index.
+    pub fn index(&self) -> &I {
+        &self.index
+    }
+
+    fn ask(&self, operation: Single<F>) -> Result<Met<F>, Error> {
+        let place = Arc::new(Place {
+            state: Mutex::new(State::Waits),
+            changed: Condvar::new(),
+        });
+        let mut line = lock(&self.line);
+        line.waiting.push(Waiting {
+            operation,
+            place: Arc::clone(&place),
+        });
+        let is_led = std::mem::replace(&mut line.is_led, true);
+        drop(line);
+        if is_led && let Some(answer) = place.wait() {
+            return answer;
+        }
+        let mut turn = Turn {
+            line: &self.line,
+            taken: std::mem::take(&mut lock(&self.line).waiting),
+            answers: Vec::new(),
+        };
+        turn.answers = self.answers(&turn.taken);
+        drop(turn);
+        let answer = place.wait();
+        answer.unwrap_or_else(|| {
+            let what = "it was executed by nobody".to_owned();
+            Err(Error::Unknown { what })
+        })
+    }
+
+    fn answers(&self, waiting: &[Waiting<F>]) -> Vec<Result<Met<F>, Error>> {
+        let mut batch = Batch::with_capacity(waiting.len());
+        for waiting in waiting {
+            waiting.operation.add(&mut batch);
+        }
+        match self.index.execute(&mut batch) {
+            Ok(()) => (0..waiting.len())
+                .map(|position| met(&batch, position))
+                .collect(),
+            Err(error) if waiting.len() == 1 => vec![Err(error)],
+            // Who has asked for too much has to do so alone.
+            Err(_) => waiting
+                .iter()
+                .flat_map(|waiting| self.answers(std::slice::from_ref(waiting)))
+                .collect(),
+        }
+    }
+}
+
+/// What a point operation of a batch has met.
+fn met<F: Form>(batch: &Batch<F>, position: usize) -> Result<Met<F>, Error> {
+    match batch.outcome(position) {
+        Outcome::Value(value) => Ok((false, value.map(F::own_value))),
+        Outcome::Updated { applied, before } => Ok((applied, before.map(F::own_value))),
+        Outcome::Failed(error) => Err(error),
+        outcome => Err(Error::Unknown {
+            what: format!("a point operation had the outcome {outcome:?}"),
+        }),
+    }
+}
+
+impl<F: Form, I: OrderedIndex<F>> OrderedIndex<F> for Gathered<F, I> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+        self.index.execute(batch)
+    }
+
+    fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    fn check_invariants(&self) {
+        self.index.check_invariants();
+    }
+
+    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        let (_, value) = self.ask(Single::Get(F::own_key(key)))?;
+        Ok(value)
+    }
+
+    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        let operation = Single::Insert(F::own_key(key), F::own_value(value));
+        let (_, value) = self.ask(operation)?;
+        Ok(value)
+    }
+
+    fn update(
+        &self,
+        key: F::Key<'_>,
+        previous: Option<F::Value<'_>>,
+        value: F::Value<'_>,
+    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+        let previous = previous.map(F::own_value);
+        self.ask(Single::Update(
+            F::own_key(key),
+            previous,
+            F::own_value(value),
+        ))
+    }
+
+    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        let (_, value) = self.ask(Single::Remove(F::own_key(key)))?;
+        Ok(value)
+    }
+}

@@ -1,0 +1,477 @@
+//! Which module has which keys.
+
+use crate::dispatch::ordered::Ordered;
+
+/// Consecutive keys that one module has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// The greatest key that belongs to it.
+    pub last: u64,
+    /// The module that has them.
+    pub module: usize,
+    /// How many there are.
+    pub count: u64,
+    /// Where in the module their list begins; 0 if only the module knows.
+    pub list: u32,
+    /// The number of the batch in which it was last asked for something.
+    pub used: u64,
+    /// A key that it has, the least of those that are known; `None` if none is known. A search for what is at or below
+    /// a greater key need not look at other partitions.
+    pub least: Option<u64>,
+    /// No key that it has is less than this one: if it has been empty or was built since, the least that may have come, and
+    /// otherwise at least where it begins.
+    pub lowest: u64,
+}
+
+/// Partitions that do not overlap, in the order of their keys.
+///
+/// While a batch is planned it also knows what the operations so far may have come to, so that an ordered
+/// operation is sent to as many partitions as it may have to look at, and no more.
+///
+/// Every operation looks for its partition, so these are found by a search in what is nothing but where they begin.
+#[derive(Clone, Debug, Default)]
+pub struct Directory {
+    /// The places of partitions, by where these begin.
+    places: Ordered,
+    /// By place.
+    planned: Vec<Planned>,
+    /// Places that nothing is in.
+    free: Vec<u32>,
+}
+
+/// Where a directory has a partition, for as long as it has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place(u32);
+
+impl Place {
+    /// A number less than [`Directory::places`].
+    pub fn number(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The place that has a number.
+    pub fn of(number: u32) -> Place {
+        Place(number)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    /// Where it begins.
+    start: u64,
+    partition: Partition,
+    /// Keys that may have come in this batch.
+    coming: u64,
+    /// Keys that may have gone.
+    going: u64,
+    /// Whether the least key that is known may have gone.
+    is_least_going: bool,
+    /// False once a module has not answered what has become of its keys.
+    is_counted: bool,
+}
+
+impl Planned {
+    /// True if there may be keys.
+    fn may_have(&self) -> bool {
+        !self.is_counted || self.partition.count + self.coming > 0
+    }
+
+    /// So many keys there are at least.
+    fn at_least(&self) -> u64 {
+        if self.is_counted {
+            self.partition.count.saturating_sub(self.going)
+        } else {
+            0
+        }
+    }
+
+    /// The least key of which it is known that it is still there.
+    fn least(&self) -> Option<u64> {
+        let least = self.partition.least;
+        least.filter(|_| self.is_counted && !self.is_least_going)
+    }
+}
+
+impl Directory {
+    /// Adds a partition, which overlaps no other, from `start` on, or takes the place of one that begins there.
+    pub fn insert(&mut self, start: u64, partition: Partition) {
+        let planned = Planned {
+            start,
+            partition,
+            coming: 0,
+            going: 0,
+            is_least_going: false,
+            is_counted: true,
+        };
+        if let Some(place) = self.places.get(start) {
+            self.planned[place as usize] = planned;
+            return;
+        }
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.planned[place as usize] = planned;
+                place
+            }
+            None => {
+                self.planned.push(planned);
+                self.planned.len() as u32 - 1
+            }
+        };
+        self.places.insert(start, place);
+    }
+
+    /// Takes a partition out.
+    pub fn remove(&mut self, start: u64) -> Option<Partition> {
+        let place = self.places.remove(start)?;
+        self.free.push(place);
+        Some(self.planned[place as usize].partition)
+    }
+
+    /// The place of the partition to which a key belongs. O(log n).
+    pub(crate) fn find(&self, key: u64) -> Option<Place> {
+        let place = self.places.floor(key)?;
+        let last = self.planned[place as usize].partition.last;
+        (key <= last).then_some(Place(place))
+    }
+
+    /// Where a partition begins.
+    pub(crate) fn start(&self, place: Place) -> u64 {
+        self.planned[place.number()].start
+    }
+
+    /// What is in a place.
+    pub(crate) fn partition(&self, place: Place) -> &Partition {
+        &self.planned[place.number()].partition
+    }
+
+    /// Places have numbers below this one.
+    pub(crate) fn places(&self) -> usize {
+        self.planned.len()
+    }
+
+    /// The partition to which a key belongs, and where it begins.
+    pub fn of(&self, key: u64) -> Option<(u64, Partition)> {
+        let place = self.find(key)?;
+        Some((self.start(place), *self.partition(place)))
+    }
+
+    /// The places of all partitions in ascending order.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = Place> {
+        self.places.places().map(Place)
+    }
+
+    /// All partitions with where they begin, in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, Partition)> {
+        let places = self.in_order();
+        places.map(|place| (self.start(place), *self.partition(place)))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// How many keys there are in all.
+    pub fn keys(&self) -> u64 {
+        let places = self.in_order();
+        places.map(|place| self.partition(place).count).sum()
+    }
+
+    /// True if a partition has a key from `from` up to `to`.
+    pub(crate) fn overlaps(&self, from: u64, to: u64) -> bool {
+        let before = self.places.floor(to);
+        before.is_some_and(|place| self.planned[place as usize].partition.last >= from)
+    }
+
+    /// Keeps those partitions of which that is true; it is asked in ascending order.
+    fn retain(&mut self, mut is_kept: impl FnMut(&Planned) -> bool) {
+        let Directory {
+            places,
+            planned,
+            free,
+        } = self;
+        places.retain(|place| {
+            let is_kept = is_kept(&planned[place as usize]);
+            if !is_kept {
+                free.push(place);
+            }
+            is_kept
+        });
+    }
+
+    /// Takes those out of which it is known that they have no keys.
+    pub(crate) fn take_empty(&mut self) -> Vec<(u64, Partition)> {
+        let mut empty = Vec::new();
+        self.retain(|planned| {
+            let is_empty = planned.is_counted && planned.partition.count == 0;
+            if is_empty {
+                empty.push((planned.start, planned.partition));
+            }
+            !is_empty
+        });
+        empty
+    }
+
+    /// Notes that a key of a partition may come in this batch.
+    pub(crate) fn may_come(&mut self, place: Place, key: u64) {
+        let planned = &mut self.planned[place.number()];
+        planned.coming += 1;
+        planned.partition.lowest = planned.partition.lowest.min(key);
+    }
+
+    /// Notes that a key may go.
+    pub(crate) fn may_go(&mut self, place: Place, key: u64) {
+        let planned = &mut self.planned[place.number()];
+        planned.going += 1;
+        planned.is_least_going |= planned.partition.least == Some(key);
+    }
+
+    /// The partitions that have to be looked at for `wanted` entries from `from` up to `to`, nearest first:
+    /// from the least on or, descending, from the greatest on.
+    pub(crate) fn candidates(
+        &self,
+        from: u64,
+        to: u64,
+        wanted: u64,
+        descends: bool,
+        mut each: impl FnMut(Place),
+    ) {
+        if from > to {
+            return;
+        }
+        // That in which the range begins is one of them.
+        let first = self.places.floor(from);
+        let first = first.map_or(from, |place| self.planned[place as usize].start);
+        let mut range = self.places.range(first, to).map(|(_, place)| place);
+        let mut sure = 0;
+        let mut look = |place: u32| {
+            let planned = &self.planned[place as usize];
+            let last = planned.partition.last;
+            let is_above = planned.partition.lowest > to;
+            if last >= from && !is_above && planned.may_have() && sure < wanted {
+                each(Place(place));
+                // Of one at an end of the range nobody knows how many belong to it, but of one key.
+                if planned.start >= from && last <= to {
+                    sure += planned.at_least();
+                } else if planned
+                    .least()
+                    .is_some_and(|key| (from..=to).contains(&key))
+                {
+                    sure += 1;
+                }
+            }
+            sure < wanted
+        };
+        if descends {
+            let _ = range.rev().all(&mut look);
+        } else {
+            let _ = range.all(&mut look);
+        }
+    }
+
+    /// Notes which partitions are asked for something in a batch.
+    pub(crate) fn touch(&mut self, batch: u64, is_asked: impl Fn(Place, &Partition) -> bool) {
+        for place in self.places.places() {
+            let partition = &mut self.planned[place as usize].partition;
+            if is_asked(Place(place), partition) {
+                partition.used = batch;
+            }
+        }
+    }
+
+    /// How many partitions begin within a range.
+    pub(crate) fn count_within(&self, from: u64, to: u64) -> usize {
+        self.places.range(from, to).count()
+    }
+
+    /// Takes those out that begin within a range.
+    pub(crate) fn remove_within(&mut self, start: u64, last: u64) {
+        self.retain(|planned| planned.start < start || planned.start > last);
+    }
+
+    /// Notes where the list of the partition begins that begins at `start`.
+    pub(crate) fn set_list(&mut self, start: u64, list: u32) {
+        if let Some(place) = self.places.get(start) {
+            self.planned[place as usize].partition.list = list;
+        }
+    }
+
+    /// Notes that nobody knows how many keys a partition has.
+    pub(crate) fn lose_count(&mut self, place: Place) {
+        let planned = &mut self.planned[place.number()];
+        planned.is_counted = false;
+        planned.partition.least = None;
+    }
+
+    /// Notes which key a partition has, the least of those that are known.
+    pub(crate) fn set_least(&mut self, place: Place, least: Option<u64>) {
+        self.planned[place.number()].partition.least = least;
+    }
+
+    /// Notes that so many keys have come to a partition and gone from it, and that the batch is over as far as
+    /// it is concerned.
+    pub(crate) fn settle(&mut self, place: Place, came: u64, went: u64) {
+        let planned = &mut self.planned[place.number()];
+        let partition = &mut planned.partition;
+        partition.count = (partition.count + came).saturating_sub(went);
+        planned.coming = 0;
+        planned.going = 0;
+        planned.is_least_going = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(parts: &[(u64, u64, u64)]) -> Directory {
+        let mut directory = Directory::default();
+        for (module, &(start, last, count)) in parts.iter().enumerate() {
+            let partition = Partition {
+                last,
+                module,
+                count,
+                list: 0,
+                used: 0,
+                least: None,
+                lowest: start,
+            };
+            directory.insert(start, partition);
+        }
+        directory
+    }
+
+    fn candidates(directory: &Directory, from: u64, to: u64, wanted: u64, down: bool) -> Vec<u64> {
+        let mut starts = Vec::new();
+        directory.candidates(from, to, wanted, down, |place| {
+            starts.push(directory.start(place));
+        });
+        starts
+    }
+
+    fn at(directory: &Directory, key: u64) -> Place {
+        directory.find(key).unwrap()
+    }
+
+    #[test]
+    fn a_key_belongs_to_one_partition_or_none() {
+        let directory = directory(&[(0, 9, 1), (20, u64::MAX, 2)]);
+        let start = |key| directory.of(key).map(|(start, _)| start);
+        assert_eq!(
+            [0, 9, 10, 19, 20].map(start),
+            [Some(0), Some(0), None, None, Some(20)]
+        );
+        assert_eq!(start(u64::MAX), Some(20));
+        assert_eq!((directory.keys(), directory.len()), (3, 2));
+    }
+
+    #[test]
+    fn a_partition_stays_where_it_is_while_others_come_and_go() {
+        let mut directory = directory(&[(0, 9, 1), (20, 29, 2), (40, 49, 3)]);
+        let place = at(&directory, 40);
+        let partition = directory.remove(20).unwrap();
+        assert_eq!((partition.count, directory.remove(20)), (2, None));
+        directory.insert(10, partition);
+        directory.insert(60, partition);
+        directory.remove_within(0, 10);
+        directory.settle(place, 4, 0);
+        let starts: Vec<u64> = directory.iter().map(|(start, _)| start).collect();
+        assert_eq!((starts, directory.places()), (vec![40, 60], 4));
+        assert_eq!((directory.start(place), directory.keys()), (40, 9));
+        assert_eq!(
+            (
+                directory.count_within(40, 60),
+                directory.count_within(41, 59)
+            ),
+            (2, 0)
+        );
+        directory.settle(place, 0, 7);
+        assert_eq!(directory.take_empty()[0].0, 40);
+        assert_eq!((directory.find(40), directory.len()), (None, 1));
+        // One that begins where another does takes its place.
+        directory.insert(
+            60,
+            Partition {
+                last: 60,
+                ..partition
+            },
+        );
+        assert_eq!((directory.find(61), directory.len()), (None, 1));
+    }
+
+    #[test]
+    fn ordered_operations_look_where_keys_may_be_and_no_further() {
+        let parts = [(0, 9, 3), (10, 19, 0), (20, 29, 5), (40, 49, 1)];
+        let mut directory = directory(&parts);
+        // A predecessor of 45: 40 may be greater.
+        assert_eq!(candidates(&directory, 0, 45, 1, true), [40, 20]);
+        assert_eq!(candidates(&directory, 0, 49, 1, true), [40]);
+        assert_eq!(candidates(&directory, 0, 35, 1, true), [20]);
+        // Who may be removed is not to be counted on.
+        directory.may_go(at(&directory, 40), 44);
+        assert_eq!(candidates(&directory, 0, 49, 1, true), [40, 20]);
+        // Who may have come is to be looked at.
+        assert_eq!(candidates(&directory, 5, 60, 4, false), [0, 20]);
+        directory.may_come(at(&directory, 10), 15);
+        assert_eq!(candidates(&directory, 5, 60, 4, false), [0, 10, 20]);
+        assert_eq!(candidates(&directory, 5, 60, 9, false), [0, 10, 20, 40]);
+        assert_eq!(candidates(&directory, 30, 39, 9, false), [0; 0]);
+        assert_eq!(candidates(&directory, 39, 30, 9, false), [0; 0]);
+        assert_eq!(candidates(&directory, 0, u64::MAX, 0, false), [0; 0]);
+        directory.settle(at(&directory, 10), 1, 0);
+        directory.settle(at(&directory, 40), 0, 1);
+        assert_eq!(directory.keys(), 9);
+        assert_eq!(candidates(&directory, 0, 49, 1, true), [20]);
+    }
+
+    #[test]
+    fn what_has_no_key_as_low_is_not_looked_at() {
+        let mut directory = directory(&[(0, 9, 3), (10, 19, 4)]);
+        let (start, partition) = directory.of(10).unwrap();
+        let lowest = 14;
+        directory.insert(
+            start,
+            Partition {
+                lowest,
+                ..partition
+            },
+        );
+        assert_eq!(candidates(&directory, 0, 13, 1, true), [0]);
+        assert_eq!(candidates(&directory, 0, 14, 1, true), [10, 0]);
+        assert_eq!(candidates(&directory, 10, 13, 9, false), [0; 0]);
+        assert_eq!(candidates(&directory, 5, 20, 9, false), [0, 10]);
+        // What may come makes it lower, whatever becomes of it.
+        let place = at(&directory, 10);
+        directory.may_come(place, 12);
+        assert_eq!(candidates(&directory, 0, 13, 1, true), [10, 0]);
+        assert_eq!(candidates(&directory, 0, 11, 1, true), [0]);
+        directory.settle(place, 0, 0);
+        assert_eq!(candidates(&directory, 0, 13, 1, true), [10, 0]);
+    }
+
+    #[test]
+    fn what_has_a_key_below_is_all_that_is_looked_at() {
+        let mut directory = directory(&[(0, 9, 3), (10, 19, 4), (20, 29, 5)]);
+        assert_eq!(candidates(&directory, 0, 25, 1, true), [20, 10]);
+        directory.set_least(at(&directory, 20), Some(22));
+        assert_eq!(candidates(&directory, 0, 25, 1, true), [20]);
+        assert_eq!(candidates(&directory, 0, 22, 1, true), [20]);
+        assert_eq!(candidates(&directory, 0, 21, 1, true), [20, 10]);
+        // It is one entry, and no more.
+        assert_eq!(candidates(&directory, 0, 25, 2, true), [20, 10]);
+        assert_eq!(candidates(&directory, 22, 24, 1, false), [20]);
+        // Another key that goes makes no difference.
+        directory.may_go(at(&directory, 20), 23);
+        assert_eq!(candidates(&directory, 0, 25, 1, true), [20]);
+        directory.may_go(at(&directory, 20), 22);
+        assert_eq!(candidates(&directory, 0, 25, 1, true), [20, 10]);
+        directory.settle(at(&directory, 20), 0, 1);
+        directory.lose_count(at(&directory, 20));
+        assert_eq!(candidates(&directory, 0, 25, 1, true), [20, 10]);
+    }
+}

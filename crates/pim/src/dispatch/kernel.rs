@@ -1,0 +1,247 @@
+//! Doing tasks in a module.
+
+use crate::device::{Fault, Meter, Module};
+use crate::structures::list::List;
+use crate::dispatch::task::{Answer, Task};
+use crate::dispatch::wire::Wire;
+
+/// What a program does for each task: taking it, and giving the answer.
+pub(crate) const INSTRUCTIONS_PER_TASK: u64 = 60;
+
+/// The lists of a module.
+pub(crate) trait Lists {
+    /// What keys are kept in.
+    type List: List;
+
+    /// The list of the partition to which a key belongs, or that begins at it; `None` if the module has it not.
+    fn find<M: Meter>(
+        &mut self,
+        module: &mut Module<'_, M>,
+        key: u64,
+    ) -> Result<Option<Self::List>, Fault>;
+
+    /// Makes a partition whose keys differ in so many bits, and answers its list.
+    fn build<M: Meter>(
+        &mut self,
+        module: &mut Module<'_, M>,
+        start: u64,
+        bits: u32,
+        entries: &[u64],
+    ) -> Result<Self::List, Fault>;
+
+    /// Forgets a partition.
+    fn free<M: Meter>(&mut self, module: &mut Module<'_, M>, start: u64);
+
+    /// Has a partition be found by so many levels, if it is there; nothing where partitions are not in a list.
+    ///
+    /// # Errors
+    /// There is no room for more levels; then it is found as before.
+    fn set_height<M: Meter>(
+        &mut self,
+        _: &mut Module<'_, M>,
+        _start: u64,
+        _height: usize,
+    ) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// So many tasks are read before the first of them is done.
+const AHEAD: usize = 16;
+
+/// A task that was read.
+struct Read<'w> {
+    task: Task<'w>,
+    list: u32,
+    tag: u32,
+}
+
+/// Does the tasks of `input` in their order, and puts their answers out.
+///
+/// # Errors
+/// What is no task.
+pub(crate) fn run<M: Meter, L: Lists>(
+    module: &mut Module<'_, M>,
+    mut input: &[u64],
+    output: &mut Vec<u64>,
+    lists: &mut L,
+    mut wire: impl Wire,
+) -> Result<(), Fault> {
+    let words = input.len();
+    let mut ahead: Vec<Read<'_>> = Vec::with_capacity(AHEAD);
+    let mut wanted = Vec::with_capacity(AHEAD);
+    let mut number = 0;
+    while !input.is_empty() {
+        let mut fault = None;
+        while ahead.len() < AHEAD
+            && let Some(&value) = input.first()
+        {
+            let word = words - input.len();
+            let Some((task, list, tag)) = wire.next(&mut input) else {
+                fault = Some(Fault::Input { word, value });
+                break;
+            };
+            ahead.push(Read { task, list, tag });
+        }
+        if M::HAS_CACHES {
+            wanted.extend(ahead.iter().filter_map(Read::looks_for));
+            L::List::fetch(module, &mut wanted);
+        }
+        for read in ahead.drain(..) {
+            module.begin(number);
+            number += 1;
+            one(module, &read, lists, |answer| {
+                wire.answer(&answer, read.tag, output);
+            })?;
+        }
+        if let Some(fault) = fault {
+            return Err(fault);
+        }
+    }
+    wire.end(output);
+    Ok(())
+}
+
+impl Read<'_> {
+    /// The list and the key that it looks for, if the list is known.
+    fn looks_for(&self) -> Option<(u32, u64)> {
+        let key = match self.task {
+            Task::Get { key }
+            | Task::Insert { key, .. }
+            | Task::Update { key, .. }
+            | Task::Remove { key }
+            | Task::Floor { key, .. }
+            | Task::Scan { from: key, .. } => key,
+            Task::Build { .. } | Task::Free { .. } | Task::Height { .. } => return None,
+        };
+        (self.list != 0).then_some((self.list, key))
+    }
+}
+
+/// Does a task.
+fn one<M: Meter, L: Lists>(
+    module: &mut Module<'_, M>,
+    read: &Read<'_>,
+    lists: &mut L,
+    say: impl FnOnce(Answer<'_>),
+) -> Result<(), Fault> {
+    module.instructions(INSTRUCTIONS_PER_TASK);
+    let key = match read.task {
+        Task::Get { key }
+        | Task::Insert { key, .. }
+        | Task::Update { key, .. }
+        | Task::Remove { key } => key,
+        Task::Floor { start, .. } | Task::Scan { start, .. } => start,
+        Task::Build {
+            start,
+            bits,
+            entries,
+        } => {
+            let built = lists.build(module, start, bits, entries);
+            say(built.map_or(Answer::Full, |list| Answer::Value(list.head().into())));
+            return Ok(());
+        }
+        Task::Free { start } => {
+            lists.free(module, start);
+            say(Answer::Nothing);
+            return Ok(());
+        }
+        Task::Height { start, height } => {
+            let set = lists.set_height(module, start, height as usize);
+            say(set.map_or(Answer::Full, |()| Answer::Nothing));
+            return Ok(());
+        }
+    };
+    let list = match read.list {
+        0 => lists.find(module, key)?,
+        head => Some(L::List::at(head)),
+    };
+    match list {
+        Some(list) => work(module, list, &read.task, say),
+        // There was no room for the partition.
+        None => say(Answer::Full),
+    }
+    Ok(())
+}
+
+fn work<M: Meter>(
+    module: &mut Module<'_, M>,
+    list: impl List,
+    task: &Task<'_>,
+    say: impl FnOnce(Answer<'_>),
+) {
+    let value = |value: Option<u64>| value.map_or(Answer::Nothing, Answer::Value);
+    let stored = |stored: Result<Option<u64>, Fault>| stored.map_or(Answer::Full, value);
+    let answer = match *task {
+        Task::Get { key } => value(list.get(module, key)),
+        Task::Insert { key, value } => stored(list.insert(module, key, value)),
+        Task::Update {
+            key,
+            previous,
+            value,
+        } => stored(list.update(module, key, previous, value)),
+        Task::Remove { key } => value(list.remove(module, key)),
+        Task::Floor { key, .. } => match list.floor(module, key) {
+            Some((key, value)) => return say(Answer::Entries(&[key, value])),
+            None => Answer::Nothing,
+        },
+        Task::Scan {
+            from,
+            to,
+            limit,
+            descends,
+            ..
+        } => {
+            let entries = if descends {
+                descend(module, list, from, to, limit)
+            } else {
+                ascend(module, list, from, to, limit)
+            };
+            return say(Answer::Entries(&entries));
+        }
+        Task::Build { .. } | Task::Free { .. } | Task::Height { .. } => Answer::Nothing,
+    };
+    say(answer);
+}
+
+/// Keys and values from `from` up to `to`.
+fn ascend<M: Meter>(
+    module: &mut Module<'_, M>,
+    list: impl List,
+    from: u64,
+    to: u64,
+    limit: u64,
+) -> Vec<u64> {
+    let mut entries = Vec::new();
+    if limit > 0 {
+        list.walk(module, from, |key, value| {
+            if key > to {
+                return false;
+            }
+            entries.extend([key, value]);
+            (entries.len() as u64) < limit.saturating_mul(2)
+        });
+    }
+    entries
+}
+
+/// Keys and values from `to` down to `from`, each of them searched, as lists have one direction.
+fn descend<M: Meter>(
+    module: &mut Module<'_, M>,
+    list: impl List,
+    from: u64,
+    to: u64,
+    limit: u64,
+) -> Vec<u64> {
+    let mut entries = Vec::new();
+    let mut below = Some(to);
+    while let Some(bound) = below
+        && (entries.len() as u64) < limit.saturating_mul(2)
+        && let Some((key, value)) = list.floor(module, bound)
+        && key >= from
+    {
+        entries.extend([key, value]);
+        below = key.checked_sub(1);
+    }
+    entries
+}

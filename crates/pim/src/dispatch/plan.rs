@@ -1,0 +1,671 @@
+//! Executing a batch: which tasks its operations come to, and what their answers come to.
+
+use crate::device::{ModuleError, RoundError};
+use crate::dispatch::directory::{Directory, Partition, Place};
+use crate::dispatch::shared_scans::{Reach, Read, Walk};
+use crate::dispatch::routing::Requests;
+use crate::dispatch::task::{Answer, Task};
+use crate::dispatch::wire::Replied;
+use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+/// The tasks of a batch, by module, in the order of its operations. A module does them in this order, so that
+/// whatever it answers is as of the operation's turn: all modules together do what one would that executes
+/// one operation after the other.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// For each module its tasks.
+    pub inputs: Vec<Vec<u64>>,
+    /// In the order of the operations.
+    parts: Vec<Part>,
+    /// By tag.
+    sent: Vec<Sent>,
+}
+
+/// What an operation takes of the answer to a task.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// The operation.
+    position: u32,
+    /// The partition that it is about.
+    place: Place,
+    /// The task, its own or one of an operation before it.
+    tag: u32,
+}
+
+/// A task that was sent.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    /// The operation that it was sent for first.
+    position: u32,
+    module: u32,
+}
+
+/// The tag of tasks of which nobody wants to know the answer. Those of operations are less than [`OTHERS`],
+/// those of what else has an answer are not.
+pub(crate) const NOBODY: u32 = u32::MAX;
+pub(crate) const OTHERS: u32 = 1 << 31;
+
+/// A copy of a partition: the module that has it, and where its list begins there; 0 if only the module knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Replica {
+    pub module: usize,
+    pub list: u32,
+}
+
+impl Replica {
+    /// The one that the directory names.
+    pub fn first(partition: &Partition) -> Replica {
+        Replica {
+            module: partition.module,
+            list: partition.list,
+        }
+    }
+}
+
+/// What partitions have gained and lost, by place.
+struct Changes<'d> {
+    directory: &'d Directory,
+    changes: Vec<Option<Change>>,
+    /// Those that have changed.
+    changed: Vec<Place>,
+}
+
+impl<'d> Changes<'d> {
+    fn new(directory: &'d Directory) -> Changes<'d> {
+        Changes {
+            directory,
+            changes: vec![None; directory.places()],
+            changed: Vec::new(),
+        }
+    }
+
+    /// Of a partition.
+    fn of(&mut self, place: Place) -> &mut Change {
+        let change = &mut self.changes[place.number()];
+        if change.is_none() {
+            self.changed.push(place);
+        }
+        change.get_or_insert_with(|| Change {
+            came: 0,
+            went: 0,
+            is_lost: false,
+            least: self.directory.partition(place).least,
+        })
+    }
+}
+
+/// What a partition has gained and lost.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    came: u64,
+    went: u64,
+    /// Whether nobody knows.
+    is_lost: bool,
+    /// The least key that it is known to have by now.
+    least: Option<u64>,
+}
+
+impl Change {
+    /// A key is there.
+    fn has(&mut self, key: u64) {
+        self.least = Some(self.least.map_or(key, |least| least.min(key)));
+    }
+
+    /// A key is not there any more.
+    fn has_not(&mut self, key: u64) {
+        self.least = self.least.filter(|&least| least != key);
+    }
+}
+
+impl Plan {
+    /// Says what modules are to do for the operations of a batch, behind what is in `inputs`, of which all tags
+    /// are no operation's. `create` makes a partition for a key that may be inserted, where there is none. `read`
+    /// answers by which copy the operation of a number reads the partition in a place.
+    pub fn new(
+        input: Input<'_, Words>,
+        inputs: Vec<Vec<u64>>,
+        requests: &Requests,
+        directory: &mut Directory,
+        mut create: impl FnMut(&mut Directory, u64) -> Option<Place>,
+        mut read: impl FnMut(&Directory, Place, u64) -> Replica,
+    ) -> Plan {
+        let operations = input.operations();
+        let mut plan = Plan {
+            inputs,
+            parts: Vec::with_capacity(operations.len()),
+            sent: Vec::with_capacity(operations.len()),
+        };
+        let mut walk = requests.walk();
+        // By operation the tag of its task, of those that others take the answer of.
+        let mut read_by: Vec<u32> = Vec::new();
+        let mut home = |directory: &mut Directory, number, key| {
+            let place = requests.place(number, key, directory);
+            place.or_else(|| create(directory, key))
+        };
+        let first =
+            |directory: &Directory, place| (place, Replica::first(directory.partition(place)));
+        for (number, operation) in operations.iter().enumerate() {
+            let position = number as u32;
+            match *operation {
+                Operation::Get { key } => {
+                    let Some(place) = requests.place(number, key, directory) else {
+                        continue;
+                    };
+                    let source = requests.source(number);
+                    let tag = source.and_then(|source| read_by.get(source).copied());
+                    match tag.filter(|&tag| tag != NOBODY) {
+                        Some(tag) => plan.share(position, place, tag),
+                        None => {
+                            let copy = read(directory, place, position.into());
+                            let tag = plan.add(position, (place, copy), Task::Get { key });
+                            if requests.combines() {
+                                read_by.resize(number, NOBODY);
+                                read_by.push(tag);
+                            }
+                        }
+                    }
+                }
+                Operation::Insert { key, value } => {
+                    if let Some(place) = home(directory, number, key) {
+                        let task = Task::Insert { key, value };
+                        plan.add(position, first(directory, place), task);
+                        walk.wrote(place);
+                        directory.may_come(place, key);
+                    }
+                }
+                Operation::Update {
+                    key,
+                    value,
+                    previous,
+                } => {
+                    let previous = input.previous(previous);
+                    let place = match previous {
+                        None => home(directory, number, key),
+                        Some(_) => requests.place(number, key, directory),
+                    };
+                    let task = Task::Update {
+                        key,
+                        previous,
+                        value,
+                    };
+                    if let Some(place) = place {
+                        plan.add(position, first(directory, place), task);
+                        walk.wrote(place);
+                        if previous.is_none() {
+                            directory.may_come(place, key);
+                        }
+                    }
+                }
+                Operation::Remove { key } => {
+                    if let Some(place) = requests.place(number, key, directory) {
+                        plan.add(position, first(directory, place), Task::Remove { key });
+                        walk.wrote(place);
+                        directory.may_go(place, key);
+                    }
+                }
+                Operation::Predecessor { key } => {
+                    let directory = &*directory;
+                    directory.candidates(0, key, 1, true, |place| {
+                        let start = directory.start(place);
+                        let copy = read(directory, place, position.into());
+                        plan.add(position, (place, copy), Task::Floor { start, key });
+                    });
+                }
+                Operation::Successor { key } => {
+                    let reach = Reach {
+                        from: key,
+                        to: u64::MAX,
+                        limit: 1,
+                    };
+                    plan.scan(position, directory, reach, false, &mut read);
+                }
+                Operation::Scan {
+                    range,
+                    limit,
+                    direction,
+                } => {
+                    let Some((from, to)) = inclusive(input.range(range)) else {
+                        continue;
+                    };
+                    let limit = limit.into();
+                    let reach = Reach { from, to, limit };
+                    if direction == Direction::Descending {
+                        plan.scan(position, directory, reach, true, &mut read);
+                    } else {
+                        plan.scan_together(position, directory, reach, &mut walk, &mut read);
+                    }
+                }
+                Operation::Refused => {}
+            }
+        }
+        plan
+    }
+
+    fn scan(
+        &mut self,
+        position: u32,
+        directory: &Directory,
+        reach: Reach,
+        descends: bool,
+        read: &mut impl FnMut(&Directory, Place, u64) -> Replica,
+    ) {
+        let Reach { from, to, limit } = reach;
+        directory.candidates(from, to, limit, descends, |place| {
+            let copy = read(directory, place, position.into());
+            self.add(
+                position,
+                (place, copy),
+                reach.task(directory, place, descends),
+            );
+        });
+    }
+
+    /// An ascending scan, which takes what others read, too.
+    fn scan_together(
+        &mut self,
+        position: u32,
+        directory: &Directory,
+        reach: Reach,
+        walk: &mut Walk<'_>,
+        read: &mut impl FnMut(&Directory, Place, u64) -> Replica,
+    ) {
+        let Reach { from, to, limit } = reach;
+        directory.candidates(from, to, limit, false, |place| {
+            let own = reach.within(directory.start(place), directory.partition(place));
+            let (number, reach) = match walk.read(place, &own) {
+                Read::Again(tag) => return self.share(position, place, tag),
+                Read::First(number, reach) => (Some(number), reach),
+                Read::Own => (None, reach),
+            };
+            let copy = read(directory, place, position.into());
+            let task = reach.task(directory, place, false);
+            let tag = self.add(position, (place, copy), task);
+            if let Some(number) = number {
+                walk.note(number, tag);
+            }
+        });
+    }
+
+    /// An operation takes the answer to a former one's task.
+    fn share(&mut self, position: u32, place: Place, tag: u32) {
+        self.parts.push(Part {
+            position,
+            place,
+            tag,
+        });
+    }
+
+    /// How many tasks each of so many modules has.
+    pub fn tasks_by_module(&self, modules: usize) -> Vec<u64> {
+        let mut tasks = vec![0; modules];
+        for sent in &self.sent {
+            if let Some(tasks) = tasks.get_mut(sent.module as usize) {
+                *tasks += 1;
+            }
+        }
+        tasks
+    }
+
+    /// Sends a task for an operation, and answers its tag.
+    fn add(&mut self, position: u32, (place, copy): (Place, Replica), task: Task<'_>) -> u32 {
+        let tag = self.sent.len() as u32;
+        self.sent.push(Sent {
+            position,
+            module: copy.module as u32,
+        });
+        self.share(position, place, tag);
+        if let Some(words) = self.inputs.get_mut(copy.module) {
+            task.encode(copy.list, tag, words);
+        }
+        tag
+    }
+
+    /// For each task the partition that it is about.
+    pub fn tasks(&self) -> impl Iterator<Item = Place> {
+        let parts = self.parts.iter();
+        let own = parts.filter(|part| self.sent[part.tag as usize].position == part.position);
+        own.map(|part| part.place)
+    }
+
+    /// Has the directory forget what was planned.
+    pub fn give_up(&self, directory: &mut Directory) {
+        for part in &self.parts {
+            directory.settle(part.place, 0, 0);
+        }
+    }
+
+    /// Writes the outcomes that the answers of all modules come to, and has the directory know what partitions
+    /// have gained and lost. What is not an operation's, by its tag, goes to `other`.
+    pub fn finish(
+        &self,
+        input: Input<'_, Words>,
+        output: &mut Output<'_, Words>,
+        replied: &[Replied],
+        directory: &mut Directory,
+        mut other: impl FnMut(u32, &Answer<'_>),
+    ) -> Finished {
+        let mut finished = Finished::default();
+        let mut answers = vec![Answer::Nothing; self.sent.len()];
+        for reply in replied.iter().flatten() {
+            reply.each(|answer, tag| match answers.get_mut(tag as usize) {
+                Some(place) => *place = answer,
+                None => other(tag, &answer),
+            });
+        }
+        let mut changes = Changes::new(directory);
+        let mut parts = &self.parts[..];
+        for (position, operation) in input.operations().iter().enumerate() {
+            let is_own = |part: &&Part| part.position as usize == position;
+            let (own, others) = parts.split_at(parts.iter().take_while(is_own).count());
+            parts = others;
+            let own = Parts {
+                position: position as u32,
+                parts: own,
+                answers: &answers,
+                sent: &self.sent,
+            };
+            let is_write = operation.is_write();
+            let mut error = None;
+            for part in own.parts {
+                if let Some(Err(module)) = replied.get(own.module(part)) {
+                    // If it has come to nothing, nobody knows how many keys there are now.
+                    if is_write {
+                        changes.of(part.place).is_lost = true;
+                    }
+                    error = Some(module);
+                }
+            }
+            let refused = own.iter().filter(|(_, answer)| **answer == Answer::Full);
+            let refused = refused.map(|(part, _)| own.module(part));
+            finished.full.extend(refused);
+            finished.words_again += own.words_again(operation, input);
+            match error {
+                Some(error) => output.fail(position, unknown(error)),
+                None => {
+                    if let (true, Operation::Predecessor { .. }) = (own.parts.len() > 1, operation)
+                    {
+                        learn(own, &mut changes);
+                    }
+                    write(position, operation, input, output, own, &mut changes);
+                }
+            }
+        }
+        let Changes {
+            changes, changed, ..
+        } = changes;
+        for place in changed {
+            let Some(change) = changes[place.number()] else {
+                continue;
+            };
+            if change.is_lost {
+                directory.lose_count(place);
+            } else {
+                directory.set_least(place, change.least);
+                directory.settle(place, change.came, change.went);
+            }
+        }
+        finished
+    }
+}
+
+/// What a batch came to, besides its outcomes.
+#[derive(Debug, Default)]
+pub(crate) struct Finished {
+    /// The modules that had no room.
+    pub full: BTreeSet<usize>,
+    /// Words that operations took of answers to others, which came once.
+    pub words_again: u64,
+}
+
+/// The parts of an operation, with the answers to all tasks.
+#[derive(Clone, Copy)]
+struct Parts<'p> {
+    position: u32,
+    parts: &'p [Part],
+    answers: &'p [Answer<'p>],
+    sent: &'p [Sent],
+}
+
+impl<'p> Parts<'p> {
+    /// Each with its answer, in their order.
+    fn iter(self) -> impl Iterator<Item = (&'p Part, &'p Answer<'p>)> {
+        let answers = self.answers;
+        let parts = self.parts.iter();
+        parts.map(move |part| (part, &answers[part.tag as usize]))
+    }
+
+    /// The module that has answered a part.
+    fn module(self, part: &Part) -> usize {
+        self.sent[part.tag as usize].module as usize
+    }
+
+    /// How many words it takes of what was sent for others.
+    fn words_again(self, operation: &Operation<Words>, input: Input<'_, Words>) -> u64 {
+        let (position, sent) = (self.position, self.sent);
+        let others = self
+            .iter()
+            .filter(|(part, _)| sent[part.tag as usize].position != position);
+        let words = others.map(|(_, answer)| match answer {
+            Answer::Value(_) => 1,
+            Answer::Entries(words) => clip(words, range_of(operation, input)).len() as u64,
+            Answer::Nothing | Answer::Full => 0,
+        });
+        words.sum()
+    }
+}
+
+/// Notes where the greatest key at or below another was found: next time that need not be looked for elsewhere.
+fn learn(parts: Parts<'_>, changes: &mut Changes<'_>) {
+    let found = parts.iter().find_map(|(part, answer)| match answer {
+        Answer::Entries([key, ..]) => Some((part.place, *key)),
+        _ => None,
+    });
+    if let Some((place, key)) = found {
+        changes.of(place).has(key);
+    }
+}
+
+/// Writes the outcome of an operation.
+fn write(
+    position: usize,
+    operation: &Operation<Words>,
+    input: Input<'_, Words>,
+    output: &mut Output<'_, Words>,
+    parts: Parts<'_>,
+    changes: &mut Changes<'_>,
+) {
+    let first = parts.iter().next();
+    let value = match first {
+        Some((_, Answer::Value(value))) => Some(*value),
+        _ => None,
+    };
+    if parts.iter().any(|(_, answer)| *answer == Answer::Full) {
+        let what = match operation.point_key() {
+            Some(key) => format!("key {key:#x}: its module has no room"),
+            None => "a module has no room for a partition in the range".to_owned(),
+        };
+        return output.fail(position, Error::OutOfMemory { what });
+    }
+    // What was written has changed its partition.
+    let change = match first {
+        Some((part, _)) if operation.is_write() => Some(changes.of(part.place)),
+        _ => None,
+    };
+    match *operation {
+        Operation::Get { key } => output.value(position, key, value),
+        Operation::Insert { key, .. } => {
+            if let Some(change) = change {
+                change.came += u64::from(value.is_none());
+                change.has(key);
+            }
+            output.value(position, key, value);
+        }
+        Operation::Update { key, previous, .. } => {
+            let applied = value == input.previous(previous);
+            if let (true, Some(change)) = (applied, change) {
+                change.came += u64::from(value.is_none());
+                change.has(key);
+            }
+            output.updated(position, key, applied, value);
+        }
+        Operation::Remove { key } => {
+            if let Some(change) = change {
+                change.went += u64::from(value.is_some());
+                change.has_not(key);
+            }
+            output.value(position, key, value);
+        }
+        Operation::Predecessor { .. } | Operation::Successor { .. } => {
+            let mut entries = entries(parts, (0, u64::MAX));
+            output.entry(position, entries.next());
+        }
+        Operation::Scan { limit, .. } => {
+            let entries = entries(parts, range_of(operation, input));
+            output.entries(position, entries.take(limit as usize));
+        }
+        Operation::Refused => {}
+    }
+}
+
+/// The entries of the parts of an operation that lie in a range, in the order of these.
+fn entries<'p>(parts: Parts<'p>, range: (u64, u64)) -> impl Iterator<Item = (u64, u64)> + 'p {
+    parts.iter().flat_map(move |(_, answer)| {
+        let words: &[u64] = match answer {
+            Answer::Entries(words) => clip(words, range),
+            _ => &[],
+        };
+        words.chunks_exact(2).map(|entry| (entry[0], entry[1]))
+    })
+}
+
+/// What lies in a range of entries that were read. What lies outside was read for others, and only ascending scans share.
+fn clip(words: &[u64], (from, to): (u64, u64)) -> &[u64] {
+    let (entries, _) = words.as_chunks::<2>();
+    let is_within =
+        |entry: Option<&[u64; 2]>| entry.is_none_or(|[key, _]| (from..=to).contains(key));
+    if is_within(entries.first()) && is_within(entries.last()) {
+        return words;
+    }
+    let below = entries.partition_point(|&[key, _]| key < from);
+    let up_to = entries.partition_point(|&[key, _]| key <= to);
+    &words[2 * below..2 * up_to]
+}
+
+/// The least and the greatest key of what a scan reads; of other operations all.
+fn range_of(operation: &Operation<Words>, input: Input<'_, Words>) -> (u64, u64) {
+    match *operation {
+        Operation::Scan { range, .. } => inclusive(input.range(range)).unwrap_or((0, u64::MAX)),
+        _ => (0, u64::MAX),
+    }
+}
+
+/// The least and the greatest key of a range; `None` if it has none.
+pub(crate) fn inclusive((low, high): (Bound<u64>, Bound<u64>)) -> Option<(u64, u64)> {
+    let from = match low {
+        Bound::Included(key) => key,
+        Bound::Excluded(key) => key.checked_add(1)?,
+        Bound::Unbounded => 0,
+    };
+    let to = match high {
+        Bound::Included(key) => key,
+        Bound::Excluded(key) => key.checked_sub(1)?,
+        Bound::Unbounded => u64::MAX,
+    };
+    (from <= to).then_some((from, to))
+}
+
+/// Why an operation was not answered.
+pub(crate) fn unknown(error: &ModuleError) -> Error {
+    Error::Unknown {
+        what: error.to_string(),
+    }
+}
+
+/// Why a batch was not begun.
+pub(crate) fn refused(error: &RoundError) -> Error {
+    Error::OutOfMemory {
+        what: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::wire::Reply;
+    use nearfield_core::{Batch, Outcome};
+    use std::ops::Bound::{Included, Unbounded};
+
+    /// A partition of all keys in module 0, of which module 1 has a copy.
+    fn directory() -> Directory {
+        let mut directory = Directory::default();
+        let partition = Partition {
+            last: u64::MAX,
+            module: 0,
+            count: 100,
+            list: 0,
+            used: 0,
+            least: None,
+            lowest: 0,
+        };
+        directory.insert(0, partition);
+        directory
+    }
+
+    /// Operations read copies in turn; those that take the answer of another take its error, too.
+    #[test]
+    fn who_takes_an_answer_needs_the_module_that_gives_it() {
+        let mut directory = directory();
+        let mut batch = Batch::<Words>::new();
+        for _ in 0..2 {
+            batch.get(7);
+            batch.scan(Included(3), Included(8), 5, Direction::Ascending);
+        }
+        batch.scan(Included(2), Unbounded, 5, Direction::Descending);
+        let plan = {
+            let input = batch.input().unwrap();
+            let requests = Requests::new(input, true, &directory);
+            let copy = |_: &Directory, _, position: u64| Replica {
+                module: position as usize / 2,
+                list: 0,
+            };
+            let inputs = vec![Vec::new(); 3];
+            Plan::new(input, inputs, &requests, &mut directory, |_, _| None, copy)
+        };
+        assert_eq!(plan.tasks_by_module(3), [2, 0, 1]);
+        let lost = ModuleError::Panic {
+            module: 0,
+            message: "it is a test".into(),
+        };
+        let replied = [
+            Err(lost),
+            Ok(Reply::tagged(Vec::new())),
+            Ok(Reply::tagged(Vec::new())),
+        ];
+        let (input, mut output) = batch.begin().unwrap();
+        plan.finish(input, &mut output, &replied, &mut directory, |_, _| {});
+        let failed = (0..5).map(|position| matches!(batch.outcome(position), Outcome::Failed(_)));
+        assert_eq!(failed.collect::<Vec<_>>(), [true, true, true, true, false]);
+    }
+
+    #[test]
+    fn what_was_read_for_others_is_cut_off() {
+        let words = [10, 1, 20, 2, 30, 3];
+        for (range, expected) in [
+            ((0, 99), &words[..]),
+            ((10, 30), &words),
+            ((11, 30), &words[2..]),
+            ((0, 29), &words[..4]),
+            ((20, 20), &words[2..4]),
+            ((21, 29), &[]),
+            ((31, 99), &[]),
+            ((0, 9), &[]),
+        ] {
+            assert_eq!(clip(&words, range), expected, "{range:?}");
+        }
+        // Nothing of this was read for others.
+        assert_eq!(clip(&[30, 3, 10, 1], (10, 30)), [30, 3, 10, 1]);
+        assert_eq!(clip(&[], (0, 9)), []);
+    }
+}

@@ -1,0 +1,171 @@
+//! Where the operations of a batch belong.
+
+use crate::dispatch::directory::{Directory, Place};
+use crate::dispatch::shared_scans::{Ranges, Walk};
+use nearfield_core::{Input, Operation, Words};
+use std::hash::BuildHasher;
+
+/// Of each operation on a key its partition, and whose answer it takes: looked up once, for all who want to know.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    /// Of operations on single keys; [`NOWHERE`] for others, and for keys that have no partition.
+    places: Vec<u32>,
+    /// For each the former get whose answer it takes, or itself. Empty if there is nothing to take.
+    sources: Vec<u32>,
+    /// Whether some may take the answer of others.
+    combines: bool,
+    /// What scans read together.
+    ranges: Ranges,
+}
+
+const NOWHERE: u32 = u32::MAX;
+
+impl Requests {
+    /// Of the operations of a batch. If `combines`, gets take the answer of a former get of their key, if that is not written
+    /// between them, and so do scans. O(n log p) for n operations and p partitions.
+    pub fn new(input: Input<'_, Words>, combines: bool, directory: &Directory) -> Requests {
+        let sources = match combines {
+            true => sources(input.operations()),
+            false => Vec::new(),
+        };
+        let places = Vec::new();
+        let mut requests = Requests {
+            places,
+            sources,
+            combines,
+            ranges: Ranges::default(),
+        };
+        requests.find(input, directory);
+        requests
+    }
+
+    /// Finds all partitions anew, as those of a directory have changed.
+    pub fn find(&mut self, input: Input<'_, Words>, directory: &Directory) {
+        self.places.clear();
+        let operations = input.operations().iter();
+        self.places.extend(operations.map(|operation| {
+            let key = operation.point_key();
+            let place = key.and_then(|key| directory.find(key));
+            place.map_or(NOWHERE, |place| place.number() as u32)
+        }));
+        if self.combines {
+            let place = |position, key| self.place(position, key, directory);
+            self.ranges = Ranges::new(input, directory, place);
+        }
+    }
+
+    /// The partition of an operation on a key. One that had none when this was made may have one by now.
+    pub fn place(&self, position: usize, key: u64, directory: &Directory) -> Option<Place> {
+        match self.places.get(position) {
+            Some(&number) if number != NOWHERE => Some(Place::of(number)),
+            _ => directory.find(key),
+        }
+    }
+
+    /// Whether some may take the answer of others.
+    pub fn combines(&self) -> bool {
+        self.combines
+    }
+
+    /// A walk through the operations, by which scans find what others have read.
+    pub fn walk(&self) -> Walk<'_> {
+        Walk::new(&self.ranges)
+    }
+
+    /// The former get whose answer an operation takes.
+    pub fn source(&self, position: usize) -> Option<usize> {
+        let source = *self.sources.get(position)? as usize;
+        (source != position).then_some(source)
+    }
+}
+
+/// For each operation the former get whose answer it takes, or itself.
+fn sources(operations: &[Operation<Words>]) -> Vec<u32> {
+    /// Nobody is here.
+    const EMPTY: u32 = u32::MAX;
+    let mut sources: Vec<u32> = (0..operations.len() as u32).collect();
+    // By key the last that got it, or wrote it after a get. At most half of it is taken.
+    let mut last = vec![EMPTY; (2 * operations.len()).next_power_of_two()];
+    let mask = last.len() - 1;
+    let hasher = foldhash::fast::RandomState::default();
+    for (position, operation) in operations.iter().enumerate() {
+        let is_get = matches!(operation, Operation::Get { .. });
+        let Some(key) = operation
+            .point_key()
+            .filter(|_| is_get || operation.is_write())
+        else {
+            continue;
+        };
+        let mut at = hasher.hash_one(key) as usize & mask;
+        loop {
+            match operations.get(last[at] as usize) {
+                // What is not read before it is written need not be known.
+                None if is_get => last[at] = position as u32,
+                None => {}
+                Some(other) if other.point_key() != Some(key) => {
+                    at = (at + 1) & mask;
+                    continue;
+                }
+                Some(other) if is_get && !other.is_write() => sources[position] = last[at],
+                Some(_) => last[at] = position as u32,
+            }
+            break;
+        }
+    }
+    sources
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_core::Batch;
+
+    #[test]
+    fn gets_take_what_was_got_since_their_key_was_written() {
+        let mut batch = Batch::<Words>::new();
+        batch.insert(7, 0);
+        for key in [7, 8, 7] {
+            batch.get(key);
+        }
+        batch.remove(7);
+        for key in [8, 7] {
+            batch.get(key);
+        }
+        batch.predecessor(8);
+        batch.get(7);
+        batch.update(8, Some(0), 1);
+        batch.get(8);
+        let directory = Directory::default();
+        let requests = Requests::new(batch.input().unwrap(), true, &directory);
+        let found: Vec<Option<usize>> = (0..11).map(|number| requests.source(number)).collect();
+        let mut expected = vec![None; 11];
+        for (taker, giver) in [(3, 1), (5, 2), (8, 6)] {
+            expected[taker] = Some(giver);
+        }
+        assert_eq!(found, expected);
+        let requests = Requests::new(batch.input().unwrap(), false, &directory);
+        assert_eq!(requests.source(3), None);
+    }
+
+    /// As many keys as operations, of which many meet in the table.
+    #[test]
+    fn keys_that_meet_are_told_apart() {
+        let mut batch = Batch::<Words>::new();
+        for turn in 0..3 {
+            for key in 0..1000_u64 {
+                batch.get(key << 40);
+                if turn == 1 && key % 2 == 0 {
+                    batch.insert(key << 40, 1);
+                }
+            }
+        }
+        let requests = Requests::new(batch.input().unwrap(), true, &Directory::default());
+        for key in 0..1000 {
+            assert_eq!(requests.source(key), None);
+            let second = 1000 + key + key.div_ceil(2);
+            assert_eq!(requests.source(second), Some(key));
+            let source = if key % 2 == 0 { None } else { Some(key) };
+            assert_eq!(requests.source(2500 + key), source);
+        }
+    }
+}

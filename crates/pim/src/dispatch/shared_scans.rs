@@ -1,0 +1,405 @@
+//! Ranges that several scans of a batch read together.
+
+use crate::dispatch::plan::inclusive;
+use crate::dispatch::directory::{Directory, Partition, Place};
+use crate::dispatch::task::Task;
+use nearfield_core::{Direction, Input, Operation, Words};
+
+/// What scans of a batch would read of partitions, put together where they overlap: each is read once, and scans take from it
+/// what is theirs.
+///
+/// Scans share what they read only if nobody writes the partition between them. Those in descending order read by themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Ranges {
+    /// In the order of their sections, and of where they begin.
+    joint: Vec<Joint>,
+}
+
+/// A partition from one write in a batch to the next, in which it stays the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Section {
+    place: u32,
+    /// How many writes came before.
+    writes: u32,
+}
+
+/// What a scan reads of a partition: entries from `from` to `to`, both included, up to `limit` of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Reach {
+    pub from: u64,
+    pub to: u64,
+    pub limit: u64,
+}
+
+impl Reach {
+    /// The part of it that lies in a partition.
+    pub fn within(self, start: u64, partition: &Partition) -> Reach {
+        Reach {
+            from: self.from.max(start),
+            to: self.to.min(partition.last),
+            ..self
+        }
+    }
+
+    /// The task that reads it of the partition in a place.
+    pub fn task(self, directory: &Directory, place: Place, descends: bool) -> Task<'static> {
+        let Reach { from, to, limit } = self;
+        Task::Scan {
+            start: directory.start(place),
+            from,
+            to,
+            limit,
+            descends,
+        }
+    }
+
+    /// True if all that another reads is in what this one reads.
+    fn covers(&self, other: &Reach) -> bool {
+        // Of a range that is cut off nobody knows where it ends, but those that begin with it have its first entries.
+        let has_enough =
+            self.limit == u64::MAX || self.from == other.from && self.limit >= other.limit;
+        self.from <= other.from && self.to >= other.to && has_enough
+    }
+
+    /// How many entries it has of a partition if keys lie evenly.
+    fn entries(self, start: u64, partition: &Partition) -> u64 {
+        part_of_scan(start, partition, self).2
+    }
+}
+
+/// What is read once for some scans.
+#[derive(Clone, Copy, Debug)]
+struct Joint {
+    section: Section,
+    reach: Reach,
+}
+
+impl Ranges {
+    /// Of the operations of a batch; `place` answers the partition of one that writes. O(n log n) for n partitions that scans
+    /// look at.
+    pub fn new(
+        input: Input<'_, Words>,
+        directory: &Directory,
+        place: impl Fn(usize, u64) -> Option<Place>,
+    ) -> Ranges {
+        let scans = input
+            .operations()
+            .iter()
+            .filter(|operation| is_shared(operation));
+        if scans.count() < 2 {
+            return Ranges::default();
+        }
+        let mut writes = Writes::default();
+        // With how many entries each has.
+        let mut wanted: Vec<(Section, Reach, u64)> = Vec::new();
+        for (position, operation) in input.operations().iter().enumerate() {
+            match *operation {
+                Operation::Scan { range, limit, .. } if is_shared(operation) => {
+                    let Some((from, to)) = inclusive(input.range(range)) else {
+                        continue;
+                    };
+                    let limit = u64::from(limit);
+                    let reach = Reach { from, to, limit };
+                    let mut left = limit;
+                    directory.candidates(from, to, limit, false, |place| {
+                        let (start, partition) =
+                            (directory.start(place), directory.partition(place));
+                        let own = reach.within(start, partition);
+                        let entries = Reach { limit: left, ..own }.entries(start, partition);
+                        left = left.saturating_sub(entries);
+                        wanted.push((writes.section(place), own, entries));
+                    });
+                }
+                _ if operation.is_write() => {
+                    let place = operation.point_key().and_then(|key| place(position, key));
+                    if let Some(place) = place {
+                        writes.note(place);
+                    }
+                }
+                _ => {}
+            }
+        }
+        wanted.sort_unstable();
+        let mut joint = Vec::new();
+        for of_section in wanted.chunk_by(|one, other| one.0 == other.0) {
+            let section = of_section[0].0;
+            let place = Place::of(section.place);
+            let (start, partition) = (directory.start(place), directory.partition(place));
+            let reaches = join(start, partition, of_section);
+            joint.extend(reaches.into_iter().map(|reach| Joint { section, reach }));
+        }
+        Ranges { joint }
+    }
+
+    /// The number of the range that has what a scan reads in a section.
+    fn find(&self, section: Section, reach: &Reach) -> Option<usize> {
+        let of = |joint: &Joint| (joint.section, joint.reach.from);
+        let after = self
+            .joint
+            .partition_point(|joint| of(joint) <= (section, reach.from));
+        let number = after.checked_sub(1)?;
+        let joint = &self.joint[number];
+        (joint.section == section && joint.reach.covers(reach)).then_some(number)
+    }
+}
+
+/// Whether what an operation reads may be read for others too.
+pub(crate) fn is_shared(operation: &Operation<Words>) -> bool {
+    let direction = Direction::Ascending;
+    matches!(operation, Operation::Scan { direction: own, .. } if *own == direction)
+}
+
+/// What a scan reads of a partition, if keys lie evenly: the first and the last key, and how many entries.
+pub(crate) fn part_of_scan(start: u64, partition: &Partition, reach: Reach) -> (u64, u64, u64) {
+    let Reach { from, to, limit } = reach;
+    let (first, end) = (from.max(start), to.min(partition.last).max(from.max(start)));
+    let width = (partition.last - start) as f64 + 1.0;
+    let density = partition.count as f64 / width;
+    let within = ((end - first) as f64 + 1.0) * density;
+    let entries = (within.ceil() as u64).min(limit);
+    let reach = (entries as f64 / density.max(f64::MIN_POSITIVE)) as u64;
+    (first, end.min(first.saturating_add(reach)), entries)
+}
+
+/// Puts ranges of a partition together that are in order, where fewer entries have to be read then. Answers those that
+/// several share.
+fn join(start: u64, partition: &Partition, wanted: &[(Section, Reach, u64)]) -> Vec<Reach> {
+    /// A range, how many entries it has, and for how many scans.
+    struct Group {
+        reach: Reach,
+        entries: u64,
+        scans: usize,
+    }
+    let mut groups: Vec<Group> = Vec::new();
+    for &(_, reach, entries) in wanted {
+        if let Some(last) = groups.last_mut()
+            && reach.from <= last.reach.to
+        {
+            let is_prefix = last.reach.from == reach.from;
+            let both = Reach {
+                from: last.reach.from,
+                to: last.reach.to.max(reach.to),
+                limit: match is_prefix {
+                    true => last.reach.limit.max(reach.limit),
+                    false => u64::MAX,
+                },
+            };
+            let entries_of_both = both.entries(start, partition);
+            if is_prefix || entries_of_both <= last.entries + entries {
+                *last = Group {
+                    reach: both,
+                    entries: entries_of_both,
+                    scans: last.scans + 1,
+                };
+                continue;
+            }
+        }
+        groups.push(Group {
+            reach,
+            entries,
+            scans: 1,
+        });
+    }
+    // Of ranges that are cut off by their limits, none may have what the next one reads, but all together more than there is.
+    let all = Reach {
+        from: wanted.first().map_or(start, |(_, reach, _)| reach.from),
+        to: wanted
+            .iter()
+            .map(|(_, reach, _)| reach.to)
+            .max()
+            .unwrap_or(start),
+        limit: u64::MAX,
+    };
+    if all.entries(start, partition) < groups.iter().map(|group| group.entries).sum() {
+        return vec![all];
+    }
+    groups.retain(|group| group.scans > 1);
+    groups.into_iter().map(|group| group.reach).collect()
+}
+
+/// How often partitions were written so far, by place.
+#[derive(Debug, Default)]
+struct Writes(Vec<u32>);
+
+impl Writes {
+    fn note(&mut self, place: Place) {
+        let number = place.number();
+        if self.0.len() <= number {
+            self.0.resize(number + 1, 0);
+        }
+        self.0[number] += 1;
+    }
+
+    fn section(&self, place: Place) -> Section {
+        Section {
+            place: place.number() as u32,
+            writes: self.0.get(place.number()).copied().unwrap_or(0),
+        }
+    }
+}
+
+/// A walk through the operations of a batch that knows which ranges were read so far.
+#[derive(Debug)]
+pub(crate) struct Walk<'r> {
+    ranges: &'r Ranges,
+    writes: Writes,
+    /// What was noted of each range that was read.
+    read: Vec<Option<u32>>,
+}
+
+/// What a scan reads of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// Nobody else wants it, or nobody is known to.
+    Own,
+    /// It is the first of those that read this; the number is what to [note](Walk::note) it by.
+    First(usize, Reach),
+    /// Another has read it; this was noted.
+    Again(u32),
+}
+
+impl<'r> Walk<'r> {
+    pub fn new(ranges: &'r Ranges) -> Walk<'r> {
+        Walk {
+            ranges,
+            writes: Writes::default(),
+            read: vec![None; ranges.joint.len()],
+        }
+    }
+
+    /// A partition may be written.
+    pub fn wrote(&mut self, place: Place) {
+        if !self.ranges.joint.is_empty() {
+            self.writes.note(place);
+        }
+    }
+
+    /// What a scan reads of the partition in a place.
+    pub fn read(&self, place: Place, reach: &Reach) -> Read {
+        match self.ranges.find(self.writes.section(place), reach) {
+            None => Read::Own,
+            Some(number) => match self.read[number] {
+                None => Read::First(number, self.ranges.joint[number].reach),
+                Some(noted) => Read::Again(noted),
+            },
+        }
+    }
+
+    /// Notes something of a range that is read.
+    pub fn note(&mut self, number: usize, what: u32) {
+        self.read[number] = Some(what);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_core::Batch;
+    use std::ops::Bound::Included;
+
+    /// A hundred keys from 1000 to 1999.
+    fn partition() -> Partition {
+        Partition {
+            last: 1999,
+            module: 0,
+            count: 100,
+            list: 0,
+            used: 0,
+            least: None,
+            lowest: 1000,
+        }
+    }
+
+    fn reach(from: u64, to: u64, limit: u64) -> Reach {
+        Reach { from, to, limit }
+    }
+
+    #[test]
+    fn a_scan_reads_what_lies_in_its_range_up_to_its_limit() {
+        let partition = partition();
+        let found = |from, to, limit| part_of_scan(1000, &partition, reach(from, to, limit));
+        assert_eq!(found(0, u64::MAX, 500), (1000, 1999, 100));
+        assert_eq!(found(1500, u64::MAX, 500), (1500, 1999, 50));
+        assert_eq!(found(1500, 1599, 500), (1500, 1599, 10));
+        assert_eq!(found(1500, u64::MAX, 20), (1500, 1700, 20));
+        assert_eq!(found(0, 1000, 20), (1000, 1000, 1));
+        assert_eq!(found(0, u64::MAX, 0).2, 0);
+        let all = Partition {
+            last: u64::MAX,
+            count: u64::MAX,
+            ..partition
+        };
+        assert_eq!(part_of_scan(0, &all, reach(0, u64::MAX, 7)).2, 7);
+    }
+
+    /// What is read together of these ranges.
+    fn joined(wanted: &[Reach]) -> Vec<Reach> {
+        let partition = partition();
+        let section = Section {
+            place: 0,
+            writes: 0,
+        };
+        let with_entries = |&reach: &Reach| (section, reach, reach.entries(1000, &partition));
+        let mut wanted: Vec<_> = wanted.iter().map(with_entries).collect();
+        wanted.sort_unstable();
+        join(1000, &partition, &wanted)
+    }
+
+    #[test]
+    fn what_overlaps_is_read_once_and_nothing_between() {
+        let all = u64::MAX;
+        let wanted = [
+            reach(1000, 1199, all),
+            reach(1100, 1299, all),
+            reach(1250, 1260, all),
+            reach(1500, 1599, all),
+            reach(1700, 1799, all),
+            reach(1700, 1749, all),
+        ];
+        let expected = [reach(1000, 1299, all), reach(1700, 1799, all)];
+        assert_eq!(joined(&wanted), expected);
+    }
+
+    #[test]
+    fn what_limits_cut_off_is_read_as_a_whole_once_that_is_less() {
+        let from = |key, limit| reach(key, 1999, limit);
+        // The first entries are those of all that begin there.
+        assert_eq!(joined(&[from(1000, 5), from(1000, 9)]), [from(1000, 9)]);
+        assert_eq!(joined(&[from(1000, 5), from(1100, 5)]), []);
+        let many: Vec<Reach> = (0..30).map(|number| from(1000 + 10 * number, 5)).collect();
+        assert_eq!(joined(&many), [from(1000, u64::MAX)]);
+    }
+
+    #[test]
+    fn a_write_ends_what_is_read_together() {
+        let mut directory = Directory::default();
+        directory.insert(1000, partition());
+        let place = directory.find(1000).unwrap();
+        let mut batch = Batch::<Words>::new();
+        for turn in 0..2 {
+            for (from, to, direction) in [
+                (1000, 1199, Direction::Ascending),
+                (1100, 1299, Direction::Ascending),
+                (1200, 1999, Direction::Descending),
+            ] {
+                batch.scan(Included(from), Included(to), u32::MAX, direction);
+            }
+            batch.insert(1150, turn);
+        }
+        let find = |_, key| directory.find(key);
+        let ranges = Ranges::new(batch.input().unwrap(), &directory, find);
+        let (one, other) = (reach(1000, 1199, 9), reach(1100, 1299, u64::MAX));
+        let both = reach(1000, 1299, u64::MAX);
+        let mut walk = Walk::new(&ranges);
+        assert_eq!(walk.read(place, &one), Read::First(0, both));
+        walk.note(0, 7);
+        assert_eq!(walk.read(place, &other), Read::Again(7));
+        assert_eq!(walk.read(place, &reach(1000, 1300, 9)), Read::Own);
+        walk.wrote(place);
+        assert_eq!(walk.read(place, &other), Read::First(1, both));
+        walk.note(1, 8);
+        assert_eq!(walk.read(place, &one), Read::Again(8));
+        walk.wrote(place);
+        assert_eq!(walk.read(place, &one), Read::Own);
+    }
+}

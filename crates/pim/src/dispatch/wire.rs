@@ -1,0 +1,388 @@
+//! How tasks go to modules and answers come back.
+//!
+//! By [`Tagged`] each has its header, as in [`task`](crate::dispatch::task). By [`Runs`] tasks of one kind for one list share a
+//! header, and answers have none: they are in the order of their tasks, and behind them lies what each of them is.
+//!
+//! ```text
+//! tasks    | kind 8, list 24, count 32 | what each of them has, a word each | another run, ...
+//! answers  | what each of them has, a word each ... | what they are, 4 bits each, 16 to a word |
+//! ```
+
+use crate::device::ModuleError;
+use crate::dispatch::task::{Answer, Kind, Task};
+
+/// Reads tasks in a module, and writes answers.
+pub(crate) trait Wire {
+    /// The next task, with its list and its tag; `None` if it is none that is known.
+    fn next<'w>(&mut self, words: &mut &'w [u64]) -> Option<(Task<'w>, u32, u32)>;
+
+    /// Appends the answer to the task with a tag, which was the last.
+    fn answer(&mut self, answer: &Answer<'_>, tag: u32, output: &mut Vec<u64>);
+
+    /// Appends what comes behind all answers.
+    fn end(self, output: &mut Vec<u64>);
+}
+
+/// Every task and every answer by itself.
+#[derive(Debug, Default)]
+pub(crate) struct Tagged;
+
+impl Wire for Tagged {
+    fn next<'w>(&mut self, words: &mut &'w [u64]) -> Option<(Task<'w>, u32, u32)> {
+        Task::decode(words)
+    }
+
+    fn answer(&mut self, answer: &Answer<'_>, tag: u32, output: &mut Vec<u64>) {
+        answer.encode(tag, output);
+    }
+
+    fn end(self, _: &mut Vec<u64>) {}
+}
+
+/// Tasks in runs.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    /// Of the run that is being read.
+    kind: u32,
+    list: u32,
+    /// Tasks of it that are still to come.
+    left: u32,
+    /// Answers so far, and what they are.
+    answers: u32,
+    statuses: Vec<u64>,
+}
+
+const STATUS_BITS: usize = 4;
+const STATUSES_PER_WORD: usize = u64::BITS as usize / STATUS_BITS;
+
+const NOTHING: u64 = 1;
+const VALUE: u64 = 2;
+/// One key and its value.
+const ENTRY: u64 = 3;
+/// Any number of them, behind how many words they take.
+const ENTRIES: u64 = 4;
+const FULL: u64 = 5;
+
+/// So many tasks of a run at most.
+const RUN_MAX: usize = u32::MAX as usize;
+
+impl Wire for Runs {
+    fn next<'w>(&mut self, words: &mut &'w [u64]) -> Option<(Task<'w>, u32, u32)> {
+        if self.left == 0 {
+            let (&header, rest) = words.split_first()?;
+            let (kind, list, count) = Kind::split(header);
+            (self.kind, self.list, self.left) = (kind, list, count);
+            *words = rest;
+        }
+        self.left = self.left.checked_sub(1)?;
+        let task = Task::without_header(self.kind, self.list, words)?;
+        let list = match task {
+            Task::Build { .. } => 0,
+            _ => self.list,
+        };
+        Some((task, list, self.answers))
+    }
+
+    fn answer(&mut self, answer: &Answer<'_>, _: u32, output: &mut Vec<u64>) {
+        let status = match *answer {
+            Answer::Nothing => NOTHING,
+            Answer::Value(value) => {
+                output.push(value);
+                VALUE
+            }
+            Answer::Entries(&[key, value]) => {
+                output.extend([key, value]);
+                ENTRY
+            }
+            Answer::Entries(entries) => {
+                output.push(entries.len() as u64);
+                output.extend_from_slice(entries);
+                ENTRIES
+            }
+            Answer::Full => FULL,
+        };
+        let place = self.answers as usize % STATUSES_PER_WORD;
+        if place == 0 {
+            self.statuses.push(0);
+        }
+        if let Some(word) = self.statuses.last_mut() {
+            *word |= status << (place * STATUS_BITS);
+        }
+        self.answers += 1;
+    }
+
+    fn end(self, output: &mut Vec<u64>) {
+        output.extend(self.statuses);
+    }
+}
+
+/// Puts tasks for a module, each with its header, into runs, those for one list one after the other: what is
+/// done in one list does not depend on others. What makes or forgets lists stays where it is, before others and
+/// behind them. Answers the words, and the tags of the tasks in their new order.
+pub(crate) fn pack(words: &[u64]) -> (Vec<u64>, Vec<u32>) {
+    // Of each task that waits the list, 24 bits, and behind it where the task begins.
+    const LIST_AT: u32 = 40;
+    let mut packed = Vec::with_capacity(words.len());
+    let mut tags = Vec::new();
+    let mut run = Run::default();
+    let mut flush = |waiting: &mut Vec<u64>, packed: &mut Vec<u64>| {
+        waiting.sort_unstable();
+        for at in waiting.drain(..) {
+            let at = at & ((1 << LIST_AT) - 1);
+            if let Some((task, list, tag)) = Task::decode(&mut &words[at as usize..]) {
+                tags.push(tag);
+                run.add(&task, list, packed);
+            }
+        }
+    };
+    let mut waiting = Vec::new();
+    let mut rest = words;
+    loop {
+        let at = (words.len() - rest.len()) as u64;
+        let Some((task, list, _)) = Task::decode(&mut rest) else {
+            break;
+        };
+        let is_of_lists = matches!(
+            task,
+            Task::Build { .. } | Task::Free { .. } | Task::Height { .. }
+        );
+        if is_of_lists {
+            flush(&mut waiting, &mut packed);
+        }
+        waiting.push(u64::from(list) << LIST_AT | at);
+        if is_of_lists {
+            flush(&mut waiting, &mut packed);
+        }
+    }
+    flush(&mut waiting, &mut packed);
+    (packed, tags)
+}
+
+/// The run that was written last.
+#[derive(Default)]
+struct Run {
+    /// Its kind and list; `None` before the first.
+    of: Option<(u32, u32)>,
+    /// Where its header is, and how many tasks it has.
+    header: usize,
+    count: usize,
+}
+
+impl Run {
+    fn add(&mut self, task: &Task<'_>, list: u32, words: &mut Vec<u64>) {
+        let (kind, list) = task.kind_and_list(list);
+        if self.of != Some((kind, list)) || self.count == RUN_MAX {
+            self.of = Some((kind, list));
+            (self.header, self.count) = (words.len(), 0);
+            words.push(0);
+        }
+        self.count += 1;
+        words[self.header] = Kind::join(kind, list, self.count as u32);
+        task.put_without_header(list, words);
+    }
+}
+
+/// What a module has answered, or why it has not.
+pub(crate) type Replied = Result<Reply, ModuleError>;
+
+/// The words of answers, and whose they are.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    words: Vec<u64>,
+    /// The tags of tasks whose answers came without.
+    tags: Option<Vec<u32>>,
+}
+
+impl Reply {
+    /// Of answers that have tags.
+    pub fn tagged(words: Vec<u64>) -> Reply {
+        Reply { words, tags: None }
+    }
+
+    /// Of answers in the order of tasks that have these tags.
+    pub fn of_runs(words: Vec<u64>, tags: Vec<u32>) -> Reply {
+        let tags = Some(tags);
+        Reply { words, tags }
+    }
+
+    /// Gives each answer with its tag. What is cut off has no answer.
+    pub fn each<'w>(&'w self, mut each: impl FnMut(Answer<'w>, u32)) {
+        let mut words = &self.words[..];
+        let Some(tags) = &self.tags else {
+            while let Some((answer, tag)) = Answer::decode(&mut words) {
+                each(answer, tag);
+            }
+            return;
+        };
+        let behind = words
+            .len()
+            .saturating_sub(tags.len().div_ceil(STATUSES_PER_WORD));
+        let (mut words, statuses) = words.split_at(behind);
+        for (tags, &(mut word)) in tags.chunks(STATUSES_PER_WORD).zip(statuses) {
+            for &tag in tags {
+                let status = word & ((1 << STATUS_BITS) - 1);
+                word >>= STATUS_BITS;
+                let Some(answer) = answer(status, &mut words) else {
+                    return;
+                };
+                each(answer, tag);
+            }
+        }
+    }
+}
+
+fn answer<'w>(status: u64, words: &mut &'w [u64]) -> Option<Answer<'w>> {
+    let mut take = |count: usize| {
+        let (own, rest) = words.split_at_checked(count)?;
+        *words = rest;
+        Some(own)
+    };
+    Some(match status {
+        NOTHING => Answer::Nothing,
+        FULL => Answer::Full,
+        VALUE => Answer::Value(take(1)?[0]),
+        ENTRY => Answer::Entries(take(2)?),
+        ENTRIES => {
+            let length = usize::try_from(take(1)?[0]).ok()?;
+            Answer::Entries(take(length)?)
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(tasks: &[(Task<'_>, u32)]) -> Vec<u64> {
+        let mut words = Vec::new();
+        for (tag, (task, list)) in tasks.iter().enumerate() {
+            task.encode(*list, tag as u32, &mut words);
+        }
+        words
+    }
+
+    fn read(words: &[u64]) -> Vec<(Task<'_>, u32)> {
+        let (mut wire, mut rest, mut tasks) = (Runs::default(), words, Vec::new());
+        while let Some((task, list, _)) = wire.next(&mut rest) {
+            tasks.push((task, list));
+        }
+        assert!(rest.is_empty(), "{rest:?}");
+        tasks
+    }
+
+    #[test]
+    fn tasks_for_one_list_are_a_run() {
+        let get = |key| Task::Get { key };
+        let insert = |key| Task::Insert { key, value: 2 };
+        let tasks = [
+            (get(1), 70),
+            (get(9), 80),
+            (insert(2), 70),
+            (get(3), 70),
+            (get(8), 80),
+        ];
+        let tasks = words(&tasks);
+        let (packed, tags) = pack(&tasks);
+        assert_eq!(tags, [0, 2, 3, 1, 4]);
+        let order = [
+            (get(1), 70),
+            (insert(2), 70),
+            (get(3), 70),
+            (get(9), 80),
+            (get(8), 80),
+        ];
+        assert_eq!(read(&packed), order);
+        // Four headers, four keys and an entry.
+        assert_eq!(packed.len(), 4 + 4 + 2);
+    }
+
+    #[test]
+    fn all_kinds_are_read_as_they_were_written() {
+        let scan = |start| Task::Scan {
+            start,
+            from: 5,
+            to: 6,
+            limit: 7,
+            descends: true,
+        };
+        let update = |previous| Task::Update {
+            key: 3,
+            previous,
+            value: 4,
+        };
+        let build = Task::Build {
+            start: 1,
+            bits: 12,
+            entries: &[1, 2, 3, 4],
+        };
+        let height = Task::Height {
+            start: 5,
+            height: 3,
+        };
+        let floor = |start| Task::Floor { start, key: 6 };
+        let free = Task::Free { start: 4 };
+        // Where a list is known, it is not said where its partition begins.
+        let tasks = [
+            (free, 0),
+            (free, 0),
+            (build, 0),
+            (height, 0),
+            (scan(2), 0),
+            (floor(2), 0),
+            (update(None), 9),
+            (update(Some(1)), 9),
+            (Task::Remove { key: 1 }, 9),
+            (floor(6), 9),
+            (scan(5), 9),
+        ];
+        let tagged = words(&tasks);
+        let (packed, tags) = pack(&tagged);
+        assert_eq!(tags, (0..11).collect::<Vec<_>>());
+        assert_eq!(read(&packed), tasks);
+        // What is cut off is none.
+        let mut wire = Runs::default();
+        let mut rest = &packed[..packed.len() - 1];
+        let whole = std::iter::from_fn(|| wire.next(&mut rest)).count();
+        assert_eq!(whole, tasks.len() - 1);
+        assert_eq!(
+            Runs::default().next(&mut &[Kind::join(99, 0, 1), 1][..]),
+            None
+        );
+        assert_eq!(
+            Runs::default().next(&mut &[Kind::join(1, 0, 0), 1][..]),
+            None
+        );
+    }
+
+    #[test]
+    fn answers_find_whose_they_are() {
+        let answers = [
+            Answer::Nothing,
+            Answer::Value(u64::MAX),
+            Answer::Entries(&[1, 2]),
+            Answer::Entries(&[]),
+            Answer::Full,
+            Answer::Entries(&[1, 2, 3, 4]),
+        ];
+        let (mut wire, mut output, mut tagged) = (Runs::default(), Vec::new(), Vec::new());
+        let tags: Vec<u32> = (0..40).map(|number| 1000 - number).collect();
+        for (number, &tag) in tags.iter().enumerate() {
+            let answer = &answers[number % answers.len()];
+            wire.answer(answer, 0, &mut output);
+            answer.encode(tag, &mut tagged);
+        }
+        wire.end(&mut output);
+        let read = |reply: &Reply| {
+            let mut words = Vec::new();
+            reply.each(|answer, tag| answer.encode(tag, &mut words));
+            words
+        };
+        assert_eq!(read(&Reply::tagged(tagged.clone())), tagged);
+        assert_eq!(read(&Reply::of_runs(output.clone(), tags.clone())), tagged);
+        // An answer to nothing, and what is cut off.
+        assert!(read(&Reply::of_runs(vec![], vec![])).is_empty());
+        assert!(read(&Reply::of_runs(vec![], tags.clone())).is_empty());
+        assert!(read(&Reply::of_runs(output[5..].to_vec(), tags)).len() < tagged.len());
+    }
+}

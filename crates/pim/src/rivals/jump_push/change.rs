@@ -1,0 +1,457 @@
+//! Changing the list: which links come to be, and in which rounds.
+//!
+//! New towers are made with the links of those before them, so that whoever comes to one finds the way on. Then
+//! the upper part is changed in all modules, then links of new towers to other new ones are set, then those of old
+//! towers; what was removed is given back last. A round of links is tried several times. If a module still does not
+//! do it, nothing is written any more, so that what can be reached stays so.
+
+use super::host::{Host, Inputs};
+use super::program::Tasks;
+use super::search::Search;
+use super::task::Task;
+use super::tower::{ENTRY_WORDS, LINK_WORDS, Link, Pointer, height, home, words};
+use crate::device::Device;
+use crate::structures::skip_list;
+use nearfield_core::Error;
+
+/// What is to become of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing.
+    Keep,
+    /// It is there, and gets a value.
+    Set(u64),
+    /// It is not there, and comes with a value.
+    Insert(u64),
+    /// It is there, and goes.
+    Remove,
+}
+
+/// A key that is written.
+#[derive(Clone, Debug)]
+pub struct Change {
+    pub key: u64,
+    /// The query that has searched for the greatest key below it, with the path up to its height.
+    pub query: usize,
+    pub action: Action,
+    /// Its tower.
+    pub tower: Pointer,
+    /// Of one that goes, where its links begin.
+    links: usize,
+    /// Why it was not done. Without room for it, its key is not there; otherwise nobody knows.
+    pub error: Option<Error>,
+}
+
+impl Change {
+    pub fn new(key: u64, query: usize) -> Change {
+        Change {
+            key,
+            query,
+            action: Action::Keep,
+            tower: Pointer::NULL,
+            links: 0,
+            error: None,
+        }
+    }
+
+    fn levels(&self, levels: usize) -> usize {
+        height(self.key).min(levels)
+    }
+
+    fn inserts(&self) -> bool {
+        matches!(self.action, Action::Insert(_)) && self.error.is_none()
+    }
+
+    fn removes(&self) -> bool {
+        self.action == Action::Remove && self.error.is_none()
+    }
+}
+
+/// A link to be set.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    tower: Pointer,
+    level: usize,
+    link: Link,
+    /// For which change.
+    change: usize,
+}
+
+/// What is done for the changes of a batch, which are in the order of their keys.
+pub struct Changing<'c, D> {
+    host: &'c mut Host<D>,
+    search: &'c Search,
+    changes: &'c mut [Change],
+    /// Of towers that go, for each level.
+    links: Vec<Link>,
+    /// Towers that were made and do not come to be part of the list.
+    unused: Vec<usize>,
+}
+
+fn unreachable(what: impl Into<String>) -> Error {
+    Error::Unreachable { what: what.into() }
+}
+
+fn full(key: u64, what: &str) -> Error {
+    Error::OutOfMemory {
+        what: format!("key {key:#x}: {what} has no room"),
+    }
+}
+
+impl<'c, D: Device> Changing<'c, D> {
+    /// Makes changes, and notes with each why it was not made.
+    ///
+    /// # Errors
+    /// A round was refused before anything was done.
+    pub fn run(
+        host: &'c mut Host<D>,
+        search: &'c Search,
+        changes: &'c mut [Change],
+    ) -> Result<(), Error> {
+        if let Some(what) = &host.broken {
+            for change in changes.iter_mut() {
+                if change.action != Action::Keep && change.error.is_none() {
+                    change.error = Some(unreachable(what));
+                }
+            }
+            return Ok(());
+        }
+        let mut changing = Changing {
+            host,
+            search,
+            changes,
+            links: Vec::new(),
+            unused: Vec::new(),
+        };
+        changing.look()?;
+        changing.make()?;
+        changing.change_upper();
+        let (new, old) = changing.plan();
+        changing.link(&new, false);
+        changing.link(&old, true);
+        changing.free();
+        Ok(())
+    }
+
+    /// Reads the links of towers that go.
+    fn look(&mut self) -> Result<(), Error> {
+        let mut inputs = self.host.inputs();
+        for change in self.changes.iter().filter(|change| change.removes()) {
+            let (at, levels) = (change.tower.at(), change.levels(self.host.levels));
+            inputs.add(change.tower.module(), &Task::Visit { at, levels });
+        }
+        if inputs.is_empty() {
+            return Ok(());
+        }
+        let mut answers = self.host.round(Tasks, inputs)?;
+        for change in self.changes.iter_mut().filter(|change| change.removes()) {
+            let count = words(change.levels(self.host.levels));
+            match answers.take(change.tower.module(), count) {
+                Ok(words) => {
+                    change.links = self.links.len();
+                    let links = words[ENTRY_WORDS..].chunks_exact(LINK_WORDS);
+                    let links = links.map(|pair| Link::from_words(pair[0], pair[1]));
+                    self.links.extend(links);
+                }
+                Err(error) => change.error = Some(unreachable(error.to_string())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes towers for keys that come.
+    fn make(&mut self) -> Result<(), Error> {
+        let modules = self.host.device.modules();
+        let mut inputs = self.host.inputs();
+        let mut links = Vec::new();
+        for change in self.changes.iter().filter(|change| change.inserts()) {
+            if let Action::Insert(value) = change.action {
+                links.clear();
+                let levels = change.levels(self.host.levels);
+                for step in self.search.path(change.query).iter().take(levels) {
+                    links.extend([step.right.key, step.right.tower.word()]);
+                }
+                let (key, links) = (change.key, &links[..]);
+                inputs.add(home(key, modules), &Task::Make { key, value, links });
+            }
+        }
+        if inputs.is_empty() {
+            return Ok(());
+        }
+        let mut answers = self.host.round(Tasks, inputs)?;
+        for change in self.changes.iter_mut().filter(|change| change.inserts()) {
+            let module = home(change.key, modules);
+            match answers.take(module, 1).map(|words| words[0]) {
+                Ok(0) => change.error = Some(full(change.key, "its module")),
+                Ok(at) => {
+                    change.tower = Pointer::new(module, at as u32);
+                    self.host.bytes += words(change.levels(self.host.levels)) as u64 * 8;
+                }
+                Err(error) => change.error = Some(unreachable(error.to_string())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts towers into the upper part of all modules, and takes others out. One for which a module has no
+    /// room is taken out again of the others.
+    fn change_upper(&mut self) {
+        let (levels, modules) = (self.host.levels, self.host.device.modules());
+        let changes = self.changes.iter().enumerate();
+        let upper = changes.filter(|(_, change)| {
+            (change.inserts() || change.removes()) && height(change.key) > levels
+        });
+        let upper: Vec<usize> = upper.map(|(number, _)| number).collect();
+        if upper.is_empty() {
+            return;
+        }
+        let mut inputs = self.host.inputs();
+        for module in 0..modules {
+            for &number in &upper {
+                let Change { key, tower, .. } = self.changes[number];
+                let task = match self.changes[number].inserts() {
+                    true => Task::Raise {
+                        key,
+                        tower: tower.word(),
+                    },
+                    false => Task::Sink { key },
+                };
+                inputs.add(module, &task);
+            }
+        }
+        let answers = self.host.insist(inputs);
+        let mut undone = Vec::new();
+        let mut answers = match answers {
+            Ok(answers) => answers,
+            Err(error) => {
+                for number in upper {
+                    if self.changes[number].inserts() {
+                        self.unused.push(number);
+                    }
+                    self.changes[number].error = Some(error.clone());
+                }
+                return;
+            }
+        };
+        for module in 0..modules {
+            for &number in &upper {
+                let change = &mut self.changes[number];
+                let raises = matches!(change.action, Action::Insert(_));
+                let error = match answers.take(module, usize::from(raises)) {
+                    Ok([0]) => full(change.key, "a copy of the upper part"),
+                    Ok(_) => continue,
+                    Err(error) => {
+                        self.host.broken = Some(error.to_string());
+                        error
+                    }
+                };
+                if raises && change.error.is_none() {
+                    undone.push(number);
+                }
+                change.error = Some(error);
+            }
+        }
+        let key_bytes = |key| skip_list::bytes(key) * modules as u64;
+        for number in upper {
+            let change = &self.changes[number];
+            if change.inserts() {
+                self.host.bytes += key_bytes(change.key);
+            } else if change.removes() {
+                self.host.bytes = self.host.bytes.saturating_sub(key_bytes(change.key));
+            }
+        }
+        self.undo(undone);
+    }
+
+    /// Takes towers out of the upper part that have come into some of its copies.
+    fn undo(&mut self, undone: Vec<usize>) {
+        if undone.is_empty() {
+            return;
+        }
+        let modules = self.host.device.modules();
+        let mut inputs = self.host.inputs();
+        for module in 0..modules {
+            for &number in &undone {
+                let key = self.changes[number].key;
+                inputs.add(module, &Task::Sink { key });
+            }
+        }
+        let sunk = self.host.insist(inputs).and_then(|mut answers| {
+            let mut all = (0..modules).map(|module| answers.take(module, 0).map(|_| ()));
+            all.try_for_each(|sunk| sunk)
+        });
+        match sunk {
+            Ok(()) => self.unused.extend(undone),
+            // The towers stay where they are, and lead on to the list.
+            Err(error) => self.host.broken = Some(error.to_string()),
+        }
+    }
+
+    /// Which links have to be set, of new towers and of old ones.
+    fn plan(&self) -> (Vec<Setting>, Vec<Setting>) {
+        let (mut new, mut old) = (Vec::new(), Vec::new());
+        let changes = self.changes.iter().enumerate();
+        let changes = changes.filter(|(_, change)| change.inserts() || change.removes());
+        let mut numbers: Vec<usize> = changes.map(|(number, _)| number).collect();
+        for level in 0..self.host.levels {
+            numbers.retain(|&number| height(self.changes[number].key) > level);
+            let mut gap: Option<Gap> = None;
+            for &number in &numbers {
+                let change = &self.changes[number];
+                let step = self.search.path(change.query)[level];
+                let mut here = match gap.take() {
+                    Some(gap) if gap.last_old == step.node => gap,
+                    former => {
+                        former
+                            .iter()
+                            .for_each(|gap| gap.close(level, &mut new, &mut old));
+                        Gap {
+                            last_old: step.node,
+                            before: step.node,
+                            is_new: false,
+                            has: step.right,
+                            next: step.right,
+                            change: number,
+                        }
+                    }
+                };
+                if change.inserts() {
+                    let link = Link {
+                        key: change.key,
+                        tower: change.tower,
+                    };
+                    Gap { next: link, ..here }.close(level, &mut new, &mut old);
+                    here.before = change.tower;
+                    here.is_new = true;
+                    here.has = step.right;
+                } else {
+                    here.last_old = change.tower;
+                    here.next = self.links[change.links + level];
+                }
+                here.change = number;
+                gap = Some(here);
+            }
+            gap.iter()
+                .for_each(|gap| gap.close(level, &mut new, &mut old));
+        }
+        (new, old)
+    }
+
+    /// Sets links, and with those of old towers values.
+    fn link(&mut self, settings: &[Setting], sets: bool) {
+        let mut inputs = self.host.inputs();
+        // Once it is broken, nothing new is linked.
+        let settings = if self.host.broken.is_some() {
+            for change in self.changes.iter_mut() {
+                if change.inserts() || change.removes() {
+                    let what = self.host.broken.clone().unwrap_or_default();
+                    change.error = Some(Error::Unknown { what });
+                }
+            }
+            &[]
+        } else {
+            settings
+        };
+        for setting in settings {
+            let (at, level, link) = (setting.tower.at(), setting.level, setting.link);
+            inputs.add(setting.tower.module(), &Task::Link { at, level, link });
+        }
+        let changes = if sets { &self.changes[..] } else { &[] };
+        for change in changes {
+            if let (Action::Set(value), None) = (change.action, &change.error) {
+                add_set(&mut inputs, change.tower, value);
+            }
+        }
+        if inputs.is_empty() {
+            return;
+        }
+        let mut answers = self.host.insist(inputs);
+        let mut check = |tower: Pointer| match &mut answers {
+            Ok(answers) => answers.take(tower.module(), 0).map(|_| ()),
+            Err(error) => Err(Error::Unknown {
+                what: error.to_string(),
+            }),
+        };
+        for setting in settings {
+            if let Err(error) = check(setting.tower) {
+                self.host.broken = Some(error.to_string());
+                self.changes[setting.change].error = Some(error);
+            }
+        }
+        for change in self.changes.iter_mut().filter(|_| sets) {
+            if let (Action::Set(_), None) = (change.action, &change.error)
+                && let Err(error) = check(change.tower)
+            {
+                change.error = Some(error);
+            }
+        }
+    }
+
+    /// Gives the memory of towers back that are not part of the list, and counts those that are.
+    fn free(&mut self) {
+        let levels = self.host.levels;
+        let mut inputs = self.host.inputs();
+        let mut gone = Vec::new();
+        for change in self.changes.iter() {
+            if change.inserts() {
+                self.host.keys += 1;
+            } else if change.removes() {
+                self.host.keys = self.host.keys.saturating_sub(1);
+                gone.push(change);
+            }
+        }
+        gone.extend(self.unused.iter().map(|&number| &self.changes[number]));
+        if self.host.broken.is_some() || gone.is_empty() {
+            return;
+        }
+        let mut bytes = 0;
+        for change in gone {
+            let levels = change.levels(levels);
+            let at = change.tower.at();
+            inputs.add(change.tower.module(), &Task::Free { at, levels });
+            bytes += words(levels) as u64 * 8;
+        }
+        // Memory that does not come back is lost, and nothing else is.
+        if self.host.round(Tasks, inputs).is_ok() {
+            self.host.bytes = self.host.bytes.saturating_sub(bytes);
+        }
+    }
+}
+
+fn add_set(inputs: &mut Inputs, tower: Pointer, value: u64) {
+    let at = tower.at();
+    inputs.add(tower.module(), &Task::Set { at, value });
+}
+
+/// Old towers of which consecutive ones go, and new ones between them, at one level.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    /// The last old tower, be it one that goes.
+    last_old: Pointer,
+    /// The last tower that stays or comes.
+    before: Pointer,
+    /// It comes.
+    is_new: bool,
+    /// Its link as it is.
+    has: Link,
+    /// The old tower behind.
+    next: Link,
+    change: usize,
+}
+
+impl Gap {
+    /// Has the last tower lead to the next one.
+    fn close(&self, level: usize, new: &mut Vec<Setting>, old: &mut Vec<Setting>) {
+        let setting = Setting {
+            tower: self.before,
+            level,
+            link: self.next,
+            change: self.change,
+        };
+        match self.is_new {
+            true if self.has == self.next => {}
+            true => new.push(setting),
+            false => old.push(setting),
+        }
+    }
+}

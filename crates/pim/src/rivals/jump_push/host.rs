@@ -1,0 +1,205 @@
+//! The host, and its rounds.
+
+use super::options::Options;
+use super::program::Tasks;
+use super::task::Task;
+use super::tower::{Pointer, lower_levels, words};
+use crate::dispatch::plan::{refused, unknown};
+use crate::device::{Answered, Device, Program};
+use nearfield_core::Error;
+use nearfield_hardware::modules::HostWork;
+
+/// What has to be done, as the list would be torn otherwise, is tried so many times.
+const TRIES: usize = 4;
+
+#[derive(Debug)]
+pub struct Host<D> {
+    pub device: D,
+    pub options: Options,
+    /// Levels of the lower part.
+    pub levels: usize,
+    /// The tower without a key with which the lower part begins; null before it is made.
+    pub head: Pointer,
+    /// Keys that are stored.
+    pub keys: u64,
+    /// What lower towers and copies of upper ones take.
+    pub bytes: u64,
+    /// Nodes that were pulled.
+    pub pulled: u64,
+    /// Why nothing is written any more.
+    pub broken: Option<String>,
+    /// What the host did since the device was told last.
+    pub work: HostWork,
+}
+
+/// What is sent to each module in a round.
+#[derive(Clone, Debug)]
+pub struct Inputs(Vec<Vec<u64>>);
+
+/// What came back, of which each module's is taken piece by piece.
+#[derive(Debug)]
+pub struct Answers {
+    answered: Vec<Answered>,
+    taken: Vec<u32>,
+}
+
+impl Inputs {
+    pub fn new(modules: usize) -> Inputs {
+        Inputs(vec![Vec::new(); modules])
+    }
+
+    /// Adds a task for a module that there is.
+    pub fn add(&mut self, module: usize, task: &Task<'_>) {
+        if let Some(words) = self.0.get_mut(module) {
+            task.encode(words);
+        }
+    }
+
+    /// Adds words for a module that there is.
+    pub fn extend(&mut self, module: usize, words: impl IntoIterator<Item = u64>) {
+        if let Some(input) = self.0.get_mut(module) {
+            input.extend(words);
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(Vec::is_empty)
+    }
+
+    fn words(&self) -> u64 {
+        self.0.iter().map(|words| words.len() as u64).sum()
+    }
+}
+
+impl Answers {
+    fn new(answered: Vec<Answered>) -> Answers {
+        let taken = vec![0; answered.len()];
+        Answers { answered, taken }
+    }
+
+    /// Takes the next words of a module.
+    ///
+    /// # Errors
+    /// The module has come to nothing.
+    pub fn take(&mut self, module: usize, count: usize) -> Result<&[u64], Error> {
+        let missing = || Error::Unknown {
+            what: format!("module {module} has not answered"),
+        };
+        let answered = self.answered.get(module).ok_or_else(missing)?;
+        let words = answered.as_ref().map_err(unknown)?;
+        let taken = self.taken.get_mut(module).ok_or_else(missing)?;
+        let start = *taken as usize;
+        let part = words.get(start..start + count).ok_or_else(missing)?;
+        *taken += count as u32;
+        Ok(part)
+    }
+
+    fn words(&self) -> u64 {
+        self.answered
+            .iter()
+            .flatten()
+            .map(|words| words.len() as u64)
+            .sum()
+    }
+}
+
+impl<D: Device> Host<D> {
+    pub fn new(device: D, options: Options) -> Host<D> {
+        Host {
+            levels: lower_levels(device.modules()),
+            device,
+            options,
+            head: Pointer::NULL,
+            keys: 0,
+            bytes: 0,
+            pulled: 0,
+            broken: None,
+            work: HostWork::default(),
+        }
+    }
+
+    pub fn inputs(&self) -> Inputs {
+        Inputs::new(self.device.modules())
+    }
+
+    /// Has modules run a program.
+    ///
+    /// # Errors
+    /// The round is refused; nothing was done.
+    pub fn round(&mut self, program: impl Program, inputs: Inputs) -> Result<Answers, Error> {
+        self.work.words += inputs.words();
+        let answered = self.device.round(program, inputs.0);
+        let answers = Answers::new(answered.map_err(|error| refused(&error))?);
+        self.work.words += answers.words();
+        Ok(answers)
+    }
+
+    /// Has modules do tasks that come to the same if they are done again, and asks those again that come to
+    /// nothing.
+    ///
+    /// # Errors
+    /// The round is refused each time; nothing was done.
+    pub fn insist(&mut self, mut inputs: Inputs) -> Result<Answers, Error> {
+        let mut result = self.round(Tasks, inputs.clone());
+        for _ in 1..TRIES {
+            match &mut result {
+                Err(_) => result = self.round(Tasks, inputs.clone()),
+                Ok(answers) => {
+                    let pairs = inputs.0.iter_mut().zip(&answers.answered);
+                    for (input, answered) in pairs {
+                        if answered.is_ok() {
+                            input.clear();
+                        }
+                    }
+                    if answers.answered.iter().all(Result::is_ok) {
+                        break;
+                    }
+                    let Ok(again) = self.round(Tasks, inputs.clone()) else {
+                        continue;
+                    };
+                    for (answered, again) in answers.answered.iter_mut().zip(again.answered) {
+                        if answered.is_err() {
+                            *answered = again;
+                        }
+                    }
+                }
+            }
+        }
+        result
+    }
+
+    /// Makes the tower with which the lower part begins, if there is none yet.
+    ///
+    /// # Errors
+    /// Its module has no room or does not answer.
+    pub fn begin(&mut self) -> Result<(), Error> {
+        if !self.head.is_null() {
+            return Ok(());
+        }
+        let mut inputs = self.inputs();
+        let links = vec![0; self.levels * 2];
+        let (key, value) = (0, 0);
+        inputs.add(
+            0,
+            &Task::Make {
+                key,
+                value,
+                links: &links,
+            },
+        );
+        let at = self.round(Tasks, inputs)?.take(0, 1)?[0];
+        if at == 0 {
+            let what = "the first module has no room for the first tower".to_owned();
+            return Err(Error::OutOfMemory { what });
+        }
+        self.head = Pointer::new(0, at as u32);
+        self.bytes += words(self.levels) as u64 * 8;
+        Ok(())
+    }
+
+    /// Tells the device what the host has done by itself.
+    pub fn tell(&mut self) {
+        let work = std::mem::take(&mut self.work);
+        self.device.at_host(&work);
+    }
+}

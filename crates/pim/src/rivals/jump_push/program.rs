@@ -1,0 +1,193 @@
+//! What modules run.
+
+use super::task::{Task, Way};
+use super::tower::{ENTRY_WORDS, LINK_WORDS, Link, words};
+use crate::device::{Fault, Meter, Module, Program};
+use crate::dispatch::kernel::INSTRUCTIONS_PER_TASK;
+use crate::structures::list::List;
+use crate::structures::skip_list::{INSTRUCTIONS_PER_KEY, Towers};
+
+/// Searches the upper part for each word of its input, and answers where the lower levels of the tower lie that has
+/// the greatest key at or below it; 0 if there is none.
+pub struct Floors;
+
+impl Program for Floors {
+    fn run<M: Meter>(
+        &self,
+        module: &mut Module<'_, M>,
+        input: &[u64],
+        output: &mut Vec<u64>,
+    ) -> Result<(), Fault> {
+        if input.is_empty() {
+            return Ok(());
+        }
+        let upper = Towers::of_root(module)?;
+        for (number, &key) in input.iter().enumerate() {
+            module.begin(number);
+            module.instructions(INSTRUCTIONS_PER_TASK);
+            output.push(upper.floor(module, key).map_or(0, |(_, tower)| tower));
+        }
+        Ok(())
+    }
+}
+
+/// Does the tasks of its input.
+pub struct Tasks;
+
+impl Program for Tasks {
+    fn run<M: Meter>(
+        &self,
+        module: &mut Module<'_, M>,
+        mut input: &[u64],
+        output: &mut Vec<u64>,
+    ) -> Result<(), Fault> {
+        let words = input.len();
+        for number in 0.. {
+            let Some(&value) = input.first() else {
+                break;
+            };
+            let word = words - input.len();
+            let Some(task) = Task::decode(&mut input) else {
+                return Err(Fault::Input { word, value });
+            };
+            module.begin(number);
+            module.instructions(INSTRUCTIONS_PER_TASK);
+            work(module, &task, output);
+        }
+        Ok(())
+    }
+}
+
+fn work<M: Meter>(module: &mut Module<'_, M>, task: &Task<'_>, output: &mut Vec<u64>) {
+    match *task {
+        Task::Step {
+            at,
+            level,
+            key,
+            way,
+        } => step(module, at, level, key, way, output),
+        Task::Look { at, level } => {
+            let link = link(module, at, level);
+            output.extend([link.key, link.tower.word()]);
+        }
+        Task::Fetch { at } => output.extend_from_slice(module.read(at, ENTRY_WORDS)),
+        Task::Visit { at, levels } => {
+            module.hop();
+            output.extend_from_slice(module.read(at, words(levels)));
+        }
+        Task::Make { key, value, links } => {
+            let made = module.allocate(ENTRY_WORDS + links.len());
+            if let Ok(at) = made {
+                let mut tower = Vec::with_capacity(ENTRY_WORDS + links.len());
+                tower.extend([key, value]);
+                tower.extend_from_slice(links);
+                module.write(at, &tower);
+            }
+            output.push(made.map_or(0, u64::from));
+        }
+        Task::Link { at, level, link } => {
+            module.write(place(at, level), &[link.key, link.tower.word()]);
+        }
+        Task::Set { at, value } => module.write(at + 1, &[value]),
+        Task::Free { at, levels } => module.free(at, words(levels)),
+        Task::Raise { key, tower } => {
+            let raised = Towers::of_root(module).and_then(|upper| upper.insert(module, key, tower));
+            output.push(raised.is_ok().into());
+        }
+        Task::Sink { key } => {
+            // Without room for the first tower there is no upper part.
+            if let Ok(upper) = Towers::of_root(module) {
+                upper.remove(module, key);
+            }
+        }
+        Task::List {
+            from,
+            to,
+            limit,
+            descends,
+        } => list(module, (from, to), limit as usize, descends, output),
+    }
+}
+
+/// Where the link of a level is.
+fn place(at: u32, level: usize) -> u32 {
+    at + words(level) as u32
+}
+
+/// The link of a level, copied, and its key compared with that which is looked for.
+fn link<M: Meter>(module: &mut Module<'_, M>, at: u32, level: usize) -> Link {
+    module.instructions(INSTRUCTIONS_PER_KEY);
+    module.compare();
+    let words = module.read(place(at, level), LINK_WORDS);
+    Link::from_words(words[0], words[1])
+}
+
+/// To the right or down.
+fn step<M: Meter>(
+    module: &mut Module<'_, M>,
+    at: u32,
+    level: usize,
+    key: u64,
+    way: Way,
+    output: &mut Vec<u64>,
+) {
+    let first = output.len();
+    output.push(0);
+    let mut down = 0;
+    while down <= level {
+        let link = link(module, at, level - down);
+        if link.precedes(key, way.strict) {
+            module.hop();
+            output[first] = (down as u64) << 56 | link.tower.word();
+            return;
+        }
+        down += 1;
+        if way.recorded {
+            output.extend([link.key, link.tower.word()]);
+        }
+        if !way.descends {
+            break;
+        }
+    }
+    output[first] = (down as u64) << 56;
+}
+
+/// Lists what the upper part has from one key to another.
+fn list<M: Meter>(
+    module: &mut Module<'_, M>,
+    (from, to): (u64, u64),
+    limit: usize,
+    descends: bool,
+    output: &mut Vec<u64>,
+) {
+    let first = output.len();
+    output.push(0);
+    let Ok(upper) = Towers::of_root(module) else {
+        return;
+    };
+    let mut count = 0;
+    if limit > 0 && descends {
+        // Lists have one direction: each is searched.
+        let mut key = Some(to);
+        while let Some(found) = key.and_then(|key| upper.floor(module, key))
+            && found.0 >= from
+        {
+            output.extend([found.0, found.1]);
+            count += 1;
+            if count == limit {
+                break;
+            }
+            key = found.0.checked_sub(1);
+        }
+    } else if limit > 0 {
+        upper.walk(module, from, |_, key, tower| {
+            if key > to {
+                return false;
+            }
+            output.extend([key, tower]);
+            count += 1;
+            count < limit
+        });
+    }
+    output[first] = count as u64;
+}

@@ -1,0 +1,490 @@
+//! Executing consecutive operations of a batch together.
+//!
+//! All of them are searched at once in the list as it is, then all writes are made at once, of each key what the writes
+//! of it come to together. The outcomes are what one operation after the other would have answered: of operations on
+//! one key the host replays them; ordered operations are answered by what was found and what was written before
+//! them. What is behind an entry that was removed before them has not been looked for, so that an ordered operation begins
+//! a new run if there was a remove: a batch in which both take turns takes a search for each turn.
+
+use super::change::{Action, Change, Changing};
+use super::host::Host;
+use super::scan::{self, Range, Scanned};
+use super::search::{Query, Search};
+use super::tower::{Pointer, height};
+use crate::dispatch::plan::inclusive;
+use crate::device::Device;
+use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
+use std::collections::BTreeMap;
+
+/// What a search is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    /// The operation at a position, which reads.
+    Read(u32),
+    /// A key that is written.
+    Change(u32),
+}
+
+/// What is looked for.
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    key: u64,
+    strict: bool,
+    what: For,
+}
+
+/// Consecutive operations.
+pub struct Run<'b> {
+    input: Input<'b, Words>,
+    positions: std::ops::Range<usize>,
+    items: Vec<Item>,
+    /// Operations on keys that are written, sorted by key and position.
+    points: Vec<(u64, u32)>,
+    has_ordered: bool,
+}
+
+/// What the writes of a run so far have made of a key.
+#[derive(Clone, Debug)]
+enum Written {
+    Value(u64),
+    /// It is not there, and was not before.
+    Nothing,
+    Unknown(Error),
+}
+
+type Overlay = BTreeMap<u64, Written>;
+
+/// What has been found.
+struct Found {
+    search: Search,
+    entries: Vec<Option<(u64, u64)>>,
+    /// Of scans, by query.
+    ranges: Vec<(usize, Range)>,
+    scanned: Vec<Scanned>,
+}
+
+/// Where the run ends that begins at an operation.
+pub fn end(operations: &[Operation<Words>], start: usize) -> usize {
+    let mut removes = false;
+    let rest = operations.iter().enumerate().skip(start);
+    for (position, operation) in rest {
+        if operation.is_ordered() && removes {
+            return position;
+        }
+        removes |= matches!(operation, Operation::Remove { .. });
+    }
+    operations.len()
+}
+
+impl<'b> Run<'b> {
+    /// Executes the operations at some positions.
+    ///
+    /// # Errors
+    /// Nothing was done.
+    pub fn execute<D: Device>(
+        host: &mut Host<D>,
+        input: Input<'b, Words>,
+        output: &mut Output<'_, Words>,
+        positions: std::ops::Range<usize>,
+    ) -> Result<(), Error> {
+        let mut run = Run {
+            input,
+            positions,
+            items: Vec::new(),
+            points: Vec::new(),
+            has_ordered: false,
+        };
+        let mut changes = run.gather(host, output);
+        run.items
+            .sort_unstable_by_key(|item| (item.key, !item.strict));
+        host.work.sorted += run.items.len() as u64;
+        if run.items.is_empty() {
+            return Ok(());
+        }
+        let found = run.find(host, &changes)?;
+        run.decide(host, &found, &mut changes);
+        if !changes.is_empty() {
+            Changing::run(host, &found.search, &mut changes)?;
+        }
+        run.answer(output, &found, &changes);
+        Ok(())
+    }
+
+    fn operation(&self, position: u32) -> &'b Operation<Words> {
+        &self.input.operations()[position as usize]
+    }
+
+    /// What has to be looked for, and the keys that are written.
+    fn gather<D: Device>(
+        &mut self,
+        host: &mut Host<D>,
+        output: &mut Output<'_, Words>,
+    ) -> Vec<Change> {
+        let operations = &self.input.operations()[self.positions.clone()];
+        let writes = operations.iter().any(Operation::is_write);
+        self.items.reserve(operations.len());
+        for (operation, position) in operations.iter().zip(self.positions.start as u32..) {
+            let (key, strict) = match *operation {
+                Operation::Refused => continue,
+                Operation::Get { key } if !writes => (key, false),
+                Operation::Predecessor { key } => (key, false),
+                Operation::Successor { key } => (key, true),
+                Operation::Scan { .. } => match self.range(position) {
+                    Some(range) if range.descends => (range.to, false),
+                    Some(range) => (range.from, true),
+                    None => {
+                        output.entries(position as usize, []);
+                        continue;
+                    }
+                },
+                Operation::Get { key }
+                | Operation::Insert { key, .. }
+                | Operation::Update { key, .. }
+                | Operation::Remove { key } => {
+                    self.points.push((key, position));
+                    continue;
+                }
+            };
+            self.has_ordered |= operation.is_ordered();
+            let what = For::Read(position);
+            self.items.push(Item { key, strict, what });
+        }
+        host.work.sorted += self.points.len() as u64;
+        self.points.sort_unstable();
+        let mut changes = Vec::new();
+        let (items, mut written) = (&mut self.items, Vec::new());
+        for group in self.points.chunk_by(|one, next| one.0 == next.0) {
+            let key = group[0].0;
+            let positions = group.iter().map(|point| point.1);
+            let is_write = |position: u32| {
+                let operation = &self.input.operations()[position as usize];
+                operation.is_write()
+            };
+            if positions.clone().any(is_write) {
+                let what = For::Change(changes.len() as u32);
+                let strict = true;
+                items.push(Item { key, strict, what });
+                changes.push(Change::new(key, 0));
+                written.extend_from_slice(group);
+            } else {
+                let strict = false;
+                items.extend(positions.map(|position| Item {
+                    key,
+                    strict,
+                    what: For::Read(position),
+                }));
+            }
+        }
+        self.points = written;
+        changes
+    }
+
+    /// The range of a scan; `None` if nothing can be in it.
+    fn range(&self, position: u32) -> Option<Range> {
+        let Operation::Scan {
+            range,
+            limit,
+            direction,
+        } = *self.operation(position)
+        else {
+            return None;
+        };
+        let (from, to) = inclusive(self.input.range(range)).filter(|_| limit > 0)?;
+        Some(Range {
+            from,
+            to,
+            limit: limit.into(),
+            descends: direction == Direction::Descending,
+        })
+    }
+
+    /// Searches, and reads what was found.
+    fn find<D: Device>(&self, host: &mut Host<D>, changes: &[Change]) -> Result<Found, Error> {
+        host.begin()?;
+        let queries = self.items.iter().map(|item| {
+            let recorded = match item.what {
+                For::Change(change) => height(changes[change as usize].key).min(host.levels),
+                For::Read(position) => match self.operation(position) {
+                    Operation::Scan { .. } => host.levels,
+                    Operation::Successor { .. } => 1,
+                    _ => 0,
+                },
+            };
+            Query::new(item.key, item.strict, recorded)
+        });
+        let mut search = Search::run(host, queries.collect())?;
+        let head = host.head;
+        let entries = search.fetch(host, |search, query| {
+            let right = || search.path(query).first().map(|step| step.right);
+            let tower = match self.items[query].what {
+                For::Change(_) => right().filter(|right| right.key == self.items[query].key),
+                For::Read(position) => match self.operation(position) {
+                    Operation::Scan { .. } => None,
+                    Operation::Successor { .. } => right(),
+                    _ => {
+                        let node = search.queries[query].node;
+                        return if node == head { Pointer::NULL } else { node };
+                    }
+                },
+            };
+            tower.map_or(Pointer::NULL, |right| right.tower)
+        })?;
+        let mut ranges = Vec::new();
+        for (query, item) in self.items.iter().enumerate().filter(|_| self.has_ordered) {
+            if let For::Read(position) = item.what
+                && let Some(range) = self.range(position)
+            {
+                ranges.push((query, range));
+            }
+        }
+        let scanned = match ranges.is_empty() {
+            true => Vec::new(),
+            false => scan::run(host, &search, &ranges)?,
+        };
+        Ok(Found {
+            search,
+            entries,
+            ranges,
+            scanned,
+        })
+    }
+
+    /// What is to become of the keys that are written.
+    fn decide<D: Device>(&self, host: &mut Host<D>, found: &Found, changes: &mut [Change]) {
+        for (query, item) in self.items.iter().enumerate() {
+            if let For::Change(change) = item.what {
+                changes[change as usize].query = query;
+            }
+        }
+        let groups = self.points.chunk_by(|one, next| one.0 == next.0);
+        for (change, group) in changes.iter_mut().zip(groups) {
+            if found.search.queries[change.query].failed {
+                change.error = found.search.error(change.query).cloned();
+                continue;
+            }
+            let before = found.entries[change.query].map(|entry| entry.1);
+            if before.is_some() {
+                change.tower = found.search.path(change.query)[0].right.tower;
+            }
+            let after = self.replay(group, before, false, |_, _, _| ());
+            change.action = match (before, after) {
+                (None, Some(value)) => Action::Insert(value),
+                (Some(_), None) => Action::Remove,
+                (Some(before), Some(value)) if before != value => Action::Set(value),
+                _ => Action::Keep,
+            };
+        }
+        host.work.probes += changes.len() as u64;
+    }
+
+    /// Does operations on one key, which has a value before, one after the other: to `each` their positions, the
+    /// value before, and the value behind, or, of one for which there was no room, that. Answers the value behind
+    /// all.
+    fn replay(
+        &self,
+        group: &[(u64, u32)],
+        mut value: Option<u64>,
+        is_full: bool,
+        mut each: impl FnMut(u32, Option<u64>, Option<Option<u64>>),
+    ) -> Option<u64> {
+        for &(_, position) in group {
+            let after = match *self.operation(position) {
+                Operation::Insert { value, .. } => Some(value),
+                Operation::Update {
+                    value: after,
+                    previous,
+                    ..
+                } if self.input.previous(previous) == value => Some(after),
+                Operation::Remove { .. } => None,
+                _ => value,
+            };
+            if is_full && value.is_none() && after.is_some() {
+                each(position, value, None);
+            } else {
+                each(position, value, Some(after));
+                value = after;
+            }
+        }
+        value
+    }
+
+    /// Writes the outcomes.
+    fn answer(&self, output: &mut Output<'_, Words>, found: &Found, changes: &[Change]) {
+        let keeps_log = self.has_ordered && !changes.is_empty();
+        let mut log: Vec<(u32, u64, Written)> = Vec::new();
+        let groups = self.points.chunk_by(|one, next| one.0 == next.0);
+        for (change, group) in changes.iter().zip(groups) {
+            let key = change.key;
+            let before = found.entries[change.query].map(|entry| entry.1);
+            let is_full =
+                before.is_none() && matches!(change.error, Some(Error::OutOfMemory { .. }));
+            if let (Some(error), false) = (&change.error, is_full) {
+                for &(_, position) in group {
+                    output.fail(position as usize, error.clone());
+                    if keeps_log {
+                        log.push((position, key, Written::Unknown(error.clone())));
+                    }
+                }
+                continue;
+            }
+            self.replay(group, before, is_full, |position, value, after| {
+                let place = position as usize;
+                match (self.operation(position), after, &change.error) {
+                    (_, None, Some(error)) => return output.fail(place, error.clone()),
+                    (Operation::Update { previous, .. }, ..) => {
+                        let applied = self.input.previous(*previous) == value;
+                        output.updated(place, key, applied, value);
+                    }
+                    _ => output.value(place, key, value),
+                }
+                if keeps_log && self.operation(position).is_write() {
+                    let after = after.flatten().map_or(Written::Nothing, Written::Value);
+                    log.push((position, key, after));
+                }
+            });
+        }
+        self.answer_reads(output, found, log);
+    }
+
+    /// Writes the outcomes of what is looked for in the list, and in what was written before.
+    fn answer_reads(
+        &self,
+        output: &mut Output<'_, Words>,
+        found: &Found,
+        mut log: Vec<(u32, u64, Written)>,
+    ) {
+        let reads = self.items.iter().enumerate();
+        let reads = reads.filter_map(|(query, item)| match item.what {
+            For::Read(position) => Some((position, query as u32)),
+            For::Change(_) => None,
+        });
+        let mut reads: Vec<(u32, u32)> = reads.collect();
+        if !log.is_empty() {
+            log.sort_unstable_by_key(|entry| entry.0);
+            reads.sort_unstable();
+        }
+        let mut log = log.into_iter().peekable();
+        let mut overlay = Overlay::new();
+        for (position, query) in reads {
+            while let Some((_, key, written)) = log.next_if(|entry| entry.0 < position) {
+                overlay.insert(key, written);
+            }
+            let place = position as usize;
+            let query = query as usize;
+            if let Some(error) = found.search.error(query) {
+                output.fail(place, error.clone());
+                continue;
+            }
+            let entry = found.entries[query];
+            match *self.operation(position) {
+                Operation::Get { key } => {
+                    let value = entry.filter(|entry| entry.0 == key).map(|entry| entry.1);
+                    output.value(place, key, value);
+                }
+                Operation::Predecessor { key } => {
+                    let least = entry.map_or(0, |entry| entry.0);
+                    let mut written = overlay.range(least..=key).rev();
+                    match first(&mut written, entry) {
+                        Ok(entry) => output.entry(place, entry),
+                        Err(error) => output.fail(place, error),
+                    }
+                }
+                Operation::Successor { key } => {
+                    let greatest = entry.map_or(u64::MAX, |entry| entry.0);
+                    match first(&mut overlay.range(key..=greatest), entry) {
+                        Ok(entry) => output.entry(place, entry),
+                        Err(error) => output.fail(place, error),
+                    }
+                }
+                _ => self.answer_scan(output, found, place, query, &overlay),
+            }
+        }
+    }
+
+    fn answer_scan(
+        &self,
+        output: &mut Output<'_, Words>,
+        found: &Found,
+        place: usize,
+        query: usize,
+        overlay: &Overlay,
+    ) {
+        let number = found.ranges.binary_search_by_key(&query, |range| range.0);
+        let Some(((_, range), scanned)) = number
+            .ok()
+            .map(|number| (found.ranges[number], &found.scanned[number]))
+        else {
+            return;
+        };
+        match scanned.as_ref().map_err(Error::clone) {
+            Ok(entries) if overlay.is_empty() => {
+                output.entries(place, entries.iter().copied());
+            }
+            Ok(entries) => match merge(entries, overlay, range) {
+                Ok(entries) => output.entries(place, entries),
+                Err(error) => output.fail(place, error),
+            },
+            Err(error) => output.fail(place, error),
+        }
+    }
+}
+
+/// The first entry that was written, or what was found in the list.
+fn first<'o>(
+    written: &mut impl Iterator<Item = (&'o u64, &'o Written)>,
+    entry: Option<(u64, u64)>,
+) -> Result<Option<(u64, u64)>, Error> {
+    for (&key, written) in written {
+        match written {
+            Written::Value(value) => return Ok(Some((key, *value))),
+            Written::Unknown(error) => return Err(error.clone()),
+            Written::Nothing => {}
+        }
+    }
+    Ok(entry)
+}
+
+/// The entries of a range as they are with what was written.
+fn merge(
+    entries: &[(u64, u64)],
+    overlay: &Overlay,
+    range: Range,
+) -> Result<Vec<(u64, u64)>, Error> {
+    let mut found = entries.iter().copied().peekable();
+    let mut merged = Vec::with_capacity(entries.len());
+    let (mut up, mut down);
+    let written: &mut dyn Iterator<Item = (&u64, &Written)> = if range.descends {
+        down = overlay.range(range.from..=range.to).rev();
+        &mut down
+    } else {
+        up = overlay.range(range.from..=range.to);
+        &mut up
+    };
+    let limit = usize::try_from(range.limit).unwrap_or(usize::MAX);
+    for (&key, written) in written {
+        let is_before = |found: u64| {
+            if range.descends {
+                found > key
+            } else {
+                found < key
+            }
+        };
+        while let Some(entry) = found.next_if(|entry| is_before(entry.0)) {
+            merged.push(entry);
+        }
+        if merged.len() >= limit {
+            break;
+        }
+        match written {
+            Written::Value(value) => {
+                merged.push((key, *value));
+                found.next_if(|entry| entry.0 == key);
+            }
+            Written::Unknown(error) => return Err(error.clone()),
+            Written::Nothing => {}
+        }
+    }
+    merged.extend(found);
+    merged.truncate(limit);
+    Ok(merged)
+}

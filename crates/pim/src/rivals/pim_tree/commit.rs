@@ -1,0 +1,460 @@
+//! Having modules do what was decided: first what can fail for want of room, then the rest in one round.
+
+use super::address::{Address, LEVELS, height, place};
+use super::plan::{Child, Level, Outcome};
+use super::prepare::{Plan, Wish, Wishes};
+use super::round::{Inbox, Outbox};
+use super::task::{BOUNDS, Kind, TRUNCATES, WIDE};
+use super::{Garbage, Host};
+use crate::dispatch::plan::unknown;
+use crate::device::Device;
+use nearfield_core::Error;
+use std::collections::HashSet;
+
+/// Where everything is that comes.
+#[derive(Default)]
+struct Places {
+    /// Data nodes, by the numbers of wishes.
+    data: Vec<Address>,
+    /// For each level, the chunks of all outcomes.
+    chunks: [Vec<Address>; LEVELS],
+    /// Shadows, in the order of the plan.
+    shadows: Vec<Address>,
+}
+
+/// Why something could not be prepared.
+enum Cause {
+    /// The data node of a key.
+    Data(usize),
+    /// A chunk of level 0, by its outcome.
+    Lowest(usize),
+    /// Something that only tall keys need.
+    Tall,
+}
+
+impl<D: Device> Host<D> {
+    /// Makes room in all modules concerned, and then has all done at once.
+    ///
+    /// # Errors
+    /// As `prepare`: a part was given up, or all if there is an error.
+    pub(super) fn carry_out(
+        &mut self,
+        wishes: &mut Wishes<'_>,
+        plan: Plan,
+    ) -> Result<(), Option<Error>> {
+        let mut places = Places::default();
+        if !plan.levels.is_empty() {
+            let outbox = self.requests(wishes, &plan);
+            let inbox = self.round(outbox)?;
+            let causes = self.take(wishes, &plan, inbox, &mut places);
+            if !causes.is_empty() {
+                self.give_up(&plan, &places, wishes);
+                blame(wishes, &plan, causes);
+                return Err(None);
+            }
+        }
+        let outbox = self.orders(wishes, &plan, &places);
+        if outbox.is_empty() {
+            return Ok(());
+        }
+        // What a module does not answer it is told again.
+        let copies = outbox.inputs.clone();
+        let inbox = match self.round(outbox) {
+            Ok(inbox) => inbox,
+            Err(error) => {
+                self.give_up(&plan, &places, wishes);
+                return Err(Some(error));
+            }
+        };
+        let mut failed = HashSet::new();
+        for (module, words) in copies.into_iter().enumerate() {
+            if !words.is_empty() && inbox.error(module).is_some() {
+                self.again.entry(module).or_default().extend(words);
+                failed.insert(module);
+            }
+        }
+        for (_, wish) in wishes.live() {
+            self.count += usize::from(wish.comes());
+            self.count -= usize::from(wish.goes());
+            if wish.goes() && wishes.stay && height(wish.key) > 0 {
+                self.hollow += 1;
+            }
+        }
+        self.hollow -= plan.levels.iter().map(|level| level.filled).sum::<usize>();
+        if !failed.is_empty() {
+            self.doubt(wishes, &plan, &places, &inbox, &failed);
+        }
+        Ok(())
+    }
+
+    /// What needs room.
+    fn requests(&self, wishes: &Wishes<'_>, plan: &Plan) -> Outbox {
+        let modules = self.modules();
+        let mut outbox = Outbox::new(modules);
+        for (_, wish) in wishes.live().filter(|(_, wish)| wish.comes()) {
+            let item = [wish.key, wish.after.unwrap_or(0)];
+            outbox.item(place(wish.key, 0, modules), Kind::NewData, &item);
+        }
+        for (level, planned) in plan.levels.iter().enumerate() {
+            for outcome in &planned.outcomes {
+                let more = outcome.adds.len() as u64;
+                let (kind, first, chunk) = match outcome.address {
+                    Some(chunk) => (Kind::Reserve, u64::from(chunk.local()), chunk),
+                    None => (Kind::NewChunk, level as u64, Address::NONE),
+                };
+                match (kind, more) {
+                    (Kind::Reserve, 0) => {}
+                    (Kind::Reserve, _) => outbox.item(chunk.module(), kind, &[first, more]),
+                    _ => {
+                        let module = place(outcome.first, level, modules);
+                        outbox.item(module, kind, &[first, outcome.first, more]);
+                    }
+                }
+                if level == 1
+                    && more > 0
+                    && let Some(home) = outcome.address.and_then(|chunk| plan.homes.get(&chunk))
+                {
+                    let item = [home.local().into(), more];
+                    outbox.item(home.module(), Kind::Reserve, &item);
+                }
+            }
+        }
+        for shadow in &plan.shadows {
+            let module = self.module_of(&plan.levels[2].outcomes[shadow.of], 2);
+            let item = [1, shadow.first, shadow.entries.len() as u64];
+            outbox.item(module, Kind::NewChunk, &item);
+        }
+        let upper = rises(plan).count() as u64;
+        for module in (0..modules).filter(|_| upper > 0) {
+            outbox.item(module, Kind::ReserveUpper, &[upper]);
+        }
+        outbox
+    }
+
+    /// The module that has a chunk, or will have it.
+    fn module_of(&self, outcome: &Outcome, level: usize) -> usize {
+        match outcome.address {
+            Some(chunk) => chunk.module(),
+            None => place(outcome.first, level, self.modules()),
+        }
+    }
+
+    /// Takes the answers to what needs room, in the same order.
+    fn take(
+        &self,
+        wishes: &Wishes<'_>,
+        plan: &Plan,
+        mut inbox: Inbox,
+        places: &mut Places,
+    ) -> Vec<Cause> {
+        let modules = self.modules();
+        let mut causes = Vec::new();
+        let mut answer = |module: usize, cause: Cause| {
+            let local = inbox.word(module).unwrap_or(0);
+            if local == 0 {
+                causes.push(cause);
+                return Address::NONE;
+            }
+            Address::new(module, local as u32)
+        };
+        places.data = vec![Address::NONE; wishes.all.len()];
+        for (number, wish) in wishes.live().filter(|(_, wish)| wish.comes()) {
+            places.data[number] = answer(place(wish.key, 0, modules), Cause::Data(number));
+        }
+        for (level, planned) in plan.levels.iter().enumerate() {
+            for (number, outcome) in planned.outcomes.iter().enumerate() {
+                let cause = match level {
+                    0 => Cause::Lowest(number),
+                    _ => Cause::Tall,
+                };
+                let chunk = match outcome.address {
+                    Some(chunk) => {
+                        if !outcome.adds.is_empty() {
+                            answer(chunk.module(), cause);
+                        }
+                        chunk
+                    }
+                    None => answer(place(outcome.first, level, modules), cause),
+                };
+                places.chunks[level].push(chunk);
+                if level == 1
+                    && !outcome.adds.is_empty()
+                    && let Some(home) = outcome.address.and_then(|chunk| plan.homes.get(&chunk))
+                {
+                    answer(home.module(), Cause::Tall);
+                }
+            }
+        }
+        for shadow in &plan.shadows {
+            let module = self.module_of(&plan.levels[2].outcomes[shadow.of], 2);
+            places.shadows.push(answer(module, Cause::Tall));
+        }
+        if rises(plan).next().is_some() {
+            for module in 0..modules {
+                answer(module, Cause::Tall);
+            }
+        }
+        causes
+    }
+
+    /// Has modules forget what was prepared.
+    fn give_up(&mut self, plan: &Plan, places: &Places, wishes: &Wishes<'_>) {
+        let data = places.data.iter().zip(wishes.all);
+        let data = data.map(|(&node, wish)| Garbage::Data(node, wish.key));
+        let mut garbage: Vec<Garbage> = data.collect();
+        for (planned, chunks) in plan.levels.iter().zip(&places.chunks) {
+            let outcomes = planned.outcomes.iter().zip(chunks);
+            let new = outcomes.filter(|(outcome, _)| outcome.address.is_none());
+            garbage.extend(new.map(|(outcome, &chunk)| Garbage::Chunk(chunk, outcome.first)));
+        }
+        let shadows = plan.shadows.iter().zip(&places.shadows);
+        garbage.extend(shadows.map(|(shadow, &chunk)| Garbage::Chunk(chunk, shadow.first)));
+        garbage.retain(|garbage| match garbage {
+            Garbage::Chunk(address, _) | Garbage::Data(address, _) => *address != Address::NONE,
+        });
+        self.garbage.extend(garbage);
+    }
+
+    /// What is done once there is room for it.
+    fn orders(&self, wishes: &Wishes<'_>, plan: &Plan, places: &Places) -> Outbox {
+        let modules = self.modules();
+        let mut outbox = Outbox::new(modules);
+        let child = |level: usize, child: Child| match child {
+            Child::At(address) => address,
+            Child::Data(number) => places.data[number as usize],
+            Child::Chunk(number) => places.chunks[level - 1][number as usize],
+        };
+        let mut shadows = places.shadows.iter();
+        for (level, planned) in plan.levels.iter().enumerate() {
+            for (outcome, &chunk) in planned.outcomes.iter().zip(&places.chunks[level]) {
+                if outcome.is_empty() {
+                    continue;
+                }
+                let adds = outcome.adds.iter();
+                let adds: Vec<[u64; 3]> = adds
+                    .map(|&(key, to)| {
+                        let shadow = match level {
+                            2 => shadows.next().map_or(0, |shadow| shadow.local()),
+                            _ => 0,
+                        };
+                        [key, child(level, to).0, shadow.into()]
+                    })
+                    .collect();
+                change(&mut outbox, chunk, outcome, &adds, level == 2);
+                if level == 1
+                    && let Some(&home) = outcome.address.and_then(|chunk| plan.homes.get(&chunk))
+                {
+                    change(&mut outbox, home, outcome, &adds, false);
+                }
+            }
+            for &(chunk, first) in &planned.freed {
+                let item = [chunk.local().into(), first];
+                outbox.item(chunk.module(), Kind::FreeChunk, &item);
+            }
+        }
+        for (shadow, &chunk) in plan.shadows.iter().zip(&places.shadows) {
+            let entries = shadow.entries.iter();
+            let adds: Vec<[u64; 3]> = entries.map(|&(key, to)| [key, child(1, to).0, 0]).collect();
+            let outcome = Outcome {
+                bound: Some(shadow.bound),
+                ..Outcome::new(None, shadow.first)
+            };
+            change(&mut outbox, chunk, &outcome, &adds, false);
+        }
+        for (number, wish) in wishes.live() {
+            let module = place(wish.key, 0, modules);
+            match wish.after {
+                None => outbox.item(module, Kind::Delete, &[wish.key]),
+                Some(_) if wish.comes() => {
+                    let node = places.data[number].local();
+                    outbox.item(module, Kind::Put, &[node.into()]);
+                }
+                Some(value) => outbox.item(module, Kind::Set, &[wish.key, value]),
+            }
+        }
+        if let Some(Level { above, .. }) = plan.levels.get(2) {
+            let rises = rises(plan).next().is_some();
+            for module in (0..modules).filter(|_| !above.is_empty()) {
+                for &(key, outcome) in above {
+                    match outcome {
+                        None => outbox.item(module, Kind::UpperRemove, &[key]),
+                        Some(number) => {
+                            let chunk = places.chunks[2][number as usize];
+                            outbox.item(module, Kind::UpperInsert, &[key, chunk.0]);
+                        }
+                    }
+                }
+                if rises {
+                    outbox.item(module, Kind::Release, &[0]);
+                }
+            }
+        }
+        outbox
+    }
+
+    /// Of what goes through modules that have not answered, nobody knows whether it is done already.
+    fn doubt(
+        &self,
+        wishes: &mut Wishes<'_>,
+        plan: &Plan,
+        places: &Places,
+        inbox: &Inbox,
+        failed: &HashSet<usize>,
+    ) {
+        let modules = self.modules();
+        let mut lowest: Vec<usize> = plan.lowest.iter().map(|chunk| chunk.module()).collect();
+        if let Some(level) = plan.levels.first() {
+            for (outcome, chunk) in level.outcomes.iter().zip(&places.chunks[0]) {
+                for &(_, to) in &outcome.adds {
+                    if let Child::Data(number) = to {
+                        lowest[number as usize] = chunk.module();
+                    }
+                }
+            }
+        }
+        let any = failed.iter().next().and_then(|&module| inbox.error(module));
+        for (number, wish) in wishes.all.iter().enumerate() {
+            let changes = wish.comes() || wish.goes();
+            let own = [
+                Some(place(wish.key, 0, modules)),
+                lowest.get(number).copied(),
+            ];
+            let own = own.into_iter().flatten().take(if changes { 2 } else { 1 });
+            let mut errors = own.filter_map(|module| inbox.error(module));
+            let is_tall = changes && wishes.height(wish) > 0;
+            let error = errors.next().or(if is_tall { any } else { None });
+            if wishes.errors[number].is_none() {
+                wishes.errors[number] = error.map(unknown);
+            }
+        }
+    }
+
+    /// Makes the chunks that begin with the least key, and with them the upper part.
+    ///
+    /// # Errors
+    /// There is no room, or a module has come to nothing.
+    pub(super) fn build(&mut self) -> Result<(), Error> {
+        let modules = self.modules();
+        let mut outbox = Outbox::new(modules);
+        let at = [0, 1, 2, 2].map(|level| place(0, level, modules));
+        for (module, level) in at.into_iter().zip([0, 1, 2, 1]) {
+            outbox.item(module, Kind::NewChunk, &[level, 0, 1]);
+        }
+        for module in 0..modules {
+            outbox.item(module, Kind::ReserveUpper, &[1]);
+        }
+        let mut inbox = self.round(outbox)?;
+        let mut full = Vec::new();
+        let mut take = |module: usize| {
+            let word = inbox.word(module);
+            if let Err(error) = &word {
+                full.push(unknown(error));
+            } else if word == Ok(0) {
+                full.push(no_room());
+            }
+            Address::new(module, word.map_or(0, |word| word as u32))
+        };
+        let chunks = at.map(&mut take);
+        (0..modules).for_each(|module| _ = take(module));
+        let garbage = chunks.into_iter().filter(|chunk| chunk.local() != 0);
+        let garbage = garbage.map(|chunk| Garbage::Chunk(chunk, 0));
+        if let Some(error) = full.pop() {
+            self.garbage.extend(garbage);
+            return Err(error);
+        }
+        let mut outbox = Outbox::new(modules);
+        let [lowest, middle, upper, shadow] = chunks;
+        let outcome = Outcome::new(None, 0);
+        change(&mut outbox, middle, &outcome, &[[0, lowest.0, 0]], false);
+        change(&mut outbox, shadow, &outcome, &[[0, lowest.0, 0]], false);
+        let entry = [0, middle.0, shadow.local().into()];
+        change(&mut outbox, upper, &outcome, &[entry], true);
+        for module in 0..modules {
+            outbox.item(module, Kind::UpperInsert, &[0, upper.0]);
+            outbox.item(module, Kind::Release, &[0]);
+        }
+        let copies = outbox.inputs.clone();
+        match self.round(outbox) {
+            Ok(inbox) => {
+                for (module, words) in copies.into_iter().enumerate() {
+                    if inbox.error(module).is_some() {
+                        self.again.entry(module).or_default().extend(words);
+                    }
+                }
+                self.is_built = true;
+                Ok(())
+            }
+            Err(error) => {
+                self.garbage.extend(garbage);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The keys that come to the upper part.
+fn rises(plan: &Plan) -> impl Iterator<Item = u64> {
+    let above = plan
+        .levels
+        .get(2)
+        .into_iter()
+        .flat_map(|level| &level.above);
+    above.filter_map(|&(key, outcome)| outcome.map(|_| key))
+}
+
+fn no_room() -> Error {
+    Error::OutOfMemory {
+        what: "a module has no room for a chunk".to_owned(),
+    }
+}
+
+/// Adds the task of changing a chunk.
+fn change(
+    outbox: &mut Outbox,
+    chunk: Address,
+    outcome: &Outcome,
+    adds: &[[u64; 3]],
+    is_wide: bool,
+) {
+    let words = outbox.at(chunk.module(), Kind::Change, adds.len(), chunk.local());
+    let bit = |is_set: bool, bit: u64| if is_set { bit } else { 0 };
+    words.push(
+        outcome.removes.len() as u64
+            | bit(outcome.truncate.is_some(), TRUNCATES)
+            | bit(outcome.bound.is_some(), BOUNDS)
+            | bit(is_wide, WIDE),
+    );
+    words.extend(outcome.truncate);
+    words.extend(outcome.bound);
+    words.extend_from_slice(&outcome.removes);
+    let width = if is_wide { 3 } else { 2 };
+    words.extend(adds.iter().flat_map(|add| &add[..width]));
+}
+
+/// Says of which wishes the causes are that something could not be prepared. At least one is failed, or chunks
+/// whose first key goes stay from now on.
+fn blame(wishes: &mut Wishes<'_>, plan: &Plan, causes: Vec<Cause>) {
+    let mut blamed = HashSet::new();
+    let mut is_tall = false;
+    for cause in causes {
+        match cause {
+            Cause::Data(number) => _ = blamed.insert(wishes.all[number].key),
+            Cause::Lowest(number) => {
+                let adds = plan.levels[0].outcomes[number].adds.iter();
+                let own = adds.filter(|(_, to)| matches!(to, Child::Data(_)));
+                let before = blamed.len();
+                blamed.extend(own.map(|&(key, _)| key));
+                is_tall |= blamed.len() == before;
+            }
+            Cause::Tall => is_tall = true,
+        }
+    }
+    let tall = |wish: &Wish| is_tall && wish.comes() && height(wish.key) > 0;
+    for (place, wish) in wishes.errors.iter_mut().zip(wishes.all) {
+        if place.is_none() && (blamed.contains(&wish.key) || tall(wish)) {
+            let what = format!("key {:#x}: its modules have no room", wish.key);
+            *place = Some(Error::OutOfMemory { what });
+        }
+    }
+    wishes.stay |= is_tall;
+}

@@ -1,0 +1,312 @@
+//! PIM-tree (Kang et al., VLDB 2022): a skip list cut into chunks that lie in modules by hashes.
+//!
+//! ```text
+//! upper part          B+-tree of the first keys of level 2, in every module
+//! level 2             chunk (first key, 2) ── with copies of its chunks of level 1, its shadows
+//! level 1                  chunk (first key, 1)
+//! level 0                       chunk (first key, 0)
+//! data nodes                         key, value at (key, 0), and in the hash table of that module
+//! ```
+//!
+//! One key in 16 of a level is also one of the next, and begins a chunk. Whatever keys are asked for, what they
+//! lead to lies anywhere, so modules have as much to do as others; and where they all lead to one chunk, the host
+//! takes that and searches it itself (push-pull). The host sorts a batch, and asks for a key once.
+//!
+//! A batch is cut into runs: operations on single keys, and reads that depend on the order of keys. Those on one key
+//! are brought together by the host, which asks for what the key has at first, and then for what it is to have.
+//! Gets and updates take one round, predecessors 4 or 5, scans 5 (more if a limit was reached late), inserts and
+//! removes 5 to 7 where 7 to 10 are published: what they need is prepared in one round and done in the next.
+//!
+//! Ours differs from the published program in this: heights follow from keys, so the same keys make the same tree;
+//! chunks are linked by the key that the next one begins with, and not by addresses; reads of one chunk in a scan are
+//! one, with or without a pull; and what changes is written in one round.
+//!
+//! # What is lost if something fails
+//! A change is prepared such that it cannot fail for want of room, and then made in all modules in one round. A module
+//! that comes to nothing in that round gets the same again with the next, until it has answered.
+
+mod address;
+mod check;
+mod chunk;
+mod commit;
+mod plan;
+mod points;
+mod prepare;
+mod program;
+mod reads;
+mod round;
+mod scan;
+mod search;
+mod task;
+mod upper;
+
+use crate::dispatch::plan::refused;
+use crate::device::Device;
+use address::Address;
+use nearfield_core::{Batch, Error, Input, Operation, OrderedIndex, Output, Words};
+use nearfield_hardware::modules::HostWork;
+use program::Tasks;
+use round::{Inbox, Outbox};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use task::Kind;
+
+/// An ordered index whose nodes lie in modules by hashes of their keys.
+///
+/// ```
+/// use nearfield_core::OrderedIndex;
+/// use nearfield_hardware::modules::Preset;
+/// use nearfield_pim::device::Model;
+/// use nearfield_pim::rivals::pim_tree::PimTree;
+///
+/// let index = PimTree::new(Model::new(64, Preset::UpmemMeasured.parameters()));
+/// assert_eq!(index.insert(7, 70), Ok(None));
+/// assert_eq!(index.get(7), Ok(Some(70)));
+/// ```
+#[derive(Debug)]
+pub struct PimTree<D> {
+    host: Mutex<Host<D>>,
+}
+
+#[derive(Debug)]
+struct Host<D> {
+    device: D,
+    /// Keys.
+    count: usize,
+    /// There are chunks, at least those that begin with the least key.
+    is_built: bool,
+    /// Chunks that the host has searched itself.
+    pulled: u64,
+    /// Chunks whose first key was removed and that stay, as there was no room to merge them.
+    hollow: usize,
+    /// What modules have not said that they have done.
+    again: HashMap<usize, Vec<u64>>,
+    /// Blocks of modules that nobody needs.
+    garbage: Vec<Garbage>,
+}
+
+/// A block that nobody needs.
+#[derive(Clone, Copy, Debug)]
+enum Garbage {
+    /// A chunk and its first key.
+    Chunk(Address, u64),
+    /// A data node and its key.
+    Data(Address, u64),
+}
+
+/// What the index takes in modules, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Data nodes.
+    pub data: u64,
+    /// Hash tables.
+    pub tables: u64,
+    /// Chunks of all levels.
+    pub chunks: u64,
+    /// Copies of chunks of level 1 beside those of level 2.
+    pub shadows: u64,
+    /// The upper part, in all modules together.
+    pub upper: u64,
+}
+
+impl Memory {
+    /// All together.
+    pub fn total(&self) -> u64 {
+        self.data + self.tables + self.chunks + self.shadows + self.upper
+    }
+}
+
+impl<D: Device> PimTree<D> {
+    /// An empty index in the modules of a device.
+    pub fn new(device: D) -> PimTree<D> {
+        PimTree {
+            host: Mutex::new(Host {
+                device,
+                count: 0,
+                is_built: false,
+                pulled: 0,
+                hollow: 0,
+                again: HashMap::new(),
+                garbage: Vec::new(),
+            }),
+        }
+    }
+
+    /// Looks at the device.
+    pub fn device<R>(&self, look: impl FnOnce(&D) -> R) -> R {
+        look(&self.lock().device)
+    }
+
+    /// How many chunks the host has searched itself so far, as too many keys led to them (contention nodes).
+    pub fn pulled_nodes(&self) -> u64 {
+        self.lock().pulled
+    }
+
+    /// What the index takes in modules. Asks all of them, in a round that counts like others.
+    ///
+    /// # Errors
+    /// A module cannot be asked.
+    pub fn memory_bytes(&self) -> Result<Memory, Error> {
+        self.lock().memory()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Host<D>> {
+        self.host.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<D: Device + Send> OrderedIndex<Words> for PimTree<D> {
+    fn execute(&self, batch: &mut Batch<Words>) -> Result<(), Error> {
+        self.lock().execute(batch)
+    }
+
+    fn len(&self) -> usize {
+        self.lock().count
+    }
+
+    fn check_invariants(&self) {
+        self.lock().check();
+    }
+}
+
+/// What is executed together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Run {
+    /// Gets, and what depends on the order of keys.
+    Reads,
+    /// Operations on single keys.
+    Points,
+}
+
+/// The longest run that begins at `start`.
+fn run(operations: &[Operation<Words>], start: usize) -> (Run, Range<usize>) {
+    let mut run = None;
+    for (number, operation) in operations.iter().enumerate().skip(start) {
+        let other = match operation {
+            operation if operation.is_write() => Run::Points,
+            operation if operation.is_ordered() => Run::Reads,
+            // Those belong to either.
+            _ => continue,
+        };
+        if *run.get_or_insert(other) != other {
+            return (other.before(), start..number);
+        }
+    }
+    (run.unwrap_or(Run::Points), start..operations.len())
+}
+
+impl Run {
+    /// The other kind.
+    fn before(self) -> Run {
+        match self {
+            Run::Reads => Run::Points,
+            Run::Points => Run::Reads,
+        }
+    }
+}
+
+impl<D: Device> Host<D> {
+    fn modules(&self) -> usize {
+        self.device.modules()
+    }
+
+    fn execute(&mut self, batch: &mut Batch<Words>) -> Result<(), Error> {
+        let (input, mut output) = batch.begin()?;
+        let operations = input.operations();
+        let mut start = 0;
+        while start < operations.len() {
+            let (run, range) = run(operations, start);
+            let done = self.run(input, &mut output, run, range.clone());
+            match done {
+                // Nothing was executed yet.
+                Err(error) if start == 0 => return Err(error),
+                Err(error) => {
+                    for number in range.clone() {
+                        if !matches!(operations[number], Operation::Refused) {
+                            output.fail(number, error.clone());
+                        }
+                    }
+                }
+                Ok(()) => {}
+            }
+            start = range.end;
+        }
+        Ok(())
+    }
+
+    /// Executes a run. What fails later than its first round fails by itself.
+    ///
+    /// # Errors
+    /// Its first round was refused, and nothing was done.
+    fn run(
+        &mut self,
+        input: Input<'_, Words>,
+        output: &mut Output<'_, Words>,
+        run: Run,
+        range: Range<usize>,
+    ) -> Result<(), Error> {
+        match run {
+            Run::Points => self.points(input, output, range),
+            Run::Reads => self.reads(input, output, range),
+        }
+    }
+
+    /// A round, before which modules do what is left over from others.
+    ///
+    /// # Errors
+    /// It was refused, and nothing was done.
+    fn round(&mut self, mut outbox: Outbox) -> Result<Inbox, Error> {
+        for (&module, words) in &self.again {
+            let mut before = vec![Kind::Again.header(1, 0), 1];
+            before.extend_from_slice(words);
+            before.extend([Kind::Again.header(1, 0), 0]);
+            before.append(&mut outbox.inputs[module]);
+            outbox.inputs[module] = before;
+        }
+        for &garbage in &self.garbage {
+            let (module, words) = match garbage {
+                Garbage::Chunk(chunk, first) => (
+                    chunk.module(),
+                    [Kind::FreeChunk.header(1, 0), chunk.local().into(), first],
+                ),
+                Garbage::Data(node, key) => (
+                    node.module(),
+                    [Kind::FreeData.header(1, 0), node.local().into(), key],
+                ),
+            };
+            outbox.inputs[module].splice(0..0, words);
+        }
+        if outbox.is_empty() {
+            return Ok(Inbox::new(vec![Ok(Vec::new()); self.modules()]));
+        }
+        let words = outbox.words();
+        let answered = self.device.round(Tasks, outbox.inputs);
+        let inbox = Inbox::new(answered.map_err(|error| refused(&error))?);
+        // Whatever became of it in a module that has failed: nobody needs it.
+        self.garbage.clear();
+        self.again
+            .retain(|&module, _| inbox.error(module).is_some());
+        self.device.at_host(&HostWork {
+            words: words + inbox.words(),
+            ..HostWork::default()
+        });
+        Ok(inbox)
+    }
+
+    /// Says that so many keys were sorted.
+    fn sorted(&mut self, sorted: usize) {
+        self.device.at_host(&HostWork {
+            sorted: sorted as u64,
+            ..HostWork::default()
+        });
+    }
+
+    /// Says that so many keys were searched in chunks that were pulled.
+    fn searched(&mut self, keys: usize) {
+        self.device.at_host(&HostWork {
+            probes: keys as u64,
+            ..HostWork::default()
+        });
+    }
+}

@@ -1,0 +1,194 @@
+//! Operations on single keys.
+
+use super::Host;
+use super::address::place;
+use super::prepare::Wish;
+use super::round::Outbox;
+use super::task::Kind;
+use crate::dispatch::plan::unknown;
+use crate::device::Device;
+use nearfield_core::{Error, Input, Operation, Output, Words};
+use std::ops::Range;
+
+/// The operations on a key, in their order.
+struct Group {
+    key: u64,
+    /// Of all that are sorted by key.
+    range: Range<usize>,
+    /// What its module is asked.
+    kind: Kind,
+}
+
+impl<D: Device> Host<D> {
+    /// Executes gets, inserts, updates and removes: a round that asks for what there is, and sets what needs
+    /// no new nodes, and what it takes to change nodes.
+    ///
+    /// # Errors
+    /// The first round was refused, and nothing was done.
+    pub(super) fn points(
+        &mut self,
+        input: Input<'_, Words>,
+        output: &mut Output<'_, Words>,
+        range: Range<usize>,
+    ) -> Result<(), Error> {
+        let operations = input.operations();
+        let keys = range.filter_map(|number| Some((operations[number].point_key()?, number)));
+        let mut sorted: Vec<(u64, usize)> = keys.collect();
+        sorted.sort_unstable();
+        self.sorted(sorted.len());
+        let groups = groups(input, &sorted);
+        if groups.is_empty() {
+            return Ok(());
+        }
+        let modules = self.modules();
+        let mut outbox = Outbox::new(modules);
+        let kinds = [Kind::Probe, Kind::Set, Kind::Swap];
+        for kind in kinds {
+            for group in groups.iter().filter(|group| group.kind == kind) {
+                let (key, module) = (group.key, place(group.key, 0, modules));
+                match (kind, operations[sorted[group.range.start].1]) {
+                    (Kind::Set, Operation::Insert { value, .. }) => {
+                        outbox.item(module, kind, &[key, value]);
+                    }
+                    (
+                        Kind::Swap,
+                        Operation::Update {
+                            value, previous, ..
+                        },
+                    ) => {
+                        let previous = input.previous(previous).unwrap_or(0);
+                        outbox.item(module, kind, &[key, previous, value]);
+                    }
+                    _ => outbox.item(module, kind, &[key]),
+                }
+            }
+        }
+        let mut inbox = self.round(outbox)?;
+        let (mut wishes, mut wanting) = (Vec::new(), Vec::new());
+        for kind in kinds {
+            for group in groups.iter().filter(|group| group.kind == kind) {
+                let module = place(group.key, 0, modules);
+                let before = match inbox.take(module, 2) {
+                    Ok(words) => (words[0] == 1).then_some(words[1]),
+                    Err(error) => {
+                        let error = unknown(&error);
+                        fail(output, &sorted[group.range.clone()], &error);
+                        continue;
+                    }
+                };
+                let numbers = &sorted[group.range.clone()];
+                let after = fold(input, numbers, before, |_, _, _| {});
+                let is_done = match kind {
+                    Kind::Probe => after == before,
+                    Kind::Set => before.is_some(),
+                    _ => true,
+                };
+                if is_done {
+                    fold(input, numbers, before, |number, before, applied| {
+                        write(output, input, number, before, applied);
+                    });
+                } else {
+                    wishes.push(Wish {
+                        key: group.key,
+                        before,
+                        after,
+                    });
+                    wanting.push(group.range.clone());
+                }
+            }
+        }
+        if wishes.is_empty() {
+            return Ok(());
+        }
+        let mut order: Vec<usize> = (0..wishes.len()).collect();
+        order.sort_unstable_by_key(|&number| wishes[number].key);
+        let wishes: Vec<Wish> = order.iter().map(|&number| wishes[number]).collect();
+        for ((number, wish), error) in order.iter().zip(&wishes).zip(self.grant(&wishes)) {
+            let numbers = &sorted[wanting[*number].clone()];
+            match error {
+                Some(error) => fail(output, numbers, &error),
+                None => {
+                    _ = fold(input, numbers, wish.before, |number, before, applied| {
+                        write(output, input, number, before, applied);
+                    })
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Brings the operations on each key together, and says what its module is to be asked.
+fn groups(input: Input<'_, Words>, sorted: &[(u64, usize)]) -> Vec<Group> {
+    let operations = input.operations();
+    let mut groups = Vec::with_capacity(sorted.len());
+    let mut start = 0;
+    for same in sorted.chunk_by(|one, other| one.0 == other.0) {
+        let kind = match (same, operations[same[0].1]) {
+            (&[_], Operation::Insert { .. }) => Kind::Set,
+            (&[_], Operation::Update { previous, .. }) if input.previous(previous).is_some() => {
+                Kind::Swap
+            }
+            _ => Kind::Probe,
+        };
+        groups.push(Group {
+            key: same[0].0,
+            range: start..start + same.len(),
+            kind,
+        });
+        start += same.len();
+    }
+    groups
+}
+
+/// What a key has after some operations on it. Each is given what it has before, and whether it applies.
+fn fold(
+    input: Input<'_, Words>,
+    numbers: &[(u64, usize)],
+    mut value: Option<u64>,
+    mut each: impl FnMut(usize, Option<u64>, bool),
+) -> Option<u64> {
+    for &(_, number) in numbers {
+        let before = value;
+        let mut applied = true;
+        match input.operations()[number] {
+            Operation::Insert { value: new, .. } => value = Some(new),
+            Operation::Update {
+                value: new,
+                previous,
+                ..
+            } => {
+                applied = before == input.previous(previous);
+                if applied {
+                    value = Some(new);
+                }
+            }
+            Operation::Remove { .. } => value = None,
+            _ => {}
+        }
+        each(number, before, applied);
+    }
+    value
+}
+
+/// Writes the outcome of an operation on a key that has had a value, or none.
+fn write(
+    output: &mut Output<'_, Words>,
+    input: Input<'_, Words>,
+    number: usize,
+    before: Option<u64>,
+    applied: bool,
+) {
+    let operation = &input.operations()[number];
+    let key = operation.point_key().unwrap_or(0);
+    match operation {
+        Operation::Update { .. } => output.updated(number, key, applied, before),
+        _ => output.value(number, key, before),
+    }
+}
+
+fn fail(output: &mut Output<'_, Words>, numbers: &[(u64, usize)], error: &Error) {
+    for &(_, number) in numbers {
+        output.fail(number, error.clone());
+    }
+}

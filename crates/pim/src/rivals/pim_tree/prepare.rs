@@ -1,0 +1,414 @@
+//! Keys that come and go: what becomes of chunks for them.
+
+use super::Host;
+use super::address::{Address, LEVELS, height};
+use super::plan::{Child, Level, Touched, Turn, chunks_of};
+use super::round::Outbox;
+use super::search::{Path, Pulled, lost};
+use super::task::Kind;
+use crate::dispatch::plan::unknown;
+use crate::device::Device;
+use nearfield_core::Error;
+use std::collections::{HashMap, HashSet};
+
+/// What a key has, and is to have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    pub key: u64,
+    pub before: Option<u64>,
+    pub after: Option<u64>,
+}
+
+impl Wish {
+    pub fn comes(&self) -> bool {
+        self.before.is_none() && self.after.is_some()
+    }
+
+    pub fn goes(&self) -> bool {
+        self.before.is_some() && self.after.is_none()
+    }
+}
+
+/// Wishes that are granted together.
+pub(super) struct Wishes<'w> {
+    pub all: &'w [Wish],
+    /// Why those that are not granted are not.
+    pub errors: Vec<Option<Error>>,
+    /// Chunks whose first key goes stay without it, for want of room to merge them.
+    pub stay: bool,
+}
+
+impl Wishes<'_> {
+    /// Those that are still to be granted, with their numbers.
+    pub fn live(&self) -> impl Iterator<Item = (usize, &Wish)> {
+        let errors = self.errors.iter();
+        let live = self.all.iter().zip(errors).enumerate();
+        live.filter_map(|(number, (wish, error))| error.is_none().then_some((number, wish)))
+    }
+
+    /// Those of them of which the key comes or goes.
+    pub fn changing(&self) -> impl Iterator<Item = (usize, &Wish)> {
+        self.live().filter(|(_, wish)| wish.comes() || wish.goes())
+    }
+
+    /// So many levels are concerned besides level 0.
+    pub fn height(&self, wish: &Wish) -> u8 {
+        if wish.goes() && self.stay {
+            0
+        } else {
+            height(wish.key)
+        }
+    }
+
+    /// Those that are still to be granted and for which `of` is true are not.
+    pub fn fail(&mut self, error: &Error, of: impl Fn(&Wish) -> bool) {
+        for (wish, place) in self.all.iter().zip(&mut self.errors) {
+            if place.is_none() && of(wish) {
+                *place = Some(error.clone());
+            }
+        }
+    }
+}
+
+/// A key whose chunks are looked for.
+struct Probe {
+    key: u64,
+    /// The highest level of which the chunk is wanted.
+    reach: usize,
+}
+
+/// A copy of a chunk of level 1 that comes to where one of level 2 is or will be.
+pub(super) struct Shadow {
+    /// The outcome of level 2.
+    pub of: usize,
+    pub first: u64,
+    pub bound: u64,
+    pub entries: Vec<(u64, Child)>,
+}
+
+/// What is to be done in modules.
+#[derive(Default)]
+pub(super) struct Plan {
+    pub levels: Vec<Level>,
+    /// For each entry that comes to a chunk of level 2, in their order.
+    pub shadows: Vec<Shadow>,
+    /// Where the shadow of a chunk of level 1 is that changes and stays.
+    pub homes: HashMap<Address, Address>,
+    /// The chunks of level 0 of wishes that come or go, by the numbers of these.
+    pub lowest: Vec<Address>,
+}
+
+/// What is in shadows: their bounds and entries.
+type Copies = HashMap<Address, (u64, Vec<(u64, Address)>)>;
+
+impl<D: Device> Host<D> {
+    /// Grants wishes, which are in the order of their keys, and says why some are not granted.
+    pub(super) fn grant(&mut self, all: &[Wish]) -> Vec<Option<Error>> {
+        let mut wishes = Wishes {
+            all,
+            errors: vec![None; all.len()],
+            stay: false,
+        };
+        if !self.is_built
+            && let Err(error) = self.build()
+        {
+            wishes.fail(&error, |_| true);
+        }
+        // Each time less is tried.
+        while let Err(error) = self.prepare(&mut wishes) {
+            let before = wishes.live().count();
+            if let Some(error) = error {
+                wishes.fail(&error, |_| true);
+            }
+            if before == 0 {
+                break;
+            }
+        }
+        wishes.errors
+    }
+
+    /// Finds the chunks concerned, decides what becomes of them, and has it done.
+    ///
+    /// # Errors
+    /// Something in the way was noted in `wishes`, and it has to be tried again with the rest; or, if there is an
+    /// error, none can be granted.
+    fn prepare(&mut self, wishes: &mut Wishes<'_>) -> Result<(), Option<Error>> {
+        let probes = probes(wishes);
+        let mut plan = Plan::default();
+        if !probes.is_empty() {
+            let keys: Vec<u64> = probes.iter().map(|probe| probe.key).collect();
+            let paths = self.locate(&keys, |number| probes[number].reach > 0)?;
+            let paths = known(wishes, &keys, paths)?;
+            plan = self.plan(wishes, &probes, &keys, &paths)?;
+        }
+        self.carry_out(wishes, plan)
+    }
+
+    fn plan(
+        &mut self,
+        wishes: &mut Wishes<'_>,
+        probes: &[Probe],
+        keys: &[u64],
+        paths: &[Path],
+    ) -> Result<Plan, Option<Error>> {
+        let mut plan = Plan::default();
+        // Of each level the probes that matter there, and their chunks.
+        let mut places = Vec::new();
+        let mut all_touched: Vec<Vec<Touched>> = Vec::new();
+        for level in 0..LEVELS {
+            let here: Vec<usize> = (0..probes.len())
+                .filter(|&number| probes[number].reach >= level)
+                .collect();
+            let chunks = here.iter().map(|&number| paths[number].chunks[level]);
+            let (of, ranges) = chunks_of(chunks);
+            let touched = ranges.iter().map(|range| Touched {
+                address: paths[here[range.start]].chunks[level],
+                content: None,
+            });
+            all_touched.push(touched.collect());
+            if level == 1 {
+                for &number in &here {
+                    let path = &paths[number];
+                    let home = Address::new(path.chunks[2].module(), path.shadow);
+                    plan.homes.insert(path.chunks[1], home);
+                }
+            }
+            let mut place = vec![usize::MAX; probes.len()];
+            for (number, of) in here.into_iter().zip(of) {
+                place[number] = of;
+            }
+            places.push(place);
+        }
+        let copies = self.contents(wishes, keys, &places, &mut all_touched)?;
+        // What comes and goes at a level, with its height and its probe.
+        let mut turns: Vec<(u64, Option<Child>, u8)> = Vec::new();
+        for (number, wish) in wishes.changing() {
+            let child = wish.comes().then_some(Child::Data(number as u32));
+            turns.push((wish.key, child, wishes.height(wish)));
+        }
+        plan.lowest = vec![Address::NONE; wishes.all.len()];
+        let numbers = wishes.changing().map(|(number, _)| number);
+        let at = positions(keys, turns.iter().map(|turn| turn.0));
+        for (number, &at) in numbers.zip(&at) {
+            plan.lowest[number] = paths[at].chunks[0];
+        }
+        for (level, touched) in all_touched.iter().enumerate() {
+            let at = positions(keys, turns.iter().map(|turn| turn.0));
+            let turns_here = turns
+                .iter()
+                .zip(at)
+                .map(|(&(key, child, height), at)| Turn {
+                    key,
+                    child,
+                    is_tall: usize::from(height) > level,
+                    chunk: places[level][at],
+                });
+            let planned = Level::plan(touched, &turns_here.collect::<Vec<_>>());
+            let planned = planned.map_err(|orphan| Some(lost(orphan.0)))?;
+            let above = planned.above.iter();
+            turns = above
+                .map(|&(key, outcome)| (key, outcome.map(Child::Chunk), height(key)))
+                .collect();
+            plan.levels.push(planned);
+        }
+        plan.shadows = shadows(&plan.levels, &copies).map_err(|key| Some(lost(key)))?;
+        let at = |child: &Child| match child {
+            Child::At(address) => Some(*address),
+            _ => None,
+        };
+        let adds = plan.levels[2]
+            .outcomes
+            .iter()
+            .flat_map(|outcome| &outcome.adds);
+        let moved: HashSet<Address> = adds.filter_map(|(_, child)| at(child)).collect();
+        plan.homes.retain(|chunk, _| !moved.contains(chunk));
+        Ok(plan)
+    }
+
+    /// Reads the chunks that are divided or go: a round, if there are any. Answers what is in the shadows of
+    /// chunks of level 1 that go with them to others.
+    fn contents(
+        &mut self,
+        wishes: &mut Wishes<'_>,
+        keys: &[u64],
+        places: &[Vec<usize>],
+        touched: &mut [Vec<Touched>],
+    ) -> Result<Copies, Option<Error>> {
+        // Level, number and least key that begins a chunk, of those wanted.
+        let mut wanted: Vec<(usize, usize, u64)> = Vec::new();
+        let mut probe = 0;
+        for (_, wish) in wishes.changing() {
+            while keys[probe] != wish.key {
+                probe += 1;
+            }
+            let height = usize::from(wishes.height(wish));
+            for (level, place) in places.iter().enumerate().take(height) {
+                wanted.push((level, place[probe], wish.key));
+            }
+        }
+        wanted.sort_unstable();
+        wanted.dedup_by_key(|&mut (level, number, _)| (level, number));
+        let mut outbox = Outbox::new(self.modules());
+        for &(level, number, from) in &wanted {
+            let chunk = touched[level][number].address;
+            let local = u64::from(chunk.local());
+            match level {
+                2 => outbox.item(chunk.module(), Kind::PullDeep, &[local, from]),
+                _ => outbox.item(chunk.module(), Kind::Pull, &[local]),
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(Copies::new());
+        }
+        let mut inbox = self.round(outbox)?;
+        let mut copies = Copies::new();
+        let mut failed = false;
+        for (level, number, from) in wanted {
+            let place = &mut touched[level][number];
+            let module = place.address.module();
+            let mut read = || {
+                let mut content = Pulled::take_unsorted(&mut inbox, module, level)?;
+                if level == 2 {
+                    for &(_, chunk, _) in content.entries.iter().filter(|entry| entry.0 >= from) {
+                        let head = inbox.take(module, 2)?;
+                        let (bound, count) = (head[0], head[1] as usize);
+                        let words = inbox.take(module, 2 * count)?.chunks_exact(2);
+                        let entries = words.map(|entry| (entry[0], Address(entry[1])));
+                        copies.insert(chunk, (bound, entries.collect()));
+                    }
+                }
+                content.entries.sort_unstable();
+                Ok(content)
+            };
+            match read() {
+                Ok(content) => place.content = Some(content),
+                Err(error) => {
+                    failed = true;
+                    let of = &places[level];
+                    let is_there = |key: u64| {
+                        let probe = keys.binary_search(&key);
+                        probe.is_ok_and(|probe| of[probe] == number)
+                    };
+                    wishes.fail(&unknown(&error), |wish| {
+                        height(wish.key) > 0 && is_there(wish.key)
+                    });
+                }
+            }
+        }
+        if failed { Err(None) } else { Ok(copies) }
+    }
+}
+
+/// Where some of the keys are among all; both are in order.
+fn positions(keys: &[u64], some: impl Iterator<Item = u64>) -> Vec<usize> {
+    let mut at = 0;
+    some.map(|key| {
+        while keys[at] != key {
+            at += 1;
+        }
+        at
+    })
+    .collect()
+}
+
+/// The keys whose chunks have to be known: those that come and go, and of chunks that go the last key before them.
+fn probes(wishes: &Wishes<'_>) -> Vec<Probe> {
+    let mut probes: Vec<Probe> = Vec::new();
+    for (_, wish) in wishes.changing() {
+        let height = usize::from(wishes.height(wish));
+        if wish.goes() && height > 0 {
+            let (key, reach) = (wish.key - 1, height - 1);
+            match probes.last_mut() {
+                Some(last) if last.key == key => last.reach = last.reach.max(reach),
+                _ => probes.push(Probe { key, reach }),
+            }
+        }
+        let reach = height.min(LEVELS - 1);
+        probes.push(Probe {
+            key: wish.key,
+            reach,
+        });
+    }
+    probes
+}
+
+/// The paths, if all are known.
+///
+/// # Errors
+/// Those whose keys' paths are not known are not granted.
+fn known(
+    wishes: &mut Wishes<'_>,
+    keys: &[u64],
+    paths: Vec<Result<Path, Error>>,
+) -> Result<Vec<Path>, Option<Error>> {
+    let mut known = Vec::with_capacity(paths.len());
+    let mut lost: HashMap<u64, Error> = HashMap::new();
+    for (path, &key) in paths.into_iter().zip(keys) {
+        match path {
+            Ok(path) => known.push(path),
+            Err(error) => _ = lost.insert(key, error),
+        }
+    }
+    for (wish, place) in wishes.all.iter().zip(&mut wishes.errors) {
+        let error = lost.get(&wish.key);
+        let error = error.or_else(|| lost.get(&wish.key.checked_sub(1)?));
+        if place.is_none() {
+            *place = error.cloned();
+        }
+    }
+    if lost.is_empty() {
+        Ok(known)
+    } else {
+        Err(None)
+    }
+}
+
+/// What the shadows have that come with entries to chunks of level 2.
+///
+/// # Errors
+/// The key of one of which nobody knows what is in it.
+fn shadows(levels: &[Level], copies: &Copies) -> Result<Vec<Shadow>, u64> {
+    let lower = &levels[1].outcomes;
+    let existing = lower
+        .iter()
+        .filter_map(|outcome| Some((outcome.address?, outcome)));
+    let existing: HashMap<_, _> = existing.collect();
+    let mut shadows = Vec::new();
+    for (of, outcome) in levels[2].outcomes.iter().enumerate() {
+        for &(first, child) in &outcome.adds {
+            let (bound, entries) = match child {
+                Child::Chunk(number) => {
+                    let lower = &lower[number as usize];
+                    (lower.bound.unwrap_or(0), lower.adds.clone())
+                }
+                Child::At(chunk) => {
+                    let (bound, entries) = copies.get(&chunk).ok_or(first)?;
+                    let change = existing.get(&chunk);
+                    let stays = |key: u64| {
+                        change.is_none_or(|change| {
+                            change.truncate.is_none_or(|from| key < from)
+                                && !change.removes.contains(&key)
+                        })
+                    };
+                    let entries = entries.iter().filter(|entry| stays(entry.0));
+                    let entries = entries.map(|&(key, address)| (key, Child::At(address)));
+                    let mut entries: Vec<_> = entries.collect();
+                    let mut bound = *bound;
+                    if let Some(change) = change {
+                        entries.extend_from_slice(&change.adds);
+                        bound = change.bound.unwrap_or(bound);
+                    }
+                    (bound, entries)
+                }
+                Child::Data(_) => return Err(first),
+            };
+            shadows.push(Shadow {
+                of,
+                first,
+                bound,
+                entries,
+            });
+        }
+    }
+    Ok(shadows)
+}

@@ -1,0 +1,442 @@
+//! What modules do.
+
+use super::address::{Address, height};
+use super::chunk::{Change, Chunk, Entry, Header};
+use super::task::{BOUNDS, Kind, LEFT, LOST, TRUNCATES, WIDE};
+use super::upper::{self, Upper};
+use crate::device::{Fault, Meter, Module, Program};
+use crate::dispatch::kernel::INSTRUCTIONS_PER_TASK;
+use crate::structures::hash_table::{self, Table};
+
+/// Key, value and height.
+const DATA_WORDS: usize = 3;
+/// What a program does for each key of a task that has many: taking it, and giving the answer.
+const INSTRUCTIONS_PER_KEY: u64 = 20;
+
+/// Does tasks.
+pub(super) struct Tasks;
+
+/// The parts of a module, all of whose headers the processor keeps.
+struct Parts {
+    upper: Upper,
+    table: Table,
+    /// What was found in a chunk; kept for its memory.
+    found: Vec<Option<Entry>>,
+    /// What comes now may have been done before.
+    is_again: bool,
+    /// Data nodes that are not in the table yet.
+    coming: u64,
+}
+
+impl Program for Tasks {
+    fn run<M: Meter>(
+        &self,
+        module: &mut Module<'_, M>,
+        input: &[u64],
+        output: &mut Vec<u64>,
+    ) -> Result<(), Fault> {
+        if input.is_empty() {
+            return Ok(());
+        }
+        if module.root() == 0 {
+            let root = module.allocate(upper::HEADER_WORDS + hash_table::HEADER_WORDS)?;
+            module.set_root(root.into());
+        }
+        let root = module.root() as u32;
+        let mut parts = Parts {
+            upper: Upper(root),
+            table: Table::at(root + upper::HEADER_WORDS as u32),
+            found: Vec::new(),
+            is_again: false,
+            coming: 0,
+        };
+        let mut number = 0;
+        let mut rest = input;
+        while let Some((&header, behind)) = rest.split_first() {
+            let unknown = Fault::Input {
+                word: input.len() - rest.len(),
+                value: header,
+            };
+            let Some((kind, count, at)) = Kind::split(header) else {
+                return Err(unknown);
+            };
+            rest = behind;
+            let words = match kind {
+                Kind::Change => change_words(rest, count),
+                Kind::Path => Some(count + 1),
+                kind => count.checked_mul(kind.words()),
+            };
+            let Some((items, behind)) = words.and_then(|words| rest.split_at_checked(words)) else {
+                return Err(unknown);
+            };
+            rest = behind;
+            if at == 0 {
+                for item in items.chunks_exact(kind.words()) {
+                    module.begin(number);
+                    module.instructions(INSTRUCTIONS_PER_TASK);
+                    number += 1;
+                    parts.item(module, kind, item, output)?;
+                }
+            } else {
+                module.begin(number);
+                module.instructions(INSTRUCTIONS_PER_TASK + count as u64 * INSTRUCTIONS_PER_KEY);
+                number += 1;
+                parts.at_chunk(module, kind, Chunk(at), items, output)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The words of a change with so many entries.
+fn change_words(words: &[u64], count: usize) -> Option<usize> {
+    let &flags = words.first()?;
+    let has = |bit: u64| usize::from(flags & bit != 0);
+    let entries = count * (2 + has(WIDE));
+    Some(1 + has(TRUNCATES) + has(BOUNDS) + flags as u32 as usize + entries)
+}
+
+impl Parts {
+    /// Does what does not belong to one chunk.
+    fn item<M: Meter>(
+        &mut self,
+        module: &mut Module<'_, M>,
+        kind: Kind,
+        item: &[u64],
+        output: &mut Vec<u64>,
+    ) -> Result<(), Fault> {
+        match (kind, item) {
+            (Kind::Probe, &[key]) => _ = self.probe(module, key, output),
+            (Kind::Set, &[key, value]) => {
+                if let Some((node, _)) = self.probe(module, key, output) {
+                    module.write(node + 1, &[value]);
+                }
+            }
+            (Kind::Swap, &[key, previous, value]) => {
+                if let Some((node, before)) = self.probe(module, key, output)
+                    && before == previous
+                {
+                    module.write(node + 1, &[value]);
+                }
+            }
+            (Kind::Upper, &[key]) => {
+                let chunk = self.upper.floor(module, key);
+                output.push(chunk.map_or(LOST, |chunk| chunk.0));
+            }
+            (Kind::UpperRange, &[from, to, wanted]) => {
+                let mut found = Vec::new();
+                let (limit, descends) = (wanted as u32 as usize, wanted >> 32 != 0);
+                self.upper
+                    .range(module, (from, to), limit, descends, &mut found);
+                output.push(found.len() as u64);
+                output.extend(found.iter().flat_map(|&(key, chunk)| [key, chunk]));
+            }
+            (Kind::Fetch, &[node]) => {
+                module.hop();
+                output.extend_from_slice(module.read(node as u32, 2));
+            }
+            (Kind::Pull, &[chunk]) => _ = pull(module, Chunk(chunk as u32), output),
+            (Kind::PullDeep, &[chunk, from]) => {
+                for entry in pull(module, Chunk(chunk as u32), output) {
+                    if entry.key >= from {
+                        shadow(module, entry, output);
+                    }
+                }
+            }
+            (Kind::NewData, &[key, value]) => {
+                let node = self.new_data(module, key, value);
+                output.push(node.map_or(0, u64::from));
+            }
+            (Kind::NewChunk, &[level, first, capacity]) => {
+                let chunk = Chunk::create(module, level as usize, first, capacity as usize);
+                output.push(chunk.map_or(0, |chunk| chunk.0.into()));
+            }
+            (Kind::Reserve, &[chunk, more]) => {
+                let reserved = Chunk(chunk as u32).reserve(module, more as usize);
+                output.push(reserved.is_ok().into());
+            }
+            (Kind::ReserveUpper, &[more]) => {
+                let reserved = self.upper.reserve(module, more);
+                output.push(reserved.is_ok().into());
+            }
+            (Kind::FreeChunk, &[chunk, first]) => Chunk(chunk as u32).free(module, first),
+            (Kind::FreeData, &[node, key]) => {
+                if module.read(node as u32, 1)[0] == key {
+                    module.free(node as u32, DATA_WORDS);
+                }
+            }
+            (Kind::Put, &[node]) => {
+                let key = module.read(node as u32, 1)[0];
+                self.table.put(module, key, node as u32)?;
+            }
+            (Kind::Delete, &[key]) => {
+                if let Some(node) = self.table.remove(module, key) {
+                    module.free(node, DATA_WORDS);
+                }
+            }
+            (Kind::UpperInsert, &[key, chunk]) => self.upper.insert(module, key, chunk)?,
+            (Kind::UpperRemove, &[key]) => self.upper.remove(module, key),
+            (Kind::Release, _) => self.upper.release(module),
+            (Kind::Again, _) => self.is_again = item != [0],
+            (Kind::Measure, &[0]) => {
+                let (keys, slots) = self.table.size(module);
+                let data = keys * DATA_WORDS as u64 * 8;
+                output.extend([
+                    data,
+                    slots * 8,
+                    self.upper.bytes(module),
+                    module.used_bytes(),
+                ]);
+            }
+            (Kind::Measure, &[chunk]) => {
+                let header = Chunk(chunk as u32).header(module);
+                let entries =
+                    header.map_or_else(Vec::new, |header| Chunk::entries(module, &header));
+                let shadows = entries.iter().filter(|entry| entry.shadow != 0);
+                let headers = shadows.filter_map(|entry| Chunk(entry.shadow).header(module));
+                output.push(headers.map(|header| header.bytes()).sum());
+            }
+            _ => {
+                return Err(Fault::Input {
+                    word: 0,
+                    value: kind.header(1, 0),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks a key up, and answers what there is of it.
+    fn probe<M: Meter>(
+        &self,
+        module: &mut Module<'_, M>,
+        key: u64,
+        output: &mut Vec<u64>,
+    ) -> Option<(u32, u64)> {
+        let node = self.table.find(module, key);
+        // The value has come with the key.
+        let found = node.map(|node| (node, module.peek(node + 1, 1)[0]));
+        output.extend([found.is_some().into(), found.map_or(0, |(_, value)| value)]);
+        found
+    }
+
+    /// A data node, and room for it in the table.
+    fn new_data<M: Meter>(
+        &mut self,
+        module: &mut Module<'_, M>,
+        key: u64,
+        value: u64,
+    ) -> Result<u32, Fault> {
+        let node = module.allocate(DATA_WORDS)?;
+        if let Err(fault) = self.table.reserve(module, self.coming + 1) {
+            module.free(node, DATA_WORDS);
+            return Err(fault);
+        }
+        self.coming += 1;
+        module.write(node, &[key, value, height(key).into()]);
+        Ok(node)
+    }
+
+    /// Does what belongs to one chunk.
+    fn at_chunk<M: Meter>(
+        &mut self,
+        module: &mut Module<'_, M>,
+        kind: Kind,
+        chunk: Chunk,
+        items: &[u64],
+        output: &mut Vec<u64>,
+    ) -> Result<(), Fault> {
+        if kind == Kind::Change {
+            return change(module, chunk, items, self.is_again);
+        }
+        let header = chunk.header(module);
+        match (kind, items) {
+            (Kind::Search, keys) => self.search(module, header, keys, 0, output),
+            (Kind::Path, [paths, keys @ ..]) => self.search(module, header, keys, *paths, output),
+            (Kind::Floor, keys) => {
+                self.find(module, header, keys, false);
+                let first = header.map_or(0, |header| header.first);
+                for (found, &key) in self.found.iter().zip(keys) {
+                    match found {
+                        Some(entry) => output.push(entry.address.0),
+                        None if header.is_none_or(|header| !header.covers(key)) => {
+                            output.push(LOST);
+                        }
+                        None if first == 0 => output.push(0),
+                        None => output.extend([LEFT, first]),
+                    }
+                }
+            }
+            (Kind::Ceiling, keys) => {
+                self.find(module, header, keys, true);
+                let bound = header.map_or(0, |header| header.bound);
+                for (found, &key) in self.found.iter().zip(keys) {
+                    match found {
+                        Some(entry) => output.push(entry.address.0),
+                        None if header.is_none_or(|header| !header.covers(key)) => {
+                            output.push(LOST);
+                        }
+                        None => output.extend([0, bound]),
+                    }
+                }
+            }
+            (Kind::Range, &[from, to]) => {
+                let header = header.filter(|_| from <= to);
+                let mut entries =
+                    header.map_or_else(Vec::new, |header| Chunk::entries(module, &header));
+                module.instructions(entries.len() as u64 * INSTRUCTIONS_PER_KEY);
+                entries.iter().for_each(|_| module.compare());
+                // What leads to the first key begins before it, above level 0.
+                let keys = entries.iter().map(|entry| entry.key);
+                let before = keys.filter(|&key| key <= from).max();
+                let least = match header {
+                    Some(header) if header.level > 0 => before.unwrap_or(from),
+                    _ => from,
+                };
+                entries.retain(|entry| entry.key >= least && entry.key <= to);
+                output.push(entries.len() as u64);
+                output.extend(
+                    entries
+                        .iter()
+                        .flat_map(|entry| [entry.key, entry.address.0]),
+                );
+            }
+            _ => {
+                return Err(Fault::Input {
+                    word: 0,
+                    value: kind.header(items.len(), chunk.0),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Searches keys in a chunk; those of others find nothing.
+    fn find<M: Meter>(
+        &mut self,
+        module: &mut Module<'_, M>,
+        header: Option<Header>,
+        keys: &[u64],
+        above: bool,
+    ) {
+        match header {
+            Some(header) => {
+                Chunk::search(module, &header, keys, above, &mut self.found);
+                for (found, &key) in self.found.iter_mut().zip(keys) {
+                    *found = found.filter(|_| header.covers(key));
+                }
+            }
+            None => {
+                self.found.clear();
+                self.found.resize(keys.len(), None);
+            }
+        }
+    }
+
+    /// Goes from a chunk of level 2 by its shadows, or from one of level 1, to chunks of level 0.
+    fn search<M: Meter>(
+        &mut self,
+        module: &mut Module<'_, M>,
+        header: Option<Header>,
+        keys: &[u64],
+        paths: u64,
+        output: &mut Vec<u64>,
+    ) {
+        self.find(module, header, keys, false);
+        let upper = std::mem::take(&mut self.found);
+        let is_upper = header.is_some_and(|header| header.level == 2);
+        let mut start = 0;
+        for group in upper.chunk_by(|one, other| one == other) {
+            let here = &keys[start..start + group.len()];
+            let via = group[0].unwrap_or(Entry::NONE);
+            if is_upper {
+                let shadow = Chunk(via.shadow);
+                let header = match via.shadow {
+                    0 => None,
+                    _ => shadow.header(module),
+                };
+                self.find(module, header, here, false);
+            } else {
+                self.found.clear();
+                self.found.extend_from_slice(group);
+            }
+            for (number, found) in self.found.iter().enumerate() {
+                output.push(found.map_or(LOST, |entry| entry.address.0));
+                if paths >> (start + number) & 1 == 1 {
+                    output.extend([via.address.0, via.shadow.into()]);
+                }
+            }
+            start += here.len();
+        }
+        self.found = upper;
+    }
+}
+
+/// Puts out what a chunk has, and answers it.
+fn pull<M: Meter>(module: &mut Module<'_, M>, chunk: Chunk, output: &mut Vec<u64>) -> Vec<Entry> {
+    let Some(header) = chunk.header(module) else {
+        output.extend([0, 0, 0]);
+        return Vec::new();
+    };
+    let entries = Chunk::entries(module, &header);
+    output.extend([header.first, header.bound, entries.len() as u64]);
+    for entry in &entries {
+        output.extend([entry.key, entry.address.0]);
+        if header.level == 2 {
+            output.push(entry.shadow.into());
+        }
+    }
+    entries
+}
+
+/// Puts out what the shadow of an entry has.
+fn shadow<M: Meter>(module: &mut Module<'_, M>, entry: Entry, output: &mut Vec<u64>) {
+    let header = match entry.shadow {
+        0 => None,
+        shadow => Chunk(shadow).header(module),
+    };
+    let Some(header) = header else {
+        output.extend([0, 0]);
+        return;
+    };
+    let entries = Chunk::entries(module, &header);
+    output.extend([header.bound, entries.len() as u64]);
+    for Entry { key, address, .. } in entries {
+        output.extend([key, address.0]);
+    }
+}
+
+/// Changes a chunk as the words say.
+fn change<M: Meter>(
+    module: &mut Module<'_, M>,
+    chunk: Chunk,
+    words: &[u64],
+    is_again: bool,
+) -> Result<(), Fault> {
+    let mut rest = words;
+    let mut next = || {
+        let (&first, behind) = rest.split_first()?;
+        rest = behind;
+        Some(first)
+    };
+    let flags = next().unwrap_or(0);
+    let mut change = Change {
+        is_wide: flags & WIDE != 0,
+        is_again,
+        ..Change::default()
+    };
+    if flags & TRUNCATES != 0 {
+        change.truncate = next();
+    }
+    if flags & BOUNDS != 0 {
+        change.bound = next();
+    }
+    let (removes, adds) = rest.split_at(flags as u32 as usize);
+    (change.removes, change.adds) = (removes, adds);
+    chunk.change(module, &change)
+}
+
+/// An address from a word that a module has sent.
+pub(super) fn address(word: u64) -> Option<Address> {
+    (word != LOST && word != 0).then_some(Address(word))
+}

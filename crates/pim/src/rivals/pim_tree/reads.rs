@@ -1,0 +1,148 @@
+//! Predecessors and successors.
+
+use super::Host;
+use super::address::place;
+use super::round::Outbox;
+use super::search::{Neighbour, Side};
+use super::task::Kind;
+use crate::dispatch::plan::unknown;
+use crate::device::Device;
+use nearfield_core::{Error, Input, Operation, Output, Words};
+use std::ops::Range;
+
+/// What was found for a key.
+type Found = Result<Option<(u64, u64)>, Error>;
+
+/// What is wanted, and for whom.
+type Owned = ((u64, Side), usize);
+
+impl<D: Device> Host<D> {
+    /// Executes reads, none of which changes anything for others.
+    ///
+    /// # Errors
+    /// The first round was refused.
+    pub(super) fn reads(
+        &mut self,
+        input: Input<'_, Words>,
+        output: &mut Output<'_, Words>,
+        range: Range<usize>,
+    ) -> Result<(), Error> {
+        let operations = input.operations();
+        self.points(input, output, range.clone())?;
+        let mut sorted: Vec<Owned> = Vec::new();
+        let mut scans = Vec::new();
+        for number in range {
+            match operations[number] {
+                Operation::Predecessor { key } => sorted.push(((key, Side::Below), number)),
+                Operation::Successor { key } => sorted.push(((key, Side::Above), number)),
+                Operation::Scan { .. } => scans.push(number),
+                _ => {}
+            }
+        }
+        sorted.sort_unstable();
+        self.sorted(sorted.len());
+        let mut wanted: Vec<(u64, Side)> = sorted.iter().map(|&(wanted, _)| wanted).collect();
+        wanted.dedup();
+        let found = self.beside(&wanted)?;
+        let mut at = 0;
+        for (wish, number) in sorted {
+            while wanted[at] != wish {
+                at += 1;
+            }
+            match &found[at] {
+                Ok(entry) => output.entry(number, *entry),
+                Err(error) => output.fail(number, error.clone()),
+            }
+        }
+        self.scans(input, output, &scans)
+    }
+
+    /// The neighbours of keys, which are sorted.
+    fn beside(&mut self, wanted: &[(u64, Side)]) -> Result<Vec<Found>, Error> {
+        let mut found: Vec<Found> = vec![Ok(None); wanted.len()];
+        if !self.is_built {
+            return Ok(found);
+        }
+        let mut open: Vec<(u64, Side)> = wanted.to_vec();
+        let mut owners: Vec<usize> = (0..wanted.len()).collect();
+        while !open.is_empty() {
+            let keys: Vec<u64> = open.iter().map(|&(key, _)| key).collect();
+            let paths = self.locate(&keys, |_| false)?;
+            let neighbours = self.neighbours(&open, &paths)?;
+            let mut left = self.fetch(&open, &owners, neighbours, &mut found)?;
+            left.sort_unstable();
+            (open, owners) = left.into_iter().unzip();
+        }
+        Ok(found)
+    }
+
+    /// Reads data nodes in one round, each once for those beside each other that it belongs to. Answers what is still
+    /// to be looked for: what lies to the left of chunks whose first key is not there any more, and to the right.
+    fn fetch(
+        &mut self,
+        open: &[(u64, Side)],
+        owners: &[usize],
+        neighbours: Vec<Neighbour>,
+        found: &mut [Found],
+    ) -> Result<Vec<Owned>, Error> {
+        let modules = self.modules();
+        let mut outbox = Outbox::new(modules);
+        let mut asked = Neighbour::None;
+        for (neighbour, &(_, side)) in neighbours.iter().zip(open) {
+            if *neighbour == asked {
+                continue;
+            }
+            match *neighbour {
+                Neighbour::At(node) => {
+                    outbox.item(node.module(), Kind::Fetch, &[node.local().into()]);
+                }
+                // The first key of the chunk to the right, which has a data node as a rule.
+                Neighbour::Of(key) if side == Side::Above => {
+                    outbox.item(place(key, 0, modules), Kind::Probe, &[key]);
+                }
+                _ => continue,
+            }
+            asked = neighbour.clone();
+        }
+        let mut inbox = self.round(outbox)?;
+        let mut left = Vec::new();
+        let (mut asked, mut last) = (Neighbour::None, Ok(None));
+        for ((neighbour, &wish), &owner) in neighbours.into_iter().zip(open).zip(owners) {
+            let is_asked = neighbour == asked;
+            let (_, side) = wish;
+            found[owner] = match neighbour {
+                Neighbour::None => Ok(None),
+                Neighbour::Lost(error) => Err(error),
+                Neighbour::Of(key) if side == Side::Below => {
+                    left.push(((key, side), owner));
+                    continue;
+                }
+                Neighbour::At(node) => {
+                    if !is_asked {
+                        let words = inbox.take(node.module(), 2);
+                        last = words
+                            .map(|words| Some((words[0], words[1])))
+                            .map_err(|error| unknown(&error));
+                        asked = neighbour;
+                    }
+                    last.clone()
+                }
+                Neighbour::Of(key) => {
+                    if !is_asked {
+                        let words = inbox.take(place(key, 0, modules), 2);
+                        last = words
+                            .map(|words| (words[0] == 1).then_some((key, words[1])))
+                            .map_err(|error| unknown(&error));
+                        asked = neighbour;
+                    }
+                    if last == Ok(None) {
+                        left.push(((key, side), owner));
+                        continue;
+                    }
+                    last.clone()
+                }
+            };
+        }
+        Ok(left)
+    }
+}

@@ -1,0 +1,311 @@
+//! Scans: level by level, each chunk once for all scans that need it.
+//!
+//! A scan that has a limit goes to as many chunks of each level as will probably have so many entries, and on from
+//! there if they had not.
+
+use super::Host;
+use super::address::Address;
+use super::round::Outbox;
+use super::task::Kind;
+use crate::dispatch::plan::{inclusive, unknown};
+use crate::device::Device;
+use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// A chunk that more scans go to counts as pulled.
+const PULLED: usize = 32;
+
+/// A scan that is under way.
+struct Cursor {
+    /// The operation.
+    number: usize,
+    /// What is left of its range; nothing is left once it is empty.
+    rest: Option<(u64, u64)>,
+    /// Entries that are still wanted.
+    wanted: usize,
+    descends: bool,
+    found: Vec<(u64, u64)>,
+    error: Option<Error>,
+    /// The chunks of the level at hand, nearest first.
+    chunks: Vec<Address>,
+    /// Where the range goes on behind these.
+    next: Option<u64>,
+}
+
+impl Cursor {
+    fn is_open(&self) -> bool {
+        self.rest.is_some() && self.wanted > 0 && self.error.is_none()
+    }
+
+    /// How many chunks of a level are probably enough: each has 16 entries on the average.
+    fn chunks_wanted(&self, level: usize) -> usize {
+        (0..=level).fold(self.wanted, |entries, _| entries / 16 + entries / 64 + 3)
+    }
+
+    /// Takes the chunks that come next, with their first keys; those too many are for later.
+    fn enter(&mut self, level: usize, children: Vec<(u64, Address)>) {
+        let wanted = self.chunks_wanted(level);
+        self.chunks.clear();
+        for (number, &(first, chunk)) in children.iter().enumerate() {
+            if number == wanted {
+                self.next = match self.descends {
+                    // The chunk at hand ends before the last that was taken.
+                    true => children[number - 1].0.checked_sub(1),
+                    false => Some(first),
+                };
+                return;
+            }
+            self.chunks.push(chunk);
+        }
+    }
+
+    /// Goes on behind the chunks that were read.
+    fn advance(&mut self) {
+        let next = self.next.take();
+        self.rest = self
+            .rest
+            .and_then(|(from, to)| match (next, self.descends) {
+                (None, _) => None,
+                (Some(next), true) => (from <= next).then_some((from, next)),
+                (Some(next), false) => (next <= to).then_some((next, to)),
+            });
+    }
+
+    /// The range that is still of interest in the chunks that were taken.
+    fn range(&self) -> (u64, u64) {
+        let (from, to) = self.rest.unwrap_or((1, 0));
+        match (self.next, self.descends) {
+            (Some(next), true) => (next.saturating_add(1).max(from), to),
+            (Some(next), false) => (from, to.min(next.saturating_sub(1))),
+            (None, _) => (from, to),
+        }
+    }
+}
+
+/// What chunks have answered: key and address, in the order of keys within each.
+#[derive(Default)]
+struct Answers {
+    entries: Vec<(u64, Address)>,
+    of: HashMap<Address, Result<Range<usize>, Error>>,
+}
+
+impl Answers {
+    /// The entries of a chunk between two keys; at levels with chunks below, also the one that leads to the first.
+    fn slice(
+        &self,
+        chunk: Address,
+        (from, to): (u64, u64),
+        level: usize,
+    ) -> Result<Range<usize>, Error> {
+        let Some(range) = self.of.get(&chunk) else {
+            return Ok(0..0);
+        };
+        let range = range.clone()?;
+        let entries = &self.entries[range.clone()];
+        let end = entries.partition_point(|entry| entry.0 <= to);
+        let start = match level {
+            0 => entries.partition_point(|entry| entry.0 < from),
+            _ => {
+                let behind = entries.partition_point(|entry| entry.0 <= from);
+                behind.saturating_sub(1)
+            }
+        };
+        Ok(range.start + start.min(end)..range.start + end)
+    }
+}
+
+impl<D: Device> Host<D> {
+    /// Executes scans: five rounds, and five more as long as one has not found what it wants.
+    ///
+    /// # Errors
+    /// A round was refused.
+    pub(super) fn scans(
+        &mut self,
+        input: Input<'_, Words>,
+        output: &mut Output<'_, Words>,
+        numbers: &[usize],
+    ) -> Result<(), Error> {
+        let cursors = numbers.iter().filter_map(|&number| {
+            let Operation::Scan {
+                range,
+                limit,
+                direction,
+            } = input.operations()[number]
+            else {
+                return None;
+            };
+            Some(Cursor {
+                number,
+                rest: inclusive(input.range(range)),
+                wanted: limit as usize,
+                descends: direction == Direction::Descending,
+                found: Vec::new(),
+                error: None,
+                chunks: Vec::new(),
+                next: None,
+            })
+        });
+        let mut cursors: Vec<Cursor> = cursors.collect();
+        while self.is_built && cursors.iter().any(Cursor::is_open) {
+            self.uppers_of(&mut cursors)?;
+            for level in [2, 1] {
+                let answers = self.range_round(&cursors)?;
+                for cursor in cursors.iter_mut().filter(|cursor| cursor.is_open()) {
+                    descend(cursor, &answers, level);
+                }
+            }
+            let answers = self.range_round(&cursors)?;
+            self.entries_of(&mut cursors, &answers)?;
+        }
+        for cursor in cursors {
+            match cursor.error {
+                Some(error) => output.fail(cursor.number, error),
+                None => output.entries(cursor.number, cursor.found),
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the chunks of level 2: each module is asked for some of the scans.
+    fn uppers_of(&mut self, cursors: &mut [Cursor]) -> Result<(), Error> {
+        let modules = self.modules();
+        let mut outbox = Outbox::new(modules);
+        let open = |cursor: &&mut Cursor| cursor.is_open();
+        for (number, cursor) in cursors.iter_mut().filter(open).enumerate() {
+            let (from, to) = cursor.range();
+            let wanted = (cursor.chunks_wanted(2) + 1).min(u32::MAX as usize) as u64;
+            let wanted = wanted | u64::from(cursor.descends) << 32;
+            let item = [from, to, wanted];
+            outbox.item(number % modules, Kind::UpperRange, &item);
+        }
+        let mut inbox = self.round(outbox)?;
+        for (number, cursor) in cursors.iter_mut().filter(open).enumerate() {
+            let module = number % modules;
+            let chunks = inbox
+                .word(module)
+                .and_then(|count| inbox.take(module, 2 * count as usize));
+            match chunks {
+                Ok(words) => {
+                    let chunks = words.chunks_exact(2);
+                    let chunks = chunks.map(|chunk| (chunk[0], Address(chunk[1])));
+                    cursor.enter(2, chunks.collect());
+                }
+                Err(error) => cursor.error = Some(unknown(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads from each chunk of a level what scans want of it.
+    fn range_round(&mut self, cursors: &[Cursor]) -> Result<Answers, Error> {
+        let mut wanted: Vec<(Address, u64, u64)> = Vec::new();
+        for cursor in cursors.iter().filter(|cursor| cursor.is_open()) {
+            let (from, to) = cursor.range();
+            wanted.extend(cursor.chunks.iter().map(|&chunk| (chunk, from, to)));
+        }
+        wanted.sort_unstable();
+        self.sorted(wanted.len());
+        let mut outbox = Outbox::new(self.modules());
+        for same in wanted.chunk_by(|one, other| one.0 == other.0) {
+            let chunk = same[0].0;
+            let (mut from, mut to) = (same[0].1, same[0].2);
+            for other in same {
+                (from, to) = (from.min(other.1), to.max(other.2));
+            }
+            if same.len() > PULLED {
+                self.pulled += 1;
+                (from, to) = (0, u64::MAX);
+            }
+            let words = outbox.at(chunk.module(), Kind::Range, 2, chunk.local());
+            words.extend([from, to]);
+        }
+        let mut inbox = self.round(outbox)?;
+        let mut answers = Answers::default();
+        for same in wanted.chunk_by(|one, other| one.0 == other.0) {
+            let chunk = same[0].0;
+            let module = chunk.module();
+            let start = answers.entries.len();
+            let words = inbox
+                .word(module)
+                .and_then(|count| inbox.take(module, 2 * count as usize));
+            let range = match words {
+                Ok(words) => {
+                    let words = words.chunks_exact(2);
+                    let entries = words.map(|entry| (entry[0], Address(entry[1])));
+                    answers.entries.extend(entries);
+                    answers.entries[start..].sort_unstable();
+                    Ok(start..answers.entries.len())
+                }
+                Err(error) => Err(unknown(&error)),
+            };
+            answers.of.insert(chunk, range);
+        }
+        self.sorted(answers.entries.len());
+        Ok(answers)
+    }
+
+    /// Reads the data nodes that scans want of the chunks of level 0, each once, and gives them to the scans.
+    fn entries_of(&mut self, cursors: &mut [Cursor], answers: &Answers) -> Result<(), Error> {
+        let mut is_wanted = vec![false; answers.entries.len()];
+        let mut slices: Vec<(usize, Vec<usize>)> = Vec::new();
+        for (number, cursor) in cursors.iter_mut().enumerate() {
+            if !cursor.is_open() {
+                continue;
+            }
+            let mut own: Vec<usize> = Vec::new();
+            for &chunk in &cursor.chunks {
+                match answers.slice(chunk, cursor.range(), 0) {
+                    Ok(slice) if cursor.descends => own.extend(slice.rev()),
+                    Ok(slice) => own.extend(slice),
+                    Err(error) => cursor.error = Some(error),
+                }
+            }
+            own.truncate(cursor.wanted);
+            own.iter().for_each(|&entry| is_wanted[entry] = true);
+            slices.push((number, own));
+        }
+        let mut outbox = Outbox::new(self.modules());
+        let wanted: Vec<usize> = (0..is_wanted.len()).filter(|&at| is_wanted[at]).collect();
+        for &at in &wanted {
+            let node = answers.entries[at].1;
+            outbox.item(node.module(), Kind::Fetch, &[node.local().into()]);
+        }
+        let mut inbox = self.round(outbox)?;
+        let mut values: Vec<Option<u64>> = vec![None; is_wanted.len()];
+        let mut lost: Option<Error> = None;
+        for at in wanted {
+            match inbox.take(answers.entries[at].1.module(), 2) {
+                Ok(words) => values[at] = Some(words[1]),
+                Err(error) => lost = Some(unknown(&error)),
+            }
+        }
+        for (number, own) in slices {
+            let cursor = &mut cursors[number];
+            for at in own {
+                match values[at] {
+                    Some(value) => cursor.found.push((answers.entries[at].0, value)),
+                    None => cursor.error = lost.clone(),
+                }
+                cursor.wanted -= 1;
+            }
+            cursor.advance();
+        }
+        Ok(())
+    }
+}
+
+/// Goes from chunks of a level to those of the next lower.
+fn descend(cursor: &mut Cursor, answers: &Answers, level: usize) {
+    let mut children = Vec::new();
+    for chunk in std::mem::take(&mut cursor.chunks) {
+        match answers.slice(chunk, cursor.range(), level) {
+            Ok(slice) if cursor.descends => {
+                children.extend(answers.entries[slice].iter().rev().copied());
+            }
+            Ok(slice) => children.extend_from_slice(&answers.entries[slice]),
+            Err(error) => cursor.error = Some(error),
+        }
+    }
+    cursor.enter(level - 1, children);
+}

@@ -1,0 +1,471 @@
+//! Push-pull search: from sorted keys down to chunks of level 0, and to data nodes.
+//!
+//! A key is *pushed* to the module of its chunk. Where many keys go to one module, the chunks that most of
+//! them go to are *pulled*: the host takes their entries and searches them itself. Source: PIM-tree (VLDB
+//! 2022), section 4.
+
+use super::Host;
+use super::address::Address;
+use super::program::address;
+use super::round::{Inbox, Outbox};
+use super::task::{Kind, LEFT};
+use crate::dispatch::plan::unknown;
+use crate::device::{Device, ModuleError};
+use nearfield_core::Error;
+use std::ops::Range;
+
+/// From so many times the average load of a module on, chunks are pulled.
+const BIAS: usize = 3;
+/// Those that more keys go to.
+const PULLED: usize = 16;
+/// Otherwise no task has more keys.
+const PUSHED: usize = 32;
+
+/// Where a key is, as far as it was looked for: the chunk of each level whose keys it is among.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Path {
+    /// Levels 0, 1 and 2; level 1 only if the whole path was wanted.
+    pub chunks: [Address; 3],
+    /// Where the copy of the chunk of level 1 is, in the module of that of level 2.
+    pub shadow: u32,
+}
+
+/// Which neighbour of a key is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Side {
+    /// The greatest key at or below it.
+    Below,
+    /// The least at or above it.
+    Above,
+}
+
+/// Where the neighbour of a key is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Neighbour {
+    /// There is none.
+    None,
+    /// Its data node.
+    At(Address),
+    /// It is that of another key.
+    Of(u64),
+    /// The module that knows has come to nothing.
+    Lost(Error),
+}
+
+/// A chunk that was pulled.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pulled {
+    pub first: u64,
+    pub bound: u64,
+    /// Key, address and, of level 2, shadow, in the order of keys.
+    pub entries: Vec<(u64, Address, u32)>,
+}
+
+impl Pulled {
+    /// Takes what a module has answered of a chunk of a level.
+    ///
+    /// # Errors
+    /// The module has come to nothing.
+    pub fn take(inbox: &mut Inbox, module: usize, level: usize) -> Result<Pulled, ModuleError> {
+        let mut pulled = Self::take_unsorted(inbox, module, level)?;
+        pulled.entries.sort_unstable();
+        Ok(pulled)
+    }
+
+    /// The same, with entries as they are.
+    ///
+    /// # Errors
+    /// As [`take`](Pulled::take).
+    pub fn take_unsorted(
+        inbox: &mut Inbox,
+        module: usize,
+        level: usize,
+    ) -> Result<Pulled, ModuleError> {
+        let head = inbox.take(module, 3)?;
+        let (first, bound, count) = (head[0], head[1], head[2] as usize);
+        let words = if level == 2 { 3 } else { 2 };
+        let entries = inbox.take(module, count * words)?.chunks_exact(words);
+        let entries = entries.map(|entry| {
+            let shadow = entry.get(2).map_or(0, |&shadow| shadow as u32);
+            (entry[0], Address(entry[1]), shadow)
+        });
+        Ok(Pulled {
+            first,
+            bound,
+            entries: entries.collect(),
+        })
+    }
+
+    /// The entry with the greatest key at or below one, if the chunk has that key.
+    fn floor(&self, key: u64) -> Option<(u64, Address, u32)> {
+        let behind = self.entries.partition_point(|entry| entry.0 <= key);
+        let found = self.entries.get(behind.checked_sub(1)?)?;
+        self.covers(key).then_some(*found)
+    }
+
+    fn covers(&self, key: u64) -> bool {
+        key >= self.first && (self.bound == 0 || key < self.bound)
+    }
+}
+
+/// The error of a key that is not where its parent says, as what was done to a module is not known.
+pub(super) fn lost(key: u64) -> Error {
+    Error::Unknown {
+        what: format!("key {key:#x}: the way to it was lost as a module has come to nothing"),
+    }
+}
+
+/// Keys beside each other that go to the same chunk.
+fn groups<T>(items: &[T], chunk: impl Fn(&T) -> Option<Address>) -> Vec<(Address, Range<usize>)> {
+    let mut groups: Vec<(Address, Range<usize>)> = Vec::new();
+    for (number, item) in items.iter().enumerate() {
+        match (chunk(item), groups.last_mut()) {
+            (Some(chunk), Some((last, range))) if *last == chunk && range.end == number => {
+                range.end += 1;
+            }
+            (Some(chunk), _) => groups.push((chunk, number..number + 1)),
+            (None, _) => {}
+        }
+    }
+    groups
+}
+
+impl<D: Device> Host<D> {
+    /// True if some module would get so much more than others that chunks are better pulled.
+    fn is_biased(&self, groups: &[(Address, Range<usize>)]) -> bool {
+        let modules = self.modules();
+        let mut loads = vec![0; modules];
+        for (chunk, range) in groups {
+            loads[chunk.module()] += range.len();
+        }
+        let (most, all) = (loads.iter().max(), loads.iter().sum::<usize>());
+        most.is_some_and(|most| most * modules >= BIAS * all && all > 0)
+    }
+
+    /// Finds the chunks of sorted keys: three rounds at most. Of those for which `whole` is true, the whole path.
+    /// O(n) for the host.
+    ///
+    /// # Errors
+    /// A round was refused. What a module that has come to nothing should know is an error of its keys.
+    pub(super) fn locate(
+        &mut self,
+        keys: &[u64],
+        whole: impl Fn(usize) -> bool,
+    ) -> Result<Vec<Result<Path, Error>>, Error> {
+        let mut paths = self.uppers(keys)?;
+        let chunk = |level: usize| {
+            move |path: &Result<Path, Error>| {
+                let address = path.as_ref().ok()?.chunks[level];
+                (address != Address::NONE).then_some(address)
+            }
+        };
+        let mut upper = groups(&paths, chunk(2));
+        let is_biased = self.is_biased(&upper);
+        if is_biased {
+            let hot = |group: &(Address, Range<usize>)| group.1.len() > PULLED;
+            let pulled: Vec<_> = upper.iter().filter(|&group| hot(group)).cloned().collect();
+            upper.retain(|group| !hot(group));
+            self.pull_into(keys, &mut paths, &pulled, 2)?;
+        }
+        let lower: Vec<_> = match is_biased {
+            true => groups(&paths, chunk(1)),
+            false => Vec::new(),
+        };
+        let mut outbox = Outbox::new(self.modules());
+        let limit = if is_biased { PULLED } else { PUSHED };
+        let mut pushed = Vec::with_capacity(upper.len());
+        for (chunk, range) in upper {
+            let mut start = range.start;
+            while start < range.end {
+                let part = start..range.end.min(start + limit);
+                start = part.end;
+                let bits = part.clone().filter(|&number| whole(number));
+                let bits = bits.fold(0, |bits, number| bits | 1_u64 << (number - part.start));
+                let kind = if bits == 0 { Kind::Search } else { Kind::Path };
+                let words = outbox.at(chunk.module(), kind, part.len(), chunk.local());
+                if bits != 0 {
+                    words.push(bits);
+                }
+                words.extend_from_slice(&keys[part.clone()]);
+                pushed.push((chunk, part, bits));
+            }
+        }
+        let (mut pulled, mut cold) = (Vec::new(), Vec::new());
+        for (chunk, range) in lower {
+            if range.len() > PULLED {
+                outbox.item(chunk.module(), Kind::Pull, &[chunk.0 & u64::from(u32::MAX)]);
+                pulled.push((chunk, range));
+            } else {
+                let words = outbox.at(chunk.module(), Kind::Search, range.len(), chunk.local());
+                words.extend_from_slice(&keys[range.clone()]);
+                cold.push((chunk, range));
+            }
+        }
+        // Answers of a module come in the order of its tasks, whoever of these is read first: by level.
+        let order = self.pull_order(pushed, cold, pulled);
+        let mut inbox = self.round(outbox)?;
+        for (chunk, range, what) in order {
+            let module = chunk.module();
+            match what {
+                Asked::Pushed(bits) => {
+                    for (place, number) in range.enumerate() {
+                        let is_whole = bits >> place & 1 == 1;
+                        let found = inbox.take(module, if is_whole { 3 } else { 1 });
+                        settle(&mut paths[number], keys[number], found, is_whole);
+                    }
+                }
+                Asked::Pulled => {
+                    let content = Pulled::take(&mut inbox, module, 1);
+                    self.pulled += 1;
+                    self.searched(range.len());
+                    descend(keys, &mut paths, range, &content, 1);
+                }
+            }
+        }
+        Ok(paths)
+    }
+
+    /// What was asked for, in the order in which modules answer.
+    fn pull_order(
+        &self,
+        pushed: Vec<(Address, Range<usize>, u64)>,
+        cold: Vec<(Address, Range<usize>)>,
+        pulled: Vec<(Address, Range<usize>)>,
+    ) -> Vec<(Address, Range<usize>, Asked)> {
+        let mut order: Vec<_> = pushed
+            .into_iter()
+            .map(|(chunk, range, bits)| (chunk, range, Asked::Pushed(bits)))
+            .collect();
+        let lower = cold
+            .into_iter()
+            .map(|(chunk, range)| (chunk, range, Asked::Pushed(0)));
+        let pulled = pulled
+            .into_iter()
+            .map(|(chunk, range)| (chunk, range, Asked::Pulled));
+        let start = order.len();
+        order.extend(lower);
+        order.extend(pulled);
+        order[start..].sort_by_key(|asked| asked.1.start);
+        order
+    }
+
+    /// The chunks of level 2, which every module knows: each is asked for its share of the keys.
+    fn uppers(&mut self, keys: &[u64]) -> Result<Vec<Result<Path, Error>>, Error> {
+        let modules = self.modules();
+        let each = keys.len().div_ceil(modules).max(1);
+        let mut outbox = Outbox::new(modules);
+        for (module, keys) in keys.chunks(each).enumerate() {
+            let words = outbox.at(module, Kind::Upper, keys.len(), 0);
+            words.extend_from_slice(keys);
+        }
+        let mut inbox = self.round(outbox)?;
+        let mut paths = Vec::with_capacity(keys.len());
+        for (number, &key) in keys.iter().enumerate() {
+            let found = inbox.word(number / each);
+            paths.push(match found.map(address) {
+                Ok(Some(chunk)) => Ok(Path {
+                    chunks: [Address::NONE, Address::NONE, chunk],
+                    shadow: 0,
+                }),
+                Ok(None) => Err(lost(key)),
+                Err(error) => Err(unknown(&error)),
+            });
+        }
+        Ok(paths)
+    }
+
+    /// Pulls chunks of a level in a round of their own, and searches them here.
+    fn pull_into(
+        &mut self,
+        keys: &[u64],
+        paths: &mut [Result<Path, Error>],
+        groups: &[(Address, Range<usize>)],
+        level: usize,
+    ) -> Result<(), Error> {
+        if groups.is_empty() {
+            return Ok(());
+        }
+        let mut outbox = Outbox::new(self.modules());
+        for (chunk, _) in groups {
+            outbox.item(chunk.module(), Kind::Pull, &[chunk.local().into()]);
+        }
+        let mut inbox = self.round(outbox)?;
+        self.pulled += groups.len() as u64;
+        for (chunk, range) in groups {
+            let content = Pulled::take(&mut inbox, chunk.module(), level);
+            self.searched(range.len());
+            descend(keys, paths, range.clone(), &content, level);
+        }
+        Ok(())
+    }
+
+    /// Goes from chunks of level 0 to the data nodes of neighbours. One round.
+    ///
+    /// # Errors
+    /// As [`locate`](Host::locate).
+    pub(super) fn neighbours(
+        &mut self,
+        wanted: &[(u64, Side)],
+        paths: &[Result<Path, Error>],
+    ) -> Result<Vec<Neighbour>, Error> {
+        let lowest = |path: &Result<Path, Error>| path.as_ref().ok().map(|path| path.chunks[0]);
+        let groups = groups(paths, lowest);
+        let is_biased = self.is_biased(&groups);
+        let mut outbox = Outbox::new(self.modules());
+        for (chunk, range) in &groups {
+            if is_biased && range.len() > PULLED {
+                outbox.item(chunk.module(), Kind::Pull, &[chunk.local().into()]);
+                continue;
+            }
+            for part in wanted[range.clone()].chunks(PUSHED) {
+                for (side, kind) in [(Side::Below, Kind::Floor), (Side::Above, Kind::Ceiling)] {
+                    let keys = part.iter().filter(|wanted| wanted.1 == side);
+                    let count = keys.clone().count();
+                    if count > 0 {
+                        let words = outbox.at(chunk.module(), kind, count, chunk.local());
+                        words.extend(keys.map(|&(key, _)| key));
+                    }
+                }
+            }
+        }
+        let mut inbox = self.round(outbox)?;
+        let errors = paths
+            .iter()
+            .zip(wanted)
+            .map(|(path, &(key, _))| match path {
+                Ok(_) => Neighbour::Lost(lost(key)),
+                Err(error) => Neighbour::Lost(error.clone()),
+            });
+        let mut found: Vec<Neighbour> = errors.collect();
+        for (chunk, range) in groups {
+            let module = chunk.module();
+            if is_biased && range.len() > PULLED {
+                self.pulled += 1;
+                self.searched(range.len());
+                let content = Pulled::take(&mut inbox, module, 0);
+                for number in range {
+                    found[number] = match &content {
+                        Ok(content) => beside(content, wanted[number]),
+                        Err(error) => Neighbour::Lost(unknown(error)),
+                    };
+                }
+                continue;
+            }
+            let mut start = range.start;
+            for part in wanted[range].chunks(PUSHED) {
+                for side in [Side::Below, Side::Above] {
+                    for (number, &(key, of)) in (start..).zip(part) {
+                        if of == side {
+                            found[number] = neighbour(&mut inbox, module, key, side);
+                        }
+                    }
+                }
+                start += part.len();
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// What was asked of a chunk.
+enum Asked {
+    /// Keys, and of some the whole path.
+    Pushed(u64),
+    /// All that it has.
+    Pulled,
+}
+
+/// Notes what a module has found of a key.
+fn settle(
+    path: &mut Result<Path, Error>,
+    key: u64,
+    found: Result<&[u64], ModuleError>,
+    is_whole: bool,
+) {
+    let Ok(known) = path else {
+        return;
+    };
+    match found {
+        Ok(words) => match address(words[0]) {
+            Some(chunk) => {
+                known.chunks[0] = chunk;
+                if is_whole {
+                    known.chunks[1] = Address(words[1]);
+                    known.shadow = words[2] as u32;
+                }
+            }
+            None => *path = Err(lost(key)),
+        },
+        Err(error) => *path = Err(unknown(&error)),
+    }
+}
+
+/// Searches a chunk of a level that was pulled.
+fn descend(
+    keys: &[u64],
+    paths: &mut [Result<Path, Error>],
+    range: Range<usize>,
+    content: &Result<Pulled, ModuleError>,
+    level: usize,
+) {
+    for number in range {
+        let Ok(path) = &mut paths[number] else {
+            continue;
+        };
+        match content.as_ref().map(|content| content.floor(keys[number])) {
+            Ok(Some((_, chunk, shadow))) => {
+                path.chunks[level - 1] = chunk;
+                if level == 2 {
+                    path.shadow = shadow;
+                }
+            }
+            Ok(None) => paths[number] = Err(lost(keys[number])),
+            Err(error) => paths[number] = Err(unknown(error)),
+        }
+    }
+}
+
+/// The neighbour of a key in a chunk of level 0 that was pulled.
+fn beside(content: &Pulled, (key, side): (u64, Side)) -> Neighbour {
+    if !content.covers(key) {
+        return Neighbour::Lost(lost(key));
+    }
+    let entries = &content.entries;
+    match side {
+        Side::Below => match content.floor(key) {
+            Some((_, node, _)) => Neighbour::At(node),
+            None => left_of(content.first),
+        },
+        Side::Above => {
+            let found = entries.get(entries.partition_point(|entry| entry.0 < key));
+            match found {
+                Some(&(_, node, _)) => Neighbour::At(node),
+                None => right_of(content.bound),
+            }
+        }
+    }
+}
+
+/// What is to the left of a chunk.
+fn left_of(first: u64) -> Neighbour {
+    first.checked_sub(1).map_or(Neighbour::None, Neighbour::Of)
+}
+
+/// What is to the right of one.
+fn right_of(bound: u64) -> Neighbour {
+    match bound {
+        0 => Neighbour::None,
+        bound => Neighbour::Of(bound),
+    }
+}
+
+/// Reads what a module has found of a key.
+fn neighbour(inbox: &mut Inbox, module: usize, key: u64, side: Side) -> Neighbour {
+    let found = inbox.word(module).and_then(|word| match (word, side) {
+        (0, Side::Below) => Ok(Neighbour::None),
+        (LEFT, Side::Below) => inbox.word(module).map(left_of),
+        (0, Side::Above) => inbox.word(module).map(right_of),
+        (word, _) => Ok(address(word).map_or_else(|| Neighbour::Lost(lost(key)), Neighbour::At)),
+    });
+    found.unwrap_or_else(|error| Neighbour::Lost(unknown(&error)))
+}

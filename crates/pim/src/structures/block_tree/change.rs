@@ -1,0 +1,205 @@
+//! Blocks that are divided, merged, and built.
+
+use super::node::{INNER_WORDS, KEYS, LEAF_WORDS, Node};
+use super::{Blocks, Step};
+use crate::device::{Fault, Meter, Module};
+use crate::structures::list::Entry;
+
+/// Two blocks are merged if they then have no more keys.
+const MERGED_MAX: usize = KEYS * 3 / 4;
+/// So full are blocks that are built: some room for what comes.
+const BUILT: usize = KEYS * 7 / 8;
+
+/// Allocates all of some blocks, or none.
+fn allocate<M: Meter>(module: &mut Module<'_, M>, lengths: &[usize]) -> Result<Vec<u32>, Fault> {
+    let mut blocks = Vec::with_capacity(lengths.len());
+    for &words in lengths {
+        match module.allocate(words) {
+            Ok(at) => blocks.push(at),
+            Err(fault) => {
+                for (&at, &words) in blocks.iter().zip(lengths) {
+                    module.free(at, words);
+                }
+                return Err(fault);
+            }
+        }
+    }
+    Ok(blocks)
+}
+
+impl Blocks {
+    /// Divides the full leaf of a key, and the full blocks above it, so that the key has room.
+    ///
+    /// # Errors
+    /// The bank has no room; then nothing was done.
+    pub(super) fn split_for<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: u64,
+    ) -> Result<(), Fault> {
+        let path = self.path(module, key);
+        let full = |&&(node, _): &&Step| node.count(module) == KEYS;
+        let mut from = path.len() - path.iter().rev().take_while(full).count();
+        // One for each that is divided, and one more for what was in the root if that is among them.
+        let words = |&(node, _): &Step| match node.is_leaf(module) {
+            true => LEAF_WORDS,
+            false => INNER_WORDS,
+        };
+        let mut lengths: Vec<usize> = path[from..].iter().map(words).collect();
+        if from == 0 {
+            lengths.insert(0, lengths[0]);
+        }
+        let mut blocks = allocate(module, &lengths)?.into_iter();
+        let mut above = match from.checked_sub(1) {
+            Some(above) => path[above].0,
+            None => {
+                // The root becomes the one above what was in it.
+                from = 1;
+                let root = path[0].0;
+                let content = root.content(module);
+                let Some(at) = blocks.next() else {
+                    return Ok(());
+                };
+                Node::fill(module, at, content.is_leaf, &content.entries);
+                Node::fill(module, self.root, false, &[(0, at.into())]);
+                self.split_child(module, root, key, blocks.next())
+            }
+        };
+        for _ in from..path.len() {
+            above = self.split_child(module, above, key, blocks.next());
+        }
+        Ok(())
+    }
+
+    /// Divides the full child that a key belongs to, of a block that has room, and answers the part that the key
+    /// belongs to then.
+    fn split_child<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        above: Node,
+        key: u64,
+        fresh: Option<u32>,
+    ) -> Node {
+        let place = above.rank(module, key);
+        let child = above.below(module, place);
+        let Some(fresh) = fresh else {
+            return child;
+        };
+        let content = child.content(module);
+        let (low, high) = content.entries.split_at(content.entries.len() / 2);
+        let bound = high.first().map_or(key, |&(key, _)| key);
+        Node::fill(module, fresh, content.is_leaf, high);
+        Node::fill(module, child.at(), content.is_leaf, low);
+        let mut entries = above.content(module).entries;
+        entries.insert(place + 1, (bound, fresh.into()));
+        Node::fill(module, above.at(), false, &entries);
+        Node::visit(module, if key < bound { child.at() } else { fresh })
+    }
+
+    /// Merges the blocks from the leaf of a key upwards that have few keys with one beside them, where both fit.
+    pub(super) fn merge_at<M: Meter>(self, module: &mut Module<'_, M>, key: u64) {
+        let mut path = self.path(module, key);
+        while let (Some((node, _)), Some(&(above, place))) = (path.pop(), path.last()) {
+            let count = node.count(module);
+            if !node.is_sparse(module) || !self.merge(module, node, count, above, place) {
+                return;
+            }
+        }
+        // Only the root is left: if all is in one child, it takes the child's place.
+        loop {
+            let root = Node::visit(module, self.root);
+            if root.is_leaf(module) || root.count(module) > 1 {
+                return;
+            }
+            let child = root.below(module, 0);
+            let content = child.content(module);
+            child.free(module, false);
+            Node::fill(module, self.root, content.is_leaf, &content.entries);
+        }
+    }
+
+    /// Merges a block with one beside it; false if none has room.
+    fn merge<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        node: Node,
+        count: usize,
+        above: Node,
+        place: usize,
+    ) -> bool {
+        let mut around = above.content(module).entries;
+        if count == 0 {
+            around.remove(place);
+            node.free(module, false);
+            // If that was all, the one above is next.
+            let is_leaf = around.is_empty() && above.at() == self.root;
+            Node::fill(module, above.at(), is_leaf, &around);
+            return true;
+        }
+        for left in [place.checked_sub(1), Some(place)].into_iter().flatten() {
+            let (Some(&(_, one)), Some(&(bound, other))) = (around.get(left), around.get(left + 1))
+            else {
+                continue;
+            };
+            let one = Node::visit(module, one as u32);
+            let other = Node::visit(module, other as u32);
+            if one.count(module) + other.count(module) > MERGED_MAX {
+                continue;
+            }
+            let mut content = one.content(module);
+            let mut behind = other.content(module).entries;
+            if let (false, Some(first)) = (content.is_leaf, behind.first_mut()) {
+                // That of a first child was not looked at, and may be anything.
+                first.0 = bound;
+            }
+            content.entries.append(&mut behind);
+            other.free(module, false);
+            Node::fill(module, one.at(), content.is_leaf, &content.entries);
+            around.remove(left + 1);
+            Node::fill(module, above.at(), false, &around);
+            return true;
+        }
+        false
+    }
+
+    /// Builds an empty tree of entries in ascending order.
+    pub(super) fn append<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        entries: impl IntoIterator<Item = Entry>,
+    ) -> Result<(), Fault> {
+        let entries: Vec<Entry> = entries.into_iter().collect();
+        if entries.len() <= KEYS {
+            Node::fill(module, self.root, true, &entries);
+            return Ok(());
+        }
+        let mut level: Vec<Entry> = Vec::new();
+        let mut is_leaf = true;
+        let mut below = entries;
+        while below.len() > KEYS || is_leaf {
+            let words = if is_leaf { LEAF_WORDS } else { INNER_WORDS };
+            // Parts of the same length, so that none is nearly empty.
+            let parts = below.len().div_ceil(BUILT);
+            let blocks = allocate(module, &vec![words; parts]);
+            let blocks = blocks.inspect_err(|_| {
+                if !is_leaf {
+                    for &(_, child) in &below {
+                        let child = Node::visit(module, child as u32);
+                        self.free_below(module, child);
+                    }
+                }
+            })?;
+            let mut rest = &below[..];
+            for (part, at) in blocks.into_iter().enumerate() {
+                let (own, others) = rest.split_at(rest.len() / (parts - part));
+                rest = others;
+                Node::fill(module, at, is_leaf, own);
+                level.push((own.first().map_or(0, |&(key, _)| key), at.into()));
+            }
+            below = std::mem::take(&mut level);
+            is_leaf = false;
+        }
+        Node::fill(module, self.root, false, &below);
+        Ok(())
+    }
+}

@@ -1,0 +1,253 @@
+//! Trees of sorted blocks in the bank of a module.
+//!
+//! Where a skip list copies a tower of 24 bytes for each key that it looks at, a tree copies the keys of a
+//! block of up to 32 at once, and looks at five of them: two or three copies of 264 bytes lead to a key among
+//! tens of thousands. Not in RADAR's paper, whose lists are towers.
+//!
+//! ```text
+//! leaf  | count 32, leaf 1 | keys 32 x 8 | values 32 x 8   |
+//! inner | count 32         | keys 32 x 8 | children 32 x 4 |
+//! ```
+//!
+//! The key of a child is a bound: no key at or above it is in a child before, none below it in this one or
+//! behind; that of the first is not looked at. The root stays where it is. Only it may be empty, and only if
+//! it is a leaf.
+
+mod change;
+mod node;
+#[cfg(test)]
+mod tests;
+
+use crate::device::{Fault, Meter, Module};
+use crate::structures::list::{Entry, List};
+use node::{KEYS, Node, ROOT_WORDS};
+
+/// A tree, by its root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocks {
+    root: u32,
+}
+
+/// A node on the way down, and which of its children the way goes on to; in a leaf, which entry it leads to.
+type Step = (Node, usize);
+
+impl Blocks {
+    /// The leaf that a key belongs to.
+    fn leaf<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Node {
+        let mut node = Node::visit(module, self.root);
+        while !node.is_leaf(module) {
+            let child = node.rank(module, key);
+            node = node.below(module, child);
+        }
+        node
+    }
+
+    /// The nodes from the root down to a key's place: where it is, or the first entry behind it.
+    fn path<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Vec<Step> {
+        let mut path = Vec::with_capacity(4);
+        let mut node = Node::visit(module, self.root);
+        while !node.is_leaf(module) {
+            let child = node.rank(module, key);
+            path.push((node, child));
+            node = node.below(module, child);
+        }
+        let (Ok(place) | Err(place)) = node.find(module, key);
+        path.push((node, place));
+        path
+    }
+
+    /// Goes on to the next leaf, from which the path then leads to the first entry. False if there is none.
+    fn next<M: Meter>(module: &mut Module<'_, M>, path: &mut Vec<Step>) -> bool {
+        path.pop();
+        while let Some((node, child)) = path.pop() {
+            if child + 1 < node.count(module) {
+                path.push((node, child + 1));
+                let mut below = node.below(module, child + 1);
+                while !below.is_leaf(module) {
+                    path.push((below, 0));
+                    below = below.below(module, 0);
+                }
+                path.push((below, 0));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The greatest entry before the leaf that a path leads to.
+    fn before<M: Meter>(module: &mut Module<'_, M>, mut path: Vec<Step>) -> Option<Entry> {
+        path.pop();
+        while let Some((node, child)) = path.pop() {
+            let Some(before) = child.checked_sub(1) else {
+                continue;
+            };
+            let mut below = node.below(module, before);
+            while !below.is_leaf(module) {
+                let last = below.count(module).saturating_sub(1);
+                below = below.below(module, last);
+            }
+            let last = below.count(module).checked_sub(1)?;
+            return Some(below.entry(module, last));
+        }
+        None
+    }
+
+    /// Frees what is below a node, and itself unless it is the root.
+    fn free_below<M: Meter>(self, module: &mut Module<'_, M>, node: Node) {
+        if !node.is_leaf(module) {
+            for child in 0..node.count(module) {
+                let below = node.below(module, child);
+                self.free_below(module, below);
+            }
+        }
+        node.free(module, node.at() == self.root);
+    }
+}
+
+impl List for Blocks {
+    fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Blocks, Fault> {
+        let root = module.allocate(ROOT_WORDS)?;
+        Node::new_leaf(module, root);
+        Ok(Blocks { root })
+    }
+
+    fn at(head: u32) -> Blocks {
+        Blocks { root: head }
+    }
+
+    fn head(self) -> u32 {
+        self.root
+    }
+
+    fn fetch<M: Meter>(module: &Module<'_, M>, wanted: &mut Vec<(u32, u64)>) {
+        while !wanted.is_empty() {
+            // Nothing depends on these, so the processor waits for all of them at once.
+            for &(at, _) in wanted.iter() {
+                node::fetch_keys(module, at);
+            }
+            wanted.retain_mut(|(at, key)| match node::fetch_child(module, *at, *key) {
+                Some(child) => {
+                    *at = child;
+                    true
+                }
+                None => false,
+            });
+        }
+    }
+
+    fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+        let leaf = self.leaf(module, key);
+        let place = leaf.find(module, key).ok()?;
+        Some(leaf.value(module, place))
+    }
+
+    fn insert<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: u64,
+        value: u64,
+    ) -> Result<Option<u64>, Fault> {
+        let leaf = self.leaf(module, key);
+        match leaf.find(module, key) {
+            Ok(place) => {
+                let before = leaf.value(module, place);
+                leaf.set_value(module, place, value);
+                Ok(Some(before))
+            }
+            Err(place) if leaf.count(module) < KEYS => {
+                leaf.insert(module, place, key, value);
+                Ok(None)
+            }
+            Err(_) => {
+                self.split_for(module, key)?;
+                let leaf = self.leaf(module, key);
+                if let Err(place) = leaf.find(module, key) {
+                    leaf.insert(module, place, key, value);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn update<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: u64,
+        previous: Option<u64>,
+        value: u64,
+    ) -> Result<Option<u64>, Fault> {
+        let leaf = self.leaf(module, key);
+        let Ok(place) = leaf.find(module, key) else {
+            if previous.is_none() {
+                self.insert(module, key, value)?;
+            }
+            return Ok(None);
+        };
+        let before = leaf.value(module, place);
+        if previous == Some(before) {
+            leaf.set_value(module, place, value);
+        }
+        Ok(Some(before))
+    }
+
+    fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+        let leaf = self.leaf(module, key);
+        let place = leaf.find(module, key).ok()?;
+        let value = leaf.value(module, place);
+        leaf.remove(module, place);
+        if leaf.at() != self.root && leaf.is_sparse(module) {
+            self.merge_at(module, key);
+        }
+        Some(value)
+    }
+
+    fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry> {
+        let leaf = self.leaf(module, key);
+        let place = match leaf.find(module, key) {
+            Ok(place) => Some(place),
+            Err(place) => place.checked_sub(1),
+        };
+        match place {
+            Some(place) => Some(leaf.entry(module, place)),
+            None if leaf.at() == self.root => None,
+            None => {
+                let path = self.path(module, key);
+                Blocks::before(module, path)
+            }
+        }
+    }
+
+    fn walk<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        from: u64,
+        mut each: impl FnMut(u64, u64) -> bool,
+    ) {
+        let mut path = self.path(module, from);
+        while let Some(&(leaf, place)) = path.last() {
+            leaf.read_values(module, place);
+            for place in place..leaf.count(module) {
+                let (key, value) = leaf.peek(module, place);
+                if !each(key, value) {
+                    return;
+                }
+            }
+            if !Blocks::next(module, &mut path) {
+                return;
+            }
+        }
+    }
+
+    fn build<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        entries: impl IntoIterator<Item = Entry>,
+    ) -> Result<(), Fault> {
+        self.append(module, entries)
+    }
+
+    fn free<M: Meter>(self, module: &mut Module<'_, M>) {
+        let root = Node::visit(module, self.root);
+        self.free_below(module, root);
+    }
+}

@@ -1,0 +1,240 @@
+//! A block of a tree.
+
+use crate::device::{Meter, Module};
+use crate::structures::list::Entry;
+use std::hint::black_box;
+
+/// Keys of a block at most.
+pub(super) const KEYS: usize = 32;
+/// A block with fewer keys is merged with one beside it, if both together are not nearly full.
+const SPARSE: usize = KEYS / 4;
+/// Where keys begin, and where values or children do.
+const KEYS_AT: u32 = 1;
+const REST_AT: u32 = KEYS_AT + KEYS as u32;
+/// Words that processors with caches fetch at once.
+const WORDS_PER_LINE: usize = 8;
+/// Words of a leaf, and of an inner block.
+pub(super) const LEAF_WORDS: usize = 1 + 2 * KEYS;
+pub(super) const INNER_WORDS: usize = 1 + KEYS + KEYS / 2;
+/// The root may be either.
+pub(super) const ROOT_WORDS: usize = LEAF_WORDS;
+/// Set in the first word of a leaf.
+const LEAF: u64 = 1 << 32;
+/// What a program does to have a block copied, and for each key that it compares there: the block is in the
+/// processor's own memory by then.
+const INSTRUCTIONS_PER_BLOCK: u64 = 20;
+const INSTRUCTIONS_PER_KEY: u64 = 8;
+
+/// A block whose keys were copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Node(u32);
+
+/// What is in a block, to be put elsewhere: keys, and values or children.
+pub(super) struct Content {
+    pub is_leaf: bool,
+    pub entries: Vec<Entry>,
+}
+
+impl Node {
+    /// Copies the keys of a block.
+    pub fn visit<M: Meter>(module: &mut Module<'_, M>, at: u32) -> Node {
+        module.instructions(INSTRUCTIONS_PER_BLOCK);
+        module.hop();
+        module.read(at, REST_AT as usize);
+        Node(at)
+    }
+
+    /// Makes an empty leaf of a block.
+    pub fn new_leaf<M: Meter>(module: &mut Module<'_, M>, at: u32) -> Node {
+        module.write(at, &[LEAF]);
+        Node(at)
+    }
+
+    pub fn at(self) -> u32 {
+        self.0
+    }
+
+    pub fn is_leaf<M: Meter>(self, module: &Module<'_, M>) -> bool {
+        module.peek(self.0, 1)[0] & LEAF != 0
+    }
+
+    pub fn count<M: Meter>(self, module: &Module<'_, M>) -> usize {
+        module.peek(self.0, 1)[0] as u32 as usize
+    }
+
+    pub fn is_sparse<M: Meter>(self, module: &Module<'_, M>) -> bool {
+        self.count(module) < SPARSE
+    }
+
+    /// Where a key is in a leaf, or would be.
+    pub fn find<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Result<usize, usize> {
+        let count = self.count(module);
+        let found = module.peek(self.0 + KEYS_AT, count).binary_search(&key);
+        compared(module, count);
+        found
+    }
+
+    /// The child that a key belongs to.
+    pub fn rank<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> usize {
+        let others = self.count(module).saturating_sub(1);
+        let bounds = module.peek(self.0 + KEYS_AT + 1, others);
+        let rank = bounds.partition_point(|&bound| bound <= key);
+        compared(module, others);
+        rank
+    }
+
+    /// Copies the keys of a child.
+    pub fn below<M: Meter>(self, module: &mut Module<'_, M>, child: usize) -> Node {
+        let word = module.read(self.0 + REST_AT + child as u32 / 2, 1)[0];
+        Node::visit(module, (word >> (child % 2 * 32)) as u32)
+    }
+
+    pub fn value<M: Meter>(self, module: &mut Module<'_, M>, place: usize) -> u64 {
+        module.read(self.0 + REST_AT + place as u32, 1)[0]
+    }
+
+    pub fn set_value<M: Meter>(self, module: &mut Module<'_, M>, place: usize, value: u64) {
+        module.write(self.0 + REST_AT + place as u32, &[value]);
+    }
+
+    pub fn entry<M: Meter>(self, module: &mut Module<'_, M>, place: usize) -> Entry {
+        let value = self.value(module, place);
+        (self.peek(module, place).0, value)
+    }
+
+    /// Copies the values of a leaf from one on.
+    pub fn read_values<M: Meter>(self, module: &mut Module<'_, M>, from: usize) {
+        let count = self.count(module);
+        if from < count {
+            module.read(self.0 + REST_AT + from as u32, count - from);
+        }
+    }
+
+    /// An entry that was copied.
+    pub fn peek<M: Meter>(self, module: &Module<'_, M>, place: usize) -> Entry {
+        let (key, value) = (KEYS_AT + place as u32, REST_AT + place as u32);
+        (
+            module.peek(self.0 + key, 1)[0],
+            module.peek(self.0 + value, 1)[0],
+        )
+    }
+
+    /// Inserts into a leaf that has room.
+    pub fn insert<M: Meter>(self, module: &mut Module<'_, M>, place: usize, key: u64, value: u64) {
+        let count = self.count(module);
+        for (at, word) in [(KEYS_AT, key), (REST_AT, value)] {
+            let mut words = [0; KEYS + 1];
+            let moved = count - place;
+            let behind = module.peek(self.0 + at + place as u32, moved);
+            words[1..=moved].copy_from_slice(behind);
+            words[0] = word;
+            if at == REST_AT && moved > 0 {
+                // The keys have come with the block.
+                module.read(self.0 + at + place as u32, moved);
+            }
+            module.write(self.0 + at + place as u32, &words[..=moved]);
+        }
+        self.set_count(module, count + 1);
+    }
+
+    /// Removes from a leaf.
+    pub fn remove<M: Meter>(self, module: &mut Module<'_, M>, place: usize) {
+        let count = self.count(module);
+        let behind = count - place - 1;
+        if behind > 0 {
+            for at in [KEYS_AT, REST_AT] {
+                let at = self.0 + at + place as u32;
+                let mut words = [0; KEYS];
+                words[..behind].copy_from_slice(module.peek(at + 1, behind));
+                if at == REST_AT {
+                    module.read(at + 1, behind);
+                }
+                module.write(at, &words[..behind]);
+            }
+        }
+        self.set_count(module, count - 1);
+    }
+
+    fn set_count<M: Meter>(self, module: &mut Module<'_, M>, count: usize) {
+        let kind = module.peek(self.0, 1)[0] & LEAF;
+        module.write(self.0, &[kind | count as u64]);
+    }
+
+    /// All that is in a block whose keys were copied.
+    pub fn content<M: Meter>(self, module: &mut Module<'_, M>) -> Content {
+        let (is_leaf, count) = (self.is_leaf(module), self.count(module));
+        let keys = module.peek(self.0 + KEYS_AT, count).to_vec();
+        let words = if is_leaf { count } else { count.div_ceil(2) };
+        let rest = module.read(self.0 + REST_AT, words);
+        let second = |place: usize| match is_leaf {
+            true => rest[place],
+            false => u64::from((rest[place / 2] >> (place % 2 * 32)) as u32),
+        };
+        let keys = keys.into_iter().enumerate();
+        let entries = keys.map(|(place, key)| (key, second(place))).collect();
+        Content { is_leaf, entries }
+    }
+
+    /// Writes a block anew, with no more than [`KEYS`] entries.
+    pub fn fill<M: Meter>(module: &mut Module<'_, M>, at: u32, is_leaf: bool, entries: &[Entry]) {
+        let mut words = [0; LEAF_WORDS];
+        words[0] = entries.len() as u64 | if is_leaf { LEAF } else { 0 };
+        for (place, &(key, second)) in entries.iter().enumerate() {
+            words[KEYS_AT as usize + place] = key;
+            match is_leaf {
+                true => words[REST_AT as usize + place] = second,
+                false => words[REST_AT as usize + place / 2] |= second << (place % 2 * 32),
+            }
+        }
+        let rest = match is_leaf {
+            true => entries.len(),
+            false => entries.len().div_ceil(2),
+        };
+        module.write(at, &words[..KEYS_AT as usize + entries.len()]);
+        let from = REST_AT as usize;
+        if rest > 0 {
+            module.write(at + REST_AT, &words[from..from + rest]);
+        }
+    }
+
+    /// Gives a block back.
+    pub fn free<M: Meter>(self, module: &mut Module<'_, M>, is_root: bool) {
+        let words = match (is_root, self.is_leaf(module)) {
+            (true, _) => ROOT_WORDS,
+            (false, true) => LEAF_WORDS,
+            (false, false) => INNER_WORDS,
+        };
+        module.free(self.0, words);
+    }
+}
+
+/// Has a processor with caches fetch the keys of a block.
+pub(super) fn fetch_keys<M: Meter>(module: &Module<'_, M>, at: u32) {
+    let keys = module.peek(at, REST_AT as usize);
+    let lines = keys.iter().step_by(WORDS_PER_LINE);
+    black_box(lines.fold(0, |all, word| all ^ word));
+}
+
+/// The child to which a key belongs of a block whose keys were fetched; `None` for a leaf, which has the value fetched.
+pub(super) fn fetch_child<M: Meter>(module: &Module<'_, M>, at: u32, key: u64) -> Option<u32> {
+    let node = Node(at);
+    let keys = module.peek(at + KEYS_AT, node.count(module));
+    if node.is_leaf(module) {
+        let place = keys.partition_point(|&other| other < key).min(KEYS - 1);
+        black_box(module.peek(at + REST_AT + place as u32, 1)[0]);
+        return None;
+    }
+    let bounds = keys.get(1..)?;
+    let child = bounds.partition_point(|&bound| bound <= key);
+    let word = module.peek(at + REST_AT + child as u32 / 2, 1)[0];
+    Some((word >> (child % 2 * 32)) as u32)
+}
+
+/// Notes what it takes to find a place among sorted keys.
+fn compared<M: Meter>(module: &mut Module<'_, M>, keys: usize) {
+    let looks = usize::BITS - keys.leading_zeros();
+    for _ in 0..looks {
+        module.compare();
+        module.instructions(INSTRUCTIONS_PER_KEY);
+    }
+}

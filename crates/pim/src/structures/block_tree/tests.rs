@@ -1,0 +1,104 @@
+//! Trees against maps, and what they take.
+
+use super::*;
+use crate::device::{Device, Model, Program};
+use nearfield_hardware::modules::Preset;
+
+impl crate::structures::list::testing::Liftable for Blocks {}
+
+#[test]
+fn a_tree_does_what_a_map_does() {
+    crate::structures::list::testing::does_what_a_map_does::<Blocks>();
+}
+
+/// Fills a bank until it has no room, and reads all that it was told was stored.
+struct Fill;
+
+impl Program for Fill {
+    fn run<M: Meter>(
+        &self,
+        module: &mut Module<'_, M>,
+        _: &[u64],
+        output: &mut Vec<u64>,
+    ) -> Result<(), Fault> {
+        let key = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let tree = Blocks::new(module)?;
+        let mut stored = 0;
+        while tree.insert(module, key(stored), stored).is_ok() {
+            stored += 1;
+        }
+        assert!(tree.insert(module, key(stored), stored).is_err());
+        for number in 0..stored {
+            assert_eq!(tree.get(module, key(number)), Some(number));
+        }
+        let mut count = 0;
+        tree.walk(module, 0, |_, _| {
+            count += 1;
+            true
+        });
+        assert_eq!(count, stored);
+        output.extend([stored, module.used_bytes()]);
+        tree.free(module);
+        output.push(module.used_bytes());
+        Ok(())
+    }
+}
+
+#[test]
+fn a_full_bank_refuses_and_loses_nothing() {
+    let parameters = nearfield_hardware::modules::Parameters {
+        bank_bytes: 1 << 20,
+        ..Preset::UpmemMeasured.parameters()
+    };
+    let mut model = Model::new(1, parameters);
+    let answered = model.round(Fill, vec![vec![]]).expect("a round");
+    let words = answered[0].as_ref().expect("done");
+    let (stored, used) = (words[0], words[1]);
+    assert!(used > (1 << 20) - 2048, "{used} bytes of a MiB");
+    // 16 bytes an entry in leaves that are half to wholly full, and what lies above.
+    let each = used as f64 / stored as f64;
+    assert!((17.0..34.0).contains(&each), "{each} bytes a key");
+    assert_eq!(
+        words[2], 8,
+        "all but the word that stands for nothing came back"
+    );
+}
+
+/// Builds a tree of so many keys, then reads each.
+struct Reads(u64);
+
+impl Program for Reads {
+    fn run<M: Meter>(
+        &self,
+        module: &mut Module<'_, M>,
+        input: &[u64],
+        _: &mut Vec<u64>,
+    ) -> Result<(), Fault> {
+        let tree = Blocks::of_root(module)?;
+        if input.is_empty() {
+            tree.build(module, (0..self.0).map(|number| (number * 3, number)))?;
+        }
+        for number in input {
+            assert_eq!(tree.get(module, number * 3), Some(*number));
+            assert_eq!(
+                tree.floor(module, number * 3 + 2),
+                Some((number * 3, *number))
+            );
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_get_takes_two_copies_a_level() {
+    for (keys, levels) in [(30, 1), (700, 2), (15_000, 3)] {
+        let mut model = Model::new(1, Preset::UpmemMeasured.parameters());
+        model.round(Reads(keys), vec![vec![]]).expect("built");
+        let built = model.counters().work;
+        let numbers: Vec<u64> = (0..keys).collect();
+        model.round(Reads(keys), vec![numbers]).expect("read");
+        let work = model.counters().work;
+        assert_eq!(work.hops - built.hops, 2 * keys * levels, "{keys}");
+        assert_eq!(work.reads - built.reads, 4 * keys * levels, "{keys}");
+    }
+}

@@ -1,0 +1,242 @@
+//! Hash tables in the bank of a module, from a key to where its node is.
+//!
+//! Open addressing with linear probing, as the rivals' published programs have it. A slot is a word:
+//!
+//! ```text
+//! upper half of the key's hash 32 | where its node is 32        0: nothing
+//! ```
+//!
+//! The first word of a node is its key, and the next its value. A node is copied only if the half of the hash
+//! agrees, so a key that is there takes about two copies, and one that is not about one.
+
+use crate::device::{Fault, Meter, Module};
+use crate::structures::hash::mix;
+
+/// The words of a table's header: where the slots are, how many there are, and how many are in use. The
+/// processor keeps them.
+pub(crate) const HEADER_WORDS: usize = 3;
+/// A table has no fewer slots than that.
+const SLOTS_MIN: u64 = 8;
+/// What a program does for each slot that it looks at.
+const INSTRUCTIONS_PER_SLOT: u64 = 12;
+
+/// A table, by its header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Table {
+    at: u32,
+}
+
+/// The half of a key's hash that its slot has, and that says where it should be.
+fn tag(key: u64) -> u64 {
+    mix(key) >> 32
+}
+
+impl Table {
+    /// The table whose header is here; one of zeros is that of an empty table.
+    pub const fn at(at: u32) -> Table {
+        Table { at }
+    }
+
+    fn header<M: Meter>(self, module: &Module<'_, M>) -> (u32, u64, u64) {
+        let header = module.peek(self.at, HEADER_WORDS);
+        (header[0] as u32, header[1], header[2])
+    }
+
+    /// How many keys are in it, and how many slots it has.
+    pub fn size<M: Meter>(self, module: &Module<'_, M>) -> (u64, u64) {
+        let (_, slots, count) = self.header(module);
+        (count, slots)
+    }
+
+    /// Where the node of a key is. Constant on the average.
+    pub fn find<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u32> {
+        let (_, node) = self.search(module, key)?;
+        Some(node)
+    }
+
+    /// The slot of a key, and where its node is.
+    fn search<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<(u64, u32)> {
+        let (slots, capacity, count) = self.header(module);
+        if count == 0 {
+            return None;
+        }
+        let mut slot = tag(key) & (capacity - 1);
+        loop {
+            module.instructions(INSTRUCTIONS_PER_SLOT);
+            let word = module.read(slots + slot as u32, 1)[0];
+            if word == 0 {
+                return None;
+            }
+            if word >> 32 == tag(key) {
+                let node = word as u32;
+                module.hop();
+                module.compare();
+                if module.read(node, 2)[0] == key {
+                    return Some((slot, node));
+                }
+            }
+            slot = (slot + 1) & (capacity - 1);
+        }
+    }
+
+    /// Makes room for so many keys more, so that putting them cannot fail. A table that is three quarters full
+    /// is copied into one of twice the size.
+    ///
+    /// # Errors
+    /// The bank has no room; then all is as it was.
+    pub fn reserve<M: Meter>(self, module: &mut Module<'_, M>, more: u64) -> Result<(), Fault> {
+        let (slots, capacity, count) = self.header(module);
+        let wanted = ((count + more) * 4).div_ceil(3) + 1;
+        if wanted <= capacity {
+            return Ok(());
+        }
+        let wanted = wanted.next_power_of_two().max(SLOTS_MIN);
+        let moved = module.allocate(wanted as usize)?;
+        module.write(self.at, &[moved.into(), wanted, count]);
+        for slot in 0..capacity as u32 {
+            let word = module.read(slots + slot, 1)[0];
+            if word != 0 {
+                self.place(module, word);
+            }
+        }
+        if capacity > 0 {
+            module.free(slots, capacity as usize);
+        }
+        Ok(())
+    }
+
+    /// Gives the slots back.
+    pub fn free<M: Meter>(self, module: &mut Module<'_, M>) {
+        let (slots, capacity, _) = self.header(module);
+        if capacity > 0 {
+            module.free(slots, capacity as usize);
+        }
+        module.write(self.at, &[0; HEADER_WORDS]);
+    }
+
+    /// Notes where the node of a key is, of which there must be a slot for it; twice is once.
+    ///
+    /// # Errors
+    /// The bank has no room, and none was [reserved](Table::reserve).
+    pub fn put<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: u64,
+        node: u32,
+    ) -> Result<(), Fault> {
+        if let Some((slot, _)) = self.search(module, key) {
+            let (slots, ..) = self.header(module);
+            module.write(slots + slot as u32, &[tag(key) << 32 | u64::from(node)]);
+            return Ok(());
+        }
+        self.reserve(module, 1)?;
+        self.place(module, tag(key) << 32 | u64::from(node));
+        let (.., count) = self.header(module);
+        module.write(self.at + 2, &[count + 1]);
+        Ok(())
+    }
+
+    /// Writes a word into the first slot that is free for it.
+    fn place<M: Meter>(self, module: &mut Module<'_, M>, word: u64) {
+        let (slots, capacity, _) = self.header(module);
+        let mut slot = word >> 32 & (capacity - 1);
+        while module.read(slots + slot as u32, 1)[0] != 0 {
+            module.instructions(INSTRUCTIONS_PER_SLOT);
+            slot = (slot + 1) & (capacity - 1);
+        }
+        module.write(slots + slot as u32, &[word]);
+    }
+
+    /// Forgets a key, and answers where its node is. Those behind it move up, so that no slot is wasted.
+    pub fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u32> {
+        let (mut hole, node) = self.search(module, key)?;
+        let (slots, capacity, count) = self.header(module);
+        let mut slot = hole;
+        loop {
+            slot = (slot + 1) & (capacity - 1);
+            module.instructions(INSTRUCTIONS_PER_SLOT);
+            let word = module.read(slots + slot as u32, 1)[0];
+            if word == 0 {
+                break;
+            }
+            let home = word >> 32 & (capacity - 1);
+            // It may move to the hole unless that is before its home.
+            let distance = |from: u64| slot.wrapping_sub(from) & (capacity - 1);
+            if distance(home) >= distance(hole) {
+                module.write(slots + hole as u32, &[word]);
+                hole = slot;
+            }
+        }
+        module.write(slots + hole as u32, &[0]);
+        module.write(self.at + 2, &[count - 1]);
+        Some(node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Device, Program, Workers};
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+    use std::collections::HashMap;
+
+    struct Random;
+
+    impl Program for Random {
+        fn run<M: Meter>(
+            &self,
+            module: &mut Module<'_, M>,
+            input: &[u64],
+            output: &mut Vec<u64>,
+        ) -> Result<(), Fault> {
+            let table = Table::at(module.allocate(HEADER_WORDS)?);
+            let random = &mut SmallRng::seed_from_u64(input[0]);
+            let mut map = HashMap::new();
+            for _ in 0..4000 {
+                let key = random.random_range(0..input[1]);
+                match random.random_range(0..3) {
+                    0 => {
+                        let before = map.get(&key).copied();
+                        assert_eq!(table.remove(module, key), before);
+                        if let Some(node) = map.remove(&key) {
+                            module.free(node, 2);
+                        }
+                    }
+                    1 => assert_eq!(table.find(module, key), map.get(&key).copied()),
+                    _ if map.contains_key(&key) => {}
+                    _ => {
+                        let node = module.allocate(2)?;
+                        module.write(node, &[key, 0]);
+                        match table.put(module, key, node) {
+                            Ok(()) => _ = map.insert(key, node),
+                            Err(fault) => {
+                                // All is as it was.
+                                module.free(node, 2);
+                                assert!(matches!(fault, Fault::Full(_)));
+                                output.push(map.len() as u64);
+                            }
+                        }
+                    }
+                }
+                assert_eq!(table.size(module).0, map.len() as u64);
+            }
+            for (&key, &node) in &map {
+                assert_eq!(table.find(module, key), Some(node));
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_table_does_what_a_map_does_also_when_the_bank_is_full() {
+        for (bytes, keys) in [(1 << 20, 5), (1 << 20, 100), (1 << 20, 3000), (4096, 300)] {
+            let mut device = Workers::new(20, bytes, 2);
+            let inputs = (0..20).map(|seed| vec![seed, keys]).collect();
+            for output in device.round(Random, inputs).expect("a round") {
+                let full = output.expect("no fault");
+                assert_eq!(!full.is_empty(), bytes == 4096);
+            }
+        }
+    }
+}

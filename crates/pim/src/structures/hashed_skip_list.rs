@@ -1,0 +1,121 @@
+//! A skip list with a hash table of its towers beside it, by which single keys are found, as the rivals' published
+//! programs have it.
+//!
+//! ```text
+//! first tower of the list 8 | header of the table 24
+//! ```
+
+use crate::device::{Fault, Meter, Module};
+use crate::structures::list::{Entry, List};
+use crate::structures::hash_table::{self, Table};
+use crate::structures::skip_list::{self, Towers};
+
+/// A list and its table, by the words that name both. The processor keeps these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TabledTowers {
+    head: u32,
+}
+
+const WORDS: usize = 1 + hash_table::HEADER_WORDS;
+
+impl TabledTowers {
+    fn list<M: Meter>(self, module: &Module<'_, M>) -> Towers {
+        Towers::at(module.peek(self.head, 1)[0] as u32)
+    }
+
+    fn table(self) -> Table {
+        Table::at(self.head + 1)
+    }
+}
+
+impl List for TabledTowers {
+    fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Self, Fault> {
+        let list = Towers::new(module)?;
+        let head = module.allocate(WORDS);
+        let head = head.inspect_err(|_| list.free(module))?;
+        module.write(head, &[list.head().into()]);
+        Ok(TabledTowers { head })
+    }
+
+    fn at(head: u32) -> Self {
+        TabledTowers { head }
+    }
+
+    fn head(self) -> u32 {
+        self.head
+    }
+
+    fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+        let tower = self.table().find(module, key)?;
+        // The value has come with the key.
+        Some(module.peek(tower + 1, 1)[0])
+    }
+
+    fn insert<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: u64,
+        value: u64,
+    ) -> Result<Option<u64>, Fault> {
+        // A key that is there needs no more room.
+        if let Err(full) = self.table().reserve(module, 1)
+            && self.table().find(module, key).is_none()
+        {
+            return Err(full);
+        }
+        let list = self.list(module);
+        let (tower, before) = list.place(module, key, value, skip_list::height(key))?;
+        if before.is_none() {
+            self.table().put(module, key, tower)?;
+        }
+        Ok(before)
+    }
+
+    fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+        self.table().remove(module, key);
+        self.list(module).remove(module, key)
+    }
+
+    fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry> {
+        self.list(module).floor(module, key)
+    }
+
+    fn walk<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        from: u64,
+        mut each: impl FnMut(u64, u64) -> bool,
+    ) {
+        let list = self.list(module);
+        list.walk(module, from, |_, key, value| each(key, value));
+    }
+
+    fn build<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        entries: impl IntoIterator<Item = Entry>,
+    ) -> Result<(), Fault> {
+        for (key, value) in entries {
+            self.insert(module, key, value)?;
+        }
+        Ok(())
+    }
+
+    fn free<M: Meter>(self, module: &mut Module<'_, M>) {
+        self.list(module).free(module);
+        self.table().free(module);
+        module.free(self.head, WORDS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl crate::structures::list::testing::Liftable for TabledTowers {}
+
+    #[test]
+    fn a_list_with_a_table_does_what_a_map_does() {
+        crate::structures::list::testing::does_what_a_map_does::<TabledTowers>();
+    }
+}

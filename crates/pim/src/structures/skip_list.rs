@@ -1,0 +1,544 @@
+//! Skip lists in the bank of a module.
+//!
+//! A key and all its levels are one node, a *tower* (RADAR, section IV-A), so that a key that is met high up
+//! has its value at hand:
+//!
+//! ```text
+//! key 8 | value 8 | height 4, next at level 0 4 | next at levels 1 and 2, 4 each | ...
+//! ```
+//!
+//! Heights follow from the keys, each level with half as many towers as the one below; the same keys make the
+//! same list, whatever has become of it meanwhile. Those of which one knows more can be given another
+//! ([`Towers::set_height`]); the *room* is for how many levels a tower has place, which may be more than its height.
+//! A list begins with a tower of full height that has no key, and ends with null pointers.
+
+use crate::device::{Fault, Meter, Module};
+use crate::structures::hash::mix;
+use crate::structures::list::{Entry, List};
+use std::cmp::Ordering;
+
+/// Towers are no higher.
+pub const HEIGHT_MAX: usize = 20;
+/// What a program does for each key that it looks at: the address, the copy, a comparison of 64 bits.
+pub(crate) const INSTRUCTIONS_PER_KEY: u64 = 24;
+/// Key, value, and height with the first pointer: what is copied of a tower at first.
+const HEAD_WORDS: usize = 3;
+/// The word with the height.
+const SHAPE: u32 = 2;
+
+/// So many words has a tower.
+const fn words(height: usize) -> usize {
+    HEAD_WORDS + height / 2
+}
+
+/// The bytes of the tower of a key.
+pub(crate) fn bytes(key: u64) -> u64 {
+    words(height(key)) as u64 * 8
+}
+
+/// How high the tower of a key is, unless it was given another height.
+pub(crate) fn height(key: u64) -> usize {
+    let zeros = mix(key).trailing_zeros() as usize;
+    (zeros + 1).min(HEIGHT_MAX)
+}
+
+/// The word of a tower that has its height, its room and no pointer yet.
+const fn shape(height: usize, room: usize) -> u64 {
+    height as u64 | (room as u64) << 16
+}
+
+/// What is searched for in a list. A word is a key by itself; of what is longer, a tower has a word, and its value leads
+/// to the rest.
+pub trait Sought: Copy {
+    /// The word that its tower has.
+    fn word(&self) -> u64;
+
+    /// How high its tower is.
+    fn height(&self) -> usize;
+
+    /// How the key of a tower compares with it.
+    fn order<M: Meter>(&self, module: &mut Module<'_, M>, word: u64, value: u64) -> Ordering;
+}
+
+impl Sought for u64 {
+    fn word(&self) -> u64 {
+        *self
+    }
+
+    fn height(&self) -> usize {
+        height(*self)
+    }
+
+    fn order<M: Meter>(&self, _: &mut Module<'_, M>, word: u64, _: u64) -> Ordering {
+        word.cmp(self)
+    }
+}
+
+/// A skip list, by its first tower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Towers {
+    head: u32,
+}
+
+/// The towers in front of a key, one for each level.
+type Path = [u32; HEIGHT_MAX];
+
+/// What was found of a key.
+struct Found {
+    /// Its tower.
+    at: Option<u32>,
+    path: Path,
+}
+
+impl Towers {
+    /// An empty list.
+    ///
+    /// # Errors
+    /// The bank has no room for its first tower.
+    pub fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Towers, Fault> {
+        let head = module.allocate(words(HEIGHT_MAX))?;
+        module.write(head + SHAPE, &[shape(HEIGHT_MAX, HEIGHT_MAX)]);
+        Ok(Towers { head })
+    }
+
+    /// The list that begins with this tower.
+    pub const fn at(head: u32) -> Towers {
+        Towers { head }
+    }
+
+    /// Its first tower.
+    pub const fn head(self) -> u32 {
+        self.head
+    }
+
+    /// The value of a key. O(log n) copies.
+    pub fn get<M: Meter>(self, module: &mut Module<'_, M>, key: impl Sought) -> Option<u64> {
+        let at = self.search(module, key, true).at?;
+        Some(module.peek(at + 1, 1)[0])
+    }
+
+    /// Sets the value of a key, and answers the one before.
+    ///
+    /// # Errors
+    /// The bank has no room; then nothing was done.
+    pub fn insert<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: impl Sought,
+        value: u64,
+    ) -> Result<Option<u64>, Fault> {
+        self.insert_with_height(module, key, value, key.height())
+    }
+
+    /// Sets the value of a key, and answers the one before; a key that was not there gets a tower of so many levels, at
+    /// least 1 and at most [`HEIGHT_MAX`].
+    ///
+    /// # Errors
+    /// As [`insert`](Towers::insert).
+    pub fn insert_with_height<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: impl Sought,
+        value: u64,
+        height: usize,
+    ) -> Result<Option<u64>, Fault> {
+        let (_, before) = self.place(module, key, value, height)?;
+        Ok(before)
+    }
+
+    /// As [`insert_with_height`](Towers::insert_with_height); also answers where the key's tower is.
+    pub(crate) fn place<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: impl Sought,
+        value: u64,
+        height: usize,
+    ) -> Result<(u32, Option<u64>), Fault> {
+        let Found { at, path } = self.search(module, key, false);
+        if let Some(at) = at {
+            let before = module.peek(at + 1, 1)[0];
+            module.write(at + 1, &[value]);
+            return Ok((at, Some(before)));
+        }
+        let height = height.clamp(1, HEIGHT_MAX);
+        let at = module.allocate(words(height))?;
+        let mut tower = vec![0; words(height)];
+        (tower[0], tower[1], tower[2]) = (key.word(), value, shape(height, height));
+        for (level, &before) in path.iter().enumerate().take(height) {
+            let next = next(module, before, level);
+            pack(&mut tower, level, next);
+            link(module, before, level, at);
+        }
+        module.write(at, &tower);
+        Ok((at, None))
+    }
+
+    /// Gives the tower of a key so many levels, at least 1 and at most [`HEIGHT_MAX`]; false if the key is not there. One
+    /// search, and a link for each level that comes or goes; a tower that has no place for its levels is made anew,
+    /// and linked at all. Source: RADAR, section V-A.
+    ///
+    /// # Errors
+    /// The bank has no room for the new tower; then nothing was done.
+    pub fn set_height<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: impl Sought,
+        height: usize,
+    ) -> Result<bool, Fault> {
+        let height = height.clamp(1, HEIGHT_MAX);
+        let Found { at, path } = self.search(module, key, false);
+        let Some(at) = at else {
+            return Ok(false);
+        };
+        let (before, room) = height_and_room(module, at);
+        if words(height) > words(room) {
+            let new = module.allocate(words(height))?;
+            let mut tower = vec![0; words(height)];
+            tower[..2].copy_from_slice(module.peek(at, 2));
+            tower[2] = shape(height, height);
+            for (level, &left) in path.iter().enumerate().take(height) {
+                // Above its old height, what comes after it is what comes after who is before it.
+                let from = if level < before { at } else { left };
+                let behind = next(module, from, level);
+                pack(&mut tower, level, behind);
+                link(module, left, level, new);
+            }
+            module.write(new, &tower);
+            module.free(at, words(room));
+            return Ok(true);
+        }
+        for (level, &left) in path.iter().enumerate().take(height).skip(before) {
+            let behind = next(module, left, level);
+            link(module, at, level, behind);
+            link(module, left, level, at);
+        }
+        for (level, &left) in path.iter().enumerate().take(before).skip(height) {
+            let behind = next(module, at, level);
+            link(module, left, level, behind);
+        }
+        if height != before {
+            let first = u64::from(next(module, at, 0));
+            module.write(at + SHAPE, &[shape(height, room) | first << 32]);
+        }
+        Ok(true)
+    }
+
+    /// Removes a key and answers its value.
+    pub fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: impl Sought) -> Option<u64> {
+        let Found { at, path } = self.search(module, key, false);
+        let at = at?;
+        let value = module.peek(at + 1, 1)[0];
+        let (height, room) = height_and_room(module, at);
+        for (level, &before) in path.iter().enumerate().take(height) {
+            let behind = next(module, at, level);
+            link(module, before, level, behind);
+        }
+        module.free(at, words(room));
+        Some(value)
+    }
+
+    /// The greatest key at or below `key`.
+    pub fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: impl Sought) -> Option<Entry> {
+        let Found { at, path } = self.search(module, key, true);
+        let at = at.unwrap_or(path[0]);
+        (at != self.head).then(|| entry(module, at))
+    }
+
+    /// Gives the entries from `from` on to `each`, in ascending order, as long as that answers true.
+    pub fn walk<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        from: impl Sought,
+        mut each: impl FnMut(&mut Module<'_, M>, u64, u64) -> bool,
+    ) {
+        let Found { at, path } = self.search(module, from, false);
+        let mut at = match at {
+            Some(at) => at,
+            None => next(module, path[0], 0),
+        };
+        while at != 0 {
+            let tower = look_at(module, at);
+            let (key, value) = (tower[0], tower[1]);
+            if !each(module, key, value) {
+                return;
+            }
+            module.hop();
+            at = next(module, at, 0);
+        }
+    }
+
+    /// Appends entries in ascending order to an empty list, without searching. Source: RADAR, section IV-B.
+    ///
+    /// # Errors
+    /// The bank has no room. What came before is in the list.
+    pub fn build<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        entries: impl IntoIterator<Item = (impl Sought, u64)>,
+    ) -> Result<(), Fault> {
+        let mut tails = [self.head; HEIGHT_MAX];
+        for (key, value) in entries {
+            let height = key.height();
+            let at = module.allocate(words(height))?;
+            let mut tower = vec![0; words(height)];
+            (tower[0], tower[1], tower[2]) = (key.word(), value, shape(height, height));
+            module.write(at, &tower);
+            for (level, tail) in tails.iter_mut().enumerate().take(height) {
+                link(module, *tail, level, at);
+                *tail = at;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives all memory back, also that of the first tower, and answers what was in it.
+    pub fn take<M: Meter>(self, module: &mut Module<'_, M>) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        let mut at = next(module, self.head, 0);
+        module.free(self.head, words(HEIGHT_MAX));
+        while at != 0 {
+            let tower = look_at(module, at);
+            entries.push((tower[0], tower[1]));
+            let (_, room) = height_and_room(module, at);
+            let behind = next(module, at, 0);
+            module.free(at, words(room));
+            module.hop();
+            at = behind;
+        }
+        entries
+    }
+
+    /// Goes from the highest level down to a key, or to the last tower before it. With `early`, a key that is
+    /// met is enough, and the path is not complete.
+    fn search<M: Meter>(self, module: &mut Module<'_, M>, key: impl Sought, early: bool) -> Found {
+        let mut found = Found {
+            at: None,
+            path: [self.head; HEIGHT_MAX],
+        };
+        // The processor keeps the first tower.
+        let mut at = self.head;
+        // What was looked at a level higher need not be again.
+        let mut greater = 0;
+        for level in (0..HEIGHT_MAX).rev() {
+            loop {
+                let candidate = next(module, at, level);
+                if candidate == 0 || candidate == greater {
+                    break;
+                }
+                let tower = look_at(module, candidate);
+                let (word, value) = (tower[0], tower[1]);
+                let order = key.order(module, word, value);
+                if order == Ordering::Equal {
+                    found.at = Some(candidate);
+                    if early {
+                        module.hop();
+                        return found;
+                    }
+                }
+                if order != Ordering::Less {
+                    greater = candidate;
+                    break;
+                }
+                module.hop();
+                // The pointers of the towers on the way; the lowest has come with the key.
+                let (height, _) = height_and_room(module, candidate);
+                if height > 1 {
+                    module.read(candidate + HEAD_WORDS as u32, words(height) - HEAD_WORDS);
+                }
+                at = candidate;
+            }
+            found.path[level] = at;
+        }
+        found
+    }
+}
+
+impl List for Towers {
+    fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Self, Fault> {
+        Towers::new(module)
+    }
+
+    fn at(head: u32) -> Self {
+        Towers::at(head)
+    }
+
+    fn head(self) -> u32 {
+        self.head
+    }
+
+    fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+        Towers::get(self, module, key)
+    }
+
+    fn insert<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: u64,
+        value: u64,
+    ) -> Result<Option<u64>, Fault> {
+        Towers::insert(self, module, key, value)
+    }
+
+    fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+        Towers::remove(self, module, key)
+    }
+
+    fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry> {
+        Towers::floor(self, module, key)
+    }
+
+    fn walk<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        from: u64,
+        mut each: impl FnMut(u64, u64) -> bool,
+    ) {
+        Towers::walk(self, module, from, |_, key, value| each(key, value));
+    }
+
+    fn build<M: Meter>(
+        self,
+        module: &mut Module<'_, M>,
+        entries: impl IntoIterator<Item = Entry>,
+    ) -> Result<(), Fault> {
+        Towers::build(self, module, entries)
+    }
+
+    fn free<M: Meter>(self, module: &mut Module<'_, M>) {
+        Towers::take(self, module);
+    }
+}
+
+/// How many levels a tower has, and for how many it has place, from a tower whose head was copied.
+fn height_and_room<M: Meter>(module: &Module<'_, M>, at: u32) -> (usize, usize) {
+    let word = module.peek(at + SHAPE, 1)[0];
+    (usize::from(word as u16), usize::from((word >> 16) as u16))
+}
+
+/// Copies the beginning of a tower, to compare its key.
+fn look_at<'m, M: Meter>(module: &'m mut Module<'_, M>, at: u32) -> &'m [u64] {
+    module.instructions(INSTRUCTIONS_PER_KEY);
+    module.compare();
+    module.read(at, HEAD_WORDS)
+}
+
+/// The entry of a tower that was looked at.
+fn entry<M: Meter>(module: &Module<'_, M>, at: u32) -> Entry {
+    let words = module.peek(at, 2);
+    (words[0], words[1])
+}
+
+/// The next tower at a level, from a tower whose pointers were copied.
+fn next<M: Meter>(module: &Module<'_, M>, at: u32, level: usize) -> u32 {
+    let (word, shift) = place(level);
+    (module.peek(at + word as u32, 1)[0] >> shift) as u32
+}
+
+/// Sets the next tower at a level.
+fn link<M: Meter>(module: &mut Module<'_, M>, at: u32, level: usize, next: u32) {
+    let (word, shift) = place(level);
+    let at = at + word as u32;
+    let other = module.peek(at, 1)[0] & !(u64::from(u32::MAX) << shift);
+    module.write(at, &[other | u64::from(next) << shift]);
+}
+
+/// Sets the next tower at a level, of a tower that is not in the bank yet.
+fn pack(tower: &mut [u64], level: usize, next: u32) {
+    let (word, shift) = place(level);
+    tower[word] |= u64::from(next) << shift;
+}
+
+/// The word of a level's pointer, and where in it that begins.
+const fn place(level: usize) -> (usize, u32) {
+    (
+        HEAD_WORDS - 1 + level.div_ceil(2),
+        32 * ((level + 1) % 2) as u32,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Device, Model, Program};
+    use nearfield_hardware::modules::Preset;
+
+    impl crate::structures::list::testing::Liftable for Towers {
+        fn lift<M: Meter>(
+            self,
+            module: &mut Module<'_, M>,
+            key: u64,
+            height: usize,
+        ) -> Option<bool> {
+            let is_there = self.set_height(module, key, height).expect("room");
+            if let Some(at) = self.search(module, key, false).at {
+                assert_eq!(height_and_room(module, at).0, height);
+            }
+            Some(is_there)
+        }
+    }
+
+    #[test]
+    fn a_list_does_what_a_map_does() {
+        crate::structures::list::testing::does_what_a_map_does::<Towers>();
+    }
+
+    /// Builds a list of so many keys and searches each; what that takes on the average.
+    struct Searches(u64);
+
+    impl Program for Searches {
+        fn run<M: Meter>(
+            &self,
+            module: &mut Module<'_, M>,
+            input: &[u64],
+            output: &mut Vec<u64>,
+        ) -> Result<(), Fault> {
+            let key = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            if input.is_empty() {
+                let list = Towers::new(module)?;
+                module.set_root(list.head().into());
+                let mut keys: Vec<u64> = (1..=self.0).map(key).collect();
+                keys.sort_unstable();
+                list.build(module, keys.into_iter().map(|key| (key, !key)))?;
+                output.push(module.used_bytes());
+                return Ok(());
+            }
+            let list = Towers::at(module.root() as u32);
+            for number in 1..=self.0 {
+                module.begin(number as usize);
+                let key = key(number);
+                assert_eq!(list.get(module, key), Some(!key));
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn searches_take_what_is_published_of_towers() {
+        // Keys that are looked at, and pointers that are followed (reference: derived for RADAR's lists).
+        for (count, looks, hops) in [(64, 8.7, 5.0), (2_048, 22.0, 11.0), (15_258, 30.0, 14.0)] {
+            let mut model = Model::new(1, Preset::UpmemMeasured.parameters());
+            let used = model.round(Searches(count), vec![vec![]]).expect("built");
+            let used = used[0].as_ref().expect("a size")[0];
+            let each = used as f64 / count as f64;
+            assert!(
+                count < 2_000 || (28.0..32.5).contains(&each),
+                "{each} bytes"
+            );
+            let built = model.counters().work;
+            model
+                .round(Searches(count), vec![vec![1]])
+                .expect("searched");
+            let work = model.counters().work;
+            let mean = |all: u64, before: u64| (all - before) as f64 / count as f64;
+            let looked = mean(work.compares, built.compares);
+            let hopped = mean(work.hops, built.hops);
+            // Keys that are met high up save two looks; and who comes down to the same tower that was too
+            // great a level higher does not look at it again, which saves a third.
+            assert!((looks * 0.6..looks).contains(&looked), "{count}: {looked}");
+            assert!(
+                (hops * 0.7..hops * 1.1).contains(&hopped),
+                "{count}: {hopped}"
+            );
+        }
+    }
+}
