@@ -16,13 +16,14 @@ type Failure = Box<dyn std::error::Error>;
 /// What a shell reports for a program ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
-/// Measure a map of words in modules that are worker threads, beside a skip list that threads share.
+/// Measure a map of words in modules that are worker threads, beside a skip list that threads
+/// share.
 ///
-/// Both are loaded with the same random keys of 8 bytes, in no order: the map by batches, crossbeam's skip list by as
-/// many threads as there are cores. Then they run the same operations in turns: uniform gets; and half gets,
-/// half updates in place, of keys that are hot by Zipf's distribution, over 2048 segments of the sorted keys
-/// (seg-fixed:ALPHA) or over single keys, scattered (key-zipf:ALPHA). The median of the turns counts.
-/// Every answer is checked.
+/// Both are loaded with the same random keys of 8 bytes, in no order: the map by batches,
+/// crossbeam's skip list by as many threads as there are cores. Then they run the same operations
+/// in turns: uniform gets; and half gets, half updates in place, of keys that are hot by Zipf's
+/// distribution, over 2048 segments of the sorted keys (seg-fixed:ALPHA) or over single keys,
+/// scattered (key-zipf:ALPHA). The median of the turns counts. Every answer is checked.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -29,7 +29,8 @@ type Failure = Box<dyn std::error::Error>;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The memory nodes, such as shm:NAME or ucx:HOST:PORT [default: one in a thread of this process]
+    /// The memory nodes, such as shm:NAME or ucx:HOST:PORT [default: one in a thread of this
+    /// process]
     #[arg(long, value_name = "NODE,…", value_delimiter = ',')]
     nodes: Vec<NodeAddress>,
 

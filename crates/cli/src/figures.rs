@@ -14,10 +14,10 @@ const INTERRUPTED: u8 = 130;
 
 /// Draw the figures of a paper again, from models of its hardware.
 ///
-/// CHIME: the indexes themselves run over a simulated network of ConnectX-6 adapters, or of memory attached
-/// by CXL; clients, nodes and their time are virtual. RADAR: they run in memory modules with processors that
-/// are modelled, by two sets of published figures. So all throughput and latency is modelled, and
-/// the same on any machine, but for what says that it was measured.
+/// CHIME: the indexes themselves run over a simulated network of ConnectX-6 adapters, or of memory
+/// attached by CXL; clients, nodes and their time are virtual. RADAR: they run in memory modules
+/// with processors that are modelled, by two sets of published figures. So all throughput and
+/// latency is modelled, and the same on any machine, but for what says that it was measured.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -26,39 +26,40 @@ pub(crate) struct Arguments {
 
     /// Figures, such as 12 or 18a, or 18 for all its parts [default: all]
     ///
-    /// CHIME: 3a to 3d: what rivals keep and read; 4a to 4c: verbs; 12: six workloads; 13: values of any
-    /// length; 14: caches; 15a, 15b: one technique after the other; 16: metadata; 17: speculation;
-    /// 18a to 18f: skew, caches, values, spans, neighborhoods; 19a to 19c: load factors and
-    /// hotspots; cxl: memory attached by CXL, which is not in the paper.
+    /// CHIME: 3a to 3d: what rivals keep and read; 4a to 4c: verbs; 12: six workloads; 13: values
+    /// of any length; 14: caches; 15a, 15b: one technique after the other; 16: metadata; 17:
+    /// speculation; 18a to 18f: skew, caches, values, spans, neighborhoods; 19a to 19c: load
+    /// factors and hotspots; cxl: memory attached by CXL, which is not in the paper.
     ///
-    /// RADAR: 7: batches in time; 8, 9: heights by hotness, with training measured; 10, 10p: six operations
-    /// over skew, modules as measured and by the paper's figures; 11: what withstanding skew takes; 12: YCSB;
-    /// 13: words of documents; 14: behind the server; 15: memory. Not in the paper: cpu: ordered maps
-    /// measured on this machine; load: how full the fullest module is; skew: kinds of it; sensitivity: what
-    /// results depend on. 10, 10p, 11, 15 and sensitivity share their runs, and so do 8 and 9: ask for them
-    /// together.
+    /// RADAR: 7: batches in time; 8, 9: heights by hotness, with training measured; 10, 10p: six
+    /// operations over skew, modules as measured and by the paper's figures; 11: what withstanding
+    /// skew takes; 12: YCSB; 13: words of documents; 14: behind the server; 15: memory. Not in the
+    /// paper: cpu: ordered maps measured on this machine; load: how full the fullest module is;
+    /// skew: kinds of it; sensitivity: what results depend on. 10, 10p, 11, 15 and sensitivity
+    /// share their runs, and so do 8 and 9: ask for them together.
     #[arg(value_name = "FIGURE")]
     figures: Vec<String>,
 
-    /// Take minutes: CHIME with 300,000 keys, RADAR with 1M and 256 modules, and a few points of each axis
+    /// Take minutes: CHIME with 300,000 keys, RADAR with 1M and 256 modules, and a few points of
+    /// each axis
     #[arg(long)]
     quick: bool,
 
-    /// Keys in place of the paper's 60M or 500M [default: what --quick says, else those of CHIME, 125M for RADAR,
-    /// or what memory allows]
+    /// Keys in place of the paper's 60M or 500M [default: what --quick says, else those of CHIME,
+    /// 125M for RADAR, or what memory allows]
     ///
-    /// CHIME's caches shrink with them. RADAR keeps 2048 modules and batches of 2M without --quick, as skew
-    /// is worth less with fewer: 4M keys are enough to see it.
+    /// CHIME's caches shrink with them. RADAR keeps 2048 modules and batches of 2M without --quick,
+    /// as skew is worth less with fewer: 4M keys are enough to see it.
     #[arg(long, value_name = "N", value_parser = count)]
     count: Option<u64>,
 
-    /// RADAR's memory modules, each with as many operations of a batch and segments of the keys as otherwise
-    /// [default: 2048, 256 with --quick]
+    /// RADAR's memory modules, each with as many operations of a batch and segments of the keys as
+    /// otherwise [default: 2048, 256 with --quick]
     #[arg(long, value_name = "N", value_parser = modules)]
     modules: Option<u64>,
 
-    /// The text whose words are keys in RADAR's figures 13 and 14, a document a line, also compressed by gzip [default: one
-    /// that is made up]
+    /// The text whose words are keys in RADAR's figures 13 and 14, a document a line, also
+    /// compressed by gzip [default: one that is made up]
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
 

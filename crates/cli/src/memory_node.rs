@@ -19,9 +19,9 @@ use std::time::Duration;
 ///
 /// With shm:NAME the memory is an object in /dev/shm. Only processes of the same user have access
 /// to it. With ucx:HOST:PORT other machines reach it by UCX (Debian's libucx0, 1.13 or newer): over
-/// RDMA where both have adapters, else over TCP, which this process serves. Whoever reaches the port
-/// has access, to all of this process: listen only where those you trust are. Either way the memory
-/// is provided as a whole when the command starts, and empty again when it ends.
+/// RDMA where both have adapters, else over TCP, which this process serves. Whoever reaches the
+/// port has access, to all of this process: listen only where those you trust are. Either way the
+/// memory is provided as a whole when the command starts, and empty again when it ends.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::fmt::{self, Display, Formatter};
 
-/// Why an operation or a batch was refused. Nothing has been changed by what is refused, except that
-/// after [`Unknown`](Error::Unknown) nobody can say.
+/// Why an operation or a batch was refused. Nothing has been changed by what is refused, except
+/// that after [`Unknown`](Error::Unknown) nobody can say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {

@@ -15,8 +15,8 @@ const PHASES_MAX: u64 = 512;
 /// If so much more or less of the guesses are wrong than when the other way was tried, it is tried
 /// again. Three times what chance makes of a phase.
 const CHANGE: f64 = 0.05;
-/// Where less of the guesses are wrong, there is nothing to find out: a right one reads less and takes
-/// no longer.
+/// Where less of the guesses are wrong, there is nothing to find out: a right one reads less and
+/// takes no longer.
 const HARMLESS: f64 = 0.02;
 /// The part of the time that trials of what is worse may cost: a two hundredth.
 const TRIALS_COST: f64 = 0.005;
@@ -28,11 +28,12 @@ const TRIALS_COST: f64 = 0.005;
 ///
 /// Nothing is assumed of the network, and no sizes or rates are told: for a phase of about a
 /// thousand accesses all who share the gate guess, or nobody does, and the mean time of an access
-/// is measured, as whole phases show what an access costs those who wait behind it. What was
-/// better goes on; the other one is tried again and again, more seldom the worse it was, such that
-/// this costs half a percent, and soon if more or fewer guesses are right than were. While hardly
-/// any guess is wrong nothing is tried, as none can lose: where many share a port, the time of an
-/// access says more of the others than of the guess. Times are the caller's, of any clock; equal ones give equal decisions.
+/// is measured, as whole phases show what an access costs those who wait behind it. What was better
+/// goes on; the other one is tried again and again, more seldom the worse it was, such that this
+/// costs half a percent, and soon if more or fewer guesses are right than were. While hardly any
+/// guess is wrong nothing is tried, as none can lose: where many share a port, the time of an
+/// access says more of the others than of the guess. Times are the caller's, of any clock; equal
+/// ones give equal decisions.
 ///
 /// It sees what the accesses cost those who share it. Others who use the same memory node
 /// gain from shorter reads too, of which it knows nothing: where a part of all accesses is its own,

@@ -4,12 +4,13 @@
 //! accuracy [subranges a module, 16] [all | sweep | seg-fixed | seg-jump | drift] [windows, 12]
 //! ```
 //!
-//! 256 modules, batches of 250 thousand reads, Zipf (0.99) over 256 segments of the keys: with one permutation of segments
-//! (`seg-fixed`), with another for each batch (`seg-jump`), and with one that is rotated by 16 segments every 8 batches
-//! (`drift`). Prints the share of sampled subranges whose class was predicted right, by the GRU and by both simple
-//! predictors, in the second half of the batches and, by the GRU, window by window, and the pointers that a read follows in a module in the last four batches,
-//! heights that are changed included. `sweep` has other numbers of samples, and of batches of a window, each of which is
-//! an epoch.
+//! 256 modules, batches of 250 thousand reads, Zipf (0.99) over 256 segments of the keys: with one
+//! permutation of segments (`seg-fixed`), with another for each batch (`seg-jump`), and with one
+//! that is rotated by 16 segments every 8 batches (`drift`). Prints the share of sampled subranges
+//! whose class was predicted right, by the GRU and by both simple predictors, in the second half of
+//! the batches and, by the GRU, window by window, and the pointers that a read follows in a module
+//! in the last four batches, heights that are changed included. `sweep` has other numbers of
+//! samples, and of batches of a window, each of which is an epoch.
 
 use nearfield_core::{Batch, OrderedIndex, Words};
 use nearfield_hardware::modules::Preset;

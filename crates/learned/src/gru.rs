@@ -32,13 +32,14 @@ impl std::error::Error for Error {
     }
 }
 
-/// A gated recurrent unit of 32 states with one layer behind it, over the hexadecimal digits of the features of the last 4
-/// batches. It learns by cross entropy and Adam with a rate of 0.001, 256 subranges at once, in an order drawn from its
-/// seed: with the same seed and the same samples it says the same. Source: RADAR, section V-A. An epoch of 8192 samples
-/// takes about 0.13 s of one processor.
+/// A gated recurrent unit of 32 states with one layer behind it, over the hexadecimal digits of the
+/// features of the last 4 batches. It learns by cross entropy and Adam with a rate of 0.001, 256
+/// subranges at once, in an order drawn from its seed: with the same seed and the same samples it
+/// says the same. Source: RADAR, section V-A. An epoch of 8192 samples takes about 0.13 s of one
+/// processor.
 ///
-/// It has an output for each height that there can be, and those of classes that there are not at present are not looked at, so
-/// that it need not be made anew when the number of classes changes.
+/// It has an output for each height that there can be, and those of classes that there are not at
+/// present are not looked at, so that it need not be made anew when the number of classes changes.
 pub struct Gru {
     cell: Cell,
     adam: AdamW,

@@ -1,7 +1,9 @@
-//! Models that learn how hot subranges of memory modules are, for RADAR's heights (RADAR, section V).
+//! Models that learn how hot subranges of memory modules are, for RADAR's heights (RADAR, section
+//! V).
 //!
-//! [`Gru`] is the paper's: a gated recurrent unit that sees what is known of a subrange in the last batches, and says which
-//! class it will be of. It is a [`Predictor`](nearfield_pim::radar::heights::Predictor), so an index takes it as it is:
+//! [`Gru`] is the paper's: a gated recurrent unit that sees what is known of a subrange in the last
+//! batches, and says which class it will be of. It is a
+//! [`Predictor`](nearfield_pim::radar::heights::Predictor), so an index takes it as it is:
 //!
 //! ```
 //! use nearfield_core::OrderedIndex;
@@ -20,9 +22,10 @@
 //!
 //! # Why candle
 //!
-//! It is a crate of its own, as it is the only one that needs a library for machine learning: tensors, derivatives, Adam. Two
-//! are maintained, candle 0.11 and burn 0.21, with everything optional left out (burn as its parts `burn-core`, `burn-nn`,
-//! `burn-optim`, `burn-autodiff` and `burn-flex`, as the crate `burn` brings a graphics stack into the lock file):
+//! It is a crate of its own, as it is the only one that needs a library for machine learning:
+//! tensors, derivatives, Adam. Two are maintained, candle 0.11 and burn 0.21, with everything
+//! optional left out (burn as its parts `burn-core`, `burn-nn`, `burn-optim`, `burn-autodiff` and
+//! `burn-flex`, as the crate `burn` brings a graphics stack into the lock file):
 //!
 //! | | candle-core, candle-nn 0.11.1 | burn 0.21 |
 //! |---|---|---|
@@ -30,10 +33,11 @@
 //! | compiling them, seconds of a processor | 134 | 595 |
 //! | an epoch of 8192 samples with the library's GRU, seconds of a processor | 0.20 | 0.23 |
 //!
-//! They are as quick, candle is built in a quarter of the time. Against it: it brings a tokenizer that nobody here needs
-//! (`candle-core` depends on `tokenizers` for files of models, whatever its features), and it does not let weights be drawn
-//! from a seed on a processor, so they are drawn here. Its own GRU keeps a subrange to a row, so that gates are not
-//! contiguous; a cell that keeps it to a column takes 0.13 s for the same epoch.
+//! They are as quick, candle is built in a quarter of the time. Against it: it brings a tokenizer
+//! that nobody here needs (`candle-core` depends on `tokenizers` for files of models, whatever its
+//! features), and it does not let weights be drawn from a seed on a processor, so they are drawn
+//! here. Its own GRU keeps a subrange to a row, so that gates are not contiguous; a cell that keeps
+//! it to a column takes 0.13 s for the same epoch.
 
 #![forbid(unsafe_code)]
 

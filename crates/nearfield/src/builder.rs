@@ -85,9 +85,9 @@ impl<F: MapForm> Builder<F> {
         PoolBuilder::new(pool)
     }
 
-    /// Places the map in modules that own a part of the keys each, and are asked in batches. The limit
-    /// of memory that was chosen before holds for all modules together; options of the engine are
-    /// of no meaning there. Needs the feature `pim`.
+    /// Places the map in modules that own a part of the keys each, and are asked in batches. The
+    /// limit of memory that was chosen before holds for all modules together; options of the engine
+    /// are of no meaning there. Needs the feature `pim`.
     ///
     /// ```
     /// use nearfield::{Batch, Bytes, Map, Pim};

@@ -24,7 +24,8 @@ pub trait PimForm {}
 #[cfg(not(feature = "pim"))]
 impl<F: Form> PimForm for F {}
 
-/// A form of entries that a [`Map`](crate::Map) can hold: [`Bytes`] or [`Words`]. The set is closed.
+/// A form of entries that a [`Map`](crate::Map) can hold: [`Bytes`] or [`Words`]. The set is
+/// closed.
 pub trait MapForm: RadixForm + StoreForm + PimForm {
     /// A value as the local map answers it.
     #[doc(hidden)]

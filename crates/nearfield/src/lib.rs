@@ -25,9 +25,9 @@
 //! # Ok::<(), nearfield::Error>(())
 //! ```
 //!
-//! A map may also lie in the memory of other machines (`Builder::pool`, with the feature `pool`), or in
-//! modules that own a part of the keys each (`Builder::pim`, with the feature `pim`). The methods
-//! are the same. Reads answer a `Result` there, because memory elsewhere may not answer:
+//! A map may also lie in the memory of other machines (`Builder::pool`, with the feature `pool`),
+//! or in modules that own a part of the keys each (`Builder::pim`, with the feature `pim`). The
+//! methods are the same. Reads answer a `Result` there, because memory elsewhere may not answer:
 //! [`Placement`] says which, and [`AnyPlacement`] is one that a program chooses when it runs.
 //!
 //! # Limits

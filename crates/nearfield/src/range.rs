@@ -23,9 +23,10 @@ const CHUNK_MIN: usize = 16;
 
 /// The entries of a [`Map`] within a range, from both ends; see [`Map::range`].
 ///
-/// Items are entries, or `Result`s where reads can fail: [`Placement::Read`]. They own their keys and
-/// values, for which byte strings are copied once. Entries are read ahead in chunks from either end: of 16 entries up to 512, or 64 KiB, in this machine's memory, and
-/// up to 4096 elsewhere. After an error there is nothing more.
+/// Items are entries, or `Result`s where reads can fail: [`Placement::Read`]. They own their keys
+/// and values, for which byte strings are copied once. Entries are read ahead in chunks from either
+/// end: of 16 entries up to 512, or 64 KiB, in this machine's memory, and up to 4096 elsewhere.
+/// After an error there is nothing more.
 ///
 /// The map may be changed meanwhile, by the caller as well. An entry that is present from the
 /// call of [`Map::range`] to the end of the iteration is met exactly once, with a value that it

@@ -1,8 +1,8 @@
 //! Single operations of callers that come at once, executed in one batch.
 //!
-//! A round takes as long for one operation as for some hundreds. Who comes while no round is under way leads: it executes
-//! all that wait. Who comes meanwhile waits, and the first of those leads the next batch. So n callers take two
-//! rounds at most, and not n.
+//! A round takes as long for one operation as for some hundreds. Who comes while no round is under
+//! way leads: it executes all that wait. Who comes meanwhile waits, and the first of those leads
+//! the next batch. So n callers take two rounds at most, and not n.
 
 use nearfield_core::{Batch, Error, Form, OrderedIndex, Outcome};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -72,7 +72,8 @@ enum State<F: Form> {
     Answered(Result<Met<F>, Error>),
 }
 
-/// Locks, also what somebody has had who has panicked: all that is locked here is whole at any time.
+/// Locks, also what somebody has had who has panicked: all that is locked here is whole at any
+/// time.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -114,7 +115,8 @@ impl<F: Form> Single<F> {
     }
 }
 
-/// Those whose operations are executed. However that ends, they are answered, and somebody else leads.
+/// Those whose operations are executed. However that ends, they are answered, and somebody else
+/// leads.
 struct Turn<'g, F: Form> {
     line: &'g Mutex<Line<F>>,
     taken: Vec<Waiting<F>>,

@@ -6,8 +6,8 @@ use crate::strings::{self, Strings};
 use nearfield_core::{Bytes, Form, OrderedIndex, Words};
 use std::fmt::Debug;
 
-/// A form of entries that can be placed in modules. The set is closed: [`Words`] go to [`Radar`], [`Bytes`] to
-/// [`Strings`].
+/// A form of entries that can be placed in modules. The set is closed: [`Words`] go to [`Radar`],
+/// [`Bytes`] to [`Strings`].
 pub trait PimForm: Form {
     /// The index of such entries on worker threads.
     type OnWorkers: OrderedIndex<Self> + Debug;

@@ -3,7 +3,8 @@
 //! Pointers are chased where the data lie: a host sends operations to *modules* and takes back the
 //! answers. A module is a processor with a bank of memory that no other processor reaches.
 //!
-//! - [`device`]: modules, as a model of hardware in virtual time, or as worker threads in real time.
+//! - [`device`]: modules, as a model of hardware in virtual time, or as worker threads in real
+//!   time.
 //! - [`structures`]: the ordered structures that a module keeps in its bank.
 //! - [`dispatch`]: how a batch becomes tasks of modules, and their answers become outcomes.
 //! - [`radar`]: the index of words; [`strings`]: the index of byte strings.

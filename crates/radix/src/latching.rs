@@ -2,9 +2,10 @@
 //!
 //! Whoever changes a block holds the lock of the node above it. A payload of a key that is there
 //! may also be set, and an entry added where there is room, under the block's own
-//! [latch](crate::leaf::block::Latch), which lies in a line that the look-up has read anyway. The price: whoever holds the lock of the node above needs
-//! the latch as well. Where many operations are executed under one lock, that is more than what
-//! is saved, and a tree may therefore be told to do without latches.
+//! [latch](crate::leaf::block::Latch), which lies in a line that the look-up has read anyway. The
+//! price: whoever holds the lock of the node above needs the latch as well. Where many operations
+//! are executed under one lock, that is more than what is saved, and a tree may therefore be told
+//! to do without latches.
 //!
 //! ```text
 //!   ALLOWED ◀──▶ CHANGING ◀──▶ FORBIDDEN

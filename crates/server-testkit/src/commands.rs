@@ -7,8 +7,8 @@
 //! - DUMP and RESTORE (the version of the payload), OBJECT ENCODING (sets are listpacks since 7.2),
 //!   OBJECT FREQ and IDLETIME, DEBUG, INFO, MEMORY;
 //! - ZRANK and ZREVRANK WITHSCORE, or of other arguments too many, and CLIENT NO-TOUCH (since 7.2);
-//! - wrong arguments of BITCOUNT and BITPOS of a missing key, and the least 64-bit number as RANK of
-//!   LPOS (errors since 7.2);
+//! - wrong arguments of BITCOUNT and BITPOS of a missing key, and the least 64-bit number as RANK
+//!   of LPOS (errors since 7.2);
 //! - numbers that are not written the same by 7.0 (`%.17g`) and 7.2 (the shortest text), so that
 //!   only numbers of few binary digits are used;
 //! - bytes of zero where a number is to be, which Redis takes for the end of the text;

@@ -37,8 +37,8 @@ pub fn free_port() -> u16 {
 }
 
 impl Cluster {
-    /// A cluster that is ready; `None`, and the reason printed, if etcd (Debian's etcd-server) is not
-    /// installed.
+    /// A cluster that is ready; `None`, and the reason printed, if etcd (Debian's etcd-server) is
+    /// not installed.
     ///
     /// # Panics
     /// etcd is not installed, and `NEARFIELD_REQUIRE_ETCD` is 1; or it does not run.

@@ -1,5 +1,5 @@
-//! Machines that are network namespaces of this one, each on a cable to the same switch: processes in
-//! them reach each other by the network alone, and cables can be cut.
+//! Machines that are network namespaces of this one, each on a cable to the same switch: processes
+//! in them reach each other by the network alone, and cables can be cut.
 //!
 //! Needs root and `ip` (Debian's iproute2).
 

@@ -3,8 +3,8 @@
 use super::Parameters;
 use crate::Time;
 
-/// What one module has done. Its threads share the processor and the engine that copies; each waits for its
-/// own copies, one after the other.
+/// What one module has done. Its threads share the processor and the engine that copies; each waits
+/// for its own copies, one after the other.
 #[derive(Clone, Debug)]
 pub struct Account {
     parameters: Parameters,
@@ -112,8 +112,8 @@ impl Account {
 }
 
 impl Parameters {
-    /// How long a module's program takes: as long as its processor, its engine or the slowest of its threads,
-    /// whichever is slowest.
+    /// How long a module's program takes: as long as its processor, its engine or the slowest of
+    /// its threads, whichever is slowest.
     pub fn kernel(&self, account: &Account) -> Time {
         let busy = account.threads.iter().filter(|thread| **thread != (0, 0.0));
         let threads = (busy.count() as f64).max(1.0);

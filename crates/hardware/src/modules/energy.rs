@@ -4,8 +4,8 @@ use super::Parameters;
 use crate::Time;
 
 impl Parameters {
-    /// What modules take that have run for these times together, and of which so many bytes were moved, in
-    /// joules. What the host takes, and modules that wait, is not counted.
+    /// What modules take that have run for these times together, and of which so many bytes were
+    /// moved, in joules. What the host takes, and modules that wait, is not counted.
     ///
     /// ```
     /// use nearfield_hardware::{Time, modules::Preset};

@@ -2,7 +2,8 @@
 
 use crate::Time;
 
-/// What a module's engine takes to copy between its bank and the processor's own small memory, in cycles.
+/// What a module's engine takes to copy between its bank and the processor's own small memory, in
+/// cycles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dma {
     /// Until a read of nothing is there, for who waits for it.
@@ -85,8 +86,9 @@ pub struct Parameters {
     pub joules_per_byte: f64,
 }
 
-/// Two sockets of 16 cores, as in RADAR's set-up. What a thread takes is assumed: 20 to 90 ns a probe, as
-/// caches hit or miss, 10 ns an operation of two words, and a merge sort of 21 levels at 2 ns.
+/// Two sockets of 16 cores, as in RADAR's set-up. What a thread takes is assumed: 20 to 90 ns a
+/// probe, as caches hit or miss, 10 ns an operation of two words, and a merge sort of 21 levels at
+/// 2 ns.
 const HOST: Host = Host {
     threads: 32.0,
     probe: Time::from_nanoseconds(55),
@@ -99,8 +101,8 @@ const HOST: Host = Host {
 pub enum Preset {
     /// As others have measured UPMEM's modules.
     UpmemMeasured,
-    /// By the figures that RADAR (TPDS 2024) gives of the same modules, which are bandwidths, where a
-    /// processor that waits for what it has read waits longer.
+    /// By the figures that RADAR (TPDS 2024) gives of the same modules, which are bandwidths, where
+    /// a processor that waits for what it has read waits longer.
     RadarPaper,
 }
 
@@ -111,11 +113,12 @@ impl Preset {
     /// The figures.
     pub const fn parameters(self) -> Parameters {
         match self {
-            // A copy of b bytes: 77 + b/2 cycles read, 61 + b/2 written. 628 MB/s are streamed in copies of
-            // 2048 bytes, and 72.6 MB/s read and written in words at random by 16 threads; so the engine is
-            // occupied by 34 + 0.53 b cycles. Transfers: 5.04 + 0.2587 GB/s a rank up to 31.5; what comes
-            // back 4.74 for 6.68; one module 0.33 and 0.12. A transfer's fixed part (20 to 50 µs) and
-            // polling each 100 µs are assumptions from public programs.
+            // A copy of b bytes: 77 + b/2 cycles read, 61 + b/2 written. 628 MB/s are streamed in
+            // copies of 2048 bytes, and 72.6 MB/s read and written in words at random by 16
+            // threads; so the engine is occupied by 34 + 0.53 b cycles. Transfers: 5.04 + 0.2587
+            // GB/s a rank up to 31.5; what comes back 4.74 for 6.68; one module 0.33 and 0.12. A
+            // transfer's fixed part (20 to 50 µs) and polling each 100 µs are assumptions from
+            // public programs.
             Preset::UpmemMeasured => Parameters {
                 name: "UPMEM, measured",
                 source: "PrIM (IEEE Access 2022); prim-benchmarks' fits; energy: PrIM; fixed costs: assumed",
@@ -145,7 +148,8 @@ impl Preset {
                 watts_per_module: 0.15,
                 joules_per_byte: 0.4e-9,
             },
-            // 14 ns for 64 bits, 630 MB/s a module, 25 GB/s between host and all modules, 0.5 ms to call them.
+            // 14 ns for 64 bits, 630 MB/s a module, 25 GB/s between host and all modules, 0.5 ms to
+            // call them.
             Preset::RadarPaper => Parameters {
                 name: "UPMEM, by RADAR's figures",
                 source: "RADAR (TPDS 2024), section II; energy: PrIM",

@@ -42,9 +42,10 @@ impl Preset {
     pub const fn parameters(self) -> Parameters {
         match self {
             // An 8-byte read takes 2.1 to 2.35 µs unloaded, 110 million reads and 93 million writes
-            // a second are the peak of a port (75 where the interface's caches overflow), 48 million
-            // atomics; the link is 100 Gb/s, headers 30 to 60 bytes. The rate on one word is an
-            // assumption from older interfaces, which hold the word for a trip to host memory.
+            // a second are the peak of a port (75 where the interface's caches overflow), 48
+            // million atomics; the link is 100 Gb/s, headers 30 to 60 bytes. The rate on one word
+            // is an assumption from older interfaces, which hold the word for a trip to host
+            // memory.
             Preset::ConnectX6 => Parameters {
                 name: "ConnectX-6, 100 Gb/s",
                 source: "Smart (ASPLOS'24) artifact data; rlib documentation; atomics on one word: assumed",
@@ -56,9 +57,10 @@ impl Preset {
                 atomics_per_second: 48e6,
                 same_word_per_second: 2.5e6,
             },
-            // Published: 70 to 90 ns more than local memory directly, about 250 ns through a switch; a
-            // line is moved as such. The rest is assumed: eight lanes of PCIe 5, which carry 32 GB/s,
-            // as many lines a second as fit, and rates of atomics for which no figure was found.
+            // Published: 70 to 90 ns more than local memory directly, about 250 ns through a
+            // switch; a line is moved as such. The rest is assumed: eight lanes of PCIe 5, which
+            // carry 32 GB/s, as many lines a second as fit, and rates of atomics for which no
+            // figure was found.
             Preset::Cxl => Parameters {
                 name: "CXL 2.0, switched",
                 source: "latency: Pond (ASPLOS'23); rates: assumed",

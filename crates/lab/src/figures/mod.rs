@@ -1,8 +1,8 @@
 //! The figures of papers, from models of their hardware.
 //!
-//! What has to be done is cut into *jobs*, which are independent of each other and of the machine: the same
-//! scale and seed give the same rows, whatever runs beside. Each paper says what its figures are, what it
-//! claims, and how large its experiments are (`paper::Paper`).
+//! What has to be done is cut into *jobs*, which are independent of each other and of the machine:
+//! the same scale and seed give the same rows, whatever runs beside. Each paper says what its
+//! figures are, what it claims, and how large its experiments are (`paper::Paper`).
 
 mod chime;
 mod job;

@@ -4,7 +4,8 @@ use super::row::{FigureReport, Row};
 use super::show;
 use crate::report::{Lines, bar_chart, escaped, frame, line_chart, span_chart};
 
-/// What lies on the vertical axis of spans: how long something lasts that begins where it lies on the other.
+/// What lies on the vertical axis of spans: how long something lasts that begins where it lies on
+/// the other.
 pub(super) const LASTS: &str = "lasts";
 
 /// The page of a report.

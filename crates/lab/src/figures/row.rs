@@ -237,15 +237,16 @@ impl Row {
     }
 }
 
-/// What batches took of modules and of their host. Counts depend on no model but that of what a program copies.
+/// What batches took of modules and of their host. Counts depend on no model but that of what a
+/// program copies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Work {
     /// Batches that counted.
     pub batches: u64,
     /// Rounds of a batch: data to all modules, a program in each, data back.
     pub rounds: f64,
-    /// Of those, rounds whose input is what modules have put out in the batch: what goes from module to
-    /// module, through the host.
+    /// Of those, rounds whose input is what modules have put out in the batch: what goes from
+    /// module to module, through the host.
     pub rounds_between: f64,
     /// Rounds of the batch that had most, also of those before any counted.
     pub rounds_max: u64,
@@ -271,8 +272,8 @@ pub struct Work {
     pub launch_ns: f64,
     /// How long the host worked by itself.
     pub host_ns: f64,
-    /// How long a batch was on its way between clients and the index, where a protocol is between, measured on this machine:
-    /// the median of the batches.
+    /// How long a batch was on its way between clients and the index, where a protocol is between,
+    /// measured on this machine: the median of the batches.
     #[serde(default)]
     pub on_the_way_ns: f64,
     /// How long the host had nothing to do.

@@ -40,7 +40,8 @@ impl Lane {
         self.open == 0 && self.sent == self.out.len()
     }
 
-    /// Has `write` append the requests that are sent next and answer how many they are, once all others are done.
+    /// Has `write` append the requests that are sent next and answer how many they are, once all
+    /// others are done.
     pub fn fill(&mut self, write: impl FnOnce(&mut Vec<u8>) -> usize) -> usize {
         self.out.clear();
         self.sent = 0;
@@ -48,7 +49,8 @@ impl Lane {
         self.open
     }
 
-    /// Reads what has come, through a buffer, and has `keep` see it; answers how many replies have ended.
+    /// Reads what has come, through a buffer, and has `keep` see it; answers how many replies have
+    /// ended.
     pub fn receive(&mut self, buffer: &mut [u8], mut keep: impl FnMut(&[u8])) -> io::Result<usize> {
         let mut ended = 0;
         loop {

@@ -47,7 +47,8 @@ pub struct StreamSpec {
     pub operations: usize,
     /// Determines everything random but which keys are hot.
     pub seed: u64,
-    /// Determines which keys are hot: streams of equal ones, and of as many loaded keys, have the same.
+    /// Determines which keys are hot: streams of equal ones, and of as many loaded keys, have the
+    /// same.
     pub hot_seed: u64,
 }
 
@@ -98,9 +99,9 @@ impl StreamSpec {
     /// Makes the streams: 8 bytes and 20 to 200 ns an operation, on all cores.
     ///
     /// # Errors
-    /// `OutOfRange` for no keys, threads or operations, over 65,536 threads, or a skew that does not exist;
-    /// `TooFewKeys` when the mix inserts more than may be held out (all keys for `load`, half
-    /// otherwise); `OutOfMemory` when the streams would take more than is available.
+    /// `OutOfRange` for no keys, threads or operations, over 65,536 threads, or a skew that does
+    /// not exist; `TooFewKeys` when the mix inserts more than may be held out (all keys for `load`,
+    /// half otherwise); `OutOfMemory` when the streams would take more than is available.
     pub fn generate(&self) -> Result<Streams, LabError> {
         self.check()?;
         let inserts: Vec<usize> = (0..self.threads)

@@ -15,8 +15,8 @@ fn scale() -> Scale {
     }
 }
 
-/// Subranges whose hotness alternates from batch to batch between that of two classes: a model that says that all stays
-/// as it was is always wrong.
+/// Subranges whose hotness alternates from batch to batch between that of two classes: a model that
+/// says that all stays as it was is always wrong.
 fn alternating(count: usize, seed: u64) -> Vec<Sample> {
     let random = &mut SmallRng::seed_from_u64(seed);
     let hot = [0x20, 0xf00];

@@ -28,7 +28,8 @@ impl Map<Bytes, Local> {
         Self::builder().from_sorted(entries)
     }
 
-    /// Creates a map of entries in any order. Of entries with equal keys, the last one's value stays.
+    /// Creates a map of entries in any order. Of entries with equal keys, the last one's value
+    /// stays.
     ///
     /// # Errors
     /// As [`insert`](Map::insert).
@@ -48,8 +49,8 @@ impl Map<Bytes, Local> {
 }
 
 impl<P: Placement<Bytes>> Map<Bytes, P> {
-    /// Inserts all entries that an iterator gives, in its order and in batches; answers how many keys
-    /// were absent before.
+    /// Inserts all entries that an iterator gives, in its order and in batches; answers how many
+    /// keys were absent before.
     ///
     /// # Errors
     /// As [`insert_many`](Map::insert_many).

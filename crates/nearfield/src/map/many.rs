@@ -39,8 +39,8 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// Of entries with equal keys, the last one's value stays.
     ///
     /// # Errors
-    /// The first of `KeyTooLong`, `ValueTooLong`, `OutOfMemory`, or of the placement's errors, that an
-    /// entry met. That entry has not been inserted; up to 4095 after it may have been.
+    /// The first of `KeyTooLong`, `ValueTooLong`, `OutOfMemory`, or of the placement's errors, that
+    /// an entry met. That entry has not been inserted; up to 4095 after it may have been.
     ///
     /// ```
     /// let map = nearfield::WordMap::new()?;
@@ -81,9 +81,9 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         }
     }
 
-    /// Removes all entries whose keys lie within a range and for which `keep` answers false; answers how
-    /// many it has removed. An entry that somebody else sets after `keep` has seen it may be
-    /// removed with its new value.
+    /// Removes all entries whose keys lie within a range and for which `keep` answers false;
+    /// answers how many it has removed. An entry that somebody else sets after `keep` has seen it
+    /// may be removed with its new value.
     ///
     /// # Errors
     /// Those of the placement. Some entries may have been removed.

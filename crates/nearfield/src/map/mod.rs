@@ -20,12 +20,13 @@ use std::ops::{Bound, RangeBounds};
 /// time for many operations than single calls do. What single operations cost:
 ///
 /// - [`Local`]: steps that grow with the length of the key at most, not with the number of entries.
-/// - `Pool`: one to three round trips to a memory node. Reads and writes fail with `Unreachable`
-///   if a node does not answer, and writes with `Unknown` if it stopped to answer meanwhile. Keys are
-///   shorter than elsewhere (`PoolBuilder::key_bytes_max`). Each thread that uses the map
-///   keeps a connection from then on: threads should be few and live long.
-/// - `Pim`: a round between threads; calls of several threads are gathered into one batch. Operations
-///   fail with `OutOfMemory` if a module has no room, and with `Unknown` if its thread has ended.
+/// - `Pool`: one to three round trips to a memory node. Reads and writes fail with `Unreachable` if
+///   a node does not answer, and writes with `Unknown` if it stopped to answer meanwhile. Keys are
+///   shorter than elsewhere (`PoolBuilder::key_bytes_max`). Each thread that uses the map keeps a
+///   connection from then on: threads should be few and live long.
+/// - `Pim`: a round between threads; calls of several threads are gathered into one batch.
+///   Operations fail with `OutOfMemory` if a module has no room, and with `Unknown` if its thread
+///   has ended.
 ///
 /// ```
 /// use nearfield::{Bytes, Map};
@@ -107,8 +108,9 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         Ok(nearest)
     }
 
-    /// Reads the value of a key, `None` if it is absent. A map of byte strings in this machine's memory
-    /// lends the value where it lies: see [`ValueRef`](crate::ValueRef) for how long to hold it.
+    /// Reads the value of a key, `None` if it is absent. A map of byte strings in this machine's
+    /// memory lends the value where it lies: see [`ValueRef`](crate::ValueRef) for how long to hold
+    /// it.
     ///
     /// # Errors
     /// `KeyTooLong`; those of the placement.
@@ -149,8 +151,8 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// Sets the value of a key and answers the one before, `None` if the key was absent.
     ///
     /// # Errors
-    /// `KeyTooLong`, `ValueTooLong`, `OutOfMemory`; those of the placement. Nothing has been changed
-    /// then, except that after `Unknown` nobody can say.
+    /// `KeyTooLong`, `ValueTooLong`, `OutOfMemory`; those of the placement. Nothing has been
+    /// changed then, except that after `Unknown` nobody can say.
     ///
     /// ```
     /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
@@ -191,9 +193,9 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         OrderedIndex::update(&self.index, key, previous, value).map(Updated::of)
     }
 
-    /// Sets the value of a key to what `change` makes of the present one, `None` if the key is absent,
-    /// and answers the value before. It is one atomic step: `change` is called again if somebody
-    /// else has set the key meanwhile.
+    /// Sets the value of a key to what `change` makes of the present one, `None` if the key is
+    /// absent, and answers the value before. It is one atomic step: `change` is called again if
+    /// somebody else has set the key meanwhile.
     ///
     /// # Errors
     /// As [`insert`](Map::insert).
@@ -230,8 +232,8 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         }
     }
 
-    /// Sets the value of a key that is absent, and answers the value that it has then: the present one
-    /// if the key was there. It is one atomic step.
+    /// Sets the value of a key that is absent, and answers the value that it has then: the present
+    /// one if the key was there. It is one atomic step.
     ///
     /// # Errors
     /// As [`insert`](Map::insert).
@@ -299,7 +301,8 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         self.nearest(Bound::Unbounded, Bound::Unbounded, direction)
     }
 
-    /// Removes the entry with the least key and answers it. An entry is answered to one caller only.
+    /// Removes the entry with the least key and answers it. An entry is answered to one caller
+    /// only.
     ///
     /// # Errors
     /// Those of the placement.
@@ -314,7 +317,8 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         self.pop(Direction::Ascending)
     }
 
-    /// Removes the entry with the greatest key and answers it. An entry is answered to one caller only.
+    /// Removes the entry with the greatest key and answers it. An entry is answered to one caller
+    /// only.
     ///
     /// # Errors
     /// Those of the placement.

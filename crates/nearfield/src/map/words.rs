@@ -3,8 +3,8 @@
 use crate::{Local, Map, Placement};
 use nearfield_core::{Error, Words};
 
-/// A map from `u64` to `u64`, ordered as numbers. In this machine's memory, runs of dense keys take 8
-/// bytes and a bit each.
+/// A map from `u64` to `u64`, ordered as numbers. In this machine's memory, runs of dense keys take
+/// 8 bytes and a bit each.
 ///
 /// ```
 /// let map = nearfield::WordMap::new()?;
@@ -36,7 +36,8 @@ impl Map<Words, Local> {
         Self::builder().from_sorted(entries)
     }
 
-    /// Creates a map of entries in any order. Of entries with equal keys, the last one's value stays.
+    /// Creates a map of entries in any order. Of entries with equal keys, the last one's value
+    /// stays.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -54,8 +55,8 @@ impl Map<Words, Local> {
 }
 
 impl<P: Placement<Words>> Map<Words, P> {
-    /// Inserts all entries that an iterator gives, in its order and in batches; answers how many keys
-    /// were absent before.
+    /// Inserts all entries that an iterator gives, in its order and in batches; answers how many
+    /// keys were absent before.
     ///
     /// # Errors
     /// As [`insert_many`](Map::insert_many).

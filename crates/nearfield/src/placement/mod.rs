@@ -1,8 +1,9 @@
 //! Where the entries of a map live, and what its reads answer there.
 //!
-//! A placement is a type parameter of [`Map`](crate::Map). All placements have the same methods. What
-//! differs is whether a read can fail: this machine's memory always answers, a memory node or a
-//! module may not. [`Placement::Read`] says it in the type, so that reads of a local map need no `?`.
+//! A placement is a type parameter of [`Map`](crate::Map). All placements have the same methods.
+//! What differs is whether a read can fail: this machine's memory always answers, a memory node or
+//! a module may not. [`Placement::Read`] says it in the type, so that reads of a local map need no
+//! `?`.
 
 mod any;
 #[cfg(any(feature = "pool", feature = "pim"))]
@@ -65,8 +66,8 @@ impl<T> Answer<T> for Result<T, Error> {
     }
 }
 
-/// A place for the entries of a [`Map`](crate::Map): [`Local`], `Pool`, `Pim`, or one of them that a
-/// program chooses when it runs, [`AnyPlacement`]. The set is closed.
+/// A place for the entries of a [`Map`](crate::Map): [`Local`], `Pool`, `Pim`, or one of them that
+/// a program chooses when it runs, [`AnyPlacement`]. The set is closed.
 ///
 /// | placement | `Read<T>` | `Lookup<T>` of words | of byte strings |
 /// |---|---|---|---|

@@ -1,5 +1,5 @@
-//! One test for every method that maps have in common, written once for all placements and both forms:
-//! random calls, whose answers are those of a `BTreeMap`.
+//! One test for every method that maps have in common, written once for all placements and both
+//! forms: random calls, whose answers are those of a `BTreeMap`.
 
 use crate::ranges::{self, Model};
 #[cfg(target_os = "linux")]

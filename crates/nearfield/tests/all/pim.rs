@@ -1,5 +1,5 @@
-//! Maps in modules do what a `BTreeMap` does: batches, single operations and ranges from both ends, by one
-//! caller and by many.
+//! Maps in modules do what a `BTreeMap` does: batches, single operations and ranges from both ends,
+//! by one caller and by many.
 
 use crate::ranges::Model;
 use nearfield::{

@@ -17,13 +17,13 @@ pub struct Full {
 /// Blocks of up to so many words are given out again by length.
 const LENGTHS: usize = 256;
 
-/// Words of 8 bytes, addressed by their number, of which blocks are given out and taken back. Word 0 is never
-/// given out, so that 0 can stand for nothing.
+/// Words of 8 bytes, addressed by their number, of which blocks are given out and taken back. Word
+/// 0 is never given out, so that 0 can stand for nothing.
 ///
-/// Short blocks that are taken back are kept by length, and given out again as they are. Long ones become
-/// *runs*, which grow together with their neighbours and are cut as blocks are asked for. Once there is no
-/// other room, short ones become runs as well; so blocks of any length have all room there is, but for what lies in pieces
-/// between blocks that are in use.
+/// Short blocks that are taken back are kept by length, and given out again as they are. Long ones
+/// become *runs*, which grow together with their neighbours and are cut as blocks are asked for.
+/// Once there is no other room, short ones become runs as well; so blocks of any length have all
+/// room there is, but for what lies in pieces between blocks that are in use.
 #[derive(Debug)]
 pub struct Bank {
     words: Vec<u64>,
@@ -61,8 +61,9 @@ impl Bank {
         }
     }
 
-    /// A block of so many words, all zero. Constant for a short one, besides clearing it, as long as there is room at
-    /// the end; else O(log n) for n runs, to which every short block that was taken back adds once.
+    /// A block of so many words, all zero. Constant for a short one, besides clearing it, as long
+    /// as there is room at the end; else O(log n) for n runs, to which every short block that was
+    /// taken back adds once.
     ///
     /// # Errors
     /// There is no room for it.

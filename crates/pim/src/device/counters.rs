@@ -15,8 +15,8 @@ pub struct Counters {
     pub useful_bytes: [u64; 2],
     /// Bytes that were moved for that, as all modules of a transfer are sent as much.
     pub moved_bytes: [u64; 2],
-    /// The words that were sent to the module that was sent most, in each round, and what each was sent on
-    /// the average.
+    /// The words that were sent to the module that was sent most, in each round, and what each was
+    /// sent on the average.
     pub fullest_words: u64,
     /// What each was sent on the average.
     pub average_words: f64,

@@ -1,9 +1,9 @@
 //! Modules, and rounds of work in them.
 //!
-//! Data are moved between host and modules only, never between modules, and only in *rounds*: words to all
-//! modules, a [`Program`] in each, words back from all. A program sees the bank of its own module and nothing
-//! else. It works in both devices: in the [`Model`], which says what the round would have taken, and in
-//! [`Workers`], which do it as fast as they can.
+//! Data are moved between host and modules only, never between modules, and only in *rounds*: words
+//! to all modules, a [`Program`] in each, words back from all. A program sees the bank of its own
+//! module and nothing else. It works in both devices: in the [`Model`], which says what the round
+//! would have taken, and in [`Workers`], which do it as fast as they can.
 //!
 //! ```
 //! use nearfield_hardware::modules::Preset;
@@ -74,8 +74,8 @@ pub enum RoundError {
     },
 }
 
-/// Why a round has come to nothing in a module. What the others have done is done, and all data are as
-/// the programs have left them.
+/// Why a round has come to nothing in a module. What the others have done is done, and all data are
+/// as the programs have left them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModuleError {
@@ -111,14 +111,14 @@ pub trait Device {
     /// How many modules there are.
     fn modules(&self) -> usize;
 
-    /// How many bytes the bank of a module has, and a transfer to it at most. What does not say has as many as words
-    /// have numbers.
+    /// How many bytes the bank of a module has, and a transfer to it at most. What does not say has
+    /// as many as words have numbers.
     fn bank_bytes(&self) -> u64 {
         BANK_BYTES_MAX
     }
 
-    /// Sends to each module its words, runs a program in each, and takes back what each has put out, or why
-    /// it has come to nothing.
+    /// Sends to each module its words, runs a program in each, and takes back what each has put
+    /// out, or why it has come to nothing.
     ///
     /// # Errors
     /// What is wrong with the inputs. Then nothing was done.
@@ -138,7 +138,8 @@ pub trait Device {
 /// A bank has no more bytes, as its words have numbers of 32 bits.
 pub const BANK_BYTES_MAX: u64 = u32::MAX as u64 * 8;
 
-/// A module that the host has beside those of its device: the same programs work in it, in no time that is counted.
+/// A module that the host has beside those of its device: the same programs work in it, in no time
+/// that is counted.
 #[derive(Debug)]
 pub(crate) struct Own {
     bank: Bank,

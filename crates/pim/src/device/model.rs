@@ -11,8 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// to start them takes longer than the round.
 const WORDS_FOR_THREADS: usize = 1024;
 
-/// Modules of which programs are run by threads of this machine, and the time of each round is that of the
-/// modelled hardware.
+/// Modules of which programs are run by threads of this machine, and the time of each round is that
+/// of the modelled hardware.
 #[derive(Debug)]
 pub struct Model {
     banks: Vec<(Bank, u64)>,
@@ -117,8 +117,8 @@ impl Model {
         }
     }
 
-    /// The same model, which also says what each round from now on takes by other figures. Banks stay
-    /// as large as they are.
+    /// The same model, which also says what each round from now on takes by other figures. Banks
+    /// stay as large as they are.
     ///
     /// ```
     /// use nearfield_hardware::modules::Preset;

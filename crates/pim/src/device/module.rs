@@ -22,7 +22,8 @@ pub enum Fault {
 
 /// What is run in modules: the same in all of them, over the words that each is sent.
 pub trait Program: Send + Sync + 'static {
-    /// Runs in one module, and puts out what the host takes back. What was done before a fault stays done.
+    /// Runs in one module, and puts out what the host takes back. What was done before a fault
+    /// stays done.
     ///
     /// # Errors
     /// Why it could not go on.
@@ -36,8 +37,8 @@ pub trait Program: Send + Sync + 'static {
 
 /// Is told what a program does.
 pub trait Meter {
-    /// Whether the processor has caches, into which what several tasks will look at is better fetched at once. Modules
-    /// that are modelled have none.
+    /// Whether the processor has caches, into which what several tasks will look at is better
+    /// fetched at once. Modules that are modelled have none.
     const HAS_CACHES: bool;
     /// From now on task `number` is done.
     fn begin(&mut self, number: usize);

@@ -3,7 +3,8 @@
 use super::*;
 use nearfield_hardware::modules::{Parameters, Preset};
 
-/// Appends what it is sent to a list, newest first, and puts out all of it; a 13 is a fault, a 14 a panic.
+/// Appends what it is sent to a list, newest first, and puts out all of it; a 13 is a fault, a 14 a
+/// panic.
 struct List;
 
 impl Program for List {

@@ -7,8 +7,8 @@ use super::{Answered, BANK_BYTES_MAX, Bank, Device, ModuleError, RoundError, che
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use std::thread::JoinHandle;
 
-/// Worker threads that own modules: nobody else reaches their memory, and all that goes between them and the
-/// host goes through channels. Time is real. Dropping it ends the threads.
+/// Worker threads that own modules: nobody else reaches their memory, and all that goes between
+/// them and the host goes through channels. Time is real. Dropping it ends the threads.
 #[derive(Debug)]
 pub struct Workers {
     workers: Vec<Worker>,
@@ -47,8 +47,8 @@ impl Workers {
         }
     }
 
-    /// So many modules with banks of so many bytes, and of [`BANK_BYTES_MAX`] at most, owned by threads of which there
-    /// are no more than modules, and at least one.
+    /// So many modules with banks of so many bytes, and of [`BANK_BYTES_MAX`] at most, owned by
+    /// threads of which there are no more than modules, and at least one.
     ///
     /// # Errors
     /// A thread could not be started; those that were have ended.

@@ -15,20 +15,21 @@ pub struct Partition {
     pub list: u32,
     /// The number of the batch in which it was last asked for something.
     pub used: u64,
-    /// A key that it has, the least of those that are known; `None` if none is known. A search for what is at or below
-    /// a greater key need not look at other partitions.
+    /// A key that it has, the least of those that are known; `None` if none is known. A search for
+    /// what is at or below a greater key need not look at other partitions.
     pub least: Option<u64>,
-    /// No key that it has is less than this one: if it has been empty or was built since, the least that may have come, and
-    /// otherwise at least where it begins.
+    /// No key that it has is less than this one: if it has been empty or was built since, the least
+    /// that may have come, and otherwise at least where it begins.
     pub lowest: u64,
 }
 
 /// Partitions that do not overlap, in the order of their keys.
 ///
-/// While a batch is planned it also knows what the operations so far may have come to, so that an ordered
-/// operation is sent to as many partitions as it may have to look at, and no more.
+/// While a batch is planned it also knows what the operations so far may have come to, so that an
+/// ordered operation is sent to as many partitions as it may have to look at, and no more.
 ///
-/// Every operation looks for its partition, so these are found by a search in what is nothing but where they begin.
+/// Every operation looks for its partition, so these are found by a search in what is nothing but
+/// where they begin.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
     /// The places of partitions, by where these begin.
@@ -93,7 +94,8 @@ impl Planned {
 }
 
 impl Directory {
-    /// Adds a partition, which overlaps no other, from `start` on, or takes the place of one that begins there.
+    /// Adds a partition, which overlaps no other, from `start` on, or takes the place of one that
+    /// begins there.
     pub fn insert(&mut self, start: u64, partition: Partition) {
         let planned = Planned {
             start,
@@ -231,8 +233,8 @@ impl Directory {
         planned.is_least_going |= planned.partition.least == Some(key);
     }
 
-    /// The partitions that have to be looked at for `wanted` entries from `from` up to `to`, nearest first:
-    /// from the least on or, descending, from the greatest on.
+    /// The partitions that have to be looked at for `wanted` entries from `from` up to `to`,
+    /// nearest first: from the least on or, descending, from the greatest on.
     pub(crate) fn candidates(
         &self,
         from: u64,
@@ -313,8 +315,8 @@ impl Directory {
         self.planned[place.number()].partition.least = least;
     }
 
-    /// Notes that so many keys have come to a partition and gone from it, and that the batch is over as far as
-    /// it is concerned.
+    /// Notes that so many keys have come to a partition and gone from it, and that the batch is
+    /// over as far as it is concerned.
     pub(crate) fn settle(&mut self, place: Place, came: u64, went: u64) {
         let planned = &mut self.planned[place.number()];
         let partition = &mut planned.partition;

@@ -1,9 +1,9 @@
 //! Doing tasks in a module.
 
 use crate::device::{Fault, Meter, Module};
-use crate::structures::list::List;
 use crate::dispatch::task::{Answer, Task};
 use crate::dispatch::wire::Wire;
+use crate::structures::list::List;
 
 /// What a program does for each task: taking it, and giving the answer.
 pub(crate) const INSTRUCTIONS_PER_TASK: u64 = 60;
@@ -13,7 +13,8 @@ pub(crate) trait Lists {
     /// What keys are kept in.
     type List: List;
 
-    /// The list of the partition to which a key belongs, or that begins at it; `None` if the module has it not.
+    /// The list of the partition to which a key belongs, or that begins at it; `None` if the module
+    /// has it not.
     fn find<M: Meter>(
         &mut self,
         module: &mut Module<'_, M>,
@@ -32,7 +33,8 @@ pub(crate) trait Lists {
     /// Forgets a partition.
     fn free<M: Meter>(&mut self, module: &mut Module<'_, M>, start: u64);
 
-    /// Has a partition be found by so many levels, if it is there; nothing where partitions are not in a list.
+    /// Has a partition be found by so many levels, if it is there; nothing where partitions are not
+    /// in a list.
     ///
     /// # Errors
     /// There is no room for more levels; then it is found as before.

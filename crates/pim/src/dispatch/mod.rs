@@ -2,8 +2,8 @@
 //!
 //! The host's part: [`directory`] says which module owns which keys, `routing` and `shared_scans`
 //! choose the modules of each operation and let operations share an answer, `plan` builds tasks
-//! from them and outcomes from answers. Between host and modules: [`task`] is a request of a module,
-//! `wire` its words on the way. The modules' part: `kernel` executes tasks.
+//! from them and outcomes from answers. Between host and modules: [`task`] is a request of a
+//! module, `wire` its words on the way. The modules' part: `kernel` executes tasks.
 
 pub mod directory;
 pub(crate) mod kernel;

@@ -1,10 +1,11 @@
 //! Numbers in ascending order that are found by searches in plain arrays.
 
-/// A chunk that has more is divided; two that are beside each other and together have a quarter are made one.
+/// A chunk that has more is divided; two that are beside each other and together have a quarter are
+/// made one.
 const CHUNK: usize = 256;
 
-/// Keys with a place each. A search looks at two sorted arrays, of the first keys of chunks and of the keys of one, and follows
-/// one pointer.
+/// Keys with a place each. A search looks at two sorted arrays, of the first keys of chunks and of
+/// the keys of one, and follows one pointer.
 ///
 /// No chunk is empty, and `firsts` has the first key of each.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +61,8 @@ impl Ordered {
         Some(chunk.places[at])
     }
 
-    /// Adds a key that is not there. O(√n) in practice: a chunk, and rarely what there is of each, are copied.
+    /// Adds a key that is not there. O(√n) in practice: a chunk, and rarely what there is of each,
+    /// are copied.
     pub fn insert(&mut self, key: u64, place: u32) {
         let number = self.chunk_of(key).unwrap_or(0);
         let Some(chunk) = self.chunks.get_mut(number) else {

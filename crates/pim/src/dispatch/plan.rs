@@ -2,17 +2,17 @@
 
 use crate::device::{ModuleError, RoundError};
 use crate::dispatch::directory::{Directory, Partition, Place};
-use crate::dispatch::shared_scans::{Reach, Read, Walk};
 use crate::dispatch::routing::Requests;
+use crate::dispatch::shared_scans::{Reach, Read, Walk};
 use crate::dispatch::task::{Answer, Task};
 use crate::dispatch::wire::Replied;
 use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-/// The tasks of a batch, by module, in the order of its operations. A module does them in this order, so that
-/// whatever it answers is as of the operation's turn: all modules together do what one would that executes
-/// one operation after the other.
+/// The tasks of a batch, by module, in the order of its operations. A module does them in this
+/// order, so that whatever it answers is as of the operation's turn: all modules together do what
+/// one would that executes one operation after the other.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// For each module its tasks.
@@ -42,12 +42,13 @@ struct Sent {
     module: u32,
 }
 
-/// The tag of tasks of which nobody wants to know the answer. Those of operations are less than [`OTHERS`],
-/// those of what else has an answer are not.
+/// The tag of tasks of which nobody wants to know the answer. Those of operations are less than
+/// [`OTHERS`], those of what else has an answer are not.
 pub(crate) const NOBODY: u32 = u32::MAX;
 pub(crate) const OTHERS: u32 = 1 << 31;
 
-/// A copy of a partition: the module that has it, and where its list begins there; 0 if only the module knows.
+/// A copy of a partition: the module that has it, and where its list begins there; 0 if only the
+/// module knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Replica {
     pub module: usize,
@@ -120,9 +121,10 @@ impl Change {
 }
 
 impl Plan {
-    /// Says what modules are to do for the operations of a batch, behind what is in `inputs`, of which all tags
-    /// are no operation's. `create` makes a partition for a key that may be inserted, where there is none. `read`
-    /// answers by which copy the operation of a number reads the partition in a place.
+    /// Says what modules are to do for the operations of a batch, behind what is in `inputs`, of
+    /// which all tags are no operation's. `create` makes a partition for a key that may be
+    /// inserted, where there is none. `read` answers by which copy the operation of a number reads
+    /// the partition in a place.
     pub fn new(
         input: Input<'_, Words>,
         inputs: Vec<Vec<u64>>,
@@ -336,8 +338,8 @@ impl Plan {
         }
     }
 
-    /// Writes the outcomes that the answers of all modules come to, and has the directory know what partitions
-    /// have gained and lost. What is not an operation's, by its tag, goes to `other`.
+    /// Writes the outcomes that the answers of all modules come to, and has the directory know what
+    /// partitions have gained and lost. What is not an operation's, by its tag, goes to `other`.
     pub fn finish(
         &self,
         input: Input<'_, Words>,
@@ -456,7 +458,8 @@ impl<'p> Parts<'p> {
     }
 }
 
-/// Notes where the greatest key at or below another was found: next time that need not be looked for elsewhere.
+/// Notes where the greatest key at or below another was found: next time that need not be looked
+/// for elsewhere.
 fn learn(parts: Parts<'_>, changes: &mut Changes<'_>) {
     let found = parts.iter().find_map(|(part, answer)| match answer {
         Answer::Entries([key, ..]) => Some((part.place, *key)),
@@ -540,7 +543,8 @@ fn entries<'p>(parts: Parts<'p>, range: (u64, u64)) -> impl Iterator<Item = (u64
     })
 }
 
-/// What lies in a range of entries that were read. What lies outside was read for others, and only ascending scans share.
+/// What lies in a range of entries that were read. What lies outside was read for others, and only
+/// ascending scans share.
 fn clip(words: &[u64], (from, to): (u64, u64)) -> &[u64] {
     let (entries, _) = words.as_chunks::<2>();
     let is_within =

@@ -5,7 +5,8 @@ use crate::dispatch::shared_scans::{Ranges, Walk};
 use nearfield_core::{Input, Operation, Words};
 use std::hash::BuildHasher;
 
-/// Of each operation on a key its partition, and whose answer it takes: looked up once, for all who want to know.
+/// Of each operation on a key its partition, and whose answer it takes: looked up once, for all who
+/// want to know.
 #[derive(Debug)]
 pub(crate) struct Requests {
     /// Of operations on single keys; [`NOWHERE`] for others, and for keys that have no partition.
@@ -21,8 +22,9 @@ pub(crate) struct Requests {
 const NOWHERE: u32 = u32::MAX;
 
 impl Requests {
-    /// Of the operations of a batch. If `combines`, gets take the answer of a former get of their key, if that is not written
-    /// between them, and so do scans. O(n log p) for n operations and p partitions.
+    /// Of the operations of a batch. If `combines`, gets take the answer of a former get of their
+    /// key, if that is not written between them, and so do scans. O(n log p) for n operations and p
+    /// partitions.
     pub fn new(input: Input<'_, Words>, combines: bool, directory: &Directory) -> Requests {
         let sources = match combines {
             true => sources(input.operations()),
@@ -54,7 +56,8 @@ impl Requests {
         }
     }
 
-    /// The partition of an operation on a key. One that had none when this was made may have one by now.
+    /// The partition of an operation on a key. One that had none when this was made may have one by
+    /// now.
     pub fn place(&self, position: usize, key: u64, directory: &Directory) -> Option<Place> {
         match self.places.get(position) {
             Some(&number) if number != NOWHERE => Some(Place::of(number)),

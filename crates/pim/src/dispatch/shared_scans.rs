@@ -1,14 +1,15 @@
 //! Ranges that several scans of a batch read together.
 
-use crate::dispatch::plan::inclusive;
 use crate::dispatch::directory::{Directory, Partition, Place};
+use crate::dispatch::plan::inclusive;
 use crate::dispatch::task::Task;
 use nearfield_core::{Direction, Input, Operation, Words};
 
-/// What scans of a batch would read of partitions, put together where they overlap: each is read once, and scans take from it
-/// what is theirs.
+/// What scans of a batch would read of partitions, put together where they overlap: each is read
+/// once, and scans take from it what is theirs.
 ///
-/// Scans share what they read only if nobody writes the partition between them. Those in descending order read by themselves.
+/// Scans share what they read only if nobody writes the partition between them. Those in descending
+/// order read by themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
     /// In the order of their sections, and of where they begin.
@@ -23,7 +24,8 @@ struct Section {
     writes: u32,
 }
 
-/// What a scan reads of a partition: entries from `from` to `to`, both included, up to `limit` of them.
+/// What a scan reads of a partition: entries from `from` to `to`, both included, up to `limit` of
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Reach {
     pub from: u64,
@@ -55,7 +57,8 @@ impl Reach {
 
     /// True if all that another reads is in what this one reads.
     fn covers(&self, other: &Reach) -> bool {
-        // Of a range that is cut off nobody knows where it ends, but those that begin with it have its first entries.
+        // Of a range that is cut off nobody knows where it ends, but those that begin with it have
+        // its first entries.
         let has_enough =
             self.limit == u64::MAX || self.from == other.from && self.limit >= other.limit;
         self.from <= other.from && self.to >= other.to && has_enough
@@ -75,8 +78,8 @@ struct Joint {
 }
 
 impl Ranges {
-    /// Of the operations of a batch; `place` answers the partition of one that writes. O(n log n) for n partitions that scans
-    /// look at.
+    /// Of the operations of a batch; `place` answers the partition of one that writes. O(n log n)
+    /// for n partitions that scans look at.
     pub fn new(
         input: Input<'_, Words>,
         directory: &Directory,
@@ -149,7 +152,8 @@ pub(crate) fn is_shared(operation: &Operation<Words>) -> bool {
     matches!(operation, Operation::Scan { direction: own, .. } if *own == direction)
 }
 
-/// What a scan reads of a partition, if keys lie evenly: the first and the last key, and how many entries.
+/// What a scan reads of a partition, if keys lie evenly: the first and the last key, and how many
+/// entries.
 pub(crate) fn part_of_scan(start: u64, partition: &Partition, reach: Reach) -> (u64, u64, u64) {
     let Reach { from, to, limit } = reach;
     let (first, end) = (from.max(start), to.min(partition.last).max(from.max(start)));
@@ -161,8 +165,8 @@ pub(crate) fn part_of_scan(start: u64, partition: &Partition, reach: Reach) -> (
     (first, end.min(first.saturating_add(reach)), entries)
 }
 
-/// Puts ranges of a partition together that are in order, where fewer entries have to be read then. Answers those that
-/// several share.
+/// Puts ranges of a partition together that are in order, where fewer entries have to be read then.
+/// Answers those that several share.
 fn join(start: u64, partition: &Partition, wanted: &[(Section, Reach, u64)]) -> Vec<Reach> {
     /// A range, how many entries it has, and for how many scans.
     struct Group {
@@ -200,7 +204,8 @@ fn join(start: u64, partition: &Partition, wanted: &[(Section, Reach, u64)]) -> 
             scans: 1,
         });
     }
-    // Of ranges that are cut off by their limits, none may have what the next one reads, but all together more than there is.
+    // Of ranges that are cut off by their limits, none may have what the next one reads, but all
+    // together more than there is.
     let all = Reach {
         from: wanted.first().map_or(start, |(_, reach, _)| reach.from),
         to: wanted

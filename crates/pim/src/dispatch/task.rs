@@ -5,9 +5,10 @@
 //! answer  | kind 8, 0, tag 32       | what the kind has, a word each            |
 //! ```
 //!
-//! The tag says to the host whose answer it is; a module gives it back as it is. The *list* is where the
-//! list of the partition begins, if the host knows: then a module need not look for it. 0: it has to. Of a
-//! partition that is to be made, it is the number of bits in which its keys may differ.
+//! The tag says to the host whose answer it is; a module gives it back as it is. The *list* is
+//! where the list of the partition begins, if the host knows: then a module need not look for it.
+//! 0: it has to. Of a partition that is to be made, it is the number of bits in which its keys may
+//! differ.
 
 /// What is to be done in a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +101,8 @@ const HEIGHT: u32 = 11;
 pub(crate) struct Kind;
 
 impl Kind {
-    /// A kind of task, a list, and what there is for each header: a tag, or how many tasks it is for.
+    /// A kind of task, a list, and what there is for each header: a tag, or how many tasks it is
+    /// for.
     pub fn join(kind: u32, list: u32, rest: u32) -> u64 {
         header(kind | list << KIND_BITS, rest)
     }
@@ -141,7 +143,8 @@ impl<'w> Task<'w> {
         }
     }
 
-    /// Appends what is not in its header. Where the list is known, it does not matter where its partition begins.
+    /// Appends what is not in its header. Where the list is known, it does not matter where its
+    /// partition begins.
     pub(crate) fn put_without_header(&self, list: u32, words: &mut Vec<u64>) {
         let is_known = list != 0;
         match *self {
@@ -178,7 +181,8 @@ impl<'w> Task<'w> {
         }
     }
 
-    /// Takes the first of some tasks, with its list and its tag. `None` if it is none that is known.
+    /// Takes the first of some tasks, with its list and its tag. `None` if it is none that is
+    /// known.
     pub fn decode(words: &mut &'w [u64]) -> Option<(Task<'w>, u32, u32)> {
         let (&first, mut rest): (&u64, &'w [u64]) = words.split_first()?;
         let (kind, list, tag) = Kind::split(first);

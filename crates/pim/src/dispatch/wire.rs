@@ -1,7 +1,8 @@
 //! How tasks go to modules and answers come back.
 //!
-//! By [`Tagged`] each has its header, as in [`task`](crate::dispatch::task). By [`Runs`] tasks of one kind for one list share a
-//! header, and answers have none: they are in the order of their tasks, and behind them lies what each of them is.
+//! By [`Tagged`] each has its header, as in [`task`](crate::dispatch::task). By [`Runs`] tasks of
+//! one kind for one list share a header, and answers have none: they are in the order of their
+//! tasks, and behind them lies what each of them is.
 //!
 //! ```text
 //! tasks    | kind 8, list 24, count 32 | what each of them has, a word each | another run, ...
@@ -116,9 +117,10 @@ impl Wire for Runs {
     }
 }
 
-/// Puts tasks for a module, each with its header, into runs, those for one list one after the other: what is
-/// done in one list does not depend on others. What makes or forgets lists stays where it is, before others and
-/// behind them. Answers the words, and the tags of the tasks in their new order.
+/// Puts tasks for a module, each with its header, into runs, those for one list one after the
+/// other: what is done in one list does not depend on others. What makes or forgets lists stays
+/// where it is, before others and behind them. Answers the words, and the tags of the tasks in
+/// their new order.
 pub(crate) fn pack(words: &[u64]) -> (Vec<u64>, Vec<u32>) {
     // Of each task that waits the list, 24 bits, and behind it where the task begins.
     const LIST_AT: u32 = 40;

@@ -2,11 +2,11 @@
 
 use super::Host;
 use super::skew::{Costs, SHARE, Subrange};
-use crate::dispatch::plan::inclusive;
 use crate::device::Device;
 use crate::dispatch::directory::Place;
-use crate::dispatch::shared_scans::{Reach, Read, is_shared, part_of_scan};
+use crate::dispatch::plan::inclusive;
 use crate::dispatch::routing::Requests;
+use crate::dispatch::shared_scans::{Reach, Read, is_shared, part_of_scan};
 use nearfield_core::{Direction, Input, Operation, Words};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -25,17 +25,19 @@ pub(super) struct Demand {
     coming: u64,
 }
 
-/// So many subranges of a busy module are looked at, operation by operation, and more only if it is busy without the
-/// operations on these.
+/// So many subranges of a busy module are looked at, operation by operation, and more only if it is
+/// busy without the operations on these.
 const TRIES: usize = 8;
-/// So many entries of a scan count as much as an operation on one key: they are transferred, but not looked for.
+/// So many entries of a scan count as much as an operation on one key: they are transferred, but
+/// not looked for.
 const ENTRIES_PER_OPERATION: u64 = 4;
-/// What a scan reads of a subrange is noted as so many keys of it at most, as it is divided with the subrange.
+/// What a scan reads of a subrange is noted as so many keys of it at most, as it is divided with
+/// the subrange.
 const POINTS_MAX: u64 = 32;
 /// Multiples of the golden ratio, of which this is what follows the point, lie evenly.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-/// By so many standard deviations more than the average may a module have where most operations are scans, until anything is
-/// moved.
+/// By so many standard deviations more than the average may a module have where most operations are
+/// scans, until anything is moved.
 const CHANCE_OF_SCANS: f64 = 4.0;
 
 /// What an operation does in a subrange, as far as loads are concerned.
@@ -70,9 +72,9 @@ enum Wants {
 }
 
 impl<D: Device> Host<D> {
-    /// Gives for each operation the subranges of modules that it works on, with what it does there. Answers how many
-    /// operations are on single keys and how many on ranges, and the sum of the squares of what they count for in
-    /// each module.
+    /// Gives for each operation the subranges of modules that it works on, with what it does there.
+    /// Answers how many operations are on single keys and how many on ranges, and the sum of the
+    /// squares of what they count for in each module.
     fn each_demand(
         &self,
         input: Input<'_, Words>,
@@ -121,8 +123,9 @@ impl<D: Device> Host<D> {
                     ranges += 1;
                     let Reach { from, to, limit } = reach;
                     if !self.options.weighs_scans {
-                        // As in the paper, where a module has as much to do as operations that it processes: a scan is one of
-                        // each subrange that it reads. Where it counts in that is spread over what it reads, as is its work.
+                        // As in the paper, where a module has as much to do as operations that it
+                        // processes: a scan is one of each subrange that it reads. Where it counts
+                        // in that is spread over what it reads, as is its work.
                         let fraction = u64::wrapping_mul(ranges, GOLDEN);
                         directory.candidates(from, to, limit, false, |place| {
                             let (start, partition) =
@@ -205,7 +208,8 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// Notes in which batch subranges were asked for last; those of the host, for as much as would make them hot.
+    /// Notes in which batch subranges were asked for last; those of the host, for as much as would
+    /// make them hot.
     pub(super) fn touch(&mut self, demand: &Demand) {
         let host = self.host();
         let fair = demand.loads.iter().sum::<u64>() / host.max(1) as u64;
@@ -320,8 +324,9 @@ impl<D: Device> Host<D> {
             chance: self.options.chance * deviation,
             price: self.options.price,
         };
-        // Where most operations are scans, few are for each module and each weighs much, so chance alone brings a module of
-        // hundreds further than where operations are small and many. If that is all there is, nothing is moved.
+        // Where most operations are scans, few are for each module and each weighs much, so chance
+        // alone brings a module of hundreds further than where operations are small and many. If
+        // that is all there is, nothing is moved.
         let by_chance = Costs {
             chance: costs.chance.max(CHANCE_OF_SCANS * deviation),
             ..costs

@@ -8,13 +8,14 @@ use nearfield_core::{Input, Operation, Words};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
-/// A new subrange of which the batch writes more than one in so many of what a module should have to do goes where
-/// least is to be done, and others by their number of keys, which will count for longer.
+/// A new subrange of which the batch writes more than one in so many of what a module should have
+/// to do goes where least is to be done, and others by their number of keys, which will count for
+/// longer.
 const SHARE: u64 = 4;
 
 impl<D: Device> Host<D> {
-    /// Chooses modules for the subranges that the writes of a batch will make, where many are for one: a batch that inserts
-    /// where nothing is has all its load there. O(n) for n operations.
+    /// Chooses modules for the subranges that the writes of a batch will make, where many are for
+    /// one: a batch that inserts where nothing is has all its load there. O(n) for n operations.
     pub(super) fn find_homes(&mut self, input: Input<'_, Words>, requests: &Requests) {
         if !self.options.isolates {
             return;
@@ -59,8 +60,8 @@ impl<D: Device> Host<D> {
     }
 }
 
-/// The subrange that a key without one gets: the largest of those sizes that there are at first, or that
-/// come by dividing, that overlaps no other.
+/// The subrange that a key without one gets: the largest of those sizes that there are at first, or
+/// that come by dividing, that overlaps no other.
 pub(super) fn fresh(
     directory: &Directory,
     options: &Options,

@@ -1,14 +1,15 @@
 //! RADAR (Hua et al., TPDS 2024): subranges of keys in modules, divided where they are busy.
 //!
-//! The host knows of each subrange which module has it, and sends each operation there: one round. In a
-//! module a skip list of subranges leads to one of keys for each. Before a batch is sent, the host compares
-//! what each module would have to do. If some would have much more than others, their hottest subranges are
-//! divided and their pieces go to modules that have little to do, and what cannot be divided any more comes to the host, if
-//! by formulas 1 to 5 that is worth what it takes: a round more.
+//! The host knows of each subrange which module has it, and sends each operation there: one round.
+//! In a module a skip list of subranges leads to one of keys for each. Before a batch is sent, the
+//! host compares what each module would have to do. If some would have much more than others, their
+//! hottest subranges are divided and their pieces go to modules that have little to do, and what
+//! cannot be divided any more comes to the host, if by formulas 1 to 5 that is worth what it takes:
+//! a round more.
 //!
-//! Subranges have sizes of powers of two, aligned to these. Those without keys are nowhere. The host finds a
-//! key's in an ordered directory of all, where the paper probes a hash table for each size from fine to coarse:
-//! predecessors and scans need the order anyway.
+//! Subranges have sizes of powers of two, aligned to these. Those without keys are nowhere. The
+//! host finds a key's in an ordered directory of all, where the paper probes a hash table for each
+//! size from fine to coarse: predecessors and scans need the order anyway.
 
 mod demand;
 pub mod heights;
@@ -24,9 +25,9 @@ pub use options::{Options, Placement};
 pub use program::Keys;
 pub use skew::Price;
 
-use crate::dispatch::plan::{NOBODY, Plan, refused};
 use crate::device::{Device, RoundError};
 use crate::dispatch::directory::{Directory, Partition, Place};
+use crate::dispatch::plan::{NOBODY, Plan, refused};
 use crate::dispatch::routing::Requests;
 use crate::dispatch::task::{Answer, Task};
 use crate::dispatch::wire::{self, Replied, Reply};
@@ -159,8 +160,8 @@ impl<D: Device> Radar<D> {
         }
     }
 
-    /// The same, with heights by what a predictor says, whatever the options say about them. It is trained by a thread of its
-    /// own, which ends with the index.
+    /// The same, with heights by what a predictor says, whatever the options say about them. It is
+    /// trained by a thread of its own, which ends with the index.
     pub fn with_predictor(
         device: D,
         options: Options,
@@ -172,7 +173,8 @@ impl<D: Device> Radar<D> {
         index
     }
 
-    /// What has become of heights, if they are set by hotness; waits until what was observed so far is learnt.
+    /// What has become of heights, if they are set by hotness; waits until what was observed so far
+    /// is learnt.
     pub fn heights(&self) -> Option<Report> {
         self.lock().heights.as_mut().map(Classifier::report)
     }
@@ -240,8 +242,8 @@ impl<D: Device> Host<D> {
 
     fn execute(&mut self, batch: &mut Batch<Words>) -> Result<(), Error> {
         let modules = self.device.modules();
-        // What modules do before the operations' tasks. What they are to forget comes first: who has been
-        // forgotten may be built anew.
+        // What modules do before the operations' tasks. What they are to forget comes first: who
+        // has been forgotten may be built anew.
         let mut inputs = vec![Vec::new(); modules + 1];
         for &(module, start) in &self.empty {
             Task::Free { start }.encode(0, NOBODY, &mut inputs[module]);
@@ -306,7 +308,8 @@ impl<D: Device> Host<D> {
         Ok(())
     }
 
-    /// A round: modules do their tasks, each with its header, and answers come back with theirs, however they go.
+    /// A round: modules do their tasks, each with its header, and answers come back with theirs,
+    /// however they go.
     fn round(&mut self, inputs: Vec<Vec<u64>>) -> Result<Vec<Replied>, RoundError> {
         let Options { keys, packs, .. } = self.options;
         let (inputs, tags): (Vec<Vec<u64>>, Vec<Option<Vec<u32>>>) = match packs {
@@ -425,8 +428,9 @@ impl<D: Device> Host<D> {
         plan
     }
 
-    /// How many tables the host would look into for the operations of a batch: those of all sizes of subranges from
-    /// the finest to that of the key's (section IV-A), or, if it remembers lists, one directory.
+    /// How many tables the host would look into for the operations of a batch: those of all sizes
+    /// of subranges from the finest to that of the key's (section IV-A), or, if it remembers lists,
+    /// one directory.
     fn probes(&self, input: Input<'_, Words>) -> u64 {
         let operations = input.operations();
         if self.options.sends_lists {
@@ -443,7 +447,8 @@ impl<D: Device> Host<D> {
         probes.sum()
     }
 
-    /// Does the tasks of subranges that the host has. Answers what that takes, too: a look into each level of a tree.
+    /// Does the tasks of subranges that the host has. Answers what that takes, too: a look into
+    /// each level of a tree.
     fn run_here(&mut self, mut words: &[u64]) -> (Vec<u64>, HostWork) {
         let mut output = Vec::new();
         let mut probes = 0;

@@ -3,21 +3,23 @@
 use super::heights::Heights;
 use super::{Keys, Price};
 
-/// What it takes to bring a key to the host and from there to another module, in words of a bank that are read
-/// meanwhile: 16 bytes at 25 GB/s each way, and 14 ns a word (formula 4, by the paper's figures).
+/// What it takes to bring a key to the host and from there to another module, in words of a bank
+/// that are read meanwhile: 16 bytes at 25 GB/s each way, and 14 ns a word (formula 4, by the
+/// paper's figures).
 const PUBLISHED_PER_KEY: f64 = 2.0 * 16.0 / 25.0 / 14.0;
 
-/// The same in operations, by what one module of a full rank transfers: 16 bytes at 74 MB/s and at 104 MB/s take
-/// 370 ns, and an operation 1.3 µs.
+/// The same in operations, by what one module of a full rank transfers: 16 bytes at 74 MB/s and at
+/// 104 MB/s take 370 ns, and an operation 1.3 µs.
 const TRANSFERRED_PER_KEY: f64 = 0.3;
 
 /// Its techniques, each of which can be left out, and its sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// How many subranges there are for each module at first, before any is divided; a power of two. The paper
-    /// has 1.
+    /// How many subranges there are for each module at first, before any is divided; a power of
+    /// two. The paper has 1.
     pub subranges_per_module: usize,
-    /// Into how many a subrange is divided; a power of two. The paper divides into as many as modules.
+    /// Into how many a subrange is divided; a power of two. The paper divides into as many as
+    /// modules.
     pub fanout: usize,
     /// How many times a subrange of those at first can be divided.
     pub levels: u32,
@@ -25,39 +27,40 @@ pub struct Options {
     pub redistributes: bool,
     /// A module is busy that has so many times as much to do as the average. 1 in the paper.
     pub tolerance: f64,
-    /// And by so many standard deviations more, as operations that choose modules by chance differ by some. 0 in the paper,
-    /// where moving a subrange, having hundreds of times as many keys as where memory is smaller, is never worth what
-    /// chance brings.
+    /// And by so many standard deviations more, as operations that choose modules by chance differ
+    /// by some. 0 in the paper, where moving a subrange, having hundreds of times as many keys as
+    /// where memory is smaller, is never worth what chance brings.
     pub chance: f64,
     /// By what moving is weighed.
     pub price: Price,
-    /// Whether a part that would be too hot for any module is divided again at once, down to what is pulled to the
-    /// host or copied. Not in the paper, where a hot key in a large subrange stays in it: its part would be as hot
-    /// wherever it goes.
+    /// Whether a part that would be too hot for any module is divided again at once, down to what
+    /// is pulled to the host or copied. Not in the paper, where a hot key in a large subrange stays
+    /// in it: its part would be as hot wherever it goes.
     pub isolates: bool,
     /// How many modules may have a copy of what is only read and cannot be divided. 1 in the paper.
     pub copies_max: usize,
-    /// Whether a scan counts by the entries that it may read of each subrange of its range. In the paper it is
-    /// an operation like others, in each.
+    /// Whether a scan counts by the entries that it may read of each subrange of its range. In the
+    /// paper it is an operation like others, in each.
     pub weighs_scans: bool,
-    /// Whether the host remembers where in its module the list of a subrange begins, and says so with each
-    /// operation, so that the module need not look for the subrange (L2). Not in the paper.
+    /// Whether the host remembers where in its module the list of a subrange begins, and says so
+    /// with each operation, so that the module need not look for the subrange (L2). Not in the
+    /// paper.
     pub sends_lists: bool,
-    /// Whether tasks for a list that are of one kind share a header, and answers have none. The paper has an
-    /// operation's type and identity in each.
+    /// Whether tasks for a list that are of one kind share a header, and answers have none. The
+    /// paper has an operation's type and identity in each.
     pub packs: bool,
-    /// After so many batches in which nobody has asked for them, what was divided is merged again and what the
-    /// host has goes back to a module. `None`: never, as in the paper.
+    /// After so many batches in which nobody has asked for them, what was divided is merged again
+    /// and what the host has goes back to a module. `None`: never, as in the paper.
     pub cools: Option<u64>,
-    /// Whether the host has a key, and a range, read once for all operations of a batch that read it and have no write of it
-    /// between them. The paper does not say.
+    /// Whether the host has a key, and a range, read once for all operations of a batch that read
+    /// it and have no write of it between them. The paper does not say.
     pub combines_reads: bool,
     /// Where subranges go.
     pub placement: Placement,
     /// What the keys of a subrange are kept in.
     pub keys: Keys,
-    /// How high the towers of subranges are in the list of their module (section V). It makes no difference where the
-    /// host sends where lists begin.
+    /// How high the towers of subranges are in the list of their module (section V). It makes no
+    /// difference where the host sends where lists begin.
     pub heights: Heights,
 }
 
@@ -71,9 +74,10 @@ pub enum Placement {
 }
 
 impl Options {
-    /// RADAR by the letter of its paper, for so many modules: a subrange for each at first, placed by a hash. Of
-    /// modules that get ranges by a hash some get five times as many as the average. Heights are by hotness only
-    /// where there is a predictor ([`Radar::with_predictor`](super::Radar::with_predictor)).
+    /// RADAR by the letter of its paper, for so many modules: a subrange for each at first, placed
+    /// by a hash. Of modules that get ranges by a hash some get five times as many as the average.
+    /// Heights are by hotness only where there is a predictor
+    /// ([`Radar::with_predictor`](super::Radar::with_predictor)).
     pub fn by_the_letter(modules: usize) -> Options {
         Options {
             subranges_per_module: 1,
@@ -98,9 +102,9 @@ impl Options {
         }
     }
 
-    /// RADAR as the paper's figures have to have it, for so many modules: 16 subranges for each at first, in the
-    /// emptier of two, whose parts are as fine as by the letter, and no moves for what chance brings at fewer keys.
-    /// Otherwise by the letter.
+    /// RADAR as the paper's figures have to have it, for so many modules: 16 subranges for each at
+    /// first, in the emptier of two, whose parts are as fine as by the letter, and no moves for
+    /// what chance brings at fewer keys. Otherwise by the letter.
     pub fn radar(modules: usize) -> Options {
         Options {
             subranges_per_module: 16,
@@ -139,8 +143,9 @@ impl Options {
             fanout: 32,
             levels: 3,
             redistributes: true,
-            // With 250 operations for each module, as where many read the same keys, the fullest has 1.29 times the mean; with
-            // 1000, of which chance is less, nothing is moved for chance alone.
+            // With 250 operations for each module, as where many read the same keys, the fullest
+            // has 1.29 times the mean; with 1000, of which chance is less, nothing is moved for
+            // chance alone.
             tolerance: 1.15,
             chance: 2.2,
             price: Price::Transfer {
@@ -159,7 +164,8 @@ impl Options {
         }
     }
 
-    /// Ours for modules that are threads. Words go to them as they are, so sorting tasks into runs saves nothing.
+    /// Ours for modules that are threads. Words go to them as they are, so sorting tasks into runs
+    /// saves nothing.
     pub fn on_workers() -> Options {
         Options {
             packs: false,

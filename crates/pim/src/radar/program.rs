@@ -1,12 +1,12 @@
-//! What RADAR does in a module: a skip list of subranges (L2), and in each a list of keys (L1). Source: RADAR,
-//! section IV-A.
+//! What RADAR does in a module: a skip list of subranges (L2), and in each a list of keys (L1).
+//! Source: RADAR, section IV-A.
 
-use crate::structures::block_tree::Blocks;
 use crate::device::{Fault, Meter, Module, Program};
 use crate::dispatch::kernel::{self, Lists};
+use crate::dispatch::wire::{Runs, Tagged};
+use crate::structures::block_tree::Blocks;
 use crate::structures::list::List;
 use crate::structures::skip_list::Towers;
-use crate::dispatch::wire::{Runs, Tagged};
 use std::marker::PhantomData;
 
 /// What the keys of a subrange are kept in.
@@ -65,8 +65,8 @@ impl Tasks {
     }
 }
 
-/// The list of subranges: where each begins, the bits in which its keys may differ, and where its own list
-/// begins, in one word.
+/// The list of subranges: where each begins, the bits in which its keys may differ, and where its
+/// own list begins, in one word.
 struct Subranges<L>(Towers, PhantomData<L>);
 
 impl<L: List> Lists for Subranges<L> {

@@ -1,15 +1,16 @@
 //! Moving subranges: dividing them among modules, and pulling them to the host.
 //!
-//! A subrange that is moved is read first, in a round of its own, and stays where it is until the round that
-//! builds its pieces elsewhere. So a pair is in one place at least at any time: if that round is not begun,
-//! all stays as it was; what a module has not built, as it had no room or has come to nothing, the host takes.
+//! A subrange that is moved is read first, in a round of its own, and stays where it is until the
+//! round that builds its pieces elsewhere. So a pair is in one place at least at any time: if that
+//! round is not begun, all stays as it was; what a module has not built, as it had no room or has
+//! come to nothing, the host takes.
 
 use super::Host;
 use super::homes::place;
 use super::skew::{self, Division, Piece, Target};
-use crate::dispatch::plan::{NOBODY, OTHERS, Replica, refused};
 use crate::device::Device;
 use crate::dispatch::directory::Partition;
+use crate::dispatch::plan::{NOBODY, OTHERS, Replica, refused};
 use crate::dispatch::routing::Requests;
 use crate::dispatch::task::{Answer, Task};
 use crate::dispatch::wire::Replied;
@@ -100,8 +101,8 @@ const GROUPS_MAX: usize = 64;
 const GROUP_KEYS_MAX: u64 = 1 << 16;
 
 impl<D: Device> Host<D> {
-    /// Divides and pulls what makes modules busy, and merges what is cold; says what has to be done for that
-    /// before the operations. Answers whether there are other subranges than before.
+    /// Divides and pulls what makes modules busy, and merges what is cold; says what has to be done
+    /// for that before the operations. Answers whether there are other subranges than before.
     pub(super) fn redistribute(
         &mut self,
         input: Input<'_, Words>,
@@ -231,7 +232,8 @@ impl<D: Device> Host<D> {
         cools.is_some_and(|cools| partition.used + cools < self.batches)
     }
 
-    /// Has modules take what the host has and nobody asks for any more, and answers whether there was something.
+    /// Has modules take what the host has and nobody asks for any more, and answers whether there
+    /// was something.
     fn send_back(&mut self, inputs: &mut [Vec<u64>]) -> bool {
         let host = self.host();
         let copied: Vec<u64> = self.replicas.starts().collect();
@@ -269,8 +271,9 @@ impl<D: Device> Host<D> {
             if partition.module == self.host() || bits >= coarsest || !self.is_cold(&partition) {
                 continue;
             }
-            // The next greater of the sizes that are `fanout` times as large as each other: pieces may lie between these, and
-            // of neighbours that are to be merged the smaller come first.
+            // The next greater of the sizes that are `fanout` times as large as each other: pieces
+            // may lie between these, and of neighbours that are to be merged the smaller come
+            // first.
             let step = self.options.fanout.trailing_zeros();
             let bits = coarsest - (coarsest - bits - 1) / step * step;
             let rest = 1_u64.checked_shl(bits).map_or(u64::MAX, |size| size - 1);
@@ -416,8 +419,8 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// The round is done; these are the lists that modules have built, by tag. What they have not, the host
-    /// takes, with what came before the batch.
+    /// The round is done; these are the lists that modules have built, by tag. What they have not,
+    /// the host takes, with what came before the batch.
     pub(super) fn settle(&mut self, lists: &HashMap<u32, u32>) {
         let Moving { built, .. } = std::mem::take(&mut self.moving);
         for (number, built) in built.into_iter().enumerate() {

@@ -1,11 +1,12 @@
-//! Copies of subranges that are read more than one module can. Not in RADAR's paper, which has one of each.
+//! Copies of subranges that are read more than one module can. Not in RADAR's paper, which has one
+//! of each.
 
-use crate::dispatch::plan::Replica;
 use crate::dispatch::directory::{Directory, Place};
+use crate::dispatch::plan::Replica;
 use std::collections::HashMap;
 
-/// The copies that there are, by where subranges begin. They are the same as the first until that is written:
-/// whoever is about to write it has them forgotten before.
+/// The copies that there are, by where subranges begin. They are the same as the first until that
+/// is written: whoever is about to write it has them forgotten before.
 #[derive(Debug, Default)]
 pub(super) struct Replicas(HashMap<u64, Vec<Replica>>);
 

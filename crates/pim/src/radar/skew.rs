@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// By what moving keys is weighed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Price {
-    /// Formulas 2 to 5 of the paper, in pointers that are followed: what is moved takes `per_key` more for each
-    /// key than reading it.
+    /// Formulas 2 to 5 of the paper, in pointers that are followed: what is moved takes `per_key`
+    /// more for each key than reading it.
     Formulas {
         /// Pointers that are followed while a key is moved.
         per_key: f64,
     },
-    /// A key takes as much as this part of an operation: what the two modules that it goes between transfer
-    /// takes time by itself, however many others there are.
+    /// A key takes as much as this part of an operation: what the two modules that it goes between
+    /// transfer takes time by itself, however many others there are.
     Transfer {
         /// Operations for each key.
         per_key: f64,
@@ -41,7 +41,8 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    /// What it takes to take `keys` keys out of a module and put them elsewhere, in operations (formulas 2 to 5).
+    /// What it takes to take `keys` keys out of a module and put them elsewhere, in operations
+    /// (formulas 2 to 5).
     fn of_moving(&self, keys: u64) -> f64 {
         let keys = keys as f64;
         match self.price {
@@ -73,8 +74,9 @@ pub(super) struct Division {
     pub fanout: u64,
     /// The bits in which keys differ of a subrange that cannot be divided.
     pub finest: u32,
-    /// Whether what is moved is divided at once into parts of which each has a [`SHARE`] of what a module should have, and
-    /// not always into `fanout`, and what is too hot for a module and cannot be divided is pulled or copied.
+    /// Whether what is moved is divided at once into parts of which each has a [`SHARE`] of what a
+    /// module should have, and not always into `fanout`, and what is too hot for a module and
+    /// cannot be divided is pulled or copied.
     pub goes_on: bool,
     /// How many copies there may be of what is only read and cannot be divided; 1: none.
     pub copies_max: usize,
@@ -91,15 +93,17 @@ pub(super) struct Subrange {
     pub weight: u64,
     /// Where each works, and what it counts for, in ascending order.
     pub wanted: Vec<(u64, u64)>,
-    /// Those of `wanted` that are where the greatest key at or below another is looked for, each of which counts for one.
+    /// Those of `wanted` that are where the greatest key at or below another is looked for, each of
+    /// which counts for one.
     pub floors: Vec<u64>,
     /// Whether none of them is a write.
     pub is_read: bool,
 }
 
 impl Subrange {
-    /// Its keys are known by now, in ascending order: predecessors work where the key is that they find, which may be far
-    /// below what they look for, and in another part. Those that find nothing here find it elsewhere.
+    /// Its keys are known by now, in ascending order: predecessors work where the key is that they
+    /// find, which may be far below what they look for, and in another part. Those that find
+    /// nothing here find it elsewhere.
     fn know(&mut self, keys: &[u64]) {
         let mut floors = self.floors.iter().copied().peekable();
         self.wanted.retain(|&(key, weight)| {
@@ -134,8 +138,8 @@ pub(super) enum Target {
     Modules(Vec<usize>),
 }
 
-/// So many parts of what is moved make up what a module should have: modules are filled with them one by one, so the
-/// last may be too much by as much as it has.
+/// So many parts of what is moved make up what a module should have: modules are filled with them
+/// one by one, so the last may be too much by as much as it has.
 pub(super) const SHARE: u64 = 4;
 
 /// A part of what is moved.
@@ -166,8 +170,8 @@ impl Limits {
     }
 }
 
-/// Divides a subrange as `division` says; parts that cannot be divided and have more to do than a module may are to
-/// leave it.
+/// Divides a subrange as `division` says; parts that cannot be divided and have more to do than a
+/// module may are to leave it.
 fn cut(subrange: &Subrange, division: &Division, limits: Limits, home: usize) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let whole = Piece {
@@ -214,7 +218,8 @@ fn hottest(wanted: &[(u64, u64)]) -> u64 {
     weights.max().unwrap_or(0)
 }
 
-/// So many parts of a piece, or as many as it has keys, with what is wanted in each, the last first.
+/// So many parts of a piece, or as many as it has keys, with what is wanted in each, the last
+/// first.
 fn parts_of<'w>(
     piece: &Piece,
     wanted: &'w [(u64, u64)],
@@ -241,9 +246,9 @@ fn parts_of<'w>(
     parts.collect()
 }
 
-/// Decides about subranges, from the busiest module down, of which each has so much to do in this batch,
-/// until no move is worth its cost. Pieces go to the least loaded modules of those that are idle, that with most
-/// to do first. Answers those that are to be divided.
+/// Decides about subranges, from the busiest module down, of which each has so much to do in this
+/// batch, until no move is worth its cost. Pieces go to the least loaded modules of those that are
+/// idle, that with most to do first. Answers those that are to be divided.
 pub(super) fn decide(
     loads: &[u64],
     subranges: Vec<Subrange>,
@@ -284,9 +289,9 @@ pub(super) fn decide(
     moved
 }
 
-/// Chooses the pieces of subranges that are divided, once their keys are known, and where these go, that with most to do first;
-/// `keys` answers the keys of a number, `None` of one that stays. Answers pieces by number. `loads` are what modules have to do,
-/// before and after.
+/// Chooses the pieces of subranges that are divided, once their keys are known, and where these go,
+/// that with most to do first; `keys` answers the keys of a number, `None` of one that stays.
+/// Answers pieces by number. `loads` are what modules have to do, before and after.
 pub(super) fn place(
     loads: &mut [u64],
     mut moved: Vec<Subrange>,
@@ -325,10 +330,11 @@ pub(super) fn place(
 #[derive(Clone, Debug)]
 struct After {
     loads: Vec<u64>,
-    /// What each builds, in keys and one more for each piece: as pieces that nobody asks for in this batch, which are as
-    /// long to build as others, would all go to one.
+    /// What each builds, in keys and one more for each piece: as pieces that nobody asks for in
+    /// this batch, which are as long to build as others, would all go to one.
     building: Vec<u64>,
-    /// The most of those that the move changes, but for what comes with a part that is divided again.
+    /// The most of those that the move changes, but for what comes with a part that is divided
+    /// again.
     most: u64,
 }
 
@@ -351,8 +357,9 @@ fn assign(
     limits: Limits,
 ) {
     let (module, fair) = (subrange.module, limits.fair);
-    // What is divided once a batch is divided again in the next, until it can be pulled: "until it cannot be further split"
-    // (section IV-B). If a part had to be cool at once, what is hot in a single place would stay where it is for ever.
+    // What is divided once a batch is divided again in the next, until it can be pulled: "until it
+    // cannot be further split" (section IV-B). If a part had to be cool at once, what is hot in a
+    // single place would stay where it is for ever.
     let is_divided_on = |piece: &Piece| {
         !division.goes_on && piece.weight > limits.much && piece.target != Target::Host
     };
@@ -442,7 +449,8 @@ mod tests {
 
     #[test]
     fn moving_costs_what_is_derived_from_the_paper() {
-        // Reference: break-even of 10.7 thousand operations for 244,140 keys, 668 for 15,258, 7 for 119.
+        // Reference: break-even of 10.7 thousand operations for 244,140 keys, 668 for 15,258, 7 for
+        // 119.
         for (keys, operations) in [
             (244_140, 10_700.0),
             (15_258, 668.0),
@@ -534,8 +542,8 @@ mod tests {
         assert_eq!(loads, [3, 0, 0]);
     }
 
-    /// A key that is hot by itself is as hot wherever its part goes: by the paper it takes a batch for each division, and one in
-    /// which it is pulled.
+    /// A key that is hot by itself is as hot wherever its part goes: by the paper it takes a batch
+    /// for each division, and one in which it is pulled.
     #[test]
     fn a_hot_key_in_a_large_subrange_comes_out_of_it() {
         let hot = |is_read| Subrange {
@@ -671,7 +679,8 @@ mod tests {
         };
         assert_eq!(widths(&even), [16; 4]);
         assert_eq!(widths(&even[..20]), [64]);
-        // A key that is as hot as a part may be, and more, stays with others; all of a half that is as hot does not.
+        // A key that is as hot as a part may be, and more, stays with others; all of a half that is
+        // as hot does not.
         assert_eq!(widths(&[(3, 1), (5, 90)]), [64]);
         assert_eq!(
             widths(&(0..30).map(|key| (key, 2)).collect::<Vec<_>>()).len(),

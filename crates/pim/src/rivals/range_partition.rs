@@ -1,19 +1,19 @@
-//! Range partition: as many ranges of keys as modules, of one length, each the skip list of a module (Choe et
-//! al., SPAA 2019, as in RADAR's figures).
+//! Range partition: as many ranges of keys as modules, of one length, each the skip list of a
+//! module (Choe et al., SPAA 2019, as in RADAR's figures).
 //!
-//! Each operation takes one round, and goes to the modules that may have what it asks for. What is skewed
-//! goes to few. As in the published program, a module has a hash table beside its list, by which it finds the
-//! keys that are asked for by themselves ([`Gets`]).
+//! Each operation takes one round, and goes to the modules that may have what it asks for. What is
+//! skewed goes to few. As in the published program, a module has a hash table beside its list, by
+//! which it finds the keys that are asked for by themselves ([`Gets`]).
 
-use crate::dispatch::plan::{Plan, Replica, refused};
 use crate::device::{Device, Fault, Meter, Module, Program};
-use crate::dispatch::kernel::{self, Lists};
-use crate::structures::list::List;
 use crate::dispatch::directory::{Directory, Partition};
+use crate::dispatch::kernel::{self, Lists};
+use crate::dispatch::plan::{Plan, Replica, refused};
 use crate::dispatch::routing::Requests;
-use crate::structures::hashed_skip_list::TabledTowers;
-use crate::structures::skip_list::Towers;
 use crate::dispatch::wire::{Replied, Reply, Tagged};
+use crate::structures::hashed_skip_list::TabledTowers;
+use crate::structures::list::List;
+use crate::structures::skip_list::Towers;
 use nearfield_core::{Batch, Error, OrderedIndex, Words};
 use nearfield_hardware::modules::HostWork;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,8 @@
 //! Which partitions are divided, and where their pieces go.
 //!
-//! The rule of RADAR (section IV-B: a module is busy that has more to do than others by a factor, and a move has to gain
-//! more than it costs) on pieces between keys of the batch, as there are no aligned ones; and a bound on the size of
-//! partitions, as those at first are not many but one.
+//! The rule of RADAR (section IV-B: a module is busy that has more to do than others by a factor,
+//! and a move has to gain more than it costs) on pieces between keys of the batch, as there are no
+//! aligned ones; and a bound on the size of partitions, as those at first are not many but one.
 
 use std::cmp::Reverse;
 
@@ -71,7 +71,8 @@ pub(super) struct Modules {
 }
 
 impl Modules {
-    /// The module with least to do that has room for so many bytes; of two of them, that with less in store.
+    /// The module with least to do that has room for so many bytes; of two of them, that with less
+    /// in store.
     pub fn least(&self, bytes: u64, sizes: &Sizes) -> Option<usize> {
         let limit = (sizes.bank_bytes as f64 * FILLED) as u64;
         let pairs = self.loads.iter().zip(&self.stored).enumerate();
@@ -81,7 +82,8 @@ impl Modules {
             .map(|(module, _)| module)
     }
 
-    /// Puts pieces, each of them with so many operations, where there is least to do; that with most first.
+    /// Puts pieces, each of them with so many operations, where there is least to do; that with
+    /// most first.
     fn place(&mut self, pieces: &[u64], bytes: u64, own: usize, sizes: &Sizes) -> Vec<usize> {
         let mut order: Vec<usize> = (0..pieces.len()).collect();
         order.sort_by_key(|&piece| Reverse(pieces[piece]));
@@ -110,8 +112,9 @@ impl Modules {
 }
 
 impl Sizes {
-    /// What it takes to take keys out of a module and put them elsewhere, in operations (RADAR, formulas 2 to 5, for
-    /// point operations, with words of a bank that are read in 14 ns, and transfers at 25 GB/s each way).
+    /// What it takes to take keys out of a module and put them elsewhere, in operations (RADAR,
+    /// formulas 2 to 5, for point operations, with words of a bank that are read in 14 ns, and
+    /// transfers at 25 GB/s each way).
     fn of_moving(&self, keys: u64, bytes: u64) -> f64 {
         let transfer = 2.0 * bytes as f64 / 25.0 / 14.0;
         let cost = self.height + keys as f64 + transfer;
@@ -218,8 +221,8 @@ fn relieve(modules: &mut Modules, asked: Vec<Asked<'_>>, sizes: &Sizes, moves: &
     }
 }
 
-/// Cuts that divide operations evenly into so many pieces at most, and how many each piece has. A key with many
-/// operations makes fewer of it.
+/// Cuts that divide operations evenly into so many pieces at most, and how many each piece has. A
+/// key with many operations makes fewer of it.
 fn cut(operations: &mut [&[u8]], pieces: usize) -> (Vec<Vec<u8>>, Vec<u64>) {
     operations.sort_unstable();
     let pieces = pieces.clamp(1, PIECES_MAX / 2);

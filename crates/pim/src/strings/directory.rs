@@ -1,8 +1,9 @@
 //! Which module has which byte strings.
 //!
-//! Byte strings have no aligned subranges, so partitions lie between any two keys. Together they have all
-//! keys there may be: each begins where the one before ends. (Those of words,
-//! [`partition`](crate::dispatch::directory), have a last key, leave gaps, and are known by where they begin.)
+//! Byte strings have no aligned subranges, so partitions lie between any two keys. Together they
+//! have all keys there may be: each begins where the one before ends. (Those of words,
+//! [`partition`](crate::dispatch::directory), have a last key, leave gaps, and are known by where
+//! they begin.)
 
 use super::cut::Cut;
 use std::collections::{BTreeMap, HashMap};
@@ -121,22 +122,25 @@ impl Directory {
         partitions.map(|partition| partition.keys).sum()
     }
 
-    /// Where the partition that begins at `start` ends, which is where the next one begins; `None` if it is the last.
+    /// Where the partition that begins at `start` ends, which is where the next one begins; `None`
+    /// if it is the last.
     pub fn end_of(&self, start: &[u8]) -> Option<&[u8]> {
         let behind = (Bound::Excluded(start), Bound::Unbounded);
         let next = self.numbers.range::<[u8], _>(behind).next();
         next.map(|(start, _)| &start[..])
     }
 
-    /// How many bytes all keys begin with alike that may belong to the partition that begins at `start`.
+    /// How many bytes all keys begin with alike that may belong to the partition that begins at
+    /// `start`.
     pub fn skip(&self, start: &[u8]) -> u32 {
         let end = self.end_of(start).unwrap_or_default();
         let pairs = start.iter().zip(end);
         pairs.take_while(|(one, other)| one == other).count() as u32
     }
 
-    /// The partitions that have to be looked at for `wanted` entries between two cuts, nearest first: from the least
-    /// on or, descending, from the greatest on. Each with the part of it that lies between the cuts.
+    /// The partitions that have to be looked at for `wanted` entries between two cuts, nearest
+    /// first: from the least on or, descending, from the greatest on. Each with the part of it that
+    /// lies between the cuts.
     pub fn candidates<'k>(
         &self,
         (low, high): (Cut<'k>, Cut<'k>),
@@ -204,7 +208,8 @@ impl Directory {
         }
     }
 
-    /// Notes what has become of the keys of a partition, and that the batch is over as far as it is concerned.
+    /// Notes what has become of the keys of a partition, and that the batch is over as far as it is
+    /// concerned.
     pub fn settle(&mut self, number: u64, change: Change) {
         if let Some(partition) = self.partitions.get_mut(&number) {
             let changed = |now: u64, came: u64, went: u64| (now + came).saturating_sub(went);

@@ -1,15 +1,16 @@
 //! Byte strings of any length in modules: ordered partitions that follow the load.
 //!
-//! As in RADAR the host knows which module has which keys, sends each operation there in one round, and in a
-//! round before it divides partitions where modules are busy, if that is worth what it takes. What differs follows
-//! from byte strings having no aligned subranges: partitions lie between any two keys, at first there is one, and one
-//! that has too many keys or bytes is divided at quantiles of its keys and of those that come; one that makes its
-//! module busy at quantiles of the operations of the batch. Cold neighbours that are small together become one. Nothing is pulled
-//! to the host for its load: a key that many read is read once for all of them, and the host takes only what a module
-//! could not build.
+//! As in RADAR the host knows which module has which keys, sends each operation there in one round,
+//! and in a round before it divides partitions where modules are busy, if that is worth what it
+//! takes. What differs follows from byte strings having no aligned subranges: partitions lie
+//! between any two keys, at first there is one, and one that has too many keys or bytes is divided
+//! at quantiles of its keys and of those that come; one that makes its module busy at quantiles of
+//! the operations of the batch. Cold neighbours that are small together become one. Nothing is
+//! pulled to the host for its load: a key that many read is read once for all of them, and the host
+//! takes only what a module could not build.
 //!
-//! In a module each partition is a skip list of [towers](crate::structures::skip_list), whose word is the beginning of the key and whose
-//! value leads to the whole of key and value.
+//! In a module each partition is a skip list of [towers](crate::structures::skip_list), whose word
+//! is the beginning of the key and whose value leads to the whole of key and value.
 
 mod balance;
 mod cut;
@@ -19,8 +20,8 @@ mod plan;
 mod program;
 mod task;
 
-use crate::dispatch::plan::{OTHERS, refused};
 use crate::device::{Device, Own};
+use crate::dispatch::plan::{OTHERS, refused};
 use balance::Sizes;
 use directory::{Directory, Partition};
 use moving::Moving;
@@ -35,13 +36,13 @@ use task::{Answer, put_build, put_free};
 /// The sizes that an index of byte strings goes by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// A partition has so many keys at most; 4,096 by default. A search takes about 25 keys that are looked at then,
-    /// and moving it less than a thousand operations.
+    /// A partition has so many keys at most; 4,096 by default. A search takes about 25 keys that
+    /// are looked at then, and moving it less than a thousand operations.
     pub partition_keys: u64,
     /// A module is busy that has so many times as much to do as the average; 1.3 by default.
     pub tolerance: f64,
-    /// After so many batches in which nobody has asked for them, small partitions that are neighbours become one;
-    /// 16 by default.
+    /// After so many batches in which nobody has asked for them, small partitions that are
+    /// neighbours become one; 16 by default.
     pub cools: u64,
 }
 
@@ -57,9 +58,11 @@ impl Default for Options {
 
 /// An ordered index of byte strings in modules.
 ///
-/// A key has up to [`MAX_KEY_BYTES`](nearfield_core::MAX_KEY_BYTES) bytes and up to an eighth of a bank, and an entry as much as a bank and a transfer
-/// take. What is longer is refused by itself with `KeyTooLong` or `ValueTooLong`; what a module has no room for, with
-/// `OutOfMemory`; what a module was asked that has come to nothing, with `Unknown`. A batch takes one round, or two if something is moved.
+/// A key has up to [`MAX_KEY_BYTES`](nearfield_core::MAX_KEY_BYTES) bytes and up to an eighth of a
+/// bank, and an entry as much as a bank and a transfer take. What is longer is refused by itself
+/// with `KeyTooLong` or `ValueTooLong`; what a module has no room for, with `OutOfMemory`; what a
+/// module was asked that has come to nothing, with `Unknown`. A batch takes one round, or two if
+/// something is moved.
 ///
 /// ```
 /// use nearfield_core::OrderedIndex;

@@ -1,9 +1,10 @@
 //! Moving partitions: dividing them, merging them, and bringing back what the host had to take.
 //!
-//! What is moved is read first, in a round of its own unless the host has it or it is empty, and stays where it
-//! is until the round that builds its pieces. So an entry is in one place at least at any time: if that round is not begun, all
-//! stays as it was; a piece that a module has not built, as it had no room or has come to nothing, the host takes.
-//! Pieces have numbers of their own, so that what a module may still have of them cannot be taken for something else: it is
+//! What is moved is read first, in a round of its own unless the host has it or it is empty, and
+//! stays where it is until the round that builds its pieces. So an entry is in one place at least
+//! at any time: if that round is not begun, all stays as it was; a piece that a module has not
+//! built, as it had no room or has come to nothing, the host takes. Pieces have numbers of their
+//! own, so that what a module may still have of them cannot be taken for something else: it is
 //! freed by that module as soon as it answers again.
 
 use super::Host;
@@ -13,12 +14,13 @@ use super::directory::Partition;
 use super::plan::footprint;
 use super::program::Tasks;
 use super::task::{Answer, Blocks, put_build, put_free, put_scan};
-use crate::dispatch::plan::{NOBODY, OTHERS, refused};
 use crate::device::{Answered, Device};
+use crate::dispatch::plan::{NOBODY, OTHERS, refused};
 use nearfield_core::{Bytes, Error, Input, Operation};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Neighbours that nobody asks for are looked for every so many batches, and what the host has is brought back.
+/// Neighbours that nobody asks for are looked for every so many batches, and what the host has is
+/// brought back.
 const LOOKS: u64 = 8;
 /// So many groups of neighbours are merged at once, at most.
 const GROUPS_MAX: usize = 64;
@@ -49,8 +51,8 @@ struct Built {
 type Read = HashMap<u64, Vec<u64>>;
 
 impl<D: Device> Host<D> {
-    /// Moves what is too large, what makes modules busy, what is cold and small, and what the host has; says what has
-    /// to be done for that before the operations of the batch.
+    /// Moves what is too large, what makes modules busy, what is cold and small, and what the host
+    /// has; says what has to be done for that before the operations of the batch.
     pub(super) fn redistribute(
         &mut self,
         input: Input<'_, Bytes>,
@@ -126,8 +128,8 @@ impl<D: Device> Host<D> {
         (Modules { loads, stored }, asked.into_values().collect())
     }
 
-    /// Moves that are made whatever is asked: of what the host has, of what nobody has counted, from modules without
-    /// room, and of cold neighbours.
+    /// Moves that are made whatever is asked: of what the host has, of what nobody has counted,
+    /// from modules without room, and of cold neighbours.
     fn others(&mut self, modules: &mut Modules, sizes: &Sizes, moves: &mut Vec<Move>) {
         let mut taken: HashSet<u64> = moves
             .iter()
@@ -369,8 +371,9 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// The round is done, and these are the tags of what modules have built. What they have not, the host takes, with
-    /// what came before the batch. Of modules that have not answered, what they may still have is to be freed.
+    /// The round is done, and these are the tags of what modules have built. What they have not,
+    /// the host takes, with what came before the batch. Of modules that have not answered, what
+    /// they may still have is to be freed.
     pub(super) fn settle(&mut self, done: &HashSet<u32>, answered: &[Answered]) {
         let is_lost = |module: usize| answered.get(module).is_none_or(Result::is_err);
         self.garbage.retain(|(module, _)| is_lost(*module));

@@ -1,14 +1,15 @@
-//! Executing a batch of byte strings: which tasks its operations come to, and what their answers come to.
+//! Executing a batch of byte strings: which tasks its operations come to, and what their answers
+//! come to.
 //!
-//! The same order as for words ([`batch`](crate::dispatch::plan)) makes it serially equivalent: each module does its
-//! tasks in the order of the batch. What tasks have and how partitions are found differs in all parts, so only the way
-//! is the same and not the code.
+//! The same order as for words ([`batch`](crate::dispatch::plan)) makes it serially equivalent:
+//! each module does its tasks in the order of the batch. What tasks have and how partitions are
+//! found differs in all parts, so only the way is the same and not the code.
 
 use super::cut::Cut;
 use super::directory::{Change, Directory};
 use super::task::{Answer, Block, block_words, put_insert, put_key, put_scan, put_update};
-use crate::dispatch::plan::unknown;
 use crate::device::Answered;
+use crate::dispatch::plan::unknown;
 use nearfield_core::{
     Bytes, Direction, Error, Input, MAX_KEY_BYTES, MAX_VALUE_BYTES, Operation, Output,
 };
@@ -23,7 +24,8 @@ pub(super) struct Lengths {
     bank_bytes: u64,
 }
 
-/// The bytes that an entry takes of a bank, besides its block: a tower of the average height, and its share of the list.
+/// The bytes that an entry takes of a bank, besides its block: a tower of the average height, and
+/// its share of the list.
 const TOWER_BYTES: u64 = 32;
 /// What a partition and a task take besides one entry, at most.
 const ROOM_BYTES: u64 = 512;
@@ -131,8 +133,8 @@ pub(super) fn ordered<'b>(
 }
 
 impl Plan {
-    /// Says what modules are to do for the operations of a batch. A key is read once for all operations that read
-    /// it and have no write of it between them.
+    /// Says what modules are to do for the operations of a batch. A key is read once for all
+    /// operations that read it and have no write of it between them.
     pub fn new(
         input: Input<'_, Bytes>,
         modules: usize,
@@ -259,8 +261,9 @@ impl Plan {
         }
     }
 
-    /// Writes the outcomes that the answers of all modules come to, and has the directory know what has become of
-    /// partitions. What is not an operation's, by its tag, goes to `other`. Answers which modules have had no room for something.
+    /// Writes the outcomes that the answers of all modules come to, and has the directory know what
+    /// has become of partitions. What is not an operation's, by its tag, goes to `other`. Answers
+    /// which modules have had no room for something.
     pub fn finish(
         &self,
         input: Input<'_, Bytes>,

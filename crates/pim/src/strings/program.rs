@@ -1,8 +1,9 @@
-//! What is done with byte strings in a module: a skip list of partitions by their numbers, and in each a skip list
-//! of keys.
+//! What is done with byte strings in a module: a skip list of partitions by their numbers, and in
+//! each a skip list of keys.
 //!
-//! The word of a tower is the first 8 bytes of its key behind what all keys of the partition begin with, and its
-//! value leads to the block with the whole key and value. So a block is read only where two keys agree in these 8 bytes.
+//! The word of a tower is the first 8 bytes of its key behind what all keys of the partition begin
+//! with, and its value leads to the block with the whole key and value. So a block is read only
+//! where two keys agree in these 8 bytes.
 
 use super::cut::Cut;
 use super::task::{
@@ -325,7 +326,8 @@ impl Strings {
             });
     }
 
-    /// Puts out entries from one cut down to another, each of them searched, as lists have one direction.
+    /// Puts out entries from one cut down to another, each of them searched, as lists have one
+    /// direction.
     fn descend<M: Meter>(
         self,
         module: &mut Module<'_, M>,

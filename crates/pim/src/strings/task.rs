@@ -6,8 +6,8 @@
 //! block   | length of the key 32, of the value 32 | key | value |
 //! ```
 //!
-//! Key and value of a block are filled up to words with zeros. A block is the same on the way and in the bank of a
-//! module.
+//! Key and value of a block are filled up to words with zeros. A block is the same on the way and
+//! in the bank of a module.
 
 use super::cut::Cut;
 
@@ -109,8 +109,8 @@ pub(super) enum Task<'w> {
         limit: u64,
         descends: bool,
     },
-    /// Makes the partition of entries in ascending order, of which all keys that may ever belong to it begin with the
-    /// same `skip` bytes.
+    /// Makes the partition of entries in ascending order, of which all keys that may ever belong to
+    /// it begin with the same `skip` bytes.
     Build { skip: u32, entries: Blocks<'w> },
     /// Forgets the partition and all that is in it.
     Free,
@@ -187,7 +187,8 @@ pub(super) fn put_free(partition: u64, tag: u32, words: &mut Vec<u64>) {
 }
 
 impl<'w> Task<'w> {
-    /// Takes the first of some tasks, with its partition and its tag. `None` if it is none that is known.
+    /// Takes the first of some tasks, with its partition and its tag. `None` if it is none that is
+    /// known.
     pub fn decode(words: &mut &'w [u64]) -> Option<(Task<'w>, u64, u32)> {
         let mut rest: &'w [u64] = words;
         let (kind, tag) = split(take(&mut rest)?);

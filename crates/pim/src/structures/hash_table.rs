@@ -1,19 +1,21 @@
 //! Hash tables in the bank of a module, from a key to where its node is.
 //!
-//! Open addressing with linear probing, as the rivals' published programs have it. A slot is a word:
+//! Open addressing with linear probing, as the rivals' published programs have it. A slot is a
+//! word:
 //!
 //! ```text
 //! upper half of the key's hash 32 | where its node is 32        0: nothing
 //! ```
 //!
-//! The first word of a node is its key, and the next its value. A node is copied only if the half of the hash
-//! agrees, so a key that is there takes about two copies, and one that is not about one.
+//! The first word of a node is its key, and the next its value. A node is copied only if the half
+//! of the hash agrees, so a key that is there takes about two copies, and one that is not about
+//! one.
 
 use crate::device::{Fault, Meter, Module};
 use crate::structures::hash::mix;
 
-/// The words of a table's header: where the slots are, how many there are, and how many are in use. The
-/// processor keeps them.
+/// The words of a table's header: where the slots are, how many there are, and how many are in use.
+/// The processor keeps them.
 pub(crate) const HEADER_WORDS: usize = 3;
 /// A table has no fewer slots than that.
 const SLOTS_MIN: u64 = 8;
@@ -79,8 +81,8 @@ impl Table {
         }
     }
 
-    /// Makes room for so many keys more, so that putting them cannot fail. A table that is three quarters full
-    /// is copied into one of twice the size.
+    /// Makes room for so many keys more, so that putting them cannot fail. A table that is three
+    /// quarters full is copied into one of twice the size.
     ///
     /// # Errors
     /// The bank has no room; then all is as it was.
@@ -147,7 +149,8 @@ impl Table {
         module.write(slots + slot as u32, &[word]);
     }
 
-    /// Forgets a key, and answers where its node is. Those behind it move up, so that no slot is wasted.
+    /// Forgets a key, and answers where its node is. Those behind it move up, so that no slot is
+    /// wasted.
     pub fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u32> {
         let (mut hole, node) = self.search(module, key)?;
         let (slots, capacity, count) = self.header(module);

@@ -1,13 +1,13 @@
-//! A skip list with a hash table of its towers beside it, by which single keys are found, as the rivals' published
-//! programs have it.
+//! A skip list with a hash table of its towers beside it, by which single keys are found, as the
+//! rivals' published programs have it.
 //!
 //! ```text
 //! first tower of the list 8 | header of the table 24
 //! ```
 
 use crate::device::{Fault, Meter, Module};
-use crate::structures::list::{Entry, List};
 use crate::structures::hash_table::{self, Table};
+use crate::structures::list::{Entry, List};
 use crate::structures::skip_list::{self, Towers};
 
 /// A list and its table, by the words that name both. The processor keeps these.

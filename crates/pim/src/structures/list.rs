@@ -5,8 +5,8 @@ use crate::device::{Fault, Meter, Module};
 /// A key and its value.
 pub type Entry = (u64, u64);
 
-/// An ordered list of keys in the bank of a module, by where it begins, which stays the same as long as the
-/// list is there.
+/// An ordered list of keys in the bank of a module, by where it begins, which stays the same as
+/// long as the list is there.
 pub trait List: Copy {
     /// An empty list.
     ///
@@ -20,7 +20,8 @@ pub trait List: Copy {
     /// Where it begins.
     fn head(self) -> u32;
 
-    /// The list that the module's root names; an empty one, which it names from then on, if there is none.
+    /// The list that the module's root names; an empty one, which it names from then on, if there
+    /// is none.
     ///
     /// # Errors
     /// As [`new`](List::new).
@@ -33,9 +34,9 @@ pub trait List: Copy {
         Ok(list)
     }
 
-    /// Has the processor's caches fetch what looking for keys in lists, by where they begin, will read: for all of them at once, so that
-    /// they wait together. It changes nothing, not even `module`'s counts. Nothing is done where keys lie in single
-    /// pieces anyway.
+    /// Has the processor's caches fetch what looking for keys in lists, by where they begin, will
+    /// read: for all of them at once, so that they wait together. It changes nothing, not even
+    /// `module`'s counts. Nothing is done where keys lie in single pieces anyway.
     fn fetch<M: Meter>(_: &Module<'_, M>, _wanted: &mut Vec<(u32, u64)>) {}
 
     /// The value of a key.
@@ -52,7 +53,8 @@ pub trait List: Copy {
         value: u64,
     ) -> Result<Option<u64>, Fault>;
 
-    /// Sets the value of a key if it holds `previous`, or is absent if that is `None`; answers the value before.
+    /// Sets the value of a key if it holds `previous`, or is absent if that is `None`; answers the
+    /// value before.
     ///
     /// # Errors
     /// As [`insert`](List::insert).
@@ -76,7 +78,8 @@ pub trait List: Copy {
     /// The greatest key at or below `key`.
     fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry>;
 
-    /// Gives the entries from `from` on to `each`, in ascending order, as long as that answers true.
+    /// Gives the entries from `from` on to `each`, in ascending order, as long as that answers
+    /// true.
     fn walk<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -110,7 +113,8 @@ pub(crate) mod testing {
 
     /// What lists can do besides.
     pub(crate) trait Liftable: List {
-        /// Gives a key a height, and answers whether it is there and has it; `None` if lists have no heights.
+        /// Gives a key a height, and answers whether it is there and has it; `None` if lists have
+        /// no heights.
         fn lift<M: Meter>(self, _: &mut Module<'_, M>, _: u64, _: usize) -> Option<bool> {
             None
         }

@@ -1,16 +1,17 @@
 //! Skip lists in the bank of a module.
 //!
-//! A key and all its levels are one node, a *tower* (RADAR, section IV-A), so that a key that is met high up
-//! has its value at hand:
+//! A key and all its levels are one node, a *tower* (RADAR, section IV-A), so that a key that is
+//! met high up has its value at hand:
 //!
 //! ```text
 //! key 8 | value 8 | height 4, next at level 0 4 | next at levels 1 and 2, 4 each | ...
 //! ```
 //!
-//! Heights follow from the keys, each level with half as many towers as the one below; the same keys make the
-//! same list, whatever has become of it meanwhile. Those of which one knows more can be given another
-//! ([`Towers::set_height`]); the *room* is for how many levels a tower has place, which may be more than its height.
-//! A list begins with a tower of full height that has no key, and ends with null pointers.
+//! Heights follow from the keys, each level with half as many towers as the one below; the same
+//! keys make the same list, whatever has become of it meanwhile. Those of which one knows more can
+//! be given another ([`Towers::set_height`]); the *room* is for how many levels a tower has place,
+//! which may be more than its height. A list begins with a tower of full height that has no key,
+//! and ends with null pointers.
 
 use crate::device::{Fault, Meter, Module};
 use crate::structures::hash::mix;
@@ -19,7 +20,8 @@ use std::cmp::Ordering;
 
 /// Towers are no higher.
 pub const HEIGHT_MAX: usize = 20;
-/// What a program does for each key that it looks at: the address, the copy, a comparison of 64 bits.
+/// What a program does for each key that it looks at: the address, the copy, a comparison of 64
+/// bits.
 pub(crate) const INSTRUCTIONS_PER_KEY: u64 = 24;
 /// Key, value, and height with the first pointer: what is copied of a tower at first.
 const HEAD_WORDS: usize = 3;
@@ -47,8 +49,8 @@ const fn shape(height: usize, room: usize) -> u64 {
     height as u64 | (room as u64) << 16
 }
 
-/// What is searched for in a list. A word is a key by itself; of what is longer, a tower has a word, and its value leads
-/// to the rest.
+/// What is searched for in a list. A word is a key by itself; of what is longer, a tower has a
+/// word, and its value leads to the rest.
 pub trait Sought: Copy {
     /// The word that its tower has.
     fn word(&self) -> u64;
@@ -130,8 +132,8 @@ impl Towers {
         self.insert_with_height(module, key, value, key.height())
     }
 
-    /// Sets the value of a key, and answers the one before; a key that was not there gets a tower of so many levels, at
-    /// least 1 and at most [`HEIGHT_MAX`].
+    /// Sets the value of a key, and answers the one before; a key that was not there gets a tower
+    /// of so many levels, at least 1 and at most [`HEIGHT_MAX`].
     ///
     /// # Errors
     /// As [`insert`](Towers::insert).
@@ -146,7 +148,8 @@ impl Towers {
         Ok(before)
     }
 
-    /// As [`insert_with_height`](Towers::insert_with_height); also answers where the key's tower is.
+    /// As [`insert_with_height`](Towers::insert_with_height); also answers where the key's tower
+    /// is.
     pub(crate) fn place<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -173,9 +176,9 @@ impl Towers {
         Ok((at, None))
     }
 
-    /// Gives the tower of a key so many levels, at least 1 and at most [`HEIGHT_MAX`]; false if the key is not there. One
-    /// search, and a link for each level that comes or goes; a tower that has no place for its levels is made anew,
-    /// and linked at all. Source: RADAR, section V-A.
+    /// Gives the tower of a key so many levels, at least 1 and at most [`HEIGHT_MAX`]; false if the
+    /// key is not there. One search, and a link for each level that comes or goes; a tower that has
+    /// no place for its levels is made anew, and linked at all. Source: RADAR, section V-A.
     ///
     /// # Errors
     /// The bank has no room for the new tower; then nothing was done.
@@ -244,7 +247,8 @@ impl Towers {
         (at != self.head).then(|| entry(module, at))
     }
 
-    /// Gives the entries from `from` on to `each`, in ascending order, as long as that answers true.
+    /// Gives the entries from `from` on to `each`, in ascending order, as long as that answers
+    /// true.
     pub fn walk<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -267,7 +271,8 @@ impl Towers {
         }
     }
 
-    /// Appends entries in ascending order to an empty list, without searching. Source: RADAR, section IV-B.
+    /// Appends entries in ascending order to an empty list, without searching. Source: RADAR,
+    /// section IV-B.
     ///
     /// # Errors
     /// The bank has no room. What came before is in the list.
@@ -308,8 +313,8 @@ impl Towers {
         entries
     }
 
-    /// Goes from the highest level down to a key, or to the last tower before it. With `early`, a key that is
-    /// met is enough, and the path is not complete.
+    /// Goes from the highest level down to a key, or to the last tower before it. With `early`, a
+    /// key that is met is enough, and the path is not complete.
     fn search<M: Meter>(self, module: &mut Module<'_, M>, key: impl Sought, early: bool) -> Found {
         let mut found = Found {
             at: None,
@@ -514,7 +519,8 @@ mod tests {
 
     #[test]
     fn searches_take_what_is_published_of_towers() {
-        // Keys that are looked at, and pointers that are followed (reference: derived for RADAR's lists).
+        // Keys that are looked at, and pointers that are followed (reference: derived for RADAR's
+        // lists).
         for (count, looks, hops) in [(64, 8.7, 5.0), (2_048, 22.0, 11.0), (15_258, 30.0, 14.0)] {
             let mut model = Model::new(1, Preset::UpmemMeasured.parameters());
             let used = model.round(Searches(count), vec![vec![]]).expect("built");
@@ -532,8 +538,8 @@ mod tests {
             let mean = |all: u64, before: u64| (all - before) as f64 / count as f64;
             let looked = mean(work.compares, built.compares);
             let hopped = mean(work.hops, built.hops);
-            // Keys that are met high up save two looks; and who comes down to the same tower that was too
-            // great a level higher does not look at it again, which saves a third.
+            // Keys that are met high up save two looks; and who comes down to the same tower that
+            // was too great a level higher does not look at it again, which saves a third.
             assert!((looks * 0.6..looks).contains(&looked), "{count}: {looked}");
             assert!(
                 (hops * 0.7..hops * 1.1).contains(&hopped),

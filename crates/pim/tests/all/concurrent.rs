@@ -1,9 +1,10 @@
-//! Callers at once: whatever an index answers them can be ordered, by itself and with single operations gathered.
+//! Callers at once: whatever an index answers them can be ordered, by itself and with single
+//! operations gathered.
 
 use nearfield_core::{Bytes, Form, OrderedIndex, Words};
 use nearfield_hardware::modules::Preset;
-use nearfield_pim::device::{Model, Workers};
 use nearfield_pim::call_batcher::Gathered;
+use nearfield_pim::device::{Model, Workers};
 use nearfield_pim::radar::{Options, Radar};
 use nearfield_pim::rivals::range_partition::RangePartition;
 use nearfield_pim::strings::{self, Strings};

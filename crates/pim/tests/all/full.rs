@@ -2,8 +2,8 @@
 
 use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome, Words};
 use nearfield_pim::device::{Answered, Counters, Device, Program, RoundError, Workers};
-use nearfield_pim::rivals::jump_push::{self, JumpPush};
 use nearfield_pim::radar::{Options, Radar};
+use nearfield_pim::rivals::jump_push::{self, JumpPush};
 use nearfield_pim::rivals::range_partition::RangePartition;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -12,7 +12,8 @@ use std::ops::Bound;
 
 const MODULES: usize = 4;
 
-/// Keys all over the key space, and then the same few of them again and again, until nothing fits any more.
+/// Keys all over the key space, and then the same few of them again and again, until nothing fits
+/// any more.
 fn fill(index: &impl OrderedIndex<Words>, len: impl Fn() -> usize) {
     let mut map = BTreeMap::new();
     let (mut full, mut number) = (0, 0_u64);
@@ -85,7 +86,8 @@ fn jump_push_is_full_and_keeps_what_it_has() {
     index.check_invariants();
 }
 
-/// The batch is refused as a whole, and everything stays where it was, also what was to be moved for it.
+/// The batch is refused as a whole, and everything stays where it was, also what was to be moved
+/// for it.
 #[test]
 fn a_batch_that_is_too_large_for_a_module_is_refused() {
     let key = |number: u64| number * 1000;
@@ -154,7 +156,8 @@ impl Device for Refusing {
     }
 }
 
-/// Whichever of its rounds is refused, nothing of a batch is done, and what was to be moved for it is where it was.
+/// Whichever of its rounds is refused, nothing of a batch is done, and what was to be moved for it
+/// is where it was.
 #[test]
 fn a_refused_round_leaves_everything_where_it_was() {
     let mut moved = 0;

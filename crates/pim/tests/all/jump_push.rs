@@ -1,4 +1,5 @@
-//! What Jump-push takes, whatever it is asked for, and what becomes of it where modules come to nothing.
+//! What Jump-push takes, whatever it is asked for, and what becomes of it where modules come to
+//! nothing.
 
 use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome, Words};
 use nearfield_hardware::modules::Preset;
@@ -64,8 +65,8 @@ fn predecessors(index: &JumpPush<Model>, count: u64) -> Taken {
     }
 }
 
-/// The logarithm of the batch less 4 is 10: so often queries are begun, and each time the slowest of them takes two
-/// rounds for each of 7 levels, or some more.
+/// The logarithm of the batch less 4 is 10: so often queries are begun, and each time the slowest
+/// of them takes two rounds for each of 7 levels, or some more.
 #[test]
 fn a_batch_takes_hundreds_of_rounds_and_no_module_much_more_than_others() {
     let index = loaded(Options::default());
@@ -124,12 +125,13 @@ fn memory_is_what_modules_have_in_use_and_comes_back() {
     index.check_invariants();
 }
 
-/// A device of which rounds are refused, and modules come to nothing, before they have done what they are
-/// asked for or behind it.
+/// A device of which rounds are refused, and modules come to nothing, before they have done what
+/// they are asked for or behind it.
 struct Faulty {
     device: Workers,
     random: SmallRng,
-    /// Faults in 10,000 rounds, and of a module in as many; a module that always comes to nothing, if it is one.
+    /// Faults in 10,000 rounds, and of a module in as many; a module that always comes to nothing,
+    /// if it is one.
     rates: Arc<[AtomicU64; 3]>,
 }
 
@@ -193,7 +195,8 @@ fn everything(index: &impl OrderedIndex<Words>) -> BTreeMap<u64, u64> {
     batch.entries(0).collect()
 }
 
-/// Executes writes, and has `map` hold what is known to be stored, and `unknown` of which keys that is not known.
+/// Executes writes, and has `map` hold what is known to be stored, and `unknown` of which keys that
+/// is not known.
 fn write(
     index: &JumpPush<Faulty>,
     random: &mut SmallRng,

@@ -3,9 +3,9 @@
 use nearfield_core::{Bytes, OrderedIndex, Words};
 use nearfield_hardware::modules::Preset;
 use nearfield_pim::device::{Device, Model, Workers};
+use nearfield_pim::radar::{Options, Price, Radar};
 use nearfield_pim::rivals::jump_push::{self, JumpPush};
 use nearfield_pim::rivals::pim_tree::PimTree;
-use nearfield_pim::radar::{Options, Price, Radar};
 use nearfield_pim::rivals::range_partition::{Gets, RangePartition};
 use nearfield_pim::strings::{self, Strings};
 use nearfield_testkit::model;

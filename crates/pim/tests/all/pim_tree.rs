@@ -35,7 +35,8 @@ fn loaded() -> PimTree<Model> {
     index
 }
 
-/// Numbers of keys: all alike, or as Zipf's law has it over as many segments as modules, in which all are alike.
+/// Numbers of keys: all alike, or as Zipf's law has it over as many segments as modules, in which
+/// all are alike.
 fn numbers(is_skewed: bool, seed: u64) -> Vec<u64> {
     let random = &mut SmallRng::seed_from_u64(seed);
     let weights: Vec<f64> = (1..=MODULES)
@@ -126,7 +127,8 @@ fn modules_have_as_much_to_do_as_others_whatever_is_asked_for() {
             }
             let (_, most, average) = taken(&index, &mut batch);
             let found = most as f64 / average;
-            // By ranges of keys the fullest would have 13 times the average (Zipf over 64 segments).
+            // By ranges of keys the fullest would have 13 times the average (Zipf over 64
+            // segments).
             assert!(found < 2.0, "{found}: {is_skewed}, {is_insert}");
         }
     }
@@ -242,7 +244,8 @@ fn modules_that_are_full_keep_what_they_have() {
     index.check_invariants();
 }
 
-/// A device that refuses rounds now and then, or loses what a module has answered after it has done its tasks.
+/// A device that refuses rounds now and then, or loses what a module has answered after it has done
+/// its tasks.
 struct Faulty {
     device: Workers,
     random: SmallRng,
@@ -280,7 +283,8 @@ impl Device for Faulty {
     }
 }
 
-/// Random batches on a faulty device. What was answered is as it was answered; what is unknown may be either.
+/// Random batches on a faulty device. What was answered is as it was answered; what is unknown may
+/// be either.
 fn withstand(refuses: f64, loses: f64) {
     for seed in 0..10 {
         let index = PimTree::new(Faulty {

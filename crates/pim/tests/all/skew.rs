@@ -141,8 +141,8 @@ fn no_batch_takes_more_than_two_rounds_and_what_is_even_takes_one() {
     assert_eq!(rounds() - before, 3);
 }
 
-/// The first batch on what was cold is spread already: inserts where nothing is, reads of which all find the same key in a
-/// wide gap, and reads of gaps between few keys.
+/// The first batch on what was cold is spread already: inserts where nothing is, reads of which all
+/// find the same key in a wide gap, and reads of gaps between few keys.
 #[test]
 fn what_becomes_hot_is_spread_in_the_same_batch() {
     let wide = u64::MAX / KEYS;
@@ -179,8 +179,8 @@ fn what_becomes_hot_is_spread_in_the_same_batch() {
     });
 }
 
-/// Few scans that weigh much are for each module, so by chance some have twice as much to do as the average; the next batch
-/// would have others.
+/// Few scans that weigh much are for each module, so by chance some have twice as much to do as the
+/// average; the next batch would have others.
 #[test]
 fn scans_without_skew_move_nothing() {
     let index = Radar::new(
@@ -229,8 +229,8 @@ fn what_scans_go_on_to_is_divided_by_the_paper_too() {
     assert!(fullest[2] < 2.5, "{fullest:?}, {:?}", index.moves());
 }
 
-/// As a frequent word has many documents: what is hot is a small part of a subrange, which has no benefit from its first
-/// division.
+/// As a frequent word has many documents: what is hot is a small part of a subrange, which has no
+/// benefit from its first division.
 #[test]
 fn what_is_hot_in_a_narrow_place_is_pulled_by_the_paper_too() {
     const DOCUMENTS: u64 = 30_000;
@@ -303,7 +303,8 @@ fn what_basic_radar_has_stays_in_its_module() {
     assert_eq!(index.keys_of_host(), 0);
 }
 
-/// Once nobody asks for them any more, pieces are merged, and the host gives back what it has taken.
+/// Once nobody asks for them any more, pieces are merged, and the host gives back what it has
+/// taken.
 #[test]
 fn what_was_hot_once_cools() {
     let options = Options {
@@ -349,7 +350,8 @@ fn what_was_hot_once_cools() {
     assert!((0..KEYS).all(|number| batch.value(number as usize) == Some(number)));
 }
 
-/// All operations on one key: those that read it share an answer, as long as nobody writes it between them.
+/// All operations on one key: those that read it share an answer, as long as nobody writes it
+/// between them.
 #[test]
 fn a_key_that_all_read_is_read_once() {
     let index = Radar::new(model(), Options::nearfield());
@@ -382,8 +384,8 @@ fn a_key_that_all_read_is_read_once() {
     assert_eq!(index.moves(), moves);
 }
 
-/// Scans that overlap share what they read, as long as nobody writes it between them; those that are cut off by their limits, once
-/// they would read more than there is.
+/// Scans that overlap share what they read, as long as nobody writes it between them; those that
+/// are cut off by their limits, once they would read more than there is.
 #[test]
 fn a_range_that_all_scan_is_read_once() {
     const FIRST: u64 = 30_000;

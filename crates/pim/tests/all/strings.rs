@@ -1,5 +1,5 @@
-//! Byte strings in modules: what becomes of partitions under load, of modules that are full or come to nothing, and
-//! of what is too long.
+//! Byte strings in modules: what becomes of partitions under load, of modules that are full or come
+//! to nothing, and of what is too long.
 
 use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Outcome};
 use nearfield_hardware::modules::Preset;
@@ -54,7 +54,8 @@ fn load(index: &impl OrderedIndex<Bytes>, count: u64) {
     }
 }
 
-/// How much more the fullest module is sent than the average, for a batch of reads of keys beside each other.
+/// How much more the fullest module is sent than the average, for a batch of reads of keys beside
+/// each other.
 fn imbalance(index: &Strings<Model>, first: u64, count: u64) -> f64 {
     let sent = || {
         index.device(|device| {
@@ -249,7 +250,8 @@ fn what_is_too_long_is_refused_by_itself() {
     assert_eq!(index.get(b"other"), Ok(Some(vec![2; 30_000])));
 }
 
-/// A device of which rounds are refused, and modules come to nothing, before they have done anything or after.
+/// A device of which rounds are refused, and modules come to nothing, before they have done
+/// anything or after.
 struct Unsteady {
     device: Workers,
     random: SmallRng,

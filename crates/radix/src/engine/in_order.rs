@@ -157,7 +157,8 @@ impl<F: LeafForm, P: Probe> InOrder<'_, '_, '_, F, P> {
         }
     }
 
-    /// Executes a write that needs the lock of a node, beginning at the place where its walk has ended.
+    /// Executes a write that needs the lock of a node, beginning at the place where its walk has
+    /// ended.
     #[inline(never)]
     fn write(&mut self, walk: &Walk, key: F::Key<'_>) {
         self.parents_locked += 1;

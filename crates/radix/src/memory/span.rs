@@ -15,8 +15,8 @@
 //! ```
 //!
 //! What is freed is counted from the time on at which the owner has looked for holes, and from a
-//! *base*, which `release` chooses: the less is in use, the less has to be freed. Exactly one free, or the release itself, makes a span ripe; whoever did
-//! tells others of it.
+//! *base*, which `release` chooses: the less is in use, the less has to be freed. Exactly one free,
+//! or the release itself, makes a span ripe; whoever did tells others of it.
 
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 

@@ -1,5 +1,6 @@
 //! The nodes of the tree. Every field of a node is atomic, so that a reference to one is sound
-//! whatever other threads do; what a reader may conclude is the business of the [lock](crate::lock).
+//! whatever other threads do; what a reader may conclude is the business of the
+//! [lock](crate::lock).
 
 pub mod bitmap;
 mod header;

@@ -148,8 +148,9 @@ fn sum(a: Counters, b: Counters) -> Counters {
     }
 }
 
-/// Blocks are freed once no thread of the process may be reading them, so what an index does beside another is counted as
-/// more: shortcuts to blocks that wait to be freed lead nowhere. Tests have their turns.
+/// Blocks are freed once no thread of the process may be reading them, so what an index does beside
+/// another is counted as more: shortcuts to blocks that wait to be freed lead nowhere. Tests have
+/// their turns.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn data_centric_saves<F: Sample>(form: &str) {

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A read takes one round trip more, of a message of 16 bytes and the value. A write puts the value
-//! into a new block first, one round trip more, before it takes any lock. Blocks are not used again.
+//! into a new block first, one round trip more, before it takes any lock. Blocks are not used
+//! again.
 
 use super::system::{Entries, System, Values};
 use nearfield_fabric::transport::sim::SimEndpoint;
@@ -140,8 +141,8 @@ impl<I> BesideIndex<I> {
     }
 }
 
-/// A write answers the pointer before, as reading the block would be a round trip that none of the paper's
-/// indexes takes.
+/// A write answers the pointer before, as reading the block would be a round trip that none of the
+/// paper's indexes takes.
 impl<I: PoolIndex> PoolIndex for BesideIndex<I> {
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         let found = self.index.get(key).await?;

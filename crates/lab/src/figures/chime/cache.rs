@@ -11,7 +11,8 @@ use crate::figures::row::{Quantity, Row};
 use crate::workload::Mix;
 use nearfield_pool::layout::Shape;
 
-/// A compute node that has met all keys: what it keeps, in megabytes at as many keys as the paper's.
+/// A compute node that has met all keys: what it keeps, in megabytes at as many keys as the
+/// paper's.
 fn kept(
     figure: &Figure,
     scale: &Scale,

@@ -219,8 +219,8 @@ impl Contender {
         steps.map(step).into()
     }
 
-    /// The techniques of CHIME that suit a learned index, from ROLEX on. Leaves have 64 entries as the
-    /// tree's once they are hash tables.
+    /// The techniques of CHIME that suit a learned index, from ROLEX on. Leaves have 64 entries as
+    /// the tree's once they are hash tables.
     pub(super) fn steps_from_rolex(sizes: &Sizes) -> Vec<Contender> {
         let step = |name, metadata, vacancy_piggyback| {
             let mut contender = Contender::rolex(sizes);

@@ -249,8 +249,8 @@ mod tests {
         }
     }
 
-    /// Some buckets' loads follow from counting: with one slot in each of 128 buckets, keys find room
-    /// until two hash to the same, which is after 13.7 on average (the birthday problem).
+    /// Some buckets' loads follow from counting: with one slot in each of 128 buckets, keys find
+    /// room until two hash to the same, which is after 13.7 on average (the birthday problem).
     #[test]
     fn buckets_of_one_slot_fill_as_birthdays_collide() {
         let load = load::<Associative>(1, 2000, 1);

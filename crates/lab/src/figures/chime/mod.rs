@@ -1,7 +1,8 @@
-//! CHIME (SOSP 2024): its figures, from indexes of the pool over a simulated fabric, in virtual time.
+//! CHIME (SOSP 2024): its figures, from indexes of the pool over a simulated fabric, in virtual
+//! time.
 //!
-//! A job loads an index once, warms the caches of its compute nodes, and lets clients work on it
-//! in *phases*, each of which is a point of a figure or several. Loading and warming take no virtual
+//! A job loads an index once, warms the caches of its compute nodes, and lets clients work on it in
+//! *phases*, each of which is a point of a figure or several. Loading and warming take no virtual
 //! time.
 //!
 //! What a compute node itself takes is not modelled, nor what its own network interface does: only

@@ -16,8 +16,8 @@ pub struct Scale {
     pub compute_nodes: usize,
     /// Operations of a point.
     pub operations: usize,
-    /// Operations of each compute node for each key by which its cache is warmed before throughput is
-    /// compared: hotspot buffers learn slowly.
+    /// Operations of each compute node for each key by which its cache is warmed before throughput
+    /// is compared: hotspot buffers learn slowly.
     pub warming: usize,
     /// Whether axes have a few points only.
     pub coarse: bool,
@@ -29,8 +29,8 @@ pub struct Scale {
 const PAPER_KEYS: usize = 60_000_000;
 /// Clients of the paper at most.
 const PAPER_CLIENTS: usize = 640;
-/// The most that an index takes of the pool for a key: SMART gives a leaf 256 bytes, and has internal
-/// nodes of 2304.
+/// The most that an index takes of the pool for a key: SMART gives a leaf 256 bytes, and has
+/// internal nodes of 2304.
 pub(super) const POOL_BYTES_PER_KEY: usize = 600;
 /// What a cache takes beside what it counts, and a run beside its pool.
 const OVERHEAD_BYTES: u64 = 1 << 30;

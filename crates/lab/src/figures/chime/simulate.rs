@@ -63,8 +63,8 @@ pub(super) struct Outcome {
     /// Millions of operations a second, in virtual time.
     pub rate_mops: f64,
     pub latency: Latency,
-    /// What the ports of the memory nodes have served for each operation: reads, writes, atomics, and
-    /// the bytes of all of them.
+    /// What the ports of the memory nodes have served for each operation: reads, writes, atomics,
+    /// and the bytes of all of them.
     pub messages_per_operation: [f64; 3],
     pub bytes_per_operation: f64,
     /// What the caches of the compute nodes hold, on average.

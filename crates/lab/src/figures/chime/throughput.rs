@@ -12,8 +12,8 @@ use nearfield_hardware::network::Preset;
 
 /// Clients of the paper, of all compute nodes together.
 const CLIENTS: [usize; 8] = [80, 160, 240, 320, 400, 480, 560, 640];
-/// What warms the cache of a contender: where it keeps all it can, everything is read. `operations` of
-/// each compute node.
+/// What warms the cache of a contender: where it keeps all it can, everything is read. `operations`
+/// of each compute node.
 pub(super) fn warming(contender: &Contender, operations: usize) -> Warming {
     match contender.cache_bytes {
         Some(_) => Warming::Operations(operations),

@@ -1,8 +1,8 @@
 //! Figure 14: the words of figure 13, asked for by clients of the Redis protocol.
 //!
-//! Clients, connections and the reading and writing of commands are those of this machine, measured; modules are
-//! modelled, and the time of a batch is the sum of both. Servers that there are get the same commands, as a whole measured:
-//! what this machine does without modules.
+//! Clients, connections and the reading and writing of commands are those of this machine,
+//! measured; modules are modelled, and the time of a batch is the sum of both. Servers that there
+//! are get the same commands, as a whole measured: what this machine does without modules.
 
 use super::Figure;
 use super::bench::{Bench, Keys, Phase};

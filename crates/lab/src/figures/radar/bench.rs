@@ -74,7 +74,8 @@ pub(super) struct Outcome {
 pub(super) const DEVICE: Preset = Preset::UpmemMeasured;
 
 impl Bench {
-    /// Loads an index by batches of insertions, whose rounds are also accounted for by other figures.
+    /// Loads an index by batches of insertions, whose rounds are also accounted for by other
+    /// figures.
     ///
     /// # Errors
     /// It cannot be made, or cannot be loaded; `Interrupted`.
@@ -160,8 +161,8 @@ impl Bench {
         }
     }
 
-    /// Executes batches: some that do not count, those that do, and answers what was done before the first of all
-    /// and after each.
+    /// Executes batches: some that do not count, those that do, and answers what was done before
+    /// the first of all and after each.
     ///
     /// # Errors
     /// What the index answers; wrong answers; `Interrupted`.
@@ -223,7 +224,8 @@ impl Bench {
         })
     }
 
-    /// What has become of heights by hotness, once what was observed so far is learnt, if there are some.
+    /// What has become of heights by hotness, once what was observed so far is learnt, if there are
+    /// some.
     pub(super) fn heights(&self) -> Option<Report> {
         self.index.heights()
     }
@@ -331,8 +333,8 @@ impl Outcome {
         }
     }
 
-    /// Millions of operations a second, by the figures of a number; where a protocol is between, in the time that its
-    /// batches are on their way, too.
+    /// Millions of operations a second, by the figures of a number; where a protocol is between, in
+    /// the time that its batches are on their way, too.
     pub(super) fn rate_mops(&self, clock: usize) -> f64 {
         let seconds = self.clocks[clock].1.time().as_seconds()
             + self.on_the_way.as_secs_f64() * self.batches as f64;

@@ -1,5 +1,5 @@
-//! An index in modules beside a skip list that threads share: both are measured by a clock, in turns, with the same
-//! operations.
+//! An index in modules beside a skip list that threads share: both are measured by a clock, in
+//! turns, with the same operations.
 
 use super::cpu::{STRIDE, run_part};
 use super::data::{Data, value};
@@ -21,9 +21,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant};
 
-/// Zipf's distribution is over so many segments of the sorted keys, as in RADAR's paper, which has as many modules.
+/// Zipf's distribution is over so many segments of the sorted keys, as in RADAR's paper, which has
+/// as many modules.
 const SEGMENTS: usize = 2048;
-/// Operations are made before the clock starts: so many batches, which come again when they are over.
+/// Operations are made before the clock starts: so many batches, which come again when they are
+/// over.
 const BATCHES: usize = 64;
 /// What a key takes in the skip list.
 const PEER_BYTES_PER_KEY: usize = 80;
@@ -96,18 +98,19 @@ pub struct Side {
     pub operations: u64,
 }
 
-/// Loads an empty index and a skip list (crossbeam's, with values that are updated in place), runs all workloads on
-/// both in turns, and calls `show` with each row as it comes. If somebody asks to stop, the report has the rows that were finished
-/// before.
+/// Loads an empty index and a skip list (crossbeam's, with values that are updated in place), runs
+/// all workloads on both in turns, and calls `show` with each row as it comes. If somebody asks to
+/// stop, the report has the rows that were finished before.
 ///
-/// The index is asked by batches: filling them and looking at every answer counts. As many threads as
-/// cores share the skip list and take the same operations from one list, by some hundreds, until the turn is over. Each
-/// side goes on in its operations where its turn before ended. All answers of the index are compared with what
-/// it must have; those of the skip list, which threads write at the same time, with what values of the key there
-/// may be.
+/// The index is asked by batches: filling them and looking at every answer counts. As many threads
+/// as cores share the skip list and take the same operations from one list, by some hundreds, until
+/// the turn is over. Each side goes on in its operations where its turn before ended. All answers
+/// of the index are compared with what it must have; those of the skip list, which threads write at
+/// the same time, with what values of the key there may be.
 ///
 /// # Errors
-/// `Lab` for a plan of nothing, or too little memory; `Batch` if the index refuses a batch; `Wrong` for wrong answers.
+/// `Lab` for a plan of nothing, or too little memory; `Batch` if the index refuses a batch; `Wrong`
+/// for wrong answers.
 pub fn run<I: OrderedIndex<Words>>(
     index: &I,
     plan: &Plan,
@@ -361,7 +364,8 @@ impl<I: OrderedIndex<Words>, P: Peer<u64>> Sides<'_, I, P> {
         Ok(Row::of(workload.name, &modules, &skip_list))
     }
 
-    /// Executes batches until the time is over. What has to come of one is known before the clock goes on.
+    /// Executes batches until the time is over. What has to come of one is known before the clock
+    /// goes on.
     fn index_turn(&mut self, draws: &[Draw], next: &mut usize) -> Result<Turn, PointError> {
         let size = self.plan.batch;
         let mut batch = Batch::with_capacity(size);
@@ -411,7 +415,8 @@ impl<I: OrderedIndex<Words>, P: Peer<u64>> Sides<'_, I, P> {
         Ok(turn)
     }
 
-    /// Has all threads take calls, some hundreds at a time, until the time is over; without one, all calls once.
+    /// Has all threads take calls, some hundreds at a time, until the time is over; without one,
+    /// all calls once.
     fn peer_turn(
         &mut self,
         calls: &[(P::Key, Call)],

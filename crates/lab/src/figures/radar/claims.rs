@@ -16,7 +16,8 @@ use crate::report::Kind;
 /// Where a number of ours comes from.
 #[derive(Clone, Copy)]
 enum Source {
-    /// The greatest ratio of the throughput of one to that of another, over operations and degrees of skew.
+    /// The greatest ratio of the throughput of one to that of another, over operations and degrees
+    /// of skew.
     Most(&'static str, &'static str),
     /// The least ratio of one to all others that were run.
     Least(&'static str, &'static [&'static str]),
@@ -38,17 +39,21 @@ enum Source {
     Fullest(&'static str),
     /// At a degree of skew.
     Load(&'static str, f64),
-    /// How far the fullest module of Range-partition is from what Zipf gives it: the ratio farthest from one.
+    /// How far the fullest module of Range-partition is from what Zipf gives it: the ratio farthest
+    /// from one.
     Closed,
-    /// The greatest ratio to ordered maps of this machine, for operations that change the index or not.
+    /// The greatest ratio to ordered maps of this machine, for operations that change the index or
+    /// not.
     Cpu(bool),
     /// The greatest ratio to any other index for words of documents.
     Words,
     /// A point of a figure of heights by the paper's unit: its figure, and what it is of.
     Heights(&'static str, &'static str),
-    /// The ratio of throughput with heights by the unit to that without at a degree of skew, after as many batches.
+    /// The ratio of throughput with heights by the unit to that without at a degree of skew, after
+    /// as many batches.
     Long(f64),
-    /// What a predictor saves of the pointers that Gets follow without heights, where what is hot stays so.
+    /// What a predictor saves of the pointers that Gets follow without heights, where what is hot
+    /// stays so.
     Saved(&'static str),
     /// How long training takes, over how long modules work.
     Hidden,
@@ -377,8 +382,8 @@ const STATED: &[Stated] = &[
     ),
 ];
 
-/// How full the fullest module of 2048 is in expectation by the paper's rule, with batches of 2 million on 500
-/// million keys; simulated apart from this code. The paper has no such table.
+/// How full the fullest module of 2048 is in expectation by the paper's rule, with batches of 2
+/// million on 500 million keys; simulated apart from this code. The paper has no such table.
 const LOADS: [(f64, [Option<f64>; 6]); 6] = [
     (
         0.2,

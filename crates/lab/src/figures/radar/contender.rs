@@ -4,10 +4,10 @@ use crate::figures::job::PointError;
 use nearfield_core::{Batch, Error, Operation, OrderedIndex, Outcome, Words};
 use nearfield_learned::Gru;
 use nearfield_pim::device::Model;
-use nearfield_pim::rivals::jump_push::{self, JumpPush};
-use nearfield_pim::rivals::pim_tree::PimTree;
 use nearfield_pim::radar::heights::{Heights, Report, Window};
 use nearfield_pim::radar::{Options, Radar};
+use nearfield_pim::rivals::jump_push::{self, JumpPush};
+use nearfield_pim::rivals::pim_tree::PimTree;
 use nearfield_pim::rivals::range_partition::{Gets, RangePartition};
 
 /// An index in modules that are modelled.
@@ -40,13 +40,14 @@ pub(super) struct Moved {
     pub divided: u64,
     /// Keys that were moved.
     pub keys: u64,
-    /// Tasks of operations, and of these those of the fullest module of each batch; 0 of an index that sends as many words
-    /// for every task, whose words say it.
+    /// Tasks of operations, and of these those of the fullest module of each batch; 0 of an index
+    /// that sends as many words for every task, whose words say it.
     pub tasks: u64,
     pub fullest: u64,
 }
 
-/// What the host keeps of a subrange: bounds, module, counts, flags (section IV-A), and of a key that it has.
+/// What the host keeps of a subrange: bounds, module, counts, flags (section IV-A), and of a key
+/// that it has.
 const BYTES_OF_SUBRANGE: u64 = 64;
 const BYTES_OF_KEY: u64 = 16;
 
@@ -94,8 +95,8 @@ impl Index for PimTree<Model> {
     }
 }
 
-/// An index whose batches of gets are batches of predecessors: it finds keys by its order, and not by what it may have
-/// besides.
+/// An index whose batches of gets are batches of predecessors: it finds keys by its order, and not
+/// by what it may have besides.
 struct TreeGets<I>(I);
 
 impl<I: OrderedIndex<Words>> OrderedIndex<Words> for TreeGets<I> {
@@ -262,17 +263,17 @@ pub(super) const PIM_TREE_TABLE: Contender = Contender::new("pim-tree, table", |
     Box::new(PimTree::new(device))
 });
 
-/// How much the paper learns from, and how often it predicts; without the help of simple predictors, which it does
-/// not have.
+/// How much the paper learns from, and how often it predicts; without the help of simple
+/// predictors, which it does not have.
 pub(super) const WINDOW: Window = Window {
     samples: 8000,
     batches: 4,
     falls_back: false,
 };
 
-/// All of the paper but section V, what its figures name "no GRU". That is the one beside which others are shown:
-/// heights by hotness need dozens of batches until they are worth anything, and points have a few; so [`RADAR_GRU`] is shown
-/// beside it where there are more.
+/// All of the paper but section V, what its figures name "no GRU". That is the one beside which
+/// others are shown: heights by hotness need dozens of batches until they are worth anything, and
+/// points have a few; so [`RADAR_GRU`] is shown beside it where there are more.
 pub(super) const RADAR: Contender = Contender::new("radar", |device, modules| {
     Box::new(Radar::new(device, radar(modules, 16)))
 });

@@ -1,5 +1,5 @@
-//! Ordered maps of others on the cores of this machine, measured by a clock: the same batches as in figure 10, but
-//! other hardware.
+//! Ordered maps of others on the cores of this machine, measured by a clock: the same batches as in
+//! figure 10, but other hardware.
 
 use super::Figure;
 use super::data::Data;
@@ -69,8 +69,8 @@ impl Visitor<u64> for Measure<'_, '_> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut number = 0;
         for &degree in scale.alphas() {
-            // A map for each, as where modules are modelled; scans come before anything is removed, as those of masstree
-            // (0.9.5) miss keys afterwards.
+            // A map for each, as where modules are modelled; scans come before anything is removed,
+            // as those of masstree (0.9.5) miss keys afterwards.
             let mut map = P::new();
             let mut data = Data::new(Data::anywhere(scale.keys, scale.seed).collect());
             let calls = Data::anywhere(scale.keys, scale.seed);

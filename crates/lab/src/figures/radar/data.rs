@@ -2,8 +2,8 @@
 
 use crate::workload::Permutation;
 
-/// Keys in ascending order, and which writing of each is the last. Values are made of both, so that a wrong
-/// answer shows.
+/// Keys in ascending order, and which writing of each is the last. Values are made of both, so that
+/// a wrong answer shows.
 #[derive(Clone, Debug)]
 pub(super) struct Data {
     keys: Vec<u64>,

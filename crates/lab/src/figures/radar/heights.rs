@@ -1,10 +1,11 @@
-//! Heights by hotness (section V): how well hotness is foreseen (figure 8), what that is worth (figures 9 and 10), and what
-//! is done when in a window (figure 7).
+//! Heights by hotness (section V): how well hotness is foreseen (figure 8), what that is worth
+//! (figures 9 and 10), and what is done when in a window (figure 7).
 //!
-//! Heights need a model that has learnt, so these runs are longer than others, and those beside which they are shown are
-//! as long; a unit that has seen a few windows only is still worse than none. How often a class was right is counted;
-//! throughput is modelled; training is measured, on a thread of this machine. The last two are of different clocks: what
-//! is modelled does not wait for training, and training knows nothing of the modules' time.
+//! Heights need a model that has learnt, so these runs are longer than others, and those beside
+//! which they are shown are as long; a unit that has seen a few windows only is still worse than
+//! none. How often a class was right is counted; throughput is modelled; training is measured, on a
+//! thread of this machine. The last two are of different clocks: what is modelled does not wait for
+//! training, and training knows nothing of the modules' time.
 
 use super::bench::{Bench, Keys, Outcome, Phase};
 use super::contender::{self, Contender, WINDOW};
@@ -51,8 +52,9 @@ pub(super) fn panel(samples: usize, skew: &Skew) -> String {
 /// What stays hot.
 pub(super) const STEADY: Skew = Skew::Fixed(DEGREE);
 
-/// Batches after which others count, and how many do: whole windows of any length but 5 (and 6 where axes are coarse).
-/// What stays hot is learnt longer, as it is there that a unit which is not done learning is worse than none.
+/// Batches after which others count, and how many do: whole windows of any length but 5 (and 6
+/// where axes are coarse). What stays hot is learnt longer, as it is there that a unit which is not
+/// done learning is worse than none.
 fn batches(scale: &Scale, skew: &Skew) -> [usize; 2] {
     match (scale.coarse, skew) {
         (true, Skew::Jump(_)) => [8, 8],
@@ -145,7 +147,8 @@ struct Done {
 }
 
 impl Done {
-    /// How many samples there were in the batches that counted, and of how many the class was known.
+    /// How many samples there were in the batches that counted, and of how many the class was
+    /// known.
     fn accuracy(&self) -> Accuracy {
         let all = &self.report.accuracy;
         let mut sums = Accuracy::default();

@@ -1,11 +1,11 @@
 //! RADAR (TPDS 2024): its figures, from indexes in modules that are modelled.
 //!
-//! A job loads an index by batches and runs *phases* on it, each of some batches that do not count, as
-//! subranges follow the load in them, and some that do. What these add to the counters of the device is a
-//! point. Every answer is checked.
+//! A job loads an index by batches and runs *phases* on it, each of some batches that do not count,
+//! as subranges follow the load in them, and some that do. What these add to the counters of the
+//! device is a point. Every answer is checked.
 //!
-//! Time is that of the modelled hardware, of two makings at once where both are shown: rounds are the
-//! same, and are accounted for twice.
+//! Time is that of the modelled hardware, of two makings at once where both are shown: rounds are
+//! the same, and are accounted for twice.
 
 mod behind;
 mod bench;

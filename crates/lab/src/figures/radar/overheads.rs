@@ -91,8 +91,8 @@ const OVERHEADS: [Overhead; 13] = [
 pub(super) const NORMALIZED: &str = "part of PIM-tree's";
 const ABSOLUTE: &str = "amount";
 
-/// From a row for each operation, a row for each overhead: averages over operations, as parts of those of PIM-tree
-/// at the same skew if that was run.
+/// From a row for each operation, a row for each overhead: averages over operations, as parts of
+/// those of PIM-tree at the same skew if that was run.
 pub(super) fn normalize(rows: &[Row]) -> Vec<Row> {
     let mut found = Vec::new();
     for overhead in &OVERHEADS {

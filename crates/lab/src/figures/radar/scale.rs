@@ -5,8 +5,8 @@ use crate::memory::available_bytes;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Keys, modules and batches. How much skew does depends on the number of modules and on how many operations
-/// a batch has for each; so these stay as in the paper, and only keys are fewer.
+/// Keys, modules and batches. How much skew does depends on the number of modules and on how many
+/// operations a batch has for each; so these stay as in the paper, and only keys are fewer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scale {
     /// Keys in place of the paper's 500 million.

@@ -7,8 +7,8 @@ use rand_distr::Zipf;
 use std::fmt;
 use std::sync::Arc;
 
-/// How operations choose keys. Segments are as many parts of the keys, or of the space of all keys, as there
-/// are modules; that of rank r is chosen in proportion to r^-α, and any key in it alike.
+/// How operations choose keys. Segments are as many parts of the keys, or of the space of all keys,
+/// as there are modules; that of rank r is chosen in proportion to r^-α, and any key in it alike.
 #[derive(Clone, Debug)]
 pub(super) enum Skew {
     /// Each batch has other hot segments. PIM-tree's generator, by which RADAR was measured.
@@ -145,13 +145,15 @@ impl Chooser<'_> {
                 random.random_range(first..end.max(first + 1))
             }
             Chooser::Keys { ranks, scatter } => {
-                // What is hot stays so while keys come and go; those that have come are in their turn last.
+                // What is hot stays so while keys come and go; those that have come are in their
+                // turn last.
                 let rank = random.sample(ranks) as u64 - 1;
                 scatter.at(rank.min(count - 1))
             }
             Chooser::Latest(ranks) => {
                 let age = random.sample(ranks) as u64 - 1;
-                // Those that were loaded have come in no order that matters, but in the same for all batches.
+                // Those that were loaded have come in no order that matters, but in the same for
+                // all batches.
                 let key = data.inserted_before(age);
                 let loaded = || Permutation::of_words(0).at(age - data.inserted());
                 data.below(key.unwrap_or_else(loaded)) as u64

@@ -8,9 +8,10 @@ use rand_distr::Zipf;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Pairs of a word and a document, once for each time that the word is there: the rank of the word among all
-/// words in their order, such that ranks fill 32 bits evenly, and the number of the document below it. So the keys of a word lie
-/// beside each other, frequent words are long runs, and any part of the space of keys has as many words.
+/// Pairs of a word and a document, once for each time that the word is there: the rank of the word
+/// among all words in their order, such that ranks fill 32 bits evenly, and the number of the
+/// document below it. So the keys of a word lie beside each other, frequent words are long runs,
+/// and any part of the space of keys has as many words.
 ///
 /// A document is a line; a word is of letters and digits, without regard to case.
 ///
@@ -53,8 +54,9 @@ fn key(rank: u32, words: usize, document: u32) -> u64 {
 /// Words of a made-up language.
 const WORDS: u32 = 1_000_000;
 
-/// The same of a text that is made up, with so many pairs: documents of a hundred to a thousand words, each
-/// word as often as Zipf says (θ = 1), which has nothing to do with its rank among words in their order.
+/// The same of a text that is made up, with so many pairs: documents of a hundred to a thousand
+/// words, each word as often as Zipf says (θ = 1), which has nothing to do with its rank among
+/// words in their order.
 fn made_up(pairs: usize, seed: u64) -> Vec<u64> {
     let mut random = random(seed, 0x7465_7874);
     let frequency = Zipf::new(f64::from(WORDS), 1.0).expect("a distribution");

@@ -19,7 +19,8 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    /// In the order in which they are run: those that change the index last, so that what is inserted goes again.
+    /// In the order in which they are run: those that change the index last, so that what is
+    /// inserted goes again.
     pub(super) const ALL: [Verb; 6] = [
         Verb::Get,
         Verb::Predecessor,
@@ -182,8 +183,8 @@ impl Work {
         let mut expected = Vec::with_capacity(operations);
         let drawn = std::iter::repeat_with(|| verbs.draw(random));
         let mut drawn: Vec<Verb> = drawn.take(operations).collect();
-        // Published indexes execute batches of one kind: who has to cut a batch where keys are asked for by their order
-        // has to do so once.
+        // Published indexes execute batches of one kind: who has to cut a batch where keys are
+        // asked for by their order has to do so once.
         drawn.sort_by_key(|verb| !matches!(verb, Verb::Scan | Verb::Predecessor));
         for verb in drawn {
             expected.push(match verb {

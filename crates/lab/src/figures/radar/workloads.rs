@@ -108,8 +108,8 @@ pub(super) fn words(figure: &Figure, scale: &Scale) -> Vec<Job> {
 /// The panel of figure `load` that counts tasks, as RADAR's formulas do.
 pub(super) const LOAD_OF_TASKS: &str = "tasks";
 
-/// Gets of keys that are hot in segments that stay: how full the fullest module is when subranges have
-/// followed, and without.
+/// Gets of keys that are hot in segments that stay: how full the fullest module is when subranges
+/// have followed, and without.
 pub(super) fn load(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let contenders = [
         contender::RANGE_PARTITION,

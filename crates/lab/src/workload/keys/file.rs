@@ -58,7 +58,8 @@ pub(super) fn read(path: &Path, progress: Progress<'_>) -> Result<KeySet, LabErr
     }
 }
 
-/// Calls `each` with every line of the file at `path`, without its end. See `KeySpec::File` for compression.
+/// Calls `each` with every line of the file at `path`, without its end. See `KeySpec::File` for
+/// compression.
 ///
 /// # Errors
 /// `KeyFile` for what cannot be read, or is no text.

@@ -2,17 +2,17 @@
 
 use crate::{Map, MapForm};
 use nearfield_core::Error;
-use nearfield_pim::device::Workers;
 use nearfield_pim::call_batcher::Gathered;
+use nearfield_pim::device::Workers;
 use std::marker::PhantomData;
 use std::thread::available_parallelism;
 
 /// Modules with processors of their own: what they are, and, as a type, the placement there.
 ///
-/// Modules are worker threads, each with a part of the keys. A batch is sent to all modules at once and
-/// takes as long as the module with most to do; keys that are asked for more than others are
-/// spread over modules meanwhile. Single operations wait for a round between threads, so batches
-/// of thousands are what this placement is good for. A key has up to an eighth of a module's memory,
+/// Modules are worker threads, each with a part of the keys. A batch is sent to all modules at once
+/// and takes as long as the module with most to do; keys that are asked for more than others are
+/// spread over modules meanwhile. Single operations wait for a round between threads, so batches of
+/// thousands are what this placement is good for. A key has up to an eighth of a module's memory,
 /// and an entry as much as a module has. Dropping the map ends its threads.
 #[derive(Clone, Debug)]
 pub struct Pim {
@@ -27,8 +27,8 @@ const MODULES_PER_THREAD: usize = 4;
 const SHARE: u64 = 2;
 
 impl Pim {
-    /// Modules that are threads of this process, each with memory that no other thread reaches. There
-    /// are as many threads as the process may use cores, with four modules each.
+    /// Modules that are threads of this process, each with memory that no other thread reaches.
+    /// There are as many threads as the process may use cores, with four modules each.
     pub fn workers() -> Pim {
         Pim {
             threads: None,
@@ -42,8 +42,8 @@ impl Pim {
         self
     }
 
-    /// How many modules a thread has, four by default, 1 to 1024. Each has the same part of the limit
-    /// of memory, and up to 32 GiB.
+    /// How many modules a thread has, four by default, 1 to 1024. Each has the same part of the
+    /// limit of memory, and up to 32 GiB.
     pub fn modules_per_thread(mut self, modules: usize) -> Pim {
         self.modules_per_thread = modules.clamp(1, 1024);
         self
@@ -68,8 +68,9 @@ impl<F: MapForm> PimBuilder<F> {
         }
     }
 
-    /// The greatest number of bytes that keys, values and what leads to them may take in all modules;
-    /// half of the machine's memory by default. Writes to a full module fail with `OutOfMemory`.
+    /// The greatest number of bytes that keys, values and what leads to them may take in all
+    /// modules; half of the machine's memory by default. Writes to a full module fail with
+    /// `OutOfMemory`.
     pub fn memory_limit(mut self, bytes: usize) -> Self {
         self.memory_limit = bytes;
         self

@@ -8,8 +8,8 @@ use std::mem::discriminant;
 
 /// The memory of memory nodes: which nodes a map lies on, and, as a type, the placement there.
 ///
-/// Threads share such a map by reference, and processes by opening it as well. It outlives all of them,
-/// as long as its nodes do.
+/// Threads share such a map by reference, and processes by opening it as well. It outlives all of
+/// them, as long as its nodes do.
 #[derive(Clone, Debug)]
 pub struct Pool {
     nodes: Vec<NodeAddress>,
@@ -54,8 +54,9 @@ pub struct PoolBuilder<F: MapForm> {
 impl<F: MapForm> PoolBuilder<F> {
     pub(crate) fn new(pool: Pool) -> PoolBuilder<F> {
         let mut options = StoreOptions::default();
-        // The keys of a batch are looked for by one post for many of them, unless there is a guess for
-        // each: that would read less, which saves nothing in shared memory, by a message for each over TCP.
+        // The keys of a batch are looked for by one post for many of them, unless there is a guess
+        // for each: that would read less, which saves nothing in shared memory, by a message for
+        // each over TCP.
         options.tree.hotspot_bytes = 0;
         PoolBuilder {
             pool,
@@ -64,8 +65,8 @@ impl<F: MapForm> PoolBuilder<F> {
         }
     }
 
-    /// What this process keeps of the map at most, in bytes, 100 MiB by default. About half a byte for
-    /// each entry saves all reads of inner nodes.
+    /// What this process keeps of the map at most, in bytes, 100 MiB by default. About half a byte
+    /// for each entry saves all reads of inner nodes.
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.options.tree.cache_bytes = bytes;
         self
@@ -79,8 +80,8 @@ impl<F: MapForm> PoolBuilder<F> {
     }
 
     /// The longest value in bytes that is read with its key, 16 by default, 12 to 254; every entry
-    /// takes as much. Longer ones take another round trip. All who open the map have to agree on it.
-    /// Of no meaning for words.
+    /// takes as much. Longer ones take another round trip. All who open the map have to agree on
+    /// it. Of no meaning for words.
     pub fn inline_bytes_max(mut self, bytes: usize) -> Self {
         self.options.inline_bytes_max = bytes;
         self
@@ -96,8 +97,8 @@ impl<F: MapForm> PoolBuilder<F> {
     /// Opens the map that lies on these nodes, or makes an empty one if there is none.
     ///
     /// # Errors
-    /// `Connect` if there is no way to a node; `Pool` if what lies there was made with other lengths,
-    /// if there is no room, or a node does not answer; `KeyBytes`, `NoNodes`.
+    /// `Connect` if there is no way to a node; `Pool` if what lies there was made with other
+    /// lengths, if there is no room, or a node does not answer; `KeyBytes`, `NoNodes`.
     ///
     /// ```
     /// # #[cfg(target_os = "linux")] {

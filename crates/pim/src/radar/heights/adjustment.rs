@@ -1,16 +1,18 @@
-//! Which heights are changed when. Source: RADAR, section V-A: those that deviate most from what is predicted, first.
+//! Which heights are changed when. Source: RADAR, section V-A: those that deviate most from what is
+//! predicted, first.
 
 use crate::structures::skip_list;
 use nearfield_hardware::Time;
 use std::collections::HashMap;
 
-/// So many heights of a module are changed at once where nobody knows how long it has nothing to do.
+/// So many heights of a module are changed at once where nobody knows how long it has nothing to
+/// do.
 const AT_ONCE: u64 = 64;
 
 /// Heights as modules have been told them, and those that they are still to be told.
 ///
-/// What modules were told is what the host believes. A module that had no room, or has come to nothing, has left its list
-/// as it was; nothing but time depends on it.
+/// What modules were told is what the host believes. A module that had no room, or has come to
+/// nothing, has left its list as it was; nothing but time depends on it.
 #[derive(Debug, Default)]
 pub struct Adjustment {
     /// Of subranges that have another height than their first key says.
@@ -36,7 +38,8 @@ impl Adjustment {
         self.heights.retain(|&start, _| is_there(start));
     }
 
-    /// From now on, modules are to have these heights of these subranges, and nothing else that they were to have.
+    /// From now on, modules are to have these heights of these subranges, and nothing else that
+    /// they were to have.
     pub fn want(&mut self, modules: usize, targets: impl IntoIterator<Item = (usize, u64, usize)>) {
         self.wanted = vec![Vec::new(); modules];
         for (module, start, height) in targets {
@@ -53,8 +56,8 @@ impl Adjustment {
         self.wanted = wanted;
     }
 
-    /// Takes what deviates most, at most so many of each module: module, subrange and height. From then on they
-    /// count as told.
+    /// Takes what deviates most, at most so many of each module: module, subrange and height. From
+    /// then on they count as told.
     pub fn take(&mut self, budget: u64) -> Vec<(usize, u64, usize)> {
         let mut taken = Vec::new();
         for (module, own) in self.wanted.iter_mut().enumerate() {
@@ -74,13 +77,14 @@ impl Adjustment {
     }
 }
 
-/// What a task took in the last round: how long modules have worked, by how many tasks the fullest had.
+/// What a task took in the last round: how long modules have worked, by how many tasks the fullest
+/// had.
 pub fn per_task(worked: Time, most: u64) -> Time {
     Time::from_picoseconds(worked.as_picoseconds() / most.max(1))
 }
 
-/// How many heights of a module are changed in a batch: as many as it could while no module works, each as long as two
-/// tasks. A device that says nothing of times changes a fixed number.
+/// How many heights of a module are changed in a batch: as many as it could while no module works,
+/// each as long as two tasks. A device that says nothing of times changes a fixed number.
 pub fn budget(idle: Time, per_task: Time) -> u64 {
     match per_task.as_picoseconds() {
         0 => AT_ONCE,

@@ -7,8 +7,8 @@ pub struct Room {
 }
 
 impl Room {
-    /// For so many subranges and classes: level l has room for a quarter more than a skip list has there, that is,
-    /// 1.25 · 2^-(l+1) of all; the lowest for all.
+    /// For so many subranges and classes: level l has room for a quarter more than a skip list has
+    /// there, that is, 1.25 · 2^-(l+1) of all; the lowest for all.
     pub fn new(subranges: u64, classes: usize) -> Room {
         let level = |level: usize| match level {
             0 => u64::MAX,
@@ -19,8 +19,9 @@ impl Room {
         }
     }
 
-    /// The class with the greatest of these scores, one for each class; if that is full, the one with the second
-    /// greatest; if that is full as well, the highest below it that is not. Takes a place there.
+    /// The class with the greatest of these scores, one for each class; if that is full, the one
+    /// with the second greatest; if that is full as well, the highest below it that is not. Takes a
+    /// place there.
     pub fn choose(&mut self, scores: &[f32]) -> usize {
         let classes = self.levels.len().min(scores.len());
         let best = |except: Option<usize>| {

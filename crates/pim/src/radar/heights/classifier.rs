@@ -8,9 +8,9 @@ use super::predictor::{Predictor, Sample, Scale};
 use super::thresholds::{Curve, class};
 use super::timeline::{Phase, Reading, Report, Timeline};
 use super::trainer::{Close, Closed, Done, Job, Trainer};
-use crate::dispatch::plan::NOBODY;
 use crate::device::Counters;
 use crate::dispatch::directory::{Directory, Place};
+use crate::dispatch::plan::NOBODY;
 use crate::dispatch::task::Task;
 use crate::structures::skip_list::{self, HEIGHT_MAX};
 use nearfield_hardware::Time;
@@ -18,8 +18,9 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Learns how hot subranges are, and says how high they are to be. It keeps about 200 bytes for each subrange; a batch of n
-/// tasks about m subranges takes O(n + m log m), and the end of a window O(s) more for s subranges in all.
+/// Learns how hot subranges are, and says how high they are to be. It keeps about 200 bytes for
+/// each subrange; a batch of n tasks about m subranges takes O(n + m log m), and the end of a
+/// window O(s) more for s subranges in all.
 #[derive(Debug)]
 pub struct Classifier {
     window: Window,
@@ -106,8 +107,9 @@ impl Classifier {
         self.stage.at_begin = Reading::of(counters);
     }
 
-    /// A batch is about to be sent: these are its tasks, by partition, and the partitions that it makes anew. Has modules change
-    /// heights before that, and gives the trainer what is to be learnt.
+    /// A batch is about to be sent: these are its tasks, by partition, and the partitions that it
+    /// makes anew. Has modules change heights before that, and gives the trainer what is to be
+    /// learnt.
     pub fn before_round(
         &mut self,
         tasks: impl Iterator<Item = Place>,
@@ -301,7 +303,8 @@ impl Classifier {
             },
             ..Job::default()
         };
-        // Before the first batch nothing is known from which to predict, and what is hot is not known either.
+        // Before the first batch nothing is known from which to predict, and what is hot is not
+        // known either.
         if let Some(curve) = &self.curve {
             job.scale.thresholds = curve.thresholds(self.classes);
             let samples = sampled.iter().map(|subrange| Sample {

@@ -4,7 +4,8 @@
 pub const STEPS: usize = 4;
 /// Hexadecimal digits of a batch's features.
 pub const INPUTS: usize = HOTNESS + 1 + 1 + LIFETIME + KEYS;
-/// Digits of each number: enough for a batch of 16 million operations, for 65 thousand windows and for a million keys.
+/// Digits of each number: enough for a batch of 16 million operations, for 65 thousand windows and
+/// for a million keys.
 const HOTNESS: usize = 6;
 const LIFETIME: usize = 4;
 const KEYS: usize = 5;
@@ -28,8 +29,9 @@ pub struct Features {
 pub type Sequence = [Features; STEPS];
 
 impl Features {
-    /// The hexadecimal digits of all numbers, one behind the other, as parts of 1: hotness 6, whether left and right
-    /// neighbours were asked for 1 each, lifetime 4, keys 5. What has more digits is all F.
+    /// The hexadecimal digits of all numbers, one behind the other, as parts of 1: hotness 6,
+    /// whether left and right neighbours were asked for 1 each, lifetime 4, keys 5. What has more
+    /// digits is all F.
     ///
     /// ```
     /// use nearfield_pim::radar::heights::Features;

@@ -24,7 +24,8 @@ pub struct History {
     records: HashMap<u64, Record>,
 }
 
-/// In place n the last of the batches n, n + [`STEPS`] and so on that have asked for a subrange, and its features then.
+/// In place n the last of the batches n, n + [`STEPS`] and so on that have asked for a subrange,
+/// and its features then.
 type Record = [Option<(u64, Features)>; STEPS];
 
 impl History {
@@ -35,8 +36,8 @@ impl History {
         }
     }
 
-    /// The features of a subrange in the batches before `batch`, from what has asked for it before that. `keys` is how
-    /// many it has, should nobody have asked for it.
+    /// The features of a subrange in the batches before `batch`, from what has asked for it before
+    /// that. `keys` is how many it has, should nobody have asked for it.
     pub fn before(&self, start: u64, batch: u64, keys: u64) -> Sequence {
         let record = self.records.get(&start).copied().unwrap_or_default();
         let known = || record.iter().flatten();

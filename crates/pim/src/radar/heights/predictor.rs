@@ -23,13 +23,14 @@ pub struct Scale {
     pub mean: f64,
 }
 
-/// Says from the last batches which class subranges will be of in those to come. It is used by one thread, that of
-/// the trainer.
+/// Says from the last batches which class subranges will be of in those to come. It is used by one
+/// thread, that of the trainer.
 pub trait Predictor: Send {
     /// Learns from samples of a batch: an epoch.
     fn train(&mut self, samples: &[Sample], scale: &Scale);
 
-    /// For each of some subranges a score for each class, the greater the likelier, one subrange after the other.
+    /// For each of some subranges a score for each class, the greater the likelier, one subrange
+    /// after the other.
     fn scores(&mut self, sequences: &[Sequence], scale: &Scale) -> Vec<f32>;
 }
 
@@ -72,8 +73,8 @@ impl Predictor for LastWindow {
     }
 }
 
-/// Subranges are as high as is best for skip lists whose keys are asked for as often as in the last batch: log2 of how
-/// often, in parts of the average.
+/// Subranges are as high as is best for skip lists whose keys are asked for as often as in the last
+/// batch: log2 of how often, in parts of the average.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Share;
 

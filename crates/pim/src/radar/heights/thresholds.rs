@@ -1,21 +1,22 @@
 //! How hot a subrange is to be for each class. Source: RADAR, section V-A (adaptive data labeling).
 //!
-//! The classes of subranges that are asked for are to be as large as levels of a skip list: each half as large as that
-//! below. Instead of sorting all, some are sorted, and a curve is fitted to how hot the one of a rank is; the
-//! threshold of a class is the curve's value where its rank ends. By Zipf's law the logarithm of the hotness is a line over
-//! that of the rank, so a parabola fits closely.
+//! The classes of subranges that are asked for are to be as large as levels of a skip list: each
+//! half as large as that below. Instead of sorting all, some are sorted, and a curve is fitted to
+//! how hot the one of a rank is; the threshold of a class is the curve's value where its rank ends.
+//! By Zipf's law the logarithm of the hotness is a line over that of the rank, so a parabola fits
+//! closely.
 
 /// A step of log2 of the rank, within which ranks are taken together.
 const STEP: f64 = 0.25;
 
-/// The parabola `ln(1 + hotness) = a + b u + c u²`, where `u` is how often the rank's part of all is to be doubled to be
-/// all of them.
+/// The parabola `ln(1 + hotness) = a + b u + c u²`, where `u` is how often the rank's part of all
+/// is to be doubled to be all of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Curve([f64; 3]);
 
 impl Curve {
-    /// The parabola that is nearest to how hot some subranges are, in any order, and, with the same weight, to the `former` one
-    /// if there is one. `None` if there are no subranges.
+    /// The parabola that is nearest to how hot some subranges are, in any order, and, with the same
+    /// weight, to the `former` one if there is one. `None` if there are no subranges.
     pub fn fit(mut hotness: Vec<u32>, former: Option<&Curve>) -> Option<Curve> {
         hotness.sort_unstable_by(|one, other| other.cmp(one));
         let count = hotness.len() as f64;

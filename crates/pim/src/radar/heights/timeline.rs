@@ -27,8 +27,8 @@ pub enum Phase {
     Train,
     /// Thresholds are fitted and classes predicted.
     Predict,
-    /// Modules change heights, a part of what they work. How long is estimated: as long as two tasks of the round before
-    /// for each height of the module with most of them.
+    /// Modules change heights, a part of what they work. How long is estimated: as long as two
+    /// tasks of the round before for each height of the module with most of them.
     Adjust,
 }
 
@@ -160,8 +160,8 @@ impl Timeline {
         });
     }
 
-    /// Puts down what the device has done between two readings, in these phases of the host and of a round, of which
-    /// modules have begun with `adjusting`.
+    /// Puts down what the device has done between two readings, in these phases of the host and of
+    /// a round, of which modules have begun with `adjusting`.
     pub fn modelled(
         &mut self,
         batch: u64,

@@ -1,8 +1,9 @@
 //! Learning while modules work.
 //!
-//! A thread has the predictor. It is given the samples of a batch before the round is begun, and nobody waits for it
-//! until something that it has found is needed: at the end of a window. It does what it is given one after the other, so
-//! what it finds depends on what it was given only, not on when.
+//! A thread has the predictor. It is given the samples of a batch before the round is begun, and
+//! nobody waits for it until something that it has found is needed: at the end of a window. It does
+//! what it is given one after the other, so what it finds depends on what it was given only, not on
+//! when.
 
 use super::features::Sequence;
 use super::predictor::{LastWindow, Predictor, Sample, Scale, Share, best};
@@ -120,8 +121,8 @@ impl Drop for Trainer {
     }
 }
 
-/// Says what it would have predicted of the samples, learns from them, and predicts if a window is over, by who has been
-/// `right` most often in it if it may fall back.
+/// Says what it would have predicted of the samples, learns from them, and predicts if a window is
+/// over, by who has been `right` most often in it if it may fall back.
 fn learn(predictor: &mut dyn Predictor, right: &mut [usize; 3], job: Job) -> Done {
     let Job {
         batch,

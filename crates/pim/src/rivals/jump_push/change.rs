@@ -1,9 +1,10 @@
 //! Changing the list: which links come to be, and in which rounds.
 //!
-//! New towers are made with the links of those before them, so that whoever comes to one finds the way on. Then
-//! the upper part is changed in all modules, then links of new towers to other new ones are set, then those of old
-//! towers; what was removed is given back last. A round of links is tried several times. If a module still does not
-//! do it, nothing is written any more, so that what can be reached stays so.
+//! New towers are made with the links of those before them, so that whoever comes to one finds the
+//! way on. Then the upper part is changed in all modules, then links of new towers to other new
+//! ones are set, then those of old towers; what was removed is given back last. A round of links is
+//! tried several times. If a module still does not do it, nothing is written any more, so that what
+//! can be reached stays so.
 
 use super::host::{Host, Inputs};
 use super::program::Tasks;
@@ -193,8 +194,8 @@ impl<'c, D: Device> Changing<'c, D> {
         Ok(())
     }
 
-    /// Puts towers into the upper part of all modules, and takes others out. One for which a module has no
-    /// room is taken out again of the others.
+    /// Puts towers into the upper part of all modules, and takes others out. One for which a module
+    /// has no room is taken out again of the others.
     fn change_upper(&mut self) {
         let (levels, modules) = (self.host.levels, self.host.device.modules());
         let changes = self.changes.iter().enumerate();

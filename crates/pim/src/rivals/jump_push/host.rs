@@ -4,8 +4,8 @@ use super::options::Options;
 use super::program::Tasks;
 use super::task::Task;
 use super::tower::{Pointer, lower_levels, words};
-use crate::dispatch::plan::{refused, unknown};
 use crate::device::{Answered, Device, Program};
+use crate::dispatch::plan::{refused, unknown};
 use nearfield_core::Error;
 use nearfield_hardware::modules::HostWork;
 
@@ -134,8 +134,8 @@ impl<D: Device> Host<D> {
         Ok(answers)
     }
 
-    /// Has modules do tasks that come to the same if they are done again, and asks those again that come to
-    /// nothing.
+    /// Has modules do tasks that come to the same if they are done again, and asks those again that
+    /// come to nothing.
     ///
     /// # Errors
     /// The round is refused each time; nothing was done.

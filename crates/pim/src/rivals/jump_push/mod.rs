@@ -1,11 +1,12 @@
-//! Jump-push (Kang et al., SPAA 2021, as in RADAR's figures): one skip list over all modules, whose nodes lie where the hash
-//! of their key says.
+//! Jump-push (Kang et al., SPAA 2021, as in RADAR's figures): one skip list over all modules, whose
+//! nodes lie where the hash of their key says.
 //!
-//! Each level has half as many nodes as the one below, up to 26. What is above the *lower part*, of 12 levels with 2048
-//! modules, every module has a copy of. A node of the lower part keeps with each pointer to the right the key that it
-//! leads to, so that its module decides alone whether a query goes to the right or down. That is one step, and
-//! takes a round. What keeps queries that go the same way from meeting at one node, however skewed they are, is the
-//! way they are begun (`search.rs`): a batch takes hundreds of rounds.
+//! Each level has half as many nodes as the one below, up to 26. What is above the *lower part*, of
+//! 12 levels with 2048 modules, every module has a copy of. A node of the lower part keeps with
+//! each pointer to the right the key that it leads to, so that its module decides alone whether a
+//! query goes to the right or down. That is one step, and takes a round. What keeps queries that go
+//! the same way from meeting at one node, however skewed they are, is the way they are begun
+//! (`search.rs`): a batch takes hundreds of rounds.
 //!
 //! ```text
 //! search  upper part, each module a share of the keys       1 round
@@ -16,13 +17,15 @@
 //! scan    from the path of an end outwards                   about 2 for each level
 //! ```
 //!
-//! The published program inserts and finds predecessors. The rest is added here in its spirit: a get is a
-//! predecessor and a comparison, updates and removes are searched as inserts are, scans go out from the path to
-//! their beginning. How a batch of all of them is executed is in `run.rs`; reads are sorted, and not combined.
+//! The published program inserts and finds predecessors. The rest is added here in its spirit: a
+//! get is a predecessor and a comparison, updates and removes are searched as inserts are, scans go
+//! out from the path to their beginning. How a batch of all of them is executed is in `run.rs`;
+//! reads are sorted, and not combined.
 //!
-//! Other than published: all levels of a key in the lower part are one node, a *tower*, in the module of its
-//! key, so going down stays in the module, and is no hop; a query begins below the node that its neighbours' paths share,
-//! as it is known to go down from that; heights follow from the keys; with fewer than 2048 modules the lower part has fewer levels, one more than the
+//! Other than published: all levels of a key in the lower part are one node, a *tower*, in the
+//! module of its key, so going down stays in the module, and is no hop; a query begins below the
+//! node that its neighbours' paths share, as it is known to go down from that; heights follow from
+//! the keys; with fewer than 2048 modules the lower part has fewer levels, one more than the
 //! logarithm of the modules.
 
 mod change;
@@ -46,8 +49,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// An ordered index that is one skip list over all modules.
 ///
-/// If a module comes to nothing while it is to change links, and again when it is asked again, the index
-/// is only read from then on: writes fail with [`Error::Unreachable`].
+/// If a module comes to nothing while it is to change links, and again when it is asked again, the
+/// index is only read from then on: writes fail with [`Error::Unreachable`].
 ///
 /// ```
 /// use nearfield_core::OrderedIndex;
@@ -84,7 +87,8 @@ impl<D: Device> JumpPush<D> {
         self.lock().pulled
     }
 
-    /// The bytes that keys, values and links take in all modules, all copies of the upper part included.
+    /// The bytes that keys, values and links take in all modules, all copies of the upper part
+    /// included.
     pub fn memory_bytes(&self) -> u64 {
         self.lock().bytes
     }

@@ -7,8 +7,8 @@ use crate::dispatch::kernel::INSTRUCTIONS_PER_TASK;
 use crate::structures::list::List;
 use crate::structures::skip_list::{INSTRUCTIONS_PER_KEY, Towers};
 
-/// Searches the upper part for each word of its input, and answers where the lower levels of the tower lie that has
-/// the greatest key at or below it; 0 if there is none.
+/// Searches the upper part for each word of its input, and answers where the lower levels of the
+/// tower lie that has the greatest key at or below it; 0 if there is none.
 pub struct Floors;
 
 impl Program for Floors {

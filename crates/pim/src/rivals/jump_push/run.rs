@@ -1,18 +1,19 @@
 //! Executing consecutive operations of a batch together.
 //!
-//! All of them are searched at once in the list as it is, then all writes are made at once, of each key what the writes
-//! of it come to together. The outcomes are what one operation after the other would have answered: of operations on
-//! one key the host replays them; ordered operations are answered by what was found and what was written before
-//! them. What is behind an entry that was removed before them has not been looked for, so that an ordered operation begins
-//! a new run if there was a remove: a batch in which both take turns takes a search for each turn.
+//! All of them are searched at once in the list as it is, then all writes are made at once, of each
+//! key what the writes of it come to together. The outcomes are what one operation after the other
+//! would have answered: of operations on one key the host replays them; ordered operations are
+//! answered by what was found and what was written before them. What is behind an entry that was
+//! removed before them has not been looked for, so that an ordered operation begins a new run if
+//! there was a remove: a batch in which both take turns takes a search for each turn.
 
 use super::change::{Action, Change, Changing};
 use super::host::Host;
 use super::scan::{self, Range, Scanned};
 use super::search::{Query, Search};
 use super::tower::{Pointer, height};
-use crate::dispatch::plan::inclusive;
 use crate::device::Device;
+use crate::dispatch::plan::inclusive;
 use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
 use std::collections::BTreeMap;
 
@@ -277,9 +278,9 @@ impl<'b> Run<'b> {
         host.work.probes += changes.len() as u64;
     }
 
-    /// Does operations on one key, which has a value before, one after the other: to `each` their positions, the
-    /// value before, and the value behind, or, of one for which there was no room, that. Answers the value behind
-    /// all.
+    /// Does operations on one key, which has a value before, one after the other: to `each` their
+    /// positions, the value before, and the value behind, or, of one for which there was no room,
+    /// that. Answers the value behind all.
     fn replay(
         &self,
         group: &[(u64, u32)],

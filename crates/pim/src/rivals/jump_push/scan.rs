@@ -1,10 +1,11 @@
-//! Reading ranges of the lower part: from nodes whose right neighbours at some levels are known to all that lie between
-//! these, a round for each step away from them, all ranges of a batch at once.
+//! Reading ranges of the lower part: from nodes whose right neighbours at some levels are known to
+//! all that lie between these, a round for each step away from them, all ranges of a batch at once.
 //!
-//! A tower is read with all its links. Of each link at a level it is known how far it is to be followed: to the
-//! link of the level above, or else to where that was to be followed. So each tower is read once, in as
-//! many rounds as a search takes, however many there are. Keys are known a round before their towers are read: a scan
-//! that knows of as many as it may answer forgets what lies behind these.
+//! A tower is read with all its links. Of each link at a level it is known how far it is to be
+//! followed: to the link of the level above, or else to where that was to be followed. So each
+//! tower is read once, in as many rounds as a search takes, however many there are. Keys are known
+//! a round before their towers are read: a scan that knows of as many as it may answer forgets what
+//! lies behind these.
 
 use super::host::Host;
 use super::program::Tasks;
@@ -62,8 +63,8 @@ struct Scan {
 /// What a scan has come to: entries in its direction.
 pub type Scanned = Result<Vec<(u64, u64)>, Error>;
 
-/// Reads ranges, of each of which the query was searched with its whole path: that of the greatest key below the range
-/// or, descending, of the greatest within or below.
+/// Reads ranges, of each of which the query was searched with its whole path: that of the greatest
+/// key below the range or, descending, of the greatest within or below.
 ///
 /// # Errors
 /// A round was refused.
@@ -190,8 +191,8 @@ impl Scan {
         self.forget();
     }
 
-    /// Follows links, from the highest level down, each as far as the one above leads, the highest up to
-    /// `last`.
+    /// Follows links, from the highest level down, each as far as the one above leads, the highest
+    /// up to `last`.
     fn follow(&mut self, links: &[Link], last: u64) {
         let mut last = last.min(self.range.to);
         for (level, link) in links.iter().enumerate().rev() {
@@ -261,8 +262,8 @@ impl Scan {
         });
     }
 
-    /// Has a scan that goes to the left, and has read everything from a node on, begin farther left, if it
-    /// wants more and there may be more.
+    /// Has a scan that goes to the left, and has read everything from a node on, begin farther
+    /// left, if it wants more and there may be more.
     fn go_left(&mut self, head: Pointer, search: &Search) {
         let Range {
             from,

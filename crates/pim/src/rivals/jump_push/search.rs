@@ -1,8 +1,9 @@
 //! Searching the lower part for many keys at once, such that no node is asked for by many of them.
 //!
-//! The keys are sorted. Every so manyth of them, first few, then more and more, is searched and its path recorded:
-//! the node at each level from which it went down. Where the paths of two keys have a node in common at a level, all
-//! keys between them go down from it there as well, so these begin below it, at most 16 of them at each node.
+//! The keys are sorted. Every so manyth of them, first few, then more and more, is searched and its
+//! path recorded: the node at each level from which it went down. Where the paths of two keys have
+//! a node in common at a level, all keys between them go down from it there as well, so these begin
+//! below it, at most 16 of them at each node.
 
 use super::host::Host;
 use super::program::{Floors, Tasks};
@@ -152,8 +153,9 @@ impl Search {
         Ok(())
     }
 
-    /// Has queries begin at the lowest node that the paths of their neighbours have in common; these are the nearest that
-    /// have positions divisible by `apart`, or, if theirs is, by twice that.
+    /// Has queries begin at the lowest node that the paths of their neighbours have in common;
+    /// these are the nearest that have positions divisible by `apart`, or, if theirs is, by twice
+    /// that.
     fn begin<D: Device>(&mut self, host: &mut Host<D>, queries: &[u32], apart: usize) {
         for &query in queries {
             let query = query as usize;
@@ -296,8 +298,8 @@ impl Search {
         }
     }
 
-    /// Reads keys and values of the nodes that `wanted` answers for queries, as they lie in the order of keys; one
-    /// that is null is not wanted.
+    /// Reads keys and values of the nodes that `wanted` answers for queries, as they lie in the
+    /// order of keys; one that is null is not wanted.
     ///
     /// # Errors
     /// The round was refused.

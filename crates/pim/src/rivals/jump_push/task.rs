@@ -11,8 +11,9 @@ use super::tower::{LINK_WORDS, Link};
 /// What is to be done in a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task<'w> {
-    /// Takes a query one step on. Answers one word: how many levels it has gone down 8, the right neighbour to which
-    /// it goes 56, or 0; then, if it is recorded, for each of those levels the link that was too far.
+    /// Takes a query one step on. Answers one word: how many levels it has gone down 8, the right
+    /// neighbour to which it goes 56, or 0; then, if it is recorded, for each of those levels the
+    /// link that was too far.
     Step {
         /// The tower.
         at: u32,
@@ -86,8 +87,8 @@ pub enum Task<'w> {
         /// Its key.
         key: u64,
     },
-    /// Lists towers of the upper part between two keys, both included, from that end on where the list
-    /// begins. Answers how many they are, then key and tower of each.
+    /// Lists towers of the upper part between two keys, both included, from that end on where the
+    /// list begins. Answers how many they are, then key and tower of each.
     List {
         /// The least key.
         from: u64,

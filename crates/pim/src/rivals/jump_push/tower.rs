@@ -4,8 +4,8 @@
 //! key 8 | value 8 | for each level from 0 on: key of the right neighbour 8, where it lies 8
 //! ```
 //!
-//! How high a tower is, and which module has it, follows from its key. A tower has the levels of the lower part
-//! only; one that is higher is in the upper part as well.
+//! How high a tower is, and which module has it, follows from its key. A tower has the levels of
+//! the lower part only; one that is higher is in the upper part as well.
 
 /// The list is no higher (as published).
 pub const HEIGHT_MAX: usize = 26;
@@ -17,7 +17,8 @@ pub const ENTRY_WORDS: usize = 2;
 /// The right neighbour at one level.
 pub const LINK_WORDS: usize = 2;
 
-/// A tower of the lower part: its module and where in the bank it begins. Null stands for the end of the list.
+/// A tower of the lower part: its module and where in the bank it begins. Null stands for the end
+/// of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pointer(u64);
 
@@ -72,7 +73,8 @@ impl Link {
         }
     }
 
-    /// True if there is a neighbour, and its key is at or below `key`; below it, if that is `strict`.
+    /// True if there is a neighbour, and its key is at or below `key`; below it, if that is
+    /// `strict`.
     pub fn precedes(self, key: u64, strict: bool) -> bool {
         !self.tower.is_null() && (self.key < key || self.key == key && !strict)
     }
@@ -83,16 +85,18 @@ pub const fn words(levels: usize) -> usize {
     ENTRY_WORDS + levels * LINK_WORDS
 }
 
-/// The levels of the lower part: one more than the logarithm of the modules, so that the copies of the upper part,
-/// one for each module, have no more towers together than the lower part.
+/// The levels of the lower part: one more than the logarithm of the modules, so that the copies of
+/// the upper part, one for each module, have no more towers together than the lower part.
 pub fn lower_levels(modules: usize) -> usize {
     let logarithm = modules.max(1).next_power_of_two().trailing_zeros() as usize;
     (logarithm + 1).min(LOWER_MAX)
 }
 
-/// How high the tower of a key is, counting all levels; each level has half as many as the one below.
+/// How high the tower of a key is, counting all levels; each level has half as many as the one
+/// below.
 pub fn height(key: u64) -> usize {
-    // The finalizer of MurmurHash3: not that by which the towers of the upper part get their heights.
+    // The finalizer of MurmurHash3: not that by which the towers of the upper part get their
+    // heights.
     let mixed = (key ^ key >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let mixed = (mixed ^ mixed >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     let zeros = (mixed ^ mixed >> 33).trailing_zeros() as usize;

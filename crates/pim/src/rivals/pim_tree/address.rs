@@ -27,7 +27,8 @@ impl Address {
     }
 }
 
-/// The module of the data node of a key (level 0), or of a chunk of a level that begins with the key.
+/// The module of the data node of a key (level 0), or of a chunk of a level that begins with the
+/// key.
 pub(super) fn place(key: u64, level: usize, modules: usize) -> usize {
     let mixed = mix(mix(key).wrapping_add(level as u64 + 1));
     ((u128::from(mixed) * modules as u128) >> 64) as usize

@@ -5,8 +5,8 @@ use super::round::Outbox;
 use super::search::Pulled;
 use super::task::Kind;
 use super::{Host, Memory};
-use crate::dispatch::plan::unknown;
 use crate::device::Device;
+use crate::dispatch::plan::unknown;
 use nearfield_core::Error;
 
 /// A chunk of level 1, and the bound and the entries of its shadow.
@@ -50,9 +50,9 @@ impl<D: Device> Host<D> {
         Ok(memory)
     }
 
-    /// Checks that chunks follow each other without gaps at every level, that each begins with a key of the level
-    /// above, that shadows are what they are copies of, that modules agree about the upper part, and that each key has
-    /// a data node that the table of its module knows.
+    /// Checks that chunks follow each other without gaps at every level, that each begins with a
+    /// key of the level above, that shadows are what they are copies of, that modules agree about
+    /// the upper part, and that each key has a data node that the table of its module knows.
     ///
     /// # Panics
     /// Something is wrong, or cannot be read.

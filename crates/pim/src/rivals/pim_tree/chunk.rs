@@ -5,9 +5,10 @@
 //! block   | next, 16 keys | next, 16 addresses | next, 16 shadows |
 //! ```
 //!
-//! A chunk has the keys from its first up to its bound, the first of the chunk to its right, or 0 if there
-//! is none. Entries have no order: a search copies all blocks, with all three arrays, and compares all keys.
-//! Source: the published program (`dpu/bnode.h`); ours takes the three arrays from the bank at once.
+//! A chunk has the keys from its first up to its bound, the first of the chunk to its right, or 0
+//! if there is none. Entries have no order: a search copies all blocks, with all three arrays, and
+//! compares all keys. Source: the published program (`dpu/bnode.h`); ours takes the three arrays
+//! from the bank at once.
 
 use super::address::Address;
 use crate::device::{Fault, Meter, Module};
@@ -20,7 +21,8 @@ const BLOCK_WORDS: usize = 3 * ARRAY_WORDS;
 const HEADER_WORDS: usize = 8;
 /// What the header of a chunk begins with, and a block that was given back does not.
 const MARK: u64 = 0xc4a9_1e57;
-/// What a program does for each node that it comes to, and for each key that it compares in a block.
+/// What a program does for each node that it comes to, and for each key that it compares in a
+/// block.
 const INSTRUCTIONS_PER_BLOCK: u64 = 24;
 const INSTRUCTIONS_PER_KEY: u64 = 6;
 
@@ -159,7 +161,8 @@ impl Chunk {
         Ok(())
     }
 
-    /// Copies the blocks one by one, and answers the addresses of those in use with how many entries are in each.
+    /// Copies the blocks one by one, and answers the addresses of those in use with how many
+    /// entries are in each.
     fn each<M: Meter>(
         module: &mut Module<'_, M>,
         header: &Header,
@@ -197,8 +200,8 @@ impl Chunk {
         entries
     }
 
-    /// For each key the entry with the greatest key at or below it; with `above`, the one with the least at or
-    /// above. None if there is none, and none at all if `keys` are not all the chunk's.
+    /// For each key the entry with the greatest key at or below it; with `above`, the one with the
+    /// least at or above. None if there is none, and none at all if `keys` are not all the chunk's.
     pub fn search<M: Meter>(
         module: &mut Module<'_, M>,
         header: &Header,
@@ -232,7 +235,8 @@ impl Chunk {
         module.instructions(compares as u64 * INSTRUCTIONS_PER_KEY);
     }
 
-    /// Changes the chunk. Needs no more room than was reserved, and makes no difference if it is done again.
+    /// Changes the chunk. Needs no more room than was reserved, and makes no difference if it is
+    /// done again.
     ///
     /// # Errors
     /// Not enough room was reserved, and the bank has none.

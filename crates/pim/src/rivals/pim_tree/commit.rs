@@ -1,4 +1,5 @@
-//! Having modules do what was decided: first what can fail for want of room, then the rest in one round.
+//! Having modules do what was decided: first what can fail for want of room, then the rest in one
+//! round.
 
 use super::address::{Address, LEVELS, height, place};
 use super::plan::{Child, Level, Outcome};
@@ -6,8 +7,8 @@ use super::prepare::{Plan, Wish, Wishes};
 use super::round::{Inbox, Outbox};
 use super::task::{BOUNDS, Kind, TRUNCATES, WIDE};
 use super::{Garbage, Host};
-use crate::dispatch::plan::unknown;
 use crate::device::Device;
+use crate::dispatch::plan::unknown;
 use nearfield_core::Error;
 use std::collections::HashSet;
 
@@ -292,7 +293,8 @@ impl<D: Device> Host<D> {
         outbox
     }
 
-    /// Of what goes through modules that have not answered, nobody knows whether it is done already.
+    /// Of what goes through modules that have not answered, nobody knows whether it is done
+    /// already.
     fn doubt(
         &self,
         wishes: &mut Wishes<'_>,
@@ -431,8 +433,8 @@ fn change(
     words.extend(adds.iter().flat_map(|add| &add[..width]));
 }
 
-/// Says of which wishes the causes are that something could not be prepared. At least one is failed, or chunks
-/// whose first key goes stay from now on.
+/// Says of which wishes the causes are that something could not be prepared. At least one is
+/// failed, or chunks whose first key goes stay from now on.
 fn blame(wishes: &mut Wishes<'_>, plan: &Plan, causes: Vec<Cause>) {
     let mut blamed = HashSet::new();
     let mut is_tall = false;

@@ -8,22 +8,26 @@
 //! data nodes                         key, value at (key, 0), and in the hash table of that module
 //! ```
 //!
-//! One key in 16 of a level is also one of the next, and begins a chunk. Whatever keys are asked for, what they
-//! lead to lies anywhere, so modules have as much to do as others; and where they all lead to one chunk, the host
-//! takes that and searches it itself (push-pull). The host sorts a batch, and asks for a key once.
+//! One key in 16 of a level is also one of the next, and begins a chunk. Whatever keys are asked
+//! for, what they lead to lies anywhere, so modules have as much to do as others; and where they
+//! all lead to one chunk, the host takes that and searches it itself (push-pull). The host sorts a
+//! batch, and asks for a key once.
 //!
-//! A batch is cut into runs: operations on single keys, and reads that depend on the order of keys. Those on one key
-//! are brought together by the host, which asks for what the key has at first, and then for what it is to have.
-//! Gets and updates take one round, predecessors 4 or 5, scans 5 (more if a limit was reached late), inserts and
-//! removes 5 to 7 where 7 to 10 are published: what they need is prepared in one round and done in the next.
+//! A batch is cut into runs: operations on single keys, and reads that depend on the order of keys.
+//! Those on one key are brought together by the host, which asks for what the key has at first, and
+//! then for what it is to have. Gets and updates take one round, predecessors 4 or 5, scans 5 (more
+//! if a limit was reached late), inserts and removes 5 to 7 where 7 to 10 are published: what they
+//! need is prepared in one round and done in the next.
 //!
-//! Ours differs from the published program in this: heights follow from keys, so the same keys make the same tree;
-//! chunks are linked by the key that the next one begins with, and not by addresses; reads of one chunk in a scan are
-//! one, with or without a pull; and what changes is written in one round.
+//! Ours differs from the published program in this: heights follow from keys, so the same keys make
+//! the same tree; chunks are linked by the key that the next one begins with, and not by addresses;
+//! reads of one chunk in a scan are one, with or without a pull; and what changes is written in one
+//! round.
 //!
 //! # What is lost if something fails
-//! A change is prepared such that it cannot fail for want of room, and then made in all modules in one round. A module
-//! that comes to nothing in that round gets the same again with the next, until it has answered.
+//! A change is prepared such that it cannot fail for want of room, and then made in all modules in
+//! one round. A module that comes to nothing in that round gets the same again with the next, until
+//! it has answered.
 
 mod address;
 mod check;
@@ -40,8 +44,8 @@ mod search;
 mod task;
 mod upper;
 
-use crate::dispatch::plan::refused;
 use crate::device::Device;
+use crate::dispatch::plan::refused;
 use address::Address;
 use nearfield_core::{Batch, Error, Input, Operation, OrderedIndex, Output, Words};
 use nearfield_hardware::modules::HostWork;
@@ -138,7 +142,8 @@ impl<D: Device> PimTree<D> {
         look(&self.lock().device)
     }
 
-    /// How many chunks the host has searched itself so far, as too many keys led to them (contention nodes).
+    /// How many chunks the host has searched itself so far, as too many keys led to them
+    /// (contention nodes).
     pub fn pulled_nodes(&self) -> u64 {
         self.lock().pulled
     }

@@ -73,7 +73,8 @@ pub(super) struct Level {
     pub outcomes: Vec<Outcome>,
     /// Chunks that go, with their first keys.
     pub freed: Vec<(Address, u64)>,
-    /// Keys that come to the next level, with the number of their chunk's outcome, and keys that go from it.
+    /// Keys that come to the next level, with the number of their chunk's outcome, and keys that go
+    /// from it.
     pub above: Vec<(u64, Option<u32>)>,
     /// Chunks that come back to life: their first key has gone and comes again.
     pub filled: usize,
@@ -84,8 +85,8 @@ pub(super) struct Level {
 pub(super) struct Orphan(pub u64);
 
 impl Level {
-    /// Divides chunks before tall keys that come, and merges those whose first key goes with the one to the left.
-    /// Both lists are in the order of keys, and so is what comes of them.
+    /// Divides chunks before tall keys that come, and merges those whose first key goes with the
+    /// one to the left. Both lists are in the order of keys, and so is what comes of them.
     ///
     /// # Errors
     /// There is nothing to the left of a chunk that goes.
@@ -177,7 +178,8 @@ impl Level {
     }
 }
 
-/// Which chunks keys lead to: for each key the number of its chunk, and the numbers of the first of the keys of each.
+/// Which chunks keys lead to: for each key the number of its chunk, and the numbers of the first of
+/// the keys of each.
 pub(super) fn chunks_of(chunks: impl Iterator<Item = Address>) -> (Vec<usize>, Vec<Range<usize>>) {
     let mut of: Vec<usize> = Vec::new();
     let mut ranges: Vec<Range<usize>> = Vec::new();

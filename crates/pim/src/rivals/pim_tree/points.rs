@@ -5,8 +5,8 @@ use super::address::place;
 use super::prepare::Wish;
 use super::round::Outbox;
 use super::task::Kind;
-use crate::dispatch::plan::unknown;
 use crate::device::Device;
+use crate::dispatch::plan::unknown;
 use nearfield_core::{Error, Input, Operation, Output, Words};
 use std::ops::Range;
 
@@ -20,8 +20,8 @@ struct Group {
 }
 
 impl<D: Device> Host<D> {
-    /// Executes gets, inserts, updates and removes: a round that asks for what there is, and sets what needs
-    /// no new nodes, and what it takes to change nodes.
+    /// Executes gets, inserts, updates and removes: a round that asks for what there is, and sets
+    /// what needs no new nodes, and what it takes to change nodes.
     ///
     /// # Errors
     /// The first round was refused, and nothing was done.
@@ -141,7 +141,8 @@ fn groups(input: Input<'_, Words>, sorted: &[(u64, usize)]) -> Vec<Group> {
     groups
 }
 
-/// What a key has after some operations on it. Each is given what it has before, and whether it applies.
+/// What a key has after some operations on it. Each is given what it has before, and whether it
+/// applies.
 fn fold(
     input: Input<'_, Words>,
     numbers: &[(u64, usize)],

@@ -6,8 +6,8 @@ use super::plan::{Child, Level, Touched, Turn, chunks_of};
 use super::round::Outbox;
 use super::search::{Path, Pulled, lost};
 use super::task::Kind;
-use crate::dispatch::plan::unknown;
 use crate::device::Device;
+use crate::dispatch::plan::unknown;
 use nearfield_core::Error;
 use std::collections::{HashMap, HashSet};
 
@@ -130,8 +130,8 @@ impl<D: Device> Host<D> {
     /// Finds the chunks concerned, decides what becomes of them, and has it done.
     ///
     /// # Errors
-    /// Something in the way was noted in `wishes`, and it has to be tried again with the rest; or, if there is an
-    /// error, none can be granted.
+    /// Something in the way was noted in `wishes`, and it has to be tried again with the rest; or,
+    /// if there is an error, none can be granted.
     fn prepare(&mut self, wishes: &mut Wishes<'_>) -> Result<(), Option<Error>> {
         let probes = probes(wishes);
         let mut plan = Plan::default();
@@ -225,8 +225,8 @@ impl<D: Device> Host<D> {
         Ok(plan)
     }
 
-    /// Reads the chunks that are divided or go: a round, if there are any. Answers what is in the shadows of
-    /// chunks of level 1 that go with them to others.
+    /// Reads the chunks that are divided or go: a round, if there are any. Answers what is in the
+    /// shadows of chunks of level 1 that go with them to others.
     fn contents(
         &mut self,
         wishes: &mut Wishes<'_>,
@@ -311,7 +311,8 @@ fn positions(keys: &[u64], some: impl Iterator<Item = u64>) -> Vec<usize> {
     .collect()
 }
 
-/// The keys whose chunks have to be known: those that come and go, and of chunks that go the last key before them.
+/// The keys whose chunks have to be known: those that come and go, and of chunks that go the last
+/// key before them.
 fn probes(wishes: &Wishes<'_>) -> Vec<Probe> {
     let mut probes: Vec<Probe> = Vec::new();
     for (_, wish) in wishes.changing() {

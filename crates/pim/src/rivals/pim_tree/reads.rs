@@ -5,8 +5,8 @@ use super::address::place;
 use super::round::Outbox;
 use super::search::{Neighbour, Side};
 use super::task::Kind;
-use crate::dispatch::plan::unknown;
 use crate::device::Device;
+use crate::dispatch::plan::unknown;
 use nearfield_core::{Error, Input, Operation, Output, Words};
 use std::ops::Range;
 
@@ -76,8 +76,9 @@ impl<D: Device> Host<D> {
         Ok(found)
     }
 
-    /// Reads data nodes in one round, each once for those beside each other that it belongs to. Answers what is still
-    /// to be looked for: what lies to the left of chunks whose first key is not there any more, and to the right.
+    /// Reads data nodes in one round, each once for those beside each other that it belongs to.
+    /// Answers what is still to be looked for: what lies to the left of chunks whose first key is
+    /// not there any more, and to the right.
     fn fetch(
         &mut self,
         open: &[(u64, Side)],

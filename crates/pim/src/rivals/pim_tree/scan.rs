@@ -1,14 +1,14 @@
 //! Scans: level by level, each chunk once for all scans that need it.
 //!
-//! A scan that has a limit goes to as many chunks of each level as will probably have so many entries, and on from
-//! there if they had not.
+//! A scan that has a limit goes to as many chunks of each level as will probably have so many
+//! entries, and on from there if they had not.
 
 use super::Host;
 use super::address::Address;
 use super::round::Outbox;
 use super::task::Kind;
-use crate::dispatch::plan::{inclusive, unknown};
 use crate::device::Device;
+use crate::dispatch::plan::{inclusive, unknown};
 use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -91,7 +91,8 @@ struct Answers {
 }
 
 impl Answers {
-    /// The entries of a chunk between two keys; at levels with chunks below, also the one that leads to the first.
+    /// The entries of a chunk between two keys; at levels with chunks below, also the one that
+    /// leads to the first.
     fn slice(
         &self,
         chunk: Address,
@@ -245,7 +246,8 @@ impl<D: Device> Host<D> {
         Ok(answers)
     }
 
-    /// Reads the data nodes that scans want of the chunks of level 0, each once, and gives them to the scans.
+    /// Reads the data nodes that scans want of the chunks of level 0, each once, and gives them to
+    /// the scans.
     fn entries_of(&mut self, cursors: &mut [Cursor], answers: &Answers) -> Result<(), Error> {
         let mut is_wanted = vec![false; answers.entries.len()];
         let mut slices: Vec<(usize, Vec<usize>)> = Vec::new();

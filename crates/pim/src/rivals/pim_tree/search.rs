@@ -1,16 +1,16 @@
 //! Push-pull search: from sorted keys down to chunks of level 0, and to data nodes.
 //!
-//! A key is *pushed* to the module of its chunk. Where many keys go to one module, the chunks that most of
-//! them go to are *pulled*: the host takes their entries and searches them itself. Source: PIM-tree (VLDB
-//! 2022), section 4.
+//! A key is *pushed* to the module of its chunk. Where many keys go to one module, the chunks that
+//! most of them go to are *pulled*: the host takes their entries and searches them itself. Source:
+//! PIM-tree (VLDB 2022), section 4.
 
 use super::Host;
 use super::address::Address;
 use super::program::address;
 use super::round::{Inbox, Outbox};
 use super::task::{Kind, LEFT};
-use crate::dispatch::plan::unknown;
 use crate::device::{Device, ModuleError};
+use crate::dispatch::plan::unknown;
 use nearfield_core::Error;
 use std::ops::Range;
 
@@ -142,11 +142,12 @@ impl<D: Device> Host<D> {
         most.is_some_and(|most| most * modules >= BIAS * all && all > 0)
     }
 
-    /// Finds the chunks of sorted keys: three rounds at most. Of those for which `whole` is true, the whole path.
-    /// O(n) for the host.
+    /// Finds the chunks of sorted keys: three rounds at most. Of those for which `whole` is true,
+    /// the whole path. O(n) for the host.
     ///
     /// # Errors
-    /// A round was refused. What a module that has come to nothing should know is an error of its keys.
+    /// A round was refused. What a module that has come to nothing should know is an error of its
+    /// keys.
     pub(super) fn locate(
         &mut self,
         keys: &[u64],
@@ -201,7 +202,8 @@ impl<D: Device> Host<D> {
                 cold.push((chunk, range));
             }
         }
-        // Answers of a module come in the order of its tasks, whoever of these is read first: by level.
+        // Answers of a module come in the order of its tasks, whoever of these is read first: by
+        // level.
         let order = self.pull_order(pushed, cold, pulled);
         let mut inbox = self.round(outbox)?;
         for (chunk, range, what) in order {

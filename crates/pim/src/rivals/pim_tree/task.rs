@@ -4,7 +4,8 @@
 //! tasks | kind 8, count 24, where 32 | count items of as many words as the kind has |
 //! ```
 //!
-//! Answers have no headers: they come in the order of the items, and the host knows what it has asked for.
+//! Answers have no headers: they come in the order of the items, and the host knows what it has
+//! asked for.
 
 /// A kind of task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,33 +15,38 @@ pub(super) enum Kind {
     Probe,
     /// Keys and values: sets it if there is one; answers as [`Probe`](Kind::Probe).
     Set,
-    /// Keys, what they have to hold, and values: sets it if that is so; answers as [`Probe`](Kind::Probe).
+    /// Keys, what they have to hold, and values: sets it if that is so; answers as
+    /// [`Probe`](Kind::Probe).
     Swap,
     /// Keys: the chunk of level 2 of each.
     Upper,
-    /// Ranges, by first and last key, and how many are wanted (in the upper half 1 if from the last on): how
-    /// many chunks of level 2, and for each its first key and where it is.
+    /// Ranges, by first and last key, and how many are wanted (in the upper half 1 if from the last
+    /// on): how many chunks of level 2, and for each its first key and where it is.
     UpperRange,
     /// Keys of the chunk: their chunks of level 0, by the shadows of level 2.
     Search,
     /// A word of which a bit is set for each key whose whole path is wanted, and keys: as
     /// [`Search`](Kind::Search), and where it is set the chunk of level 1 and its shadow.
     Path,
-    /// Keys of the chunk: the data node of the greatest at or below each; if there is none 0, or [`LEFT`] and
-    /// the first key of the chunk.
+    /// Keys of the chunk: the data node of the greatest at or below each; if there is none 0, or
+    /// [`LEFT`] and the first key of the chunk.
     Floor,
-    /// Keys of the chunk: the data node of the least at or above each; if there is none 0 and the bound.
+    /// Keys of the chunk: the data node of the least at or above each; if there is none 0 and the
+    /// bound.
     Ceiling,
     /// Data nodes: key and value.
     Fetch,
-    /// Chunks: first key, bound, how many entries, and key, address and, of level 2, shadow of each.
+    /// Chunks: first key, bound, how many entries, and key, address and, of level 2, shadow of
+    /// each.
     Pull,
-    /// Chunks of level 2 with keys: as [`Pull`](Kind::Pull); behind that the bound, how many, and key and address
-    /// of each entry of the shadows of the entries that begin at the key or behind.
+    /// Chunks of level 2 with keys: as [`Pull`](Kind::Pull); behind that the bound, how many, and
+    /// key and address of each entry of the shadows of the entries that begin at the key or behind.
     PullDeep,
-    /// The first and the last key (two items): how many entries of the chunk, and key and address of each.
+    /// The first and the last key (two items): how many entries of the chunk, and key and address
+    /// of each.
     Range,
-    /// Keys and values: where their data nodes are now, not yet in the table; 0 if there is no room.
+    /// Keys and values: where their data nodes are now, not yet in the table; 0 if there is no
+    /// room.
     NewData,
     /// Levels, first keys and capacities: where the chunks are; 0 if there is no room.
     NewChunk,
@@ -48,7 +54,8 @@ pub(super) enum Kind {
     Reserve,
     /// How many keys more the upper part will have: 1, or 0 if there is no room.
     ReserveUpper,
-    /// Entries of the chunk (as many as it says): in front of them what is removed, truncated and bounded.
+    /// Entries of the chunk (as many as it says): in front of them what is removed, truncated and
+    /// bounded.
     Change,
     /// Chunks and their first keys: they go.
     FreeChunk,
@@ -66,8 +73,8 @@ pub(super) enum Kind {
     Release,
     /// What follows may have been done before if it is 1 (one item).
     Again,
-    /// 0: the bytes of data nodes, the table, the upper part and all together. Chunks of level 2: the bytes of
-    /// their shadows.
+    /// 0: the bytes of data nodes, the table, the upper part and all together. Chunks of level 2:
+    /// the bytes of their shadows.
     Measure,
 }
 

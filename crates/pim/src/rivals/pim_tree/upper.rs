@@ -1,4 +1,5 @@
-//! The upper part (L3): from the first keys of the chunks of level 2 to these, the same in all modules.
+//! The upper part (L3): from the first keys of the chunks of level 2 to these, the same in all
+//! modules.
 //!
 //! A B+-tree of nodes of 16 keys and 288 bytes:
 //!
@@ -6,8 +7,9 @@
 //! count 32, leaf 32 | next spare node | - | - | 16 keys | 16 addresses, or nodes a level lower |
 //! ```
 //!
-//! A node's first key is the least below it. The published program has an (a,b)-tree here. Ours gives a node back when it is empty, not when it is less
-//! than half full: keys have come up here by chance, so few nodes are.
+//! A node's first key is the least below it. The published program has an (a,b)-tree here. Ours
+//! gives a node back when it is empty, not when it is less than half full: keys have come up here
+//! by chance, so few nodes are.
 
 use super::address::Address;
 use crate::device::{Fault, Meter, Module};
@@ -19,7 +21,8 @@ const NODE_WORDS: usize = CHILDREN as usize + WIDTH;
 /// What a program does for each node, and for each key that it compares there.
 const INSTRUCTIONS_PER_NODE: u64 = 24;
 const INSTRUCTIONS_PER_KEY: u64 = 6;
-/// Words of the tree's header: the root, how many levels there are, nodes, spare nodes, and the first of these.
+/// Words of the tree's header: the root, how many levels there are, nodes, spare nodes, and the
+/// first of these.
 pub(super) const HEADER_WORDS: usize = 5;
 
 /// The tree, by its header, which the processor keeps.
@@ -87,8 +90,8 @@ impl Upper {
         None
     }
 
-    /// The keys and chunks from the greatest key at or below `from` on up to `to`, so many at most, nearest
-    /// to the end where they are counted first.
+    /// The keys and chunks from the greatest key at or below `from` on up to `to`, so many at most,
+    /// nearest to the end where they are counted first.
     pub fn range<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -135,8 +138,8 @@ impl Upper {
         }
     }
 
-    /// Has nodes ready for so many keys more. Each node that there is may be divided, and from then on a half
-    /// has to be filled again, at every level.
+    /// Has nodes ready for so many keys more. Each node that there is may be divided, and from then
+    /// on a half has to be filled again, at every level.
     ///
     /// # Errors
     /// The bank has no room.
@@ -280,7 +283,8 @@ impl Upper {
         module.write(self.0 + 2, &[self.word(module, 2) - 1]);
     }
 
-    /// The first key of the node now, which its parent has to know; none if it is empty and was given back.
+    /// The first key of the node now, which its parent has to know; none if it is empty and was
+    /// given back.
     fn remove_in<M: Meter>(self, module: &mut Module<'_, M>, at: u32, key: u64) -> Option<u64> {
         let mut node = Self::load(module, at);
         let behind = node.keys.partition_point(|&other| other <= key);

@@ -40,7 +40,8 @@ impl Blocks {
         let path = self.path(module, key);
         let full = |&&(node, _): &&Step| node.count(module) == KEYS;
         let mut from = path.len() - path.iter().rev().take_while(full).count();
-        // One for each that is divided, and one more for what was in the root if that is among them.
+        // One for each that is divided, and one more for what was in the root if that is among
+        // them.
         let words = |&(node, _): &Step| match node.is_leaf(module) {
             true => LEAF_WORDS,
             false => INNER_WORDS,
@@ -71,8 +72,8 @@ impl Blocks {
         Ok(())
     }
 
-    /// Divides the full child that a key belongs to, of a block that has room, and answers the part that the key
-    /// belongs to then.
+    /// Divides the full child that a key belongs to, of a block that has room, and answers the part
+    /// that the key belongs to then.
     fn split_child<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -96,7 +97,8 @@ impl Blocks {
         Node::visit(module, if key < bound { child.at() } else { fresh })
     }
 
-    /// Merges the blocks from the leaf of a key upwards that have few keys with one beside them, where both fit.
+    /// Merges the blocks from the leaf of a key upwards that have few keys with one beside them,
+    /// where both fit.
     pub(super) fn merge_at<M: Meter>(self, module: &mut Module<'_, M>, key: u64) {
         let mut path = self.path(module, key);
         while let (Some((node, _)), Some(&(above, place))) = (path.pop(), path.last()) {

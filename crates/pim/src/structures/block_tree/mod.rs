@@ -1,17 +1,17 @@
 //! Trees of sorted blocks in the bank of a module.
 //!
-//! Where a skip list copies a tower of 24 bytes for each key that it looks at, a tree copies the keys of a
-//! block of up to 32 at once, and looks at five of them: two or three copies of 264 bytes lead to a key among
-//! tens of thousands. Not in RADAR's paper, whose lists are towers.
+//! Where a skip list copies a tower of 24 bytes for each key that it looks at, a tree copies the
+//! keys of a block of up to 32 at once, and looks at five of them: two or three copies of 264 bytes
+//! lead to a key among tens of thousands. Not in RADAR's paper, whose lists are towers.
 //!
 //! ```text
 //! leaf  | count 32, leaf 1 | keys 32 x 8 | values 32 x 8   |
 //! inner | count 32         | keys 32 x 8 | children 32 x 4 |
 //! ```
 //!
-//! The key of a child is a bound: no key at or above it is in a child before, none below it in this one or
-//! behind; that of the first is not looked at. The root stays where it is. Only it may be empty, and only if
-//! it is a leaf.
+//! The key of a child is a bound: no key at or above it is in a child before, none below it in this
+//! one or behind; that of the first is not looked at. The root stays where it is. Only it may be
+//! empty, and only if it is a leaf.
 
 mod change;
 mod node;
@@ -28,7 +28,8 @@ pub struct Blocks {
     root: u32,
 }
 
-/// A node on the way down, and which of its children the way goes on to; in a leaf, which entry it leads to.
+/// A node on the way down, and which of its children the way goes on to; in a leaf, which entry it
+/// leads to.
 type Step = (Node, usize);
 
 impl Blocks {
@@ -56,7 +57,8 @@ impl Blocks {
         path
     }
 
-    /// Goes on to the next leaf, from which the path then leads to the first entry. False if there is none.
+    /// Goes on to the next leaf, from which the path then leads to the first entry. False if there
+    /// is none.
     fn next<M: Meter>(module: &mut Module<'_, M>, path: &mut Vec<Step>) -> bool {
         path.pop();
         while let Some((node, child)) = path.pop() {

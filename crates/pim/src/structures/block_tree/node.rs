@@ -20,8 +20,8 @@ pub(super) const INNER_WORDS: usize = 1 + KEYS + KEYS / 2;
 pub(super) const ROOT_WORDS: usize = LEAF_WORDS;
 /// Set in the first word of a leaf.
 const LEAF: u64 = 1 << 32;
-/// What a program does to have a block copied, and for each key that it compares there: the block is in the
-/// processor's own memory by then.
+/// What a program does to have a block copied, and for each key that it compares there: the block
+/// is in the processor's own memory by then.
 const INSTRUCTIONS_PER_BLOCK: u64 = 20;
 const INSTRUCTIONS_PER_KEY: u64 = 8;
 
@@ -215,7 +215,8 @@ pub(super) fn fetch_keys<M: Meter>(module: &Module<'_, M>, at: u32) {
     black_box(lines.fold(0, |all, word| all ^ word));
 }
 
-/// The child to which a key belongs of a block whose keys were fetched; `None` for a leaf, which has the value fetched.
+/// The child to which a key belongs of a block whose keys were fetched; `None` for a leaf, which
+/// has the value fetched.
 pub(super) fn fetch_child<M: Meter>(module: &Module<'_, M>, at: u32, key: u64) -> Option<u32> {
     let node = Node(at);
     let keys = module.peek(at + KEYS_AT, node.count(module));

@@ -1,8 +1,9 @@
-//! An index behind the Redis protocol: batches come as commands over many connections of this machine, are put
-//! together again on the other side, and their answers go back the same way.
+//! An index behind the Redis protocol: batches come as commands over many connections of this
+//! machine, are put together again on the other side, and their answers go back the same way.
 //!
-//! What is sent and read is real and takes the time that it takes; what modules do meanwhile is modelled. So a trip
-//! answers how long it took without the index, and the time of the index is that of its device.
+//! What is sent and read is real and takes the time that it takes; what modules do meanwhile is
+//! modelled. So a trip answers how long it took without the index, and the time of the index is
+//! that of its device.
 
 mod protocol;
 mod serving;
@@ -66,9 +67,9 @@ impl Clients {
         })
     }
 
-    /// Has a batch executed by the server, as its commands, and answers how long that took from the first byte that
-    /// is sent to the last that comes, without what an index takes that is served here. Operations on a key are
-    /// executed in their order; others may be in any.
+    /// Has a batch executed by the server, as its commands, and answers how long that took from the
+    /// first byte that is sent to the last that comes, without what an index takes that is served
+    /// here. Operations on a key are executed in their order; others may be in any.
     ///
     /// # Errors
     /// The server went away (`Broken`) or answers with an error (`Answer`).

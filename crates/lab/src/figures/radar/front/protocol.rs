@@ -1,5 +1,6 @@
-//! Operations on words as commands, and what is answered to them. Keys and values are 8 bytes, the most significant
-//! first, so that keys have the order of their numbers. An update is a `SET` that answers what was there before.
+//! Operations on words as commands, and what is answered to them. Keys and values are 8 bytes, the
+//! most significant first, so that keys have the order of their numbers. An update is a `SET` that
+//! answers what was there before.
 
 use crate::server::task::write;
 use nearfield_core::{Batch, Direction, Input, Operation, Outcome, Output, Words};

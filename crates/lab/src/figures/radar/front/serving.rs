@@ -1,5 +1,5 @@
-//! The other side: one thread takes commands from all connections, as Redis does, and has the index execute them as
-//! one batch.
+//! The other side: one thread takes commands from all connections, as Redis does, and has the index
+//! execute them as one batch.
 
 use super::super::contender::Index;
 use super::protocol::{Answer, accept, answer};
@@ -65,7 +65,8 @@ impl Front {
         })
     }
 
-    /// Says how many commands the next batches have: they are executed once all have come. Without that, as soon as some have.
+    /// Says how many commands the next batches have: they are executed once all have come. Without
+    /// that, as soon as some have.
     pub(super) fn expect(&self, commands: usize) {
         self.shared.expected.store(commands, Ordering::Release);
     }
@@ -159,7 +160,8 @@ impl Serving {
         }
     }
 
-    /// Reads from a connection, and sends what is ready for it. It ends where it breaks, or speaks otherwise.
+    /// Reads from a connection, and sends what is ready for it. It ends where it breaks, or speaks
+    /// otherwise.
     fn attend(&mut self, number: usize, buffer: &mut [u8]) {
         let Some(Some(connection)) = self.connections.get_mut(number) else {
             return;
