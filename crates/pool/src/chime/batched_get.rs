@@ -93,8 +93,8 @@ impl<E: Endpoint> Tree<E> {
             batch.begin(keys.len());
         }
         let mut rest = Vec::new();
-        for (number, get_once) in batch.seen.iter().enumerate() {
-            match *get_once {
+        for (number, got) in batch.seen.iter().enumerate() {
+            match *got {
                 Got::Found(at) => found(number, Some(batch.value(at))),
                 Got::Absent => found(number, None),
                 // What versions prove of it is over with the session: memory may be used again.
@@ -113,7 +113,7 @@ impl<E: Endpoint> Tree<E> {
         session.get_once(keys, batch).await.is_ok() && session.is_valid().await.unwrap_or(false)
     }
 
-    /// Gives the value of a key that [`get_batch`](Tree::glance_all) has not found to `found`.
+    /// Gives the value of a key that [`get_batch`](Tree::get_batch) has not found to `found`.
     ///
     /// # Errors
     /// `Key`, and what nodes answer.
@@ -167,20 +167,21 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     fn neighborhood(&self, aim: &Aim) -> &Neighborhood {
-        &self.node.neighborhoods[aim.home]
+        &self.tree.node.neighborhoods[aim.home]
     }
 
     /// Where keys should be, of those of which that is known.
     fn aim<K: AsRef<[u8]>>(&self, keys: &[K], aims: &mut Vec<Aim>) {
-        self.node
+        self.tree
+            .node
             .cache
             .seek_each(keys, |number, kept: &CachedNode, position| {
                 let key = keys[number].as_ref();
-                if !self.may_follow(kept) || self.check_key(key).is_err() {
+                if !self.may_follow(kept) || self.tree.check_key(key).is_err() {
                     return;
                 }
                 let route = kept.route_at(position);
-                let home = self.leaves.home(key);
+                let home = self.tree.leaves.home(key);
                 if self.guess(route.child, home, key).is_none() {
                     aims.push(Aim {
                         number,
@@ -206,17 +207,17 @@ impl<E: Endpoint> Session<'_, E> {
             let [before, behind] = [part(COUNTER_BYTES), part(COUNTER_BYTES)];
             let at = self.leaf_at(aim.leaf);
             let mut read = |from, into| verbs.push(Verb::Read { from, into });
-            if self.has_counters {
+            if self.tree.has_counters {
                 read(at.counter(), before);
             }
             for wire in &self.neighborhood(aim).wire {
                 read(at.address.plus(wire.start as u64), part(wire.len()));
             }
-            if self.has_counters {
+            if self.tree.has_counters {
                 read(at.counter(), behind);
             }
         }
-        self.endpoint.post(&mut verbs).await?;
+        self.tree.endpoint.post(&mut verbs).await?;
         Ok(())
     }
 
@@ -231,13 +232,13 @@ impl<E: Endpoint> Session<'_, E> {
     ) -> Got {
         let neighborhood = self.neighborhood(aim);
         let (counts, wire) = wire.split_at(2 * COUNTER_BYTES);
-        if self.has_counters {
+        if self.tree.has_counters {
             // Versions are of no use where a counter tells.
             let (before, behind) = counts.split_at(COUNTER_BYTES);
             if !is_still(before, behind) {
                 return Got::Nothing;
             }
-        } else if !neighborhood.is_consistent(&self.leaves, wire) {
+        } else if !neighborhood.is_consistent(&self.tree.leaves, wire) {
             return Got::Nothing;
         }
         let at = values.len();
@@ -253,7 +254,7 @@ impl<E: Endpoint> Session<'_, E> {
             direct.append_value(
                 slot,
                 wire,
-                self.leaves.geometry().shape().value_bytes,
+                self.tree.leaves.geometry().shape().value_bytes,
                 values,
             );
             self.admit_at(aim.leaf, direct.slots.at(slot), key);
@@ -283,7 +284,7 @@ impl<E: Endpoint> Session<'_, E> {
             }
             Lookup::Absent
                 if matches!(place, Place::Here)
-                    && (self.has_counters || !self.leaves.has_bitmaps()) =>
+                    && (self.tree.has_counters || !self.tree.leaves.has_bitmaps()) =>
             {
                 Err(Got::Absent)
             }

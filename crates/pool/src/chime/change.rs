@@ -127,11 +127,11 @@ impl<E: Endpoint> Session<'_, E> {
             };
             if let Scope::Value { slot, .. } = scope
                 && intent == Intent::Overwrite
-                && let Some(stamp) = self.lock_words.stamp(word)
+                && let Some(stamp) = self.tree.lock_words.stamp(word)
             {
                 let known = OverwriteHint { slot, stamp };
-                let now = self.endpoint.now();
-                self.node.overwrite_hints.put(address, key, known, now);
+                let now = self.tree.endpoint.now();
+                self.tree.node.overwrite_hints.put(address, key, known, now);
             }
             if removes && self.is_low(word) {
                 self.merge(key, 1).await?;
@@ -143,13 +143,13 @@ impl<E: Endpoint> Session<'_, E> {
     /// Puts another value into a slot. Where changes are recorded that are not written as one, more of them
     /// are one if only the value is written; then nothing else of the leaf has to be known.
     fn replace(&self, leaf: &mut Leaf, slot: usize, value: &[u8]) -> Change {
-        let lines = self.endpoint.atomic_bytes() >= LINE_BYTES;
-        let at = self.leaves.value_in_a_line(slot);
-        let alone = at.filter(|_| self.owner.is_some() && lines);
+        let lines = self.tree.endpoint.atomic_bytes() >= LINE_BYTES;
+        let at = self.tree.leaves.value_in_a_line(slot);
+        let alone = at.filter(|_| self.tree.owner.is_some() && lines);
         let (written, scope) = if let Some(at) = alone {
             leaf.set_value(slot, value);
             let at = at as u64;
-            let written = Slots::new(slot, 1, self.leaves.span());
+            let written = Slots::new(slot, 1, self.tree.leaves.span());
             (written, Scope::Value { slot, at })
         } else {
             (hopscotch::replace(leaf, slot, value), Scope::Entries)
@@ -169,7 +169,7 @@ impl<E: Endpoint> Session<'_, E> {
         key: &[u8],
         value: &[u8],
     ) -> Result<bool, PoolError> {
-        let all = self.leaves.all_slots(key);
+        let all = self.tree.leaves.all_slots(key);
         loop {
             let leaf = &mut locked.leaf;
             if let Ok(inserted) = hopscotch::insert(leaf, locked.known, key, value) {
@@ -196,9 +196,9 @@ impl<E: Endpoint> Session<'_, E> {
             } else {
                 all
             };
-            let segments = self.leaves.with_metadata(locked.known);
+            let segments = self.tree.leaves.with_metadata(locked.known);
             let address = locked.way.leaf;
-            let buffers = Buffers::new(self.leaf_at(address), &segments, self.has_counters);
+            let buffers = Buffers::new(self.leaf_at(address), &segments, self.tree.has_counters);
             self.read_more(address, &segments, buffers, &mut locked.leaf)
                 .await?;
         }
@@ -232,9 +232,9 @@ impl<E: Endpoint> Session<'_, E> {
             leaf.count_node_write();
         }
         let leaf = &leaf;
-        let words = &self.lock_words;
+        let words = &self.tree.lock_words;
         let leave = matches!(scope, Scope::Moves | Scope::Node) || more < 0;
-        let word = match (known.count() == self.leaves.span(), leave) {
+        let word = match (known.count() == self.tree.leaves.span(), leave) {
             (true, _) => words.of_leaf(leaf, &lock),
             (false, true) => {
                 let word = words.after_write(word, leaf, written, known, more);
@@ -264,8 +264,8 @@ impl<E: Endpoint> Session<'_, E> {
                     writes: vec![(address.plus(at), leaf.value(slot).to_vec())],
                 };
             }
-            Scope::Entries | Scope::Moves => self.leaves.entries(written),
-            Scope::Node => self.leaves.whole(),
+            Scope::Entries | Scope::Moves => self.tree.leaves.entries(written),
+            Scope::Node => self.tree.leaves.whole(),
         };
         self.leaf_writes(address, leaf, &segments, scope == Scope::Moves)
     }
@@ -281,12 +281,13 @@ impl<E: Endpoint> Session<'_, E> {
         loop {
             let locked = if intent == Intent::Overwrite
                 && let Some(known) =
-                    self.node
+                    self.tree
+                        .node
                         .overwrite_hints
-                        .get(way.leaf, key, self.endpoint.now())
+                        .get(way.leaf, key, self.tree.endpoint.now())
             {
                 self.lock_known(way, key, known).await?
-            } else if self.node.options.lock_and_read {
+            } else if self.tree.node.options.lock_and_read {
                 self.lock_and_read(way, key).await?
             } else {
                 self.lock_then_read(way, key, intent).await?
@@ -295,7 +296,7 @@ impl<E: Endpoint> Session<'_, E> {
                 return Ok(Some(locked));
             }
             let leaf = &locked.leaf;
-            let segments = self.leaves.with_metadata(locked.known);
+            let segments = self.tree.leaves.with_metadata(locked.known);
             let place = self.place(&locked.way, leaf, &segments, key);
             let stays = match place {
                 Place::Here => true,
@@ -320,7 +321,7 @@ impl<E: Endpoint> Session<'_, E> {
                 Place::Right(sibling) => way.leaf = sibling,
                 Place::HereOrRight(_) if way.kept.is_none() => {
                     // Who has divided the leaf will tell its parent.
-                    self.endpoint.sleep(BACK_OFF).await;
+                    self.tree.endpoint.sleep(BACK_OFF).await;
                     return Ok(None);
                 }
                 _ => return Ok(None),
@@ -349,12 +350,12 @@ impl<E: Endpoint> Session<'_, E> {
                 lock,
                 word,
                 leaf,
-                known: Slots::new(slot, 1, self.leaves.span()),
+                known: Slots::new(slot, 1, self.tree.leaves.span()),
                 slot: Some(slot),
             });
         }
         let known = self.slots_for(key, intent, word);
-        let segments = self.leaves.with_metadata(known);
+        let segments = self.tree.leaves.with_metadata(known);
         let leaf = self.read_leaf(way.leaf, &segments).await?;
         Ok(Locked {
             slot: found(&leaf, key),
@@ -378,13 +379,16 @@ impl<E: Endpoint> Session<'_, E> {
         let Some(word) = lock.before.map(LockWord::from_bits) else {
             return self.read_abandoned(way, lock, key).await;
         };
-        let is_there = self.lock_words.stamp(word) == Some(known.stamp);
+        let is_there = self.tree.lock_words.stamp(word) == Some(known.stamp);
         let (leaf, known, slot) = if is_there || !Check::Stamps.is_made() {
-            let known_slot = Slots::new(known.slot, 1, self.leaves.span());
-            (Leaf::new(self.leaves), known_slot, Some(known.slot))
+            let known_slot = Slots::new(known.slot, 1, self.tree.leaves.span());
+            (Leaf::new(self.tree.leaves), known_slot, Some(known.slot))
         } else {
-            let known = self.leaves.neighborhood_slots(self.leaves.home(key));
-            let segments = self.leaves.with_metadata(known);
+            let known = self
+                .tree
+                .leaves
+                .neighborhood_slots(self.tree.leaves.home(key));
+            let segments = self.tree.leaves.with_metadata(known);
             let leaf = self.read_leaf(way.leaf, &segments).await?;
             let slot = found(&leaf, key);
             (leaf, known, slot)
@@ -403,14 +407,17 @@ impl<E: Endpoint> Session<'_, E> {
     /// neighborhood.
     async fn lock_and_read(&self, way: Way, key: &[u8]) -> Result<Locked<'_>, PoolError> {
         let at = self.leaf_at(way.leaf);
-        let known = self.leaves.neighborhood_slots(self.leaves.home(key));
-        let segments = self.leaves.with_metadata(known);
-        let mut buffers = Buffers::new(at, &segments, self.has_counters);
+        let known = self
+            .tree
+            .leaves
+            .neighborhood_slots(self.tree.leaves.home(key));
+        let segments = self.tree.leaves.with_metadata(known);
+        let mut buffers = Buffers::new(at, &segments, self.tree.has_counters);
         let lock = self.lock_in_turn(at, &mut buffers.targets()).await?;
         let Some(word) = lock.before.map(LockWord::from_bits) else {
             return self.read_abandoned(way, lock, key).await;
         };
-        let mut leaf = Leaf::new(self.leaves);
+        let mut leaf = Leaf::new(self.tree.leaves);
         if !buffers.take_in(&segments, &mut leaf) {
             self.read_more(way.leaf, &segments, buffers, &mut leaf)
                 .await?;
@@ -432,12 +439,12 @@ impl<E: Endpoint> Session<'_, E> {
         lock: Lock<'t>,
         key: &[u8],
     ) -> Result<Locked<'t>, PoolError> {
-        let whole = self.leaves.whole();
+        let whole = self.tree.leaves.whole();
         let leaf = self.read_leaf(way.leaf, &whole).await?;
         Ok(Locked {
-            word: self.lock_words.of_leaf(&leaf, &lock),
+            word: self.tree.lock_words.of_leaf(&leaf, &lock),
             slot: found(&leaf, key),
-            known: self.leaves.all_slots(key),
+            known: self.tree.leaves.all_slots(key),
             way,
             lock,
             leaf,
@@ -447,17 +454,20 @@ impl<E: Endpoint> Session<'_, E> {
     /// The slots that a change has to know: where the key may be and, for one that is put there, as
     /// many as the lock word says may be needed until there is an empty one.
     fn slots_for(&self, key: &[u8], intent: Intent, word: LockWord) -> Slots {
-        let neighborhood = self.leaves.neighborhood_slots(self.leaves.home(key));
-        let all = self.leaves.all_slots(key);
+        let neighborhood = self
+            .tree
+            .leaves
+            .neighborhood_slots(self.tree.leaves.home(key));
+        let all = self.tree.leaves.all_slots(key);
         if matches!(intent, Intent::Update | Intent::Overwrite | Intent::Remove)
-            || matches!(self.lock_words, LeafLockWord::Stamped(_))
+            || matches!(self.tree.lock_words, LeafLockWord::Stamped(_))
         {
             return neighborhood;
         }
-        if !self.node.options.vacancy_bitmap || !self.leaves.is_hopscotch() {
+        if !self.tree.node.options.vacancy_bitmap || !self.tree.leaves.is_hopscotch() {
             return all;
         }
-        match self.lock_words.hop_range(word, all.first()) {
+        match self.tree.lock_words.hop_range(word, all.first()) {
             Some(range) if range.count() <= neighborhood.count() => neighborhood,
             Some(range) => range,
             None => all,
@@ -469,11 +479,11 @@ impl<E: Endpoint> Session<'_, E> {
     /// the greatest; one round trip. Source: CHIME, section 4.2.3, right-turn test.
     async fn has_greater(&self, locked: &Locked<'_>, key: &[u8]) -> Result<bool, PoolError> {
         let known = locked.known;
-        let greatest = self.lock_words.max_slot(locked.word);
-        if known.contains(greatest) || greatest >= self.leaves.span() {
+        let greatest = self.tree.lock_words.max_slot(locked.word);
+        if known.contains(greatest) || greatest >= self.tree.leaves.span() {
             return Ok(false);
         }
-        let segments = self.leaves.single_entry(greatest);
+        let segments = self.tree.leaves.single_entry(greatest);
         let entry = self.read_leaf(locked.way.leaf, &segments).await?;
         Ok(is_greater(&entry, greatest, key))
     }

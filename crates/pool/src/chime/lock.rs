@@ -69,14 +69,19 @@ impl<E: Endpoint> Session<'_, E> {
         reads: &mut [Target<'_>],
     ) -> Result<Lock<'_>, PoolError> {
         let at = node.lock();
-        let Some(owner) = &self.owner else {
+        let Some(owner) = &self.tree.owner else {
             return self.spin(node, reads).await;
         };
         self.renew().await?;
         let leased = loop {
-            let geometry = self.node.geometry;
-            let redo = owner.redo(&self.endpoint, &self.header, geometry, self.lease);
-            match redo.await?.lock(&self.endpoint, at, reads).await? {
+            let geometry = self.tree.node.geometry;
+            let redo = owner.redo(
+                &self.tree.endpoint,
+                &self.tree.header,
+                geometry,
+                self.tree.lease,
+            );
+            match redo.await?.lock(&self.tree.endpoint, at, reads).await? {
                 Taken::Locked(leased) => break leased,
                 // The number was kept for much longer than a lease: somebody has stopped this client.
                 Taken::Expired => {}
@@ -113,7 +118,7 @@ impl<E: Endpoint> Session<'_, E> {
         node: NodeAt,
         reads: &mut [Target<'_>],
     ) -> Result<Lock<'_>, PoolError> {
-        let Some(locks) = &self.node.leaf_locks else {
+        let Some(locks) = &self.tree.node.leaf_locks else {
             return self.lock(node, reads).await;
         };
         let (turn, passed) = locks.lock(node.lock()).await;
@@ -123,7 +128,7 @@ impl<E: Endpoint> Session<'_, E> {
                 let reads = reads.map(|(from, into)| Verb::Read { from: *from, into });
                 let mut verbs: Vec<Verb<'_>> = reads.collect();
                 if !verbs.is_empty() {
-                    self.endpoint.post(&mut verbs).await?;
+                    self.tree.endpoint.post(&mut verbs).await?;
                 }
                 Lock {
                     node,
@@ -148,7 +153,7 @@ impl<E: Endpoint> Session<'_, E> {
             swap_mask: u64::MAX,
         };
         loop {
-            let found = swap_and_read(&self.endpoint, node.lock(), swap, reads).await?;
+            let found = swap_and_read(&self.tree.endpoint, node.lock(), swap, reads).await?;
             if swap.succeeds(found) {
                 return Ok(Lock {
                     node,
@@ -158,7 +163,7 @@ impl<E: Endpoint> Session<'_, E> {
                     turn: None,
                 });
             }
-            self.endpoint.sleep(BACK_OFF).await;
+            self.tree.endpoint.sleep(BACK_OFF).await;
         }
     }
 
@@ -181,8 +186,12 @@ impl<E: Endpoint> Session<'_, E> {
     pub(super) fn give_back_at_once(&self, lock: Lock<'_>, word: u64) -> Result<bool, PoolError> {
         let (at, word) = (lock.node.lock(), word.to_le_bytes());
         let given_back = match self.until(&lock) {
-            None => self.endpoint.write_unsignalled(at, &word).map(|()| true),
-            Some(until) => self.endpoint.write_unsignalled_by(until, at, &word),
+            None => self
+                .tree
+                .endpoint
+                .write_unsignalled(at, &word)
+                .map(|()| true),
+            Some(until) => self.tree.endpoint.write_unsignalled_by(until, at, &word),
         };
         let given_back = given_back?;
         if given_back && let Some(leased) = lock.leased {
@@ -194,7 +203,7 @@ impl<E: Endpoint> Session<'_, E> {
     /// True if a lock may be another's by now, or the node's memory something else.
     pub(super) fn is_late(&self, lock: &Lock<'_>) -> bool {
         let until = self.until(lock);
-        until.is_some_and(|until| self.endpoint.now() >= until)
+        until.is_some_and(|until| self.tree.endpoint.now() >= until)
     }
 
     /// Until when what a lock guards may be written: it is not another's before, and the node's memory is
@@ -211,8 +220,8 @@ impl<E: Endpoint> Session<'_, E> {
         verbs: &mut [Verb<'_>],
     ) -> Result<bool, PoolError> {
         Ok(match self.until(lock) {
-            None => self.endpoint.post(verbs).await.map(|()| true)?,
-            Some(until) => self.endpoint.post_by(until, verbs).await?,
+            None => self.tree.endpoint.post(verbs).await.map(|()| true)?,
+            Some(until) => self.tree.endpoint.post_by(until, verbs).await?,
         })
     }
 
@@ -280,7 +289,7 @@ impl<E: Endpoint> Session<'_, E> {
             let marks = writes.marks.iter().map(|mark| (*mark, &[][..]));
             let writes = writes.writes.iter().map(|(to, bytes)| (*to, &bytes[..]));
             let writes: Vec<_> = marks.chain(writes).collect();
-            record = Some(leased.record(&self.endpoint, &writes, note).await?);
+            record = Some(leased.record(&self.tree.endpoint, &writes, note).await?);
         }
         let word = match then {
             Then::Unlock(word) => Some(word.to_le_bytes()),
@@ -337,7 +346,7 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// True if writes are done as one: a line, or a word where that is all the nodes promise.
     pub(super) fn is_one(&self, writes: &[Write]) -> bool {
-        let atomic = self.endpoint.atomic_bytes().min(LINE_BYTES);
+        let atomic = self.tree.endpoint.atomic_bytes().min(LINE_BYTES);
         match writes {
             [(to, bytes)] => {
                 let (first, length) = (to.offset(), bytes.len() as u64);

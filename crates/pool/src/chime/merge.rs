@@ -36,10 +36,10 @@ impl<E: Endpoint> Session<'_, E> {
     /// True if a leaf whose lock has held this word may be worth merging. Does not say it after each
     /// of the removals that follow, as a neighbour may have no room.
     pub(super) fn is_low(&self, word: LockWord) -> bool {
-        let occupied = self.lock_words.occupied(word);
-        self.owner.is_some()
-            && occupied * 100 <= self.leaves.span() * LOW_PERCENT
-            && occupied.is_multiple_of((self.leaves.span() / 16).max(1))
+        let occupied = self.tree.lock_words.occupied(word);
+        self.tree.owner.is_some()
+            && occupied * 100 <= self.tree.leaves.span() * LOW_PERCENT
+            && occupied.is_multiple_of((self.tree.leaves.span() / 16).max(1))
     }
 
     /// Merges the node of a level to which a key belongs with a neighbour, if they have the same
@@ -136,7 +136,7 @@ impl<E: Endpoint> Session<'_, E> {
         if self.give_back_at_once(lock, 0)? {
             self.retire(pair.right, bytes).await?;
         }
-        Ok(parent.count() * 100 <= self.internals.span() * LOW_PERCENT)
+        Ok(parent.count() * 100 <= self.tree.internals.span() * LOW_PERCENT)
     }
 
     /// Takes the locks of two children, and says what to write; if they cannot be merged, gives the
@@ -153,11 +153,11 @@ impl<E: Endpoint> Session<'_, E> {
             self.child_at(pair.right, level),
         ];
         let whole = if level == 1 {
-            self.leaves.whole()
+            self.tree.leaves.whole()
         } else {
-            self.internals.whole()
+            self.tree.internals.whole()
         };
-        let mut buffers = nodes.map(|node| Buffers::new(node, &whole, self.has_counters));
+        let mut buffers = nodes.map(|node| Buffers::new(node, &whole, self.tree.has_counters));
         let swap = MaskedSwap {
             expected: 0,
             compare_mask: HELD_BIT,
@@ -205,9 +205,9 @@ impl<E: Endpoint> Session<'_, E> {
         buffers: &[Buffers; 2],
         lock: &Lock<'_>,
     ) -> Option<Merger> {
-        let whole = self.leaves.whole();
+        let whole = self.tree.leaves.whole();
         let read = |buffers: &Buffers| {
-            let mut leaf = Leaf::new(self.leaves);
+            let mut leaf = Leaf::new(self.tree.leaves);
             buffers.take_in(&whole, &mut leaf).then_some(leaf)
         };
         let (mut left, mut right) = (read(&buffers[0])?, read(&buffers[1])?);
@@ -215,7 +215,7 @@ impl<E: Endpoint> Session<'_, E> {
         let fits = left.is_valid(0)
             && right.is_valid(0)
             && left.sibling(0) == pair.right
-            && occupied * 100 <= self.leaves.span() * MERGED_PERCENT;
+            && occupied * 100 <= self.tree.leaves.span() * MERGED_PERCENT;
         if !fits || hopscotch::merge(&mut left, &right).is_err() {
             return None;
         }
@@ -224,7 +224,7 @@ impl<E: Endpoint> Session<'_, E> {
         writes.extend(self.leaf_writes(pair.right, &right, &whole, false));
         Some(Merger {
             writes,
-            word: self.lock_words.of_leaf(&left, lock).to_bits(),
+            word: self.tree.lock_words.of_leaf(&left, lock).to_bits(),
         })
     }
 
@@ -235,7 +235,7 @@ impl<E: Endpoint> Session<'_, E> {
         let fits = left.is_valid()
             && right.is_valid()
             && left.sibling() == pair.right
-            && count * 100 <= self.internals.span() * MERGED_PERCENT;
+            && count * 100 <= self.tree.internals.span() * MERGED_PERCENT;
         if !fits || left.merge(&pair.separator, &right).is_err() {
             return None;
         }
@@ -289,7 +289,7 @@ impl<E: Endpoint> Session<'_, E> {
             address: child,
         };
         let (before, after) = (former.to_word(), root.to_word());
-        let mut swap = [Verb::compare_swap(self.root, before, after)];
+        let mut swap = [Verb::compare_swap(self.tree.root, before, after)];
         // If the lock is another's by now, that one does it.
         self.post_under(lock, &mut swap).await?;
         Ok(())
@@ -330,14 +330,14 @@ impl<E: Endpoint> Session<'_, E> {
         lock: &Lock<'_>,
     ) -> Result<(), PoolError> {
         let mut found = [0; 8];
-        self.endpoint.read(child.lock(), &mut found).await?;
+        self.tree.endpoint.read(child.lock(), &mut found).await?;
         if Some(u64::from_le_bytes(found)) != forward(address) {
             return Ok(());
         }
         let free = if child.is_leaf {
-            let whole = self.leaves.whole();
+            let whole = self.tree.leaves.whole();
             let read = Box::pin(self.read_leaf(child.address, &whole)).await?;
-            self.lock_words.of_leaf(&read, lock).to_bits()
+            self.tree.lock_words.of_leaf(&read, lock).to_bits()
         } else {
             0
         };

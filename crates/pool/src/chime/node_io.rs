@@ -107,7 +107,7 @@ impl<E: Endpoint> Session<'_, E> {
     pub(super) fn leaf_at(&self, address: GlobalAddress) -> NodeAt {
         NodeAt {
             address,
-            lock_offset: self.leaves.lock_offset() as u64,
+            lock_offset: self.tree.leaves.lock_offset() as u64,
             is_leaf: true,
         }
     }
@@ -115,7 +115,7 @@ impl<E: Endpoint> Session<'_, E> {
     pub(super) fn internal_at(&self, address: GlobalAddress) -> NodeAt {
         NodeAt {
             address,
-            lock_offset: self.internals.lock_offset() as u64,
+            lock_offset: self.tree.internals.lock_offset() as u64,
             is_leaf: false,
         }
     }
@@ -126,8 +126,8 @@ impl<E: Endpoint> Session<'_, E> {
         address: GlobalAddress,
         segments: &Segments,
     ) -> Result<Leaf, PoolError> {
-        let mut leaf = Leaf::new(self.leaves);
-        let buffers = Buffers::new(self.leaf_at(address), segments, self.has_counters);
+        let mut leaf = Leaf::new(self.tree.leaves);
+        let buffers = Buffers::new(self.leaf_at(address), segments, self.tree.has_counters);
         self.read_more(address, segments, buffers, &mut leaf)
             .await?;
         Ok(leaf)
@@ -135,18 +135,21 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// True if a leaf's counter says whether entries were moved.
     pub(super) fn are_moves_counted(&self) -> bool {
-        self.has_counters || self.node.options.counts_moves && self.leaves.has_bitmaps()
+        self.tree.has_counters
+            || self.tree.node.options.counts_moves && self.tree.leaves.has_bitmaps()
     }
 
     /// True if who moves entries of a leaf writes all of it, so that a reader of a part finds one node
     /// version in that only if nothing was moved meanwhile.
     pub(super) fn moves_are_node_writes(&self) -> bool {
-        !self.has_counters && self.leaves.is_hopscotch() && !self.leaves.has_bitmaps()
+        !self.tree.has_counters
+            && self.tree.leaves.is_hopscotch()
+            && !self.tree.leaves.has_bitmaps()
     }
 
     /// Reads a leaf as a whole, at a time when no entry of it was moved.
     pub(super) async fn read_whole(&self, address: GlobalAddress) -> Result<Leaf, PoolError> {
-        let (mut leaf, whole) = (Leaf::new(self.leaves), self.leaves.whole());
+        let (mut leaf, whole) = (Leaf::new(self.tree.leaves), self.tree.leaves.whole());
         let buffers = Buffers::new(self.leaf_at(address), &whole, self.are_moves_counted());
         self.read_more(address, &whole, buffers, &mut leaf).await?;
         Ok(leaf)
@@ -166,7 +169,7 @@ impl<E: Endpoint> Session<'_, E> {
             if buffers.take_in(segments, into) {
                 return Ok(());
             }
-            if patience.is_over(&self.endpoint) {
+            if patience.is_over(&self.tree.endpoint) {
                 self.repair_leaf(address).await?;
                 patience = self.patience();
             }
@@ -185,7 +188,7 @@ impl<E: Endpoint> Session<'_, E> {
             if let Some(node) = self.decode_internal(&buffers) {
                 return Ok(node);
             }
-            if patience.is_over(&self.endpoint) {
+            if patience.is_over(&self.tree.endpoint) {
                 self.repair_internal(address).await?;
                 patience = self.patience();
             }
@@ -193,13 +196,13 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     pub(super) fn internal_buffers(&self, address: GlobalAddress) -> Buffers {
-        let whole = self.internals.whole();
-        Buffers::new(self.internal_at(address), &whole, self.has_counters)
+        let whole = self.tree.internals.whole();
+        Buffers::new(self.internal_at(address), &whole, self.tree.has_counters)
     }
 
     /// The node that was read; `None` if somebody has written meanwhile.
     pub(super) fn decode_internal(&self, buffers: &Buffers) -> Option<InternalNode> {
-        InternalNode::decode(self.internals, buffers.wire()?.first()?).ok()
+        InternalNode::decode(self.tree.internals, buffers.wire()?.first()?).ok()
     }
 
     /// Takes the lock of an internal node and reads it, in one round trip or two.
@@ -208,7 +211,7 @@ impl<E: Endpoint> Session<'_, E> {
         address: GlobalAddress,
     ) -> Result<(Lock<'_>, InternalNode), PoolError> {
         let node = self.internal_at(address);
-        if self.node.options.lock_and_read {
+        if self.tree.node.options.lock_and_read {
             let mut buffers = self.internal_buffers(address);
             let lock = self.lock(node, &mut buffers.targets()).await?;
             if lock.before.is_some()
@@ -226,9 +229,10 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// What to write for a whole internal node.
     pub(super) fn internal_writes(&self, address: GlobalAddress, node: &InternalNode) -> Writes {
-        let (at, whole) = (self.internal_at(address), self.internals.whole());
+        let (at, whole) = (self.internal_at(address), self.tree.internals.whole());
         Writes {
             marks: self
+                .tree
                 .has_counters
                 .then(|| at.counter())
                 .into_iter()
@@ -247,7 +251,7 @@ impl<E: Endpoint> Session<'_, E> {
     ) -> Writes {
         let at = self.leaf_at(address);
         let writes = at.writes(segments, leaf.encode(segments));
-        let is_marked = if self.has_counters {
+        let is_marked = if self.tree.has_counters {
             !self.is_one(&writes)
         } else {
             moved && self.are_moves_counted()
@@ -277,7 +281,7 @@ impl<E: Endpoint> Session<'_, E> {
         let mut verbs: Vec<Verb<'_>> = writes
             .map(|(to, bytes)| Verb::Write { to, bytes })
             .collect();
-        Ok(self.endpoint.post(&mut verbs).await?)
+        Ok(self.tree.endpoint.post(&mut verbs).await?)
     }
 
     /// Memory for a node.
@@ -291,6 +295,6 @@ impl<E: Endpoint> Session<'_, E> {
         let mut verbs: Vec<Verb<'_>> = reads
             .map(|(from, into)| Verb::Read { from, into })
             .collect();
-        Ok(self.endpoint.post(&mut verbs).await?)
+        Ok(self.tree.endpoint.post(&mut verbs).await?)
     }
 }

@@ -24,9 +24,9 @@ impl<E: Endpoint> Session<'_, E> {
         let word = match lock.before {
             Some(word) => word,
             None => {
-                let whole = self.leaves.whole();
+                let whole = self.tree.leaves.whole();
                 let read = Box::pin(self.read_leaf(address, &whole)).await?;
-                self.lock_words.of_leaf(&read, &lock).to_bits()
+                self.tree.lock_words.of_leaf(&read, &lock).to_bits()
             }
         };
         self.unlock(lock, word)
@@ -48,9 +48,9 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     pub(super) fn patience(&self) -> Patience {
-        let lease = self.owner.is_some().then_some(self.lease);
+        let lease = self.tree.owner.is_some().then_some(self.tree.lease);
         Patience {
-            until: lease.map(|lease| self.endpoint.now() + lease),
+            until: lease.map(|lease| self.tree.endpoint.now() + lease),
         }
     }
 
@@ -62,7 +62,7 @@ impl<E: Endpoint> Session<'_, E> {
         patience: &mut Patience,
         key: &[u8],
     ) -> Result<(), PoolError> {
-        if !patience.is_over(&self.endpoint) {
+        if !patience.is_over(&self.tree.endpoint) {
             return Ok(());
         }
         self.renew().await?;

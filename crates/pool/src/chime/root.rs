@@ -33,19 +33,19 @@ impl<E: Endpoint> Session<'_, E> {
     /// Makes the first leaf.
     pub(super) async fn create_root(&self) -> Result<(), PoolError> {
         let address = self.allocate(self.leaf_at(GlobalAddress::NULL)).await?;
-        let (leaf, whole) = (Leaf::new(self.leaves), self.leaves.whole());
+        let (leaf, whole) = (Leaf::new(self.tree.leaves), self.tree.leaves.whole());
         let at = self.leaf_at(address);
-        let word = self.lock_words.of_new(&leaf).to_bits();
+        let word = self.tree.lock_words.of_new(&leaf).to_bits();
         let writes = at.writes(&whole, leaf.encode(&whole));
         self.write_new(at, &writes, word).await?;
         let root = Root { level: 1, address };
         let word = root.to_word().to_le_bytes();
-        Ok(self.endpoint.write(self.root, &word).await?)
+        Ok(self.tree.endpoint.write(self.tree.root, &word).await?)
     }
 
     pub(super) async fn read_root(&self) -> Result<Root, PoolError> {
         let mut word = [0; 8];
-        self.endpoint.read(self.root, &mut word).await?;
+        self.tree.endpoint.read(self.tree.root, &mut word).await?;
         Ok(Root::from_word(u64::from_le_bytes(word)))
     }
 
@@ -59,7 +59,7 @@ impl<E: Endpoint> Session<'_, E> {
         under: Option<&Lock<'_>>,
     ) -> Result<bool, PoolError> {
         let level = former.level + 1;
-        let mut node = InternalNode::new(self.internals, level, former.address);
+        let mut node = InternalNode::new(self.tree.internals, level, former.address);
         let inserted = node.insert(separator, right);
         debug_assert!(inserted.is_ok(), "a new node has room");
         let address = self.allocate(self.internal_at(GlobalAddress::NULL)).await?;
@@ -69,10 +69,10 @@ impl<E: Endpoint> Session<'_, E> {
         let root = Root { level, address };
         // Only who has divided the root puts another above it.
         let (before, after) = (former.to_word(), root.to_word());
-        let mut swap = [Verb::compare_swap(self.root, before, after)];
+        let mut swap = [Verb::compare_swap(self.tree.root, before, after)];
         let done = match under {
             Some(lock) => self.post_under(lock, &mut swap).await?,
-            None => self.endpoint.post(&mut swap).await.map(|()| true)?,
+            None => self.tree.endpoint.post(&mut swap).await.map(|()| true)?,
         };
         Ok(done && swap[0].found() == Some(before))
     }

@@ -83,14 +83,14 @@ impl<E: Endpoint> Session<'_, E> {
                 let is_left = node.low_fence() <= key;
                 if !node.is_valid() || node.level() != at || !is_left {
                     if let Some(stale) = kept {
-                        self.node.cache.invalidate(&stale);
+                        self.tree.node.cache.invalidate(&stale);
                     }
                     continue 'restart;
                 }
                 if !node.covers(key) {
                     // It was divided since its parent was read; keys do not move to the left.
                     if let Some(stale) = kept.take() {
-                        self.node.cache.invalidate(&stale);
+                        self.tree.node.cache.invalidate(&stale);
                     }
                     address = node.sibling();
                     continue;
@@ -109,7 +109,7 @@ impl<E: Endpoint> Session<'_, E> {
     /// Forgets the kept parent that has led to a leaf that is not what it says.
     pub(super) fn forget(&self, way: &Way) {
         if let Some(stale) = &way.kept {
-            self.node.cache.invalidate(stale);
+            self.tree.node.cache.invalidate(stale);
         }
     }
 }

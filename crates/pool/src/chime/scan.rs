@@ -106,7 +106,7 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// In how many leaves so many entries may lie, of those that are read at once.
     pub(super) fn leaves_for(&self, entries: usize) -> usize {
-        let each = (self.leaves.span() * OCCUPANCY_PERCENT / 100).max(1);
+        let each = (self.tree.leaves.span() * OCCUPANCY_PERCENT / 100).max(1);
         (entries / each + 1).min(LEAVES_MAX)
     }
 
@@ -170,7 +170,7 @@ impl<E: Endpoint> Session<'_, E> {
             if hopscotch::is_settled(&leaf) {
                 return Ok(leaf);
             }
-            if patience.is_over(&self.endpoint) {
+            if patience.is_over(&self.tree.endpoint) {
                 self.repair_leaf(address).await?;
                 patience = self.patience();
             }
@@ -180,7 +180,7 @@ impl<E: Endpoint> Session<'_, E> {
     /// Reads leaves as wholes with one notification of each node, and once more those that somebody
     /// has written meanwhile.
     pub(super) async fn read_leaves(&self, ways: &[Way]) -> Result<Vec<Leaf>, PoolError> {
-        let whole = self.leaves.whole();
+        let whole = self.tree.leaves.whole();
         let buffers = ways
             .iter()
             .map(|way| Buffers::new(self.leaf_at(way.leaf), &whole, self.are_moves_counted()));
@@ -189,11 +189,11 @@ impl<E: Endpoint> Session<'_, E> {
         let mut verbs: Vec<Verb<'_>> = reads
             .map(|(from, into)| Verb::Read { from, into })
             .collect();
-        self.endpoint.post(&mut verbs).await?;
+        self.tree.endpoint.post(&mut verbs).await?;
         drop(verbs);
         let mut leaves = Vec::with_capacity(ways.len());
         for (way, buffers) in ways.iter().zip(&buffers) {
-            let mut leaf = Leaf::new(self.leaves);
+            let mut leaf = Leaf::new(self.tree.leaves);
             if !buffers.take_in(&whole, &mut leaf) || !hopscotch::is_settled(&leaf) {
                 leaf = self.read_settled(way.leaf).await?;
             }

@@ -26,7 +26,7 @@ impl<E: Endpoint> Session<'_, E> {
     /// Where a key belongs, as a leaf says of which `segments` are known, a replica of the metadata
     /// among them. Source: CHIME, section 4.2.3, sibling-based validation.
     pub(super) fn place(&self, way: &Way, leaf: &Leaf, segments: &Segments, key: &[u8]) -> Place {
-        let group = self.leaves.replica_within(segments).unwrap_or(0);
+        let group = self.tree.leaves.replica_within(segments).unwrap_or(0);
         self.place_by(group, way.sibling, way.kept.is_some(), leaf, key)
     }
 
@@ -44,7 +44,7 @@ impl<E: Endpoint> Session<'_, E> {
         if !leaf.is_valid(group) {
             return Place::Unknown;
         }
-        match self.leaves.geometry().shape().validation {
+        match self.tree.leaves.geometry().shape().validation {
             Validation::Fences => match leaf.fences(group) {
                 Some((_, high)) if !sibling.is_null() && key >= high => Place::Right(sibling),
                 _ => Place::Here,
@@ -62,7 +62,7 @@ impl<E: Endpoint> Session<'_, E> {
     ) -> Place {
         if sibling == expected {
             Place::Here
-        } else if sibling.is_null() || is_kept && !self.node.options.uses_divided {
+        } else if sibling.is_null() || is_kept && !self.tree.node.options.uses_divided {
             Place::Unknown
         } else {
             Place::HereOrRight(sibling)
@@ -75,20 +75,20 @@ impl<E: Endpoint> Session<'_, E> {
         key: &[u8],
         found: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>, PoolError> {
-        let mut batch = self.take_batched_get();
+        let mut batch = self.tree.take_batched_get();
         self.get_once(&[key], &mut batch).await?;
         let seen = batch.seen[0];
         let missed = match seen {
             Got::Found(at) => {
                 let answer = found(batch.value(at));
-                self.keep_batched_get(batch);
+                self.tree.keep_batched_get(batch);
                 return Ok(Some(answer));
             }
             Got::Absent => None,
             Got::Missed(leaf, home) => Some((leaf, home)),
             Got::Nothing => None,
         };
-        self.keep_batched_get(batch);
+        self.tree.keep_batched_get(batch);
         if matches!(seen, Got::Absent) {
             return Ok(None);
         }
@@ -104,8 +104,8 @@ impl<E: Endpoint> Session<'_, E> {
         found: impl FnOnce(&[u8]) -> R,
         mut missed: Option<(GlobalAddress, Versions)>,
     ) -> Result<Option<R>, PoolError> {
-        let home = self.leaves.home(key);
-        let neighborhood = self.leaves.neighborhood(home);
+        let home = self.tree.leaves.home(key);
+        let neighborhood = self.tree.leaves.neighborhood(home);
         let mut patience = self.patience();
         'restart: loop {
             self.look_after(&mut patience, key).await?;
@@ -138,7 +138,7 @@ impl<E: Endpoint> Session<'_, E> {
                             }
                             Lookup::Moved => {
                                 absent_at = None;
-                                if patience.is_over(&self.endpoint) {
+                                if patience.is_over(&self.tree.endpoint) {
                                     // Who has moved it has died on the way.
                                     self.repair_leaf(way.leaf).await?;
                                     patience = self.patience();
@@ -147,10 +147,10 @@ impl<E: Endpoint> Session<'_, E> {
                             }
                             // It may have been moved while the neighborhood was read, unless that was
                             // between two looks at a counter.
-                            Lookup::Absent if self.has_counters => {}
+                            Lookup::Absent if self.tree.has_counters => {}
                             // Each move changes the home, so if that is the same after another
                             // reading, the first one was of a time without moves.
-                            Lookup::Absent if self.leaves.has_bitmaps() => {
+                            Lookup::Absent if self.tree.leaves.has_bitmaps() => {
                                 let now = leaf.entry_versions(home);
                                 if absent_at.replace(now) != Some(now) {
                                     continue;
@@ -192,7 +192,7 @@ impl<E: Endpoint> Session<'_, E> {
         way: &Way,
         key: &[u8],
     ) -> Result<Option<(Leaf, usize)>, PoolError> {
-        let Some(guess) = self.guess(way.leaf, self.leaves.home(key), key) else {
+        let Some(guess) = self.guess(way.leaf, self.tree.leaves.home(key), key) else {
             return Ok(None);
         };
         let leaf = self.read_guess(&guess, key).await?;
@@ -201,17 +201,21 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// The slot of a leaf in which a key of this home was found most often.
     pub(super) fn guess(&self, leaf: GlobalAddress, home: usize, key: &[u8]) -> Option<Guess> {
-        if self.node.options.hotspot_bytes == 0 {
+        if self.tree.node.options.hotspot_bytes == 0 {
             return None;
         }
-        let slots = self.leaves.neighborhood_slots(home);
+        let slots = self.tree.leaves.neighborhood_slots(home);
         let slots = slots.iter().map(|slot| slot as u16);
-        let slot = self.node.hotspots.guess(leaf.to_bits(), slots, tag(key))?;
-        let gate = self.node.gate.as_ref();
+        let slot = self
+            .tree
+            .node
+            .hotspots
+            .guess(leaf.to_bits(), slots, tag(key))?;
+        let gate = self.tree.node.gate.as_ref();
         Some(Guess {
             leaf,
             slot: usize::from(slot),
-            access: gate.map(|gate| (gate.ask(), self.endpoint.now())),
+            access: gate.map(|gate| (gate.ask(), self.tree.endpoint.now())),
         })
     }
 
@@ -220,7 +224,7 @@ impl<E: Endpoint> Session<'_, E> {
         if !guess.is_used() {
             return Ok(None);
         }
-        let segments = self.leaves.single_entry(guess.slot);
+        let segments = self.tree.leaves.single_entry(guess.slot);
         let leaf = self.read_leaf(guess.leaf, &segments).await?;
         let is_right = leaf.key(guess.slot) == Some(key);
         self.note(guess, is_right, key);
@@ -229,7 +233,7 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Has the hotspots know whether a guess was right.
     fn note(&self, guess: &Guess, is_right: bool, key: &[u8]) {
-        let (node, slot, hotspots) = (guess.leaf.to_bits(), guess.slot, &self.node.hotspots);
+        let (node, slot, hotspots) = (guess.leaf.to_bits(), guess.slot, &self.tree.node.hotspots);
         if is_right {
             hotspots.confirm(node, slot as u16, tag(key));
         } else {
@@ -239,10 +243,10 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Has the gate know whether a guess was right, or would have been, of a search that is done.
     fn measure(&self, guess: &Guess, is_right: bool) {
-        if let Some(gate) = &self.node.gate
+        if let Some(gate) = &self.tree.node.gate
             && let Some((access, began)) = guess.access
         {
-            gate.record(access, is_right, self.endpoint.now() - began);
+            gate.record(access, is_right, self.tree.endpoint.now() - began);
         }
     }
 
@@ -266,7 +270,7 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Remembers in which leaf and where there a key was found.
     pub(super) fn admit_at(&self, leaf: GlobalAddress, slot: usize, key: &[u8]) {
-        let hotspots = &self.node.hotspots;
+        let hotspots = &self.tree.node.hotspots;
         hotspots.admit(leaf.to_bits(), slot as u16, tag(key));
     }
 }

@@ -14,7 +14,6 @@ use crate::layout::InternalNode;
 use nearfield_fabric::recovery::epochs::{Epoch, Guard};
 use nearfield_fabric::{Endpoint, GlobalAddress};
 use std::cell::Cell;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,18 +24,10 @@ use std::time::Duration;
 /// It holds up the reclamation of memory, so it should be short.
 #[derive(Debug)]
 pub struct Session<'t, E> {
-    tree: &'t Tree<E>,
+    pub(super) tree: &'t Tree<E>,
     guard: Option<Guard<'t>>,
     /// Something was changed, so that the operation must not be done again.
     changed: Cell<bool>,
-}
-
-impl<E> Deref for Session<'_, E> {
-    type Target = Tree<E>;
-
-    fn deref(&self) -> &Tree<E> {
-        self.tree
-    }
 }
 
 impl<E: Endpoint> Tree<E> {
@@ -79,7 +70,7 @@ impl<E: Endpoint> Session<'_, E> {
     /// What nodes answer.
     pub async fn is_valid(&self) -> Result<bool, PoolError> {
         match &self.guard {
-            Some(guard) => Ok(guard.confirm(&self.endpoint).await?),
+            Some(guard) => Ok(guard.confirm(&self.tree.endpoint).await?),
             None => Ok(true),
         }
     }
@@ -87,7 +78,7 @@ impl<E: Endpoint> Session<'_, E> {
     /// True if the session is valid now, as far as is known without asking.
     pub(super) fn is_safe(&self) -> bool {
         let guard = self.guard.as_ref();
-        guard.is_none_or(|guard| guard.is_safe(&self.endpoint))
+        guard.is_none_or(|guard| guard.is_safe(&self.tree.endpoint))
     }
 
     /// Until when the session is valid, as far as is known without asking.
@@ -101,8 +92,8 @@ impl<E: Endpoint> Session<'_, E> {
     /// # Errors
     /// `Session` if it is not valid any more, and what nodes answer.
     pub(super) async fn renew(&self) -> Result<(), PoolError> {
-        if let Some(epochs) = self.node.epochs.get() {
-            epochs.tend(&self.endpoint).await?;
+        if let Some(epochs) = self.tree.node.epochs.get() {
+            epochs.tend(&self.tree.endpoint).await?;
         }
         if self.is_valid().await? {
             Ok(())
@@ -121,7 +112,7 @@ impl<E: Endpoint> Session<'_, E> {
     /// # Errors
     /// `Key`, and what nodes answer.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
-        self.check_key(key)?;
+        self.tree.check_key(key)?;
         self.search(key, <[u8]>::to_vec).await
     }
 
@@ -130,7 +121,7 @@ impl<E: Endpoint> Session<'_, E> {
     /// # Errors
     /// `Key`, and what nodes answer.
     pub async fn scan(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
-        self.check_bound(from)?;
+        self.tree.check_bound(from)?;
         self.scan_from(from, count).await
     }
 
@@ -139,7 +130,7 @@ impl<E: Endpoint> Session<'_, E> {
     /// # Errors
     /// `Key`, and what nodes answer.
     pub async fn scan_back(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
-        self.check_bound(from)?;
+        self.tree.check_bound(from)?;
         self.scan_back_from(from, count).await
     }
 
@@ -150,8 +141,10 @@ impl<E: Endpoint> Session<'_, E> {
     /// # Errors
     /// What nodes answer.
     pub async fn retire(&self, address: GlobalAddress, bytes: u64) -> Result<(), PoolError> {
-        if let (Some(guard), Some(epochs)) = (&self.guard, self.node.epochs.get()) {
-            epochs.retire(&self.endpoint, guard, address, bytes).await?;
+        if let (Some(guard), Some(epochs)) = (&self.guard, self.tree.node.epochs.get()) {
+            epochs
+                .retire(&self.tree.endpoint, guard, address, bytes)
+                .await?;
         }
         Ok(())
     }
@@ -160,11 +153,11 @@ impl<E: Endpoint> Session<'_, E> {
     /// followed.
     pub(super) fn seek(&self, key: &[u8], from: u8) -> Option<Arc<CachedNode>> {
         loop {
-            let kept = self.node.cache.seek(key, from)?;
+            let kept = self.tree.node.cache.seek(key, from)?;
             if self.may_follow(&kept) {
                 return Some(kept);
             }
-            self.node.cache.invalidate(&kept);
+            self.tree.node.cache.invalidate(&kept);
         }
     }
 
@@ -184,7 +177,7 @@ impl<E: Endpoint> Session<'_, E> {
         let epoch = self.guard.as_ref().map_or(Epoch::default(), Guard::epoch);
         let kept = CachedNode::new(address, node, epoch);
         if self.is_safe() {
-            self.node.cache.keep(kept)
+            self.tree.node.cache.keep(kept)
         } else {
             Arc::new(kept)
         }
@@ -192,11 +185,11 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Memory of so many bytes: what was given back, or more of a chunk.
     pub(super) async fn allocate_bytes(&self, bytes: u64) -> Result<GlobalAddress, PoolError> {
-        if let Some(epochs) = self.node.epochs.get()
-            && let Some(spare) = epochs.reuse(&self.endpoint, bytes).await?
+        if let Some(epochs) = self.tree.node.epochs.get()
+            && let Some(spare) = epochs.reuse(&self.tree.endpoint, bytes).await?
         {
             return Ok(spare);
         }
-        Ok(self.arena.allocate(&self.endpoint, bytes).await?)
+        Ok(self.tree.arena.allocate(&self.tree.endpoint, bytes).await?)
     }
 }

@@ -34,27 +34,27 @@ impl<E: Endpoint> Session<'_, E> {
         } else {
             &mut other
         };
-        let inserted = hopscotch::insert(half, self.leaves.all_slots(key), key, value);
+        let inserted = hopscotch::insert(half, self.tree.leaves.all_slots(key), key, value);
         debug_assert!(inserted.is_ok(), "the separator makes room");
         // Whoever sees the left half finds the right one.
-        let whole = self.leaves.whole();
+        let whole = self.tree.leaves.whole();
         let at = self.leaf_at(right);
-        let word = self.lock_words.of_leaf(&other, &lock).to_bits();
+        let word = self.tree.lock_words.of_leaf(&other, &lock).to_bits();
         let writes = at.writes(&whole, other.encode(&whole));
         self.write_new(at, &writes, word).await?;
         let writes = self.leaf_writes(address, &leaf, &whole, false);
-        let word = self.lock_words.of_leaf(&leaf, &lock).to_bits();
+        let word = self.tree.lock_words.of_leaf(&leaf, &lock).to_bits();
         let division = Division {
             level: 1,
             separator,
             right,
         };
         self.note_change(true);
-        if self.owner.is_none() {
+        if self.tree.owner.is_none() {
             if writes.marks.is_empty() {
                 // What follows does not wait for it.
                 for (to, bytes) in writes.writes {
-                    self.endpoint.write_unsignalled(to, &bytes)?;
+                    self.tree.endpoint.write_unsignalled(to, &bytes)?;
                 }
                 self.give_back_at_once(lock, word)?;
             } else if self.commit(lock, &writes, word).await?.is_err() {
@@ -169,7 +169,7 @@ impl<E: Endpoint> Session<'_, E> {
             separator: half.separator,
             right,
         };
-        if self.owner.is_none() {
+        if self.tree.owner.is_none() {
             // Given back with the node, which does not fail without a lease.
             let _ = self.commit(lock, &writes, 0).await?;
             self.keep_both(address, &node, right, &half.node);
@@ -231,14 +231,14 @@ impl<E: Endpoint> Session<'_, E> {
                 }
             }
             // Who has divided the root will put another above it.
-            self.endpoint.sleep(BACK_OFF).await;
+            self.tree.endpoint.sleep(BACK_OFF).await;
         }
     }
 
     /// Forgets what is kept of a level for a key.
     pub(super) fn forget_node(&self, key: &[u8], level: u8) {
         if let Some(kept) = self.seek_at(key, level) {
-            self.node.cache.invalidate(&kept);
+            self.tree.node.cache.invalidate(&kept);
         }
     }
 }
