@@ -99,7 +99,8 @@ pub enum Fault {
     /// Of verbs that are posted together the last is done first: a lock is given back before what
     /// it guards is written.
     LastFirst,
-    /// One in eight posts of writes goes nowhere, but for the last of them, which gives a lock back.
+    /// One in eight posts of writes goes nowhere, but for the last of them, which gives a lock
+    /// back.
     Forgets,
 }
 

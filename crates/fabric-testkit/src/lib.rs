@@ -3,8 +3,8 @@
 //!
 //! An index brings [`RemoteIndex`] and a way to make and to open it; [`check`] runs it with many
 //! seeds, each of which is a run of its own: which keys, which operations, what is torn, who dies
-//! when. A failure prints its seed, and the command that replays it. [`Faulty`] is a way to the nodes on
-//! which something is wrong, for tests of the tests.
+//! when. A failure prints its seed, and the command that replays it. [`Faulty`] is a way to the
+//! nodes on which something is wrong, for tests of the tests.
 //!
 //! `ShmNodes` are memory nodes in shared memory, for tests under real threads.
 

@@ -20,7 +20,8 @@ pub struct Plan {
     pub dying: f64,
     /// The part of the operations that remove a key; of the others half read one.
     pub removing: f64,
-    /// The part of the operations that neither remove nor read that update a key; the others insert it.
+    /// The part of the operations that neither remove nor read that update a key; the others insert
+    /// it.
     pub updating: f64,
     /// The part of the updates that do not ask for the value before.
     pub overwriting: f64,

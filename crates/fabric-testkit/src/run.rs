@@ -62,8 +62,8 @@ pub fn check(count: u64, plan: &Plan, system: &impl System) {
 }
 
 /// Calls `test` with many seeds and prints how many they were and how many a second. The seeds are
-/// those from 0 up to `count`, or to `NEARFIELD_SEEDS`, or only `NEARFIELD_SEED`, if the environment
-/// sets them.
+/// those from 0 up to `count`, or to `NEARFIELD_SEEDS`, or only `NEARFIELD_SEED`, if the
+/// environment sets them.
 ///
 /// # Panics
 /// A run has failed; the message says how to replay it.

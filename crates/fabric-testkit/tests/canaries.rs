@@ -256,8 +256,8 @@ impl RemoteIndex for LinesIndex {
     }
 }
 
-/// For each key a word that says which of two buffers holds the value, and a lock that is taken over
-/// from the dead. Whatever they leave, the word says what is committed.
+/// For each key a word that says which of two buffers holds the value, and a lock that is taken
+/// over from the dead. Whatever they leave, the word says what is committed.
 struct LeasedIndex {
     endpoint: SimEndpoint,
     slots: GlobalAddress,

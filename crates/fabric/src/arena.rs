@@ -6,8 +6,8 @@ use crate::error::FabricError;
 use std::cell::{Cell, RefCell};
 
 /// Divides chunks, which calls to the nodes' processors bring, so that most pieces cost nothing.
-/// The nodes take turns, so that what is allocated lies evenly on them. A client has one of its own;
-/// its tasks share it.
+/// The nodes take turns, so that what is allocated lies evenly on them. A client has one of its
+/// own; its tasks share it.
 ///
 /// Pieces are given back to their nodes by [`Endpoint::free`], whoever has allocated them.
 #[derive(Debug)]
@@ -37,8 +37,8 @@ impl Arena {
         Arena::aligned(nodes, chunk_bytes, LINE_BYTES)
     }
 
-    /// As [`new`](Arena::new), with pieces at multiples of so many bytes, of a whole number of lines:
-    /// for indexes whose pointers have fewer bits than addresses.
+    /// As [`new`](Arena::new), with pieces at multiples of so many bytes, of a whole number of
+    /// lines: for indexes whose pointers have fewer bits than addresses.
     pub fn aligned(nodes: &[NodeId], chunk_bytes: u64, alignment: u64) -> Arena {
         let alignment = alignment.max(1).next_multiple_of(LINE_BYTES);
         let nothing = Rest {
@@ -54,8 +54,8 @@ impl Arena {
         }
     }
 
-    /// So many bytes of the node whose turn it is, aligned to [`LINE_BYTES`] or what was asked for. What they hold is not
-    /// specified. A node that has none is passed over.
+    /// So many bytes of the node whose turn it is, aligned to [`LINE_BYTES`] or what was asked for.
+    /// What they hold is not specified. A node that has none is passed over.
     ///
     /// # Errors
     /// `OutOfMemory` if no node has them, and what calls to nodes answer.

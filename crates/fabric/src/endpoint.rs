@@ -35,11 +35,12 @@ pub trait Endpoint {
     /// As [`post`](Endpoint::post), as far as is known at once.
     fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError>;
 
-    /// As [`post`](Endpoint::post) if it begins before the clock says `deadline`; else nothing is done,
-    /// and the answer is false. For what may be changed only until then.
+    /// As [`post`](Endpoint::post) if it begins before the clock says `deadline`; else nothing is
+    /// done, and the answer is false. For what may be changed only until then.
     ///
-    /// A process may be interrupted between its look at the clock and what follows, for any time. Where
-    /// it does the verbs itself, as in shared memory, others have it end by [`settle`](Endpoint::settle).
+    /// A process may be interrupted between its look at the clock and what follows, for any time.
+    /// Where it does the verbs itself, as in shared memory, others have it end by
+    /// [`settle`](Endpoint::settle).
     ///
     /// # Errors
     /// As [`post`](Endpoint::post).
@@ -73,13 +74,13 @@ pub trait Endpoint {
         self.write_unsignalled(to, bytes).map(|()| true)
     }
 
-    /// Waits until all that others have begun by [`post_by`](Endpoint::post_by) before now has taken
-    /// effect, or its process has died. To be called by who changes what was theirs, once their
-    /// deadlines are over by a margin.
+    /// Waits until all that others have begun by [`post_by`](Endpoint::post_by) before now has
+    /// taken effect, or its process has died. To be called by who changes what was theirs, once
+    /// their deadlines are over by a margin.
     ///
-    /// Where adapters do the verbs nothing is waited for: it is assumed that what is posted takes effect
-    /// within the margin, and that no process is interrupted for so long between its look at the clock
-    /// and the post.
+    /// Where adapters do the verbs nothing is waited for: it is assumed that what is posted takes
+    /// effect within the margin, and that no process is interrupted for so long between its look at
+    /// the clock and the post.
     ///
     /// # Errors
     /// `NodeLost`.
@@ -99,8 +100,8 @@ pub trait Endpoint {
         bytes: u64,
     ) -> impl Future<Output = Result<GlobalAddress, FabricError>>;
 
-    /// Gives memory back, by whichever client it was allocated: all that was allocated at once, or a
-    /// part of it that begins at a line; a line is given back as a whole.
+    /// Gives memory back, by whichever client it was allocated: all that was allocated at once, or
+    /// a part of it that begins at a line; a line is given back as a whole.
     ///
     /// # Errors
     /// `NotAllocated`, `NoSuchNode`, `NodeLost`.

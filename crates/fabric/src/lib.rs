@@ -8,8 +8,8 @@
 //! # What is promised, and what is not
 //!
 //! - A word of 8 bytes, aligned, is read and changed as one, also those of its bytes that a verb
-//!   that covers it in part accesses. Where an adapter accesses memory by lines, so are the up to 64
-//!   bytes of a verb that lie in one line; where processors copy bytes they are not.
+//!   that covers it in part accesses. Where an adapter accesses memory by lines, so are the up to
+//!   64 bytes of a verb that lie in one line; where processors copy bytes they are not.
 //!   [`Endpoint::atomic_bytes`] says which.
 //! - Nothing holds these parts of one verb together: they are read or written one by one, in any
 //!   order, with whatever others do in between.

@@ -1,7 +1,7 @@
 //! Polling many futures on the calling thread.
 //!
-//! Endpoints have no threads of their own: an operation that waits for the network goes on when it is
-//! polled. So all that are under way are polled in turn, and nobody is woken.
+//! Endpoints have no threads of their own: an operation that waits for the network goes on when it
+//! is polled. So all that are under way are polled in turn, and nobody is woken.
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};

@@ -128,8 +128,8 @@ pub fn insert(leaf: &mut Leaf, known: Slots, key: &[u8], value: &[u8]) -> Result
     })
 }
 
-/// Changes the value in an occupied slot, and answers the slots to write back. Nothing else has to be
-/// known.
+/// Changes the value in an occupied slot, and answers the slots to write back. Nothing else has to
+/// be known.
 pub fn replace(leaf: &mut Leaf, slot: usize, value: &[u8]) -> Slots {
     leaf.set_value(slot, value);
     leaf.count_entry_write(slot);
@@ -258,8 +258,8 @@ pub fn split(leaf: &mut Leaf, separator: &[u8], right: GlobalAddress) -> Leaf {
     other
 }
 
-/// Takes in the entries of the leaf to the right, and its place in front of its sibling. One node write
-/// is counted. All slots of both have to be known.
+/// Takes in the entries of the leaf to the right, and its place in front of its sibling. One node
+/// write is counted. All slots of both have to be known.
 ///
 /// # Errors
 /// `NoRoom`; then `leaf` is of no use.
@@ -289,8 +289,8 @@ pub fn retire(leaf: &mut Leaf) {
     leaf.count_node_write();
 }
 
-/// True if the hop bitmaps of a leaf are right, all of which is known. If they are not, keys were moved
-/// while it was read.
+/// True if the hop bitmaps of a leaf are right, all of which is known. If they are not, keys were
+/// moved while it was read.
 pub fn is_settled(leaf: &Leaf) -> bool {
     let homes = 0..leaf.layout().span();
     !leaf.layout().has_bitmaps()

@@ -1,15 +1,15 @@
 //! Indexes in a pool of remote memory.
 //!
 //! At their core is CHIME (SOSP 2024): a B+ tree whose internal nodes are sorted, to be kept at the
-//! clients, and whose leaves are hopscotch hash tables, so that a client reads the few entries where
-//! a key may lie and not the leaf.
+//! clients, and whose leaves are hopscotch hash tables, so that a client reads the few entries
+//! where a key may lie and not the leaf.
 //!
 //! - [`layout`] says which byte of a node in remote memory is what: sizes, the bytes to read and
 //!   to write, the versions by which a reader notices that it has read while somebody wrote.
 //! - [`hopscotch`] finds, inserts and removes entries of a leaf whose bytes are at hand, and says
 //!   how a full one is divided.
-//! - [`chime`] does operations on them by verbs on a fabric: CHIME, the steps from Sherman to it, and
-//!   our own variant.
+//! - [`chime`] does operations on them by verbs on a fabric: CHIME, the steps from Sherman to it,
+//!   and our own variant.
 //! - [`rivals`] are indexes that CHIME is compared with: SMART, a radix tree, and ROLEX, a learned
 //!   index.
 //! - [`cache`] keeps internal nodes on a compute node, within a budget.

@@ -1,5 +1,5 @@
-//! All interleavings of a few who read, write or lock the same key: nobody is forgotten, and nothing
-//! is left of the key.
+//! All interleavings of a few who read, write or lock the same key: nobody is forgotten, and
+//! nothing is left of the key.
 
 #![cfg(loom)]
 

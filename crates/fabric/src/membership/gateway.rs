@@ -113,9 +113,9 @@ impl Gateway {
         }
     }
 
-    /// Posts a request to `/v3/{request}`: to every member at least once, and again until `patience`
-    /// is at an end; ends at the latest 2 s for each member after it. What was asked may have been
-    /// done although nobody said so.
+    /// Posts a request to `/v3/{request}`: to every member at least once, and again until
+    /// `patience` is at an end; ends at the latest 2 s for each member after it. What was asked may
+    /// have been done although nobody said so.
     ///
     /// # Errors
     /// `Unreachable`, `NotEtcd`, `Refused`.

@@ -18,7 +18,8 @@ const RETRY: Duration = Duration::from_millis(300);
 /// How long etcd is waited for when the registration ends; without it, the lease runs out.
 const LAST_PATIENCE: Duration = Duration::ZERO;
 
-/// A name and a number that a memory node has while no process need serve it. What it is created by.
+/// A name and a number that a memory node has while no process need serve it. What it is created
+/// by.
 #[derive(Debug)]
 pub struct Reservation {
     gateway: Gateway,
@@ -44,8 +45,8 @@ pub enum RegistrationEvent {
     Refused(MembershipError),
 }
 
-/// A memory node that is registered. When this is dropped, it is so no more: at once if etcd answers
-/// within about 2 s, else when its lease has run out.
+/// A memory node that is registered. When this is dropped, it is so no more: at once if etcd
+/// answers within about 2 s, else when its lease has run out.
 #[derive(Debug)]
 pub struct Registration {
     node: Node,
@@ -59,13 +60,13 @@ impl Reservation {
     /// else `number`, or the lowest that is free. Waits while a process of this name may have died
     /// less than its lease ago.
     ///
-    /// `lease`, in whole seconds, is how long after the death of this process the node is thought to
-    /// live.
+    /// `lease`, in whole seconds, is how long after the death of this process the node is thought
+    /// to live.
     ///
     /// # Errors
     /// `Name`, `Lease`; `NameTaken` if a process that lives has the name, `NumberTaken` if another
-    /// name has the number, `OtherNumber`, `NoNumberLeft`; `Unreachable` within 6 s and 2 s for each
-    /// member, `NotEtcd`, `Refused`; `Version`, `Foreign`.
+    /// name has the number, `OtherNumber`, `NoNumberLeft`; `Unreachable` within 6 s and 2 s for
+    /// each member, `NotEtcd`, `Refused`; `Version`, `Foreign`.
     pub fn new(
         members: &EtcdMembers,
         name: &str,

@@ -7,8 +7,8 @@
 //! | `nearfield/node/NAME` | a [`Record`](super::node::Record) | the node's |
 //!
 //! The first two are written together and stay, so that a name keeps its number while no process
-//! serves the node. The third is there while one does. All changes are transactions that compare the
-//! revisions of what they rely on, so that of those who want one name or number, one has it.
+//! serves the node. The third is there while one does. All changes are transactions that compare
+//! the revisions of what they rely on, so that of those who want one name or number, one has it.
 
 use super::error::MembershipError;
 use super::gateway::{Gateway, decoded, encoded, end_of, is_not_found, unsigned};

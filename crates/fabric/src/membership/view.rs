@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_secs(2);
 /// How soon it is tried again when etcd was out of reach.
 const RETRY: Duration = Duration::from_millis(200);
-/// How long after an outage of etcd, beyond their leases, nodes are waited for that have to register
-/// again: until they try, and are heard.
+/// How long after an outage of etcd, beyond their leases, nodes are waited for that have to
+/// register again: until they try, and are heard.
 const SETTLING: Duration = Duration::from_secs(1);
 
 /// What happens to memory nodes.
@@ -79,7 +79,8 @@ impl Membership {
     /// ```
     ///
     /// # Errors
-    /// `Entry`, `Address`; `NumberTaken`, `NameTaken` if two entries have the same number or address.
+    /// `Entry`, `Address`; `NumberTaken`, `NameTaken` if two entries have the same number or
+    /// address.
     pub fn of_list(text: &str) -> Result<Membership, MembershipError> {
         let known = |node: Node| {
             let lease = Duration::ZERO;

@@ -1,23 +1,24 @@
-//! Locks in remote memory that outlive nobody.
+//! Locks in remote memory with leases: a dead holder blocks nobody.
 //!
-//! A lock is a word that lies beside what it guards. While it is free, its lower 63 bits belong to
-//! whoever uses it (an index keeps a summary of the node there); while it is held, they say by whom,
-//! and in which of his acquisitions.
+//! A lock is a word beside the data that it guards. While the lock is free, the lower 63 bits of
+//! the word belong to its user; an index keeps a summary of the node there. While the lock is held,
+//! these bits name the holder and the number of its acquisition.
 //!
-//! A holder that dies does not give it back. So one who waits and sees the same acquisition for a
-//! whole *lease*, by his own clock, takes the lock over. No clocks are compared: it is enough that
-//! none runs at twice the speed of another. What is assumed is that a holder that lives has
-//! finished within half a lease, so that he writes by that [deadline](Held::until)
-//! ([`Endpoint::post_by`]), and that what he has posted takes effect within the other half. Leases of
-//! milliseconds are thousands of round trips.
+//! A holder that dies does not give the lock back. A waiter that sees the same acquisition for a
+//! whole *lease*, by its own clock, takes the lock over. No clocks are compared; it is enough that
+//! no clock runs at twice the speed of another. A living holder is assumed to finish within half a
+//! lease: it writes only before that [deadline](Held::until) ([`Endpoint::post_by`]), and what it
+//! has posted takes effect within the other half. Leases of milliseconds are thousands of round
+//! trips.
 //!
-//! A process may be interrupted for longer than that, just when it has looked at the clock. Who takes a lock
-//! over therefore has what was begun settle first ([`Endpoint::settle`]), where the transport can tell.
-//! Where it cannot, half a lease has to be longer than processes are interrupted.
+//! The system may interrupt a process for longer than that, just after it has looked at the clock.
+//! A client that takes a lock over therefore waits for posts that have begun
+//! ([`Endpoint::settle`]), where the transport knows them. Where it does not, half a lease has to
+//! be longer than any interruption.
 //!
-//! Who takes a lock over finds what it guards as the dead have left it, and what the word held
-//! before is lost. What is guarded has to be such that it can be made whole again from itself, or
-//! by what the dead have written down of it before ([`redo`](crate::recovery::redo)).
+//! A client that takes a lock over finds the data as the dead holder left them, and the summary
+//! that the word held is lost. So it must be possible to repair the data, either from themselves or
+//! from a record that the holder wrote before its change ([`redo`](crate::recovery::redo)).
 
 use crate::address::{GlobalAddress, LINE_BYTES, NodeId};
 use crate::endpoint::Endpoint;
@@ -41,12 +42,12 @@ const LINE_BITS: u32 = 40;
 const FIRST_SLEEP: Duration = Duration::from_micros(2);
 /// A lease is this many times the longest sleep, so that the end of one is seen soon.
 const SLEEPS_PER_LEASE: u32 = 16;
-/// A lock that was held is asked for again after so many times what asking took, times how many times
-/// as long as the shortest that is: where the way is full, each one who asks in vain keeps others from
-/// getting on. With 640 clients of half updates at one modelled port, 1 costs a tenth of the throughput;
-/// 16 gains 2 %, and costs 80 clients, whose way is not full, a seventh.
+/// A waiter retries after `PATIENCE × round trip × (round trip ÷ shortest round trip seen)`. The
+/// last factor is there because each failed try keeps others waiting where the way is full. With
+/// 640 clients of half updates at one modelled port, 1 costs a tenth of the throughput; 16 gains 2
+/// %, and costs 80 clients, whose way is not full, a seventh.
 const PATIENCE: u32 = 8;
-/// So full, at most, does a way count as.
+/// The most that the last factor of that formula may be.
 const FULL: u32 = 8;
 
 /// Takes locks for one owner. No two that are at work may have the same number and incarnation;
@@ -81,8 +82,8 @@ pub enum Before {
     Abandoned(u64),
 }
 
-/// The word of a lock that is held on behalf of who holds the lock of the node at `address`, so that
-/// who finds it abandoned has to take that one. `None` of an address that does not fit.
+/// The word of a lock that is held on behalf of who holds the lock of the node at `address`, so
+/// that who finds it abandoned has to take that one. `None` of an address that does not fit.
 ///
 /// ```
 /// use nearfield_fabric::recovery::lease::{forward, forwarded};
@@ -145,8 +146,8 @@ pub const fn owner(word: u64) -> u16 {
 }
 
 impl Locker {
-    /// Takes locks for `owner`, one of less than [`OWNERS`], by the lease that all who use the locks
-    /// have agreed on.
+    /// Takes locks for `owner`, one of less than [`OWNERS`], by the lease that all who use the
+    /// locks have agreed on.
     ///
     /// # Panics
     /// There are no more owners than [`OWNERS`].
@@ -155,10 +156,10 @@ impl Locker {
     }
 
     /// As [`new`](Locker::new), for one of those who have the number one after the other: a lock
-    /// that an earlier one has left behind does not look as if this one held it. (They are told apart
-    /// modulo 4096, and each one's acquisitions modulo 2^36. For two to be taken for one, a lock
-    /// would have to be left so long ago, and taken by the same number between two looks of one who
-    /// waits for it.)
+    /// that an earlier one has left behind does not look as if this one held it. (They are told
+    /// apart modulo 4096, and each one's acquisitions modulo 2^36. For two to be taken for one, a
+    /// lock would have to be left so long ago, and taken by the same number between two looks of
+    /// one who waits for it.)
     ///
     /// # Panics
     /// As [`new`](Locker::new).
@@ -189,8 +190,8 @@ impl Locker {
     /// Takes a lock. Waits while others hold it, a lease at most after the last of them has come to
     /// nothing. One round trip if it is free.
     ///
-    /// To give it back, write a word without [`HELD_BIT`], after what it guards and to the same node
-    /// as that, if need be in the same post.
+    /// To give it back, write a word without [`HELD_BIT`], after what it guards and to the same
+    /// node as that, if need be in the same post.
     ///
     /// # Errors
     /// As [`Endpoint::post`].
@@ -215,8 +216,8 @@ impl Locker {
         }
     }
 
-    /// Waits until a lock is free, and takes it, or has to be taken over. With the lock, in the same
-    /// post, `reads` are made; they are of no meaning if it was abandoned.
+    /// Waits until a lock is free, and takes it, or has to be taken over. With the lock, in the
+    /// same post, `reads` are made; they are of no meaning if it was abandoned.
     pub(crate) async fn wait(
         &self,
         endpoint: &impl Endpoint,
@@ -255,8 +256,8 @@ impl Locker {
                 endpoint.settle().await?;
                 return Ok(Waited::Abandoned(found));
             }
-            // Where the way is long, or full, whoever holds it takes as long; and who asks too often
-            // makes it fuller.
+            // Where the way is long or full, the holder needs as long as this waiter does, and a
+            // waiter that asks too often makes the way fuller.
             let patience = took.saturating_mul(PATIENCE * self.fullness(took));
             endpoint.sleep(sleep.max(patience).min(longest)).await;
             sleep = (sleep * 2).min(longest);

@@ -470,8 +470,8 @@ fn held(process: &Process) -> (usize, u64) {
 /// Clients that are killed at any time, also while they connect.
 #[test]
 fn clients_that_are_killed_leave_nothing_at_their_node() {
-    // UCX itself ends the process of a node of which the dead have asked several things; and who dies
-    // while he puts a message into shared memory is in the way of all that come behind it.
+    // UCX itself ends the process of a node of which the dead have asked several things; and who
+    // dies while he puts a message into shared memory is in the way of all that come behind it.
     let is = |name: &str| std::env::var(name).is_ok_and(|value| value == "y");
     if is("NEARFIELD_UCX_ONE_SIDED") || is("UCX_MM_ERROR_HANDLING") {
         return;
@@ -479,7 +479,8 @@ fn clients_that_are_killed_leave_nothing_at_their_node() {
     let Some((process, address)) = node_process() else {
         return;
     };
-    // Nor in the machine: what UCX makes in /dev/shm stays there if its process is killed meanwhile.
+    // Nor in the machine: what UCX makes in /dev/shm stays there if its process is killed
+    // meanwhile.
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.0.id()));
     assert!(!maps.expect("a process").contains("ucx_shm"));
     let endpoint = connect(&address);
@@ -622,8 +623,8 @@ fn nodes_of_another_machine_are_reached_until_the_cable_is_cut() {
     start_on(&machines, 0, "cut the cable", 0).succeeds();
 }
 
-/// Clients that die while their machine is cut off: nothing tells the node of it but that the system
-/// gives up, as it is told to do sooner here.
+/// Clients that die while their machine is cut off: nothing tells the node of it but that the
+/// system gives up, as it is told to do sooner here.
 #[test]
 fn a_node_parts_with_clients_that_vanish() {
     if std::env::var_os(AGAIN).is_some() || node(NODE).is_none() {
@@ -676,9 +677,9 @@ fn cut_the_cable(endpoint: &UcxEndpoint) {
     assert!(begin.elapsed() < LONG);
 }
 
-/// All other tests again, over TCP alone; over shared memory, which UCX takes only if it is told to, as it
-/// does not notice at once that another process has ended; and by what adapters are asked, which UCX
-/// does by messages of its own where there are none.
+/// All other tests again, over TCP alone; over shared memory, which UCX takes only if it is told
+/// to, as it does not notice at once that another process has ended; and by what adapters are
+/// asked, which UCX does by messages of its own where there are none.
 #[test]
 fn all_of_this_holds_over_chosen_transports() {
     if std::env::var_os(AGAIN).is_some() || node(NODE).is_none() {

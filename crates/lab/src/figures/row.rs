@@ -1,4 +1,4 @@
-//! The report of figures as programs read it. `docs/pool.md` explains every field.
+//! The report of figures as programs read it. `docs/pool-measured.md` explains every field.
 
 use super::scale::Scale;
 use crate::bench::{Latency, Machine};

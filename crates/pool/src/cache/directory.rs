@@ -27,8 +27,8 @@ const ARC_BYTES: usize = 2 * size_of::<usize>() + HEADER_BYTES;
 /// What a node takes beside its own bytes and the share of its run.
 pub(super) const NODE_BYTES: usize =
     ARC_BYTES + size_of::<u64>() + size_of::<Entry<()>>() + size_of::<AtomicU8>();
-/// What a run takes beside its nodes and its bound, its place in the directory included; no less than
-/// what a directory takes beside its runs.
+/// What a run takes beside its nodes and its bound, its place in the directory included; no less
+/// than what a directory takes beside its runs.
 pub(super) const RUN_BYTES: usize = 2 * ARC_BYTES
     + 4 * HEADER_BYTES
     + size_of::<Run<()>>()
@@ -41,7 +41,8 @@ const _: () = assert!(DIRECTORY_BYTES <= RUN_BYTES);
 /// The first bytes of keys, which tell most keys apart, are compared as numbers.
 const PREFIX_BYTES: usize = 8;
 
-/// The memory of so many nodes is waited for at a time. No more than arc_swap has cheap guards for a thread.
+/// The memory of so many nodes is waited for at a time. No more than arc_swap has cheap guards for
+/// a thread.
 const SOUGHT_MAX: usize = 8;
 
 /// A key's first eight bytes as a number, zeros in place of those that it does not have.
@@ -75,8 +76,9 @@ fn not_greater<'k>(
     partition(start..end, |position| key_at(position) <= key)
 }
 
-/// The first of some positions for which something is false that is true of those before it and false of those
-/// behind. Without branches that depend on the answers, which no processor could predict.
+/// The first of some positions for which something is false that is true of those before it and
+/// false of those behind. Without branches that depend on the answers, which no processor could
+/// predict.
 pub(crate) fn partition(positions: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
     let (mut start, mut length) = (positions.start, positions.len());
     while length > 1 {
@@ -116,8 +118,8 @@ struct Nodes<N> {
 
 #[derive(Debug)]
 struct Entry<N> {
-    /// Of the least key behind the node: a key with a lesser prefix is not behind it, which one knows
-    /// without a look at the node.
+    /// Of the least key behind the node: a key with a lesser prefix is not behind it, which one
+    /// knows without a look at the node.
     high_prefix: u64,
     node: Arc<N>,
 }
@@ -242,7 +244,8 @@ impl<N: Cached> Directory<N> {
         None
     }
 
-    /// As [`seek`](Directory::seek) for many keys, by their numbers, with the positions to which they lead.
+    /// As [`seek`](Directory::seek) for many keys, by their numbers, with the positions to which
+    /// they lead.
     pub(super) fn seek_each<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -258,8 +261,8 @@ impl<N: Cached> Directory<N> {
                     (run, prefix)
                 })
                 .collect();
-            // What others replace meanwhile stays as it was. A guard is a barrier, which waits for all that was asked
-            // for before: there is none between the looks at what they guard.
+            // What others replace meanwhile stays as it was. A guard is a barrier, which waits for
+            // all that was asked for before: there is none between the looks at what they guard.
             let guards: ArrayVec<Guard<Arc<Nodes<N>>>, SOUGHT_MAX> =
                 runs.iter().map(|(run, _)| run.nodes.load()).collect();
             let mut places = ArrayVec::<(&Nodes<N>, usize), SOUGHT_MAX>::new();

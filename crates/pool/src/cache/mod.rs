@@ -27,7 +27,8 @@ pub trait Cached {
     fn bytes(&self) -> usize;
     /// Has the processor fetch what [`position`](Cached::position) looks at.
     fn prefetch(&self) {}
-    /// The position of the child that a key leads to, which is below the node, of which it has the processor fetch what the node says.
+    /// The position of the child that a key leads to, which is below the node, of which it has the
+    /// processor fetch what the node says.
     fn position(&self, _key: &[u8]) -> usize {
         0
     }
@@ -41,8 +42,8 @@ pub trait Cached {
 /// makes room.
 ///
 /// Readers take no lock and wait for nobody; who changes something excludes others who do. All
-/// bytes that it holds count, with 8 for each allocation; not what a reader still looks at after it was
-/// replaced.
+/// bytes that it holds count, with 8 for each allocation; not what a reader still looks at after it
+/// was replaced.
 #[derive(Debug)]
 pub struct Cache<N> {
     budget_bytes: usize,
@@ -98,9 +99,9 @@ impl<N: Cached> Cache<N> {
         })
     }
 
-    /// Gives the kept parents of the leaves of keys, those that there are, and the positions of the leaves there, to
-    /// `found` by the number of the key.
-    /// As [`seek`](Cache::seek) for each, but that the memory of several is waited for at a time.
+    /// Gives the kept parents of the leaves of keys, those that there are, and the positions of the
+    /// leaves there, to `found` by the number of the key. As [`seek`](Cache::seek) for each, but
+    /// that the memory of several is waited for at a time.
     pub fn seek_each<K: AsRef<[u8]>>(&self, keys: &[K], mut found: impl FnMut(usize, &N, usize)) {
         if let Some(directory) = self.levels[0].load_full() {
             directory.seek_each(keys, &mut found);

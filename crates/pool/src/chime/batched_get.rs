@@ -1,7 +1,8 @@
-//! A first look at where keys should be: what most searches come to.
+//! Batched gets: the first look at where keys should be, which answers most searches.
 //!
-//! The neighborhoods of one key or of many are read by one post, if the parents of their leaves are kept and there is
-//! nothing to guess. What that does not answer is [searched](Session::search_again) for one by one.
+//! The neighborhoods of one key or of many are read by one post, if the parents of their leaves are
+//! kept and there is nothing to guess. What that does not answer is
+//! [searched](Session::search_again) for one by one.
 
 use super::Tree;
 use super::cached_node::CachedNode;
@@ -81,8 +82,9 @@ impl BatchedGet {
 }
 
 impl<E: Endpoint> Tree<E> {
-    /// Looks where keys should be, all by one post, and gives what is certain to `found` by the number of
-    /// the key; answers the others. One round trip, or none if the parents of no leaves are kept.
+    /// Looks where keys should be, all by one post, and gives what is certain to `found` by the
+    /// number of the key; answers the others. One round trip, or none if the parents of no leaves
+    /// are kept.
     pub(crate) async fn get_batch<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -270,7 +272,8 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Looks for a key in a leaf of which its neighborhood is known: its slot, or what else was seen.
+    /// Looks for a key in a leaf of which its neighborhood is known: its slot, or what else was
+    /// seen.
     fn look(&self, aim: &Aim, leaf: &Leaf, key: &[u8]) -> Result<usize, Got> {
         let group = self.neighborhood(aim).group;
         let place = self.place_by(group, aim.sibling, true, leaf, key);

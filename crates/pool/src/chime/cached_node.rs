@@ -1,5 +1,4 @@
-//! Internal nodes as the cache keeps them: what leads to children, and nothing of entries that are
-//! not used.
+//! Internal nodes as the cache keeps them: children and separators, without unused entries.
 
 use crate::cache::{Cached, HEADER_BYTES, partition, prefix};
 use crate::layout::InternalNode;
@@ -8,8 +7,8 @@ use nearfield_fabric::recovery::epochs::Epoch;
 use nearfield_fabric::{GlobalAddress, prefetch};
 
 const ADDRESS_BYTES: usize = 8;
-/// So many bytes of a separator are compared as a number: with those that all keys of the node have in
-/// common left out they tell most of its separators apart.
+/// So many bytes of a separator are compared as a number: with those that all keys of the node have
+/// in common left out they tell most of its separators apart.
 const HEAD_BYTES: usize = 4;
 
 /// What an internal node said when it was read.
@@ -18,8 +17,9 @@ const HEAD_BYTES: usize = 4;
 /// heads 4 each | children, and the leftmost child of the sibling 8 each | low fence | high fence | tails |
 /// ```
 ///
-/// A separator is `skipped` bytes that it has in common with the fences, a head, zeros behind it if the
-/// separator has no more bytes, and a tail. What a search looks at lies together so that it waits for few lines.
+/// A separator is `skipped` bytes that it has in common with the fences, a head, zeros behind it if
+/// the separator has no more bytes, and a tail. What a search looks at lies together so that it
+/// waits for few lines.
 #[derive(Debug)]
 pub struct CachedNode {
     address: GlobalAddress,
@@ -256,8 +256,8 @@ mod tests {
         }
     }
 
-    /// The fences have some first bytes in common, the heads of separators are the same or not, and there
-    /// are tails or not.
+    /// The fences have some first bytes in common, the heads of separators are the same or not, and
+    /// there are tails or not.
     #[test]
     fn what_separators_have_in_common_is_kept_once() {
         for (key_bytes, common) in [

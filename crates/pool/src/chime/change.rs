@@ -76,8 +76,8 @@ struct Locked<'t> {
 }
 
 impl<E: Endpoint> Session<'_, E> {
-    /// Changes what is there of a key as `decide` says, who is told the value before and asked again if
-    /// his decision came too late; answers the value before.
+    /// Changes what is there of a key as `decide` says, who is told the value before and asked
+    /// again if his decision came too late; answers the value before.
     pub(super) async fn change(
         &self,
         key: &[u8],
@@ -140,8 +140,8 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Puts another value into a slot. Where changes are recorded that are not written as one, more of them
-    /// are one if only the value is written; then nothing else of the leaf has to be known.
+    /// Puts another value into a slot. Where changes are recorded that are not written as one, more
+    /// of them are one if only the value is written; then nothing else of the leaf has to be known.
     fn replace(&self, leaf: &mut Leaf, slot: usize, value: &[u8]) -> Change {
         let lines = self.tree.endpoint.atomic_bytes() >= LINE_BYTES;
         let at = self.tree.leaves.value_in_a_line(slot);
@@ -161,8 +161,8 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Puts a key that is not there into a leaf, which is divided if it has no room. False if the lock
-    /// was held for too long; then nothing was done.
+    /// Puts a key that is not there into a leaf, which is divided if it has no room. False if the
+    /// lock was held for too long; then nothing was done.
     async fn insert_into(
         &self,
         mut locked: Locked<'_>,
@@ -208,8 +208,8 @@ impl<E: Endpoint> Session<'_, E> {
         self.divide(way.leaf, lock, leaf, key, value).await
     }
 
-    /// Writes the entries back that have changed, and gives the lock back; answers the word that lies in
-    /// it. `None` if it was held for too long; then nothing was done.
+    /// Writes the entries back that have changed, and gives the lock back; answers the word that
+    /// lies in it. `None` if it was held for too long; then nothing was done.
     async fn write_back(
         &self,
         locked: Locked<'_>,
@@ -367,8 +367,8 @@ impl<E: Endpoint> Session<'_, E> {
         })
     }
 
-    /// Takes the lock of a leaf in which a key was, and reads nothing if it still is there: of the leaf
-    /// that is answered then only the slot means anything.
+    /// Takes the lock of a leaf in which a key was, and reads nothing if it still is there: of the
+    /// leaf that is answered then only the slot means anything.
     async fn lock_known(
         &self,
         way: Way,
@@ -475,8 +475,8 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// True if a leaf certainly has a key not less than `key`, so that `key` does not belong to the
-    /// right of it, although what is known of it has none. Looks at the slot that the lock word says has
-    /// the greatest; one round trip. Source: CHIME, section 4.2.3, right-turn test.
+    /// right of it, although what is known of it has none. Looks at the slot that the lock word
+    /// says has the greatest; one round trip. Source: CHIME, section 4.2.3, right-turn test.
     async fn has_greater(&self, locked: &Locked<'_>, key: &[u8]) -> Result<bool, PoolError> {
         let known = locked.known;
         let greatest = self.tree.lock_words.max_slot(locked.word);

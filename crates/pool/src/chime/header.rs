@@ -1,4 +1,5 @@
-//! What every client has to find: a line at the same place of each node, outside what nodes give out.
+//! What every client has to find: a line at the same place of each node, outside what nodes give
+//! out.
 //!
 //! ```text
 //! 0  root word               on the first node
@@ -39,8 +40,8 @@ const RECORD_HEADER_BYTES: usize = 128;
 /// So many nodes that a compute node has retired are known to others, should it die.
 const RING_ENTRIES: usize = 1024;
 
-/// A compute node is taken for dead after so many leases of locks: an operation may have to wait for
-/// several locks of the dead, each for a lease.
+/// A compute node is taken for dead after so many leases of locks: an operation may have to wait
+/// for several locks of the dead, each for a lease.
 const LOCK_LEASES: u32 = 16;
 
 /// Where the header of an index is.
@@ -147,7 +148,8 @@ impl Header {
         Ok(Owner::new(redo, claim))
     }
 
-    /// How long a claim to a number is taken to be made by one who lives, where locks have this lease.
+    /// How long a claim to a number is taken to be made by one who lives, where locks have this
+    /// lease.
     pub fn claim_lease(&self, lease: Duration) -> Duration {
         lease * CLAIM_LEASES
     }

@@ -1,4 +1,4 @@
-//! What lies in the locks of leaves while they are free.
+//! What the lock word of a leaf holds while the lock is free.
 
 use super::lock::Lock;
 use crate::layout::{Arrangement, Leaf, LockWord, LockWordLayout, Shape, Slots, StampedLayout};
@@ -20,8 +20,8 @@ impl LeafLockWord {
         }
     }
 
-    /// The word of a leaf of which all entries are known, and which keys may have left under this lock, or
-    /// since nobody knows when.
+    /// The word of a leaf of which all entries are known, and which keys may have left under this
+    /// lock, or since nobody knows when.
     pub fn of_leaf(&self, leaf: &Leaf, lock: &Lock<'_>) -> LockWord {
         self.stamped(self.of_new(leaf), lock)
     }
@@ -52,8 +52,8 @@ impl LeafLockWord {
         }
     }
 
-    /// The word after slots were written, by which the leaf has so many entries more, as far as the writer
-    /// knows, who has fetched `known`.
+    /// The word after slots were written, by which the leaf has so many entries more, as far as the
+    /// writer knows, who has fetched `known`.
     pub fn after_write(
         &self,
         word: LockWord,
@@ -75,8 +75,8 @@ impl LeafLockWord {
     }
 
     /// Has the word say where the greatest key is, as far as is known: it may have been moved, and
-    /// there may be a greater one. It may also have been removed: then the slot it names is as good as
-    /// any other.
+    /// there may be a greater one. It may also have been removed: then the slot it names is as good
+    /// as any other.
     fn with_greatest(&self, word: LockWord, leaf: &Leaf, known: Slots, written: Slots) -> LockWord {
         let former = self.max_slot(word);
         if !known.contains(former) {
@@ -109,8 +109,8 @@ impl LeafLockWord {
         }
     }
 
-    /// The slots from `home` on that an insert has to read until there is an empty one. `None`: nobody
-    /// knows.
+    /// The slots from `home` on that an insert has to read until there is an empty one. `None`:
+    /// nobody knows.
     pub fn hop_range(&self, word: LockWord, home: usize) -> Option<Slots> {
         match self {
             LeafLockWord::Vacancy(layout) => layout.hop_range(word, home),

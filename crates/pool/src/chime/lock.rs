@@ -24,8 +24,8 @@ pub(super) struct Writes {
 
 /// The lock of a node, which is held.
 ///
-/// Dropped without having been given back, as after an error of a memory node, it stays held: one of
-/// the paper's for good, one with a lease until that is over.
+/// Dropped without having been given back, as after an error of a memory node, it stays held: one
+/// of the paper's for good, one with a lease until that is over.
 #[derive(Debug)]
 pub(super) struct Lock<'t> {
     node: NodeAt,
@@ -83,7 +83,8 @@ impl<E: Endpoint> Session<'_, E> {
             );
             match redo.await?.lock(&self.tree.endpoint, at, reads).await? {
                 Taken::Locked(leased) => break leased,
-                // The number was kept for much longer than a lease: somebody has stopped this client.
+                // The number was kept for much longer than a lease: somebody has stopped this
+                // client.
                 Taken::Expired => {}
                 Taken::Forwarded(parent) => {
                     // Who holds that one has died, or gives this one back.
@@ -110,9 +111,9 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(lock)
     }
 
-    /// As [`lock`](Tree::lock), after those of the compute node who have come before. One of the paper's
-    /// locks may be passed on by the one before: then it is not taken, and what it guards is read
-    /// without that.
+    /// As [`lock`](Tree::lock), after those of the compute node who have come before. One of the
+    /// paper's locks may be passed on by the one before: then it is not taken, and what it guards
+    /// is read without that.
     pub(super) async fn lock_in_turn(
         &self,
         node: NodeAt,
@@ -167,8 +168,8 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Gives a lock back, or passes it on, when all that was written under it is there; `word` is what
-    /// lies in it while it is free. If it may be another's by now it is left to that one.
+    /// Gives a lock back, or passes it on, when all that was written under it is there; `word` is
+    /// what lies in it while it is free. If it may be another's by now it is left to that one.
     pub(super) fn unlock(&self, mut lock: Lock<'_>, word: u64) -> Result<(), PoolError> {
         if lock.is_wanted()
             && let Some(turn) = lock.turn.take()
@@ -181,8 +182,9 @@ impl<E: Endpoint> Session<'_, E> {
         self.give_back_at_once(lock, word).map(drop)
     }
 
-    /// Gives a lock back, maybe before what was written under it is there, if that goes to the same node.
-    /// False if it is left to another, as it may be his by now: he does all that its record and note say.
+    /// Gives a lock back, maybe before what was written under it is there, if that goes to the same
+    /// node. False if it is left to another, as it may be his by now: he does all that its record
+    /// and note say.
     pub(super) fn give_back_at_once(&self, lock: Lock<'_>, word: u64) -> Result<bool, PoolError> {
         let (at, word) = (lock.node.lock(), word.to_le_bytes());
         let given_back = match self.until(&lock) {
@@ -206,8 +208,8 @@ impl<E: Endpoint> Session<'_, E> {
         until.is_some_and(|until| self.tree.endpoint.now() >= until)
     }
 
-    /// Until when what a lock guards may be written: it is not another's before, and the node's memory is
-    /// nothing else. `None`: for ever.
+    /// Until when what a lock guards may be written: it is not another's before, and the node's
+    /// memory is nothing else. `None`: for ever.
     fn until(&self, lock: &Lock<'_>) -> Option<Duration> {
         let leased = lock.until()?;
         Some(leased.min(self.safe_until()))
@@ -227,8 +229,8 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Makes a change under a lock and gives it back, or passes it on. One round trip.
     ///
-    /// Who dies in the middle of it has it done by who takes the lock over: what is not written as one
-    /// is recorded before.
+    /// Who dies in the middle of it has it done by who takes the lock over: what is not written as
+    /// one is recorded before.
     pub(super) async fn commit(
         &self,
         mut lock: Lock<'_>,
@@ -361,14 +363,15 @@ impl Lock<'_> {
     /// True if somebody of the compute node waits for the lock, and it may be passed on.
     ///
     /// One with a lease is not: whoever wrote under it would do so in the name of the one who has
-    /// taken it, with whose record it would be redone, for as long as that one counts on it. Those who
-    /// wait go for it one after the other.
+    /// taken it, with whose record it would be redone, for as long as that one counts on it. Those
+    /// who wait go for it one after the other.
     fn is_wanted(&self) -> bool {
         let is_wanted = self.turn.as_ref().is_some_and(LocalLock::is_wanted);
         is_wanted && self.leased.is_none()
     }
 
-    /// A number that no other acquisition has ([`redo::Locked::stamp`]). Zero of one of the paper's.
+    /// A number that no other acquisition has ([`redo::Locked::stamp`]). Zero of one of the
+    /// paper's.
     pub fn stamp(&self, bits: u32) -> u64 {
         let leased = self.leased.as_ref();
         leased.map_or(0, |leased| leased.stamp(bits))

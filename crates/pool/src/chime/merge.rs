@@ -2,10 +2,11 @@
 //! the paper.
 //!
 //! Two children of one parent are merged under the parent's lock: theirs are taken on its behalf
-//! ([`forward`](nearfield_fabric::recovery::lease::forward)), so that one record says all that changes. They
-//! are tried once, not waited for, as those who divide a child hold its lock while they wait for the
-//! parent's. The left child takes all, since the right one's address stands in nodes that others keep;
-//! the right one stays, marked as no node any more, for who comes by a way that he has kept.
+//! ([`forward`](nearfield_fabric::recovery::lease::forward)), so that one record says all that
+//! changes. They are tried once, not waited for, as those who divide a child hold its lock while
+//! they wait for the parent's. The left child takes all, since the right one's address stands in
+//! nodes that others keep; the right one stays, marked as no node any more, for who comes by a way
+//! that he has kept.
 
 use super::lock::{Lock, Writes};
 use super::node_io::{Buffers, NodeAt};
@@ -33,8 +34,8 @@ struct Merger {
 }
 
 impl<E: Endpoint> Session<'_, E> {
-    /// True if a leaf whose lock has held this word may be worth merging. Does not say it after each
-    /// of the removals that follow, as a neighbour may have no room.
+    /// True if a leaf whose lock has held this word may be worth merging. Does not say it after
+    /// each of the removals that follow, as a neighbour may have no room.
     pub(super) fn is_low(&self, word: LockWord) -> bool {
         let occupied = self.tree.lock_words.occupied(word);
         self.tree.owner.is_some()
@@ -247,7 +248,8 @@ impl<E: Endpoint> Session<'_, E> {
         Some(Merger { writes, word: 0 })
     }
 
-    /// Makes the only child of the root the root. False if the lock was another's before it was given back.
+    /// Makes the only child of the root the root. False if the lock was another's before it was
+    /// given back.
     async fn lower(
         &self,
         root: Root,
@@ -295,8 +297,8 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(())
     }
 
-    /// Gives the locks of children back that may be held on behalf of the node at `address`, whose lock is
-    /// held.
+    /// Gives the locks of children back that may be held on behalf of the node at `address`, whose
+    /// lock is held.
     pub(super) async fn give_back_children(
         &self,
         address: GlobalAddress,
@@ -310,8 +312,9 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(())
     }
 
-    /// Gives the lock of a child back that is held on behalf of a node for which nobody does anything any
-    /// more, also if there is no record of it: a record that replaces another is not whole at any time.
+    /// Gives the lock of a child back that is held on behalf of a node for which nobody does
+    /// anything any more, also if there is no record of it: a record that replaces another is not
+    /// whole at any time.
     pub(super) async fn give_back_orphan(
         &self,
         address: GlobalAddress,

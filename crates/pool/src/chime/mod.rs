@@ -1,9 +1,9 @@
-//! A B+ tree in remote memory, by one-sided verbs: CHIME (SOSP 2024) and, with some of its techniques
-//! left out, the steps that lead from Sherman to it.
+//! A B+ tree in remote memory, by one-sided verbs: CHIME (SOSP 2024) and, with some of its
+//! techniques left out, the steps that lead from Sherman to it.
 //!
-//! Nodes know their right siblings, so that whoever comes to a node that was divided since goes right
-//! (a B-link tree): a split is done once its two nodes are written, and its parent learns of it
-//! afterwards. Nobody waits to read.
+//! Nodes know their right siblings, so that whoever comes to a node that was divided since goes
+//! right (a B-link tree): a split is done once its two nodes are written, and its parent learns of
+//! it afterwards. Nobody waits to read.
 //!
 //! Clients of one compute node share a cache of internal nodes, of which nobody is told when
 //! they change: a stale one leads to a leaf that is not as it says, and is forgotten then. In that
@@ -148,9 +148,9 @@ impl<E: Endpoint> Tree<E> {
         })
     }
 
-    /// Changes what is there of a key as `decide` says, who is told the value before, under the lock of
-    /// the key's leaf; answers the value before. He may be asked more than once, if the lock was held
-    /// for longer than half its lease; the last decision is done.
+    /// Changes what is there of a key as `decide` says, who is told the value before, under the
+    /// lock of the key's leaf; answers the value before. He may be asked more than once, if the
+    /// lock was held for longer than half its lease; the last decision is done.
     ///
     /// # Errors
     /// `Key`, `Value`, what nodes answer, and what `decide` answers.
@@ -241,8 +241,8 @@ impl<E: Endpoint> PoolIndex for Tree<E> {
         self.put(key, Write::Update(value.to_vec())).await
     }
 
-    /// As there, and without reading the entry if that was overwritten by this compute node not long
-    /// ago: two round trips, of four messages and three.
+    /// As there, and without reading the entry if that was overwritten by this compute node not
+    /// long ago: two round trips, of four messages and three.
     async fn overwrite(&self, key: &[u8], value: &[u8]) -> Result<bool, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;

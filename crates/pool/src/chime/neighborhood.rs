@@ -78,7 +78,8 @@ pub(super) struct Direct {
 }
 
 impl Direct {
-    /// `None` if keys are shorter than a word, values have no bytes, or fences tell where keys belong.
+    /// `None` if keys are shorter than a word, values have no bytes, or fences tell where keys
+    /// belong.
     fn new(layout: &LeafLayout, home: usize, group: usize, segments: &Segments) -> Option<Direct> {
         let shape = layout.geometry().shape();
         let has_no_word = shape.key_bytes < WORD || shape.value_bytes == 0;
@@ -118,7 +119,8 @@ impl Direct {
     /// How far from the home a key lies.
     pub fn find(&self, wire: &[u8], key: &[u8]) -> Option<usize> {
         let first = u64::from_le_bytes(*key.first_chunk()?);
-        // The first bytes tell most keys apart. Where a key lies nobody can predict, so that no branch depends on it.
+        // The first bytes tell most keys apart. Where a key lies nobody can predict, so that no
+        // branch depends on it.
         let hits = self.keys.iter().enumerate();
         let mut hits = hits.fold(0_u32, |hits, (slot, key)| {
             hits | u32::from(key.word(wire) == first) << slot

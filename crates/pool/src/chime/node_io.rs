@@ -1,14 +1,15 @@
 //! Reading nodes, and what is written of them.
 //!
 //! Where lines are read and written as one, the versions in a node tell a reader that somebody has
-//! written meanwhile. Where only words are, as in shared memory, that is not enough: there, a counter
-//! behind the lock word is odd while somebody writes, and a reader has to find it even and the same
-//! before and behind what it reads.
+//! written meanwhile. Where only words are, as in shared memory, that is not enough: there, a
+//! counter behind the lock word is odd while somebody writes, and a reader has to find it even and
+//! the same before and behind what it reads.
 //!
-//! Where lines are read as one, versions do not tell whether an entry was moved to where a reader had
-//! been already. In leaves without hop bitmaps who moves entries therefore writes the leaf as a whole, with a
-//! new node version, which all readers look at. In those with hop bitmaps the counter counts changes that
-//! move entries, and no others, for scans, if [`Options::counts_moves`](super::Options::counts_moves) says so.
+//! Where lines are read as one, versions do not tell whether an entry was moved to where a reader
+//! had been already. In leaves without hop bitmaps who moves entries therefore writes the leaf as a
+//! whole, with a new node version, which all readers look at. In those with hop bitmaps the counter
+//! counts changes that move entries, and no others, for scans, if
+//! [`Options::counts_moves`](super::Options::counts_moves) says so.
 
 use super::lock::{Lock, Write, Writes};
 use super::session::Session;
@@ -139,8 +140,8 @@ impl<E: Endpoint> Session<'_, E> {
             || self.tree.node.options.counts_moves && self.tree.leaves.has_bitmaps()
     }
 
-    /// True if who moves entries of a leaf writes all of it, so that a reader of a part finds one node
-    /// version in that only if nothing was moved meanwhile.
+    /// True if who moves entries of a leaf writes all of it, so that a reader of a part finds one
+    /// node version in that only if nothing was moved meanwhile.
     pub(super) fn moves_are_node_writes(&self) -> bool {
         !self.tree.has_counters
             && self.tree.leaves.is_hopscotch()
@@ -262,8 +263,8 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Writes a node that nobody knows of yet, with a free lock in which this word lies, and a counter
-    /// of zero.
+    /// Writes a node that nobody knows of yet, with a free lock in which this word lies, and a
+    /// counter of zero.
     pub(super) async fn write_new(
         &self,
         node: NodeAt,

@@ -12,7 +12,8 @@ use nearfield_hotness::{Gate, Hotspots};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// What keeping a node takes beside its bytes, at most: its place among others, and those of one run.
+/// What keeping a node takes beside its bytes, at most: its place among others, and those of one
+/// run.
 const KEPT_BYTES: usize = 450;
 /// One part of those for hotspots is for the places of keys that are overwritten.
 const PLACES_PART: usize = 4;
@@ -34,36 +35,36 @@ pub struct Options {
     pub hotspot_bytes: usize,
     /// When clients speculate, if they have hotspots.
     pub speculation: Speculation,
-    /// Whether an insert reads no more of a leaf than the lock word's vacancy bitmap asks for. Source:
-    /// CHIME, vacancy bitmap piggybacking.
+    /// Whether an insert reads no more of a leaf than the lock word's vacancy bitmap asks for.
+    /// Source: CHIME, vacancy bitmap piggybacking.
     pub vacancy_bitmap: bool,
     /// Whether a lock is taken and what it guards is read in one round trip: before the word of the
     /// lock is known, so that more may have to be read afterwards. Not in the paper.
     pub lock_and_read: bool,
-    /// Whether changes that move entries of a leaf are counted, so that scans notice what was moved to
-    /// where they had been already. Of no meaning in leaves without hop bitmaps, where node versions tell.
-    /// All clients of a tree have to agree. Not in the paper, whose scans look at hop bitmaps only and may
-    /// leave out a key that is moved while another takes its place.
+    /// Whether changes that move entries of a leaf are counted, so that scans notice what was moved
+    /// to where they had been already. Of no meaning in leaves without hop bitmaps, where node
+    /// versions tell. All clients of a tree have to agree. Not in the paper, whose scans look at
+    /// hop bitmaps only and may leave out a key that is moved while another takes its place.
     pub counts_moves: bool,
     /// Whether a leaf that was divided, which a kept parent does not know yet, is used all the same
-    /// if what was read of it shows that the key belongs there. Not in the paper, whose clients read
-    /// the parent anew.
+    /// if what was read of it shows that the key belongs there. Not in the paper, whose clients
+    /// read the parent anew.
     pub uses_divided: bool,
     /// How locks are taken. All clients of a tree have to agree.
     pub locks: Locks,
-    /// Where locks have leases: of so much memory that merging has freed, in bytes, a compute node has
-    /// others give up what they keep from before, so that it can be used again.
+    /// Where locks have leases: of so much memory that merging has freed, in bytes, a compute node
+    /// has others give up what they keep from before, so that it can be used again.
     pub retired_bytes: u64,
-    /// Whether one client of a compute node reads a key for all of them that want it. A read that comes
-    /// while another is under way takes up to two round trips, so that this pays where the memory
-    /// node's port is what is scarce. Source: SMART, read delegation.
+    /// Whether one client of a compute node reads a key for all of them that want it. A read that
+    /// comes while another is under way takes up to two round trips, so that this pays where the
+    /// memory node's port is what is scarce. Source: SMART, read delegation.
     pub delegates_reads: bool,
     /// Whether one client of a compute node writes a key for all of them that want to, except for
     /// removals. Source: SMART, write combining.
     pub combines_writes: bool,
-    /// Whether clients of a compute node who want the lock of the same leaf queue there, and one at a
-    /// time goes for it; and how many times, at most, who has one of the paper's locks passes it on to
-    /// the next without giving it back. Locks with leases are not passed on. Source: Sherman.
+    /// Whether clients of a compute node who want the lock of the same leaf queue there, and one at
+    /// a time goes for it; and how many times, at most, who has one of the paper's locks passes it
+    /// on to the next without giving it back. Locks with leases are not passed on. Source: Sherman.
     pub hand_overs: Option<u32>,
 }
 
@@ -72,7 +73,8 @@ pub struct Options {
 pub enum Speculation {
     /// Whenever they know of such. As in CHIME's paper.
     Always,
-    /// As long as that makes searches quicker, which is tried now and then ([`Gate`]). Not in the paper.
+    /// As long as that makes searches quicker, which is tried now and then ([`Gate`]). Not in the
+    /// paper.
     Adaptive,
 }
 
@@ -107,8 +109,8 @@ impl Options {
         }
     }
 
-    /// Ours: CHIME with locks that have leases, taken and read under in one round trip, and speculation
-    /// where it pays.
+    /// Ours: CHIME with locks that have leases, taken and read under in one round trip, and
+    /// speculation where it pays.
     pub fn nearfield() -> Options {
         Options {
             shape: Shape {
@@ -123,9 +125,9 @@ impl Options {
         }
     }
 
-    /// Ours for memory that is attached and not behind a network adapter, as by CXL: what is read costs
-    /// by the byte there, and a message hardly anything. Neighborhoods of 16 slots, so that leaves get
-    /// fuller and scans read less, and one copy of the metadata.
+    /// Ours for memory that is attached and not behind a network adapter, as by CXL: what is read
+    /// costs by the byte there, and a message hardly anything. Neighborhoods of 16 slots, so that
+    /// leaves get fuller and scans read less, and one copy of the metadata.
     pub fn attached() -> Options {
         let ours = Options::nearfield();
         Options {
@@ -180,8 +182,8 @@ impl ComputeNode {
     /// A compute node that keeps nothing yet.
     ///
     /// # Errors
-    /// `Geometry` if the sizes are not possible, `Cache` if there is room for something, but not for
-    /// one internal node.
+    /// `Geometry` if the sizes are not possible, `Cache` if there is room for something, but not
+    /// for one internal node.
     pub fn new(options: Options) -> Result<ComputeNode, PoolError> {
         let geometry = Geometry::new(options.shape)?;
         let bytes = options.cache_bytes.saturating_sub(options.hotspot_bytes);

@@ -1,5 +1,5 @@
-//! Where keys were when they were last overwritten, so that they need not be read before that is done
-//! again. Not in the paper.
+//! In which slots keys were last overwritten, so that the next overwrite need not read them first.
+//! Not in the paper.
 
 use nearfield_fabric::GlobalAddress;
 use parking_lot::Mutex;
@@ -9,15 +9,16 @@ use std::time::Duration;
 
 /// Places that share a bucket; the one that was not used for longest goes first.
 const WAYS: usize = 8;
-/// All is forgotten after so long. A stamp comes again only after many more acquisitions of locks by one
-/// client than can be in that time.
+/// All is forgotten after so long. A stamp comes again only after many more acquisitions of locks
+/// by one client than can be in that time.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Keys of more bytes are not remembered: what is here has to be the key, and not a hash of it.
 const KEY_BYTES: usize = 8;
 const SLOT_BITS: u32 = 16;
 
 /// The slots of keys, and the stamps that their leaves' lock words had then
-/// ([`StampedLayout`](crate::layout::StampedLayout)). As long as a leaf has the same stamp the key is in the same slot.
+/// ([`StampedLayout`](crate::layout::StampedLayout)). As long as a leaf has the same stamp the key
+/// is in the same slot.
 ///
 /// 25 bytes a place. Threads share it.
 #[derive(Debug)]

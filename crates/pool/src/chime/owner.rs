@@ -1,8 +1,8 @@
-//! By which number a client takes locks.
+//! The number by which a client takes locks.
 //!
-//! Numbers are claimed for a lease of their own, longer than that of locks, and kept by beats when locks
-//! are taken. A client that has taken none for so long that another has claimed its number claims one
-//! anew; what it had locked by the former one is another's, as that of the dead.
+//! Numbers are claimed for a lease of their own, longer than that of locks, and kept by beats when
+//! locks are taken. A client that has taken none for so long that another has claimed its number
+//! claims one anew; what it had locked by the former one is another's, as that of the dead.
 
 use super::header::Header;
 use crate::error::PoolError;

@@ -1,4 +1,5 @@
-//! What those do who find a node half written, or come to no end, and nobody at work on it.
+//! What an operation does when it finds a node half written, or makes no progress, because a client
+//! has died.
 
 use super::node_io::NodeAt;
 use super::session::Session;
@@ -54,9 +55,9 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// To be called by who begins anew: if that was for long enough, repairs whatever is on the way to
-    /// a key. Whom a merger has left with a node that is none any more, and a parent that leads there,
-    /// would begin anew for ever.
+    /// To be called by who begins anew: if that was for long enough, repairs whatever is on the way
+    /// to a key. Whom a merger has left with a node that is none any more, and a parent that leads
+    /// there, would begin anew for ever.
     pub(super) async fn look_after(
         &self,
         patience: &mut Patience,

@@ -1,4 +1,4 @@
-//! What is left to be done when a recorded change was made.
+//! The step that remains after a recorded change, for a client that takes the lock over.
 
 use crate::layout::internal::address;
 use nearfield_fabric::GlobalAddress;

@@ -1,4 +1,4 @@
-//! Where the root is, and how the tree grows at it.
+//! The root: where it is, and how the tree grows there.
 
 use super::lock::Lock;
 use super::session::Session;

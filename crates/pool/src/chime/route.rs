@@ -43,8 +43,8 @@ impl<E: Endpoint> Session<'_, E> {
         })
     }
 
-    /// The parent of the leaf to which a key belongs, and whether it was kept; or the way to the leaf
-    /// if that is the root.
+    /// The parent of the leaf to which a key belongs, and whether it was kept; or the way to the
+    /// leaf if that is the root.
     pub(super) async fn find_parent_of_leaf(
         &self,
         key: &[u8],

@@ -10,8 +10,8 @@ use crate::index::Entry;
 use crate::layout::Leaf;
 use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
 
-/// How many entries of a hundred slots are taken for occupied, to guess how many leaves a scan needs:
-/// what random insertions lead to.
+/// How many entries of a hundred slots are taken for occupied, to guess how many leaves a scan
+/// needs: what random insertions lead to.
 const OCCUPANCY_PERCENT: usize = 59;
 /// Leaves that are read at once, at most.
 const LEAVES_MAX: usize = 32;
@@ -54,14 +54,15 @@ impl Scan {
     }
 }
 
-/// The way to a leaf, and the least key to the right of it; `None` if there is no leaf to the right.
+/// The way to a leaf, and the least key to the right of it; `None` if there is no leaf to the
+/// right.
 type Stretch = (Way, Option<Vec<u8>>);
 
 impl<E: Endpoint> Session<'_, E> {
     /// The first `count` entries from a key on. A leaf that was read is followed by the one whose
-    /// address it has for its sibling, so that nothing is left out; a leaf that is not as its parent
-    /// says, by those that it leads to. One round trip for every [`LEAVES_MAX`] leaves if the parents
-    /// are kept, and one for each leaf that no parent knows of.
+    /// address it has for its sibling, so that nothing is left out; a leaf that is not as its
+    /// parent says, by those that it leads to. One round trip for every [`LEAVES_MAX`] leaves if
+    /// the parents are kept, and one for each leaf that no parent knows of.
     pub(super) async fn scan_from(
         &self,
         from: &[u8],

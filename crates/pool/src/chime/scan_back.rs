@@ -1,5 +1,6 @@
-//! Scans from right to left. Not in the paper, whose leaves know their right siblings only: what lies to
-//! the left of a leaf is what its parent says, if the leaf there has this one for its sibling.
+//! Scans from right to left. Not in the paper, whose leaves know their right siblings only: what
+//! lies to the left of a leaf is what its parent says, if the leaf there has this one for its
+//! sibling.
 
 use super::route::{RIGHT_MOVES_MAX, Way};
 use super::session::Session;
@@ -18,8 +19,8 @@ struct ScanBack {
 }
 
 impl ScanBack {
-    /// Takes in the entries of leaves, not less than `least`, all there are from there to `from`. False
-    /// if there is none to the left of them.
+    /// Takes in the entries of leaves, not less than `least`, all there are from there to `from`.
+    /// False if there is none to the left of them.
     fn take(&mut self, leaves: &[Leaf], least: &[u8]) -> bool {
         let mut found: Vec<(&[u8], &[u8])> = leaves
             .iter()
@@ -82,8 +83,8 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(scan.entries)
     }
 
-    /// Takes in the leaves that one parent knows, as many as may be needed. False if there is nothing to
-    /// the left of them.
+    /// Takes in the leaves that one parent knows, as many as may be needed. False if there is
+    /// nothing to the left of them.
     async fn scan_back_some(&self, scan: &mut ScanBack) -> Result<bool, PoolError> {
         let (ways, bounds): (Vec<Way>, Vec<Vec<u8>>) =
             match self.find_parent_of_leaf(&scan.from).await? {
@@ -112,8 +113,8 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(true)
     }
 
-    /// A leaf, and those that it was divided into since its parent was read; `None` if they do not end
-    /// where the parent says.
+    /// A leaf, and those that it was divided into since its parent was read; `None` if they do not
+    /// end where the parent says.
     async fn follow(&self, way: &Way, leaf: Leaf) -> Result<Option<Vec<Leaf>>, PoolError> {
         let mut leaves = vec![leaf];
         while let Some(last) = leaves.last() {

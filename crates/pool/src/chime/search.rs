@@ -30,8 +30,8 @@ impl<E: Endpoint> Session<'_, E> {
         self.place_by(group, way.sibling, way.kept.is_some(), leaf, key)
     }
 
-    /// As [`place`](Session::place), by the replica of a group, of a leaf to which a parent has led that
-    /// expects this sibling, and that was kept or not.
+    /// As [`place`](Session::place), by the replica of a group, of a leaf to which a parent has led
+    /// that expects this sibling, and that was kept or not.
     pub(super) fn place_by(
         &self,
         group: usize,
@@ -96,8 +96,8 @@ impl<E: Endpoint> Session<'_, E> {
         Box::pin(self.search_again(key, found, missed)).await
     }
 
-    /// As [`search`](Session::search), for as long as it takes. `missed` is a leaf in which the key was
-    /// not found, and the versions of its home there.
+    /// As [`search`](Session::search), for as long as it takes. `missed` is a leaf in which the key
+    /// was not found, and the versions of its home there.
     pub(super) async fn search_again<R>(
         &self,
         key: &[u8],
@@ -145,8 +145,8 @@ impl<E: Endpoint> Session<'_, E> {
                                 }
                                 continue;
                             }
-                            // It may have been moved while the neighborhood was read, unless that was
-                            // between two looks at a counter.
+                            // It may have been moved while the neighborhood was read, unless that
+                            // was between two looks at a counter.
                             Lookup::Absent if self.tree.has_counters => {}
                             // Each move changes the home, so if that is the same after another
                             // reading, the first one was of a time without moves.

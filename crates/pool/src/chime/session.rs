@@ -1,9 +1,10 @@
-//! Operations under way, and what they may follow.
+//! Sessions: which addresses an operation may follow.
 //!
 //! Where locks have leases, the memory of nodes that were merged away is given back
-//! ([`epochs`](nearfield_fabric::recovery::epochs)). So each operation has a guard: it follows what was kept in its
-//! own epoch or later, keeps and changes things only while the guard is safe, and believes what it has
-//! read only if the guard is at its end. Otherwise it begins anew.
+//! ([`epochs`](nearfield_fabric::recovery::epochs)). So each operation holds a guard. It follows an
+//! address from the cache only if that was kept in the guard's epoch or later. It keeps nodes and
+//! changes memory only while the guard is safe. It believes what it has read only if the guard is
+//! still safe at the end; otherwise it begins anew.
 
 use super::Tree;
 use super::cached_node::CachedNode;
@@ -17,16 +18,16 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An operation of a client, or several that have to see the same memory: what one has read of another
-/// structure's addresses may be followed as long as the session [is valid](Session::is_valid) when
-/// that was read.
+/// An operation of a client, or several that have to see the same memory: what one has read of
+/// another structure's addresses may be followed as long as the session [is
+/// valid](Session::is_valid) when that was read.
 ///
 /// It holds up the reclamation of memory, so it should be short.
 #[derive(Debug)]
 pub struct Session<'t, E> {
     pub(super) tree: &'t Tree<E>,
     guard: Option<Guard<'t>>,
-    /// Something was changed, so that the operation must not be done again.
+    /// The operation has changed something, so it must not be repeated.
     changed: Cell<bool>,
 }
 
@@ -47,7 +48,8 @@ impl<E: Endpoint> Tree<E> {
         })
     }
 
-    /// Does an operation in a session of its own, and again if that was not valid to the end.
+    /// Runs an operation in a session of its own, and again if the session was not valid to the
+    /// end.
     pub(super) async fn run<R>(
         &self,
         mut operation: impl AsyncFnMut(&Session<'_, E>) -> Result<R, PoolError>,
@@ -63,8 +65,9 @@ impl<E: Endpoint> Tree<E> {
 }
 
 impl<E: Endpoint> Session<'_, E> {
-    /// True if what was read in the session, and was reached by addresses that were read in it, is to be
-    /// believed. If not, it may be anything, and everything has to be read anew, in another session.
+    /// True if what was read in the session, and was reached by addresses that were read in it, is
+    /// to be believed. If not, it may be anything, and everything has to be read anew, in another
+    /// session.
     ///
     /// # Errors
     /// What nodes answer.
@@ -87,7 +90,8 @@ impl<E: Endpoint> Session<'_, E> {
         guard.map_or(Duration::MAX, Guard::until)
     }
 
-    /// Renews what the session is valid by, if it is time to. To be called before what may take long.
+    /// Renews what the session is valid by, if it is time to. To be called before what may take
+    /// long.
     ///
     /// # Errors
     /// `Session` if it is not valid any more, and what nodes answer.
@@ -134,9 +138,9 @@ impl<E: Endpoint> Session<'_, E> {
         self.scan_back_from(from, count).await
     }
 
-    /// Has memory be given back when nobody can find it any more, which was unlinked in this session:
-    /// the change that did so was answered. If there is no such thing, as in the paper's variants, it
-    /// stays.
+    /// Has memory be given back when nobody can find it any more, which was unlinked in this
+    /// session: the change that did so was answered. If there is no such thing, as in the paper's
+    /// variants, it stays.
     ///
     /// # Errors
     /// What nodes answer.

@@ -13,8 +13,8 @@ use crate::layout::{InternalNode, Leaf};
 use nearfield_fabric::{Endpoint, GlobalAddress};
 
 impl<E: Endpoint> Session<'_, E> {
-    /// Divides a full leaf, whose lock is held, and puts a key into the half where it belongs. False if
-    /// the lock was held for too long; then nothing was done.
+    /// Divides a full leaf, whose lock is held, and puts a key into the half where it belongs.
+    /// False if the lock was held for too long; then nothing was done.
     ///
     /// Where locks have leases the leaf's is kept until the parent knows, so that who takes it over
     /// from the dead tells the parent. The paper gives it back before.
@@ -98,7 +98,8 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// Tells the parent of the node `left` that it was divided, and divides it if it is full. With
-    /// `under`, the lock of the divided node, nothing is told once that may be another's: he does it.
+    /// `under`, the lock of the divided node, nothing is told once that may be another's: he does
+    /// it.
     async fn tell_parents(
         &self,
         left: GlobalAddress,
@@ -142,8 +143,8 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Divides a full internal node, whose lock is held, and adds the child that it has no room for.
-    /// False if the lock was held for too long; then nothing was done.
+    /// Divides a full internal node, whose lock is held, and adds the child that it has no room
+    /// for. False if the lock was held for too long; then nothing was done.
     async fn divide_internal(
         &self,
         address: GlobalAddress,
@@ -201,8 +202,8 @@ impl<E: Endpoint> Session<'_, E> {
         self.keep(right, half);
     }
 
-    /// The node above the divided node `left` that covers the separator, or one left of it. `None` if
-    /// there was none, and it is made now, or the lock of the divided node may be another's.
+    /// The node above the divided node `left` that covers the separator, or one left of it. `None`
+    /// if there was none, and it is made now, or the lock of the divided node may be another's.
     async fn find_parent(
         &self,
         left: GlobalAddress,

@@ -3,8 +3,8 @@
 use super::{Leader, ReadDelegation, Write, WriteCombining};
 use crate::error::PoolError;
 
-/// What the clients of a compute node do for each other: all that an index needs of [`ReadDelegation`] and
-/// [`WriteCombining`], each of which may be left out.
+/// What the clients of a compute node do for each other: all that an index needs of
+/// [`ReadDelegation`] and [`WriteCombining`], each of which may be left out.
 #[derive(Debug)]
 pub struct Delegation {
     reads: Option<ReadDelegation>,

@@ -88,8 +88,8 @@ impl<T> LocalLock<'_, T> {
         self.times = 0;
     }
 
-    /// Passes the lock on, which is held, and all that was written under it is there. If who gets it
-    /// is dropped before he knows, the next one has it.
+    /// Passes the lock on, which is held, and all that was written under it is there. If who gets
+    /// it is dropped before he knows, the next one has it.
     ///
     /// # Errors
     /// It may not be passed on, or nobody waits any more: the lock is to be given back. If all who

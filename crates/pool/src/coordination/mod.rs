@@ -1,24 +1,25 @@
-//! What the clients of one compute node do together before they go to the network.
+//! What the clients of one compute node do together before they use the network.
 //!
-//! - [`ReadDelegation`]: one reads a key, and those who wait take its result (*read delegation*).
-//! - [`WriteCombining`]: one writes a key, for those as well who want to write it meanwhile (*write
-//!   combining*).
-//! - [`LocalLocks`]: who has taken a lock in remote memory passes it on to who waits for it here
-//!   (*lock hand-over*).
+//! - [`ReadDelegation`]: one client reads a key, and the clients that wait take its result.
+//! - [`WriteCombining`]: one client writes a key, also for the clients that want to write it
+//!   meanwhile.
+//! - [`LocalLocks`]: a client that holds a lock in remote memory passes it on to a client that
+//!   waits for it on the same compute node (*lock hand-over*).
 //!
-//! [`Delegation`] is the first two as an index uses them, which each can be switched off. These are of SMART (OSDI 2023) and used by CHIME's code, the third is of Sherman (SIGMOD 2022).
-//! All of them know a key or a lock only while somebody works on it, and nobody waits for others
-//! than those who work on the same key or lock. Threads share them, and the tasks of a simulation.
+//! [`Delegation`] is the first two as an index uses them; each can be switched off. They come from
+//! SMART (OSDI 2023), and CHIME's code uses them. The third comes from Sherman (SIGMOD 2022). A key
+//! or a lock is in a table only while a client works on it, and a client waits only for clients
+//! that work on the same key or lock. Threads share the tables, and so do tasks of a simulation.
 //!
-//! Who leads and is gone before he is done, as his task was dropped, leaves the lead to the next one.
-//! A task that is neither polled nor dropped keeps it.
+//! If the leader is dropped before it is done, the next waiter leads. A task that is neither polled
+//! nor dropped keeps the lead.
 //!
-//! # Against which operations these are linearizable
+//! # Why operations stay linearizable
 //!
-//! Against those of other compute nodes too, whose writes nobody here is told of. So a reader takes
-//! the result of no read that began before he came: there may have been a write in between that
-//! was done before he came. He waits for the next one, and those who came meanwhile share that.
-//! (SMART lets readers take a read that is under way, if none who waited for it has left yet.)
+//! Other compute nodes write, too, and tell nobody here. So a reader never takes the result of a
+//! read that began before the reader came: a write of another compute node may have been done in
+//! between. It waits for the next read, and shares that with all that came meanwhile. (SMART lets
+//! readers take a read that is under way, as long as no reader has left with its result.)
 
 mod delegation;
 mod locks;

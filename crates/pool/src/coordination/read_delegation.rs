@@ -1,4 +1,4 @@
-//! Reading a key once for all who want to read it.
+//! Read delegation: one client reads a key for all that want to read it.
 
 use super::wait_queue::{Called, WaitQueues};
 use crate::error::PoolError;

@@ -1,4 +1,4 @@
-//! One who works on a key, and those who wait for him.
+//! Queues of clients that wait for another client that works on the same key.
 
 use super::primitive::Mutex;
 use std::collections::{HashMap, VecDeque};

@@ -1,4 +1,4 @@
-//! Writing a key once for all who want to write it.
+//! Write combining: one client writes a key for all that want to write it.
 
 use super::wait_queue::{Called, Turn, WaitQueues};
 use crate::error::PoolError;
@@ -11,8 +11,8 @@ pub enum Write {
     Insert(Vec<u8>),
     /// Sets the value if the key is there.
     Update(Vec<u8>),
-    /// As `Update`, by one who wants to know no more than whether the key was there: of the value that he
-    /// is answered the bytes mean nothing.
+    /// As `Update`, by one who wants to know no more than whether the key was there: of the value
+    /// that he is answered the bytes mean nothing.
     Overwrite(Vec<u8>),
 }
 
@@ -125,8 +125,8 @@ impl Leader<'_> {
         &self.write
     }
 
-    /// Decides who is combined with this write, and answers what is to be written; `None` if the key
-    /// is to stay absent. `found` is what the key holds.
+    /// Decides who is combined with this write, and answers what is to be written; `None` if the
+    /// key is to stay absent. `found` is what the key holds.
     ///
     /// If the key is there, all who have come are combined. If it is not, and the leader updates,
     /// those are who update too: all of them find it absent. Those who insert wait, as the leader
@@ -134,7 +134,8 @@ impl Leader<'_> {
     ///
     /// To be called under the lock under which `found` was read, as late as possible: nobody else
     /// may write the key before what this answers is written, or given up. What was given up before
-    /// any of it was written, as the lock was lost, can be closed once more, with what is found then.
+    /// any of it was written, as the lock was lost, can be closed once more, with what is found
+    /// then.
     pub fn close(&mut self, found: Option<&[u8]>) -> Option<Vec<u8>> {
         self.answers.clear();
         let mut held = self.write.after(found);

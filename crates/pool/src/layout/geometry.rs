@@ -24,12 +24,13 @@ pub enum Arrangement {
     /// In the neighborhood of the slot that it hashes to, so that a reader needs no more. Source:
     /// CHIME, hopscotch leaf nodes.
     Hopscotch,
-    /// As `Hopscotch`, without the hop bitmaps: a counter behind the lock word says that keys were moved.
-    /// Who inserts a key writes nothing but its entry, and entries have 2 bytes less. Not in the paper.
+    /// As `Hopscotch`, without the hop bitmaps: a counter behind the lock word says that keys were
+    /// moved. Who inserts a key writes nothing but its entry, and entries have 2 bytes less. Not in
+    /// the paper.
     Neighborhood,
-    /// In any slot: a reader needs the whole leaf. Source: Sherman, as CHIME's authors have built it
-    /// for their figures, with the versions of lines. There is one copy of the metadata, with fence
-    /// keys.
+    /// In any slot: a reader needs the whole leaf. Source: Sherman, as CHIME's authors have built
+    /// it for their figures, with the versions of lines. There is one copy of the metadata, with
+    /// fence keys.
     Unordered,
 }
 

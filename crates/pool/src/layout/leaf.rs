@@ -8,8 +8,8 @@
 //! entry   | versions 1 | hop bitmap 2 | key | value |
 //! ```
 //!
-//! Leaves may go without hop bitmaps. Leaves that are no hash tables have one replica, which ends with a byte for the level, and entries
-//! without hop bitmaps.
+//! Leaves may go without hop bitmaps. Leaves that are no hash tables have one replica, which ends
+//! with a byte for the level, and entries without hop bitmaps.
 //!
 //! Since a replica precedes each group, every neighborhood has one in it or directly before it.
 //! Where the metadata are not replicated, the leaf is one group.
@@ -137,8 +137,9 @@ impl LeafLayout {
         is_in_a_line(&self.entry(slot))
     }
 
-    /// The first slot in which a key may lie: [`home`], if leaves are hash tables. In those without hop
-    /// bitmaps no neighborhood goes around the end, which would be another message for who reads it.
+    /// The first slot in which a key may lie: [`home`], if leaves are hash tables. In those without
+    /// hop bitmaps no neighborhood goes around the end, which would be another message for who
+    /// reads it.
     pub fn home(&self, key: &[u8]) -> usize {
         match self.geometry.shape().arrangement {
             Arrangement::Hopscotch => home(key, self.span()),
@@ -220,8 +221,8 @@ impl LeafLayout {
         Segments::new(segment(first), wrapped.map(segment))
     }
 
-    /// The wire offset of the value in a slot, if its bytes lie in one line: who reads them has one value,
-    /// whatever the versions say. `None` if not, or if values have no bytes.
+    /// The wire offset of the value in a slot, if its bytes lie in one line: who reads them has one
+    /// value, whatever the versions say. `None` if not, or if values have no bytes.
     pub fn value_in_a_line(&self, slot: usize) -> Option<usize> {
         let end = self.entry(slot).end;
         let value = end - self.geometry.shape().value_bytes..end;

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! A bit of the vacancy bitmap is 1 if all slots of its *bucket* are full. Where a leaf has more
-//! slots than there are bits, some buckets have several. All this holds while the lock is free; while it
-//! is held, the other bits say by whom ([`nearfield_fabric::recovery::lease`]), where CHIME sets all of them.
+//! slots than there are bits, some buckets have several. All this holds while the lock is free;
+//! while it is held, the other bits say by whom ([`nearfield_fabric::recovery::lease`]), where
+//! CHIME sets all of them.
 
 use super::{Leaf, Slots};
 use nearfield_fabric::recovery::lease::HELD_BIT;

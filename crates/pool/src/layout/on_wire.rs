@@ -6,17 +6,19 @@ use std::ops::Range;
 /// How many bytes are compared as one.
 pub(crate) const WORD: usize = size_of::<u64>();
 
-/// Where some decoded bytes of a node, at least one, lie in the wire bytes of segments, one segment behind
-/// the other.
+/// Where some decoded bytes of a node, at least one, lie in the wire bytes of segments, one segment
+/// behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OnWire {
     at: u32,
-    /// So many bytes lie in the first line, and what is behind them in lines that begin with versions.
+    /// So many bytes lie in the first line, and what is behind them in lines that begin with
+    /// versions.
     unbroken: u32,
 }
 
 impl OnWire {
-    /// Where the bytes from a decoded offset on lie, which is in one of the segments. `None` if it is not.
+    /// Where the bytes from a decoded offset on lie, which is in one of the segments. `None` if it
+    /// is not.
     pub fn new(decoded: usize, segments: &Segments) -> Option<OnWire> {
         let mut before = 0;
         for segment in segments.iter() {
@@ -39,8 +41,8 @@ impl OnWire {
         wire[self.at as usize]
     }
 
-    /// The first eight bytes, low end first; there have to be so many. No branch depends on where lines
-    /// begin.
+    /// The first eight bytes, low end first; there have to be so many. No branch depends on where
+    /// lines begin.
     #[inline]
     pub fn word(self, wire: &[u8]) -> u64 {
         let rest = &wire[self.at as usize..];
@@ -91,8 +93,8 @@ mod tests {
     use super::*;
     use crate::layout::{Geometry, Leaf, LeafLayout, Shape};
 
-    /// At all places of neighborhoods that wrap, with metadata among them or elsewhere, bytes of up to
-    /// several lines are what decoding makes of them.
+    /// At all places of neighborhoods that wrap, with metadata among them or elsewhere, bytes of up
+    /// to several lines are what decoding makes of them.
     #[test]
     fn bytes_are_found_as_they_are_decoded() {
         for (key_bytes, value_bytes) in [(8, 8), (9, 8), (33, 17), (200, 8)] {

@@ -1,14 +1,15 @@
-//! The word behind a leaf without hop bitmaps. Not in the paper, whose words say which slots are vacant.
+//! The word behind a leaf without hop bitmaps. Not in the paper, whose words say which slots are
+//! vacant.
 //!
 //! ```text
 //! bit 63 | stamp           | entries            | index of the slot with the greatest key | bit 0
 //!  held  | what is left    | one bit more than  | as many bits as slots have numbers      |
 //! ```
 //!
-//! The *stamp* is another one as soon as a key has left its slot: it was removed, or moved, or went to another
-//! leaf. Who has once seen a key in a slot and takes the lock later knows by the stamp that the key still is
-//! there, and need not read it to give it another value. All this holds while the lock is free, as in
-//! [`LockWordLayout`](super::LockWordLayout).
+//! The *stamp* is another one as soon as a key has left its slot: it was removed, or moved, or went
+//! to another leaf. Who has once seen a key in a slot and takes the lock later knows by the stamp
+//! that the key still is there, and need not read it to give it another value. All this holds while
+//! the lock is free, as in [`LockWordLayout`](super::LockWordLayout).
 
 use super::{Leaf, LockWord};
 

@@ -76,8 +76,9 @@ impl SlotRange {
 }
 
 impl<E: Endpoint> Client<E> {
-    /// Looks where keys should be, and gives what there is of each to `found` by its number; answers those of which
-    /// more has to be read: what the tree has not found at once, and values that lie in blocks.
+    /// Looks where keys should be, and gives what there is of each to `found` by its number;
+    /// answers those of which more has to be read: what the tree has not found at once, and values
+    /// that lie in blocks.
     pub async fn get_each(
         &self,
         keys: &[SlotKey],
@@ -211,8 +212,8 @@ impl<E: Endpoint> Client<E> {
     }
 }
 
-/// What is left of a range behind the entries that a piece of it has brought, of which those outside
-/// of the range are dropped; `None` if nothing is.
+/// What is left of a range behind the entries that a piece of it has brought, of which those
+/// outside of the range are dropped; `None` if nothing is.
 fn behind(
     range: SlotRange,
     found: &mut Vec<Entry>,

@@ -6,9 +6,9 @@
 //!                  | 255 | length 4 | address 8 | zeros |          of a block of its own
 //! ```
 //!
-//! A key and one that has zeros behind it differ in their length only, and are ordered by it; no key
-//! of a slot is all zeros, by which a tree knows empty slots. Words have values of eight bytes, and
-//! nothing beside them.
+//! A key and one that has zeros behind it differ in their length only, and are ordered by it; no
+//! key of a slot is all zeros, by which a tree knows empty slots. Words have values of eight bytes,
+//! and nothing beside them.
 
 use super::StoreOptions;
 use nearfield_core::{Bytes, Form, Words};

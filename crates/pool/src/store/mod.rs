@@ -3,9 +3,9 @@
 //!
 //! - `form` says how keys and values of any length lie in slots of one, `blocks` keeps the values
 //!   that have no room there.
-//! - `plan` and `batch` execute a batch: operations on different keys are under way at the same time,
-//!   as many as [`StoreOptions::in_flight`] says, those on one key are done as one (`fold`), and
-//!   what reads ranges waits for the writes before it, as the writes behind it do for that.
+//! - `plan` and `batch` execute a batch: operations on different keys are under way at the same
+//!   time, as many as [`StoreOptions::in_flight`] says, those on one key are done as one (`fold`),
+//!   and what reads ranges waits for the writes before it, as the writes behind it do for that.
 //! - Each thread has a client of its own, made when it first comes; all share the cache.
 
 mod batch;
@@ -41,15 +41,15 @@ pub const KEY_BYTES_MAX: usize = 4094;
 /// What a store is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// The longest key of byte strings, in bytes, up to [`KEY_BYTES_MAX`]: every slot takes as much.
-    /// All who open a store have to agree on it. Of no meaning for words.
+    /// The longest key of byte strings, in bytes, up to [`KEY_BYTES_MAX`]: every slot takes as
+    /// much. All who open a store have to agree on it. Of no meaning for words.
     pub key_bytes_max: usize,
-    /// The longest value of byte strings that lies in its slot, in bytes, 12 to 254: every slot takes
-    /// as much. Others take a round trip more. All who open a store have to agree on it. Of no
-    /// meaning for words.
+    /// The longest value of byte strings that lies in its slot, in bytes, 12 to 254: every slot
+    /// takes as much. Others take a round trip more. All who open a store have to agree on it. Of
+    /// no meaning for words.
     pub inline_bytes_max: usize,
-    /// How many operations of a batch a thread has under way at most. Of those that change something
-    /// it is up to 16.
+    /// How many operations of a batch a thread has under way at most. Of those that change
+    /// something it is up to 16.
     pub in_flight: usize,
     /// The techniques and sizes of the tree. The lengths of keys and values follow from the above.
     pub tree: Options,
@@ -70,8 +70,8 @@ impl Default for StoreOptions {
 }
 
 /// The default lease of locks. A thread that shares its processor is suspended for tens of
-/// milliseconds now and then, and the locks that it holds meanwhile must not run out: each that does
-/// takes one of its 62 places for records until somebody comes to the same lock.
+/// milliseconds now and then, and the locks that it holds meanwhile must not run out: each that
+/// does takes one of its 62 places for records until somebody comes to the same lock.
 const LEASE: Duration = Duration::from_millis(100);
 
 /// Makes a way to the nodes, for one thread, or says why there is none.
@@ -100,8 +100,8 @@ pub enum OpenError {
 
 /// A map in the memory of memory nodes, which any number of threads and processes share.
 ///
-/// What [`nearfield_core`] promises of batches holds. Operations have one round trip to read, and two
-/// or three to write, if the way to the key's leaf is kept; a batch has many of them under way.
+/// What [`nearfield_core`] promises of batches holds. Operations have one round trip to read, and
+/// two or three to write, if the way to the key's leaf is kept; a batch has many of them under way.
 ///
 /// A thread that executes something has a client from then on, which takes a number of owners of
 /// locks and some memory: threads should be few and live long.
@@ -125,8 +125,8 @@ thread_local! {
 }
 
 impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
-    /// Opens the store of some nodes, all of those to which `connect` leads, or makes an empty one if
-    /// there is none. `connect` is called once by each thread.
+    /// Opens the store of some nodes, all of those to which `connect` leads, or makes an empty one
+    /// if there is none. `connect` is called once by each thread.
     ///
     /// # Errors
     /// `Connect`, `NoNodes`, `KeyBytes`; `Pool` with `NoIndex` or `Format` if there is a store of

@@ -1,5 +1,5 @@
-//! What each operation of the tree costs, in round trips, bytes and atomics, is what is published of
-//! CHIME and of Sherman as it is in CHIME's figures; where it is not, the test says why.
+//! What each operation of the tree costs, in round trips, bytes and atomics, is what is published
+//! of CHIME and of Sherman as it is in CHIME's figures; where it is not, the test says why.
 
 use nearfield_fabric::count::{Cost, Counting};
 use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
@@ -150,8 +150,8 @@ fn near(name: &str, found: f64, expected: f64, tolerance: f64) {
     assert!((found - expected).abs() <= tolerance, "{name}: {found}");
 }
 
-/// What searching, by window, a key of each home costs: how often how many bytes, and how many homes
-/// take two reads.
+/// What searching, by window, a key of each home costs: how often how many bytes, and how many
+/// homes take two reads.
 async fn windows(client: &Client, keys: &[u64]) -> (Vec<(u64, u64)>, usize) {
     let mut of_homes: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
     for &key in keys {
@@ -294,8 +294,9 @@ fn an_insert_reads_its_hop_range_and_writes_from_the_home_on() {
             } = *cost;
             assert_eq!(totals(cost), [3, read_bytes, written_bytes, 1]);
         }
-        // CHIME reads 211, since its ranges do not wrap: of every twentieth insert it reads the leaf. It
-        // does not read the neighborhood, in which the key may be behind the first empty slot.
+        // CHIME reads 211, since its ranges do not wrap: of every twentieth insert it reads the
+        // leaf. It does not read the neighborhood, in which the key may be behind the first empty
+        // slot.
         let read = || whole().map(|cost| cost.read_bytes);
         near("bytes read", mean(read()), 186.0, 1.0);
         let share = |is: fn(&u64) -> bool| read().filter(is).count() as f64 / read().count() as f64;
@@ -328,8 +329,8 @@ fn without_the_vacancy_bitmap_an_insert_reads_the_leaf() {
 }
 
 /// The parent is locked, read and written; the leaf's halves are written, each with its lock in a
-/// verb of its own, since the lines of one verb come in any order: 1,316 and 8 bytes where the public
-/// implementation writes 1,332 at once.
+/// verb of its own, since the lines of one verb come in any order: 1,316 and 8 bytes where the
+/// public implementation writes 1,332 at once.
 #[test]
 fn a_split_takes_three_or_four_round_trips_more() {
     run(chime(), async |Clients { one, .. }| {
@@ -343,8 +344,8 @@ fn a_split_takes_three_or_four_round_trips_more() {
         for cost in &splits {
             // With the parent, and with the one above where that was full as well.
             let levels = cost.atomics - 1;
-            // If the vacancy bitmap says that the leaf is full it is read as a whole at once. If it does
-            // not, the hop range was in vain; what was read of it is read again.
+            // If the vacancy bitmap says that the leaf is full it is read as a whole at once. If it
+            // does not, the hop range was in vain; what was read of it is read again.
             let range = cost.read_bytes - LEAF - levels * INTERNAL;
             at_once += usize::from(range == 0);
             let round_trips = if range == 0 { 6 } else { 7 } + 4 * (levels - 1);
@@ -493,7 +494,8 @@ fn what_is_overwritten_again_is_not_read() {
             };
             let (mut again, mut alone) = (0, 0);
             for (key, _) in &loaded[1_000..] {
-                // The value and the lock; of some keys the value lies in two lines, and is recorded.
+                // The value and the lock; of some keys the value lies in two lines, and is
+                // recorded.
                 alone += usize::from(cost_of(*key).await[2] == 8 + LOCK);
                 again += usize::from(cost_of(*key).await == [2, 0, 8 + LOCK, 1]);
             }
@@ -536,7 +538,8 @@ fn the_cache_takes_half_a_byte_for_each_key() {
             0.594,
             0.01,
         );
-        // Published is 0.48, by a formula without what nodes and their places take beside their entries.
+        // Published is 0.48, by a formula without what nodes and their places take beside their
+        // entries.
         let found = node.cache_bytes() as f64 / 150_000.0;
         near("cache bytes per key", found, 0.50, 0.01);
     });
@@ -554,9 +557,9 @@ fn ascending_inserts_leave_leaves_half_empty() {
     });
 }
 
-/// A client divides a leaf and dies before it tells the parent. Others who come by the parent have to
-/// see that their key does not belong to the right: from the keys that they have read or, one round
-/// trip later, from the leaf's greatest.
+/// A client divides a leaf and dies before it tells the parent. Others who come by the parent have
+/// to see that their key does not belong to the right: from the keys that they have read or, one
+/// round trip later, from the leaf's greatest.
 #[test]
 fn an_insert_may_have_to_read_the_greatest_key_of_a_leaf_that_was_divided() {
     // Keys with others between them, the last of which are the dying client's.

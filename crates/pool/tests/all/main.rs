@@ -1,5 +1,5 @@
-//! Tests of the indexes in remote memory. `canary` and `loom` are programs of their own because they
-//! are built with other flags, and `processes` because it starts itself as several processes.
+//! Tests of the indexes in remote memory. `canary` and `loom` are programs of their own because
+//! they are built with other flags, and `processes` because it starts itself as several processes.
 //!
 //! One program has all modules, so that generic code is compiled once.
 

@@ -1,5 +1,5 @@
-//! What ROLEX costs is what is published of the one in CHIME's figures: bytes of leaves, round trips,
-//! bytes and atomics of each operation.
+//! What ROLEX costs is what is published of the one in CHIME's figures: bytes of leaves, round
+//! trips, bytes and atomics of each operation.
 
 use nearfield_fabric::count::{Cost, Counting};
 use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};

@@ -91,8 +91,8 @@ fn operations_on_few_keys_are_linearizable() {
     }
 }
 
-/// Of the keys that are overwritten some are removed, moved, divided and merged meanwhile, by clients that
-/// know where they were, and some of these die.
+/// Of the keys that are overwritten some are removed, moved, divided and merged meanwhile, by
+/// clients that know where they were, and some of these die.
 #[test]
 fn keys_that_are_overwritten_without_being_read_are_the_right_ones() {
     for (keys, operations, removing, dying) in [
@@ -288,8 +288,8 @@ fn it_holds_what_a_map_holds() {
     model(1, large, 20_000, 40_000);
 }
 
-/// Even keys are always there; odd ones come and go, while clients scan in both directions. Panics if a
-/// scan is wrong.
+/// Even keys are always there; odd ones come and go, while clients scan in both directions. Panics
+/// if a scan is wrong.
 fn scans_while_others_write(seed: u64, options: Options) -> Report {
     const KEYS: u64 = 120;
     let network = Preset::ConnectX6.parameters();
@@ -492,8 +492,8 @@ fn records_have_room_for_mergers_in_trees_of_all_sizes() {
     }
 }
 
-/// A client dies at each of the verbs of removals that merge nodes; others write at once to what it has
-/// merged, and then to all nodes above: what they were told is done stays.
+/// A client dies at each of the verbs of removals that merge nodes; others write at once to what it
+/// has merged, and then to all nodes above: what they were told is done stays.
 fn merger_dies_at(verb: u64, delivery: Delivery) {
     const KEYS: u64 = 48;
     let network = Preset::ConnectX6.parameters();

@@ -195,8 +195,8 @@ fn inserts_cost_what_is_published() {
         theirs.get(&key(&[6])).await.expect("an answer");
         assert_eq!(taken(theirs), (3, 16 + 8 * 4 + 8 * 4 + 34, 0, 0));
 
-        // A leaf with another key is in the slot. Of the bytes written, 8 are the reverse pointer of
-        // that leaf, which nobody waits for.
+        // A leaf with another key is in the slot. Of the bytes written, 8 are the reverse pointer
+        // of that leaf, which nobody waits for.
         mine.insert(&key(&[1, 1, 1, 9]), &[7; 8])
             .await
             .expect("room");
@@ -280,8 +280,8 @@ fn scans_cost_what_is_published() {
     }
 }
 
-/// How many nodes a radix tree of these keys has, whose paths are compressed, if no prefix is longer
-/// than six bytes.
+/// How many nodes a radix tree of these keys has, whose paths are compressed, if no prefix is
+/// longer than six bytes.
 fn nodes_of(keys: &BTreeSet<[u8; 8]>) -> usize {
     let keys: Vec<&[u8; 8]> = keys.iter().collect();
     let common = keys.windows(2).map(|pair| {

@@ -1,5 +1,5 @@
-//! Stores over shared memory, each with a memory node in a thread of this process: what every index of
-//! Nearfield has to pass, and the limits that these have beside.
+//! Stores over shared memory, each with a memory node in a thread of this process: what every index
+//! of Nearfield has to pass, and the limits that these have beside.
 #![cfg(target_os = "linux")]
 
 use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Outcome, Words};

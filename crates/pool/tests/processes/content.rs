@@ -14,8 +14,8 @@ use std::time::Duration;
 
 /// How many operations are under way at once where none relies on another.
 const AT_ONCE: u64 = 8;
-/// An operation takes no longer than so many leases, because two dead clients may be in its way, one
-/// after the other, and a time that only a machine without processors to spare needs.
+/// An operation takes no longer than so many leases, because two dead clients may be in its way,
+/// one after the other, and a time that only a machine without processors to spare needs.
 const LEASES_PER_OPERATION: u32 = 10;
 const SLACK: Duration = Duration::from_secs(60);
 

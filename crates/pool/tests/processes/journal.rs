@@ -86,8 +86,8 @@ pub fn read(path: &Path) -> Vec<Entry> {
     words.as_chunks().0.iter().map(entry).collect()
 }
 
-/// What may be there of a key that one writes at a time: what was acknowledged last, or what was begun
-/// since.
+/// What may be there of a key that one writes at a time: what was acknowledged last, or what was
+/// begun since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Possible {
     pub settled: Written,

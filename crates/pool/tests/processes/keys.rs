@@ -40,8 +40,8 @@ pub fn initial(number: u64) -> Option<u64> {
     number.is_multiple_of(2).then_some(0)
 }
 
-/// Versions of one key grow: later incarnations of its writer have greater ones. Those of shared keys
-/// name the process.
+/// Versions of one key grow: later incarnations of its writer have greater ones. Those of shared
+/// keys name the process.
 pub fn version(process: u64, incarnation: u64, sequence: u64) -> u64 {
     incarnation << 40 | process << 36 | sequence
 }
@@ -66,8 +66,8 @@ pub fn version_of(number: u64, value: &[u8]) -> u64 {
     version
 }
 
-/// The numbers and versions of what a scan has answered, which is checked: it is in order, and none of
-/// the keys is missing that never go.
+/// The numbers and versions of what a scan has answered, which is checked: it is in order, and none
+/// of the keys is missing that never go.
 pub fn scanned(entries: &[Entry], from: u64, count: usize) -> Vec<(u64, u64)> {
     assert!(entries.len() <= count, "more than were asked for");
     let number = |key: &Vec<u8>| u64::from_be_bytes(key[..].try_into().expect("a key")) - 1;

@@ -1,5 +1,5 @@
-//! The tree with real processes: memory nodes, and compute processes that are killed at any time and
-//! started again, while they run YCSB's mixes. This test program executes itself in a role.
+//! The tree with real processes: memory nodes, and compute processes that are killed at any time
+//! and started again, while they run YCSB's mixes. This test program executes itself in a role.
 //!
 //! `NEARFIELD_SECONDS` says for how long, `NEARFIELD_LEASE_MS` how long leases are.
 
@@ -27,7 +27,7 @@ use nearfield_pool::{PoolError, PoolIndex};
 use nodes::{Nodes, Way};
 use run::{NODE, Run, time};
 use std::sync::RwLock;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use turns::block_on;
 
 /// In milliseconds, where the system knows who has begun to write.

@@ -1,5 +1,5 @@
-//! The same while etcd, through which the processes find the nodes, is killed and comes back. Who has
-//! found them needs it no more.
+//! The same while etcd, through which the processes find the nodes, is killed and comes back. Who
+//! has found them needs it no more.
 //!
 //! Without etcd this says so and passes, unless `NEARFIELD_REQUIRE_ETCD=1`.
 

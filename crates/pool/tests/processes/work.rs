@@ -1,4 +1,5 @@
-//! What a compute process does: YCSB's mixes, by several tasks at once, and checks of all that it reads.
+//! What a compute process does: YCSB's mixes, by several tasks at once, and checks of all that it
+//! reads.
 
 use crate::journal::{Entry, History, Journal, Possible, Written};
 use crate::keys::{

@@ -140,7 +140,8 @@ impl Epochs {
             let Some((ring, number, epoch, block)) = next else {
                 return Ok(());
             };
-            // Should this task go no further, nobody uses the entry again: it may be written or not.
+            // Should this task go no further, nobody uses the entry again: it may be written or
+            // not.
             ring.write(endpoint, number, block).await?;
             let mut blocks = self.blocks();
             // Otherwise it belongs to whoever has the ring.

@@ -10,34 +10,37 @@
 //! 1. What an operation reads, and caches, has the epoch of the operation ([`Guard::epoch`]).
 //! 2. An operation follows an address from a cache only if that has its own epoch or a later one
 //!    ([`Guard::may_follow`]).
-//! 3. It believes what it has read only if [`Guard::is_safe`] afterwards, and writes only if so just
-//!    before; [`Guard::confirm`] asks the others. What it has read otherwise may be anything, and it
-//!    has to begin anew with another guard.
-//! 4. It retires what it has unlinked when the post that did so was answered: nobody who begins then
-//!    finds the address anywhere but in a cache, or in what is retired as well.
+//! 3. It believes what it has read only if [`Guard::is_safe`] afterwards, and writes only if so
+//!    just before; [`Guard::confirm`] asks the others. What it has read otherwise may be anything,
+//!    and it has to begin anew with another guard.
+//! 4. It retires what it has unlinked when the post that did so was answered: nobody who begins
+//!    then finds the address anywhere but in a cache, or in what is retired as well.
 //!
 //! # Why this is safe
 //! A participant announces epoch `e` when all its operations of earlier epochs are done; so all
 //! that it will ever follow was read while the global epoch was `e` or later. The global epoch goes
-//! from `e` to `e + 1` only when all participants have announced `e`; so while an operation of epoch
-//! `e` is under way it is at most `e + 1`, and what that unlinks was last seen linked in an epoch of
-//! at most `e + 1`. Once all have announced `e + 2` nobody has its address. An operation may follow
-//! addresses in what was unlinked itself: what these lead to was unlinked later than that.
+//! from `e` to `e + 1` only when all participants have announced `e`; so while an operation of
+//! epoch `e` is under way it is at most `e + 1`, and what that unlinks was last seen linked in an
+//! epoch of at most `e + 1`. Once all have announced `e + 2` nobody has its address. An operation
+//! may follow addresses in what was unlinked itself: what these lead to was unlinked later than
+//! that.
 //!
 //! # Who dies
-//! A participant renews its slot's word every eighth of a *lease*, with what it announces. One whose
-//! word has not changed for a lease, by the clock of another that takes part, is expelled: its slot's
-//! word is swapped. That it lives on does no harm: its operations are safe for half a lease from its
-//! last renewal, and what they post then takes effect within the other half, as is assumed of locks
-//! ([`lease`](crate::recovery::lease)). When it comes to renew, it finds out, takes a slot again, and all its
-//! guards are void. Its cache need not be dropped: an address of epoch `e` is followed again only if
-//! the global epoch is still `e`, and then nothing that was linked in `e` has been given back.
+//! A participant renews its slot's word every eighth of a *lease*, with what it announces. One
+//! whose word has not changed for a lease, by the clock of another that takes part, is expelled:
+//! its slot's word is swapped. That it lives on does no harm: its operations are safe for half a
+//! lease from its last renewal, and what they post then takes effect within the other half, as is
+//! assumed of locks ([`lease`](crate::recovery::lease)). When it comes to renew, it finds out,
+//! takes a slot again, and all its guards are void. Its cache need not be dropped: an address of
+//! epoch `e` is followed again only if the global epoch is still `e`, and then nothing that was
+//! linked in `e` has been given back.
 //!
 //! What it has retired is named in a ring in its node's memory. Who expels it, or takes its slot,
 //! gives all that back when everybody has announced an epoch that began later. An entry is written
 //! after the unlinking, and emptied before the memory is used again; a death in between loses the
 //! memory, but nobody gets it twice. So a death loses what the operations under way have unlinked,
-//! and at most 32 blocks that were given back, and 16 for each task that was about to use some again.
+//! and at most 32 blocks that were given back, and 16 for each task that was about to use some
+//! again.
 //!
 //! # Costs
 //! Operations have none but counting. Every eighth of a lease a participant posts a swap and reads
@@ -82,8 +85,8 @@ pub struct Options {
     /// How long one who is silent is waited for. All participants have to agree on it.
     pub lease: Duration,
     /// The participant has the epoch advance while so many bytes or more that it has retired, or
-    /// those that it has expelled, are not safe to be used yet; and it keeps so many of its own that
-    /// are, to use them again.
+    /// those that it has expelled, are not safe to be used yet; and it keeps so many of its own
+    /// that are, to use them again.
     pub retired_bytes: u64,
     /// How many blocks that it has retired are known to others, should it die. More are lost.
     pub ring_entries: usize,
@@ -205,8 +208,8 @@ impl Epochs {
         self.turn(endpoint).await.map(drop)
     }
 
-    /// Has memory that was allocated be given back when nobody can find it any more. It was unlinked
-    /// under this guard, and the post that did it was answered. One round trip.
+    /// Has memory that was allocated be given back when nobody can find it any more. It was
+    /// unlinked under this guard, and the post that did it was answered. One round trip.
     ///
     /// # Errors
     /// What the table's node answers.
@@ -291,8 +294,8 @@ impl Guard<'_> {
         self.epochs.is_safe(endpoint, self.registration)
     }
 
-    /// Until when what this operation has found is certainly nothing else, by the endpoint's clock; zero if
-    /// that may be over. It grows with each renewal.
+    /// Until when what this operation has found is certainly nothing else, by the endpoint's clock;
+    /// zero if that may be over. It grows with each renewal.
     pub fn until(&self) -> Duration {
         let until = self.epochs.safe_until.load(Ordering::SeqCst);
         // As for `is_safe`, the registration comes last.
@@ -303,8 +306,8 @@ impl Guard<'_> {
         }
     }
 
-    /// As [`is_safe`](Guard::is_safe), after having renewed the participant's slot if need be. If it
-    /// says no, it will always do.
+    /// As [`is_safe`](Guard::is_safe), after having renewed the participant's slot if need be. If
+    /// it says no, it will always do.
     ///
     /// # Errors
     /// As [`Epochs::tend`].

@@ -134,7 +134,7 @@ impl Scan {
         epochs.min().unwrap_or(self.epoch)
     }
 
-    /// Whether nobody gives back what this slot's ring names, who is to.
+    /// True if no live participant will reclaim the blocks of this slot's ring.
     pub fn is_orphan(&self, number: usize) -> bool {
         match Slot::of(self.words[number]) {
             Slot::Draining(None) => true,

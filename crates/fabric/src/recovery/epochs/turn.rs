@@ -1,4 +1,4 @@
-//! What a participant does now and then: it renews its slot, announces, expels who is silent, has
+//! What a participant does now and then: it renews its slot, announces, expels the silent, has
 //! the epoch advance, and gives back what is safe.
 
 use super::blocks::BATCH;
@@ -283,8 +283,8 @@ impl Epochs {
             seat.adopted.retain(|adopted| is_mine(adopted.slot));
             for slot in (0..SLOTS).filter(|slot| is_mine(*slot)) {
                 if seat.adopted.iter().all(|adopted| adopted.slot != slot) {
-                    // Its participant was gone before the epoch was read: expelled in a former turn,
-                    // or by another who had this slot.
+                    // Its participant was gone before the epoch was read: expelled in a former
+                    // turn, or by another who had this slot.
                     seat.adopted.push(Adopted {
                         slot,
                         safe_from: scan.epoch + 1,

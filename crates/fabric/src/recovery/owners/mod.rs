@@ -11,12 +11,13 @@
 //! ```
 //!
 //! All is done by swapping the whole word for another, and no word comes back: a claim makes the
-//! incarnation one more, and a *beat* the last part. So whoever sees one word for a whole *lease*, by
-//! his own clock, and swaps it for a claim of his own, knows that there was no beat meanwhile; and
-//! whoever comes late with his beat fails, and knows that his numbers are another's now.
+//! incarnation one more, and a *beat* the last part. So whoever sees one word for a whole *lease*,
+//! by his own clock, and swaps it for a claim of his own, knows that there was no beat meanwhile;
+//! and whoever comes late with his beat fails, and knows that his numbers are another's now.
 //!
-//! No clocks are compared. As with [locks](crate::recovery::lease), an owner counts on his numbers for half a
-//! lease after a beat ([`Claim::is_safe`]), so that no clock may run at twice the speed of another.
+//! No clocks are compared. As with [locks](crate::recovery::lease), an owner counts on his numbers
+//! for half a lease after a beat ([`Claim::is_safe`]), so that no clock may run at twice the speed
+//! of another.
 //!
 //! What a dead owner has locked stays locked until somebody waits for it, and its number may be in
 //! use again by then. The incarnation is part of what a lock's word says
@@ -56,7 +57,8 @@ pub enum OwnersError {
         /// How many slots it has.
         slots: u16,
     },
-    /// The claim has gone to another process, as there was no beat for a lease, or the table was lost.
+    /// The claim has gone to another process, as there was no beat for a lease, or the table was
+    /// lost.
     #[error("the owners {numbers:?} of the table at {at} are another's by now")]
     Lost {
         /// Where the table is.
@@ -79,8 +81,8 @@ pub struct OwnerTable {
     lease: Duration,
 }
 
-/// Numbers that are this process's as long as it beats. When this is dropped, they become free after
-/// a lease.
+/// Numbers that are this process's as long as it beats. When this is dropped, they become free
+/// after a lease.
 #[derive(Debug)]
 pub struct Claim {
     table: OwnerTable,
@@ -91,12 +93,12 @@ pub struct Claim {
 }
 
 impl OwnerTable {
-    /// The table at an address, of so many slots, each of `owners / slots` numbers less than `owners`.
-    /// It has 8 bytes a slot, which are all zero before the first claim.
+    /// The table at an address, of so many slots, each of `owners / slots` numbers less than
+    /// `owners`. It has 8 bytes a slot, which are all zero before the first claim.
     ///
     /// # Panics
-    /// `slots` is 0 or more than `owners`, that is more than [`OWNERS`], or `at` is not aligned to 8
-    /// bytes.
+    /// `slots` is 0 or more than `owners`, that is more than [`OWNERS`], or `at` is not aligned to
+    /// 8 bytes.
     pub fn new(at: GlobalAddress, slots: u16, owners: u16, lease: Duration) -> OwnerTable {
         assert!((1..=owners.min(OWNERS)).contains(&slots), "{slots} slots");
         assert!(
@@ -126,8 +128,8 @@ impl OwnerTable {
     }
 
     /// Claims a slot: two round trips while some are free, and one more for each other process that
-    /// claims one at the same time; else a lease, until the slots of processes that have died are seen
-    /// to be unused: then all of these become free.
+    /// claims one at the same time; else a lease, until the slots of processes that have died are
+    /// seen to be unused: then all of these become free.
     ///
     /// # Errors
     /// `Full` after three leases; `Fabric`.
@@ -154,8 +156,8 @@ impl OwnerTable {
                     candidates.push((claimed, incarnation(word), slot, word));
                 }
             }
-            // Those that are free first, and of these the least used, so that incarnations, of which
-            // locks tell 4096 apart, last long.
+            // Those that are free first, and of these the least used, so that incarnations, of
+            // which locks tell 4096 apart, last long.
             candidates.sort_unstable();
             if candidates.iter().any(|(claimed, ..)| *claimed) {
                 // What the dead have begun in time is done.

@@ -375,7 +375,8 @@ fn who_keeps_a_claim_is_told_when_the_table_is_lost() {
     assert_eq!(simulation.run(), 0);
 }
 
-/// Who has waited for a slot of the dead gives all of theirs back, so that the next ones do not wait.
+/// Who has waited for a slot of the dead gives all of theirs back, so that the next ones do not
+/// wait.
 #[test]
 fn the_dead_are_waited_for_once() {
     let mut simulation = simulation(1);

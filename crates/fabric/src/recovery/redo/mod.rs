@@ -1,43 +1,45 @@
 //! Changes that are done whole or not at all, although who makes them may die at any of them.
 //!
-//! Before a client changes what a lock guards ([`lease`](crate::recovery::lease)), it writes down what it is
-//! going to write: a [`Record`], in a slot of its own in the memory of the node where the lock lies.
-//! Record, change and the word that gives the lock back can go in one post, as a node does the verbs
-//! of a client in their order: while any byte of the change is there, the record is whole.
+//! Before a client changes what a lock guards ([`lease`](crate::recovery::lease)), it writes down
+//! what it is going to write: a [`Record`], in a slot of its own in the memory of the node where
+//! the lock lies. Record, change and the word that gives the lock back can go in one post, as a
+//! node does the verbs of a client in their order: while any byte of the change is there, the
+//! record is whole.
 //!
 //! ```text
 //! directory of a node     word of owner: its slots | first line of its region
 //! region                  count of lives, line | slot | slot | ...
 //! ```
 //!
-//! Who takes the lock over looks up the slots of the former owner. If there is a whole record of the
-//! very acquisition that was abandoned, the change may have begun, and [`Redo::lock`] writes all of
-//! it again; if not, it has not begun, and everything is as it was before.
+//! Who takes the lock over looks up the slots of the former owner. If there is a whole record of
+//! the very acquisition that was abandoned, the change may have begun, and [`Redo::lock`] writes
+//! all of it again; if not, it has not begun, and everything is as it was before.
 //!
 //! Who takes over may die as well. So it writes the record into a slot of its own, under the word
 //! that it is going to put into the lock, before it puts it there, in one post. At each moment the
 //! record belongs to the acquisition that the lock names.
 //!
 //! # What is promised
-//! - Of a change that was recorded either no byte is there or, once the lock is held again, all are.
-//!   What was written under a lock without having been recorded may be there in part.
-//! - A record may name writes to any node. The order of verbs is kept by each node for itself: where
-//!   a change writes to other nodes than the lock's, post the record and wait for it first, then
-//!   post the change, and give the lock back when that is done.
+//! - Of a change that was recorded either no byte is there or, once the lock is held again, all
+//!   are. What was written under a lock without having been recorded may be there in part.
+//! - A record may name writes to any node. The order of verbs is kept by each node for itself:
+//!   where a change writes to other nodes than the lock's, post the record and wait for it first,
+//!   then post the change, and give the lock back when that is done.
 //! - One acquisition has one record at a time; a later one replaces it, and may be posted once all
 //!   writes of the one before are done, or stand before it in the same post or in an earlier one to
 //!   the same node.
 //! - Only what the lock guards may be in its record: what another lock guards might be changed by
 //!   others when the record is done again. A change under two locks is two records. The first of
-//!   them says in its note what the second is to do, so that who finds the first can make sure of it.
+//!   them says in its note what the second is to do, so that who finds the first can make sure of
+//!   it.
 //! - The word of the lock may not be in it.
-//! - A write of no bytes names a *mark*: a word that is odd while the change is made, for readers. Who
-//!   makes the change adds one to it before and one behind; who does it again leaves it even.
+//! - A write of no bytes names a *mark*: a word that is odd while the change is made, for readers.
+//!   Who makes the change adds one to it before and one behind; who does it again leaves it even.
 //!
 //! # Costs
 //! A record has 26 bytes, 10 for each write, what is written and the note ([`record_bytes`]); it
-//! takes a message more, and no round trip where everything is on one node. A region has a line, and
-//! the slots. Taking over costs two round trips more: a word, and the region.
+//! takes a message more, and no round trip where everything is on one node. A region has a line,
+//! and the slots. Taking over costs two round trips more: a word, and the region.
 
 mod record;
 #[cfg(test)]
@@ -112,8 +114,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// The length of a directory: so many bytes, aligned to a word, and zero before the first client
-    /// comes.
+    /// The length of a directory: so many bytes, aligned to a word, and zero before the first
+    /// client comes.
     pub const fn directory_bytes(&self) -> u64 {
         self.owners as u64 * WORD_BYTES
     }
@@ -124,13 +126,13 @@ impl Options {
 pub enum Taken<'r> {
     /// It is held.
     Locked(Locked<'r>),
-    /// It was held for a lease on behalf of who holds the lock of this node ([`forward`]): take that
-    /// one, and see.
+    /// It was held for a lease on behalf of who holds the lock of this node ([`forward`]): take
+    /// that one, and see.
     ///
     /// [`forward`]: crate::recovery::lease::forward
     Forwarded(GlobalAddress),
-    /// The owner's number may be another's by now ([`Redo::keep_until`]), and the lock has to be taken
-    /// over. It was not.
+    /// The owner's number may be another's by now ([`Redo::keep_until`]), and the lock has to be
+    /// taken over. It was not.
     Expired,
 }
 
@@ -222,10 +224,10 @@ impl Region {
 }
 
 impl Redo {
-    /// Makes, or finds, the slots of an owner on each node that has a directory, one at most on each,
-    /// whose locks have this lease. Of each owner there may be one at a time; who gets the number of
-    /// one that has died keeps what that has recorded until it was redone, and should begin with the
-    /// locks that are [`unfinished`](Redo::unfinished).
+    /// Makes, or finds, the slots of an owner on each node that has a directory, one at most on
+    /// each, whose locks have this lease. Of each owner there may be one at a time; who gets the
+    /// number of one that has died keeps what that has recorded until it was redone, and should
+    /// begin with the locks that are [`unfinished`](Redo::unfinished).
     ///
     /// # Errors
     /// `NoDirectory` if the number is too high or there is no directory at all, and what nodes
@@ -279,8 +281,9 @@ impl Redo {
         })
     }
 
-    /// Has nothing be written under locks after a time from which on the owner's number may be another's
-    /// ([`Claim::until`](crate::recovery::owners::Claim::until)). At first there is no such time.
+    /// Has nothing be written under locks after a time from which on the owner's number may be
+    /// another's ([`Claim::until`](crate::recovery::owners::Claim::until)). At first there is no
+    /// such time.
     pub fn keep_until(&self, until: Duration) {
         self.until.set(until);
     }
@@ -344,8 +347,8 @@ impl Redo {
         }
     }
 
-    /// Takes over a lock that was abandoned in this acquisition, with the record that belongs to it,
-    /// which is not done again yet; `None` if others were quicker.
+    /// Takes over a lock that was abandoned in this acquisition, with the record that belongs to
+    /// it, which is not done again yet; `None` if others were quicker.
     async fn take_over(
         &self,
         endpoint: &impl Endpoint,
@@ -493,7 +496,8 @@ async fn redo(
     let writes = writes.filter(|(_, bytes)| !bytes.is_empty());
     let writes: Vec<_> = writes.map(|(to, bytes)| (*to, &bytes[..])).collect();
     let (before, behind) = (counts(0), counts(1));
-    // Marks lie beside what they mark, on the same node or not: each has to be seen before and behind.
+    // Marks lie beside what they mark, on the same node or not: each has to be seen before and
+    // behind.
     for writes in [bytes_of(&before), writes, bytes_of(&behind)] {
         let writes = writes.into_iter();
         let mut verbs: Vec<_> = writes
@@ -558,8 +562,8 @@ impl Drop for Slot<'_> {
 pub struct Locked<'r> {
     /// The lock.
     pub held: Held,
-    /// The change that somebody had recorded and not finished. It was done again; what its note asks
-    /// for is left to whoever holds the lock now.
+    /// The change that somebody had recorded and not finished. It was done again; what its note
+    /// asks for is left to whoever holds the lock now.
     pub redone: Option<Record>,
     redo: &'r Redo,
     lock: GlobalAddress,
@@ -567,9 +571,9 @@ pub struct Locked<'r> {
 }
 
 impl Locked<'_> {
-    /// A number of so many bits, at least 32, that is not 0: no two acquisitions of locks have the same
-    /// within seconds. It has the owner, the lowest bits of which of its lives it is, and as many of the
-    /// number of the acquisition as there is room for.
+    /// A number of so many bits, at least 32, that is not 0: no two acquisitions of locks have the
+    /// same within seconds. It has the owner, the lowest bits of which of its lives it is, and as
+    /// many of the number of the acquisition as there is room for.
     pub fn stamp(&self, bits: u32) -> u64 {
         let word = self.held.word;
         let number_bits = bits - STAMP_OWNER_BITS - STAMP_LIFE_BITS;

@@ -166,8 +166,8 @@ impl Calls {
             if state == FREE || is_alive(state >> PHASE_BITS) {
                 continue;
             }
-            // It may have changed as its last act, and be another's now. While it is that of one that
-            // has ended, nobody but the node changes it.
+            // It may have changed as its last act, and be another's now. While it is that of one
+            // that has ended, nobody but the node changes it.
             let last = slot.state.load(Ordering::Acquire);
             let process = state >> PHASE_BITS << PHASE_BITS;
             match last.wrapping_sub(process) {

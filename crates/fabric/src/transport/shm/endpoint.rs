@@ -96,10 +96,10 @@ impl ShmEndpoint {
         })
     }
 
-    /// The same for a client that has many posts under way: a post has the processor fetch the memory
-    /// when it is first polled, and takes effect when it is polled again, so that what many of them wait
-    /// for comes at the same time. Posts of different tasks take effect in the order of their second
-    /// polls.
+    /// The same for a client that has many posts under way: a post has the processor fetch the
+    /// memory when it is first polled, and takes effect when it is polled again, so that what many
+    /// of them wait for comes at the same time. Posts of different tasks take effect in the order
+    /// of their second polls.
     pub fn prefetching(self) -> ShmEndpoint {
         ShmEndpoint {
             prefetches: true,

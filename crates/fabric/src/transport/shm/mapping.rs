@@ -59,8 +59,8 @@ pub struct Header {
 const _: () = assert!(size_of::<Line>() == 64 && size_of::<Place>() == 64);
 const _: () = assert!(size_of::<Header>() as u64 <= HEADER_BYTES);
 
-/// An object in this process's memory, from a multiple of [`LARGE_PAGE_BYTES`] on, without which no large page of
-/// it can be mapped as one.
+/// An object in this process's memory, from a multiple of [`LARGE_PAGE_BYTES`] on, without which no
+/// large page of it can be mapped as one.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -111,7 +111,8 @@ impl Mapping {
         let rest = reserved - before - bytes.next_multiple_of(page);
         for (left, length) in [(reservation, before), (behind, rest)] {
             if length > 0 {
-                // SAFETY: these bytes of the reservation are used by nobody. Should it fail, addresses are lost.
+                // SAFETY: these bytes of the reservation are used by nobody. Should it fail,
+                // addresses are lost.
                 unsafe { libc::munmap(left, length) };
             }
         }
@@ -119,7 +120,8 @@ impl Mapping {
         Ok(Mapping { start, bytes })
     }
 
-    /// Has the kernel put so many bytes of the object, from an offset on, into one page; false if it does not.
+    /// Has the kernel put so many bytes of the object, from an offset on, into one page; false if
+    /// it does not.
     pub fn collapse(&self, offset: usize, bytes: usize) -> bool {
         /// Linux 6.1; not known to all C libraries.
         const MADV_COLLAPSE: libc::c_int = 25;
@@ -151,8 +153,8 @@ impl Mapping {
         unsafe { slice::from_raw_parts(self.start.add(start).cast().as_ptr(), count) }
     }
 
-    /// Has the processor fetch the first 2 KiB of so many bytes of the node's memory, from an offset on, into its cache,
-    /// and does not wait for them.
+    /// Has the processor fetch the first 2 KiB of so many bytes of the node's memory, from an
+    /// offset on, into its cache, and does not wait for them.
     pub fn prefetch(&self, offset: usize, bytes: usize) {
         let memory = &self.words()[offset / size_of::<AtomicU64>()..];
         let bytes = bytes.min(PREFETCHED_MAX);

@@ -7,31 +7,33 @@
 //!
 //! # What is promised beyond the [crate]'s promise, and what is not
 //!
-//! - Words of 8 bytes are read and written as one ([`Endpoint::atomic_bytes`](crate::Endpoint::atomic_bytes)
-//!   says 8), and nothing more: a line may be seen half written. A processor has no access of 64
-//!   bytes that others see as one.
-//! - A WRITE of part of a word exchanges that part and leaves the others as they are at that moment,
-//!   so that writes of neighbouring bytes do not undo each other.
+//! - Words of 8 bytes are read and written as one
+//!   ([`Endpoint::atomic_bytes`](crate::Endpoint::atomic_bytes) says 8), and nothing more: a line
+//!   may be seen half written. A processor has no access of 64 bytes that others see as one.
+//! - A WRITE of part of a word exchanges that part and leaves the others as they are at that
+//!   moment, so that writes of neighbouring bytes do not undo each other.
 //! - The order of a client's verbs holds over all nodes that it is attached to: a *release* fence
 //!   stands before what is written and an *acquire* fence behind what is read, so that who reads a
-//!   flag reads what was written before it; and a full fence stands between what is changed and what
-//!   is read after it, so that of two clients that each write a word and then read the other's, one
-//!   sees the other's. Verbs that one client posts from several threads have no order.
+//!   flag reads what was written before it; and a full fence stands between what is changed and
+//!   what is read after it, so that of two clients that each write a word and then read the
+//!   other's, one sees the other's. Verbs that one client posts from several threads have no order.
 //! - Swaps and additions exclude each other and writes of the same word.
 //!
 //! - What is posted by a deadline has either taken effect or never will when another has
-//!   [settled](crate::Endpoint::settle), however long the processor was taken from whom: a place in the
-//!   node's header says that it is under way. A process that is *stopped* just then is waited for.
+//!   [settled](crate::Endpoint::settle), however long the processor was taken from whom: a place in
+//!   the node's header says that it is under way. A process that is *stopped* just then is waited
+//!   for.
 //!
 //! # Pages
 //!
-//! The process of a node puts what is allocated into pages of 2 MiB, if the kernel is able to (Linux 6.1), and all map it
-//! so that it can be found by these. [`ShmNode::large_page_bytes`] says how much of it is.
+//! The process of a node puts what is allocated into pages of 2 MiB, if the kernel is able to
+//! (Linux 6.1), and all map it so that it can be found by these. [`ShmNode::large_page_bytes`] says
+//! how much of it is.
 //!
 //! # Who may die
 //!
-//! A client that dies leaves behind what it had written, at words. A slot that it held for a call is
-//! freed within 200 ms, and what was allocated for it and not taken is taken back. What it had
+//! A client that dies leaves behind what it had written, at words. A slot that it held for a call
+//! is freed within 200 ms, and what was allocated for it and not taken is taken back. What it had
 //! allocated and taken stays allocated.
 //!
 //! When the process of a node dies, clients know after 100 ms at the latest that they look, and all

@@ -53,8 +53,8 @@ impl ShmNode {
         })
     }
 
-    /// Answers the calls of clients until `stop` is true; then it returns within 50 ms. Sleeps while
-    /// nobody calls.
+    /// Answers the calls of clients until `stop` is true; then it returns within 50 ms. Sleeps
+    /// while nobody calls.
     pub fn serve(&self, stop: &AtomicBool) {
         let header = self.object.mapping.header();
         let bell = &header.summary.bell;
@@ -96,8 +96,8 @@ impl ShmNode {
         self.calls().chunks.allocated_bytes()
     }
 
-    /// How many bytes of its memory are in pages of 2 MiB: those that are allocated and some more, or none if the
-    /// system gives no such pages. They grow while the node is served.
+    /// How many bytes of its memory are in pages of 2 MiB: those that are allocated and some more,
+    /// or none if the system gives no such pages. They grow while the node is served.
     pub fn large_page_bytes(&self) -> u64 {
         self.pages().bytes()
     }

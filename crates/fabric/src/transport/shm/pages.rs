@@ -1,9 +1,10 @@
 //! Large pages for a node's memory, so that processors seldom have to look up where a page is.
 //!
-//! `/dev/shm` has pages of 4 KiB unless it was mounted otherwise. The process of a node has the kernel
-//! (Linux 6.1 or newer, whatever the settings say but `deny`) put 2 MiB at a time into one page, a page ahead of what is
-//! allocated, so that hardly anybody has it in use by then. Where that is refused the small pages
-//! remain. Either way the memory was reserved before: none is taken by this.
+//! `/dev/shm` has pages of 4 KiB unless it was mounted otherwise. The process of a node has the
+//! kernel (Linux 6.1 or newer, whatever the settings say but `deny`) put 2 MiB at a time into one
+//! page, a page ahead of what is allocated, so that hardly anybody has it in use by then. Where
+//! that is refused the small pages remain. Either way the memory was reserved before: none is taken
+//! by this.
 
 use super::mapping::{HEADER_BYTES, Mapping};
 
@@ -51,8 +52,9 @@ impl Pages {
         self.large * LARGE_PAGE_BYTES
     }
 
-    /// Asks for one page, if there are small ones in what is allocated of the node's memory, up to this offset, or in
-    /// the large page behind; false if there is nothing to do. Takes milliseconds.
+    /// Asks for one page, if there are small ones in what is allocated of the node's memory, up to
+    /// this offset, or in the large page behind; false if there is nothing to do. Takes
+    /// milliseconds.
     pub fn advance(&mut self, mapping: &Mapping, allocated: u64) -> bool {
         let wanted = (HEADER_BYTES + allocated).div_ceil(LARGE_PAGE_BYTES) + 1;
         if self.next >= self.end.min(wanted) || self.refusals == REFUSALS_MAX {

@@ -1,10 +1,11 @@
 //! Posts by a deadline, of which others know that they are under way.
 //!
-//! A processor that is about to write for a client may be taken from it for any time, also between the
-//! look at the clock and the last word that is written. So who posts by a deadline first takes a
-//! *place* in the node's header, then looks at the clock, and gives the place back when it is done.
-//! Who is going to change what was another's, and knows that the deadlines of that one are over, waits
-//! for all whose places he finds taken: whoever takes one afterwards is too late by his own clock.
+//! A processor that is about to write for a client may be taken from it for any time, also between
+//! the look at the clock and the last word that is written. So who posts by a deadline first takes
+//! a *place* in the node's header, then looks at the clock, and gives the place back when it is
+//! done. Who is going to change what was another's, and knows that the deadlines of that one are
+//! over, waits for all whose places he finds taken: whoever takes one afterwards is too late by his
+//! own clock.
 //!
 //! ```text
 //!  63     42 41        18 17      0
@@ -13,8 +14,9 @@
 //! └─────────┴────────────┴─────────┘
 //! ```
 //!
-//! The start time tells a process from a later one of the same number; it is cut off to 24 bits, 46 hours
-//! of ticks. The number differs from one post to the next. A process that has died is not waited for.
+//! The start time tells a process from a later one of the same number; it is cut off to 24 bits, 46
+//! hours of ticks. The number differs from one post to the next. A process that has died is not
+//! waited for.
 
 use super::mapping::{Header, PLACES, Place};
 use super::process::{is_alive, started};

@@ -98,8 +98,8 @@ impl Simulation {
     }
 
     /// A way to the nodes whose verbs and calls take effect at once, in no time and whole: they do
-    /// not go through ports, are answered even by nodes that are lost, and count as verbs of nobody.
-    /// It is there to fill memory and caches before what is simulated begins.
+    /// not go through ports, are answered even by nodes that are lost, and count as verbs of
+    /// nobody. It is there to fill memory and caches before what is simulated begins.
     pub fn instant_endpoint(&self, client: u32) -> SimEndpoint {
         SimEndpoint {
             instant: true,

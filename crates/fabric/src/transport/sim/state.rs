@@ -256,8 +256,8 @@ impl State {
     }
 
     /// Does verbs, which were checked, as they are posted, and answers when the client has the
-    /// answer; `None` where they have to be posted as a request. Nobody can tell the difference: all
-    /// travel for the same time, so that they arrive in the order in which they are posted, and
+    /// answer; `None` where they have to be posted as a request. Nobody can tell the difference:
+    /// all travel for the same time, so that they arrive in the order in which they are posted, and
     /// neither client nor node fails in between.
     pub fn post_at_once(&mut self, client: usize, verbs: &mut [Verb<'_>]) -> Option<Time> {
         let life = self.clients.get_mut(client)?;

@@ -66,8 +66,8 @@ pub fn take<'a>(verb: &mut Verb<'_>, answer: &'a [u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// Does all verbs of a message, each as a whole before the next; answers what they are answered by, or
-/// `None` at the first that cannot be done.
+/// Does all verbs of a message, each as a whole before the next; answers what they are answered by,
+/// or `None` at the first that cannot be done.
 pub fn execute(memory: &impl Memory, mut message: &[u8]) -> Option<Vec<u8>> {
     let mut answer = Vec::new();
     while !message.is_empty() {

@@ -22,17 +22,17 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// How long it looks for more before it sleeps: longer than a client needs between two verbs.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// Where this is set, UCX does the verbs also if it has to do so by messages of its own, for tests of
-/// what adapters are asked.
+/// Where this is set, UCX does the verbs also if it has to do so by messages of its own, for tests
+/// of what adapters are asked.
 const ONE_SIDED: &str = "NEARFIELD_UCX_ONE_SIDED";
-/// What a key has before its parts, one of each of UCX's memory domains: a bit for each domain, and of
-/// what kind the memory is.
+/// What a key has before its parts, one of each of UCX's memory domains: a bit for each domain, and
+/// of what kind the memory is.
 const KEY_MAP_BYTES: usize = 8;
 const KEY_HEAD_BYTES: usize = KEY_MAP_BYTES + 1;
 
-/// True if a key has a part with which an adapter accesses memory by itself. Parts of other domains are
-/// empty, a length of 0. (So it is in UCX 1.13 and 1.22, which have no function that tells. If another
-/// version has other keys, this is true, and UCX does the verbs in its way.)
+/// True if a key has a part with which an adapter accesses memory by itself. Parts of other domains
+/// are empty, a length of 0. (So it is in UCX 1.13 and 1.22, which have no function that tells. If
+/// another version has other keys, this is true, and UCX does the verbs in its way.)
 fn adapters_have(key: &[u8]) -> bool {
     let Some((map, _)) = key.split_first_chunk::<KEY_MAP_BYTES>() else {
         return true;
@@ -72,8 +72,8 @@ struct Client {
 }
 
 impl UcxNode {
-    /// Listens at `HOST:PORT` (port 0: any that is free) with memory of `bytes`, rounded up to whole
-    /// pages of 4096, all zero, which the system provides at once: about a second for a few
+    /// Listens at `HOST:PORT` (port 0: any that is free) with memory of `bytes`, rounded up to
+    /// whole pages of 4096, all zero, which the system provides at once: about a second for a few
     /// gigabytes.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! The verbs of one post, on their way.
 //!
-//! Each node has a *lane*: its verbs in their order. A node that does verbs when it is asked to gets
-//! [one message](super::asked). For others, what a lane has issued and not seen the end of are its
-//! *flights*. The rules, of which the [module](super) says why:
+//! Each node has a *lane*: its verbs in their order. A node that does verbs when it is asked to
+//! gets [one message](super::asked). For others, what a lane has issued and not seen the end of are
+//! its *flights*. The rules, of which the [module](super) says why:
 //!
 //! - A verb that changes something is issued when all earlier reads and masked swaps of its lane
 //!   have ended; reads are issued at once. A fence stands between any two of a lane.

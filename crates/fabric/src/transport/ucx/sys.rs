@@ -1,6 +1,7 @@
-//! UCX's interface, as much of it as is needed, by hand: the types of version 1.13 and the functions
-//! as they are found in the library at run time. Later versions keep this interface; each structure
-//! says by a mask which of its fields are meant, so that those that came later are left out.
+//! UCX's interface, as much of it as is needed, by hand: the types of version 1.13 and the
+//! functions as they are found in the library at run time. Later versions keep this interface; each
+//! structure says by a mask which of its fields are meant, so that those that came later are left
+//! out.
 //!
 //! The sizes and offsets that are asserted were measured with the headers of Debian's libucx-dev
 //! 1.13.1 on x86-64.

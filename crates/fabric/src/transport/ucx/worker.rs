@@ -224,8 +224,8 @@ fn set_defaults(api: &Api, config: sys::Config) -> Result<(), UcxError> {
         check(api, action, status)
     };
     if !says("UCX_TLS") && !says("UCX_MM_ERROR_HANDLING") {
-        // It would not be taken, but be made: some megabytes, which stay in /dev/shm if this process is
-        // killed meanwhile.
+        // It would not be taken, but be made: some megabytes, which stay in /dev/shm if this
+        // process is killed meanwhile.
         set("leave out shared memory", c"TLS", c"^sm")?;
     }
     // Else UCX would warn of an option that nothing takes.
@@ -234,10 +234,11 @@ fn set_defaults(api: &Api, config: sys::Config) -> Result<(), UcxError> {
         .iter()
         .any(|text| transports.contains(text));
     if may_be_tcp && !says("UCX_TCP_CONN_NB") {
-        // A node connects back to each client. If it waited for that, a client whose machine is cut off
-        // meanwhile would hold up all others; and where one dies between the connection and the first
-        // byte over it, UCX 1.13 tries again within the same call, and ends the node's process. UCX 1.13
-        // knows the option by the first name only, 1.22 by the second. A version that has neither does without.
+        // A node connects back to each client. If it waited for that, a client whose machine is cut
+        // off meanwhile would hold up all others; and where one dies between the connection and the
+        // first byte over it, UCX 1.13 tries again within the same call, and ends the node's
+        // process. UCX 1.13 knows the option by the first name only, 1.22 by the second. A version
+        // that has neither does without.
         let names = [c"CONN_NB", c"TCP_CONN_NB"];
         let mut tries = names
             .into_iter()
@@ -467,9 +468,9 @@ impl Memory for NodeMemory {
         };
         let bytes = bytes as usize;
         into.reserve(bytes);
-        // SAFETY: so many bytes are mapped there, and there is room for them, which has their length
-        // only afterwards. No reference is made to the memory; it is accessed by this thread, also
-        // on behalf of UCX, and by adapters, whose accesses are none of this program.
+        // SAFETY: so many bytes are mapped there, and there is room for them, which has their
+        // length only afterwards. No reference is made to the memory; it is accessed by this
+        // thread, also on behalf of UCX, and by adapters, whose accesses are none of this program.
         unsafe {
             let to = into.as_mut_ptr().add(into.len());
             std::ptr::copy_nonoverlapping(from.cast_const(), to, bytes);
@@ -698,7 +699,8 @@ impl Key {
     /// # Errors
     /// `Refused`.
     pub fn new(connection: &Connection, bytes: &[u8]) -> Result<Key, UcxError> {
-        // UCX is not told how long a key is, so that it should not read beyond one that is too short.
+        // UCX is not told how long a key is, so that it should not read beyond one that is too
+        // short.
         let mut padded = bytes.to_vec();
         padded.resize(bytes.len().max(1 << 12) * 2, 0);
         let mut handle = null_mut();

@@ -22,8 +22,9 @@ struct Held {
 }
 
 impl<E: Endpoint> Rolex<E> {
-    /// Writes a key and answers the value before. Four round trips, and one more for each synonym that is not known, for a leaf
-    /// that turns out to have no room, and for each synonym that is tried then.
+    /// Writes a key and answers the value before. Four round trips, and one more for each synonym
+    /// that is not known, for a leaf that turns out to have no room, and for each synonym that is
+    /// tried then.
     pub(super) async fn hopscotch_put(
         &self,
         hopscotch: &Hopscotch,

@@ -58,8 +58,8 @@ impl<E: Endpoint> Rolex<E> {
         })
     }
 
-    /// The leaves among which that of a key is; where there are many, as for keys with a prefix that
-    /// many others have, the one, by bisection with a round trip for each step.
+    /// The leaves among which that of a key is; where there are many, as for keys with a prefix
+    /// that many others have, the one, by bisection with a round trip for each step.
     pub(super) async fn narrow(
         &self,
         table: &Table,
@@ -109,8 +109,8 @@ impl<E: Endpoint> Rolex<E> {
         }
     }
 
-    /// Reads the leaf and its synonyms again, all of them unless a key is found, by one who holds the
-    /// lock.
+    /// Reads the leaf and its synonyms again, all of them unless a key is found, by one who holds
+    /// the lock.
     pub(super) async fn reread(&self, located: &mut Located, key: &[u8]) -> Result<(), PoolError> {
         let addresses: Vec<_> = located.chain.iter().map(|placed| placed.address).collect();
         located.chain = self.read_leaves(&addresses).await?;

@@ -1,9 +1,9 @@
-//! ROLEX (Li, Hua, Zhou and others, FAST 2023): a learned index in remote memory, as CHIME's authors
-//! rebuilt it to compare themselves with.
+//! ROLEX (Li, Hua, Zhou and others, FAST 2023): a learned index in remote memory, as CHIME's
+//! authors rebuilt it to compare themselves with.
 //!
-//! Lines that are trained over the sorted keys when they are loaded ([`Models`]) predict where a key
-//! is, up to an error, and a client reads all leaves that may have it in one round trip. Leaves lie
-//! at computed addresses, so the models are all that a compute node has to keep.
+//! Lines that are trained over the sorted keys when they are loaded ([`Models`]) predict where a
+//! key is, up to an error, and a client reads all leaves that may have it in one round trip. Leaves
+//! lie at computed addresses, so the models are all that a compute node has to keep.
 //!
 //! ```text
 //! models      key ──> ranks p − e − 1 ..= p + e + 1
@@ -13,15 +13,15 @@
 //!                   | leaf | ──> | leaf |
 //! ```
 //!
-//! - **Where a key belongs.** Each leaf but the first keeps the least key that was loaded into it for
-//!   good, its *bound*. A key belongs to the last leaf whose bound is no greater, which is among
-//!   those that are read. It is in that leaf or in one of the synonym leaves behind it, and in no
-//!   more than one of these at any time.
-//! - **Writers** take the lock of the leaf, which guards its synonym leaves as well, read them again,
-//!   write one of them as a whole and give the lock back in the same post.
-//! - **Readers** do not wait. A key never moves from one leaf to another without having been removed
-//!   between, so a reader who has seen it in none of the leaves has proved that it was absent at
-//!   some time meanwhile, in whatever order these were read.
+//! - **Where a key belongs.** Each leaf but the first keeps the least key that was loaded into it
+//!   for good, its *bound*. A key belongs to the last leaf whose bound is no greater, which is
+//!   among those that are read. It is in that leaf or in one of the synonym leaves behind it, and
+//!   in no more than one of these at any time.
+//! - **Writers** take the lock of the leaf, which guards its synonym leaves as well, read them
+//!   again, write one of them as a whole and give the lock back in the same post.
+//! - **Readers** do not wait. A key never moves from one leaf to another without having been
+//!   removed between, so a reader who has seen it in none of the leaves has proved that it was
+//!   absent at some time meanwhile, in whatever order these were read.
 //!
 //! With [`Leaves::Hopscotch`] leaves are CHIME's, and only neighborhoods are read: the steps of its
 //! figure 15b but for the last one, speculative reads.
@@ -85,8 +85,8 @@ pub struct Rolex<E> {
 
 impl<E: Endpoint> Rolex<E> {
     /// Makes an index of entries that come in strictly ascending order of their keys, and is found
-    /// at the word `root`, which lies outside what nodes give out. To be called by one client, before
-    /// others open it. Keeps no more than one piece of 64 KiB and the models meanwhile.
+    /// at the word `root`, which lies outside what nodes give out. To be called by one client,
+    /// before others open it. Keeps no more than one piece of 64 KiB and the models meanwhile.
     ///
     /// # Errors
     /// `Key` and `Value` for an entry that is none, `Unsorted`, `Lines`, and what nodes answer.

@@ -1,11 +1,11 @@
 //! What a compute node keeps of the tree: internal nodes, first in, first out, within a budget.
 //!
 //! Nodes lie one behind the other in a ring of words: one with their address, their type and how
-//! many slots they have room for, their header if they have a prefix, and their slots as far as they
-//! were in use. The oldest makes room. A node that was
-//! read again is written over its former self, if that has room for all its slots; otherwise it
-//! comes last, and what it leaves is reclaimed when it is the oldest or when an eighth of the ring
-//! is of that kind. A table leads from addresses to places in the ring.
+//! many slots they have room for, their header if they have a prefix, and their slots as far as
+//! they were in use. The oldest makes room. A node that was read again is written over its former
+//! self, if that has room for all its slots; otherwise it comes last, and what it leaves is
+//! reclaimed when it is the oldest or when an eighth of the ring is of that kind. A table leads
+//! from addresses to places in the ring.
 //!
 //! A node with n slots in use takes 8n + 8 bytes (and 8 for a prefix, which few have) and 5 of the
 //! table, where the public

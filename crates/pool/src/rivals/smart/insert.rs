@@ -54,8 +54,8 @@ impl<E: Endpoint> Smart<E> {
                 }
             };
             unused = Some(address);
-            // If the key is there when its slot is taken, this is given up, and closed once more. Who
-            // inserts writes something.
+            // If the key is there when its slot is taken, this is given up, and closed once more.
+            // Who inserts writes something.
             let value = leader.close(None).unwrap_or_default();
             let new = NewLeaf {
                 address,
@@ -132,9 +132,9 @@ impl<E: Endpoint> Smart<E> {
         })
     }
 
-    /// Puts a leaf into the first unused slot of a node, which was read without a slot for the key's
-    /// byte at `depth`. Everybody takes the first one, so who takes it after another has taken one
-    /// for the same byte sees that.
+    /// Puts a leaf into the first unused slot of a node, which was read without a slot for the
+    /// key's byte at `depth`. Everybody takes the first one, so who takes it after another has
+    /// taken one for the same byte sees that.
     async fn add(
         &self,
         holder: GlobalAddress,
@@ -178,8 +178,8 @@ impl<E: Endpoint> Smart<E> {
         self.grow(holder, node, depth, slot).await
     }
 
-    /// Has a node whose slots are all taken have twice as many, and takes the first of the new ones.
-    /// The header comes first, so that no slot is taken that it does not tell of.
+    /// Has a node whose slots are all taken have twice as many, and takes the first of the new
+    /// ones. The header comes first, so that no slot is taken that it does not tell of.
     async fn grow(
         &self,
         holder: GlobalAddress,

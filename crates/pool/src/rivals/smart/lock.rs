@@ -29,8 +29,8 @@ impl<E: Endpoint> Smart<E> {
             .await
     }
 
-    /// Writes a leaf that was read since `began`; answers the value before, or `None` if the key was
-    /// removed.
+    /// Writes a leaf that was read since `began`; answers the value before, or `None` if the key
+    /// was removed.
     pub(super) async fn replace_in(
         &self,
         address: GlobalAddress,

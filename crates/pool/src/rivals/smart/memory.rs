@@ -46,9 +46,9 @@ impl Memory {
 
     /// Memory for a node, in which all slots are unused but those that a node has at first.
     ///
-    /// Nodes grow in place, so that slots have to be unused before anybody knows of the node, and what
-    /// memory holds is not specified. It is cleared many nodes at once, without waiting: whatever this
-    /// client writes to the same memory node afterwards comes after that.
+    /// Nodes grow in place, so that slots have to be unused before anybody knows of the node, and
+    /// what memory holds is not specified. It is cleared many nodes at once, without waiting:
+    /// whatever this client writes to the same memory node afterwards comes after that.
     pub async fn node(&self, endpoint: &impl Endpoint) -> Result<GlobalAddress, PoolError> {
         loop {
             if let Some(node) = self.nodes.borrow_mut().pop() {
@@ -67,7 +67,8 @@ impl Memory {
         self.leaves.borrow_mut().push(leaf);
     }
 
-    /// Takes back nodes that nobody knows of, and of which no more than the first slots were written.
+    /// Takes back nodes that nobody knows of, and of which no more than the first slots were
+    /// written.
     pub fn nodes_unused(&self, nodes: impl IntoIterator<Item = GlobalAddress>) {
         self.nodes.borrow_mut().extend(nodes);
     }

@@ -1,6 +1,6 @@
 //! SMART (OSDI 2023): a radix tree in remote memory whose entries lie apart, each in a leaf of its
-//! own. A search reads the one entry that it is for; in exchange a compute node keeps the address of
-//! each entry. A rival of the [tree](crate::chime), in its best configuration.
+//! own. A search reads the one entry that it is for; in exchange a compute node keeps the address
+//! of each entry. A rival of the [tree](crate::chime), in its best configuration.
 //!
 //! Internal nodes ([`Header`], [`Slot`]) have 4 to 256 slots, in no order, and memory for 256, so
 //! that they grow where they are. Nobody locks them: a slot is taken by a swap of its word, the
@@ -24,17 +24,18 @@
 //! # Where this differs from the public implementation
 //!
 //! - Checksums are XXH3 of key, value, valid byte and version (CRC64 of key and value there).
-//! - The lock's byte has a version of 6 bits, so that an update takes the lock with the value that it
-//!   has read, and knows the value before it without reading again.
+//! - The lock's byte has a version of 6 bits, so that an update takes the lock with the value that
+//!   it has read, and knows the value before it without reading again.
 //! - Reverse pointers are mended by a write without notification, where there an atomic is used:
 //!   nothing that the operations on keys answer depends on them ([`Scan::Cached`] does).
-//! - A node's prefix is not shortened when a node is put above it, as the header says at which depth
-//!   the prefix begins. This is an atomic less.
-//! - A node's type grows before the first slot of the new part is taken, in the same post, not after.
+//! - A node's prefix is not shortened when a node is put above it, as the header says at which
+//!   depth the prefix begins. This is an atomic less.
+//! - A node's type grows before the first slot of the new part is taken, in the same post, not
+//!   after.
 //! - Leaves that are not written as one are written in two parts, the one with the lock last.
-//! - There is removal, which the public implementation has not. A removed leaf's memory and its slot
-//!   are not reclaimed; the slot is used again by the same partial key. Locks of clients that die
-//!   stay held, as there.
+//! - There is removal, which the public implementation has not. A removed leaf's memory and its
+//!   slot are not reclaimed; the slot is used again by the same partial key. Locks of clients that
+//!   die stay held, as there.
 //! - [`Scan::Complete`] reads nodes again; what is published, [`Scan::Cached`], does not answer
 //!   what its cache does not know.
 

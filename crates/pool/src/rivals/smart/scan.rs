@@ -118,8 +118,8 @@ impl<E: Endpoint> Smart<E> {
         Ok(entries)
     }
 
-    /// What a scan will read, according to the cache: the leaves that come first, and the nodes that
-    /// lead to them.
+    /// What a scan will read, according to the cache: the leaves that come first, and the nodes
+    /// that lead to them.
     fn predict(&self, from: &[u8], count: usize) -> Vec<Want> {
         let (mut wants, mut leaves) = (Vec::new(), 0);
         let root = self.cache().root().map(|position| Item {

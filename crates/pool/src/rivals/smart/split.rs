@@ -16,9 +16,9 @@ pub enum Below<'b> {
 }
 
 impl<E: Endpoint> Smart<E> {
-    /// Puts a node into a slot that leads to what the slot has led to, and to a new leaf. What their
-    /// keys have in common is its prefix; if that is too long for one, there are more nodes above
-    /// it, each with a prefix and one slot.
+    /// Puts a node into a slot that leads to what the slot has led to, and to a new leaf. What
+    /// their keys have in common is its prefix; if that is too long for one, there are more nodes
+    /// above it, each with a prefix and one slot.
     pub(super) async fn split(
         &self,
         position: Position,

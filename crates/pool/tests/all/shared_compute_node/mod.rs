@@ -167,8 +167,8 @@ fn few() -> Plan {
     }
 }
 
-/// One key that comes and goes, and is mostly updated: what updates find to be absent may be there soon
-/// after.
+/// One key that comes and goes, and is mostly updated: what updates find to be absent may be there
+/// soon after.
 fn one() -> Plan {
     Plan {
         clients: 10,
@@ -360,9 +360,9 @@ fn clients_that_share_post_a_fraction_of_the_verbs() {
     });
 }
 
-/// Of clients of one compute node who do their own one at a time goes for a lock, so that nobody goes
-/// in vain; and where a lock is passed on, eight of nine neither take it nor give it back. Those of
-/// ours who do not queue wait longer before they ask again, so that less is saved.
+/// Of clients of one compute node who do their own one at a time goes for a lock, so that nobody
+/// goes in vain; and where a lock is passed on, eight of nine neither take it nor give it back.
+/// Those of ours who do not queue wait longer before they ask again, so that less is saved.
 #[test]
 fn clients_that_queue_take_locks_once_or_not_at_all() {
     let kinds = [
