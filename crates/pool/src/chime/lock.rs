@@ -229,8 +229,8 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Makes a change under a lock and gives it back, or passes it on. One round trip.
     ///
-    /// Who dies in the middle of it has it done by who takes the lock over: what is not written as
-    /// one is recorded before.
+    /// If this client dies in the middle, the client that takes the lock over finishes the change:
+    /// a change that is not written as one is recorded before.
     pub(super) async fn commit(
         &self,
         mut lock: Lock<'_>,
@@ -260,8 +260,8 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(done)
     }
 
-    /// Makes a change under a lock and keeps it. If this client dies, who takes the lock over makes
-    /// the change again and has the note. One round trip.
+    /// Makes a change under a lock and keeps the lock. If this client dies, the client that takes
+    /// the lock over makes the change again and finds the note. One round trip.
     pub(super) async fn commit_and_keep(
         &self,
         lock: &mut Lock<'_>,
@@ -305,7 +305,8 @@ impl<E: Endpoint> Session<'_, E> {
         if let Some((to, bytes)) = &record
             && writes.writes.iter().any(|(to, _)| to.node() != node)
         {
-            // The order of verbs is one of each node.
+            // Each node orders verbs for itself only. So the record is awaited before writes go to
+            // other nodes: they must never be there without it.
             let mut verbs = [Verb::Write { to: *to, bytes }];
             if !self.post_under(lock, &mut verbs).await? {
                 return Ok(Err(Late));
@@ -326,6 +327,7 @@ impl<E: Endpoint> Session<'_, E> {
                 .iter()
                 .map(|(to, bytes)| Verb::Write { to: *to, bytes }),
         );
+        // The counter is odd while the change is made, so that readers notice.
         verbs.extend(marks());
         verbs.extend(
             writes
@@ -341,7 +343,8 @@ impl<E: Endpoint> Session<'_, E> {
         if !is_recorded {
             return Ok(Err(Late));
         }
-        // Who has the lock next makes the change, and what its note asks for.
+        // The record is there, but the deadline is over, so this client may not make the change.
+        // The client that has the lock next makes it, and the step that the note names.
         Box::pin(self.repair(lock.node)).await?;
         Ok(Ok(()))
     }
@@ -360,11 +363,11 @@ impl<E: Endpoint> Session<'_, E> {
 }
 
 impl Lock<'_> {
-    /// True if somebody of the compute node waits for the lock, and it may be passed on.
+    /// True if a client of the compute node waits for the lock, and it may be passed on.
     ///
-    /// One with a lease is not: whoever wrote under it would do so in the name of the one who has
-    /// taken it, with whose record it would be redone, for as long as that one counts on it. Those
-    /// who wait go for it one after the other.
+    /// A lock with a lease is never passed on. The next client would write under the acquisition of
+    /// the first: its change would be redone from the first one's record, and it would have only
+    /// the rest of the first one's lease.
     fn is_wanted(&self) -> bool {
         let is_wanted = self.turn.as_ref().is_some_and(LocalLock::is_wanted);
         is_wanted && self.leased.is_none()

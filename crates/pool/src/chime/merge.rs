@@ -1,12 +1,12 @@
-//! Merging neighbours that have become nearly empty, so that what was deleted takes no room. Not in
-//! the paper.
+//! Merging neighbours that are nearly empty, so that deleted entries take no room. Not in the
+//! paper.
 //!
-//! Two children of one parent are merged under the parent's lock: theirs are taken on its behalf
-//! ([`forward`](nearfield_fabric::recovery::lease::forward)), so that one record says all that
-//! changes. They are tried once, not waited for, as those who divide a child hold its lock while
-//! they wait for the parent's. The left child takes all, since the right one's address stands in
-//! nodes that others keep; the right one stays, marked as no node any more, for who comes by a way
-//! that he has kept.
+//! Two children of one parent are merged under the parent's lock. The children's locks are taken on
+//! the parent's behalf ([`forward`](nearfield_fabric::recovery::lease::forward)), so that one
+//! record names all changes. Each child's lock is tried once and not waited for: a client that
+//! divides a child holds the child's lock while it waits for the parent's, so waiting could
+//! deadlock. All entries go to the left child, because other nodes hold the right child's address.
+//! The right child stays, marked as invalid, for clients that come to it by a cached parent.
 
 use super::lock::{Lock, Writes};
 use super::node_io::{Buffers, NodeAt};

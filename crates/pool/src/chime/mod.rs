@@ -1,13 +1,14 @@
 //! A B+ tree in remote memory, by one-sided verbs: CHIME (SOSP 2024) and, with some of its
 //! techniques left out, the steps that lead from Sherman to it.
 //!
-//! Nodes know their right siblings, so that whoever comes to a node that was divided since goes
-//! right (a B-link tree): a split is done once its two nodes are written, and its parent learns of
-//! it afterwards. Nobody waits to read.
+//! Each node names its right sibling (a B-link tree). A reader that comes to a node that was
+//! divided since goes right, so readers never wait. A split is done once its two nodes are written;
+//! the parent learns of it afterwards.
 //!
-//! Clients of one compute node share a cache of internal nodes, of which nobody is told when
-//! they change: a stale one leads to a leaf that is not as it says, and is forgotten then. In that
-//! leaf fence keys tell, or only its sibling ([`Validation`](crate::layout::Validation)).
+//! Clients of one compute node share a cache of internal nodes. Nothing tells the cache when a node
+//! changes. A stale node leads to a leaf that does not match it, and is dropped then. A leaf shows
+//! the mismatch by its fence keys, or only by its sibling
+//! ([`Validation`](crate::layout::Validation)).
 //!
 //! - `route` finds the way to a leaf. `batched_get` reads many keys by one post, where their leaves
 //!   should be. `search` reads one key. `change` changes one under the leaf's lock. `split` divides

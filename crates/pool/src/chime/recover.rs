@@ -7,7 +7,7 @@ use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress};
 use std::time::Duration;
 
-/// How long one takes those to be alive who are in the way. Where locks have no lease, for ever.
+/// How long an operation takes the clients in its way to be alive. Without leases, for ever.
 pub(super) struct Patience {
     until: Option<Duration>,
 }
@@ -19,7 +19,7 @@ impl Patience {
 }
 
 impl<E: Endpoint> Session<'_, E> {
-    /// Takes the lock of a leaf, by which what the dead have begun is done, and gives it back.
+    /// Takes the lock of a leaf and gives it back. Taking it finishes what a dead client has begun.
     pub(super) async fn repair_leaf(&self, address: GlobalAddress) -> Result<(), PoolError> {
         let lock = Box::pin(self.lock(self.leaf_at(address), &mut [])).await?;
         let word = match lock.before {
@@ -39,7 +39,7 @@ impl<E: Endpoint> Session<'_, E> {
         self.unlock(lock, 0)
     }
 
-    /// As [`repair_leaf`](Tree::repair_leaf), of any node.
+    /// As [`repair_leaf`](Session::repair_leaf), of any node.
     pub(super) async fn repair(&self, node: NodeAt) -> Result<(), PoolError> {
         if node.is_leaf {
             self.repair_leaf(node.address).await
@@ -55,9 +55,9 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// To be called by who begins anew: if that was for long enough, repairs whatever is on the way
-    /// to a key. Whom a merger has left with a node that is none any more, and a parent that leads
-    /// there, would begin anew for ever.
+    /// To be called by an operation that begins anew. After a lease of that, repairs all nodes on
+    /// the way to a key: if a client died in a merger, a parent may lead to a node that is invalid,
+    /// and an operation that only began anew would do so for ever.
     pub(super) async fn look_after(
         &self,
         patience: &mut Patience,
@@ -73,6 +73,7 @@ impl<E: Endpoint> Session<'_, E> {
             self.repair_internal(address).await?;
             let node = Box::pin(self.read_internal(address)).await?;
             if node.level() != level || !node.is_valid() {
+                // The tree changes meanwhile, so somebody lives: the operation may try again.
                 break;
             }
             if node.covers(key) {

@@ -16,8 +16,9 @@ impl<E: Endpoint> Session<'_, E> {
     /// Divides a full leaf, whose lock is held, and puts a key into the half where it belongs.
     /// False if the lock was held for too long; then nothing was done.
     ///
-    /// Where locks have leases the leaf's is kept until the parent knows, so that who takes it over
-    /// from the dead tells the parent. The paper gives it back before.
+    /// Where locks have leases, the leaf's lock is kept until the parent knows. If this client
+    /// dies, the client that takes the lock over tells the parent. The paper gives the lock back
+    /// before.
     pub(super) async fn divide(
         &self,
         address: GlobalAddress,
@@ -36,7 +37,7 @@ impl<E: Endpoint> Session<'_, E> {
         };
         let inserted = hopscotch::insert(half, self.tree.leaves.all_slots(key), key, value);
         debug_assert!(inserted.is_ok(), "the separator makes room");
-        // Whoever sees the left half finds the right one.
+        // The right half is written first: a reader that sees the new left half finds its sibling.
         let whole = self.tree.leaves.whole();
         let at = self.leaf_at(right);
         let word = self.tree.lock_words.of_leaf(&other, &lock).to_bits();
@@ -49,10 +50,13 @@ impl<E: Endpoint> Session<'_, E> {
             separator,
             right,
         };
+        // From here on the change may be made, also by another client that repeats it. So the
+        // operation must not begin anew, unless the writes turn out to be too late.
         self.note_change(true);
         if self.tree.owner.is_none() {
             if writes.marks.is_empty() {
-                // What follows does not wait for it.
+                // Verbs of one client on one node take effect in order, so the lock may be given
+                // back without waiting for these writes.
                 for (to, bytes) in writes.writes {
                     self.tree.endpoint.write_unsignalled(to, &bytes)?;
                 }
@@ -77,7 +81,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(true)
     }
 
-    /// Does what the one who had a lock before has left to do, who has died.
+    /// Does the step that a dead holder of the lock has left to do.
     pub(super) async fn resume(
         &self,
         address: GlobalAddress,

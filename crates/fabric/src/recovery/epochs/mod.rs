@@ -1,8 +1,8 @@
-//! Memory that is given back although others may still know its address.
+//! Memory that is given back although other clients may still know its address.
 //!
-//! What has been unlinked from an index may still be read by operations that are under way, and by
-//! those to come that find its address in a cache. So it is *retired*, in the *epoch* of the
-//! operation that has unlinked it, and given back when nobody can follow an older address any more.
+//! Operations under way may still read what was unlinked from an index, and later operations may
+//! find its address in a cache. So unlinked memory is *retired*, in the *epoch* of the operation
+//! that unlinked it, and given back once no operation can follow an address from before.
 //!
 //! A *participant* is a process with a cache; its tasks share an [`Epochs`]. Its operations each
 //! [`enter`](Epochs::enter) an epoch. The rules are:
@@ -25,22 +25,22 @@
 //! may follow addresses in what was unlinked itself: what these lead to was unlinked later than
 //! that.
 //!
-//! # Who dies
-//! A participant renews its slot's word every eighth of a *lease*, with what it announces. One
-//! whose word has not changed for a lease, by the clock of another that takes part, is expelled:
-//! its slot's word is swapped. That it lives on does no harm: its operations are safe for half a
-//! lease from its last renewal, and what they post then takes effect within the other half, as is
-//! assumed of locks ([`lease`](crate::recovery::lease)). When it comes to renew, it finds out,
-//! takes a slot again, and all its guards are void. Its cache need not be dropped: an address of
-//! epoch `e` is followed again only if the global epoch is still `e`, and then nothing that was
-//! linked in `e` has been given back.
+//! # When a participant dies
+//! A participant renews its slot's word every eighth of a *lease*, with the epoch that it
+//! announces. If a word has not changed for a lease, by the clock of another participant, that one
+//! expels the participant by a swap of the word. An expelled participant that lives does no harm:
+//! its operations are safe for half a lease after its last renewal, and what they post then takes
+//! effect within the other half, as is assumed of locks ([`lease`](crate::recovery::lease)). Its
+//! next renewal fails; then it takes a slot again, and all its guards are void. Its cache may stay:
+//! an address of epoch `e` is followed only if the global epoch is still `e`, and then nothing that
+//! was linked in `e` has been given back.
 //!
-//! What it has retired is named in a ring in its node's memory. Who expels it, or takes its slot,
-//! gives all that back when everybody has announced an epoch that began later. An entry is written
-//! after the unlinking, and emptied before the memory is used again; a death in between loses the
-//! memory, but nobody gets it twice. So a death loses what the operations under way have unlinked,
-//! and at most 32 blocks that were given back, and 16 for each task that was about to use some
-//! again.
+//! A ring in the node's memory names what a participant has retired. The client that expels it, or
+//! takes its slot, gives all that back once every participant has announced a later epoch. An entry
+//! is written after the unlinking, and emptied before the memory is used again. So a death between
+//! these steps loses memory, but never gives it to two clients. It loses what the operations under
+//! way have unlinked, at most 32 blocks that were given back, and 16 blocks for each task that was
+//! about to use some again.
 //!
 //! # Costs
 //! Operations have none but counting. Every eighth of a lease a participant posts a swap and reads

@@ -10,19 +10,20 @@
 //! └─────────┴─────────────┴───────┘
 //! ```
 //!
-//! All is done by swapping the whole word for another, and no word comes back: a claim makes the
-//! incarnation one more, and a *beat* the last part. So whoever sees one word for a whole *lease*,
-//! by his own clock, and swaps it for a claim of his own, knows that there was no beat meanwhile;
-//! and whoever comes late with his beat fails, and knows that his numbers are another's now.
+//! A process changes a slot only by swapping its whole word for another, and no word comes back: a
+//! claim adds one to the incarnation, and a *beat* changes the last part. A process that sees one
+//! word for a whole *lease*, by its own clock, and then swaps it for a claim of its own, knows that
+//! there was no beat meanwhile. A process whose beat comes late fails to swap, and so learns that
+//! another process has its numbers.
 //!
-//! No clocks are compared. As with [locks](crate::recovery::lease), an owner counts on his numbers
-//! for half a lease after a beat ([`Claim::is_safe`]), so that no clock may run at twice the speed
-//! of another.
+//! No clocks are compared. As with [locks](crate::recovery::lease), an owner relies on its numbers
+//! for half a lease after a beat ([`Claim::is_safe`]), so it is enough that no clock runs at twice
+//! the speed of another.
 //!
-//! What a dead owner has locked stays locked until somebody waits for it, and its number may be in
-//! use again by then. The incarnation is part of what a lock's word says
-//! ([`Locker::of_incarnation`]), so that nobody takes one for the other; an owner that has lost his
-//! numbers without knowing it harms no lock either.
+//! A lock of a dead owner stays held until a client waits for it. By then its number may be in use
+//! again. The word of a lock holds the incarnation as well ([`Locker::of_incarnation`]), so the two
+//! owners cannot be confused. For the same reason an owner that has lost its numbers without
+//! knowing it harms no lock.
 
 use crate::address::{GlobalAddress, WORD_BYTES};
 use crate::endpoint::Endpoint;

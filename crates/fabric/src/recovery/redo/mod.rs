@@ -1,23 +1,23 @@
-//! Changes that are done whole or not at all, although who makes them may die at any of them.
+//! Changes that are done whole or not at all, even if the client that makes them dies.
 //!
-//! Before a client changes what a lock guards ([`lease`](crate::recovery::lease)), it writes down
-//! what it is going to write: a [`Record`], in a slot of its own in the memory of the node where
-//! the lock lies. Record, change and the word that gives the lock back can go in one post, as a
-//! node does the verbs of a client in their order: while any byte of the change is there, the
-//! record is whole.
+//! Before a client changes what a lock guards ([`lease`](crate::recovery::lease)), it writes a
+//! [`Record`] of all its writes, into a slot of its own on the node of the lock. Record, change and
+//! the word that gives the lock back can go in one post, because a node does the verbs of a client
+//! in their order: while any byte of the change is there, the record is whole.
 //!
 //! ```text
 //! directory of a node     word of owner: its slots | first line of its region
 //! region                  count of lives, line | slot | slot | ...
 //! ```
 //!
-//! Who takes the lock over looks up the slots of the former owner. If there is a whole record of
-//! the very acquisition that was abandoned, the change may have begun, and [`Redo::lock`] writes
-//! all of it again; if not, it has not begun, and everything is as it was before.
+//! A client that takes the lock over looks through the slots of the former owner. If there is a
+//! whole record of the very acquisition that was abandoned, the change may have begun, and
+//! [`Redo::lock`] writes all of it again. If there is none, the change has not begun, and the data
+//! are as they were before.
 //!
-//! Who takes over may die as well. So it writes the record into a slot of its own, under the word
-//! that it is going to put into the lock, before it puts it there, in one post. At each moment the
-//! record belongs to the acquisition that the lock names.
+//! The client that takes over may die as well. So it first writes the record into a slot of its
+//! own, under the word that it is about to put into the lock, and does both in one post. At each
+//! moment the record belongs to the acquisition that the lock names.
 //!
 //! # What is promised
 //! - Of a change that was recorded either no byte is there or, once the lock is held again, all
