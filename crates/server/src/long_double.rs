@@ -7,8 +7,8 @@
 
 use std::cmp::Ordering;
 
-/// A number: `mantissa * 2^exponent`. The highest bit of the mantissa is set, or the number is zero.
-/// One of the greatest exponent is infinite.
+/// A number: `mantissa * 2^exponent`. The highest bit of the mantissa is set, or the number is
+/// zero. One of the greatest exponent is infinite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongDouble {
     negative: bool,
@@ -92,8 +92,8 @@ impl LongDouble {
     }
 
     /// The number nearest to `wide * 2^exponent`, of two that are as near the even one; `inexact`
-    /// says that a little is to be added to `wide`, which has more than 65 bits then. `None` if it is
-    /// too large.
+    /// says that a little is to be added to `wide`, which has more than 65 bits then. `None` if it
+    /// is too large.
     fn round(negative: bool, wide: u128, exponent: i32, inexact: bool) -> Option<LongDouble> {
         if wide == 0 {
             return Some(LongDouble {
@@ -168,8 +168,8 @@ impl LongDouble {
         Self::round(negative, wide, large.exponent - 63, false)
     }
 
-    /// A finite number with up to 17 digits behind the point, without zeros at the end and without an
-    /// exponent.
+    /// A finite number with up to 17 digits behind the point, without zeros at the end and without
+    /// an exponent.
     pub fn format(self) -> String {
         let mut digits = if self.exponent >= 0 {
             let mut number = Natural::from(self.mantissa);

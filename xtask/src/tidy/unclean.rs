@@ -9,7 +9,6 @@ use std::path::Path;
 pub const UNCLEAN: &[(&str, &str)] = &[
     ("columns", "crates/cli"),
     ("columns", "crates/fabric"),
-    ("columns", "crates/fabric-testkit"),
     ("columns", "crates/hardware"),
     ("columns", "crates/lab"),
     ("columns", "crates/learned"),
@@ -24,11 +23,6 @@ pub const UNCLEAN: &[(&str, &str)] = &[
     ("cycles", "crates/nearfield"),
     ("cycles", "crates/radix"),
     ("cycles", "crates/server"),
-    ("layout", "crates/cli"),
-    ("layout", "crates/hotness"),
-    ("layout", "crates/lab"),
-    ("layout", "crates/radix"),
-    ("layout", "crates/server"),
 ];
 
 const HERE: &str = "xtask/src/tidy/unclean.rs";

@@ -3,8 +3,8 @@
 //! # Who may do what at once
 //!
 //! Commands run in one of two *phases*. In the *shared phase* any number of threads work at once:
-//! batches, and commands on one key. In the *exclusive phase* one thread has the keyspace to itself:
-//! transactions, scripts, and commands that change several keys, also as part of a batch.
+//! batches, and commands on one key. In the *exclusive phase* one thread has the keyspace to
+//! itself: transactions, scripts, and commands that change several keys, also as part of a batch.
 //!
 //! In the shared phase, whoever changes a key or works on its object holds the key's
 //! [stripe](stripes::Stripes), from before the first read to after the entry in the log. So the

@@ -2,12 +2,12 @@
 //!
 //! Each *episode* is some hundred commands on few keys, so that types clash; it begins on empty
 //! servers and ends with reading all keys. What is generated is described in
-//! `nearfield_server_testkit::commands`; commands that our table does not have are left out. A failure is
-//! shrunk to few commands and printed with its seed.
+//! `nearfield_server_testkit::commands`; commands that our table does not have are left out. A
+//! failure is shrunk to few commands and printed with its seed.
 //!
 //! `NEARFIELD_COMMANDS` sets the number of commands, `NEARFIELD_SEED` the seed of the first
-//! episode, which is always the same otherwise: a run must not fail by chance. Without redis-server the test says so and
-//! checks nothing.
+//! episode, which is always the same otherwise: a run must not fail by chance. Without redis-server
+//! the test says so and checks nothing.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

@@ -319,8 +319,8 @@ impl<A: Allocator + Clone> RankedTree<A> {
         }
     }
 
-    /// The way to a place: the end of the leaf that holds the last entry before it, or the beginning
-    /// of the first leaf.
+    /// The way to a place: the end of the leaf that holds the last entry before it, or the
+    /// beginning of the first leaf.
     fn path(&self, score: f64, is_before: &impl Fn(u32) -> bool) -> Path {
         let mut path = self.path_to_leaf(score, is_before);
         if path.leaf != NONE {
