@@ -1,8 +1,10 @@
-//! Checks of the source tree that no compiler makes: `cargo run -p xtask -- tidy`.
+//! Commands for people who work on this repository: `tidy` checks the source tree for what no
+//! compiler checks, and `soak` searches for faults with random tests for as long as it is told.
 
 #![forbid(unsafe_code)]
 
 mod finding;
+mod soak;
 mod source;
 mod tidy;
 
@@ -10,12 +12,15 @@ use std::env;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run -p xtask -- tidy [--only columns|cycles|layout [FOLDER]]";
+const USAGE: &str = "usage: cargo run -p xtask -- COMMAND\n  \
+    tidy [--only columns|cycles|layout [FOLDER]]\n  \
+    soak [--minutes N] [SUITE]";
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let findings = match words.as_slice() {
+        ["soak", arguments @ ..] => return soak::soak(arguments),
         ["tidy"] => tidy::tidy(root())?,
         ["tidy", "--only", check, folder @ ..]
             if tidy::RATCHETS.contains(check) && folder.len() <= 1 =>

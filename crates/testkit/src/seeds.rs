@@ -14,20 +14,29 @@ use std::time::{Duration, Instant};
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Calls `test` with each seed until one fails, and answers how to replay it and what `test`
-/// has said. The seeds are those from 0 up to `count`, or to `NEARFIELD_SEEDS`, or only
-/// `NEARFIELD_SEED`, if the environment sets them. A long run tells its progress, and the seed
-/// at work, on stderr.
+/// has said. The environment chooses the seeds: `NEARFIELD_SEEDS` of them (by default `count`),
+/// beginning with `NEARFIELD_FIRST_SEED` (by default 0); or only `NEARFIELD_SEED`. A long run
+/// writes its progress, and the seed at work, to stderr.
 pub fn first_failure<E: Display>(
     count: u64,
     mut test: impl FnMut(u64) -> Result<(), E>,
 ) -> Option<String> {
     let mut seeds = range(count);
     let progress = Progress::start(seeds.clone());
-    seeds.find_map(|seed| {
+    let mut passed = 0;
+    let failure = seeds.find_map(|seed| {
         progress.current.store(seed, Ordering::Relaxed);
-        let failure = test(seed).err()?;
+        let Err(failure) = test(seed) else {
+            passed += 1;
+            return None;
+        };
         Some(format!("{}\n{failure}", replay_command(seed)))
-    })
+    });
+    // `xtask soak` adds these up.
+    if env::var_os("NEARFIELD_FIRST_SEED").is_some() {
+        let _ = writeln!(io::stderr(), "seeds passed: {passed}");
+    }
+    failure
 }
 
 /// The command that runs the current test with one seed.
@@ -45,7 +54,10 @@ fn replay_command(seed: u64) -> String {
 fn range(count: u64) -> Range<u64> {
     match variable("NEARFIELD_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..variable("NEARFIELD_SEEDS").unwrap_or(count),
+        None => {
+            let first = variable("NEARFIELD_FIRST_SEED").unwrap_or(0);
+            first..first + variable("NEARFIELD_SEEDS").unwrap_or(count)
+        }
     }
 }
 
