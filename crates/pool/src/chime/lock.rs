@@ -111,7 +111,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(lock)
     }
 
-    /// As [`lock`](Tree::lock), after those of the compute node who have come before. One of the
+    /// As [`lock`](Session::lock), after those of the compute node who have come before. One of the
     /// paper's locks may be passed on by the one before: then it is not taken, and what it guards
     /// is read without that.
     pub(super) async fn lock_in_turn(

@@ -2,7 +2,7 @@
 //! paper.
 //!
 //! Two children of one parent are merged under the parent's lock. The children's locks are taken on
-//! the parent's behalf ([`forward`](nearfield_fabric::recovery::lease::forward)), so that one
+//! the parent's behalf ([`forward`]), so that one
 //! record names all changes. Each child's lock is tried once and not waited for: a client that
 //! divides a child holds the child's lock while it waits for the parent's, so waiting could
 //! deadlock. All entries go to the left child, because other nodes hold the right child's address.

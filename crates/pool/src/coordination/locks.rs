@@ -30,7 +30,7 @@ impl<T> LocalLocks<T> {
     /// Locks that are passed on up to `hand_overs` times after they were taken; 0: never.
     pub fn new(hand_overs: u32) -> LocalLocks<T> {
         LocalLocks {
-            turns: WaitQueues::new(),
+            turns: WaitQueues::default(),
             hand_overs,
         }
     }

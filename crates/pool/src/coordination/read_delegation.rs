@@ -14,17 +14,9 @@ type Held = Option<Vec<u8>>;
 /// Who comes while one is under way waits for it, and then for the next: two round trips at most
 /// instead of one, and one read in place of as many as there are readers. So it pays where the
 /// memory node's port is what is scarce.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ReadDelegation {
     turns: WaitQueues<Arc<[u8]>, (), (), Held>,
-}
-
-impl Default for ReadDelegation {
-    fn default() -> ReadDelegation {
-        ReadDelegation {
-            turns: WaitQueues::new(),
-        }
-    }
 }
 
 impl ReadDelegation {

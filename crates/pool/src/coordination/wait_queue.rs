@@ -67,16 +67,17 @@ pub enum Called<'t, K: Hash + Eq, M, P, A> {
     Answered(A),
 }
 
-impl<K: Hash + Eq + Clone, M, P: Default, A> WaitQueues<K, M, P, A> {
-    pub fn new() -> WaitQueues<K, M, P, A> {
+impl<K, M, P, A> Default for WaitQueues<K, M, P, A> {
+    fn default() -> WaitQueues<K, M, P, A> {
+        let shard = |_| Mutex::new(HashMap::default());
         WaitQueues {
-            shards: (0..SHARDS)
-                .map(|_| Mutex::new(HashMap::default()))
-                .collect(),
+            shards: (0..SHARDS).map(shard).collect(),
             hasher: BuildHasherDefault::default(),
         }
     }
+}
 
+impl<K: Hash + Eq + Clone, M, P: Default, A> WaitQueues<K, M, P, A> {
     /// Waits for the turn to work on a key, or for an answer. Who comes when nobody works on it has
     /// the turn at once.
     pub async fn enter(&self, key: K, message: M) -> Called<'_, K, M, P, A> {

@@ -39,17 +39,9 @@ type WriteTurn<'w> = Turn<'w, Key, Arc<Write>, (), Answer>;
 /// The writes take effect one after the other at the moment in which the last value does, the
 /// leader's first and then in the order in which they came. Each is answered the value before it:
 /// the leader what was found in remote memory, and each other what the one before it has written.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct WriteCombining {
     turns: WaitQueues<Key, Arc<Write>, (), Answer>,
-}
-
-impl Default for WriteCombining {
-    fn default() -> WriteCombining {
-        WriteCombining {
-            turns: WaitQueues::new(),
-        }
-    }
 }
 
 impl WriteCombining {

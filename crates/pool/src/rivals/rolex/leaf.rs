@@ -12,7 +12,7 @@
 //! is *hollow*: synonyms lie at whole lines, so their addresses leave the bit free.
 //!
 //! A leaf is always written as a whole, so that the node version is enough for readers
-//! ([`versions`](crate::layout::versions)).
+//! ([`versions`]).
 
 use crate::layout::versions::{self, Objects, wire_offset};
 use crate::layout::{Geometry, Segment, Torn, allocation_bytes, is_empty_key, lock_offset};
