@@ -83,6 +83,9 @@ pub fn soak(arguments: &[&str]) -> anyhow::Result<ExitCode> {
 
     for suite in &suites {
         let built = cargo(suite).arg("--no-run").status()?;
+        if stopped.load(Ordering::Relaxed) {
+            break;
+        }
         if !built.success() {
             bail!("{} does not build", suite.name);
         }
@@ -177,7 +180,7 @@ fn search(suite: &Suite, share: Duration, stopped: &AtomicBool) -> anyhow::Resul
             tally.failures += 1;
             println!("{}", describe(suite, first, seed, amount, &output));
         }
-        if begin.elapsed() < share / 8 {
+        if output.status.success() && begin.elapsed() < share / 8 {
             amount *= 2;
         }
     }
