@@ -190,11 +190,11 @@ fn of_the_schema_of_modules(report: &FigureReport) {
         assert!(!row[field].is_null(), "{field} of {row}");
     }
     assert!(row["network"].is_null() && row["messages_per_operation"].is_null());
-    let documented = include_str!("../../../../docs/pim.md");
+    let documented = include_str!("../../../../docs/pim-figures.md");
     for field in row["work"].as_object().unwrap().keys() {
         assert!(
             documented.contains(&format!("`{field}`")),
-            "docs/pim.md lacks {field}"
+            "docs/pim-figures.md lacks {field}"
         );
     }
     // The same fields as of the other paper.

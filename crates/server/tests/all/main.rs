@@ -4,6 +4,7 @@
 //! One program has all modules, so that generic code is compiled once.
 
 mod arguments;
+mod batches;
 mod clients;
 mod coverage;
 mod crash;
