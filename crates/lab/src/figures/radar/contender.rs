@@ -2,9 +2,8 @@
 
 use crate::figures::job::PointError;
 use nearfield_core::{Batch, Error, Operation, OrderedIndex, Outcome, Words};
-use nearfield_learned::Gru;
 use nearfield_pim::device::Model;
-use nearfield_pim::radar::heights::{Heights, Report, Window};
+use nearfield_pim::radar::heights::{Heights, Predictor, Report, Window};
 use nearfield_pim::radar::{Options, Radar};
 use nearfield_pim::rivals::jump_push::{self, JumpPush};
 use nearfield_pim::rivals::pim_tree::PimTree;
@@ -181,7 +180,10 @@ enum By {
 }
 
 /// Determines the weights with which a GRU begins.
+#[cfg(feature = "learned")]
 const SEED_OF_GRU: u64 = 7;
+const NO_LEARNING_LIBRARY: &str = "this build has no learning library: \
+    cargo run --release --features learned -- figures radar";
 
 impl Contender {
     const fn new(name: &'static str, make: fn(Model, usize) -> Box<dyn Index>) -> Contender {
@@ -208,18 +210,22 @@ impl Contender {
         matches!(self.kind, Kind::Heights(By::Gru, _))
     }
 
+    /// Why this build cannot run it, if it cannot.
+    pub(super) fn missing(&self) -> Option<String> {
+        let is_here = cfg!(feature = "learned") || !self.learns();
+        (!is_here).then(|| NO_LEARNING_LIBRARY.to_owned())
+    }
+
     /// An empty index in the modules of a device.
     ///
     /// # Errors
-    /// `Missing` if there is no memory for a predictor.
+    /// `Missing` if there is no memory for a predictor, or this build has no learning library.
     pub(super) fn make(&self, device: Model, modules: usize) -> Result<Box<dyn Index>, PointError> {
         let options = radar(modules, 16);
         let heights = match self.kind {
             Kind::Index(make) => return Ok(make(device, modules)),
             Kind::Heights(By::Gru, window) => {
-                let gru = Gru::new(SEED_OF_GRU);
-                let gru = gru.map_err(|error| PointError::Missing(error.to_string()))?;
-                let index = Radar::with_predictor(device, options, window, Box::new(gru));
+                let index = Radar::with_predictor(device, options, window, gru()?);
                 return Ok(Box::new(index));
             }
             Kind::Heights(By::LastWindow, window) => Heights::LastWindow(window),
@@ -228,6 +234,20 @@ impl Contender {
         let options = Options { heights, ..options };
         Ok(Box::new(Radar::new(device, options)))
     }
+}
+
+/// The gated recurrent unit of the paper.
+#[cfg(feature = "learned")]
+fn gru() -> Result<Box<dyn Predictor>, PointError> {
+    match nearfield_learned::Gru::new(SEED_OF_GRU) {
+        Ok(gru) => Ok(Box::new(gru)),
+        Err(error) => Err(PointError::Missing(error.to_string())),
+    }
+}
+
+#[cfg(not(feature = "learned"))]
+fn gru() -> Result<Box<dyn Predictor>, PointError> {
+    Err(PointError::Missing(NO_LEARNING_LIBRARY.to_owned()))
 }
 
 /// RADAR with so many subranges for each module.

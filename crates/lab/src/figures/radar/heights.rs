@@ -97,6 +97,7 @@ impl Course {
         let name = self.contender.name;
         let is_measured = figures.iter().any(|figure| MEASURED.contains(figure));
         let alone = self.contender.learns() && is_measured;
+        let missing = self.contender.missing();
         let job = Job::new(figures[0], name, 1, move |run| {
             let done = self.run(&own, run)?;
             show(&self, &done, &of, &mut run.rows);
@@ -107,6 +108,7 @@ impl Course {
             figures,
             bytes: scale.bytes(),
             alone,
+            missing,
             ..job
         }
     }
