@@ -12,11 +12,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// ```
 /// use nearfield_core::{OrderedIndex, Words};
 /// use nearfield_pim::device::Workers;
-/// use nearfield_pim::call_batcher::Gathered;
+/// use nearfield_pim::call_batcher::CallBatcher;
 /// use nearfield_pim::radar::{Options, Radar};
 ///
 /// let radar = Radar::new(Workers::new(4, 1 << 20, 2), Options::on_workers());
-/// let index: Gathered<Words, _> = Gathered::new(radar);
+/// let index: CallBatcher<Words, _> = CallBatcher::new(radar);
 /// std::thread::scope(|scope| {
 ///     for key in 0..8 {
 ///         let index = &index;
@@ -26,7 +26,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// assert_eq!(index.len(), 8);
 /// ```
 #[derive(Debug)]
-pub struct Gathered<F: Form, I> {
+pub struct CallBatcher<F: Form, I> {
     index: I,
     line: Mutex<Line<F>>,
 }
@@ -142,14 +142,14 @@ impl<F: Form> Drop for Turn<'_, F> {
     }
 }
 
-impl<F: Form, I: OrderedIndex<F>> Gathered<F, I> {
+impl<F: Form, I: OrderedIndex<F>> CallBatcher<F, I> {
     /// Gathers the single operations of an index. Batches go to it as they are.
-    pub fn new(index: I) -> Gathered<F, I> {
+    pub fn new(index: I) -> CallBatcher<F, I> {
         let line = Line {
             waiting: Vec::new(),
             is_led: false,
         };
-        Gathered {
+        CallBatcher {
             index,
             line: Mutex::new(line),
         }
@@ -220,7 +220,7 @@ fn met<F: Form>(batch: &Batch<F>, position: usize) -> Result<Met<F>, Error> {
     }
 }
 
-impl<F: Form, I: OrderedIndex<F>> OrderedIndex<F> for Gathered<F, I> {
+impl<F: Form, I: OrderedIndex<F>> OrderedIndex<F> for CallBatcher<F, I> {
     fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
         self.index.execute(batch)
     }

@@ -12,7 +12,6 @@ pub const UNCLEAN: &[(&str, &str)] = &[
     ("columns", "crates/hardware"),
     ("columns", "crates/lab"),
     ("columns", "crates/learned"),
-    ("columns", "crates/pim"),
     ("columns", "crates/pool"),
     ("columns", "crates/radix"),
     ("columns", "crates/server"),

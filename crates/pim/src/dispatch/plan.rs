@@ -1,14 +1,14 @@
 //! Executing a batch: which tasks its operations come to, and what their answers come to.
 
+use super::bounds::inclusive;
 use crate::device::{ModuleError, RoundError};
 use crate::dispatch::directory::{Directory, Partition, Place};
-use crate::dispatch::routing::Requests;
+use crate::dispatch::routing::Routing;
 use crate::dispatch::shared_scans::{Reach, Read, Walk};
 use crate::dispatch::task::{Answer, Task};
 use crate::dispatch::wire::Replied;
 use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
 use std::collections::BTreeSet;
-use std::ops::Bound;
 
 /// The tasks of a batch, by module, in the order of its operations. A module does them in this
 /// order, so that whatever it answers is as of the operation's turn: all modules together do what
@@ -128,7 +128,7 @@ impl Plan {
     pub fn new(
         input: Input<'_, Words>,
         inputs: Vec<Vec<u64>>,
-        requests: &Requests,
+        requests: &Routing,
         directory: &mut Directory,
         mut create: impl FnMut(&mut Directory, u64) -> Option<Place>,
         mut read: impl FnMut(&Directory, Place, u64) -> Replica,
@@ -565,21 +565,6 @@ fn range_of(operation: &Operation<Words>, input: Input<'_, Words>) -> (u64, u64)
     }
 }
 
-/// The least and the greatest key of a range; `None` if it has none.
-pub(crate) fn inclusive((low, high): (Bound<u64>, Bound<u64>)) -> Option<(u64, u64)> {
-    let from = match low {
-        Bound::Included(key) => key,
-        Bound::Excluded(key) => key.checked_add(1)?,
-        Bound::Unbounded => 0,
-    };
-    let to = match high {
-        Bound::Included(key) => key,
-        Bound::Excluded(key) => key.checked_sub(1)?,
-        Bound::Unbounded => u64::MAX,
-    };
-    (from <= to).then_some((from, to))
-}
-
 /// Why an operation was not answered.
 pub(crate) fn unknown(error: &ModuleError) -> Error {
     Error::Unknown {
@@ -629,7 +614,7 @@ mod tests {
         batch.scan(Included(2), Unbounded, 5, Direction::Descending);
         let plan = {
             let input = batch.input().unwrap();
-            let requests = Requests::new(input, true, &directory);
+            let requests = Routing::new(input, true, &directory);
             let copy = |_: &Directory, _, position: u64| Replica {
                 module: position as usize / 2,
                 list: 0,

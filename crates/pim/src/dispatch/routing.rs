@@ -1,14 +1,14 @@
 //! Where the operations of a batch belong.
 
 use crate::dispatch::directory::{Directory, Place};
-use crate::dispatch::shared_scans::{Ranges, Walk};
+use crate::dispatch::shared_scans::{SharedScans, Walk};
 use nearfield_core::{Input, Operation, Words};
 use std::hash::BuildHasher;
 
 /// Of each operation on a key its partition, and whose answer it takes: looked up once, for all who
 /// want to know.
 #[derive(Debug)]
-pub(crate) struct Requests {
+pub(crate) struct Routing {
     /// Of operations on single keys; [`NOWHERE`] for others, and for keys that have no partition.
     places: Vec<u32>,
     /// For each the former get whose answer it takes, or itself. Empty if there is nothing to take.
@@ -16,26 +16,26 @@ pub(crate) struct Requests {
     /// Whether some may take the answer of others.
     combines: bool,
     /// What scans read together.
-    ranges: Ranges,
+    ranges: SharedScans,
 }
 
 const NOWHERE: u32 = u32::MAX;
 
-impl Requests {
+impl Routing {
     /// Of the operations of a batch. If `combines`, gets take the answer of a former get of their
     /// key, if that is not written between them, and so do scans. O(n log p) for n operations and p
     /// partitions.
-    pub fn new(input: Input<'_, Words>, combines: bool, directory: &Directory) -> Requests {
+    pub fn new(input: Input<'_, Words>, combines: bool, directory: &Directory) -> Routing {
         let sources = match combines {
             true => sources(input.operations()),
             false => Vec::new(),
         };
         let places = Vec::new();
-        let mut requests = Requests {
+        let mut requests = Routing {
             places,
             sources,
             combines,
-            ranges: Ranges::default(),
+            ranges: SharedScans::default(),
         };
         requests.find(input, directory);
         requests
@@ -52,7 +52,7 @@ impl Requests {
         }));
         if self.combines {
             let place = |position, key| self.place(position, key, directory);
-            self.ranges = Ranges::new(input, directory, place);
+            self.ranges = SharedScans::new(input, directory, place);
         }
     }
 
@@ -139,14 +139,14 @@ mod tests {
         batch.update(8, Some(0), 1);
         batch.get(8);
         let directory = Directory::default();
-        let requests = Requests::new(batch.input().unwrap(), true, &directory);
+        let requests = Routing::new(batch.input().unwrap(), true, &directory);
         let found: Vec<Option<usize>> = (0..11).map(|number| requests.source(number)).collect();
         let mut expected = vec![None; 11];
         for (taker, giver) in [(3, 1), (5, 2), (8, 6)] {
             expected[taker] = Some(giver);
         }
         assert_eq!(found, expected);
-        let requests = Requests::new(batch.input().unwrap(), false, &directory);
+        let requests = Routing::new(batch.input().unwrap(), false, &directory);
         assert_eq!(requests.source(3), None);
     }
 
@@ -162,7 +162,7 @@ mod tests {
                 }
             }
         }
-        let requests = Requests::new(batch.input().unwrap(), true, &Directory::default());
+        let requests = Routing::new(batch.input().unwrap(), true, &Directory::default());
         for key in 0..1000 {
             assert_eq!(requests.source(key), None);
             let second = 1000 + key + key.div_ceil(2);

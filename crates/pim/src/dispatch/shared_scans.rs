@@ -1,7 +1,7 @@
-//! Ranges that several scans of a batch read together.
+//! SharedScans that several scans of a batch read together.
 
+use crate::dispatch::bounds::inclusive;
 use crate::dispatch::directory::{Directory, Partition, Place};
-use crate::dispatch::plan::inclusive;
 use crate::dispatch::task::Task;
 use nearfield_core::{Direction, Input, Operation, Words};
 
@@ -11,7 +11,7 @@ use nearfield_core::{Direction, Input, Operation, Words};
 /// Scans share what they read only if nobody writes the partition between them. Those in descending
 /// order read by themselves.
 #[derive(Debug, Default)]
-pub(crate) struct Ranges {
+pub(crate) struct SharedScans {
     /// In the order of their sections, and of where they begin.
     joint: Vec<Joint>,
 }
@@ -77,20 +77,20 @@ struct Joint {
     reach: Reach,
 }
 
-impl Ranges {
+impl SharedScans {
     /// Of the operations of a batch; `place` answers the partition of one that writes. O(n log n)
     /// for n partitions that scans look at.
     pub fn new(
         input: Input<'_, Words>,
         directory: &Directory,
         place: impl Fn(usize, u64) -> Option<Place>,
-    ) -> Ranges {
+    ) -> SharedScans {
         let scans = input
             .operations()
             .iter()
             .filter(|operation| is_shared(operation));
         if scans.count() < 2 {
-            return Ranges::default();
+            return SharedScans::default();
         }
         let mut writes = Writes::default();
         // With how many entries each has.
@@ -131,7 +131,7 @@ impl Ranges {
             let reaches = join(start, partition, of_section);
             joint.extend(reaches.into_iter().map(|reach| Joint { section, reach }));
         }
-        Ranges { joint }
+        SharedScans { joint }
     }
 
     /// The number of the range that has what a scan reads in a section.
@@ -246,7 +246,7 @@ impl Writes {
 /// A walk through the operations of a batch that knows which ranges were read so far.
 #[derive(Debug)]
 pub(crate) struct Walk<'r> {
-    ranges: &'r Ranges,
+    ranges: &'r SharedScans,
     writes: Writes,
     /// What was noted of each range that was read.
     read: Vec<Option<u32>>,
@@ -264,7 +264,7 @@ pub(crate) enum Read {
 }
 
 impl<'r> Walk<'r> {
-    pub fn new(ranges: &'r Ranges) -> Walk<'r> {
+    pub fn new(ranges: &'r SharedScans) -> Walk<'r> {
         Walk {
             ranges,
             writes: Writes::default(),
@@ -392,7 +392,7 @@ mod tests {
             batch.insert(1150, turn);
         }
         let find = |_, key| directory.find(key);
-        let ranges = Ranges::new(batch.input().unwrap(), &directory, find);
+        let ranges = SharedScans::new(batch.input().unwrap(), &directory, find);
         let (one, other) = (reach(1000, 1199, 9), reach(1100, 1299, u64::MAX));
         let both = reach(1000, 1299, u64::MAX);
         let mut walk = Walk::new(&ranges);

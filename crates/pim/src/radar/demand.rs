@@ -3,9 +3,9 @@
 use super::Host;
 use super::skew::{Costs, SHARE, Subrange};
 use crate::device::Device;
+use crate::dispatch::bounds::inclusive;
 use crate::dispatch::directory::Place;
-use crate::dispatch::plan::inclusive;
-use crate::dispatch::routing::Requests;
+use crate::dispatch::routing::Routing;
 use crate::dispatch::shared_scans::{Reach, Read, is_shared, part_of_scan};
 use nearfield_core::{Direction, Input, Operation, Words};
 use std::cmp::Reverse;
@@ -78,7 +78,7 @@ impl<D: Device> Host<D> {
     fn each_demand(
         &self,
         input: Input<'_, Words>,
-        requests: &Requests,
+        requests: &Routing,
         mut each: impl FnMut(Place, usize, Share),
     ) -> (u64, u64, u64) {
         let host = self.host();
@@ -181,7 +181,7 @@ impl<D: Device> Host<D> {
     }
 
     /// What a batch asks for.
-    pub(super) fn demand(&self, input: Input<'_, Words>, requests: &Requests) -> Demand {
+    pub(super) fn demand(&self, input: Input<'_, Words>, requests: &Routing) -> Demand {
         let mut loads = vec![0; self.device.modules()];
         let mut subranges = vec![0; self.directory.places()];
         let (points, ranges, squares) =
@@ -226,7 +226,7 @@ impl<D: Device> Host<D> {
     pub(super) fn busy_subranges(
         &self,
         input: Input<'_, Words>,
-        requests: &Requests,
+        requests: &Routing,
         demand: &Demand,
         costs: &Costs,
     ) -> Vec<Subrange> {

@@ -3,7 +3,7 @@
 use super::{Host, Options, Placement};
 use crate::device::Device;
 use crate::dispatch::directory::Directory;
-use crate::dispatch::routing::Requests;
+use crate::dispatch::routing::Routing;
 use nearfield_core::{Input, Operation, Words};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -16,7 +16,7 @@ const SHARE: u64 = 4;
 impl<D: Device> Host<D> {
     /// Chooses modules for the subranges that the writes of a batch will make, where many are for
     /// one: a batch that inserts where nothing is has all its load there. O(n) for n operations.
-    pub(super) fn find_homes(&mut self, input: Input<'_, Words>, requests: &Requests) {
+    pub(super) fn find_homes(&mut self, input: Input<'_, Words>, requests: &Routing) {
         if !self.options.isolates {
             return;
         }

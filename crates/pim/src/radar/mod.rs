@@ -28,7 +28,7 @@ pub use skew::Price;
 use crate::device::{Device, RoundError};
 use crate::dispatch::directory::{Directory, Partition, Place};
 use crate::dispatch::plan::{NOBODY, Plan, refused};
-use crate::dispatch::routing::Requests;
+use crate::dispatch::routing::Routing;
 use crate::dispatch::task::{Answer, Task};
 use crate::dispatch::wire::{self, Replied, Reply};
 use heights::{Classifier, Predictor, Report, Window};
@@ -249,7 +249,7 @@ impl<D: Device> Host<D> {
             Task::Free { start }.encode(0, NOBODY, &mut inputs[module]);
         }
         let input = batch.input()?;
-        let mut requests = Requests::new(input, self.options.combines_reads, &self.directory);
+        let mut requests = Routing::new(input, self.options.combines_reads, &self.directory);
         self.forget_written(input, &requests, &mut inputs);
         // Of single operations there is nothing to learn.
         let learns = input.operations().len() > 1;
@@ -344,7 +344,7 @@ impl<D: Device> Host<D> {
     fn forget_written(
         &mut self,
         input: Input<'_, Words>,
-        requests: &Requests,
+        requests: &Routing,
         inputs: &mut [Vec<u64>],
     ) {
         if self.replicas.is_empty() {
@@ -364,7 +364,7 @@ impl<D: Device> Host<D> {
     fn plan(
         &mut self,
         input: Input<'_, Words>,
-        requests: &Requests,
+        requests: &Routing,
         inputs: &mut [Vec<u64>],
         learns: bool,
     ) -> Plan {

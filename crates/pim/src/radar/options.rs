@@ -97,7 +97,7 @@ impl Options {
             cools: None,
             combines_reads: false,
             placement: Placement::Hash,
-            keys: Keys::Towers,
+            keys: Keys::SkipList,
             heights: Heights::None,
         }
     }

@@ -6,14 +6,14 @@ use crate::dispatch::kernel::{self, Lists};
 use crate::dispatch::wire::{Runs, Tagged};
 use crate::structures::block_tree::Blocks;
 use crate::structures::list::List;
-use crate::structures::skip_list::Towers;
+use crate::structures::skip_list::SkipList;
 use std::marker::PhantomData;
 
 /// What the keys of a subrange are kept in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
     /// A skip list. As in the paper.
-    Towers,
+    SkipList,
     /// A tree of sorted blocks. Not in the paper.
     Blocks,
 }
@@ -35,10 +35,10 @@ impl Program for Tasks {
         if input.is_empty() {
             return Ok(());
         }
-        let subranges = Towers::of_root(module)?;
+        let subranges = SkipList::of_root(module)?;
         match self.keys {
-            Keys::Towers => {
-                let lists = Subranges::<Towers>(subranges, PhantomData);
+            Keys::SkipList => {
+                let lists = Subranges::<SkipList>(subranges, PhantomData);
                 self.run_in(module, input, output, lists)
             }
             Keys::Blocks => {
@@ -67,7 +67,7 @@ impl Tasks {
 
 /// The list of subranges: where each begins, the bits in which its keys may differ, and where its
 /// own list begins, in one word.
-struct Subranges<L>(Towers, PhantomData<L>);
+struct Subranges<L>(SkipList, PhantomData<L>);
 
 impl<L: List> Lists for Subranges<L> {
     type List = L;

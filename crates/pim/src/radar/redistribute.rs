@@ -11,7 +11,7 @@ use super::skew::{self, Division, Piece, Target};
 use crate::device::Device;
 use crate::dispatch::directory::Partition;
 use crate::dispatch::plan::{NOBODY, OTHERS, Replica, refused};
-use crate::dispatch::routing::Requests;
+use crate::dispatch::routing::Routing;
 use crate::dispatch::task::{Answer, Task};
 use crate::dispatch::wire::Replied;
 use nearfield_core::{Error, Input, Words};
@@ -106,7 +106,7 @@ impl<D: Device> Host<D> {
     pub(super) fn redistribute(
         &mut self,
         input: Input<'_, Words>,
-        requests: &Requests,
+        requests: &Routing,
         inputs: &mut [Vec<u64>],
     ) -> Result<bool, Error> {
         let demand = self.demand(input, requests);

@@ -9,11 +9,11 @@ use crate::device::{Device, Fault, Meter, Module, Program};
 use crate::dispatch::directory::{Directory, Partition};
 use crate::dispatch::kernel::{self, Lists};
 use crate::dispatch::plan::{Plan, Replica, refused};
-use crate::dispatch::routing::Requests;
+use crate::dispatch::routing::Routing;
 use crate::dispatch::wire::{Replied, Reply, Tagged};
-use crate::structures::hashed_skip_list::TabledTowers;
+use crate::structures::hashed_skip_list::HashedSkipList;
 use crate::structures::list::List;
-use crate::structures::skip_list::Towers;
+use crate::structures::skip_list::SkipList;
 use nearfield_core::{Batch, Error, OrderedIndex, Words};
 use nearfield_hardware::modules::HostWork;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -67,11 +67,11 @@ impl Program for Tasks {
         }
         match self.0 {
             Gets::Tree => {
-                let mut one = One(Towers::of_root(module)?);
+                let mut one = One(SkipList::of_root(module)?);
                 kernel::run(module, input, output, &mut one, Tagged)
             }
             Gets::Table => {
-                let mut one = One(TabledTowers::of_root(module)?);
+                let mut one = One(HashedSkipList::of_root(module)?);
                 kernel::run(module, input, output, &mut one, Tagged)
             }
         }
@@ -157,7 +157,7 @@ impl<D: Device + Send> OrderedIndex<Words> for RangePartition<D> {
         let mut plan = {
             let input = batch.input()?;
             let inputs = vec![Vec::new(); modules];
-            let requests = Requests::new(input, false, &host.directory);
+            let requests = Routing::new(input, false, &host.directory);
             Plan::new(
                 input,
                 inputs,

@@ -12,7 +12,7 @@ use super::task::{
 };
 use crate::device::{Fault, Meter, Module, Program};
 use crate::structures::list::List;
-use crate::structures::skip_list::{self, Towers};
+use crate::structures::skip_list::{self, SkipList};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -36,7 +36,7 @@ impl Program for Tasks {
             return Ok(());
         }
         let mut partitions = Partitions {
-            list: Towers::of_root(module)?,
+            list: SkipList::of_root(module)?,
             found: HashMap::new(),
         };
         let words = input.len();
@@ -75,7 +75,7 @@ impl Program for Tasks {
 /// The partitions of a module.
 struct Partitions {
     /// By number: what [`Strings::pack`] answers.
-    list: Towers,
+    list: SkipList,
     /// Those that were looked for in this round, which the processor keeps.
     found: HashMap<u64, Strings>,
 }
@@ -97,7 +97,7 @@ impl Partitions {
         skip: u32,
         entries: Blocks<'_>,
     ) -> Result<(), Fault> {
-        let list = Towers::new(module)?;
+        let list = SkipList::new(module)?;
         let strings = Strings { list, skip };
         let built = strings.build(module, entries);
         let named = built.and_then(|()| self.list.insert(module, partition, strings.pack()));
@@ -119,7 +119,7 @@ impl Partitions {
 /// A partition: its list, and how many bytes its keys begin with that are the same.
 #[derive(Clone, Copy)]
 struct Strings {
-    list: Towers,
+    list: SkipList,
     skip: u32,
 }
 
@@ -202,7 +202,7 @@ impl Strings {
 
     fn unpack(packed: u64) -> Strings {
         Strings {
-            list: Towers::at(packed as u32),
+            list: SkipList::at(packed as u32),
             skip: (packed >> 32) as u32,
         }
     }

@@ -8,19 +8,19 @@
 use crate::device::{Fault, Meter, Module};
 use crate::structures::hash_table::{self, Table};
 use crate::structures::list::{Entry, List};
-use crate::structures::skip_list::{self, Towers};
+use crate::structures::skip_list::{self, SkipList};
 
 /// A list and its table, by the words that name both. The processor keeps these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TabledTowers {
+pub(crate) struct HashedSkipList {
     head: u32,
 }
 
 const WORDS: usize = 1 + hash_table::HEADER_WORDS;
 
-impl TabledTowers {
-    fn list<M: Meter>(self, module: &Module<'_, M>) -> Towers {
-        Towers::at(module.peek(self.head, 1)[0] as u32)
+impl HashedSkipList {
+    fn list<M: Meter>(self, module: &Module<'_, M>) -> SkipList {
+        SkipList::at(module.peek(self.head, 1)[0] as u32)
     }
 
     fn table(self) -> Table {
@@ -28,17 +28,17 @@ impl TabledTowers {
     }
 }
 
-impl List for TabledTowers {
+impl List for HashedSkipList {
     fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Self, Fault> {
-        let list = Towers::new(module)?;
+        let list = SkipList::new(module)?;
         let head = module.allocate(WORDS);
         let head = head.inspect_err(|_| list.free(module))?;
         module.write(head, &[list.head().into()]);
-        Ok(TabledTowers { head })
+        Ok(HashedSkipList { head })
     }
 
     fn at(head: u32) -> Self {
-        TabledTowers { head }
+        HashedSkipList { head }
     }
 
     fn head(self) -> u32 {
@@ -112,10 +112,10 @@ impl List for TabledTowers {
 mod tests {
     use super::*;
 
-    impl crate::structures::list::testing::Liftable for TabledTowers {}
+    impl crate::structures::list::testing::Liftable for HashedSkipList {}
 
     #[test]
     fn a_list_with_a_table_does_what_a_map_does() {
-        crate::structures::list::testing::does_what_a_map_does::<TabledTowers>();
+        crate::structures::list::testing::does_what_a_map_does::<HashedSkipList>();
     }
 }

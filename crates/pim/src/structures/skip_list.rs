@@ -9,7 +9,7 @@
 //!
 //! Heights follow from the keys, each level with half as many towers as the one below; the same
 //! keys make the same list, whatever has become of it meanwhile. Those of which one knows more can
-//! be given another ([`Towers::set_height`]); the *room* is for how many levels a tower has place,
+//! be given another ([`SkipList::set_height`]); the *room* is for how many levels a tower has place,
 //! which may be more than its height. A list begins with a tower of full height that has no key,
 //! and ends with null pointers.
 
@@ -18,7 +18,7 @@ use crate::structures::hash::mix;
 use crate::structures::list::{Entry, List};
 use std::cmp::Ordering;
 
-/// Towers are no higher.
+/// SkipList are no higher.
 pub const HEIGHT_MAX: usize = 20;
 /// What a program does for each key that it looks at: the address, the copy, a comparison of 64
 /// bits.
@@ -78,7 +78,7 @@ impl Sought for u64 {
 
 /// A skip list, by its first tower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Towers {
+pub struct SkipList {
     head: u32,
 }
 
@@ -92,20 +92,20 @@ struct Found {
     path: Path,
 }
 
-impl Towers {
+impl SkipList {
     /// An empty list.
     ///
     /// # Errors
     /// The bank has no room for its first tower.
-    pub fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Towers, Fault> {
+    pub fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<SkipList, Fault> {
         let head = module.allocate(words(HEIGHT_MAX))?;
         module.write(head + SHAPE, &[shape(HEIGHT_MAX, HEIGHT_MAX)]);
-        Ok(Towers { head })
+        Ok(SkipList { head })
     }
 
     /// The list that begins with this tower.
-    pub const fn at(head: u32) -> Towers {
-        Towers { head }
+    pub const fn at(head: u32) -> SkipList {
+        SkipList { head }
     }
 
     /// Its first tower.
@@ -136,7 +136,7 @@ impl Towers {
     /// of so many levels, at least 1 and at most [`HEIGHT_MAX`].
     ///
     /// # Errors
-    /// As [`insert`](Towers::insert).
+    /// As [`insert`](SkipList::insert).
     pub fn insert_with_height<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -148,7 +148,7 @@ impl Towers {
         Ok(before)
     }
 
-    /// As [`insert_with_height`](Towers::insert_with_height); also answers where the key's tower
+    /// As [`insert_with_height`](SkipList::insert_with_height); also answers where the key's tower
     /// is.
     pub(crate) fn place<M: Meter>(
         self,
@@ -358,13 +358,13 @@ impl Towers {
     }
 }
 
-impl List for Towers {
+impl List for SkipList {
     fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Self, Fault> {
-        Towers::new(module)
+        SkipList::new(module)
     }
 
     fn at(head: u32) -> Self {
-        Towers::at(head)
+        SkipList::at(head)
     }
 
     fn head(self) -> u32 {
@@ -372,7 +372,7 @@ impl List for Towers {
     }
 
     fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
-        Towers::get(self, module, key)
+        SkipList::get(self, module, key)
     }
 
     fn insert<M: Meter>(
@@ -381,15 +381,15 @@ impl List for Towers {
         key: u64,
         value: u64,
     ) -> Result<Option<u64>, Fault> {
-        Towers::insert(self, module, key, value)
+        SkipList::insert(self, module, key, value)
     }
 
     fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
-        Towers::remove(self, module, key)
+        SkipList::remove(self, module, key)
     }
 
     fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry> {
-        Towers::floor(self, module, key)
+        SkipList::floor(self, module, key)
     }
 
     fn walk<M: Meter>(
@@ -398,7 +398,7 @@ impl List for Towers {
         from: u64,
         mut each: impl FnMut(u64, u64) -> bool,
     ) {
-        Towers::walk(self, module, from, |_, key, value| each(key, value));
+        SkipList::walk(self, module, from, |_, key, value| each(key, value));
     }
 
     fn build<M: Meter>(
@@ -406,11 +406,11 @@ impl List for Towers {
         module: &mut Module<'_, M>,
         entries: impl IntoIterator<Item = Entry>,
     ) -> Result<(), Fault> {
-        Towers::build(self, module, entries)
+        SkipList::build(self, module, entries)
     }
 
     fn free<M: Meter>(self, module: &mut Module<'_, M>) {
-        Towers::take(self, module);
+        SkipList::take(self, module);
     }
 }
 
@@ -467,7 +467,7 @@ mod tests {
     use crate::device::{Device, Model, Program};
     use nearfield_hardware::modules::Preset;
 
-    impl crate::structures::list::testing::Liftable for Towers {
+    impl crate::structures::list::testing::Liftable for SkipList {
         fn lift<M: Meter>(
             self,
             module: &mut Module<'_, M>,
@@ -484,7 +484,7 @@ mod tests {
 
     #[test]
     fn a_list_does_what_a_map_does() {
-        crate::structures::list::testing::does_what_a_map_does::<Towers>();
+        crate::structures::list::testing::does_what_a_map_does::<SkipList>();
     }
 
     /// Builds a list of so many keys and searches each; what that takes on the average.
@@ -499,7 +499,7 @@ mod tests {
         ) -> Result<(), Fault> {
             let key = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             if input.is_empty() {
-                let list = Towers::new(module)?;
+                let list = SkipList::new(module)?;
                 module.set_root(list.head().into());
                 let mut keys: Vec<u64> = (1..=self.0).map(key).collect();
                 keys.sort_unstable();
@@ -507,7 +507,7 @@ mod tests {
                 output.push(module.used_bytes());
                 return Ok(());
             }
-            let list = Towers::at(module.root() as u32);
+            let list = SkipList::at(module.root() as u32);
             for number in 1..=self.0 {
                 module.begin(number as usize);
                 let key = key(number);

@@ -3,7 +3,7 @@
 
 use nearfield_core::{Bytes, Form, OrderedIndex, Words};
 use nearfield_hardware::modules::Preset;
-use nearfield_pim::call_batcher::Gathered;
+use nearfield_pim::call_batcher::CallBatcher;
 use nearfield_pim::device::{Model, Workers};
 use nearfield_pim::radar::{Options, Radar};
 use nearfield_pim::rivals::range_partition::RangePartition;
@@ -26,8 +26,8 @@ fn check<F: Sample, I: OrderedIndex<F>>(build: impl Fn(u64) -> I) {
     concurrent::check::<F, I>(4, &CONFIG, build);
 }
 
-fn gathered<F: Form, I: OrderedIndex<F>>(index: I) -> Gathered<F, I> {
-    Gathered::new(index)
+fn gathered<F: Form, I: OrderedIndex<F>>(index: I) -> CallBatcher<F, I> {
+    CallBatcher::new(index)
 }
 
 fn few_keys() -> strings::Options {

@@ -2,7 +2,7 @@
 
 use crate::{Map, MapForm};
 use nearfield_core::Error;
-use nearfield_pim::call_batcher::Gathered;
+use nearfield_pim::call_batcher::CallBatcher;
 use nearfield_pim::device::Workers;
 use std::marker::PhantomData;
 use std::thread::available_parallelism;
@@ -101,7 +101,7 @@ impl<F: MapForm> PimBuilder<F> {
         let workers = workers.map_err(|error| Error::OutOfMemory {
             what: format!("no thread for modules: {error}"),
         })?;
-        Ok(Map::of(Gathered::new(F::on_workers(workers))))
+        Ok(Map::of(CallBatcher::new(F::on_workers(workers))))
     }
 }
 

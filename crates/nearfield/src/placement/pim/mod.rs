@@ -8,7 +8,7 @@ use super::by_batch::scan_by_batch;
 use super::{Bounds, Placement, fallible_reads, sealed};
 use crate::MapForm;
 use nearfield_core::{Direction, Error, OrderedIndex};
-use nearfield_pim::call_batcher::Gathered;
+use nearfield_pim::call_batcher::CallBatcher;
 use nearfield_radix::Entry;
 
 impl sealed::Sealed for Pim {}
@@ -16,7 +16,7 @@ impl sealed::Sealed for Pim {}
 impl<F: MapForm> Placement<F> for Pim {
     fallible_reads!();
     type Value<'m> = F::OwnedValue;
-    type Index = Gathered<F, F::OnWorkers>;
+    type Index = CallBatcher<F, F::OnWorkers>;
 
     fn get(index: &Self::Index, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
         OrderedIndex::get(index, key)

@@ -35,7 +35,12 @@ impl Features {
     ///
     /// ```
     /// use nearfield_pim::radar::heights::Features;
-    /// let features = Features { hotness: 0x1f, is_right: true, lifetime: u32::MAX, ..Features::default() };
+    /// let features = Features {
+    ///     hotness: 0x1f,
+    ///     is_right: true,
+    ///     lifetime: u32::MAX,
+    ///     ..Features::default()
+    /// };
     /// let digits = features.digits();
     /// assert_eq!(digits[3..8], [0.0, 1.0 / 15.0, 1.0, 0.0, 1.0]);
     /// assert_eq!(digits[8..12], [1.0; 4]);

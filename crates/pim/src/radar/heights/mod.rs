@@ -5,10 +5,10 @@
 //! predicted:
 //!
 //! ```text
-//! batch     | 1              | 2              | 3              | 4 = end of a window  | 5              |
-//! host      | sample, label  | sample, label  | sample, label  | sample, label        | heights to change
-//! trainer   |   train        |   train        |   train        |   train, fit, predict|   train
-//! modules   |   work         |   work         |   work         |   work               |   change heights, work
+//! batch    | 1             | 2             | 3             | 4 = end of a window | 5
+//! host     | sample, label | sample, label | sample, label | sample, label       | heights
+//! trainer  |  train        |  train        |  train        | train, fit, predict |  train
+//! modules  |  work         |  work         |  work         |  work               |  change, work
 //! ```
 //!
 //! - *Features* of each subrange in the last [`STEPS`] batches are kept ([`Features`]).

@@ -10,10 +10,11 @@
 //!
 //! ```text
 //! search  upper part, each module a share of the keys       1 round
-//!         every 2^k-th key, then every 2^(k-1)-th ... 16th  about 2 rounds for each level that they go down
+//!         every 2^k-th key, then every 2^(k-1)-th ... 16th  about 2 rounds for each level
 //!         all others, from what those next to them share    the same
 //!         keys and values                                    1
-//! write   read what goes, make what comes, change the upper part, link new to new, link, give back: 1 each, if needed
+//! write   read what goes, make what comes, change the upper part, link new to new, link, give back:
+//!                                                           1 each, if needed
 //! scan    from the path of an end outwards                   about 2 for each level
 //! ```
 //!

@@ -5,7 +5,7 @@ use super::tower::{ENTRY_WORDS, LINK_WORDS, Link, words};
 use crate::device::{Fault, Meter, Module, Program};
 use crate::dispatch::kernel::INSTRUCTIONS_PER_TASK;
 use crate::structures::list::List;
-use crate::structures::skip_list::{INSTRUCTIONS_PER_KEY, Towers};
+use crate::structures::skip_list::{INSTRUCTIONS_PER_KEY, SkipList};
 
 /// Searches the upper part for each word of its input, and answers where the lower levels of the
 /// tower lie that has the greatest key at or below it; 0 if there is none.
@@ -21,7 +21,7 @@ impl Program for Floors {
         if input.is_empty() {
             return Ok(());
         }
-        let upper = Towers::of_root(module)?;
+        let upper = SkipList::of_root(module)?;
         for (number, &key) in input.iter().enumerate() {
             module.begin(number);
             module.instructions(INSTRUCTIONS_PER_TASK);
@@ -91,12 +91,13 @@ fn work<M: Meter>(module: &mut Module<'_, M>, task: &Task<'_>, output: &mut Vec<
         Task::Set { at, value } => module.write(at + 1, &[value]),
         Task::Free { at, levels } => module.free(at, words(levels)),
         Task::Raise { key, tower } => {
-            let raised = Towers::of_root(module).and_then(|upper| upper.insert(module, key, tower));
+            let raised =
+                SkipList::of_root(module).and_then(|upper| upper.insert(module, key, tower));
             output.push(raised.is_ok().into());
         }
         Task::Sink { key } => {
             // Without room for the first tower there is no upper part.
-            if let Ok(upper) = Towers::of_root(module) {
+            if let Ok(upper) = SkipList::of_root(module) {
                 upper.remove(module, key);
             }
         }
@@ -162,7 +163,7 @@ fn list<M: Meter>(
 ) {
     let first = output.len();
     output.push(0);
-    let Ok(upper) = Towers::of_root(module) else {
+    let Ok(upper) = SkipList::of_root(module) else {
         return;
     };
     let mut count = 0;

@@ -1,0 +1,18 @@
+//! Bounds of ranges of words.
+
+use std::ops::Bound;
+
+/// The least and the greatest key of a range; `None` if it has none.
+pub(crate) fn inclusive((low, high): (Bound<u64>, Bound<u64>)) -> Option<(u64, u64)> {
+    let from = match low {
+        Bound::Included(key) => key,
+        Bound::Excluded(key) => key.checked_add(1)?,
+        Bound::Unbounded => 0,
+    };
+    let to = match high {
+        Bound::Included(key) => key,
+        Bound::Excluded(key) => key.checked_sub(1)?,
+        Bound::Unbounded => u64::MAX,
+    };
+    (from <= to).then_some((from, to))
+}
