@@ -9,9 +9,9 @@
 //!
 //! Heights follow from the keys, each level with half as many towers as the one below; the same
 //! keys make the same list, whatever has become of it meanwhile. Those of which one knows more can
-//! be given another ([`SkipList::set_height`]); the *room* is for how many levels a tower has place,
-//! which may be more than its height. A list begins with a tower of full height that has no key,
-//! and ends with null pointers.
+//! be given another ([`SkipList::set_height`]); the *room* is for how many levels a tower has
+//! place, which may be more than its height. A list begins with a tower of full height that has no
+//! key, and ends with null pointers.
 
 use crate::device::{Fault, Meter, Module};
 use crate::structures::hash::mix;

@@ -13,7 +13,7 @@
 //!         every 2^k-th key, then every 2^(k-1)-th ... 16th  about 2 rounds for each level
 //!         all others, from what those next to them share    the same
 //!         keys and values                                    1
-//! write   read what goes, make what comes, change the upper part, link new to new, link, give back:
+//! write   read what goes, make what comes, change the upper part, link new to new, link, free:
 //!                                                           1 each, if needed
 //! scan    from the path of an end outwards                   about 2 for each level
 //! ```

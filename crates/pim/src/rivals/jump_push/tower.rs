@@ -1,4 +1,5 @@
-//! SkipList of the lower part: where they lie, how high they are, and what they look like in a bank.
+//! SkipList of the lower part: where they lie, how high they are, and what they look like in a
+//! bank.
 //!
 //! ```text
 //! key 8 | value 8 | for each level from 0 on: key of the right neighbour 8, where it lies 8
