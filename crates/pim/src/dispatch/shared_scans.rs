@@ -1,4 +1,4 @@
-//! SharedScans that several scans of a batch read together.
+//! Ranges that several scans of a batch read together.
 
 use crate::dispatch::bounds::inclusive;
 use crate::dispatch::directory::{Directory, Partition, Place};

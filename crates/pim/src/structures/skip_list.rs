@@ -18,7 +18,7 @@ use crate::structures::hash::mix;
 use crate::structures::list::{Entry, List};
 use std::cmp::Ordering;
 
-/// SkipList are no higher.
+/// Towers are no higher.
 pub const HEIGHT_MAX: usize = 20;
 /// What a program does for each key that it looks at: the address, the copy, a comparison of 64
 /// bits.

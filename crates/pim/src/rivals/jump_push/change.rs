@@ -85,7 +85,7 @@ pub struct Changing<'c, D> {
     changes: &'c mut [Change],
     /// Of towers that go, for each level.
     links: Vec<Link>,
-    /// SkipList that were made and do not come to be part of the list.
+    /// Towers that were made and do not come to be part of the list.
     unused: Vec<usize>,
 }
 

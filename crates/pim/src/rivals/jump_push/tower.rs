@@ -1,4 +1,4 @@
-//! SkipList of the lower part: where they lie, how high they are, and what they look like in a
+//! Towers of the lower part: where they lie, how high they are, and what they look like in a
 //! bank.
 //!
 //! ```text
