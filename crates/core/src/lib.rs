@@ -40,6 +40,7 @@ mod index;
 mod operation;
 mod outcome;
 pub mod packed;
+pub mod plan;
 
 pub use batch::{Batch, EntriesWriter, Input, Outcomes, Output};
 pub use entries::{EntryList, PackedEntries, WordEntries};

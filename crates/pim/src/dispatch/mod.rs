@@ -5,7 +5,6 @@
 //! from them and outcomes from answers. Between host and modules: [`task`] is a request of a
 //! module, `wire` its words on the way. The modules' part: `kernel` executes tasks.
 
-pub(crate) mod bounds;
 pub mod directory;
 pub(crate) mod kernel;
 pub(crate) mod ordered;

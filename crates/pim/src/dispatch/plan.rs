@@ -1,12 +1,12 @@
 //! Executing a batch: which tasks its operations come to, and what their answers come to.
 
-use super::bounds::inclusive;
 use crate::device::{ModuleError, RoundError};
 use crate::dispatch::directory::{Directory, Partition, Place};
 use crate::dispatch::routing::Routing;
 use crate::dispatch::shared_scans::{Reach, Read, Walk};
 use crate::dispatch::task::{Answer, Task};
 use crate::dispatch::wire::Replied;
+use nearfield_core::plan::inclusive;
 use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
 //! Ranges that several scans of a batch read together.
 
-use crate::dispatch::bounds::inclusive;
 use crate::dispatch::directory::{Directory, Partition, Place};
 use crate::dispatch::task::Task;
+use nearfield_core::plan::inclusive;
 use nearfield_core::{Direction, Input, Operation, Words};
 
 /// What scans of a batch would read of partitions, put together where they overlap: each is read

@@ -3,10 +3,10 @@
 use super::Host;
 use super::skew::{Costs, SHARE, Subrange};
 use crate::device::Device;
-use crate::dispatch::bounds::inclusive;
 use crate::dispatch::directory::Place;
 use crate::dispatch::routing::Routing;
 use crate::dispatch::shared_scans::{Reach, Read, is_shared, part_of_scan};
+use nearfield_core::plan::inclusive;
 use nearfield_core::{Direction, Input, Operation, Words};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,18 +1,20 @@
 //! Executing a batch: what may be done at the same time is, as many operations as are wanted.
 
 use super::client::{Client, Rest, SlotRange};
-use super::fold::{Before, Now, compares, fold, value_set, write_outcome};
 use super::form::{Block, Held, SlotKey, StoreForm};
-use super::plan::{Kind, Plan, Task, phases};
 use crate::chime::Decision;
 use crate::error::PoolError;
 use crate::executor::run_all;
 use crate::index::Entry;
 use arrayvec::ArrayVec;
+use nearfield_core::plan::{
+    Before, Fate, Group, GroupKind, Groups, compares, fold, phases, value_set, write_outcome,
+};
 use nearfield_core::{Batch, Direction, Error, Input, Operation, Output};
 use nearfield_fabric::{Endpoint, FabricError};
 use std::cell::RefCell;
 use std::ops::Bound;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// A client that leads changes has room for the locks of so many: each holds up to three of a node,
 /// and [`redo`](nearfield_fabric::recovery::redo) knows 62.
@@ -33,12 +35,13 @@ pub(super) fn execute<F: StoreForm, E: Endpoint>(
         client,
         input,
         output: RefCell::new(output),
-        plan: Plan::new(operations.len()),
+        groups: Groups::new(operations.len()),
     };
     for phase in phases(operations) {
         let output = run.output.get_mut();
         let limit = client.codec.key_bytes_max;
-        run.plan.fill(&input, phase, |position, key| {
+        let hash = |key| xxh3_64(F::key_bytes(key).as_ref());
+        run.groups.fill(&input, phase, hash, |position, key| {
             let bytes = F::key_bytes(key);
             let length = bytes.as_ref().len();
             if length > limit {
@@ -64,69 +67,71 @@ struct Run<'r, 'b, F: StoreForm, E> {
     client: &'r Client<E>,
     input: Input<'b, F>,
     output: RefCell<Output<'b, F>>,
-    plan: Plan,
+    groups: Groups,
 }
 
 impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
-    /// Does all tasks of the plan.
+    /// Does all groups of the plan.
     fn all(&self, in_flight: usize) {
-        let (reads, others) = self.plan.split();
+        let (reads, others) = self.groups.split();
         let together = in_flight.min(TOGETHER_MAX);
         let left = RefCell::default();
         run_all(
             reads.chunks(together),
             in_flight.div_ceil(together),
-            |tasks| self.read_each(tasks, &left),
+            |groups| self.read_each(groups, &left),
         );
-        run_all(left.into_inner(), in_flight, |(task, rest)| {
-            self.read_rest(task, rest)
+        run_all(left.into_inner(), in_flight, |(group, rest)| {
+            self.read_rest(group, rest)
         });
-        let width = match others.iter().any(|task| task.kind == Kind::Change) {
+        let width = match others.iter().any(|group| group.kind() == GroupKind::Change) {
             true => in_flight.min(CHANGES_MAX),
             false => in_flight,
         };
-        run_all(others, width, |task| self.perform(*task));
+        run_all(others, width, |group| self.perform(*group));
     }
 
-    async fn perform(&self, task: Task) {
-        match task.kind {
-            Kind::Change => self.change(task).await,
-            Kind::Read | Kind::Ordered => self.ordered(task).await,
+    async fn perform(&self, group: Group) {
+        match group.kind() {
+            GroupKind::Change => self.change(group).await,
+            GroupKind::Read | GroupKind::Ordered => self.ordered(group).await,
         }
     }
 
     /// The key of a point operation.
     fn key(&self, position: usize) -> F::Key<'b> {
         let stored = self.input.operations()[position].point_key();
-        self.input.key(stored.expect("a task on a key has one"))
+        self.input.key(stored.expect("a group on a key has one"))
     }
 
-    /// The key of the slot of a task.
-    fn slot_key(&self, task: Task) -> SlotKey {
-        let key = self.key(task.first());
+    /// The key of the slot of a group.
+    fn slot_key(&self, group: Group) -> SlotKey {
+        let key = self.key(group.first());
         self.client.codec.encode_key(F::key_bytes(key).as_ref())
     }
 
     /// Reads keys, each once for all gets of it, by one post; leaves those of which more has to be read.
-    async fn read_each(&self, tasks: &[Task], left: &RefCell<Vec<(Task, Rest)>>) {
+    async fn read_each(&self, groups: &[Group], left: &RefCell<Vec<(Group, Rest)>>) {
         let keys: ArrayVec<SlotKey, TOGETHER_MAX> =
-            tasks.iter().map(|&task| self.slot_key(task)).collect();
-        let found = |number: usize, value: Option<&[u8]>| self.write(tasks[number], value);
+            groups.iter().map(|&group| self.slot_key(group)).collect();
+        let found = |number: usize, value: Option<&[u8]>| self.write(groups[number], value);
         let rest = self.client.get_each(&keys, found).await;
-        let rest = rest.into_iter().map(|(number, rest)| (tasks[number], rest));
+        let rest = rest
+            .into_iter()
+            .map(|(number, rest)| (groups[number], rest));
         left.borrow_mut().extend(rest);
     }
 
     /// Reads what is left of a key.
-    async fn read_rest(&self, task: Task, rest: Rest) {
-        let slot = self.slot_key(task);
-        let found = |value: &[u8]| self.write(task, Some(value));
+    async fn read_rest(&self, group: Group, rest: Rest) {
+        let slot = self.slot_key(group);
+        let found = |value: &[u8]| self.write(group, Some(value));
         match self.client.get_rest(&slot, rest, found).await {
             Ok(Some(())) => {}
-            Ok(None) => self.write(task, None),
+            Ok(None) => self.write(group, None),
             Err(error) => {
                 let error = self.unreachable(&error);
-                for position in self.plan.operations(task) {
+                for position in self.groups.operations(group) {
                     self.output.borrow_mut().fail(position, error.clone());
                 }
             }
@@ -134,20 +139,20 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
     }
 
     /// Writes the outcome of gets of a key.
-    fn write(&self, task: Task, value: Option<&[u8]>) {
-        let (key, value) = (self.key(task.first()), value.map(F::value_of));
+    fn write(&self, group: Group, value: Option<&[u8]>) {
+        let (key, value) = (self.key(group.first()), value.map(F::value_of));
         let mut output = self.output.borrow_mut();
-        for position in self.plan.operations(task) {
+        for position in self.groups.operations(group) {
             output.value(position, key, value);
         }
     }
 
     /// Does all operations on a key at one moment: under the lock of its leaf.
-    async fn change(&self, task: Task) {
+    async fn change(&self, group: Group) {
         let mut refused: Vec<usize> = Vec::new();
         // Each round refuses one more operation, for which there is no room, and at most one is
         // usual: none.
-        while let Err((position, error)) = self.change_but(task, &refused).await {
+        while let Err((position, error)) = self.change_but(group, &refused).await {
             self.output.borrow_mut().fail(position, error);
             refused.push(position);
         }
@@ -155,11 +160,11 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
 
     /// As `change`, without the operations that were refused. The error is that of the one to refuse
     /// next; then nothing was changed.
-    async fn change_but(&self, task: Task, refused: &[usize]) -> Result<(), (usize, Error)> {
+    async fn change_but(&self, group: Group, refused: &[usize]) -> Result<(), (usize, Error)> {
         let (client, input) = (self.client, &self.input);
-        let positions = self.plan.operations(task);
+        let positions = self.groups.operations(group);
         let positions = positions.filter(|position| !refused.contains(position));
-        let slot_key = self.slot_key(task);
+        let slot_key = self.slot_key(group);
         let has_to_compare = positions.clone().any(|position| compares(input, position));
         // Of several that set the value, it most likely is the last one's that stays.
         let mut placed: Vec<(usize, Vec<u8>, Option<Block>)> = Vec::new();
@@ -169,7 +174,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         if let Some(position) = last_set.last() {
             placed.push(self.place(position).await?);
         }
-        let mut fate = Now::Before;
+        let mut fate = Fate::Before;
         let mut no_room = None;
         let decide = async |slot: Option<&[u8]>| {
             let held = slot.map(|slot| client.codec.decode_value(slot));
@@ -183,13 +188,16 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
                 _ => None,
             };
             let is_present = held.is_some();
-            let before = Before { is_present, value };
+            let before = Before {
+                is_present,
+                value: value.map(F::value_of),
+            };
             fate = fold(input, positions.clone(), before, |_| {});
             Ok(match fate {
-                Now::Before => Decision::Keep,
-                Now::Absent if is_present => Decision::Remove,
-                Now::Absent => Decision::Keep,
-                Now::Set(position) => {
+                Fate::Before => Decision::Keep,
+                Fate::Absent if is_present => Decision::Remove,
+                Fate::Absent => Decision::Keep,
+                Fate::Set(position) => {
                     let known = placed.iter().position(|placed| placed.0 == position);
                     let known = match known {
                         Some(known) => known,
@@ -212,7 +220,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         for (position, _, block) in placed {
             // If nobody knows what was done, somebody may have been told of it.
             if let (Some(block), true) = (block, altered.is_ok())
-                && (fate != Now::Set(position) || no_room.is_some())
+                && (fate != Fate::Set(position) || no_room.is_some())
             {
                 client.blocks.take_back(block);
             }
@@ -225,7 +233,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
             Err(PoolError::Fabric(error @ FabricError::OutOfMemory { .. })) => {
                 // The tree has not grown: whoever adds an entry is refused.
                 let first_set = positions.clone().find(|&at| value_set(input, at).is_some());
-                let position = first_set.unwrap_or(task.first());
+                let position = first_set.unwrap_or(group.first());
                 return Err((position, self.no_room(position, &error)));
             }
             Err(error) => {
@@ -246,7 +254,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         &self,
         positions: impl Iterator<Item = usize> + Clone,
         slot: Option<&[u8]>,
-        fate: Now,
+        fate: Fate,
     ) {
         let (client, input) = (self.client, &self.input);
         let held = slot.map(|slot| client.codec.decode_value(slot));
@@ -256,7 +264,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
             Some(Held::Inline(value)) => Some(value),
             Some(Held::Outside(block)) => {
                 let value = client.blocks.read(client.tree.endpoint(), block).await;
-                if fate != Now::Before {
+                if fate != Fate::Before {
                     client.blocks.retire(block);
                 }
                 read = match value {
@@ -275,6 +283,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         };
         let is_present = held.is_some();
         let output = &mut *self.output.borrow_mut();
+        let value = value.map(F::value_of);
         fold(input, positions, Before { is_present, value }, |met| {
             write_outcome(input, output, met, value);
         });
@@ -308,8 +317,8 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
     }
 
     /// Does a scan, predecessor or successor.
-    async fn ordered(&self, task: Task) {
-        let position = task.first();
+    async fn ordered(&self, group: Group) {
+        let position = group.first();
         let entries = self.entries(position).await;
         let output = &mut *self.output.borrow_mut();
         let entries = match entries {

@@ -3,18 +3,16 @@
 //!
 //! - `form` says how keys and values of any length lie in slots of one, `blocks` keeps the values
 //!   that have no room there.
-//! - `plan` and `batch` execute a batch: operations on different keys are under way at the same
-//!   time, as many as [`StoreOptions::in_flight`] says, those on one key are done as one (`fold`),
-//!   and what reads ranges waits for the writes before it, as the writes behind it do for that.
+//! - `batch` executes a batch by its plan ([`nearfield_core::plan`]): operations on different keys are
+//!   in flight at the same time, as many as [`StoreOptions::in_flight`] says, and the operations
+//!   on one key are executed as one.
 //! - Each thread has a client of its own, made when it first comes; all share the cache.
 
 mod batch;
 mod blocks;
 mod client;
-mod fold;
 mod form;
 mod opening;
-mod plan;
 
 use crate::chime::{ComputeNode, Locks, Options};
 use crate::error::PoolError;

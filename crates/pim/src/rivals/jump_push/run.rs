@@ -13,7 +13,7 @@ use super::scan::{self, Range, Scanned};
 use super::search::{Query, Search};
 use super::tower::{Pointer, height};
 use crate::device::Device;
-use crate::dispatch::bounds::inclusive;
+use nearfield_core::plan::inclusive;
 use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
 use std::collections::BTreeMap;
 

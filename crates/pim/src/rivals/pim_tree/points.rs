@@ -7,6 +7,7 @@ use super::round::Outbox;
 use super::task::Kind;
 use crate::device::Device;
 use crate::dispatch::plan::unknown;
+use nearfield_core::plan::{Before, fold, write_outcome};
 use nearfield_core::{Error, Input, Operation, Output, Words};
 use std::ops::Range;
 
@@ -77,16 +78,15 @@ impl<D: Device> Host<D> {
                     }
                 };
                 let numbers = &sorted[group.range.clone()];
-                let after = fold(input, numbers, before, |_, _, _| {});
+                let after = fold(&input, positions(numbers), Before::of(before), |_| {});
+                let after = after.value(&input, before);
                 let is_done = match kind {
                     Kind::Probe => after == before,
                     Kind::Set => before.is_some(),
                     _ => true,
                 };
                 if is_done {
-                    fold(input, numbers, before, |number, before, applied| {
-                        write(output, input, number, before, applied);
-                    });
+                    answer(&input, output, numbers, before);
                 } else {
                     wishes.push(Wish {
                         key: group.key,
@@ -107,11 +107,7 @@ impl<D: Device> Host<D> {
             let numbers = &sorted[wanting[*number].clone()];
             match error {
                 Some(error) => fail(output, numbers, &error),
-                None => {
-                    _ = fold(input, numbers, wish.before, |number, before, applied| {
-                        write(output, input, number, before, applied);
-                    })
-                }
+                None => answer(&input, output, numbers, wish.before),
             }
         }
         Ok(())
@@ -141,51 +137,20 @@ fn groups(input: Input<'_, Words>, sorted: &[(u64, usize)]) -> Vec<Group> {
     groups
 }
 
-/// What a key has after some operations on it. Each is given what it has before, and whether it
-/// applies.
-fn fold(
-    input: Input<'_, Words>,
-    numbers: &[(u64, usize)],
-    mut value: Option<u64>,
-    mut each: impl FnMut(usize, Option<u64>, bool),
-) -> Option<u64> {
-    for &(_, number) in numbers {
-        let before = value;
-        let mut applied = true;
-        match input.operations()[number] {
-            Operation::Insert { value: new, .. } => value = Some(new),
-            Operation::Update {
-                value: new,
-                previous,
-                ..
-            } => {
-                applied = before == input.previous(previous);
-                if applied {
-                    value = Some(new);
-                }
-            }
-            Operation::Remove { .. } => value = None,
-            _ => {}
-        }
-        each(number, before, applied);
-    }
-    value
+fn positions(numbers: &[(u64, usize)]) -> impl Iterator<Item = usize> + '_ {
+    numbers.iter().map(|&(_, position)| position)
 }
 
-/// Writes the outcome of an operation on a key that has had a value, or none.
-fn write(
+/// Writes the outcomes of the operations on a key that had the value `before`.
+fn answer(
+    input: &Input<'_, Words>,
     output: &mut Output<'_, Words>,
-    input: Input<'_, Words>,
-    number: usize,
+    numbers: &[(u64, usize)],
     before: Option<u64>,
-    applied: bool,
 ) {
-    let operation = &input.operations()[number];
-    let key = operation.point_key().unwrap_or(0);
-    match operation {
-        Operation::Update { .. } => output.updated(number, key, applied, before),
-        _ => output.value(number, key, before),
-    }
+    fold(input, positions(numbers), Before::of(before), |met| {
+        write_outcome(input, output, met, before);
+    });
 }
 
 fn fail(output: &mut Output<'_, Words>, numbers: &[(u64, usize)], error: &Error) {

@@ -1,0 +1,140 @@
+//! Operations on one key, executed in memory.
+
+use crate::{Form, Input, Operation, Output};
+
+/// What a key holds between two operations on it, and in the end what becomes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The key is absent.
+    Absent,
+    /// It holds what it held before the first operation.
+    Before,
+    /// It holds what the operation at this position has set.
+    Set(usize),
+}
+
+impl Fate {
+    /// The value of the key, which was `before` before the first operation.
+    pub fn value<'v, F: Form>(
+        self,
+        input: &Input<'v, F>,
+        before: Option<F::Value<'v>>,
+    ) -> Option<F::Value<'v>> {
+        match self {
+            Fate::Absent => None,
+            Fate::Before => before,
+            Fate::Set(position) => value_set(input, position),
+        }
+    }
+}
+
+/// What a key held before the first operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Before<V> {
+    /// Whether the key was there.
+    pub is_present: bool,
+    /// Its value. A placement need not read it if no operation [compares](compares).
+    pub value: Option<V>,
+}
+
+impl<V> Before<V> {
+    /// Of a value that is known, `None` if the key was absent.
+    pub fn of(value: Option<V>) -> Before<V> {
+        Before {
+            is_present: value.is_some(),
+            value,
+        }
+    }
+}
+
+/// An operation and what it has met.
+#[derive(Clone, Copy, Debug)]
+pub struct Met {
+    /// The operation.
+    pub position: usize,
+    /// What the key held when the operation came.
+    pub now: Fate,
+    /// Of an update: whether it has set its value.
+    pub applied: bool,
+}
+
+/// The value that the operation at `position` sets, if it sets one.
+pub fn value_set<'b, F: Form>(input: &Input<'b, F>, position: usize) -> Option<F::Value<'b>> {
+    match input.operations()[position] {
+        Operation::Insert { value, .. } | Operation::Update { value, .. } => {
+            Some(input.value(value))
+        }
+        _ => None,
+    }
+}
+
+/// True if the operation at `position` compares the present value with another one.
+pub fn compares<F: Form>(input: &Input<'_, F>, position: usize) -> bool {
+    match input.operations()[position] {
+        Operation::Update { previous, .. } => input.previous(previous).is_some(),
+        _ => false,
+    }
+}
+
+/// Executes the operations at `positions`, which are on one key, in their order. Tells `meet` what each
+/// of them meets, and answers what becomes of the key.
+pub fn fold<F: Form>(
+    input: &Input<'_, F>,
+    positions: impl IntoIterator<Item = usize>,
+    before: Before<F::Value<'_>>,
+    mut meet: impl FnMut(Met),
+) -> Fate {
+    let mut now = match before.is_present {
+        true => Fate::Before,
+        false => Fate::Absent,
+    };
+    for position in positions {
+        let mut applied = true;
+        let next = match input.operations()[position] {
+            Operation::Insert { .. } => Fate::Set(position),
+            Operation::Update { previous, .. } => {
+                applied = match (now, input.previous(previous)) {
+                    (Fate::Absent, None) => true,
+                    (Fate::Absent, Some(_)) | (_, None) => false,
+                    (Fate::Before, Some(previous)) => before
+                        .value
+                        .is_some_and(|value| F::shorten_value(value) == F::shorten_value(previous)),
+                    (Fate::Set(at), Some(previous)) => value_set(input, at) == Some(previous),
+                };
+                if applied { Fate::Set(position) } else { now }
+            }
+            Operation::Remove { .. } => Fate::Absent,
+            _ => now,
+        };
+        meet(Met {
+            position,
+            now,
+            applied,
+        });
+        now = next;
+    }
+    now
+}
+
+/// Writes the outcome of an operation on a key that held `before` before the first operation.
+pub fn write_outcome<F: Form>(
+    input: &Input<'_, F>,
+    output: &mut Output<'_, F>,
+    met: Met,
+    before: Option<F::Value<'_>>,
+) {
+    let operation = &input.operations()[met.position];
+    let Some(key) = operation.point_key() else {
+        return;
+    };
+    let key = input.key(key);
+    let value = match met.now {
+        Fate::Absent => None,
+        Fate::Before => before.map(F::shorten_value),
+        Fate::Set(at) => value_set(input, at).map(F::shorten_value),
+    };
+    match operation {
+        Operation::Update { .. } => output.updated(met.position, key, met.applied, value),
+        _ => output.value(met.position, key, value),
+    }
+}

@@ -1,0 +1,156 @@
+//! The operations of a phase, brought together by key.
+
+use crate::{Form, Input};
+use std::ops::Range;
+
+/// Behind the last operation of a group.
+const NONE: u32 = u32::MAX;
+
+/// What a placement does at once: the operations on one key, or one ordered operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    kind: GroupKind,
+    first: u32,
+    last: u32,
+}
+
+/// What the operations of a group do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupKind {
+    /// They read one key.
+    Read,
+    /// They are on one key, and some of them change it.
+    Change,
+    /// A scan, predecessor or successor.
+    Ordered,
+}
+
+impl Group {
+    /// What its operations do.
+    pub fn kind(&self) -> GroupKind {
+        self.kind
+    }
+
+    /// The position of its first operation; [`Groups::operations`] has all.
+    pub fn first(&self) -> usize {
+        self.first as usize
+    }
+}
+
+/// The groups of one phase of a batch, and then of the next: memory is used again.
+#[derive(Debug)]
+pub struct Groups {
+    groups: Vec<Group>,
+    /// The number of groups that only read a key; these come first.
+    reads: usize,
+    /// By position: the next operation on the same key.
+    next: Vec<u32>,
+    /// An open table by the hash of keys: the number of a group and one, or 0.
+    table: Vec<u32>,
+}
+
+impl Groups {
+    /// No groups yet, of a batch of `operations` operations.
+    pub fn new(operations: usize) -> Groups {
+        Groups {
+            groups: Vec::new(),
+            reads: 0,
+            next: vec![NONE; operations],
+            table: Vec::new(),
+        }
+    }
+
+    /// Groups the operations of a phase, which must not have been grouped before. Leaves out the
+    /// operations for which `refuse` answers true. `hash` spreads keys over 64 bits.
+    ///
+    /// Takes O(n) for n operations, with no comparison of keys but those of one hash.
+    pub fn fill<'b, F: Form>(
+        &mut self,
+        input: &Input<'b, F>,
+        phase: Range<usize>,
+        hash: impl Fn(F::Key<'b>) -> u64,
+        mut refuse: impl FnMut(usize, F::Key<'b>) -> bool,
+    ) {
+        self.groups.clear();
+        self.table.clear();
+        if phase.len() > 1 {
+            self.table.resize(2 * phase.len().next_power_of_two(), 0);
+        }
+        for position in phase {
+            let operation = &input.operations()[position];
+            let Some(stored) = operation.point_key() else {
+                if operation.is_ordered() {
+                    self.push(GroupKind::Ordered, position);
+                }
+                continue;
+            };
+            let key = input.key(stored);
+            if !refuse(position, key) {
+                self.add(input, key, position, &hash);
+            }
+        }
+        self.groups
+            .sort_by_key(|group| group.kind != GroupKind::Read);
+        let is_read = |group: &Group| group.kind == GroupKind::Read;
+        self.reads = self.groups.partition_point(is_read);
+    }
+
+    fn push(&mut self, kind: GroupKind, position: usize) {
+        let (first, last) = (position as u32, position as u32);
+        self.groups.push(Group { kind, first, last });
+    }
+
+    /// Adds an operation to the group of its key.
+    fn add<'b, F: Form>(
+        &mut self,
+        input: &Input<'b, F>,
+        key: F::Key<'b>,
+        position: usize,
+        hash: &impl Fn(F::Key<'b>) -> u64,
+    ) {
+        let kind = match input.operations()[position].is_write() {
+            true => GroupKind::Change,
+            false => GroupKind::Read,
+        };
+        if self.table.is_empty() {
+            return self.push(kind, position);
+        }
+        let mask = self.table.len() - 1;
+        let mut place = hash(key) as usize & mask;
+        // The table is at most half full, so the search ends.
+        while let Some(number) = self.table[place].checked_sub(1) {
+            let group = &mut self.groups[number as usize];
+            let other = input.operations()[group.first()].point_key();
+            if other.is_some_and(|other| input.key(other) == key) {
+                self.next[group.last as usize] = position as u32;
+                group.last = position as u32;
+                if kind == GroupKind::Change {
+                    group.kind = kind;
+                }
+                return;
+            }
+            place = (place + 1) & mask;
+        }
+        self.push(kind, position);
+        self.table[place] = self.groups.len() as u32;
+    }
+
+    /// All groups: those that only read a key come first.
+    pub fn all(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// The groups that only read a key, and the others.
+    pub fn split(&self) -> (&[Group], &[Group]) {
+        self.groups.split_at(self.reads)
+    }
+
+    /// The positions of a group's operations, in the batch's order.
+    pub fn operations(&self, group: Group) -> impl Iterator<Item = usize> + Clone + '_ {
+        let following = move |&position: &u32| {
+            let next = self.next[position as usize];
+            (next != NONE).then_some(next)
+        };
+        std::iter::successors(Some(group.first), following).map(|position| position as usize)
+    }
+}

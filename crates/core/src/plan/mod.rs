@@ -1,0 +1,58 @@
+//! Planning a batch: what placements have in common, wherever their data live.
+//!
+//! A placement executes a batch in three steps:
+//!
+//! 1. [`phases`] divides it. The operations of a phase do not wait for each other, except for those on
+//!    one key.
+//! 2. [`Groups`] brings together the operations of a phase that are on one key.
+//! 3. The placement reads the value of each key once. [`fold`] executes the operations on the key
+//!    in memory, tells what each of them meets, and answers what becomes of the key: at most one
+//!    write.
+//!
+//! ```
+//! use nearfield_core::plan::{Before, Fate, GroupKind, Groups, fold, phases, write_outcome};
+//! use nearfield_core::{Batch, Error, Words};
+//! use std::collections::BTreeMap;
+//!
+//! /// Point operations on a map.
+//! fn execute(map: &mut BTreeMap<u64, u64>, batch: &mut Batch<Words>) -> Result<(), Error> {
+//!     let (input, mut output) = batch.begin()?;
+//!     let mut groups = Groups::new(input.operations().len());
+//!     for phase in phases(input.operations()) {
+//!         groups.fill(&input, phase, |key| key, |_, _| false);
+//!         for &group in groups.all().iter().filter(|group| group.kind() != GroupKind::Ordered) {
+//!             let key = input.operations()[group.first()].point_key().unwrap_or(0);
+//!             let value = map.get(&key).copied();
+//!             let fate = fold(&input, groups.operations(group), Before::of(value), |met| {
+//!                 write_outcome(&input, &mut output, met, value);
+//!             });
+//!             match fate.value(&input, value) {
+//!                 Some(value) => map.insert(key, value),
+//!                 None => map.remove(&key),
+//!             };
+//!         }
+//!     }
+//!     Ok(())
+//! }
+//!
+//! let mut batch = Batch::<Words>::new();
+//! let before = batch.insert(1, 10);
+//! let after = batch.get(1);
+//! let mut map = BTreeMap::new();
+//! execute(&mut map, &mut batch)?;
+//! assert_eq!((batch.value(before), batch.value(after)), (None, Some(10)));
+//! assert_eq!(map[&1], 10);
+//! # Ok::<(), Error>(())
+//! ```
+
+mod bounds;
+mod fold;
+mod groups;
+mod phases;
+#[cfg(test)]
+mod tests;
+
+pub use bounds::inclusive;
+pub use fold::{Before, Fate, Met, compares, fold, value_set, write_outcome};
+pub use groups::{Group, GroupKind, Groups};
+pub use phases::phases;

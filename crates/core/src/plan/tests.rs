@@ -1,0 +1,207 @@
+//! A batch that is executed by its plan answers as its operations do one after the other.
+
+use super::{Before, Group, GroupKind, Groups, fold, phases, write_outcome};
+use crate::{Batch, Direction, Operation, Outcome, Output, Words};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+type Map = BTreeMap<u64, u64>;
+
+/// An operation of a random batch.
+#[derive(Clone, Debug)]
+enum Asked {
+    Get(u64),
+    Insert(u64, u64),
+    Update(u64, Option<u64>, u64),
+    Remove(u64),
+    Predecessor(u64),
+    Successor(u64),
+    Scan(u64, u64, u32),
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    // Few keys and values, so that operations meet.
+    let (key, value) = (0..8_u64, 0..3_u64);
+    prop_oneof![
+        key.clone().prop_map(Asked::Get),
+        (key.clone(), value.clone()).prop_map(|(key, value)| Asked::Insert(key, value)),
+        (key.clone(), proptest::option::of(value.clone()), value)
+            .prop_map(|(key, previous, value)| Asked::Update(key, previous, value)),
+        key.clone().prop_map(Asked::Remove),
+        key.clone().prop_map(Asked::Predecessor),
+        key.clone().prop_map(Asked::Successor),
+        (key.clone(), key, 0..4_u32).prop_map(|(low, high, limit)| Asked::Scan(low, high, limit)),
+    ]
+}
+
+fn batch_of(asked: &[Asked]) -> Batch<Words> {
+    let mut batch = Batch::new();
+    for asked in asked {
+        match *asked {
+            Asked::Get(key) => batch.get(key),
+            Asked::Insert(key, value) => batch.insert(key, value),
+            Asked::Update(key, previous, value) => batch.update(key, previous, value),
+            Asked::Remove(key) => batch.remove(key),
+            Asked::Predecessor(key) => batch.predecessor(key),
+            Asked::Successor(key) => batch.successor(key),
+            Asked::Scan(low, high, limit) => batch.scan(
+                Bound::Included(low),
+                Bound::Included(high),
+                limit,
+                Direction::Ascending,
+            ),
+        };
+    }
+    batch
+}
+
+fn ordered(
+    map: &Map,
+    operation: &Operation<Words>,
+    position: usize,
+    output: &mut Output<'_, Words>,
+) {
+    let entry = |(&key, &value): (&u64, &u64)| (key, value);
+    match *operation {
+        Operation::Predecessor { key } => {
+            output.entry(position, map.range(..=key).next_back().map(entry));
+        }
+        Operation::Successor { key } => {
+            output.entry(position, map.range(key..).next().map(entry));
+        }
+        _ => unreachable!("scans are executed with their bounds"),
+    }
+}
+
+/// Executes a batch by its plan. `order` is the order of the groups of a phase, which must not matter.
+fn planned(map: &mut Map, batch: &mut Batch<Words>, order: impl Fn(&[Group]) -> Vec<Group>) {
+    let (input, mut output) = batch.begin().expect("a small batch");
+    let mut groups = Groups::new(input.operations().len());
+    for phase in phases(input.operations()) {
+        // Keys of one hash are told apart.
+        groups.fill(&input, phase, |key| key / 2, |_, _| false);
+        for group in order(groups.all()) {
+            let position = group.first();
+            let operation = &input.operations()[position];
+            if group.kind() == GroupKind::Ordered {
+                match *operation {
+                    Operation::Scan { range, limit, .. } => {
+                        let (low, high) = input.range(range);
+                        let found: Vec<_> = map
+                            .iter()
+                            .filter(|(key, _)| std::ops::RangeBounds::contains(&(low, high), *key))
+                            .map(|(&key, &value)| (key, value))
+                            .take(limit as usize)
+                            .collect();
+                        output.entries(position, found);
+                    }
+                    _ => ordered(map, operation, position, &mut output),
+                }
+                continue;
+            }
+            let key = operation.point_key().expect("a group on a key");
+            let value = map.get(&key).copied();
+            let positions = groups.operations(group);
+            let fate = fold(&input, positions, Before::of(value), |met| {
+                write_outcome(&input, &mut output, met, value);
+            });
+            match fate.value(&input, value) {
+                Some(value) => map.insert(key, value),
+                None => map.remove(&key),
+            };
+        }
+    }
+}
+
+/// What an operation answers.
+#[derive(Debug, PartialEq)]
+enum Answer {
+    Value(Option<u64>),
+    Updated(bool, Option<u64>),
+    Entry(Option<(u64, u64)>),
+    Entries(Vec<(u64, u64)>),
+    /// It was not executed.
+    None,
+}
+
+/// Executes operations on a map, one after the other and without a plan.
+fn one_by_one(map: &mut Map, asked: &[Asked]) -> Vec<Answer> {
+    let entry = |(&key, &value): (&u64, &u64)| (key, value);
+    let mut execute = |asked: &Asked| match *asked {
+        Asked::Get(key) => Answer::Value(map.get(&key).copied()),
+        Asked::Insert(key, value) => Answer::Value(map.insert(key, value)),
+        Asked::Update(key, previous, value) => {
+            let before = map.get(&key).copied();
+            if before == previous {
+                map.insert(key, value);
+            }
+            Answer::Updated(before == previous, before)
+        }
+        Asked::Remove(key) => Answer::Value(map.remove(&key)),
+        Asked::Predecessor(key) => Answer::Entry(map.range(..=key).next_back().map(entry)),
+        Asked::Successor(key) => Answer::Entry(map.range(key..).next().map(entry)),
+        Asked::Scan(low, high, limit) => {
+            let within = map.iter().filter(|(key, _)| (low..=high).contains(*key));
+            Answer::Entries(within.take(limit as usize).map(entry).collect())
+        }
+    };
+    asked.iter().map(&mut execute).collect()
+}
+
+fn answer(batch: &Batch<Words>, position: usize) -> Answer {
+    match batch.outcome(position) {
+        Outcome::Value(value) => Answer::Value(value),
+        Outcome::Updated { applied, before } => Answer::Updated(applied, before),
+        Outcome::Entry(entry) => Answer::Entry(entry),
+        Outcome::Entries(entries) => Answer::Entries(entries),
+        Outcome::Pending => Answer::None,
+        Outcome::Failed(error) => unreachable!("a map refuses nothing: {error}"),
+    }
+}
+
+fn agrees(start: &Map, asked: &[Asked], order: impl Fn(&[Group]) -> Vec<Group>) -> bool {
+    let (mut map, mut model) = (start.clone(), start.clone());
+    let mut batch = batch_of(asked);
+    planned(&mut map, &mut batch, order);
+    let expected = one_by_one(&mut model, asked);
+    let found: Vec<_> = (0..asked.len()).map(|at| answer(&batch, at)).collect();
+    found == expected && map == model
+}
+
+proptest! {
+    #[test]
+    fn a_plan_answers_as_operations_one_by_one(
+        start in proptest::collection::btree_map(0..8_u64, 0..3_u64, 0..8),
+        asked in proptest::collection::vec(asked(), 0..40),
+    ) {
+        prop_assert!(agrees(&start, &asked, <[Group]>::to_vec));
+        let reversed = |groups: &[Group]| groups.iter().rev().copied().collect();
+        prop_assert!(agrees(&start, &asked, reversed));
+    }
+}
+
+/// The test can fail: a plan that forgets a write is noticed.
+#[test]
+fn a_forgotten_write_is_noticed() {
+    let asked = [Asked::Insert(1, 1), Asked::Get(2), Asked::Insert(3, 1)];
+    let is_change = |group: &&Group| group.kind() == GroupKind::Change;
+    let forgets = |groups: &[Group]| {
+        let first = groups.iter().find(is_change).copied();
+        let others = groups.iter().copied();
+        others.filter(|group| Some(*group) != first).collect()
+    };
+    assert!(!agrees(&Map::new(), &asked, forgets));
+}
+
+#[test]
+fn operations_that_are_refused_are_in_no_group() {
+    let mut batch = batch_of(&[Asked::Get(1), Asked::Get(1), Asked::Insert(2, 1)]);
+    let (input, _) = batch.begin().expect("a small batch");
+    let mut groups = Groups::new(3);
+    groups.fill(&input, 0..3, |key| key, |position, _| position == 1);
+    let (reads, others) = groups.split();
+    assert_eq!((reads.len(), others.len()), (1, 1));
+    assert!(groups.operations(reads[0]).eq([0]));
+    assert_eq!(others[0].kind(), GroupKind::Change);
+}
