@@ -32,11 +32,13 @@ pub(crate) struct Arguments {
     keys: u64,
 
     /// Operations in a batch of the map
-    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    #[arg(long, value_name = "N", default_value_t = 65_536)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     batch: u32,
 
     /// How often each of the two has its turn, in each workload
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
     /// How long a turn is

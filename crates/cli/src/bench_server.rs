@@ -30,8 +30,15 @@ pub(crate) struct Arguments {
     )]
     task: Vec<Task>,
 
-    /// Keys of the first eight tasks; the others have a million members or a hundred thousand fields of one key
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = count, default_value = "100k")]
+    /// Keys of the first eight tasks; the others have a million members or a hundred thousand
+    /// fields of one key
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        default_value = "100k"
+    )]
+    #[arg(value_parser = count)]
     keys: Vec<u64>,
 
     /// Bytes of a value

@@ -133,7 +133,8 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
                 number,
                 node.bytes(),
                 &format!(
-                    "attaches to it by\n\n    nearfield_fabric::transport::shm::ShmEndpoint::attach([\"{name}\"])"
+                    "attaches to it by\n\n    \
+                 nearfield_fabric::transport::shm::ShmEndpoint::attach([\"{name}\"])"
                 ),
                 &format!(
                     "Its memory is /dev/shm/nearfield-{name}, in pages of {}. Ctrl-C ends it and \
@@ -163,7 +164,8 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
                 number,
                 node.bytes(),
                 &format!(
-                    "connects to it by\n\n    nearfield_fabric::transport::ucx::UcxEndpoint::connect([\"{at}\"])"
+                    "connects to it by\n\n    \
+                 nearfield_fabric::transport::ucx::UcxEndpoint::connect([\"{at}\"])"
                 ),
                 "Ctrl-C ends it, and its memory is lost.",
             ));

@@ -171,8 +171,10 @@ fn run(each: usize, workload: Workload, window: Window, windows: u64) {
         [Phase::Train, Phase::Predict].map(|phase| mean(&report, Clock::Measured, phase));
     let modules = mean(&report, Clock::Modelled, Phase::Modules);
     println!(
-        "{workload:?} c={each} samples={samples} ({sampled}) epochs={batches} falls_back={falls_back}: GRU {gru:.1} %, last window {last:.1} %, \
-         share {share:.1} %; GRU by window {by_window}; {hops:.2} hops; training {train:.0} ms, predicting {predict:.0} ms (measured), \
+        "{workload:?} c={each} samples={samples} ({sampled}) epochs={batches} \
+         falls_back={falls_back}: GRU {gru:.1} %, last window {last:.1} %, \
+         share {share:.1} %; GRU by window {by_window}; {hops:.2} hops; \
+         training {train:.0} ms, predicting {predict:.0} ms (measured), \
          modules {modules:.2} ms (modelled); {} heights changed",
         report.adjusted
     );

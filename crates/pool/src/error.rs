@@ -15,7 +15,8 @@ pub enum PoolError {
     Fabric(#[from] FabricError),
     /// Verbs are not one within lines, by which readers notice that somebody writes.
     #[error(
-        "the memory nodes are accessed by {atomic} bytes as one, and the index needs lines of {LINE_BYTES}"
+        "the memory nodes are accessed by {atomic} bytes as one, \
+         and the index needs lines of {LINE_BYTES}"
     )]
     Lines {
         /// What is accessed as one, in bytes.
@@ -88,7 +89,8 @@ pub enum PoolError {
     },
     /// Keys or values of these lengths cannot be kept.
     #[error(
-        "keys of {key_bytes} bytes and values of {value_bytes} are none: keys have 1 to {key_bytes_max}, values 0 to {value_bytes_max}"
+        "keys of {key_bytes} bytes and values of {value_bytes} are none: \
+         keys have 1 to {key_bytes_max}, values 0 to {value_bytes_max}"
     )]
     Sizes {
         /// The length of keys in bytes.

@@ -7,16 +7,9 @@ use std::path::Path;
 
 /// The name of a check, and the folder of a crate that does not pass it.
 pub const UNCLEAN: &[(&str, &str)] = &[
-    ("columns", "crates/cli"),
-    ("columns", "crates/fabric"),
-    ("columns", "crates/hardware"),
     ("columns", "crates/lab"),
-    ("columns", "crates/learned"),
-    ("columns", "crates/pool"),
-    ("columns", "crates/radix"),
     ("columns", "crates/server"),
     ("columns", "crates/server-testkit"),
-    ("columns", "crates/testkit"),
     ("cycles", "crates/core"),
     ("cycles", "crates/lab"),
     ("cycles", "crates/nearfield"),

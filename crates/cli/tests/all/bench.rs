@@ -122,7 +122,8 @@ fn a_sweep_fills_the_reports() {
     let flags = [
         "--count", "2k", "--mix", "C,E,load", "--batch", "1,64", "--json", &report,
     ];
-    let all = "nearfield,nearfield-operation-centric,btreemap,congee,blart,ferntree,indexset,masstree,scc,crossbeam-skiplist,papaya,\
+    let all = "nearfield,nearfield-operation-centric,btreemap,congee,blart,ferntree,indexset,\
+               masstree,scc,crossbeam-skiplist,papaya,\
                dashmap";
     let mut command = nearfield(&flags);
     let done = command

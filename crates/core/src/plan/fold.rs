@@ -76,8 +76,8 @@ pub fn compares<F: Form>(input: &Input<'_, F>, position: usize) -> bool {
     }
 }
 
-/// Executes the operations at `positions`, which are on one key, in their order. Tells `meet` what each
-/// of them meets, and answers what becomes of the key.
+/// Executes the operations at `positions`, which are on one key, in their order. Tells `meet` what
+/// each of them meets, and answers what becomes of the key.
 pub fn fold<F: Form>(
     input: &Input<'_, F>,
     positions: impl IntoIterator<Item = usize>,

@@ -2,8 +2,8 @@
 //!
 //! A placement executes a batch in three steps:
 //!
-//! 1. [`phases`] divides it. The operations of a phase do not wait for each other, except for those on
-//!    one key.
+//! 1. [`phases`] divides it. The operations of a phase do not wait for each other, except for those
+//!    on one key.
 //! 2. [`Groups`] brings together the operations of a phase that are on one key.
 //! 3. The placement reads the value of each key once. [`fold`] executes the operations on the key
 //!    in memory, tells what each of them meets, and answers what becomes of the key: at most one

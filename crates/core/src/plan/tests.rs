@@ -74,7 +74,8 @@ fn ordered(
     }
 }
 
-/// Executes a batch by its plan. `order` is the order of the groups of a phase, which must not matter.
+/// Executes a batch by its plan. `order` is the order of the groups of a phase, which must not
+/// matter.
 fn planned(map: &mut Map, batch: &mut Batch<Words>, order: impl Fn(&[Group]) -> Vec<Group>) {
     let (input, mut output) = batch.begin().expect("a small batch");
     let mut groups = Groups::new(input.operations().len());

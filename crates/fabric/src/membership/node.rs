@@ -223,7 +223,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_list_brings_it_down(text in "([0-9]{0,6}=?(shm|ucx)?:?[a-z0-9:=\\[\\]]{0,12},?){0,5}") {
+        fn no_list_brings_it_down(
+            text in "([0-9]{0,6}=?(shm|ucx)?:?[a-z0-9:=\\[\\]]{0,12},?){0,5}"
+        ) {
             if let Ok(nodes) = parse_list(&text) {
                 let mut numbers: Vec<_> = nodes.iter().map(|node| node.number).collect();
                 numbers.dedup();

@@ -121,7 +121,8 @@ impl Preset {
             // public programs.
             Preset::UpmemMeasured => Parameters {
                 name: "UPMEM, measured",
-                source: "PrIM (IEEE Access 2022); prim-benchmarks' fits; energy: PrIM; fixed costs: assumed",
+                source: "PrIM (IEEE Access 2022); prim-benchmarks' fits; energy: PrIM; \
+                         fixed costs: assumed",
                 cycles_per_second: 350e6,
                 tasklets: 12,
                 cycles_per_instruction: 11.0,

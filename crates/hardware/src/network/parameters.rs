@@ -48,7 +48,8 @@ impl Preset {
             // memory.
             Preset::ConnectX6 => Parameters {
                 name: "ConnectX-6, 100 Gb/s",
-                source: "Smart (ASPLOS'24) artifact data; rlib documentation; atomics on one word: assumed",
+                source: "Smart (ASPLOS'24) artifact data; rlib documentation; \
+                         atomics on one word: assumed",
                 round_trip: Time::from_nanoseconds(2100),
                 bytes_per_second: 12.5e9,
                 header_bytes: 45,

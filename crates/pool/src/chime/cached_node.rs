@@ -14,7 +14,7 @@ const HEAD_BYTES: usize = 4;
 /// What an internal node said when it was read.
 ///
 /// ```text
-/// heads 4 each | children, and the leftmost child of the sibling 8 each | low fence | high fence | tails |
+/// heads 4 each | children, sibling's leftmost child, 8 each | low fence | high fence | tails
 /// ```
 ///
 /// A separator is `skipped` bytes that it has in common with the fences, a head, zeros behind it if

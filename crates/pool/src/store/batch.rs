@@ -20,7 +20,8 @@ use xxhash_rust::xxh3::xxh3_64;
 /// and [`redo`](nearfield_fabric::recovery::redo) knows 62.
 const CHANGES_MAX: usize = 16;
 
-/// So many keys are read by one post, at most. More of them save little, and have to wait for each other.
+/// So many keys are read by one post, at most. More of them save little, and have to wait for each
+/// other.
 const TOGETHER_MAX: usize = 16;
 
 /// Executes a batch with up to so many operations under way.
@@ -110,7 +111,8 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         self.client.codec.encode_key(F::key_bytes(key).as_ref())
     }
 
-    /// Reads keys, each once for all gets of it, by one post; leaves those of which more has to be read.
+    /// Reads keys, each once for all gets of it, by one post; leaves those of which more has to be
+    /// read.
     async fn read_each(&self, groups: &[Group], left: &RefCell<Vec<(Group, Rest)>>) {
         let keys: ArrayVec<SlotKey, TOGETHER_MAX> =
             groups.iter().map(|&group| self.slot_key(group)).collect();
@@ -158,8 +160,8 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         }
     }
 
-    /// As `change`, without the operations that were refused. The error is that of the one to refuse
-    /// next; then nothing was changed.
+    /// As `change`, without the operations that were refused. The error is that of the one to
+    /// refuse next; then nothing was changed.
     async fn change_but(&self, group: Group, refused: &[usize]) -> Result<(), (usize, Error)> {
         let (client, input) = (self.client, &self.input);
         let positions = self.groups.operations(group);

@@ -1,9 +1,9 @@
 //! How the entries of a store lie in a tree, whose keys and values have one length each.
 //!
 //! ```text
-//! key of a slot    | key | zeros | length of the key and one: 1, or 2 from 255 bytes on, big-endian |
-//! value of a slot  | length 1 | value | zeros |                    as long as values are kept inline
-//!                  | 255 | length 4 | address 8 | zeros |          of a block of its own
+//! key of a slot   | key | zeros | length of key and one: 1, or 2 from 255 bytes on, big-endian |
+//! value of a slot | length 1 | value | zeros |                   as long as values are kept inline
+//!                 | 255 | length 4 | address 8 | zeros |         of a block of its own
 //! ```
 //!
 //! A key and one that has zeros behind it differ in their length only, and are ordered by it; no

@@ -3,9 +3,9 @@
 //!
 //! - `form` says how keys and values of any length lie in slots of one, `blocks` keeps the values
 //!   that have no room there.
-//! - `batch` executes a batch by its plan ([`nearfield_core::plan`]): operations on different keys are
-//!   in flight at the same time, as many as [`StoreOptions::in_flight`] says, and the operations
-//!   on one key are executed as one.
+//! - `batch` executes a batch by its plan ([`nearfield_core::plan`]): operations on different keys
+//!   are in flight at the same time, as many as [`StoreOptions::in_flight`] says, and the
+//!   operations on one key are executed as one.
 //! - Each thread has a client of its own, made when it first comes; all share the cache.
 
 mod batch;

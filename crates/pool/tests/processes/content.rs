@@ -98,7 +98,8 @@ fn report(run: &Run, incarnations: &[u64], histories: &[History]) {
     let opening = histories.iter().map(|history| history.opening).max();
     let restarts: u64 = incarnations.iter().sum::<u64>() - PROCESSES;
     eprintln!(
-        "{restarts} kills; {} operations; {} writes acknowledged, {} not; longest operation {longest:?}, lease {:?}; longest start {:?}",
+        "{restarts} kills; {} operations; {} writes acknowledged, {} not; \
+         longest operation {longest:?}, lease {:?}; longest start {:?}",
         sum(|history| history.operations),
         sum(|history| history.acknowledged),
         sum(|history| history.unacknowledged),

@@ -96,12 +96,16 @@ impl<'m> Inner<'m> {
     /// Puts ranges in the place of those that start from `start` to `end`, to cover these bytes.
     /// Only under the lock; there must be room.
     pub fn splice(self, start: u8, end: u8, pieces: &[(u8, Ref)]) {
-        by_kind!(self, node => node.splice(start, end, pieces), node => node.splice(start, end, pieces));
+        by_kind!(self,
+            node => node.splice(start, end, pieces),
+            node => node.splice(start, end, pieces));
     }
 
     /// Exchanges the child whose range a byte lies in. Only under the lock.
     pub fn set_covering(self, byte: u8, child: Ref) {
-        by_kind!(self, node => node.set_covering(byte, child), node => node.set_covering(byte, child));
+        by_kind!(self,
+            node => node.set_covering(byte, child),
+            node => node.set_covering(byte, child));
     }
 
     /// Calls `visit` for each range in ascending order. To be validated as
