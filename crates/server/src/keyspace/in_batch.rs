@@ -212,7 +212,7 @@ impl Keyspace {
     }
 }
 
-/// The keys of one command of a batch. See the [module](self).
+/// The keys of one command of a batch.
 #[derive(Debug)]
 pub struct InBatch<'b> {
     /// All that is shared between databases.
