@@ -1,4 +1,4 @@
-//! Measures reads of 8 bytes over UCX, so many at a time, by one client of one node.
+//! Measures reads of 8 bytes over UCX: one client keeps a given number in flight at one node.
 //!
 //! ```text
 //! nearfield memory-node --listen ucx:127.0.0.1:7000 --size 64mb

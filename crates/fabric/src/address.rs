@@ -1,15 +1,15 @@
-//! Where bytes are in the memory of all nodes.
+//! Addresses of bytes in the memory of all nodes.
 
 use std::fmt;
 
-/// The length of a line, and what memory that a node gives out is aligned to.
+/// The length of a line. Allocated memory is aligned to it.
 pub const LINE_BYTES: u64 = 64;
 
-/// The length of a word, aligned to it, which is one on every transport.
+/// The length of a word. Aligned words are atomic on every transport.
 pub const WORD_BYTES: u64 = 8;
 
-/// Of each node's memory, so many bytes at its beginning are never given out: address 0 is none,
-/// and words that clients agree on lie behind it.
+/// The bytes at the start of each node's memory that are never allocated: address 0 is null, and
+/// the words that clients agree on lie behind it.
 pub const RESERVED_BYTES: u64 = 4096;
 
 /// The number of a memory node.
@@ -22,8 +22,8 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// A byte in the memory of a node: the node's number in the upper 16 bits, the offset in its
-/// memory in the others. Zero is [`NULL`](GlobalAddress::NULL), where nothing is ever allocated.
+/// The address of a byte in a node's memory: the node's number in the upper 16 bits, the offset in
+/// the others. Zero is [`NULL`](GlobalAddress::NULL), where nothing is ever allocated.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GlobalAddress(u64);
 
@@ -74,10 +74,10 @@ impl GlobalAddress {
         self.0 & ((1 << OFFSET_BITS) - 1)
     }
 
-    /// The byte that is so many further on.
+    /// The address `bytes` further on.
     ///
     /// # Panics
-    /// The offset leaves its 48 bits.
+    /// The offset exceeds 48 bits.
     pub const fn plus(self, bytes: u64) -> GlobalAddress {
         GlobalAddress::new(self.node(), self.offset() + bytes)
     }

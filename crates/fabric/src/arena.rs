@@ -1,44 +1,45 @@
-//! Memory of the nodes in pieces, for one client.
+//! A client's allocator of memory on the nodes.
 
 use crate::address::{GlobalAddress, LINE_BYTES, NodeId};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use std::cell::{Cell, RefCell};
 
-/// Divides chunks, which calls to the nodes' processors bring, so that most pieces cost nothing.
-/// The nodes take turns, so that what is allocated lies evenly on them. A client has one of its
-/// own; its tasks share it.
+/// Divides chunks into pieces. Only a chunk needs a call to a node's processor, so most pieces cost
+/// no message. The nodes take turns, so that pieces spread evenly over them. Each client has an
+/// arena of its own, which its tasks share.
 ///
-/// Pieces are given back to their nodes by [`Endpoint::free`], whoever has allocated them.
+/// [`Endpoint::free`] gives a piece back to its node, whichever client allocated it.
 #[derive(Debug)]
 pub struct Arena {
     chunk_bytes: u64,
-    /// What pieces are aligned to, a multiple of a line.
+    /// The alignment of pieces, a multiple of a line.
     alignment: u64,
-    /// What is left of the chunk of each node.
+    /// The rest of each node's chunk.
     left: RefCell<Vec<(NodeId, Rest)>>,
     turn: Cell<usize>,
 }
 
-/// A node that had no chunk is asked again after so many turns, or when no other has one.
+/// The arena asks a node without a free chunk again after this many turns, or when no other node
+/// has one.
 const TURNS_PASSED_OVER: usize = 1 << 12;
 
 #[derive(Clone, Copy, Debug)]
 struct Rest {
     next: GlobalAddress,
     bytes: u64,
-    /// The turn from which on it is worth asking the node for more.
+    /// The first turn at which the arena asks the node again.
     ask_from: usize,
 }
 
 impl Arena {
-    /// Nothing yet, of nodes that are to be divided in chunks of so many bytes.
+    /// An empty arena that takes chunks of `chunk_bytes` from these nodes.
     pub fn new(nodes: &[NodeId], chunk_bytes: u64) -> Arena {
         Arena::aligned(nodes, chunk_bytes, LINE_BYTES)
     }
 
-    /// As [`new`](Arena::new), with pieces at multiples of so many bytes, of a whole number of
-    /// lines: for indexes whose pointers have fewer bits than addresses.
+    /// As [`new`](Arena::new), with pieces at multiples of `alignment`, a whole number of lines,
+    /// for indexes whose pointers have fewer bits than addresses.
     pub fn aligned(nodes: &[NodeId], chunk_bytes: u64, alignment: u64) -> Arena {
         let alignment = alignment.max(1).next_multiple_of(LINE_BYTES);
         let nothing = Rest {
@@ -54,11 +55,11 @@ impl Arena {
         }
     }
 
-    /// So many bytes of the node whose turn it is, aligned to [`LINE_BYTES`] or what was asked for.
-    /// What they hold is not specified. A node that has none is passed over.
+    /// Allocates `bytes` on the node whose turn it is, aligned to [`LINE_BYTES`] or to the arena's
+    /// alignment. Their content is not specified. The arena skips a node without memory.
     ///
     /// # Errors
-    /// `OutOfMemory` if no node has them, and what calls to nodes answer.
+    /// `OutOfMemory` if no node has enough memory, and the errors of calls to nodes.
     pub async fn allocate(
         &self,
         endpoint: &impl Endpoint,
@@ -114,7 +115,8 @@ impl Arena {
                 bytes: self.chunk_bytes,
                 ask_from: 0,
             };
-            // Another task may have brought a chunk meanwhile; what is left of that goes back.
+            // Another task may have fetched a chunk meanwhile; the arena frees the rest of that
+            // chunk.
             let former = std::mem::replace(&mut self.left.borrow_mut()[turn].1, rest);
             if former.bytes > 0 {
                 endpoint.free(former.next, former.bytes).await?;
@@ -122,8 +124,7 @@ impl Arena {
         }
     }
 
-    /// Has a node allocate so many bytes at the alignment: more than that, of which the margins go
-    /// back.
+    /// Asks a node for an aligned piece: allocates more, and frees the margins.
     async fn bring(
         &self,
         endpoint: &impl Endpoint,
@@ -143,10 +144,10 @@ impl Arena {
         Ok(aligned)
     }
 
-    /// Gives back what was brought and not given out.
+    /// Frees the unused rest of all chunks.
     ///
     /// # Errors
-    /// What the nodes answer.
+    /// The errors of the nodes.
     pub async fn close(self, endpoint: &impl Endpoint) -> Result<(), FabricError> {
         for (_, rest) in self.left.into_inner() {
             if rest.bytes > 0 {
@@ -223,7 +224,7 @@ mod tests {
             let arena = Arena::aligned(&nodes, 5000, 256);
             let mut pieces = Vec::new();
             for bytes in (1..100).map(|number| number * 61) {
-                // What lies between keeps the next chunk from lying at the alignment by chance.
+                // This piece keeps the next chunk from being aligned by chance.
                 let between = endpoint.allocate(nodes[0], 64).await.unwrap();
                 let piece = arena.allocate(&endpoint, bytes).await.unwrap();
                 assert!(piece.offset().is_multiple_of(256), "{piece}");

@@ -1,11 +1,12 @@
-//! Which parts of a node's memory are allocated. The node keeps this by itself, outside the memory
-//! that clients write.
+//! The allocated parts of a node's memory. The node keeps this list outside the memory that clients
+//! write.
 
 use crate::address::LINE_BYTES;
 use std::collections::BTreeMap;
 
-/// The allocated and the free parts of a memory, in lines. Neighbouring free parts are one, so
-/// that what was divided can be had whole again. First fit; linear in the free parts.
+/// The allocated and the free parts of a memory, in lines. Neighbouring free parts are joined, so
+/// that divided memory can be allocated as a whole again. First fit; linear in the number of free
+/// parts.
 #[derive(Clone, Debug)]
 pub struct Chunks {
     /// Lengths by offset.
@@ -35,7 +36,7 @@ impl Chunks {
         }
     }
 
-    /// The offset of so many bytes that nobody has; `None` if there are none. Nothing is empty: 0
+    /// Allocates `bytes` and returns their offset, or `None` if no free part is large enough. 0
     /// bytes take a line.
     pub fn allocate(&mut self, bytes: u64) -> Option<u64> {
         let length = bytes.max(1).checked_next_multiple_of(LINE_BYTES)?;
@@ -48,8 +49,8 @@ impl Chunks {
         Some(offset)
     }
 
-    /// Gives back so many bytes, whole lines, of what was allocated at once; false if they were
-    /// not, or begin within a line.
+    /// Frees whole lines of one allocation. Returns false if the bytes are not of one allocation,
+    /// or begin within a line.
     pub fn free(&mut self, offset: u64, bytes: u64) -> bool {
         let Some(length) = bytes.max(1).checked_next_multiple_of(LINE_BYTES) else {
             return false;
@@ -73,7 +74,7 @@ impl Chunks {
         true
     }
 
-    /// Adds a part to those that are free, as one with its neighbours.
+    /// Adds a free part and joins it with its neighbours.
     fn join(&mut self, mut start: u64, mut length: u64) {
         if let Some(after) = self.free.remove(&(start + length)) {
             length += after;
@@ -88,13 +89,13 @@ impl Chunks {
         self.free.insert(start, length);
     }
 
-    /// Where what is allocated ends.
+    /// The end of the last allocation.
     pub fn end(&self) -> u64 {
         let last = self.allocated.last_key_value();
         last.map_or(0, |(offset, length)| offset + length)
     }
 
-    /// How many bytes are allocated, in whole lines.
+    /// The number of allocated bytes, in whole lines.
     pub fn allocated_bytes(&self) -> u64 {
         self.allocated.values().sum()
     }

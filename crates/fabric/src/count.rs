@@ -1,4 +1,4 @@
-//! What operations cost, whatever the transport: round trips, messages, bytes and atomics.
+//! Counts the cost of operations on any transport: round trips, messages, bytes and atomics.
 
 use crate::address::{GlobalAddress, NodeId};
 use crate::endpoint::Endpoint;
@@ -7,16 +7,16 @@ use crate::verb::Verb;
 use std::cell::RefCell;
 use std::time::Duration;
 
-/// What was done since the counting began.
+/// The cost since counting began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Posts that were waited for; those that go on at the same time count each.
+    /// Posts with a wait for the answer. Concurrent posts count one each.
     pub round_trips: u64,
-    /// Verbs, waited for or not.
+    /// Verbs, with or without a wait.
     pub messages: u64,
-    /// Bytes that came back from reads.
+    /// Bytes that reads returned.
     pub read_bytes: u64,
-    /// Bytes that were written, waited for or not.
+    /// Bytes written, with or without a wait.
     pub written_bytes: u64,
     /// Swaps and additions.
     pub atomics: u64,
@@ -26,7 +26,7 @@ pub struct Cost {
     pub reads: Vec<u64>,
 }
 
-/// An endpoint that counts what is done on it.
+/// An endpoint that counts the cost of its verbs.
 #[derive(Debug, Default)]
 pub struct Counting<E> {
     endpoint: E,
@@ -34,7 +34,7 @@ pub struct Counting<E> {
 }
 
 impl<E: Endpoint> Counting<E> {
-    /// Counts what is done on `endpoint` from here on.
+    /// Counts the cost on `endpoint` from now on.
     pub fn new(endpoint: E) -> Counting<E> {
         Counting {
             endpoint,
@@ -42,7 +42,7 @@ impl<E: Endpoint> Counting<E> {
         }
     }
 
-    /// What was counted since it was last asked.
+    /// Returns the cost since the last call.
     pub fn take(&self) -> Cost {
         self.cost.take()
     }

@@ -1,4 +1,4 @@
-//! A client's way to the memory nodes.
+//! The trait of a client's access to the memory nodes.
 
 use crate::address::{GlobalAddress, NodeId};
 use crate::error::FabricError;
@@ -6,40 +6,39 @@ use crate::verb::Verb;
 use std::future::Future;
 use std::time::Duration;
 
-/// A client's way to the memory nodes.
+/// A client's access to the memory nodes.
 ///
-/// A client may have many posts under way at once, each awaited by a task of its own; they take
-/// effect in the order in which they were first polled.
+/// A client may have many posts in flight, each awaited by a task of its own. They take effect in
+/// the order of their first polls.
 pub trait Endpoint {
     /// The memory nodes, in the order of their numbers.
     fn nodes(&self) -> Vec<NodeId>;
 
-    /// What is read or written as one, in bytes, if it lies between two multiples of this: 64, a
-    /// line, or 8, a word. An index whose layout relies on lines has to ask, and to refuse or to
-    /// arm itself where it is told 8.
+    /// The atomic unit in bytes: 64, a line, or 8, a word. A read or write between two multiples of
+    /// it is atomic. An index whose layout relies on lines must check this, and refuse or protect
+    /// itself if it is 8.
     fn atomic_bytes(&self) -> u64;
 
-    /// Does verbs with one notification of each node (a *doorbell*): in order on each node, and
-    /// independently on different ones. Ends when all are done, after one round trip if they go to
-    /// one node.
+    /// Posts verbs with one notification of each node (a *doorbell*). Each node executes them in
+    /// order; different nodes are independent. The future ends when all verbs are done, after one
+    /// round trip if they go to one node.
     ///
     /// # Errors
-    /// `NoSuchNode`, `OutOfRange`, `Misaligned` before anything is done. `NodeLost`: each verb may
-    /// have been done or not, also in part.
+    /// `NoSuchNode`, `OutOfRange`, `Misaligned` before any verb has an effect. After `NodeLost`
+    /// each verb may have had its effect or not, also in part.
     fn post(&self, verbs: &mut [Verb<'_>]) -> impl Future<Output = Result<(), FabricError>>;
 
-    /// Writes bytes and waits for nothing: that they are there is known when a later verb to the
-    /// same node is done.
+    /// Writes bytes without waiting. The write is done when a later verb to the same node is done.
     ///
     /// # Errors
-    /// As [`post`](Endpoint::post), as far as is known at once.
+    /// As [`post`](Endpoint::post), as far as they are known at once.
     fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError>;
 
-    /// As [`post`](Endpoint::post) if it begins before the clock says `deadline`; else nothing is
-    /// done, and the answer is false. For what may be changed only until then.
+    /// As [`post`](Endpoint::post) if it begins before `deadline` by the clock. Otherwise nothing
+    /// is done, and the answer is false. It serves changes that are allowed only until a deadline.
     ///
-    /// A process may be interrupted between its look at the clock and what follows, for any time.
-    /// Where it does the verbs itself, as in shared memory, others have it end by
+    /// The scheduler may interrupt a process after its look at the clock for any time. Where the
+    /// process executes verbs itself, as in shared memory, other processes wait for its posts with
     /// [`settle`](Endpoint::settle).
     ///
     /// # Errors
@@ -57,11 +56,11 @@ pub trait Endpoint {
         }
     }
 
-    /// As [`write_unsignalled`](Endpoint::write_unsignalled) until a deadline, like
+    /// As [`write_unsignalled`](Endpoint::write_unsignalled) with a deadline, like
     /// [`post_by`](Endpoint::post_by).
     ///
     /// # Errors
-    /// As [`post`](Endpoint::post), as far as is known at once.
+    /// As [`post`](Endpoint::post), as far as they are known at once.
     fn write_unsignalled_by(
         &self,
         deadline: Duration,
@@ -74,13 +73,13 @@ pub trait Endpoint {
         self.write_unsignalled(to, bytes).map(|()| true)
     }
 
-    /// Waits until all that others have begun by [`post_by`](Endpoint::post_by) before now has
-    /// taken effect, or its process has died. To be called by who changes what was theirs, once
-    /// their deadlines are over by a margin.
+    /// Waits until all posts that other clients began by [`post_by`](Endpoint::post_by) before now
+    /// have taken effect, or their processes have died. A client calls this before it takes over
+    /// the data of others, some margin after their deadlines.
     ///
-    /// Where adapters do the verbs nothing is waited for: it is assumed that what is posted takes
-    /// effect within the margin, and that no process is interrupted for so long between its look at
-    /// the clock and the post.
+    /// Where adapters execute verbs this does not wait. It assumes that a post takes effect within
+    /// the margin, and that no process is interrupted for longer than the margin between its look
+    /// at the clock and the post.
     ///
     /// # Errors
     /// `NodeLost`.
@@ -88,9 +87,9 @@ pub trait Endpoint {
         async { Ok(()) }
     }
 
-    /// Has a node allocate memory for this client, aligned to
-    /// [`LINE_BYTES`](crate::LINE_BYTES). What it holds is not specified. A call to the node's
-    /// processor, which is slow: allocate chunks and divide them.
+    /// Allocates memory on a node for this client, aligned to [`LINE_BYTES`](crate::LINE_BYTES).
+    /// Its content is not specified. This is a slow call to the node's processor, so allocate
+    /// chunks and divide them.
     ///
     /// # Errors
     /// `OutOfMemory`, `NoSuchNode`, `NodeLost`.
@@ -100,8 +99,8 @@ pub trait Endpoint {
         bytes: u64,
     ) -> impl Future<Output = Result<GlobalAddress, FabricError>>;
 
-    /// Gives memory back, by whichever client it was allocated: all that was allocated at once, or
-    /// a part of it that begins at a line; a line is given back as a whole.
+    /// Frees memory, whichever client allocated it: all of one allocation, or a part of it that
+    /// begins at a line. Lines are freed as a whole.
     ///
     /// # Errors
     /// `NotAllocated`, `NoSuchNode`, `NodeLost`.
@@ -111,10 +110,10 @@ pub trait Endpoint {
         bytes: u64,
     ) -> impl Future<Output = Result<(), FabricError>>;
 
-    /// A clock that never goes back, the same for all endpoints of a process.
+    /// A monotonic clock, the same for all endpoints of a process.
     fn now(&self) -> Duration;
 
-    /// Waits.
+    /// Waits for `time`.
     fn sleep(&self, time: Duration) -> impl Future<Output = ()>;
 
     /// Reads bytes.
@@ -141,7 +140,7 @@ pub trait Endpoint {
         async move { self.post(&mut [Verb::Write { to, bytes }]).await }
     }
 
-    /// Swaps a word if it is as expected, and answers what it was.
+    /// Swaps a word if it equals `expected`, and returns the old word.
     ///
     /// # Errors
     /// As [`post`](Endpoint::post).
@@ -158,7 +157,7 @@ pub trait Endpoint {
         }
     }
 
-    /// Adds to a word, and answers what it was.
+    /// Adds to a word, and returns the old word.
     ///
     /// # Errors
     /// As [`post`](Endpoint::post).

@@ -1,9 +1,9 @@
-//! What can go wrong between a client and a memory node.
+//! Errors between a client and a memory node.
 
 use crate::address::{GlobalAddress, NodeId};
 
-/// Why a verb, or a call to a node, was not done. Of several verbs that were posted together some
-/// may have been done.
+/// The reason why a verb, or a call to a node, failed. Other verbs of the same post may have had
+/// their effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FabricError {
@@ -13,7 +13,7 @@ pub enum FabricError {
         /// The number.
         node: NodeId,
     },
-    /// The node does not answer. Nobody can say whether what was asked has been done.
+    /// The node does not answer. The request may have been executed or not.
     #[error("memory {node} does not answer")]
     NodeLost {
         /// The node.
@@ -24,31 +24,31 @@ pub enum FabricError {
     OutOfRange {
         /// The first byte.
         address: GlobalAddress,
-        /// How many.
+        /// The number of bytes.
         bytes: u64,
         /// The size of the node's memory, in bytes.
         size: u64,
     },
-    /// A word that is to be swapped or added to does not lie at a multiple of 8.
+    /// The word of a swap or an addition does not lie at a multiple of 8.
     #[error("the word at {address} is not aligned to 8 bytes")]
     Misaligned {
         /// The word.
         address: GlobalAddress,
     },
-    /// The node has no room for so much.
+    /// The node has too little free memory.
     #[error("memory {node} has no {bytes} bytes left")]
     OutOfMemory {
         /// The node.
         node: NodeId,
-        /// What was asked for, in bytes.
+        /// The requested size in bytes.
         bytes: u64,
     },
-    /// What is to be freed is not what was allocated.
+    /// The memory to free is not allocated.
     #[error("{bytes} bytes at {address} were not allocated as such")]
     NotAllocated {
         /// The first byte.
         address: GlobalAddress,
-        /// How many.
+        /// The number of bytes.
         bytes: u64,
     },
 }

@@ -18,7 +18,7 @@ pub fn prefetch<T: ?Sized>(value: &T) {
 #[inline]
 fn line(address: *const u8) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: a prefetch accesses nothing, whatever the address is.
+    // SAFETY: a prefetch accesses no memory, so any address is valid.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
 }
 

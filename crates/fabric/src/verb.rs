@@ -1,9 +1,9 @@
-//! What a client does to the memory of nodes.
+//! A client's accesses to the memory of nodes.
 
 use crate::address::{GlobalAddress, NodeId};
 use crate::error::FabricError;
 
-/// One access to the memory of a node. What comes back is put into the verb itself.
+/// One access to the memory of a node. The verb itself receives the result.
 #[derive(Debug)]
 pub enum Verb<'b> {
     /// Reads bytes, in parts and any order.
@@ -26,16 +26,16 @@ pub enum Verb<'b> {
         at: GlobalAddress,
         /// Which bits.
         swap: MaskedSwap,
-        /// What the word was before.
+        /// The old word.
         found: u64,
     },
     /// Adds to a word, modulo 2^64.
     Add {
         /// The word, aligned to 8 bytes.
         at: GlobalAddress,
-        /// What is added.
+        /// The summand.
         summand: u64,
-        /// What the word was before.
+        /// The old word.
         found: u64,
     },
 }
@@ -56,11 +56,11 @@ pub enum Verb<'b> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaskedSwap {
-    /// What the compared bits have to be.
+    /// The expected value of the compared bits.
     pub expected: u64,
     /// The bits that are compared.
     pub compare_mask: u64,
-    /// What the swapped bits become.
+    /// The new value of the swapped bits.
     pub desired: u64,
     /// The bits that are swapped.
     pub swap_mask: u64,
@@ -82,7 +82,7 @@ impl MaskedSwap {
         (found ^ self.expected) & self.compare_mask == 0
     }
 
-    /// What becomes of a word; `None` if it stays.
+    /// The new word; `None` if it stays.
     pub const fn apply(&self, found: u64) -> Option<u64> {
         if self.succeeds(found) {
             Some(found & !self.swap_mask | self.desired & self.swap_mask)
@@ -130,7 +130,7 @@ impl Verb<'_> {
         matches!(self, Verb::Swap { .. } | Verb::Add { .. })
     }
 
-    /// What a word was before a swap or an addition; `None` of other verbs.
+    /// The old word of a swap or an addition; `None` of other verbs.
     pub fn found(&self) -> Option<u64> {
         match *self {
             Verb::Swap { found, .. } | Verb::Add { found, .. } => Some(found),

@@ -1,20 +1,20 @@
-//! Where a memory node is reached.
+//! Addresses of memory nodes.
 
 use super::error::MembershipError;
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-/// Names have this many bytes at most: what a file system has for the object of a node.
+/// The greatest length of a name, which is the limit of a file system for the node's object.
 const MAX_NAME_BYTES: usize = 200;
 
-/// True of what may be a node's name: 1 to 200 of A-Z, a-z, 0-9, `.`, `-` and `_`.
+/// True if `text` is a valid name of a node: 1 to 200 of A-Z, a-z, 0-9, `.`, `-` and `_`.
 pub(crate) fn is_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     (1..=MAX_NAME_BYTES).contains(&text.len()) && text.bytes().all(plain)
 }
 
-/// Where a memory node is reached, and by which transport.
+/// The address of a memory node, with its transport.
 ///
 /// ```
 /// use nearfield_fabric::membership::NodeAddress;
@@ -31,9 +31,9 @@ pub enum NodeAddress {
         /// The node's name there.
         name: String,
     },
-    /// `ucx:HOST:PORT`: over whatever network UCX has a transport for.
+    /// `ucx:HOST:PORT`: over any network with a transport of UCX.
     Ucx {
-        /// A name, an IPv4 address, or an IPv6 address, that without the brackets it has in text.
+        /// A name, an IPv4 address, or an IPv6 address without the brackets of its text.
         host: String,
         /// The port, never 0.
         port: u16,
@@ -41,7 +41,7 @@ pub enum NodeAddress {
 }
 
 impl NodeAddress {
-    /// The name of a node that was given none: the one in shared memory, or host and port.
+    /// The name of a node without a configured one: its name in shared memory, or host and port.
     pub fn default_name(&self) -> String {
         match self {
             NodeAddress::Shm { name } => name.clone(),
@@ -148,8 +148,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is printed is read as what it was; whatever else is read at all is printed as it
-        /// was, but for the many ways to write an IPv6 address.
+        /// A printed address parses to the same address. Any text that parses prints as itself,
+        /// except for the many forms of an IPv6 address.
         #[test]
         fn addresses_come_back(
             name in "[A-Za-z0-9._-]{1,200}",
@@ -171,7 +171,7 @@ mod tests {
         fn no_text_brings_it_down(text in "(shm|ucx)?:?[\\[\\]a-z0-9:.+%\u{e4} -]{0,30}") {
             if let Ok(address) = text.parse::<NodeAddress>() {
                 prop_assert_eq!(&address.to_string().parse::<NodeAddress>().unwrap(), &address);
-                // All is kept but how brackets and ports are written.
+                // All is kept except the form of brackets and ports.
                 let host = text.rsplit_once(':').map_or("", |(host, _)| host);
                 let kept = address.to_string().starts_with(host);
                 prop_assert!(kept || text.contains('['), "{text} became {address}");

@@ -1,40 +1,40 @@
-//! What can go wrong when nodes are looked for or registered.
+//! Errors of finding and registering nodes.
 
 use crate::address::NodeId;
 use std::time::Duration;
 
-/// Why nodes are not known, or a node is not registered.
+/// The reason why nodes are unknown, or a node is not registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MembershipError {
     /// This is no address of a memory node.
     #[error("{text:?} is no address of a memory node: {problem}")]
     Address {
-        /// What was given, shortened.
+        /// The input, shortened.
         text: String,
-        /// What is wrong with it.
+        /// The fault in it.
         problem: &'static str,
     },
     /// This is no name of a memory node.
     #[error("{name:?} is no name of a memory node: use 1 to 200 of A-Z, a-z, 0-9, ., - and _")]
     Name {
-        /// What was given, shortened.
+        /// The input, shortened.
         name: String,
     },
     /// This is no entry of a list of nodes.
     #[error("{text:?} is no entry of a list of nodes: {problem}")]
     Entry {
-        /// What was given, shortened.
+        /// The input, shortened.
         text: String,
-        /// What is wrong with it.
+        /// The fault in it.
         problem: &'static str,
     },
     /// This is no URL of a member of etcd.
     #[error("{text:?} is no URL of etcd: {problem}")]
     Url {
-        /// What was given, shortened.
+        /// The input, shortened.
         text: String,
-        /// What is wrong with it.
+        /// The fault in it.
         problem: &'static str,
     },
     /// Two nodes have the same number.
@@ -42,9 +42,9 @@ pub enum MembershipError {
     NumberTaken {
         /// The number.
         node: NodeId,
-        /// Who has it.
+        /// The node that has it.
         name: String,
-        /// Who wants it.
+        /// The node that wants it.
         other: String,
     },
     /// Two nodes have the same name.
@@ -52,7 +52,7 @@ pub enum MembershipError {
     NameTaken {
         /// The name.
         name: String,
-        /// Where the node is that has it.
+        /// The address of the node with this name.
         address: String,
     },
     /// The node has been registered with another number.
@@ -62,7 +62,7 @@ pub enum MembershipError {
         name: String,
         /// The number that it has.
         recorded: NodeId,
-        /// The number that was asked for.
+        /// The requested number.
         wanted: NodeId,
     },
     /// All 65,536 numbers are taken.
@@ -74,7 +74,7 @@ pub enum MembershipError {
     /// Leases are between two seconds, which etcd does not undercut, and an hour.
     #[error("a lease of {lease:?} is not between 2 and 3600 seconds")]
     Lease {
-        /// What was asked for.
+        /// The requested lease.
         lease: Duration,
     },
     /// Another version of this library has registered the node.
@@ -87,47 +87,47 @@ pub enum MembershipError {
         /// The version that can be read.
         known: u64,
     },
-    /// What etcd holds is no registration.
+    /// The value in etcd is no registration.
     #[error("what etcd holds at {key:?} is no registration of a memory node: {problem}")]
     Foreign {
         /// The key.
         key: String,
-        /// What is wrong with the value.
+        /// The fault in the value.
         problem: String,
     },
     /// No member of etcd has answered in time.
     #[error("etcd is out of reach: {tried}")]
     Unreachable {
-        /// Each member and what became of the last attempt.
+        /// Each member and the result of its last attempt.
         tried: String,
     },
-    /// Something answers that is not etcd, or one of a version without what is needed.
+    /// The server is not etcd, or its version lacks a needed feature.
     #[error("{endpoint} is not etcd 3.4 or later: {problem}")]
     NotEtcd {
         /// The URL.
         endpoint: String,
-        /// What it has answered.
+        /// The server's answer.
         problem: String,
     },
     /// The system has no thread left.
     #[error("cannot start a thread: {problem}")]
     Thread {
-        /// What it says.
+        /// The system's message.
         problem: String,
     },
     /// etcd refuses.
     #[error("etcd refuses {request}: {message}")]
     Refused {
-        /// What was asked for.
+        /// The request.
         request: &'static str,
         /// The status, by the numbers of gRPC.
         code: u64,
-        /// What etcd says.
+        /// etcd's message.
         message: String,
     },
 }
 
-/// What is quoted of a wrong input, in characters.
+/// The greatest length of a quoted wrong input, in characters.
 const QUOTED: usize = 60;
 
 impl MembershipError {

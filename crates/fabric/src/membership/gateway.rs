@@ -21,7 +21,7 @@ const ATTEMPT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Answers are no longer than this: 65,536 registrations.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
-/// The status of gRPC for what is not there, such as a lease that has run out.
+/// The status of gRPC for a missing item, such as an expired lease.
 const NOT_FOUND: u64 = 5;
 
 /// The members of an etcd cluster: `http://HOST:PORT`, separated by commas.
@@ -88,7 +88,7 @@ pub(super) struct Gateway {
     preferred: AtomicUsize,
 }
 
-/// Why one member has not done what was asked.
+/// The reason why one member has not executed a request.
 enum Failure {
     /// Another one, or the same one later, may.
     Transient(String),
@@ -100,7 +100,7 @@ impl Gateway {
     pub fn new(members: &EtcdMembers) -> Gateway {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
-            // Members are neighbours, and what a proxy does to a watch is unknown.
+            // Members are neighbours, and a proxy might break a watch.
             .proxy(None)
             .max_redirects(0)
             // A connection that has outlived its server would fail the next request.
@@ -113,9 +113,9 @@ impl Gateway {
         }
     }
 
-    /// Posts a request to `/v3/{request}`: to every member at least once, and again until
-    /// `patience` is at an end; ends at the latest 2 s for each member after it. What was asked may
-    /// have been done although nobody said so.
+    /// Posts a request to `/v3/{request}`, to every member at least once, and again until
+    /// `patience` ends. It returns at the latest 2 s for each member after that. A request may have
+    /// been executed although no member confirmed it.
     ///
     /// # Errors
     /// `Unreachable`, `NotEtcd`, `Refused`.
@@ -247,7 +247,7 @@ fn message(answer: &Value) -> &str {
     said.and_then(Value::as_str).unwrap_or("no reason")
 }
 
-/// True of what etcd says of leases that have run out.
+/// True if etcd says that a lease has expired.
 pub(super) fn is_not_found(error: &MembershipError) -> bool {
     matches!(error, MembershipError::Refused { code, .. } if *code == NOT_FOUND)
 }

@@ -1,28 +1,28 @@
-//! Which memory nodes there are, where, and by which numbers.
+//! The memory nodes, with their addresses and numbers.
 //!
-//! Nodes on one machine can be listed ([`Membership::of_list`]). Those of a cluster register in
-//! etcd ([`Reservation`], [`Registration`]) by a *lease*: a time after which etcd forgets who has
-//! not kept it alive. Clients follow what is registered ([`Membership::follow`]), and learn of
-//! nodes that come and go ([`Membership::changes`]).
+//! Nodes on one machine can be listed ([`Membership::of_list`]). The nodes of a cluster register in
+//! etcd ([`Reservation`], [`Registration`]) with a *lease*. etcd forgets a node that does not renew
+//! its lease for that time. Clients follow the registrations ([`Membership::follow`]), and receive
+//! events of nodes that come and go ([`Membership::changes`]).
 //!
-//! # What is promised, and what is not
+//! # Guarantees and their limits
 //!
-//! - A name has one number for good, and a number one name. A node that starts again by its name
-//!   has the same number, another incarnation, and empty memory.
-//! - A node that ends is lost to clients at once, and one whose process dies when its lease runs
-//!   out, within about a second. Only durations are measured, by etcd's leader and by each node,
-//!   and nobody compares clocks: a node keeps its lease alive three times in its length, so that
-//!   its clock may be slow by more than half. (A new leader of etcd gives each lease its whole time
-//!   again, so that a loss may be told so much later.)
-//! - That a node is registered does not mean that it can be reached, nor the other way round: a
-//!   verb's [`NodeLost`](crate::FabricError::NodeLost) says what is so for this client.
-//! - While etcd has no leader or is out of reach, all keep working with the nodes that they know.
-//!   When it comes back, leases are kept alive again; who has lost his registers again, by the same
-//!   number, even if etcd has lost all that it held. Only then are nodes that stay away told as
-//!   lost.
+//! - A name has one number for ever, and a number one name. A node that restarts with its name has
+//!   the same number, another incarnation, and empty memory.
+//! - Clients lose a node at once when it ends, and within about a second after its lease expires
+//!   when its process dies. etcd's leader and each node measure only durations, so no clocks are
+//!   compared. A node renews its lease three times in its length, so its clock may be slow by more
+//!   than half. (A new leader of etcd gives each lease its whole time again, which delays the
+//!   report of a loss by that time.)
+//! - A registered node may be unreachable, and a reachable one unregistered. A verb's
+//!   [`NodeLost`](crate::FabricError::NodeLost) holds for its own client.
+//! - While etcd has no leader or is unreachable, all clients keep working with their known nodes.
+//!   When it returns, nodes renew their leases again. A node whose registration is lost registers
+//!   again by the same number, even if etcd has lost all its data. Only then do clients learn of
+//!   the loss of nodes that stay away.
 //! - Every call that waits for etcd ends within seconds.
 //!
-//! etcd is asked over HTTP without TLS and without a password.
+//! Clients use HTTP for etcd, without TLS or a password.
 
 mod address;
 mod error;
@@ -43,7 +43,7 @@ pub use view::{Change, Membership};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// How long etcd is waited for by those who have just started: an election takes seconds.
+/// The time for which a starting process waits for etcd, because an election takes seconds.
 const PATIENCE: Duration = Duration::from_secs(6);
 
 fn spawn(

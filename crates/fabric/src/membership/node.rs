@@ -1,4 +1,4 @@
-//! What is known of a memory node, and how etcd holds it.
+//! The description of a memory node, and its record in etcd.
 
 use super::address::{NodeAddress, is_name};
 use super::error::MembershipError;
@@ -26,7 +26,7 @@ pub struct Node {
     pub incarnation: u64,
 }
 
-/// A [`Node`] as etcd holds it: JSON, for those who look with etcdctl.
+/// A [`Node`] in etcd: JSON, so that an operator can read it with etcdctl.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Record {
     version: u64,
@@ -38,7 +38,7 @@ pub(super) struct Record {
     lease_seconds: u64,
 }
 
-/// Only what tells whether the rest can be read.
+/// The version alone, which tells whether the rest can be read.
 #[derive(Deserialize)]
 struct Versioned {
     version: u64,
@@ -64,7 +64,7 @@ impl Registered {
         serde_json::to_string(&record).unwrap_or_default()
     }
 
-    /// Reads what etcd holds at `key` for the node `name`.
+    /// Parses the value at `key` for the node `name`.
     pub fn from_json(key: &str, name: &str, json: &[u8]) -> Result<Registered, MembershipError> {
         let foreign = |problem: String| MembershipError::Foreign {
             key: MembershipError::shortened(key),
@@ -103,8 +103,8 @@ impl Registered {
     }
 }
 
-/// Nodes that somebody has listed: `[NUMBER=]ADDRESS`, separated by commas; without a number, the
-/// place in the list counts, from 0.
+/// Parses a list of nodes: `[NUMBER=]ADDRESS`, separated by commas. A node without a number has its
+/// position in the list, from 0.
 ///
 /// # Errors
 /// `Entry`, `Address`; `NumberTaken`, `NameTaken` if two entries have the same number or address.

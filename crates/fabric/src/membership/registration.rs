@@ -18,8 +18,8 @@ const RETRY: Duration = Duration::from_millis(300);
 /// How long etcd is waited for when the registration ends; without it, the lease runs out.
 const LAST_PATIENCE: Duration = Duration::ZERO;
 
-/// A name and a number that a memory node has while no process need serve it. What it is created
-/// by.
+/// A name and a number that a memory node owns even while no process serves it. It creates
+/// registrations.
 #[derive(Debug)]
 pub struct Reservation {
     gateway: Gateway,
@@ -29,12 +29,12 @@ pub struct Reservation {
     incarnation: u64,
 }
 
-/// What happens to a registration by and by.
+/// An event of a registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegistrationEvent {
-    /// etcd cannot be reached. Those who know the node keep it as long as they cannot reach etcd
-    /// either, and at least until the lease runs out.
+    /// etcd is unreachable. Clients that know the node keep it as long as they cannot reach etcd
+    /// either, and at least until the lease expires.
     Unreachable(MembershipError),
     /// The lease was kept alive again after that.
     Reached,
@@ -101,8 +101,8 @@ impl Reservation {
         self.number
     }
 
-    /// Tells that the node is served at `address` with memory of `bytes`, and keeps that so from
-    /// another thread, which calls `notice` of what happens to it.
+    /// Registers the node at `address` with memory of `bytes`. A thread renews the registration and
+    /// calls `notice` with its events.
     ///
     /// # Errors
     /// As [`new`](Reservation::new).
@@ -175,7 +175,7 @@ struct Keeper<N> {
 impl<N: FnMut(RegistrationEvent)> Keeper<N> {
     fn run(mut self, gateway: &Gateway, stopped: &Receiver<()>) {
         let interval = self.registered.lease / RENEWALS_PER_LEASE;
-        // What is waited for one answer is short of what a lease has.
+        // The wait for one answer is shorter than the lease.
         let registry = Registry {
             gateway,
             patience: Duration::ZERO,
@@ -202,7 +202,7 @@ impl<N: FnMut(RegistrationEvent)> Keeper<N> {
                 gateway,
                 patience: LAST_PATIENCE,
             };
-            // If nobody answers, it runs out.
+            // If etcd does not answer, the lease expires.
             let _ = registry.revoke(lease);
         }
     }

@@ -1,4 +1,4 @@
-//! What etcd holds of memory nodes, and how it changes.
+//! The records of memory nodes in etcd, and their changes.
 //!
 //! | key | value | lease |
 //! |---|---|---|
@@ -7,8 +7,9 @@
 //! | `nearfield/node/NAME` | a [`Record`](super::node::Record) | the node's |
 //!
 //! The first two are written together and stay, so that a name keeps its number while no process
-//! serves the node. The third is there while one does. All changes are transactions that compare
-//! the revisions of what they rely on, so that of those who want one name or number, one has it.
+//! serves the node. The third exists while a process serves it. All changes are transactions that
+//! compare the revisions of the entries that they rely on. If several nodes want one name or
+//! number, one of them gets it.
 
 use super::error::MembershipError;
 use super::gateway::{Gateway, decoded, encoded, end_of, is_not_found, unsigned};
@@ -21,9 +22,9 @@ use std::time::{Duration, Instant};
 const NAMES: &str = "nearfield/name/";
 const NUMBERS: &str = "nearfield/number/";
 pub(super) const NODES: &str = "nearfield/node/";
-/// How often it is looked whether who had the name has gone.
+/// The interval of checks whether the former owner of the name has gone.
 const LOOK: Duration = Duration::from_millis(200);
-/// How much longer than its lease etcd may keep what belongs to it: it looks twice a second, and a
+/// The time for which etcd may keep a record beyond its lease: etcd checks twice a second, and a
 /// new leader grants each lease its whole time again.
 const SLACK: Duration = Duration::from_secs(2);
 
@@ -41,7 +42,7 @@ pub(super) struct Listing {
     pub refused: Vec<MembershipError>,
 }
 
-/// A key, what it holds, and since when.
+/// A key, its value, and its revision.
 struct Entry {
     key: String,
     value: Vec<u8>,
@@ -49,8 +50,7 @@ struct Entry {
     lease: LeaseId,
 }
 
-/// Reads and changes what etcd holds. Each call takes no longer than `patience` and 2 s for each
-/// member.
+/// Reads and changes the records. Each call takes at most `patience` and 2 s for each member.
 #[derive(Debug)]
 pub(super) struct Registry<'g> {
     pub gateway: &'g Gateway,
@@ -122,16 +122,16 @@ impl Registry<'_> {
             if done {
                 return Ok(number);
             }
-            // Somebody was quicker, or this very request was done twice: look again.
+            // Another client was faster, or this very request was executed twice: read again.
         }
     }
 
-    /// Waits until no process but that of `incarnation` is registered by `name`: until the lease of
-    /// one that has died has run out.
+    /// Waits until no process except that of `incarnation` is registered by `name`, that is, until
+    /// the lease of a dead one expires.
     ///
     /// # Errors
-    /// `NameTaken` as soon as it is seen that the other lives, or when its lease, whatever its end,
-    /// should have run out.
+    /// `NameTaken` as soon as the other process proves to be alive, or when its lease should have
+    /// expired.
     pub fn wait_for_name(&self, name: &str, incarnation: u64) -> Result<(), MembershipError> {
         let key = format!("{NODES}{name}");
         let began = Instant::now();
@@ -223,8 +223,8 @@ impl Registry<'_> {
         Ok(self.range(key, None)?.1.pop())
     }
 
-    /// The entries of a key, or of all from it to `end`, and the revision that they are of. What is
-    /// read is never older than what was written before, whichever member answers.
+    /// The entries of a key, or of all keys from it to `end`, and their revision. A read is never
+    /// older than a completed write, whichever member answers.
     fn range(&self, key: &str, end: Option<&str>) -> Result<(u64, Vec<Entry>), MembershipError> {
         let mut body = json!({"key": encoded(key)});
         if let Some(end) = end {

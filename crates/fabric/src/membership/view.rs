@@ -18,24 +18,24 @@ const RETRY: Duration = Duration::from_millis(200);
 /// register again: until they try, and are heard.
 const SETTLING: Duration = Duration::from_secs(1);
 
-/// What happens to memory nodes.
+/// An event of a memory node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
     /// A node is there.
     Found(Node),
-    /// A node has ended, or has not kept its lease alive. What its memory held is lost, also if a
-    /// node of the same name and number is found later.
+    /// A node has ended, or has not renewed its lease. The content of its memory is lost, also if a
+    /// node of the same name and number appears later.
     Lost(Node),
     /// Something is registered that cannot be read, such as a node of another version.
     Refused(MembershipError),
 }
 
-/// Which memory nodes there are. Nodes of a list never change; those in etcd are followed from
-/// another thread until this is dropped.
+/// The list of memory nodes. A static list never changes. A thread follows the nodes in etcd until
+/// this is dropped.
 ///
-/// While etcd is out of reach, what was known stays so. After that, a node that is missing has the
-/// time of its lease to register again before its loss is told, as etcd may have forgotten it.
+/// While etcd is unreachable, the list stays. After that, a missing node has the time of its lease
+/// to register again before its loss is reported, because etcd may have forgotten it.
 #[derive(Debug)]
 pub struct Membership {
     shared: Arc<Shared>,
@@ -62,7 +62,7 @@ struct Known {
 
 impl Shared {
     fn view(&self) -> MutexGuard<'_, View> {
-        // Whoever panics with the lock has changed nothing that has to fit together.
+        // A panic with the lock leaves no inconsistent state.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -129,7 +129,7 @@ impl Membership {
         nodes
     }
 
-    /// Why some of what is registered is not among the nodes.
+    /// The reasons why registrations are not among the nodes.
     pub fn refused(&self) -> Vec<MembershipError> {
         self.shared.view().refused.clone()
     }
@@ -139,8 +139,8 @@ impl Membership {
         self.shared.view().outage.clone()
     }
 
-    /// What happens from now on, after a [`Change::Found`] of each node that is known, so that
-    /// nothing is missed between.
+    /// Receives events from now on, after a [`Change::Found`] of each known node, so that no event
+    /// is missed.
     pub fn changes(&self) -> Receiver<Change> {
         let (sender, receiver) = channel();
         let mut view = self.shared.view();
@@ -165,7 +165,7 @@ impl Drop for Membership {
 }
 
 impl View {
-    /// Takes over what was read. Unless `complete`, nodes that are missing are kept.
+    /// Takes over a listing. Unless it is `complete`, missing nodes are kept.
     fn update(&mut self, listing: Listing, complete: bool) {
         self.outage = None;
         let mut before = std::mem::take(&mut self.nodes);
@@ -196,7 +196,7 @@ impl View {
         let new = new.filter(|error| !self.refused.contains(error));
         changes.extend(new.cloned().map(Change::Refused));
         self.refused = listing.refused;
-        // Those who no longer listen are forgotten.
+        // Drops subscribers that no longer listen.
         self.subscribers.retain(|subscriber| {
             changes
                 .iter()
@@ -210,8 +210,8 @@ impl View {
     }
 }
 
-/// Reads the list again and again. A watch only says when it is worth it: what is read is the whole
-/// truth each time, whatever was missed, compacted or lost.
+/// Reads the list repeatedly. A watch only triggers a read. Each read returns the complete list, so
+/// missed or compacted events do no harm.
 struct Follower {
     shared: Arc<Shared>,
     /// Of etcd's state when it was last read.
@@ -232,7 +232,8 @@ impl Follower {
             let now = Instant::now();
             match listing {
                 Ok(listing) => {
-                    // A state that is older than what was read before is another one.
+                    // A state that is older than the last read one comes from another cluster
+                    // state.
                     if view.outage.is_some() || listing.revision < self.revision {
                         self.settled = now + view.longest_lease() + SETTLING;
                     }

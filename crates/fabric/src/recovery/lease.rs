@@ -1,24 +1,23 @@
-//! Locks in remote memory with leases: a dead holder blocks nobody.
+//! Locks in remote memory with leases: a dead holder blocks no other client for long.
 //!
 //! A lock is a word beside the data that it guards. While the lock is free, the lower 63 bits of
 //! the word belong to its user; an index keeps a summary of the node there. While the lock is held,
 //! these bits name the holder and the number of its acquisition.
 //!
-//! A holder that dies does not give the lock back. A waiter that sees the same acquisition for a
+//! A holder that dies does not release the lock. A waiter that sees the same acquisition for a
 //! whole *lease*, by its own clock, takes the lock over. No clocks are compared; it is enough that
 //! no clock runs at twice the speed of another. A living holder is assumed to finish within half a
-//! lease: it writes only before that [deadline](Held::until) ([`Endpoint::post_by`]), and what it
-//! has posted takes effect within the other half. Leases of milliseconds are thousands of round
-//! trips.
+//! lease: it writes only before that [deadline](Held::until) ([`Endpoint::post_by`]), and its posts
+//! take effect within the other half. Leases of milliseconds are thousands of round trips.
 //!
 //! The system may interrupt a process for longer than that, just after it has looked at the clock.
 //! A client that takes a lock over therefore waits for posts that have begun
-//! ([`Endpoint::settle`]), where the transport knows them. Where it does not, half a lease has to
-//! be longer than any interruption.
+//! ([`Endpoint::settle`]), where the transport knows them. Elsewhere, half a lease must be longer
+//! than any interruption.
 //!
-//! A client that takes a lock over finds the data as the dead holder left them, and the summary
-//! that the word held is lost. So it must be possible to repair the data, either from themselves or
-//! from a record that the holder wrote before its change ([`redo`](crate::recovery::redo)).
+//! A client that takes a lock over finds the data as the dead holder left them, and the summary in
+//! the word is lost. So it must be possible to repair the data, either from themselves or from a
+//! record that the holder wrote before its change ([`redo`](crate::recovery::redo)).
 
 use crate::address::{GlobalAddress, LINE_BYTES, NodeId};
 use crate::endpoint::Endpoint;
@@ -34,18 +33,19 @@ const OWNER_SHIFT: u32 = 48;
 const INCARNATION_SHIFT: u32 = 36;
 /// The numbers of owners are less than this.
 pub const OWNERS: u16 = FORWARDED;
-/// No owner, but an address: what this lock guards is guarded by another one.
+/// No owner, but an address: another lock guards the data of this one.
 const FORWARDED: u16 = (1 << 15) - 1;
-/// An address has so many bits for its line within a node.
+/// The number of bits of an address that name its line within a node.
 const LINE_BITS: u32 = 40;
 /// How long a waiter sleeps at first; then twice as long each time.
 const FIRST_SLEEP: Duration = Duration::from_micros(2);
 /// A lease is this many times the longest sleep, so that the end of one is seen soon.
 const SLEEPS_PER_LEASE: u32 = 16;
 /// A waiter retries after `PATIENCE × round trip × (round trip ÷ shortest round trip seen)`. The
-/// last factor is there because each failed try keeps others waiting where the way is full. With
-/// 640 clients of half updates at one modelled port, 1 costs a tenth of the throughput; 16 gains 2
-/// %, and costs 80 clients, whose way is not full, a seventh.
+/// last factor is there because each failed try delays other clients at a saturated port. With 640
+/// clients of half updates at one modelled port, a patience of 1 costs a tenth of the throughput.
+/// With 16 the throughput is 2 % greater, but 80 clients, which do not saturate the port, lose a
+/// seventh.
 const PATIENCE: u32 = 8;
 /// The most that the last factor of that formula may be.
 const FULL: u32 = 8;
@@ -65,7 +65,7 @@ pub struct Locker {
 /// A lock that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// What the word is meanwhile.
+    /// The word while the lock is held.
     pub word: u64,
     /// How it was before.
     pub before: Before,
@@ -77,13 +77,13 @@ pub struct Held {
 pub enum Before {
     /// Free, with these bits.
     Free(u64),
-    /// Held in the acquisition that this word names, by its [`owner`], who has not given it back
+    /// Held in the acquisition that this word names, by its [`owner`], which has not released it
     /// within a lease.
     Abandoned(u64),
 }
 
-/// The word of a lock that is held on behalf of who holds the lock of the node at `address`, so
-/// that who finds it abandoned has to take that one. `None` of an address that does not fit.
+/// The word of a lock that is held on behalf of the holder of the lock of the node at `address`. A
+/// client that finds it abandoned must take that lock. `None` if the address does not fit.
 ///
 /// ```
 /// use nearfield_fabric::recovery::lease::{forward, forwarded};
@@ -102,7 +102,7 @@ pub fn forward(address: GlobalAddress) -> Option<u64> {
     fits.then_some(HELD_BIT | owner | node << LINE_BITS | line)
 }
 
-/// The node whose lock has to be taken instead of the one with this word.
+/// The node whose lock a client must take instead of the one with this word.
 pub fn forwarded(word: u64) -> Option<GlobalAddress> {
     let node = NodeId((word >> LINE_BITS) as u16 & ((1 << (OWNER_SHIFT - LINE_BITS)) - 1));
     let line = word & ((1 << LINE_BITS) - 1);
@@ -113,7 +113,7 @@ pub fn forwarded(word: u64) -> Option<GlobalAddress> {
 /// Bytes to be read: from where, and where they go.
 pub type Target<'b> = (GlobalAddress, &'b mut [u8]);
 
-/// Swaps a word and answers what it was; then reads, in the same post.
+/// Swaps a word and returns the old one; then reads, in the same post.
 ///
 /// # Errors
 /// As [`Endpoint::post`].
@@ -132,7 +132,7 @@ pub async fn swap_and_read(
     Ok(verbs[0].found().unwrap_or_default())
 }
 
-/// What has come of waiting for a lock.
+/// The result of waiting for a lock.
 pub(crate) enum Waited {
     /// It was free.
     Taken(Held),
@@ -140,26 +140,25 @@ pub(crate) enum Waited {
     Abandoned(u64),
 }
 
-/// Who has a lock, by the word of his acquisition.
+/// The owner of a lock, by the word of its acquisition.
 pub const fn owner(word: u64) -> u16 {
     ((word & !HELD_BIT) >> OWNER_SHIFT) as u16
 }
 
 impl Locker {
-    /// Takes locks for `owner`, one of less than [`OWNERS`], by the lease that all who use the
-    /// locks have agreed on.
+    /// Takes locks for `owner`, a number less than [`OWNERS`], with the lease that all users of the
+    /// locks share.
     ///
     /// # Panics
-    /// There are no more owners than [`OWNERS`].
+    /// `owner` is not less than [`OWNERS`].
     pub fn new(owner: u16, lease: Duration) -> Locker {
         Locker::after(owner, 0, lease)
     }
 
-    /// As [`new`](Locker::new), for one of those who have the number one after the other: a lock
-    /// that an earlier one has left behind does not look as if this one held it. (They are told
-    /// apart modulo 4096, and each one's acquisitions modulo 2^36. For two to be taken for one, a
-    /// lock would have to be left so long ago, and taken by the same number between two looks of
-    /// one who waits for it.)
+    /// As [`new`](Locker::new), for one of the successive users of a number: a lock that an earlier
+    /// user has left held does not look like one of this user. (Words distinguish users modulo
+    /// 4096, and each user's acquisitions modulo 2^36. To confuse two, a lock would have to be left
+    /// that long ago, and taken by the same number between two looks of a waiter.)
     ///
     /// # Panics
     /// As [`new`](Locker::new).
@@ -187,11 +186,11 @@ impl Locker {
         HELD_BIT | u64::from(self.owner) << OWNER_SHIFT | number
     }
 
-    /// Takes a lock. Waits while others hold it, a lease at most after the last of them has come to
-    /// nothing. One round trip if it is free.
+    /// Takes a lock. Waits while other clients hold it, at most a lease after the last progress of
+    /// a holder. One round trip if it is free.
     ///
-    /// To give it back, write a word without [`HELD_BIT`], after what it guards and to the same
-    /// node as that, if need be in the same post.
+    /// To release it, write a word without [`HELD_BIT`], after the guarded data and to the same
+    /// node, possibly in the same post.
     ///
     /// # Errors
     /// As [`Endpoint::post`].
@@ -236,7 +235,7 @@ impl Locker {
         // The acquisition that is waited for, and when it was first seen.
         let mut seen = (0, endpoint.now());
         loop {
-            // What lies between is no time that the holder has.
+            // The time between does not count for the holder.
             let until = endpoint.now() + self.lease / 2;
             let found = swap_and_read(endpoint, at, if_free, reads).await?;
             if if_free.succeeds(found) {
@@ -252,7 +251,7 @@ impl Locker {
                 seen = (found, now);
                 sleep = FIRST_SLEEP.min(longest);
             } else if now - seen.1 >= self.lease {
-                // What the holder has begun in time is done.
+                // The holder's posts that began in time have taken effect.
                 endpoint.settle().await?;
                 return Ok(Waited::Abandoned(found));
             }
@@ -299,12 +298,13 @@ impl Locker {
 }
 
 impl Held {
-    /// Until when nobody takes the lock over, so that what it guards may be written.
+    /// The time until which no client takes the lock over, so that the holder may write the guarded
+    /// data.
     pub fn until(&self) -> Duration {
         self.until
     }
 
-    /// True while nobody takes the lock over. Once it is false, the lock is lost.
+    /// True while no client takes the lock over. Once it is false, the lock is lost.
     pub fn is_safe(&self, endpoint: &impl Endpoint) -> bool {
         endpoint.now() < self.until
     }

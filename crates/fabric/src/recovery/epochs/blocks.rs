@@ -1,4 +1,4 @@
-//! What a participant has retired, and may use again.
+//! The blocks that a participant has retired, and may reuse.
 
 use super::ring::{Block, Entry, Ring};
 use super::{EpochError, Epochs};
@@ -7,10 +7,10 @@ use crate::endpoint::Endpoint;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 
-/// Entries that are emptied in one post, so many blocks a death may lose.
+/// The number of entries that one post empties. A death may lose as many blocks.
 pub(super) const BATCH: usize = 16;
 
-/// What a participant has retired, from the unlinking on.
+/// The blocks that a participant has retired, from their unlinking on.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     /// The ring of its slot, and the numbers of entries that are empty.
@@ -20,11 +20,11 @@ pub(super) struct Blocks {
     waiting: VecDeque<(u64, Block)>,
     /// In the ring, with epochs and numbers of entries.
     retired: VecDeque<(u64, usize, Block)>,
-    /// Nobody can find them any more; by length, with numbers of entries.
+    /// Blocks without any remaining reader, by length, with the numbers of their entries.
     ready: BTreeMap<u64, Vec<(usize, Block)>>,
     /// No longer in the ring.
     spare: Vec<Block>,
-    /// Of those that wait or are retired, and of those that are ready.
+    /// The bytes of waiting and retired blocks, and those of ready blocks.
     retired_bytes: u64,
     ready_bytes: u64,
 }
@@ -36,8 +36,8 @@ impl Blocks {
         self.waiting.push_back((epoch, block));
     }
 
-    /// Goes on with a ring, and what another has left in it, of which the last was unlinked by this
-    /// epoch.
+    /// Continues with a ring and the entries that another participant has left in it. The last of
+    /// them was unlinked by this epoch.
     pub fn take_ring(&mut self, ring: Ring, left: &[Entry], epoch: u64) {
         self.ring = Some(ring);
         self.empty = (0..ring.entries).rev().collect();
@@ -51,7 +51,7 @@ impl Blocks {
         }
     }
 
-    /// Forgets what is in the ring, as others give it back.
+    /// Forgets the blocks in the ring, because other participants free them.
     pub fn leave_ring(&mut self) {
         self.ring = None;
         self.empty.clear();
@@ -61,7 +61,7 @@ impl Blocks {
         self.retired_bytes = self.waiting.iter().map(|(_, block)| block.bytes).sum();
     }
 
-    /// What can be used again once all have announced this epoch.
+    /// Makes the blocks ready whose epoch is `grace` before the announced one.
     pub fn ripen(&mut self, announced: u64, grace: u64) {
         while let Some(&(epoch, number, block)) = self.retired.front()
             && epoch + grace <= announced
@@ -140,11 +140,10 @@ impl Epochs {
             let Some((ring, number, epoch, block)) = next else {
                 return Ok(());
             };
-            // Should this task go no further, nobody uses the entry again: it may be written or
-            // not.
+            // If this task ends here, the entry is never used again, whether it was written or not.
             ring.write(endpoint, number, block).await?;
             let mut blocks = self.blocks();
-            // Otherwise it belongs to whoever has the ring.
+            // Otherwise the entry belongs to the owner of the ring.
             if self.is_registered(registration) {
                 blocks.retired_bytes += block.bytes;
                 blocks.retired.push_back((epoch, number, block));
@@ -152,7 +151,7 @@ impl Epochs {
         }
     }
 
-    /// Takes some blocks, of a length or any, that nobody can find any more, out of the ring.
+    /// Takes some ready blocks, of one length or any, out of the ring.
     pub(super) async fn clear_ready(
         &self,
         endpoint: &impl Endpoint,

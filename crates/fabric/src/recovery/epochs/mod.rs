@@ -1,52 +1,52 @@
-//! Memory that is given back although other clients may still know its address.
+//! Memory that is freed although other clients may still know its address.
 //!
-//! Operations under way may still read what was unlinked from an index, and later operations may
-//! find its address in a cache. So unlinked memory is *retired*, in the *epoch* of the operation
-//! that unlinked it, and given back once no operation can follow an address from before.
+//! Operations in flight may still read memory that was unlinked from an index, and later operations
+//! may find its address in a cache. So unlinked memory is *retired*, in the *epoch* of the
+//! operation that unlinked it. It is freed once no operation can follow an old address to it.
 //!
-//! A *participant* is a process with a cache; its tasks share an [`Epochs`]. Its operations each
-//! [`enter`](Epochs::enter) an epoch. The rules are:
+//! A *participant* is a process with a cache; its tasks share an [`Epochs`]. Each of its operations
+//! [`enter`](Epochs::enter)s an epoch. The rules are:
 //!
-//! 1. What an operation reads, and caches, has the epoch of the operation ([`Guard::epoch`]).
+//! 1. Nodes that an operation reads and caches have the epoch of the operation ([`Guard::epoch`]).
 //! 2. An operation follows an address from a cache only if that has its own epoch or a later one
 //!    ([`Guard::may_follow`]).
-//! 3. It believes what it has read only if [`Guard::is_safe`] afterwards, and writes only if so
-//!    just before; [`Guard::confirm`] asks the others. What it has read otherwise may be anything,
-//!    and it has to begin anew with another guard.
-//! 4. It retires what it has unlinked when the post that did so was answered: nobody who begins
-//!    then finds the address anywhere but in a cache, or in what is retired as well.
+//! 3. An operation trusts its reads only if [`Guard::is_safe`] after them, and writes only if so
+//!    just before; [`Guard::confirm`] asks the other participants. Otherwise the bytes that it read
+//!    may be anything, and it has to restart with another guard.
+//! 4. An operation retires memory when the post that unlinked it was answered. An operation that
+//!    begins later finds the address only in a cache, or in memory that is retired as well.
 //!
 //! # Why this is safe
-//! A participant announces epoch `e` when all its operations of earlier epochs are done; so all
-//! that it will ever follow was read while the global epoch was `e` or later. The global epoch goes
-//! from `e` to `e + 1` only when all participants have announced `e`; so while an operation of
-//! epoch `e` is under way it is at most `e + 1`, and what that unlinks was last seen linked in an
-//! epoch of at most `e + 1`. Once all have announced `e + 2` nobody has its address. An operation
-//! may follow addresses in what was unlinked itself: what these lead to was unlinked later than
-//! that.
+//! A participant announces epoch `e` when all its operations of earlier epochs are done. Therefore
+//! it follows only addresses that were read while the global epoch was `e` or later. The global
+//! epoch advances from `e` to `e + 1` only when all participants have announced `e`. So while an
+//! operation of epoch `e` is in flight, the global epoch is at most `e + 1`, and memory that it
+//! unlinks was last seen linked in an epoch of at most `e + 1`. Once all have announced `e + 2`, no
+//! participant has its address. An operation may follow addresses inside unlinked memory, because
+//! the memory at these was unlinked later.
 //!
 //! # When a participant dies
 //! A participant renews its slot's word every eighth of a *lease*, with the epoch that it
 //! announces. If a word has not changed for a lease, by the clock of another participant, that one
 //! expels the participant by a swap of the word. An expelled participant that lives does no harm:
-//! its operations are safe for half a lease after its last renewal, and what they post then takes
+//! its operations are safe for half a lease after its last renewal, and their posts then take
 //! effect within the other half, as is assumed of locks ([`lease`](crate::recovery::lease)). Its
-//! next renewal fails; then it takes a slot again, and all its guards are void. Its cache may stay:
-//! an address of epoch `e` is followed only if the global epoch is still `e`, and then nothing that
-//! was linked in `e` has been given back.
+//! next renewal fails. Then it takes a slot again, and all its guards are void. Its cache may stay:
+//! an operation follows an address of epoch `e` only if the global epoch is still `e`, and then no
+//! memory that was linked in `e` has been freed.
 //!
-//! A ring in the node's memory names what a participant has retired. The client that expels it, or
-//! takes its slot, gives all that back once every participant has announced a later epoch. An entry
-//! is written after the unlinking, and emptied before the memory is used again. So a death between
-//! these steps loses memory, but never gives it to two clients. It loses what the operations under
-//! way have unlinked, at most 32 blocks that were given back, and 16 blocks for each task that was
-//! about to use some again.
+//! A ring in the node's memory lists the memory that a participant has retired. The client that
+//! expels it, or takes its slot, frees all of that once every participant has announced a later
+//! epoch. An entry is written after the unlinking, and emptied before the memory is used again. So
+//! a death between these steps loses memory, but never gives it to two clients. It loses the memory
+//! that the operations in flight have unlinked, at most 32 freed blocks, and 16 blocks for each
+//! task that was about to reuse some.
 //!
 //! # Costs
-//! Operations have none but counting. Every eighth of a lease a participant posts a swap and reads
-//! 2056 bytes, in one round trip. Retiring is a round trip and 16 bytes. The epoch advances when a
-//! participant has more than [`Options::retired_bytes`] retired, so that entries of caches have to
-//! be read anew as seldom as memory allows.
+//! Operations cost nothing but counting. Every eighth of a lease a participant posts a swap and
+//! reads 2056 bytes, in one round trip. Retiring costs a round trip and 16 bytes. The epoch
+//! advances only when a participant has retired more than [`Options::retired_bytes`], because each
+//! advance makes caches read their entries again.
 
 mod blocks;
 mod ring;
@@ -72,21 +72,21 @@ use turn::Seat;
 const RENEWALS_PER_LEASE: u32 = 8;
 /// How long a task waits at a time for another one of the participant that renews.
 const WAIT: Duration = Duration::from_micros(5);
-/// What was retired in an epoch is given back when all have announced one so much later.
+/// Memory is freed when all participants have announced an epoch this much later than its own.
 const GRACE: u64 = 2;
 
-/// The age of what was read: the number of an epoch.
+/// The age of cached bytes: the number of an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(u64);
 
-/// What a participant is told.
+/// The parameters of a participant.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long one who is silent is waited for. All participants have to agree on it.
+    /// The time after which a silent participant is expelled. All participants must use the same.
     pub lease: Duration,
-    /// The participant has the epoch advance while so many bytes or more that it has retired, or
-    /// those that it has expelled, are not safe to be used yet; and it keeps so many of its own
-    /// that are, to use them again.
+    /// The participant advances the epoch while at least this many bytes, retired by it or by those
+    /// it has expelled, are not yet safe to reuse. It keeps as many safe bytes of its own to reuse
+    /// them.
     pub retired_bytes: u64,
     /// How many blocks that it has retired are known to others, should it die. More are lost.
     pub ring_entries: usize,
@@ -106,7 +106,7 @@ impl Default for Options {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EpochError {
-    /// A node could not be asked, or does not own what was retired.
+    /// A node did not answer, or does not own the retired memory.
     #[error(transparent)]
     Fabric(#[from] FabricError),
     /// Others have all slots, and none of them is silent.
@@ -129,7 +129,7 @@ pub struct Epochs {
     local: AtomicU64,
     /// Operations under way, of even and of odd epochs.
     active: [AtomicU64; 2],
-    /// Nanoseconds of the endpoints' clock: until when nobody expels it.
+    /// The time until which no other participant expels it, in nanoseconds of the endpoints' clock.
     safe_until: AtomicU64,
     /// When it is to renew its slot.
     due: AtomicU64,
@@ -140,11 +140,11 @@ pub struct Epochs {
 }
 
 impl Epochs {
-    /// Takes part, with the table at this address: [`TABLE_BYTES`], aligned to a line, zero before
-    /// the first participant comes. The rings of participants are allocated on its node.
+    /// Joins the table at this address: [`TABLE_BYTES`], aligned to a line, zero before the first
+    /// participant joins. The rings of participants are allocated on its node.
     ///
     /// # Errors
-    /// `NoSlot`, and what the node answers.
+    /// `NoSlot`, and the node's errors.
     pub async fn register(
         endpoint: &impl Endpoint,
         table: GlobalAddress,
@@ -179,7 +179,8 @@ impl Epochs {
                 epoch: Epoch(epoch),
                 registration,
             };
-            // Who raises the epoch and does not find the operation counted was too early for this.
+            // A task that raised the epoch and missed this operation in the count read it before
+            // this.
             if self.local.load(Ordering::SeqCst) == epoch
                 && self.registration.load(Ordering::SeqCst) == registration
             {
@@ -188,19 +189,19 @@ impl Epochs {
         }
     }
 
-    /// How many operations of such epochs are under way. At most two epochs have any whose guards
-    /// are not void.
+    /// The number of operations in flight of epochs with this parity. At most two epochs have
+    /// guards that are not void.
     fn operations(&self, epoch: u64) -> &AtomicU64 {
         &self.active[(epoch & 1) as usize]
     }
 
-    /// Renews the participant's slot, announces, advances and gives back, if it is time to.
-    /// Operations should call it before they enter; a participant that does not for a lease may be
-    /// expelled, and gets a slot again here. No round trip if it is not time or another task is
-    /// about it; one usually.
+    /// Renews the participant's slot, announces, advances and frees memory, if it is time.
+    /// Operations should call it before they enter. A participant that does not for a lease may be
+    /// expelled, and gets a slot again here. It costs no round trip if it is not time or another
+    /// task does it, and usually one otherwise.
     ///
     /// # Errors
-    /// `NoSlot`, and what nodes answer.
+    /// `NoSlot`, and the nodes' errors.
     pub async fn tend(&self, endpoint: &impl Endpoint) -> Result<(), EpochError> {
         if nanoseconds(endpoint.now()) < self.due.load(Ordering::SeqCst) {
             return Ok(());
@@ -208,11 +209,11 @@ impl Epochs {
         self.turn(endpoint).await.map(drop)
     }
 
-    /// Has memory that was allocated be given back when nobody can find it any more. It was
-    /// unlinked under this guard, and the post that did it was answered. One round trip.
+    /// Retires memory, so that it is freed when no operation can find it any more. It was unlinked
+    /// under this guard, and the post that did it was answered. One round trip.
     ///
     /// # Errors
-    /// What the table's node answers.
+    /// The errors of the table's node.
     pub async fn retire(
         &self,
         endpoint: &impl Endpoint,
@@ -225,11 +226,11 @@ impl Epochs {
         self.record(endpoint).await
     }
 
-    /// Memory of exactly this length that was retired, and that nobody can find any more, if there
-    /// is some. No round trip, or one for each 16 blocks.
+    /// Takes a retired block of exactly this length that no operation can find any more, if there
+    /// is one. No round trip, or one for each 16 blocks.
     ///
     /// # Errors
-    /// What the table's node answers.
+    /// The errors of the table's node.
     pub async fn reuse(
         &self,
         endpoint: &impl Endpoint,
@@ -249,11 +250,11 @@ impl Epochs {
         registration.is_multiple_of(2) && self.registration.load(Ordering::SeqCst) == registration
     }
 
-    /// Whether it had this registration, with nobody being about to expel it, at the time when this
-    /// was asked.
+    /// Whether the participant had this registration, and no other was about to expel it, at the
+    /// time of the call.
     fn is_safe(&self, endpoint: &impl Endpoint, registration: u64) -> bool {
         let now = nanoseconds(endpoint.now());
-        // The registration comes last: while it is the same, what was read before is its own.
+        // The registration comes last: while it is unchanged, the values read before belong to it.
         now < self.safe_until.load(Ordering::SeqCst) && self.is_registered(registration)
     }
 
@@ -278,7 +279,7 @@ pub struct Guard<'e> {
 }
 
 impl Guard<'_> {
-    /// What is read by this operation, and cached, is of this epoch.
+    /// The epoch of nodes that this operation reads and caches.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
@@ -288,14 +289,14 @@ impl Guard<'_> {
         read_in >= self.epoch
     }
 
-    /// Whether nothing that the operation could find has been used for anything else up to now, and
-    /// will not until what is posted at once has taken effect. No round trip.
+    /// True if memory that the operation can find has not been reused, and will not be until a post
+    /// made now has taken effect. No round trip.
     pub fn is_safe(&self, endpoint: &impl Endpoint) -> bool {
         self.epochs.is_safe(endpoint, self.registration)
     }
 
-    /// Until when what this operation has found is certainly nothing else, by the endpoint's clock;
-    /// zero if that may be over. It grows with each renewal.
+    /// The time by the endpoint's clock until which memory that this operation has found is
+    /// certainly not reused; zero if that may be over. It grows with each renewal.
     pub fn until(&self) -> Duration {
         let until = self.epochs.safe_until.load(Ordering::SeqCst);
         // As for `is_safe`, the registration comes last.

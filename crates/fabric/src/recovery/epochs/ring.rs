@@ -1,4 +1,4 @@
-//! The ring of a slot: what its participant has retired, where others find it.
+//! The ring of a slot: the list of retired memory, where other participants find it.
 
 use super::table::ENTRY_BYTES;
 use crate::address::{GlobalAddress, LINE_BYTES, NodeId, WORD_BYTES};
@@ -13,8 +13,8 @@ pub(super) struct Block {
     pub bytes: u64,
 }
 
-/// An entry of a ring that is not empty; without a block it was written in part, by one who died
-/// over it.
+/// A non-empty entry of a ring. One without a block was written in part by a participant that died
+/// meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub number: usize,
@@ -28,7 +28,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Room for so many entries, all of them empty.
+    /// Allocates a ring for this many entries, all of them empty.
     pub async fn allocate(
         endpoint: &impl Endpoint,
         node: NodeId,

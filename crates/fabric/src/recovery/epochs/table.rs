@@ -1,21 +1,21 @@
-//! What participants agree on by: the global epoch, and a slot for each participant.
+//! The table that participants share: the global epoch, and a slot for each participant.
 //!
 //! ```text
 //! line 0        global epoch
 //! 256 words     slots: kind (2 bits) | count of changes (22) | Live: announced epoch (40)
-//!                                                              Draining: slot of who does it (40)
+//!                                                              Draining: slot of the drainer (40)
 //! 256 words     rings: addresses, once they have been allocated
 //!
 //! ring          line: number of entries | entries of 16 bytes: address, length; zero if empty
 //! ```
-//! A slot's word is changed by swaps only, and no two of its states are equal.
+//! Only swaps change a slot's word, and no two of its states are equal.
 
 use crate::address::{GlobalAddress, LINE_BYTES, WORD_BYTES};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use crate::verb::Verb;
 
-/// So many participants there may be at once.
+/// The greatest number of participants at once.
 pub const SLOTS: usize = 256;
 /// The length of the table, which has to be zero before the first participant comes, and aligned to
 /// a line.
@@ -47,14 +47,15 @@ impl Table {
     }
 }
 
-/// What a slot is used for.
+/// The use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     /// Nothing; its ring is empty.
     Free,
     /// A participant that has announced this epoch.
     Live(u64),
-    /// A participant has gone, and the one in this slot, if any, gives back what its ring names.
+    /// A participant has left, and the one in this slot, if any, frees the memory that its ring
+    /// names.
     Draining(Option<usize>),
 }
 
@@ -95,7 +96,8 @@ impl Scan {
             .map(|(_, scan)| scan)
     }
 
-    /// Reads the table after a swap of a word in it, if any, and answers what that found.
+    /// Reads the table after a swap of a word in it, if any, and returns the word that the swap
+    /// found.
     pub async fn after(
         endpoint: &impl Endpoint,
         table: Table,
@@ -119,7 +121,7 @@ impl Scan {
         Ok((found, scan))
     }
 
-    /// The slots of participants, with what they have announced.
+    /// The slots of participants, with their announced epochs.
     pub fn live(&self) -> impl Iterator<Item = (usize, u64)> {
         let slots = self.words.iter().enumerate();
         slots.filter_map(|(number, word)| match Slot::of(*word) {

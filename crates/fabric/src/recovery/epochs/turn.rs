@@ -1,5 +1,5 @@
-//! What a participant does now and then: it renews its slot, announces, expels the silent, has
-//! the epoch advance, and gives back what is safe.
+//! The periodic turn of a participant: it renews its slot, announces, expels silent participants,
+//! advances the epoch, and frees safe memory.
 
 use super::blocks::BATCH;
 use super::ring::{Block, Entry, Ring};
@@ -12,9 +12,9 @@ use crate::verb::Verb;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Who has found no slot looks again this many times in a lease.
+/// A participant without a slot looks for one this many times in a lease.
 const LOOKS_PER_LEASE: u32 = 16;
-/// For so many leases, in one of which the dead are found out.
+/// A participant looks for a slot for this many leases. In one of them it detects the dead.
 const LEASES_WITHOUT_SLOT: u32 = 2;
 
 /// A participant's place among the others.
@@ -23,7 +23,7 @@ pub(super) struct Seat {
     slot: usize,
     /// The word of the slot.
     word: u64,
-    /// What the word may be instead, if the task that was to renew it went no further.
+    /// The other possible value of the word, if the task that was to renew it ended early.
     attempt: u64,
     announced: u64,
     /// The words of all slots, and since when they are seen to be the same.
@@ -31,14 +31,14 @@ pub(super) struct Seat {
     adopted: Vec<Adopted>,
 }
 
-/// The slot of one who has gone, and what it had retired.
+/// The slot of a participant that has left, and the memory that it had retired.
 #[derive(Debug)]
 struct Adopted {
     slot: usize,
     /// All of it is safe when all have announced this epoch.
     safe_from: u64,
-    /// What is left of it, once that has been read; there is no ring where the participant had not
-    /// come so far.
+    /// The rest of that memory, once it has been read. There is no ring if the participant had not
+    /// allocated one yet.
     left: Option<(Option<Ring>, Vec<Entry>)>,
 }
 
@@ -110,7 +110,7 @@ impl Epochs {
         registration.is_multiple_of(2)
     }
 
-    /// Nobody expels who has renewed its slot after this moment.
+    /// No participant expels one that has renewed its slot after this moment.
     fn renewed(&self, began: Duration) {
         let lease = self.options.lease;
         let due = began + lease / RENEWALS_PER_LEASE;
@@ -128,7 +128,8 @@ impl Epochs {
         self.seat().adopted.clear();
     }
 
-    /// Takes a slot: a free one, one whose ring nobody empties, or that of one who is silent.
+    /// Takes a slot: a free one, one whose ring no participant empties, or that of a silent
+    /// participant.
     async fn sit_down(&self, endpoint: &impl Endpoint) -> Result<(), EpochError> {
         let lease = self.options.lease;
         let until = endpoint.now() + lease * LEASES_WITHOUT_SLOT;
@@ -170,8 +171,8 @@ impl Epochs {
         let began = endpoint.now();
         let word = Slot::Live(scan.epoch).after(scan.words[slot]);
         let swap = Verb::compare_swap(self.table.slot(slot), scan.words[slot], word);
-        // The epoch that is read after the word was swapped is at most one behind, and stays so:
-        // who has it advance after that sees the word.
+        // The epoch that is read after the swap is at most one behind, and stays so: a participant
+        // that advances it later sees the word.
         let (found, after) = Scan::after(endpoint, self.table, Some(swap)).await?;
         if found != scan.words[slot] {
             return Ok(false);
@@ -200,7 +201,7 @@ impl Epochs {
             .into_iter()
             .filter(|entry| entry.block.is_some())
             .collect();
-        // Whatever the former participant has unlinked, it was before.
+        // All memory that the former participant has unlinked, it unlinked before.
         self.blocks().take_ring(ring, &left, after.epoch);
         self.local.store(after.epoch, Ordering::SeqCst);
         self.renewed(began);
@@ -248,7 +249,7 @@ impl Epochs {
         }
     }
 
-    /// Has the epoch advance if enough waits for it and nobody is behind.
+    /// Advances the epoch if enough memory waits for it and no participant is behind.
     async fn urge(&self, endpoint: &impl Endpoint, scan: &Scan) -> Result<(), FabricError> {
         let adopted = {
             let seat = self.seat();
@@ -272,8 +273,8 @@ impl Epochs {
         Ok(())
     }
 
-    /// Takes the rings of those who are silent, and of those who have gone and whose rings nobody
-    /// empties, and reads those that it has.
+    /// Takes the rings of silent participants, and of those that have left and whose rings no
+    /// participant empties. Reads its rings.
     async fn adopt(&self, endpoint: &impl Endpoint, scan: &Scan) -> Result<(), EpochError> {
         let now = endpoint.now();
         let (me, to_take, to_read) = {
@@ -283,8 +284,8 @@ impl Epochs {
             seat.adopted.retain(|adopted| is_mine(adopted.slot));
             for slot in (0..SLOTS).filter(|slot| is_mine(*slot)) {
                 if seat.adopted.iter().all(|adopted| adopted.slot != slot) {
-                    // Its participant was gone before the epoch was read: expelled in a former
-                    // turn, or by another who had this slot.
+                    // Its participant left before the epoch was read: it was expelled in a former
+                    // turn, or by the former participant of this slot.
                     seat.adopted.push(Adopted {
                         slot,
                         safe_from: scan.epoch + 1,
@@ -301,7 +302,7 @@ impl Epochs {
             (me, to_take, unread.map(|adopted| adopted.slot))
         };
         if !to_take.is_empty() {
-            // What they have begun in time is done.
+            // Their posts that began in time have taken effect.
             endpoint.settle().await?;
         }
         for slot in to_take {
@@ -328,7 +329,7 @@ impl Epochs {
         Ok(())
     }
 
-    /// Frees some of what is ready if it is more than is kept; true if there is more.
+    /// Frees some ready memory if there is more than the reserve; true if there is more.
     async fn give_back(&self, endpoint: &impl Endpoint) -> Result<bool, EpochError> {
         let kept = self.options.retired_bytes;
         if self.blocks().ready_bytes() <= kept {
@@ -341,7 +342,7 @@ impl Epochs {
         Ok(self.blocks().ready_bytes() > kept)
     }
 
-    /// Frees blocks that nobody else knows of.
+    /// Frees blocks that no other participant knows.
     async fn free(&self, endpoint: &impl Endpoint, blocks: &[Block]) -> Result<(), FabricError> {
         for block in blocks {
             endpoint.free(block.address, block.bytes).await?;
@@ -349,7 +350,7 @@ impl Epochs {
         Ok(())
     }
 
-    /// Frees some of what those have retired that have gone; true if there is more.
+    /// Frees some of the memory that departed participants have retired; true if there is more.
     async fn drain(&self, endpoint: &impl Endpoint, scan: &Scan) -> Result<bool, EpochError> {
         let registration = self.registration.load(Ordering::SeqCst);
         let next = {
@@ -401,14 +402,14 @@ impl Epochs {
         Ok(())
     }
 
-    /// Takes part no longer, until it is tended again. What it has retired is given back by others,
-    /// or by who takes part next, as far as it went into the ring; what it keeps to use again, now.
-    /// Its guards are void.
+    /// Leaves, until the next [`tend`](Epochs::tend). Other participants, or the next one in the
+    /// slot, free the retired memory that the ring lists. This call frees the memory that was kept
+    /// for reuse. Its guards are void.
     ///
     /// # Errors
     /// As [`tend`](Epochs::tend).
     pub async fn leave(&self, endpoint: &impl Endpoint) -> Result<(), EpochError> {
-        // What waits can be recorded only by one who is safe.
+        // Only a safe participant can record waiting blocks.
         while !self.turn(endpoint).await? || self.turning.swap(true, Ordering::SeqCst) {
             endpoint.sleep(WAIT).await;
         }

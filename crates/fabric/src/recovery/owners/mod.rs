@@ -1,7 +1,7 @@
-//! Numbers of owners of locks, given out by a table in remote memory.
+//! Numbers of owners of locks, assigned by a table in remote memory.
 //!
-//! The table is an array of words, *slots*, each of which stands for as many numbers as any other.
-//! A process claims a slot, and has its numbers while it changes the slot's word again and again:
+//! The table is an array of words, *slots*, each of which stands for the same count of numbers. A
+//! process claims a slot, and owns its numbers as long as it keeps changing the slot's word:
 //!
 //! ```text
 //!  63        62 … 32        31 … 0
@@ -10,7 +10,7 @@
 //! └─────────┴─────────────┴───────┘
 //! ```
 //!
-//! A process changes a slot only by swapping its whole word for another, and no word comes back: a
+//! A process changes a slot only by swapping its whole word for another, and no word recurs: a
 //! claim adds one to the incarnation, and a *beat* changes the last part. A process that sees one
 //! word for a whole *lease*, by its own clock, and then swaps it for a claim of its own, knows that
 //! there was no beat meanwhile. A process whose beat comes late fails to swap, and so learns that
@@ -40,10 +40,11 @@ const INCARNATION_MASK: u64 = (1 << 31) - 1;
 const BEAT_MASK: u64 = (1 << INCARNATION_SHIFT) - 1;
 /// Beats are this many times as frequent as they need be at least: some may fail.
 const BEATS_PER_LEASE: u32 = 8;
-/// One who waits for a slot looks this often, so that the end of a lease is seen soon.
+/// A process that waits for a slot looks this often in a lease, so that it sees the end of a lease
+/// soon.
 const LOOKS_PER_LEASE: u32 = 16;
-/// After so many leases all who are dead have been seen to be, though each claim that was lost to
-/// another may have taken one.
+/// After this many leases a process has detected all dead owners, though each claim that it lost to
+/// another process may have taken one.
 const LEASES_WAITED: u32 = 3;
 
 /// Why there are no numbers.
@@ -67,12 +68,12 @@ pub enum OwnersError {
         /// The numbers.
         numbers: Range<u16>,
     },
-    /// The table's node does not do what it should. Nobody can say whether it was done.
+    /// The table's node fails. The change may have been made or not.
     #[error(transparent)]
     Fabric(#[from] FabricError),
 }
 
-/// A table of owners. All who use it have to agree on all of this.
+/// A table of owners. All users must use the same parameters.
 #[derive(Clone, Debug)]
 pub struct OwnerTable {
     at: GlobalAddress,
@@ -88,18 +89,18 @@ pub struct OwnerTable {
 pub struct Claim {
     table: OwnerTable,
     slot: u16,
-    /// What the slot's word was made by the last beat that was answered.
+    /// The slot's word after the last answered beat.
     word: Cell<u64>,
     until: Cell<Duration>,
 }
 
 impl OwnerTable {
-    /// The table at an address, of so many slots, each of `owners / slots` numbers less than
+    /// The table at an address, of `slots` slots, each of `owners / slots` numbers less than
     /// `owners`. It has 8 bytes a slot, which are all zero before the first claim.
     ///
     /// # Panics
-    /// `slots` is 0 or more than `owners`, that is more than [`OWNERS`], or `at` is not aligned to
-    /// 8 bytes.
+    /// `slots` is 0 or more than `owners`, `owners` is more than [`OWNERS`], or `at` is not aligned
+    /// to 8 bytes.
     pub fn new(at: GlobalAddress, slots: u16, owners: u16, lease: Duration) -> OwnerTable {
         assert!((1..=owners.min(OWNERS)).contains(&slots), "{slots} slots");
         assert!(
@@ -114,7 +115,7 @@ impl OwnerTable {
         }
     }
 
-    /// Makes all slots free, in a table that nobody uses yet.
+    /// Frees all slots of a table that is not in use yet.
     ///
     /// # Errors
     /// As [`Endpoint::post`].
@@ -136,7 +137,7 @@ impl OwnerTable {
     /// `Full` after three leases; `Fabric`.
     pub async fn claim(&self, endpoint: &impl Endpoint) -> Result<Claim, OwnersError> {
         let began = endpoint.now();
-        // What each slot held when it was looked at last, and since when.
+        // The last seen word of each slot, and the time of its first sight.
         let mut seen = vec![(0, began); usize::from(self.slots)];
         let mut bytes = vec![0; seen.len() * WORD_BYTES as usize];
         loop {
@@ -157,11 +158,11 @@ impl OwnerTable {
                     candidates.push((claimed, incarnation(word), slot, word));
                 }
             }
-            // Those that are free first, and of these the least used, so that incarnations, of
-            // which locks tell 4096 apart, last long.
+            // Free slots come first, and of these the least used, because locks tell only 4096
+            // incarnations apart.
             candidates.sort_unstable();
             if candidates.iter().any(|(claimed, ..)| *claimed) {
-                // What the dead have begun in time is done.
+                // The posts that dead owners began in time have taken effect.
                 endpoint.settle().await?;
             }
             let mut candidates = candidates.into_iter();
@@ -183,7 +184,7 @@ impl OwnerTable {
         }
     }
 
-    /// Claims a slot if its word is what it was.
+    /// Claims a slot if its word is unchanged.
     async fn take(
         &self,
         endpoint: &impl Endpoint,
@@ -205,7 +206,7 @@ impl OwnerTable {
         }))
     }
 
-    /// Has the slots of the dead be free, if their words are what they were.
+    /// Frees the slots of dead owners if their words are unchanged.
     async fn set_free(
         &self,
         endpoint: &impl Endpoint,
@@ -228,12 +229,12 @@ fn incarnation(word: u64) -> u32 {
     (word >> INCARNATION_SHIFT & INCARNATION_MASK) as u32
 }
 
-/// What the word of a slot is when it is given back.
+/// The word of a slot after its release.
 fn freed(word: u64) -> u64 {
     word & !(CLAIMED_BIT | BEAT_MASK)
 }
 
-/// What a beat makes of a word.
+/// The word after a beat.
 fn beaten(word: u64) -> u64 {
     word & !BEAT_MASK | (word + 1) & BEAT_MASK
 }
@@ -245,16 +246,16 @@ impl Claim {
         self.slot * each..(self.slot + 1) * each
     }
 
-    /// Which of those who have had these numbers this is.
+    /// The number of this claim among the successive claims of the slot.
     pub fn incarnation(&self) -> u32 {
         incarnation(self.word.get())
     }
 
-    /// One who takes locks by one of the numbers, counted from 0 within them, and by the lease of
-    /// those locks. Each number is for one at a time.
+    /// Takes locks by one of the numbers, counted from 0 within them, with the lease of those
+    /// locks. Use each number for one locker at a time.
     ///
     /// # Panics
-    /// There are no more numbers than [`numbers`](Claim::numbers) says.
+    /// `place` is not less than [`numbers`](Claim::numbers).
     pub fn locker(&self, place: u16, lease: Duration) -> Locker {
         let numbers = self.numbers();
         assert!(
@@ -297,7 +298,7 @@ impl Claim {
                     numbers: self.numbers(),
                 });
             }
-            // A beat of which nothing was heard was done, nobody knows when: another one is needed.
+            // An unanswered beat was done at an unknown time, so another one is needed.
             self.word.set(next);
         }
     }
@@ -313,11 +314,11 @@ impl Claim {
         }
     }
 
-    /// Gives the numbers back, when nobody takes locks by them any more. A claim that has been lost
-    /// is the other's to give back.
+    /// Releases the numbers, when no locker takes locks by them any more. A lost claim belongs to
+    /// its new owner.
     ///
     /// # Errors
-    /// `Fabric`: they become free after a lease.
+    /// `Fabric`: the numbers become free after a lease.
     pub async fn release(self, endpoint: &impl Endpoint) -> Result<(), OwnersError> {
         let word = self.word.get();
         let free = freed(word);

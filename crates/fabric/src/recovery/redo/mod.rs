@@ -1,9 +1,9 @@
 //! Changes that are done whole or not at all, even if the client that makes them dies.
 //!
-//! Before a client changes what a lock guards ([`lease`](crate::recovery::lease)), it writes a
+//! Before a client changes data under a lock ([`lease`](crate::recovery::lease)), it writes a
 //! [`Record`] of all its writes, into a slot of its own on the node of the lock. Record, change and
-//! the word that gives the lock back can go in one post, because a node does the verbs of a client
-//! in their order: while any byte of the change is there, the record is whole.
+//! the word that releases the lock can go in one post, because a node executes the verbs of a
+//! client in their order: while any byte of the change is there, the record is whole.
 //!
 //! ```text
 //! directory of a node     word of owner: its slots | first line of its region
@@ -13,33 +13,33 @@
 //! A client that takes the lock over looks through the slots of the former owner. If there is a
 //! whole record of the very acquisition that was abandoned, the change may have begun, and
 //! [`Redo::lock`] writes all of it again. If there is none, the change has not begun, and the data
-//! are as they were before.
+//! are unchanged.
 //!
 //! The client that takes over may die as well. So it first writes the record into a slot of its
 //! own, under the word that it is about to put into the lock, and does both in one post. At each
 //! moment the record belongs to the acquisition that the lock names.
 //!
-//! # What is promised
-//! - Of a change that was recorded either no byte is there or, once the lock is held again, all
-//!   are. What was written under a lock without having been recorded may be there in part.
-//! - A record may name writes to any node. The order of verbs is kept by each node for itself:
-//!   where a change writes to other nodes than the lock's, post the record and wait for it first,
-//!   then post the change, and give the lock back when that is done.
-//! - One acquisition has one record at a time; a later one replaces it, and may be posted once all
-//!   writes of the one before are done, or stand before it in the same post or in an earlier one to
-//!   the same node.
-//! - Only what the lock guards may be in its record: what another lock guards might be changed by
-//!   others when the record is done again. A change under two locks is two records. The first of
-//!   them says in its note what the second is to do, so that who finds the first can make sure of
-//!   it.
-//! - The word of the lock may not be in it.
-//! - A write of no bytes names a *mark*: a word that is odd while the change is made, for readers.
-//!   Who makes the change adds one to it before and one behind; who does it again leaves it even.
+//! # Guarantees and duties
+//! - Of a recorded change either no byte is there or, once the lock is held again, all are. An
+//!   unrecorded write under a lock may be there in part.
+//! - A record may name writes to any node. Each node keeps the order of verbs by itself. If a
+//!   change writes to other nodes than the lock's, post the record and wait for it first, then post
+//!   the change, and release the lock when that is done.
+//! - One acquisition has one record at a time, and a later one replaces it. Post the later one when
+//!   all writes of the former are done, or behind them in the same post or in a later one to the
+//!   same node.
+//! - A record may contain only data that the lock guards. Other clients might have changed other
+//!   data before the record is repeated. A change under two locks is two records. The note of the
+//!   first describes the task of the second, so that a client that finds the first can complete it.
+//! - The record may not contain the word of the lock.
+//! - A write of no bytes names a *mark*: a word for readers that is odd during the change. The
+//!   client that makes the change adds one before it and one after it; a client that repeats it
+//!   leaves the word even.
 //!
 //! # Costs
-//! A record has 26 bytes, 10 for each write, what is written and the note ([`record_bytes`]); it
-//! takes a message more, and no round trip where everything is on one node. A region has a line,
-//! and the slots. Taking over costs two round trips more: a word, and the region.
+//! A record has 26 bytes, 10 for each write, the written bytes and the note ([`record_bytes`]). It
+//! takes one message more, and no round trip if everything is on one node. A region has a line, and
+//! the slots. Taking over costs two round trips more: a word, and the region.
 
 mod record;
 #[cfg(test)]
@@ -57,10 +57,11 @@ use std::time::Duration;
 /// The directory word: how many slots, and the lines of each, and the first line of the region.
 const SLOTS_SHIFT: u32 = 58;
 const LINES_SHIFT: u32 = 42;
-/// So many locks of a node, at most, a client can hold with records at once. There is a slot more,
-/// so that what former lives of an owner have left in all others can be taken over one by one.
+/// The greatest number of locks of a node that a client can hold with records at once. There is one
+/// slot more, so that the client can take over one by one the locks that former lives of an owner
+/// have left in all slots.
 pub const SLOTS_MAX: usize = (1 << (64 - SLOTS_SHIFT)) - 2;
-/// A number of an owner is used by one after the other; each has so many acquisitions.
+/// Processes use an owner's number one after the other; each has this many acquisitions.
 const LIFE_SHIFT: u32 = 32;
 const STAMP_OWNER_BITS: u32 = 15;
 const STAMP_LIFE_BITS: u32 = 8;
@@ -80,7 +81,7 @@ pub enum RedoError {
         /// The length of a slot.
         limit: usize,
     },
-    /// All slots are in use, or hold records of changes that nobody has finished yet.
+    /// All slots are in use, or hold records of unfinished changes.
     #[error("all {slots} slots of owner {owner} on {node} are in use")]
     NoSlot {
         /// The owner.
@@ -103,8 +104,8 @@ pub enum RedoError {
 /// How large the places of records are.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The numbers of owners are less than this: the length of each directory, in words. All who
-    /// share the locks have to agree on it.
+    /// The numbers of owners are less than this: the length of each directory, in words. All users
+    /// of the locks must use the same.
     pub owners: u16,
     /// How many locks of one node the client holds at once, at most, with a record each; at most
     /// [`SLOTS_MAX`].
@@ -114,20 +115,20 @@ pub struct Options {
 }
 
 impl Options {
-    /// The length of a directory: so many bytes, aligned to a word, and zero before the first
-    /// client comes.
+    /// The length of a directory in bytes. It is aligned to a word, and zero before the first
+    /// client opens it.
     pub const fn directory_bytes(&self) -> u64 {
         self.owners as u64 * WORD_BYTES
     }
 }
 
-/// What has come of taking a lock.
+/// The result of taking a lock.
 #[derive(Debug)]
 pub enum Taken<'r> {
     /// It is held.
     Locked(Locked<'r>),
-    /// It was held for a lease on behalf of who holds the lock of this node ([`forward`]): take
-    /// that one, and see.
+    /// It was held for a lease on behalf of the holder of this node's lock ([`forward`]). Take that
+    /// lock, and look again.
     ///
     /// [`forward`]: crate::recovery::lease::forward
     Forwarded(GlobalAddress),
@@ -136,8 +137,8 @@ pub enum Taken<'r> {
     Expired,
 }
 
-/// Locks, and changes under them that are redone should their owner die. It belongs to one owner,
-/// whose tasks share it.
+/// Locks, and changes under them that other clients redo if their owner dies. It belongs to one
+/// owner, whose tasks share it.
 #[derive(Debug)]
 pub struct Redo {
     owner: u16,
@@ -163,18 +164,17 @@ struct Region {
     slots: Vec<Use>,
 }
 
-/// What a slot is used for.
+/// The use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Nothing,
     Lock,
-    /// Nobody knows what has become of the change: the slot is needed as long as this lock has this
-    /// word.
+    /// The outcome of the change is unknown: the slot is needed as long as this lock has this word.
     Unfinished(GlobalAddress, u64),
 }
 
 impl Region {
-    /// What a word of a directory says; `None` if it says nothing.
+    /// The region that a word of a directory names, if any.
     fn of(word: u64, node: NodeId) -> Option<Region> {
         let lines = (word >> LINES_SHIFT) & ((1 << (SLOTS_SHIFT - LINES_SHIFT)) - 1);
         let offset = (word & ((1 << LINES_SHIFT) - 1)) * LINE_BYTES;
@@ -213,7 +213,7 @@ impl Region {
         let slots = options.slots.clamp(1, SLOTS_MAX) + 1;
         let bytes = LINE_BYTES as usize + slots * slot_bytes;
         let at = endpoint.allocate(node, bytes as u64).await?;
-        // Whatever was there before is no record.
+        // The former content is no record.
         endpoint.write(at, &vec![0; bytes]).await?;
         Ok(Region {
             at,
@@ -224,14 +224,14 @@ impl Region {
 }
 
 impl Redo {
-    /// Makes, or finds, the slots of an owner on each node that has a directory, one at most on
-    /// each, whose locks have this lease. Of each owner there may be one at a time; who gets the
-    /// number of one that has died keeps what that has recorded until it was redone, and should
-    /// begin with the locks that are [`unfinished`](Redo::unfinished).
+    /// Creates, or finds, the slots of an owner on each node that has a directory, at most one
+    /// directory a node, whose locks have this lease. Each owner may have one `Redo` at a time. A
+    /// process that gets the number of a dead owner keeps its records until they are redone, and
+    /// should begin with the [`unfinished`](Redo::unfinished) locks.
     ///
     /// # Errors
-    /// `NoDirectory` if the number is too high or there is no directory at all, and what nodes
-    /// answer.
+    /// `NoDirectory` if the number is too high or there is no directory at all, and the nodes'
+    /// errors.
     pub async fn open(
         endpoint: &impl Endpoint,
         directories: &[GlobalAddress],
@@ -288,9 +288,9 @@ impl Redo {
         self.until.set(until);
     }
 
-    /// The locks under which a change of this owner may not have been finished, by a former life or
-    /// as its [`Locked`] was dropped, as far as nobody is known to have done it. Each of them takes
-    /// up a slot until it is locked and given back.
+    /// The locks under which a change of this owner may be unfinished, from a former life or from a
+    /// dropped [`Locked`], unless another client is known to have finished it. Each of them takes
+    /// up a slot until it is locked and released.
     pub fn unfinished(&self) -> Vec<GlobalAddress> {
         let regions = self.regions.borrow();
         let slots = regions.iter().flat_map(|region| &region.slots);
@@ -301,12 +301,12 @@ impl Redo {
         slots.filter_map(lock_of).collect()
     }
 
-    /// Takes a lock, as [`Locker::lock`]; if it was abandoned in the middle of a change that was
-    /// recorded, does that again, from the beginning to the end. With the lock, in the same post,
-    /// `reads` are made; what they have read is of no meaning if the lock was abandoned.
+    /// Takes a lock, as [`Locker::lock`]. If it was abandoned during a recorded change, repeats the
+    /// whole change. `reads` go in the same post as the lock. Their result is meaningless if the
+    /// lock was abandoned.
     ///
     /// # Errors
-    /// What nodes answer; `NoSlot`, and then the lock was not taken.
+    /// The nodes' errors; `NoSlot`, and then the lock was not taken.
     pub async fn lock(
         &self,
         endpoint: &impl Endpoint,
@@ -330,7 +330,7 @@ impl Redo {
             if let Some(record) = &locked.redone
                 && !redo(endpoint, locked.until(), record).await?
             {
-                // Whoever takes it over next does it.
+                // The next client that takes it over does it.
                 continue;
             }
             return Ok(Taken::Locked(locked));
@@ -365,7 +365,7 @@ impl Redo {
                 .await?;
             return Ok(held.map(|held| self.locked(at, held)));
         };
-        // Where the record is the owner's own, another of his slots gets free by this.
+        // If the record is the owner's own, this frees another of its slots.
         let spare = usize::from(owner(found) != self.owner);
         let slot = self.slot(endpoint, at, word, spare).await?;
         let again = Record {
@@ -418,7 +418,7 @@ impl Redo {
         number.ok_or(RedoError::NoDirectory { owner, node })
     }
 
-    /// A slot for an acquisition of this word, if so many are left then.
+    /// A slot for an acquisition of this word, if at least this many are free afterwards.
     async fn slot(
         &self,
         endpoint: &impl Endpoint,
@@ -431,7 +431,7 @@ impl Redo {
         if let Some(slot) = self.free_slot(region, lock, word, spare) {
             return Ok(slot);
         }
-        // What is unfinished may have been finished by others.
+        // Other clients may have finished unfinished changes.
         let uses = self.regions.borrow()[region].slots.clone();
         for (number, usage) in uses.into_iter().enumerate() {
             if let Use::Unfinished(lock, word) = usage
@@ -496,8 +496,8 @@ async fn redo(
     let writes = writes.filter(|(_, bytes)| !bytes.is_empty());
     let writes: Vec<_> = writes.map(|(to, bytes)| (*to, &bytes[..])).collect();
     let (before, behind) = (counts(0), counts(1));
-    // Marks lie beside what they mark, on the same node or not: each has to be seen before and
-    // behind.
+    // Marks may lie on other nodes than their data: a reader must see each before and after the
+    // data.
     for writes in [bytes_of(&before), writes, bytes_of(&behind)] {
         let writes = writes.into_iter();
         let mut verbs: Vec<_> = writes
@@ -554,16 +554,16 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// A lock that is held, and changes under it that will be redone.
+/// A held lock, and changes under it that other clients redo if its owner dies.
 ///
-/// Dropped without [`finish`](Locked::finish), it leaves the lock to be taken over, with what was
-/// recorded last.
+/// If it is dropped without [`finish`](Locked::finish), another client takes the lock over, with
+/// the last record.
 #[derive(Debug)]
 pub struct Locked<'r> {
     /// The lock.
     pub held: Held,
-    /// The change that somebody had recorded and not finished. It was done again; what its note
-    /// asks for is left to whoever holds the lock now.
+    /// The change that a former holder had recorded and not finished. It was repeated; the current
+    /// holder must do the task of its note.
     pub redone: Option<Record>,
     redo: &'r Redo,
     lock: GlobalAddress,
@@ -571,9 +571,9 @@ pub struct Locked<'r> {
 }
 
 impl Locked<'_> {
-    /// A number of so many bits, at least 32, that is not 0: no two acquisitions of locks have the
-    /// same within seconds. It has the owner, the lowest bits of which of its lives it is, and as
-    /// many of the number of the acquisition as there is room for.
+    /// A number of `bits` bits, at least 32, that is not 0: no two acquisitions of locks have the
+    /// same within seconds. It has the owner, the lowest bits of the number of its life, and as
+    /// many bits of the number of the acquisition as fit.
     pub fn stamp(&self, bits: u32) -> u64 {
         let word = self.held.word;
         let number_bits = bits - STAMP_OWNER_BITS - STAMP_LIFE_BITS;
@@ -584,7 +584,7 @@ impl Locked<'_> {
         (owner << STAMP_LIFE_BITS | life) << number_bits | number
     }
 
-    /// Until when what the lock guards may be written, and records.
+    /// The time until which the holder may write the guarded data, and records.
     pub fn until(&self) -> Duration {
         self.held.until().min(self.redo.until.get())
     }

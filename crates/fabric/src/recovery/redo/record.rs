@@ -29,9 +29,9 @@ pub struct Record {
     pub word: u64,
     /// The lock.
     pub lock: GlobalAddress,
-    /// What was to be written, in this order.
+    /// The writes, in this order.
     pub writes: Vec<(GlobalAddress, Vec<u8>)>,
-    /// What else is to be done, as the index understands it.
+    /// A further task, in a format of the index.
     pub note: Vec<u8>,
 }
 
@@ -114,7 +114,7 @@ pub(super) fn of_acquisition(slot: &[u8], node: NodeId, word: u64) -> Option<Rec
     Record::decode(slot, node).filter(|record| record.word == word)
 }
 
-/// What a record says.
+/// Parses a record.
 pub(super) fn parse(record: &[u8], node: NodeId) -> Option<Record> {
     let offset = (word_at(record, 16)? >> LENGTH_BITS) * WORD_BYTES;
     let word = word_at(record, 8)?;

@@ -1,6 +1,6 @@
 //! Calls to the processor of a node, through slots in its header.
 //!
-//! The state of a slot is a phase and the client's process. Who may change it:
+//! The state of a slot is a phase and the client's process. These transitions are allowed:
 //!
 //! ```text
 //!            client           client            node             client
@@ -10,9 +10,9 @@
 //!                                    WITHDRAWN ─────▶    DECLINED ───────▶ FREE
 //! ```
 //!
-//! A client that does not wait any longer withdraws its call or declines the answer; the node then
-//! takes back what it has given. Slots of processes that have ended are freed by the node in the
-//! same way. What the node relies on, it keeps in memory of its own ([`Calls`]).
+//! A client that stops waiting withdraws its call or declines the answer; the node then takes back
+//! the memory that it has given. The node frees slots of ended processes in the same way. The node
+//! relies only on state in memory of its own ([`Calls`]).
 
 use super::mapping::{Header, Line, SLOTS};
 use super::process::is_alive;
@@ -31,7 +31,7 @@ const DECLINED: u32 = 5;
 
 const PHASE_BITS: u32 = 4;
 
-/// Which word of a slot says what.
+/// The meaning of each word of a slot.
 mod word {
     pub const KIND: usize = 0;
     pub const OFFSET: usize = 1;
@@ -43,7 +43,7 @@ mod word {
 const ALLOCATE: u64 = 1;
 const GIVE_BACK: u64 = 2;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Clone, Copy, Debug)]
 pub enum Request {
     Allocate { bytes: u64 },
@@ -120,7 +120,8 @@ impl Drop for Call<'_> {
     }
 }
 
-/// What the node keeps: its chunks, and what it gave in answer to the call in each slot.
+/// The node's own state: its chunks, and the memory that it gave in answer to the call in each
+/// slot.
 #[derive(Debug)]
 pub struct Calls {
     pub chunks: Chunks,
@@ -166,8 +167,8 @@ impl Calls {
             if state == FREE || is_alive(state >> PHASE_BITS) {
                 continue;
             }
-            // It may have changed as its last act, and be another's now. While it is that of one
-            // that has ended, nobody but the node changes it.
+            // The process may have changed it as its last act, and another may have it now. While
+            // it belongs to an ended process, only the node changes it.
             let last = slot.state.load(Ordering::Acquire);
             let process = state >> PHASE_BITS << PHASE_BITS;
             match last.wrapping_sub(process) {
@@ -181,7 +182,7 @@ impl Calls {
         }
     }
 
-    /// Does what is asked for.
+    /// Executes a request.
     fn perform(&mut self, number: usize, slot: &Line) -> Option<u64> {
         let read = |word: usize| slot.words[word].load(Ordering::Relaxed);
         let (offset, bytes) = (read(word::OFFSET), read(word::BYTES));
@@ -195,7 +196,7 @@ impl Calls {
         }
     }
 
-    /// Does what nobody waits for, unless it is in vain, and frees the slot.
+    /// Handles a call whose client no longer waits, and frees the slot.
     fn settle(&mut self, number: usize, slot: &Line) {
         self.given[number] = None;
         if slot.words[word::KIND].load(Ordering::Relaxed) != ALLOCATE {
@@ -204,7 +205,7 @@ impl Calls {
         slot.state.store(FREE, Ordering::Release);
     }
 
-    /// Takes back what was given to who has not taken it, and frees the slot.
+    /// Takes memory back that the client has not taken, and frees the slot.
     fn take_back(&mut self, number: usize, slot: &Line) {
         if let Some((offset, bytes)) = self.given[number].take() {
             self.chunks.free(offset, bytes);
@@ -224,7 +225,7 @@ fn change(slot: &Line, from: u32, to: u32) -> bool {
 fn ring(header: &Header) {
     let bell = &header.summary.bell;
     bell.fetch_add(1, Ordering::Release);
-    // Without a node that listens nobody answers, and the caller sees to that.
+    // Without a listening node no answer comes, and the caller handles that.
     let _ = futex::wake(bell, futex::Flags::empty(), 1);
 }
 

@@ -96,10 +96,9 @@ impl ShmEndpoint {
         })
     }
 
-    /// The same for a client that has many posts under way: a post has the processor fetch the
-    /// memory when it is first polled, and takes effect when it is polled again, so that what many
-    /// of them wait for comes at the same time. Posts of different tasks take effect in the order
-    /// of their second polls.
+    /// The same endpoint for a client with many posts in flight: the first poll of a post
+    /// prefetches its memory, and the second executes it, so that the waits of many posts overlap.
+    /// Posts of different tasks take effect in the order of their second polls.
     pub fn prefetching(self) -> ShmEndpoint {
         ShmEndpoint {
             prefetches: true,
@@ -107,7 +106,7 @@ impl ShmEndpoint {
         }
     }
 
-    /// Has the processor fetch what verbs will access, and other tasks go on meanwhile.
+    /// Prefetches the memory that verbs will access, and lets other tasks run meanwhile.
     async fn prefetch(&self, verbs: &[Verb<'_>]) -> Result<(), FabricError> {
         for (number, verb) in verbs.iter().enumerate() {
             let before = number.checked_sub(2).map(|number| verbs[number].address());
@@ -160,7 +159,7 @@ impl ShmEndpoint {
         Ok(())
     }
 
-    /// Does verbs, which were checked. See the module for what the fences are for.
+    /// Executes checked verbs. The module explains the fences.
     fn perform(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
         let mut changed = false;
         for verb in verbs {
@@ -213,7 +212,7 @@ impl ShmEndpoint {
         Ok(true)
     }
 
-    /// Calls a node's processor: where what was allocated begins, or `None` if it cannot be done.
+    /// Calls a node's processor: returns the offset of the allocation, or `None` if the call fails.
     async fn call(&self, node: NodeId, request: Request) -> Result<Option<u64>, FabricError> {
         let attached = self.node(node)?;
         let header = attached.object.mapping.header();

@@ -19,7 +19,7 @@ pub enum ShmError {
     Size {
         /// The name.
         name: String,
-        /// What was asked for, in bytes.
+        /// The requested size, in bytes.
         bytes: u64,
     },
     /// A process that lives serves a node of this name.
@@ -59,7 +59,7 @@ pub enum ShmError {
     OtherSize {
         /// The name.
         name: String,
-        /// What the header says, in bytes.
+        /// The size in the header, in bytes.
         stated: u64,
         /// The length of the object, in bytes.
         found: u64,
@@ -70,7 +70,7 @@ pub enum ShmError {
         /// The name.
         name: String,
     },
-    /// The process that served the node has ended, and what its memory holds is out of use.
+    /// The process that served the node has ended, and its memory is out of use.
     #[error("the process that served memory node {name} has ended")]
     Lost {
         /// The name.
@@ -91,9 +91,9 @@ pub enum ShmError {
     System {
         /// The name.
         name: String,
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -24,12 +24,12 @@ const _: () = assert!(
     "memory nodes lie low end first"
 );
 
-/// So many bytes of an object are its header.
+/// The length of an object's header.
 pub const HEADER_BYTES: u64 = 24576;
-/// So many calls can be under way at once.
+/// The greatest number of calls in flight.
 pub const SLOTS: usize = 64;
 
-/// So many posts by a deadline can be under way at once.
+/// The greatest number of posts by a deadline in flight.
 pub const PLACES: usize = 256;
 
 /// A state that processes wait on, and words that it protects.
@@ -37,12 +37,12 @@ pub const PLACES: usize = 256;
 #[derive(Debug)]
 pub struct Line {
     pub state: AtomicU32,
-    /// Counts what others are to notice.
+    /// Counts the events that wake waiters.
     pub bell: AtomicU32,
     pub words: [AtomicU64; 7],
 }
 
-/// Of one that posts by a deadline: who, or zero.
+/// The client of a post by a deadline, or zero.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Place(pub AtomicU64);
@@ -73,10 +73,10 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps so many bytes of an object: a header and whole words.
+    /// Maps `bytes` of an object: a header and whole words.
     ///
     /// # Errors
-    /// The object is shorter, or so much does not fit into the address space.
+    /// The object is shorter, or the address space has too little room.
     pub fn new(object: &File, bytes: u64) -> io::Result<Mapping> {
         let fits = bytes > HEADER_BYTES && bytes <= object.metadata()?.len();
         let bytes = usize::try_from(bytes).ok().filter(|_| fits);
@@ -97,22 +97,22 @@ impl Mapping {
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_FIXED,
         );
-        // SAFETY: `bytes` from `start` on lie in the reservation, of which nobody else knows.
+        // SAFETY: `bytes` from `start` on lie in the reservation, which no other code knows.
         let mapped = unsafe { libc::mmap(start, bytes, access, flags, object.as_raw_fd(), 0) };
         if mapped == libc::MAP_FAILED {
             let error = io::Error::last_os_error();
-            // SAFETY: the reservation is used by nobody.
+            // SAFETY: no code uses the reservation.
             unsafe { libc::munmap(reservation, reserved) };
             return Err(error);
         }
-        // What is left of the reservation lies around whole pages of the mapping.
+        // The rest of the reservation lies around whole pages of the mapping.
         let page = rustix::param::page_size();
         let behind = start.wrapping_byte_add(bytes.next_multiple_of(page));
         let rest = reserved - before - bytes.next_multiple_of(page);
         for (left, length) in [(reservation, before), (behind, rest)] {
             if length > 0 {
-                // SAFETY: these bytes of the reservation are used by nobody. Should it fail,
-                // addresses are lost.
+                // SAFETY: no code uses these bytes of the reservation. A failure loses only
+                // addresses.
                 unsafe { libc::munmap(left, length) };
             }
         }
@@ -120,8 +120,8 @@ impl Mapping {
         Ok(Mapping { start, bytes })
     }
 
-    /// Has the kernel put so many bytes of the object, from an offset on, into one page; false if
-    /// it does not.
+    /// Asks the kernel to put `bytes` of the object, from an offset on, into one page; false if it
+    /// refuses.
     pub fn collapse(&self, offset: usize, bytes: usize) -> bool {
         /// Linux 6.1; not known to all C libraries.
         const MADV_COLLAPSE: libc::c_int = 25;
@@ -129,7 +129,7 @@ impl Mapping {
             return false;
         }
         let start = self.start.as_ptr().wrapping_add(offset);
-        // SAFETY: the bytes are in the mapping, and remain what they are, wherever they lie.
+        // SAFETY: the bytes are in the mapping, and keep their content, wherever they lie.
         unsafe { libc::madvise(start.cast(), bytes, MADV_COLLAPSE) == 0 }
     }
 
@@ -153,8 +153,7 @@ impl Mapping {
         unsafe { slice::from_raw_parts(self.start.add(start).cast().as_ptr(), count) }
     }
 
-    /// Has the processor fetch the first 2 KiB of so many bytes of the node's memory, from an
-    /// offset on, into its cache, and does not wait for them.
+    /// Prefetches up to 2 KiB of `bytes` of the node's memory, from an offset on, without waiting.
     pub fn prefetch(&self, offset: usize, bytes: usize) {
         let memory = &self.words()[offset / size_of::<AtomicU64>()..];
         let bytes = bytes.min(PREFETCHED_MAX);
@@ -166,10 +165,10 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this is what was mapped, and references to it do not outlive `self`.
+        // SAFETY: this is the mapped range, and references to it do not outlive `self`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// More does not fit into what a processor can wait for at a time.
+/// A processor cannot have more fetches in flight.
 const PREFETCHED_MAX: usize = 2048;

@@ -1,48 +1,46 @@
-//! Memory nodes in shared memory: an object in `/dev/shm` that any number of processes of this
-//! machine attach to, as they would to a pool of memory on a switch (CXL).
+//! Memory nodes in shared memory: an object in `/dev/shm` to which any number of processes of this
+//! machine attach, as to a pool of memory on a switch (CXL).
 //!
-//! One process creates a [`ShmNode`] and serves it; others have a [`ShmEndpoint`], which does the
-//! verbs by itself and at once: their futures are ready when they are first polled. Only calls to
-//! the node's processor, which allocate and free, go to the process of the node.
+//! One process creates a [`ShmNode`] and serves it. Other processes have a [`ShmEndpoint`], which
+//! executes verbs itself and at once: their futures are ready at the first poll. Only calls to the
+//! node's processor, which allocate and free, go to the process of the node.
 //!
-//! # What is promised beyond the [crate]'s promise, and what is not
+//! # Guarantees beyond the [crate]'s, and their limits
 //!
-//! - Words of 8 bytes are read and written as one
-//!   ([`Endpoint::atomic_bytes`](crate::Endpoint::atomic_bytes) says 8), and nothing more: a line
-//!   may be seen half written. A processor has no access of 64 bytes that others see as one.
-//! - A WRITE of part of a word exchanges that part and leaves the others as they are at that
+//! - Only words of 8 bytes are atomic ([`Endpoint::atomic_bytes`](crate::Endpoint::atomic_bytes)
+//!   says 8): a reader may see a line half written. A processor has no access of 64 bytes that is
+//!   atomic for other processors.
+//! - A WRITE of part of a word exchanges that part and leaves the other bytes as they are at that
 //!   moment, so that writes of neighbouring bytes do not undo each other.
-//! - The order of a client's verbs holds over all nodes that it is attached to: a *release* fence
-//!   stands before what is written and an *acquire* fence behind what is read, so that who reads a
-//!   flag reads what was written before it; and a full fence stands between what is changed and
-//!   what is read after it, so that of two clients that each write a word and then read the
-//!   other's, one sees the other's. Verbs that one client posts from several threads have no order.
+//! - The order of a client's verbs holds over all nodes that it is attached to. A *release* fence
+//!   stands before writes and an *acquire* fence behind reads, so that a client that reads a flag
+//!   also reads the bytes written before the flag. A full fence stands between a change and a later
+//!   read, so that of two clients that each write a word and then read the other's, one sees the
+//!   other's. Verbs that one client posts from several threads have no order.
 //! - Swaps and additions exclude each other and writes of the same word.
-//!
-//! - What is posted by a deadline has either taken effect or never will when another has
-//!   [settled](crate::Endpoint::settle), however long the processor was taken from whom: a place in
-//!   the node's header says that it is under way. A process that is *stopped* just then is waited
-//!   for.
+//! - When another client has [settled](crate::Endpoint::settle), a post by a deadline has either
+//!   taken effect or never will, however long its process was interrupted: a place in the node's
+//!   header marks it as in flight. `settle` waits for a process that is *stopped* at that moment.
 //!
 //! # Pages
 //!
-//! The process of a node puts what is allocated into pages of 2 MiB, if the kernel is able to
-//! (Linux 6.1), and all map it so that it can be found by these. [`ShmNode::large_page_bytes`] says
-//! how much of it is.
+//! The process of a node puts allocated memory into pages of 2 MiB, if the kernel can (Linux 6.1),
+//! and all processes map it with the alignment that these need. [`ShmNode::large_page_bytes`] tells
+//! how much of it is in such pages.
 //!
-//! # Who may die
+//! # Deaths
 //!
-//! A client that dies leaves behind what it had written, at words. A slot that it held for a call
-//! is freed within 200 ms, and what was allocated for it and not taken is taken back. What it had
-//! allocated and taken stays allocated.
+//! A client that dies leaves the words that it had written. The node frees the slot of its call
+//! within 200 ms, and takes back memory that it allocated for the call and the client has not
+//! taken. Other allocations of the client stay.
 //!
-//! When the process of a node dies, clients know after 100 ms at the latest that they look, and all
-//! verbs and calls end with [`NodeLost`](crate::FabricError::NodeLost), also those of a later time
-//! when a node of the same name was created anew: attach again. A node that lives and does not
-//! answer, as when it is stopped, counts as lost for a call that waits for 5 s.
+//! When the process of a node dies, clients notice within 100 ms at their next access, and all
+//! verbs and calls end with [`NodeLost`](crate::FabricError::NodeLost), even if a node of the same
+//! name was created again later: attach again. A call that waits for 5 s takes a node that lives
+//! and does not answer, for example a stopped one, as lost.
 //!
-//! Client and node have to see each other's process numbers, so containers have to share them.
-//! Who truncates the object from outside ends all processes that access it, by SIGBUS.
+//! Client and node must see each other's process numbers, so containers must share them. If another
+//! process truncates the object, SIGBUS ends all processes that access it.
 //!
 //! ```
 //! use nearfield_fabric::transport::shm::{ShmEndpoint, ShmNode};

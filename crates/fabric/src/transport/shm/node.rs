@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// The memory of a node is a whole number of these.
 const PAGE_BYTES: u64 = 4096;
-/// How long the node sleeps when nobody calls.
+/// The longest sleep of the node without calls.
 const TURN: Duration = Duration::from_millis(50);
 /// How often it looks for slots of processes that have ended.
 const SWEEP: Duration = Duration::from_millis(100);
@@ -30,8 +30,9 @@ pub struct ShmNode {
 
 impl ShmNode {
     /// Creates the node `name` with memory of `bytes`, rounded up to whole pages of 4096, all zero.
-    /// A node of this name whose process has ended is replaced. The memory is reserved at once, at
-    /// about a second for a few gigabytes; other users of this machine have no access to it.
+    /// A node of this name whose process has ended is replaced. The system reserves the memory at
+    /// once, which takes about a second for a few gigabytes. Other users of this machine have no
+    /// access to it.
     ///
     /// # Errors
     /// `Name`, `Size`, `InUse`; `System`, also when `/dev/shm` has too little room.
@@ -54,7 +55,7 @@ impl ShmNode {
     }
 
     /// Answers the calls of clients until `stop` is true; then it returns within 50 ms. Sleeps
-    /// while nobody calls.
+    /// while there are no calls.
     pub fn serve(&self, stop: &AtomicBool) {
         let header = self.object.mapping.header();
         let bell = &header.summary.bell;
@@ -96,8 +97,8 @@ impl ShmNode {
         self.calls().chunks.allocated_bytes()
     }
 
-    /// How many bytes of its memory are in pages of 2 MiB: those that are allocated and some more,
-    /// or none if the system gives no such pages. They grow while the node is served.
+    /// The bytes of its memory in pages of 2 MiB: the allocated ones and some more, or none if the
+    /// system gives no such pages. The number grows while the node is served.
     pub fn large_page_bytes(&self) -> u64 {
         self.pages().bytes()
     }

@@ -1,8 +1,8 @@
-//! Objects in `/dev/shm` and who serves them.
+//! Objects in `/dev/shm` and the processes that serve them.
 //!
 //! A process serves a node as long as it holds the lock (`flock`) of the node's object. The system
-//! releases it when the process ends, however it ends, so that whoever can have the lock knows that
-//! nobody serves the node, whatever has become of the number of the process.
+//! releases the lock when the process ends in any way. A process that gets the lock therefore knows
+//! that no process serves the node, even if the number of the former one is in use again.
 
 use super::error::ShmError;
 use super::mapping::{HEADER_BYTES, Mapping};
@@ -17,7 +17,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What every node begins with: "nearfld" and a zero.
+/// The first word of every node: "nearfld" and a zero.
 const MAGIC: u64 = u64::from_le_bytes(*b"nearfld\0");
 /// Changes when anything in the header does.
 const VERSION: u64 = 2;
@@ -27,7 +27,7 @@ const STARTING: u32 = 0;
 pub const READY: u32 = 1;
 pub const ENDED: u32 = 2;
 
-/// Which word of the summary says what.
+/// The meaning of each word of the summary.
 mod word {
     pub const MAGIC: usize = 0;
     pub const VERSION: usize = 1;
@@ -38,11 +38,12 @@ mod word {
     pub const PROCESS: usize = 4;
 }
 
-/// Those who look whether a node is served hold its lock for a moment; it is tried again so often.
+/// A process that checks whether a node is served holds its lock for a moment, so another tries the
+/// lock this many times.
 const LOCK_ATTEMPTS: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// An object of a node, and what its header says.
+/// An object of a node, and the content of its header.
 #[derive(Debug)]
 pub struct Object {
     pub name: String,
@@ -60,7 +61,7 @@ impl Object {
         let file = claim(name)?;
         let created = Object::fill(name, file, number, bytes);
         if created.is_err() {
-            // Nobody else takes it away while its lock was held; the failure says more.
+            // The lock excludes other processes; the failure below says more.
             let _ = shm::unlink(path(name));
         }
         created
@@ -144,7 +145,7 @@ impl Object {
         Ok(object)
     }
 
-    /// True if the node has ended in order, or somebody has found it forsaken.
+    /// True if the node has ended in order, or a process has found it abandoned.
     pub fn is_ended(&self) -> bool {
         self.mapping.header().summary.state.load(Ordering::Relaxed) != READY
     }
@@ -166,16 +167,16 @@ impl Object {
         state.store(ENDED, Ordering::Release);
     }
 
-    /// Takes the object's name away. Only for who holds the lock.
+    /// Removes the object's name. Only the holder of the lock may call this.
     pub fn remove(&self) {
         if matches!(is_at(&self.name, &self.file), Ok(true)) {
-            // Somebody else may have been before us.
+            // Another process may have removed it before.
             let _ = shm::unlink(path(&self.name));
         }
     }
 }
 
-/// A new object of this name, empty, whose lock is held.
+/// A new, empty object of this name, whose lock is held.
 fn claim(name: &str) -> Result<File, ShmError> {
     let flags = shm::OFlags::CREATE | shm::OFlags::EXCL | shm::OFlags::RDWR;
     let mut process = 0;
@@ -183,7 +184,8 @@ fn claim(name: &str) -> Result<File, ShmError> {
         match shm::open(path(name), flags, Mode::RUSR | Mode::WUSR) {
             Ok(file) => {
                 let file = File::from(file);
-                // One who comes at this moment may take it for a forsaken one; then he has it.
+                // Another process may take it for an abandoned one at this moment; then that
+                // process has it.
                 if lock(name, &file)? && is_at(name, &file)? {
                     return Ok(file);
                 }
@@ -217,7 +219,7 @@ fn served_by(file: &File) -> u32 {
     read.map_or(0, |()| u64::from_le_bytes(bytes) as u32)
 }
 
-/// Has the system keep so much memory for an object, so that no access finds none.
+/// Reserves memory of the system for an object, so that no access fails.
 fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     let none = rustix::fs::FallocateFlags::empty();
     rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, none, 0, bytes))?;

@@ -1,10 +1,10 @@
-//! Large pages for a node's memory, so that processors seldom have to look up where a page is.
+//! Large pages for a node's memory, which save address translations.
 //!
-//! `/dev/shm` has pages of 4 KiB unless it was mounted otherwise. The process of a node has the
-//! kernel (Linux 6.1 or newer, whatever the settings say but `deny`) put 2 MiB at a time into one
-//! page, a page ahead of what is allocated, so that hardly anybody has it in use by then. Where
-//! that is refused the small pages remain. Either way the memory was reserved before: none is taken
-//! by this.
+//! `/dev/shm` has pages of 4 KiB unless it was mounted otherwise. The process of a node asks the
+//! kernel (Linux 6.1 or newer, with any setting except `deny`) to put 2 MiB at a time into one
+//! page. It works one page ahead of the allocations, so that hardly any process uses the page yet.
+//! If the kernel refuses, the small pages remain. The memory was reserved before, so this takes no
+//! memory.
 
 use super::mapping::{HEADER_BYTES, Mapping};
 
@@ -12,17 +12,17 @@ use super::mapping::{HEADER_BYTES, Mapping};
 pub const LARGE_PAGE_BYTES: u64 = 2 << 20;
 /// The kernel's file of the size of its large pages.
 const SIZE_FILE: &str = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
-/// After so many refusals one after the other nothing more is asked for.
+/// After this many successive refusals no more pages are requested.
 const REFUSALS_MAX: u32 = 4;
 
-/// What was done about the pages of a node.
+/// The state of a node's large pages.
 #[derive(Debug)]
 pub struct Pages {
     /// The page to be asked for next, by its position in the object.
     next: u64,
     /// How many there are at most; the last one of the object may be cut off.
     end: u64,
-    /// So many are large.
+    /// The number of large pages.
     large: u64,
     /// Since the last one that is.
     refusals: u32,
@@ -47,14 +47,13 @@ impl Pages {
         pages
     }
 
-    /// So many bytes are in large pages.
+    /// The number of bytes in large pages.
     pub fn bytes(&self) -> u64 {
         self.large * LARGE_PAGE_BYTES
     }
 
-    /// Asks for one page, if there are small ones in what is allocated of the node's memory, up to
-    /// this offset, or in the large page behind; false if there is nothing to do. Takes
-    /// milliseconds.
+    /// Requests one page, if there are small ones among the allocated memory, which ends at this
+    /// offset, or in the large page behind it; false if there is nothing to do. Takes milliseconds.
     pub fn advance(&mut self, mapping: &Mapping, allocated: u64) -> bool {
         let wanted = (HEADER_BYTES + allocated).div_ceil(LARGE_PAGE_BYTES) + 1;
         if self.next >= self.end.min(wanted) || self.refusals == REFUSALS_MAX {

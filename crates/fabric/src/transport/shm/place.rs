@@ -1,10 +1,10 @@
-//! Posts by a deadline, of which others know that they are under way.
+//! Posts by a deadline, marked for other clients while they are in flight.
 //!
-//! A processor that is about to write for a client may be taken from it for any time, also between
-//! the look at the clock and the last word that is written. So who posts by a deadline first takes
-//! a *place* in the node's header, then looks at the clock, and gives the place back when it is
-//! done. Who is going to change what was another's, and knows that the deadlines of that one are
-//! over, waits for all whose places he finds taken: whoever takes one afterwards is too late by his
+//! The scheduler may interrupt a client for any time, also between its look at the clock and the
+//! last word of its write. So a client that posts by a deadline first takes a *place* in the node's
+//! header, then looks at the clock, and releases the place when the post is done. A client that is
+//! going to change another's data, and knows that the other's deadlines are over, waits for the
+//! owners of all places that it finds taken. A client that takes a place later is too late by its
 //! own clock.
 //!
 //! ```text
@@ -15,8 +15,8 @@
 //! ```
 //!
 //! The start time tells a process from a later one of the same number; it is cut off to 24 bits, 46
-//! hours of ticks. The number differs from one post to the next. A process that has died is not
-//! waited for.
+//! hours of ticks. The number differs from one post to the next. No client waits for a dead
+//! process.
 
 use super::mapping::{Header, PLACES, Place};
 use super::process::{is_alive, started};

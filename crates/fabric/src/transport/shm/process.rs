@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-/// What the system says of a process: the letter of its state, and when it was started, in ticks.
+/// The system's view of a process: the letter of its state, and its start time in ticks.
 fn state(process: u32) -> Option<(char, u64)> {
     let status = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name before may have any characters.
@@ -24,7 +24,7 @@ pub fn is_alive(process: u32) -> bool {
     !matches!(state(process), Some(('Z' | 'X', _)))
 }
 
-/// When a process was started, in ticks of the system; `None` if nobody knows.
+/// The start time of a process, in ticks of the system; `None` if it is unknown.
 pub fn started(process: u32) -> Option<u64> {
     state(process).map(|(_, ticks)| ticks)
 }

@@ -24,7 +24,7 @@ pub struct SimEndpoint {
     pub(super) instant: bool,
 }
 
-/// A time that somebody waits for.
+/// A time that a task waits for.
 struct Alarm<'e> {
     endpoint: &'e SimEndpoint,
     timer: usize,
@@ -36,7 +36,7 @@ impl Drop for Alarm<'_> {
     }
 }
 
-/// A request that somebody waits for; without him it goes on by itself.
+/// A request that a task waits for. If the task stops waiting, the request continues by itself.
 struct Awaited<'e> {
     endpoint: &'e SimEndpoint,
     request: usize,

@@ -78,7 +78,7 @@ impl Simulation {
         }
     }
 
-    /// Adds a memory node with so many bytes, all zero.
+    /// Adds a memory node of `bytes`, all zero.
     pub fn add_node(&mut self, bytes: usize) -> NodeId {
         let mut state = self.state.borrow_mut();
         let number = NodeId(state.nodes.len() as u16);
@@ -97,9 +97,9 @@ impl Simulation {
         }
     }
 
-    /// A way to the nodes whose verbs and calls take effect at once, in no time and whole: they do
-    /// not go through ports, are answered even by nodes that are lost, and count as verbs of
-    /// nobody. It is there to fill memory and caches before what is simulated begins.
+    /// An endpoint whose verbs and calls take effect at once, in no time and whole. They do not go
+    /// through ports, lost nodes answer them too, and no client's count includes them. It fills
+    /// memory and caches before the simulation begins.
     pub fn instant_endpoint(&self, client: u32) -> SimEndpoint {
         SimEndpoint {
             instant: true,
@@ -120,8 +120,8 @@ impl Simulation {
         self.ready.push(task);
     }
 
-    /// Has a client die at its verb of this number, counted from 0: what it has posted before is
-    /// done, of this verb some lines or none, and its tasks do not go on.
+    /// Makes a client die at its verb of this number, counted from 0: its earlier posts are done,
+    /// of this verb some lines or none, and its tasks stop.
     pub fn kill_at_verb(&mut self, client: u32, verb: u64) {
         let mut state = self.state.borrow_mut();
         let place = state.place(client);
@@ -133,7 +133,7 @@ impl Simulation {
         self.plan_node(node, from, false, false);
     }
 
-    /// Has a node come back, with what its memory held or without.
+    /// Makes a node come back, with or without its old content.
     pub fn restore_node(&mut self, node: NodeId, from: Duration, forgets: bool) {
         self.plan_node(node, from, true, forgets);
     }
@@ -144,8 +144,8 @@ impl Simulation {
         self.state.borrow_mut().plan(at, event);
     }
 
-    /// Runs until nothing more will happen, and says how many tasks have not ended although their
-    /// clients live: they wait for what never comes.
+    /// Runs until no event is left, and returns the number of unfinished tasks of living clients:
+    /// they wait for an event that never comes.
     pub fn run(&mut self) -> usize {
         self.run_until(|_| false)
     }
@@ -193,7 +193,7 @@ impl Simulation {
             Event::Wake { timer } => state.ring(timer),
             Event::Death { client } => {
                 drop(state);
-                // What they hold lets go of the state when it is dropped.
+                // Their values release the state when they are dropped.
                 for task in self.tasks.iter_mut().filter(|task| task.client == client) {
                     task.future = None;
                 }
@@ -227,7 +227,7 @@ impl Simulation {
         node.filter(fits).map_or(0, |node| node.word(at.offset()))
     }
 
-    /// What the port of a node has served so far; nothing where there is no node.
+    /// The traffic that the port of a node has served so far; zero if there is no such node.
     pub fn carried(&self, node: NodeId) -> Carried {
         let state = self.state.borrow();
         let node = state.node(node);

@@ -1,15 +1,15 @@
 //! Memory nodes, a network and thousands of clients in one thread, in virtual time, repeatable from
 //! a seed.
 //!
-//! A [`Simulation`] has nodes, and tasks of clients that post verbs on [`SimEndpoint`]s. When a
-//! verb accesses memory is said by the model of a port ([`nearfield_hardware::network`]). With
-//! [`Delivery::Torn`] each line of a verb is read or written at a moment of its own, so that
-//! whatever others may do in between does happen for some seed, and with [`Delivery::TornWords`]
-//! each word; with [`Delivery::Whole`] a verb is
-//! done at one moment, which is quicker to compute and what one wants to know throughput by.
+//! A [`Simulation`] has nodes, and tasks of clients that post verbs on [`SimEndpoint`]s. The model
+//! of a port decides when a verb accesses memory ([`nearfield_hardware::network`]). With
+//! [`Delivery::Torn`] each line of a verb is read or written at a moment of its own, and with
+//! [`Delivery::TornWords`] each word. Some seed therefore produces any allowed interleaving with
+//! other clients. With [`Delivery::Whole`] a verb is done at one moment, which is faster to compute
+//! and serves to measure throughput.
 //!
-//! Clients die at any of their verbs, when and in the middle of whatever they have posted; nodes
-//! are lost and come back; clocks go too fast or too slow ([`Skewed`]).
+//! Clients die at any of their verbs, also in the middle of a post. Nodes are lost and come back.
+//! Clocks run too fast or too slowly ([`Skewed`]).
 //!
 //! ```
 //! use nearfield_fabric::transport::sim::{Delivery, Simulation};

@@ -42,7 +42,7 @@ impl Node {
         self.bytes(offset, 8).copy_from_slice(&word.to_le_bytes());
     }
 
-    /// Swaps bits of a word, and answers what it was.
+    /// Swaps bits of a word, and returns the old word.
     pub fn swap(&mut self, offset: u64, swap: &MaskedSwap) -> u64 {
         let found = self.word(offset);
         if let Some(word) = swap.apply(found) {
@@ -51,14 +51,14 @@ impl Node {
         found
     }
 
-    /// Adds to a word, and answers what it was.
+    /// Adds to a word, and returns the old word.
     pub fn add(&mut self, offset: u64, summand: u64) -> u64 {
         let found = self.word(offset);
         self.set_word(offset, found.wrapping_add(summand));
         found
     }
 
-    /// Does a verb as one, and gives it what comes back.
+    /// Executes a verb atomically, and stores the result in it.
     pub fn apply(&mut self, verb: &mut Verb<'_>) {
         match verb {
             Verb::Read { from, into } => {

@@ -1,4 +1,4 @@
-//! What a client has posted, and how far it is.
+//! A client's post, and its progress.
 
 use crate::address::{GlobalAddress, NodeId};
 use crate::error::FabricError;
@@ -60,7 +60,7 @@ impl Step {
         }
     }
 
-    /// Gives the verb what has come back.
+    /// Stores the result in the verb.
     pub fn answer(self, verb: &mut Verb<'_>) {
         match (self, verb) {
             (Step::Read { bytes, .. }, Verb::Read { into, .. }) => into.copy_from_slice(&bytes),
@@ -108,7 +108,7 @@ pub struct Request {
     pub error: Option<FabricError>,
     /// Whether the client has the answer.
     pub answered: bool,
-    /// Whether nobody waits for it.
+    /// Whether no task waits for it.
     pub unsignalled: bool,
     pub waker: Option<Waker>,
 }

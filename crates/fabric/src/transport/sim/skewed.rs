@@ -6,7 +6,7 @@ use crate::error::FabricError;
 use crate::verb::Verb;
 use std::time::Duration;
 
-/// An endpoint whose clock runs too fast or too slow. Leases are times by such clocks.
+/// An endpoint whose clock runs too fast or too slowly. Leases are times by such clocks.
 #[derive(Clone, Debug)]
 pub struct Skewed<E> {
     endpoint: E,

@@ -1,4 +1,4 @@
-//! What the parts of a simulation share: nodes, requests, and what will happen when.
+//! The state that the parts of a simulation share: nodes, requests, and future events.
 
 use super::node::Node;
 use super::request::{Request, Step};
@@ -30,7 +30,7 @@ pub enum Delivery {
 }
 
 impl Delivery {
-    /// What is read or written as one.
+    /// The atomic unit in bytes.
     pub fn atomic_bytes(self) -> u64 {
         match self {
             Delivery::Whole | Delivery::Torn => LINE_BYTES,
@@ -39,7 +39,7 @@ impl Delivery {
     }
 }
 
-/// What a processor of a node takes for a call.
+/// The time of a node's processor for a call.
 const CALL: Time = Time::from_nanoseconds(2000);
 /// Parts of one verb are this far apart at most when they are torn: some round trips, so that
 /// whole operations of others fit in between.
@@ -104,7 +104,7 @@ pub struct Client {
     /// It dies at this verb, which is done in part or not at all.
     pub dies_at_verb: Option<u64>,
     pub dead: bool,
-    /// When the last part of what it has posted to each node is done.
+    /// The time at which the last part of the client's posts to each node is done.
     queues: Vec<Time>,
 }
 
@@ -118,13 +118,13 @@ impl Client {
     }
 }
 
-/// Somebody who waits for a time.
+/// A task that waits for a time.
 #[derive(Debug, Default)]
 pub struct Timer {
     pub waker: Option<Waker>,
     /// Whether the time has come.
     pub rings: bool,
-    /// Whether nobody waits any more.
+    /// Whether the task no longer waits.
     pub abandoned: bool,
 }
 
@@ -222,15 +222,15 @@ impl State {
         }
     }
 
-    /// Has somebody be woken at a time.
+    /// Wakes a task at a time.
     pub fn plan_timer(&mut self, at: Time) -> usize {
         let timer = self.timers.insert(Timer::default());
         self.plan(at, Event::Wake { timer });
         timer
     }
 
-    /// The time of a timer has come. Who waits for it takes it away, so that nobody takes another
-    /// for his own.
+    /// The time of a timer has come. The waiting task removes it, so that its number is not reused
+    /// before.
     pub fn ring(&mut self, timer: usize) {
         let Some(found) = self.timers.get_mut(timer) else {
             return;
@@ -244,7 +244,7 @@ impl State {
         }
     }
 
-    /// Nobody waits for a timer any more.
+    /// The task no longer waits for a timer.
     pub fn abandon_timer(&mut self, timer: usize) {
         let Some(found) = self.timers.get_mut(timer) else {
             return;
@@ -255,10 +255,9 @@ impl State {
         }
     }
 
-    /// Does verbs, which were checked, as they are posted, and answers when the client has the
-    /// answer; `None` where they have to be posted as a request. Nobody can tell the difference:
-    /// all travel for the same time, so that they arrive in the order in which they are posted, and
-    /// neither client nor node fails in between.
+    /// Executes checked verbs at their post, and returns the time of the answer; `None` if they
+    /// need a request. No client can tell the difference: all verbs travel for the same time, so
+    /// they arrive in the order of their posts, and neither client nor node fails in between.
     pub fn post_at_once(&mut self, client: usize, verbs: &mut [Verb<'_>]) -> Option<Time> {
         let life = self.clients.get_mut(client)?;
         let fails = self.nodes_fail || life.dead || life.dies_at_verb.is_some();
@@ -303,7 +302,7 @@ impl State {
         let death = life.dies_at_verb.filter(|&death| death < life.verbs);
         if let Some(death) = death {
             life.dead = true;
-            // What comes after it was never posted.
+            // The client never posted the later steps.
             steps.truncate((death - first) as usize + 1);
         }
         let last = steps.len().saturating_sub(1);
@@ -434,7 +433,7 @@ impl State {
         }
     }
 
-    /// Has the client know of the answer, and forgets the request if nobody asks for it any more.
+    /// Delivers the answer to the client, and drops the request if no task waits for it any more.
     pub fn answer(&mut self, request: usize) {
         let Some(posted) = self.requests.get_mut(request) else {
             return;
@@ -448,7 +447,7 @@ impl State {
         }
     }
 
-    /// Has nobody wait for a request; what it does is done all the same.
+    /// Marks a request as awaited by no task; it still takes effect.
     pub fn abandon(&mut self, request: usize) {
         let Some(posted) = self.requests.get_mut(request) else {
             return;
@@ -461,7 +460,7 @@ impl State {
         }
     }
 
-    /// A node is lost or comes back, with or without what its memory held.
+    /// A node is lost or comes back, with or without its old content.
     pub fn change_node(&mut self, node: NodeId, up: bool, forgets: bool) {
         let network = self.network;
         if let Ok(node) = self.node_mut(node) {

@@ -49,7 +49,7 @@ pub fn encode(verb: &Verb<'_>, message: &mut Vec<u8>) {
     }
 }
 
-/// Puts what was answered into a verb, and answers the rest; `None` if it is no such answer.
+/// Puts an answer into a verb, and returns the rest; `None` if the answer does not fit.
 pub fn take<'a>(verb: &mut Verb<'_>, answer: &'a [u8]) -> Option<&'a [u8]> {
     match verb {
         Verb::Read { into, .. } => {
@@ -66,8 +66,8 @@ pub fn take<'a>(verb: &mut Verb<'_>, answer: &'a [u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// Does all verbs of a message, each as a whole before the next; answers what they are answered by,
-/// or `None` at the first that cannot be done.
+/// Executes all verbs of a message, each as a whole before the next. Returns their answers, or
+/// `None` at the first verb that fails.
 pub fn execute(memory: &impl Memory, mut message: &[u8]) -> Option<Vec<u8>> {
     let mut answer = Vec::new();
     while !message.is_empty() {

@@ -26,7 +26,7 @@ const TURN: Duration = Duration::from_micros(200);
 const SPIN: Duration = Duration::from_micros(50);
 /// The system does not wake a thread after so short a time.
 const BLINK: Duration = Duration::from_micros(10);
-/// How long one who leaves waits until what it has written is there.
+/// The time for which a client that ends waits for its unsignalled writes.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A client's way to nodes over UCX. Clones belong to the same client, and stay with its thread.
@@ -36,7 +36,7 @@ pub struct UcxEndpoint {
     client: Rc<Client>,
 }
 
-/// A client: its connections and what is under way.
+/// A client: its connections and its transfers in flight.
 pub struct Client {
     /// In the order of their numbers.
     pub nodes: Vec<Attached>,
@@ -45,14 +45,14 @@ pub struct Client {
     /// When something came last.
     heard: Cell<Instant>,
     waiters: RefCell<Waiters>,
-    /// What nobody waits for any longer, or ever did.
+    /// Transfers that no task waits for.
     orphans: RefCell<Vec<Transfer>>,
     calls: RefCell<HashMap<u64, Call>>,
     next_number: Cell<u64>,
     pub guesses: Guesses,
 }
 
-/// Who waits, and which of them looks whether something has come: one is enough.
+/// The waiting tasks, and the one of them that polls for events: one is enough.
 #[derive(Default)]
 struct Waiters {
     count: usize,
@@ -65,7 +65,7 @@ struct Waiters {
 pub struct Attached {
     pub number: NodeId,
     pub size: u64,
-    /// It does verbs when it is asked to, and nobody else does.
+    /// The node executes verbs only by messages.
     pub by_messages: bool,
     /// Where its memory begins, in its own addresses.
     pub base: u64,
@@ -74,7 +74,7 @@ pub struct Attached {
     pub connection: RefCell<Option<Connection>>,
     /// When it has last answered.
     pub heard: Cell<Instant>,
-    /// What was issued since the last fence.
+    /// Whether a change was issued since the last fence.
     pub changed: Cell<bool>,
     pub read_by: Cell<Option<u64>>,
 }
@@ -82,7 +82,7 @@ pub struct Attached {
 /// A call to a node's processor.
 struct Call {
     node: usize,
-    /// What is to be done with an answer that nobody waits for.
+    /// How to handle an answer that no task waits for.
     allocates: bool,
     awaited: bool,
     answer: Option<Answer>,
@@ -99,7 +99,7 @@ impl Awaited<'_> {
         self.number
     }
 
-    /// Takes what was answered, if it was.
+    /// Takes the answer, if it has come.
     pub fn answer(&self) -> Option<Answer> {
         let calls = &mut *self.client.calls.borrow_mut();
         calls.get(&self.number)?.answer.as_ref()?;
@@ -117,7 +117,7 @@ impl Drop for Awaited<'_> {
     }
 }
 
-/// Somebody who waits, until he is dropped.
+/// A waiting task, until it is dropped.
 pub struct Waiter<'c> {
     client: &'c Client,
     number: u64,
@@ -142,7 +142,7 @@ impl Client {
         }
     }
 
-    /// Keeps what nobody waits for until it is done.
+    /// Keeps transfers without a waiting task until they are done.
     pub fn adopt(&self, transfers: impl IntoIterator<Item = Transfer>) {
         let mut orphans = self.orphans.borrow_mut();
         for mut transfer in transfers {
@@ -152,7 +152,7 @@ impl Client {
         }
     }
 
-    /// Looks whether something has come, and handles what is nobody's.
+    /// Polls for events, and handles those without a waiting task.
     fn look(&self) {
         let now = Instant::now();
         if self.worker.progress() {
@@ -191,7 +191,7 @@ impl Client {
     }
 
     fn take_answer(&self, message: &[u8]) {
-        // What was said at the beginning was understood.
+        // The greeting was understood.
         let Ok(answer) = Answer::decode(message, "") else {
             return;
         };
@@ -239,7 +239,7 @@ impl Client {
         }
     }
 
-    /// Calls a node's processor: what it answers, or `None` if it cannot be done.
+    /// Calls a node's processor: returns its answer, or `None` if the call fails.
     async fn call(&self, node: NodeId, request: Request) -> Result<Option<u64>, FabricError> {
         let index = self.node(node)?;
         let attached = &self.nodes[index];
@@ -264,14 +264,14 @@ impl Client {
 }
 
 impl Waiter<'_> {
-    /// Looks whether something has come, unless another waiter does so in his turn.
+    /// Polls for events, unless another waiter does so.
     pub fn look(&self) {
         {
             let waiters = &mut *self.client.waiters.borrow_mut();
             let other = waiters
                 .looking
                 .is_some_and(|looking| looking != self.number);
-            // One who has not been polled for long may never be.
+            // A task that has not been polled for long may never be.
             if other && waiters.passed < 2 * waiters.count {
                 waiters.passed += 1;
                 return;
@@ -294,7 +294,7 @@ impl Drop for Waiter<'_> {
 }
 
 impl Drop for Client {
-    /// What was written unsignalled gets there, if the nodes take it in time.
+    /// Unsignalled writes arrive, if the nodes take them in time.
     fn drop(&mut self) {
         let connections = self.nodes.iter().filter_map(|node| node.connection.take());
         let mut closing: Vec<Transfer> = connections.map(|one| one.close(false)).collect();
@@ -372,7 +372,7 @@ impl UcxEndpoint {
     }
 }
 
-/// Connects to a node and asks what it is.
+/// Connects to a node and asks for its introduction.
 fn attach(worker: &Rc<Worker>, address: &str) -> Result<Attached, UcxError> {
     let absent = |reason: &str| UcxError::Absent {
         address: address.to_owned(),

@@ -14,7 +14,7 @@ pub enum UcxError {
          package libucx0, version 1.13 or newer (apt install libucx0)"
     )]
     Library {
-        /// What the system says.
+        /// The system's message.
         reason: String,
     },
     /// The library is older than 1.13, or of another interface.
@@ -33,7 +33,7 @@ pub enum UcxError {
     Address {
         /// The text.
         address: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// A node has more than the reserved bytes, and its memory a length that 48 bits tell.
@@ -41,7 +41,7 @@ pub enum UcxError {
     Size {
         /// The address.
         address: String,
-        /// What was asked for, in bytes.
+        /// The requested size, in bytes.
         bytes: u64,
     },
     /// The system has no room for the node's memory.
@@ -49,12 +49,12 @@ pub enum UcxError {
     Memory {
         /// The address.
         address: String,
-        /// What was asked for, in bytes.
+        /// The requested size, in bytes.
         bytes: u64,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// Nobody answers there.
+    /// No node listens there.
     #[error(
         "there is no memory node at {address} ({reason}); `nearfield memory-node --listen \
          ucx:{address}` makes one"
@@ -62,10 +62,10 @@ pub enum UcxError {
     Absent {
         /// The address.
         address: String,
-        /// What UCX says, or that time is over.
+        /// UCX's message, or that time is over.
         reason: String,
     },
-    /// Who answers there is no memory node.
+    /// The process there is no memory node.
     #[error("what answers at {address} is not a memory node")]
     Foreign {
         /// The address.
@@ -104,9 +104,9 @@ pub enum UcxError {
     /// UCX refuses.
     #[error("UCX cannot {action}: {reason}")]
     Refused {
-        /// What was tried.
+        /// The attempted action.
         action: String,
-        /// What UCX says.
+        /// UCX's message.
         reason: String,
     },
 }

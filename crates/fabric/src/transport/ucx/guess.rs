@@ -1,11 +1,11 @@
-//! What masked swaps expect to find.
+//! The expected words of masked swaps.
 
 use crate::address::{GlobalAddress, WORD_BYTES};
 use crate::verb::MaskedSwap;
 use std::cell::RefCell;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
-/// So many words are remembered, each at a place that its address says.
+/// The number of remembered words, each at a place that its address selects.
 const PLACES: usize = 1 << 12;
 
 /// The words that swaps have last found, for some addresses. A wrong guess costs a round trip.
@@ -37,7 +37,7 @@ impl Guesses {
     pub fn note_written(&self, to: GlobalAddress, bytes: &[u8]) {
         let skipped = to.offset().next_multiple_of(WORD_BYTES) - to.offset();
         let words = bytes.get(skipped as usize..).unwrap_or_default();
-        // A lock is alone, or the last or first word of what it guards.
+        // A lock is alone, or the last or first word of its data.
         let (chunks, _) = words.as_chunks::<8>();
         let last = chunks.len().saturating_sub(1);
         for index in [0, last] {

@@ -1,30 +1,30 @@
-//! What clients and nodes say to each other in active messages: words of 8 bytes, low end first.
+//! The active messages between clients and nodes: words of 8 bytes, low end first.
 //!
 //! ```text
 //!   request   magic and version │ kind │ number │ offset │ bytes │ verbs …
 //!   answer    magic and version │ number │ done │ offset            to `Allocate`, `Free`
 //!             magic and version │ number │ done │ base │ size │ node │ by messages │ key …
 //!                                                                   to `Hello`
-//!             magic and version │ number │ done │ 0 │ what was read …                 to `Do`
+//!             magic and version │ number │ done │ 0 │ bytes read …                    to `Do`
 //! ```
 //!
 //! The [verbs](super::batch) are those of a post.
 //!
-//! The number is the client's, to tell his calls apart.
+//! The client assigns the number, to tell its calls apart.
 
 use super::error::UcxError;
 
 /// "nearfld", without its last letter, before the version.
 const MAGIC: u64 = u64::from_le_bytes(*b"nearfl\0\0");
 const MAGIC_MASK: u64 = (1 << 48) - 1;
-/// Changes when anything here does, or what is in a node's memory.
+/// Changes with the format of messages or of a node's memory.
 pub const VERSION: u32 = 2;
 const FIRST: u64 = MAGIC | (VERSION as u64) << 48;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Where and how large the node's memory is, and with what key it can be accessed.
+    /// The address, size and key of the node's memory.
     Hello,
     Allocate {
         bytes: u64,
@@ -35,7 +35,7 @@ pub enum Request {
     },
     /// The answer to the `Allocate` of this number has come; it is not answered.
     Taken,
-    /// Likewise, but nobody waits for it any longer.
+    /// Likewise, but the client no longer waits for it.
     Declined,
     /// The verbs that follow are to be done.
     Do,
@@ -77,16 +77,16 @@ impl Request {
     }
 }
 
-/// What a node answers.
+/// A node's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub number: u64,
-    /// Where what was allocated begins, or anything; `None` if it cannot be done.
+    /// The offset of the allocation, or any value; `None` if the request fails.
     pub done: Option<u64>,
     pub rest: Vec<u8>,
 }
 
-/// What a node says of itself, behind an answer whose `done` is the address of its memory.
+/// A node's description of itself, behind an answer whose `done` is the address of its memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Introduction {
     pub size: u64,

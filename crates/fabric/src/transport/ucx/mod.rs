@@ -1,95 +1,95 @@
-//! Memory nodes over [UCX](https://openucx.org): RDMA where both machines have adapters, TCP where
-//! they have not. The library (Debian's libucx0, 1.13 or newer) is found when it is first needed;
-//! nothing of it is needed to build.
+//! Memory nodes over [UCX](https://openucx.org): RDMA where both machines have adapters, TCP
+//! elsewhere. The library (Debian's libucx0, 1.13 or newer) is loaded when it is first needed; the
+//! build needs no part of it.
 //!
-//! A process has a [`UcxNode`] and serves it; others have a [`UcxEndpoint`]. Where the node has an
-//! adapter that accesses memory by itself, reads are UCX's gets, writes its puts, swaps and
-//! additions its atomics of 64 bits. Else each post is an active message to the node's process, as
-//! are connecting, allocating and freeing. Which transports UCX takes, its own variables say
-//! (`UCX_TLS`, `UCX_NET_DEVICES`); if none does, all but shared memory, of which a process that is
-//! killed while it starts leaves megabytes in `/dev/shm`.
+//! A process has a [`UcxNode`] and serves it; other processes have a [`UcxEndpoint`]. If the node
+//! has an adapter that accesses memory by itself, reads are UCX's gets, writes its puts, swaps and
+//! additions its atomics of 64 bits. Otherwise each post is an active message to the node's
+//! process, as are connecting, allocating and freeing. UCX's own variables choose its transports
+//! (`UCX_TLS`, `UCX_NET_DEVICES`). If none is set, UCX uses all but shared memory, because a
+//! process that is killed during its start leaves megabytes in `/dev/shm`.
 //!
-//! Tested with 1.13.1, and with 1.22.0 as PyPI's libucx-cu12 has it.
+//! Tested with 1.13.1, and with 1.22.0 of PyPI's libucx-cu12.
 //!
-//! # Who does the verbs
+//! # Execution of verbs
 //!
-//! With RDMA adapters, the node's does. Without, the thread in [`UcxNode::serve`] does, one post
-//! after the other, each in one message and answered by one. The node sees by its memory's key
-//! which it is, and tells its clients. On one machine, [`shm`](crate::transport::shm) does not need
-//! the node's process, and is many times as fast.
+//! The node's RDMA adapter executes verbs, if there is one. Otherwise the thread in
+//! [`UcxNode::serve`] does, one post after the other, each in one message and answered by one. The
+//! node finds out which case holds by its memory's key, and tells its clients. On one machine,
+//! [`shm`](crate::transport::shm) does not need the node's process, and is many times as fast.
 //!
-//! UCX would do verbs by messages of its own where there is no adapter. But UCX 1.13 ends the
-//! process that has to answer a second read of a client whose connection has broken at the first,
-//! and so any client that dies may take the node with it. (Tests of what adapters are asked have it
-//! do so, by the variable `NEARFIELD_UCX_ONE_SIDED`. A client without an adapter still does so to a
-//! node with one: give all of them one, or set `UCX_TLS` for the node.)
+//! Without an adapter UCX would execute verbs by messages of its own. But UCX 1.13 ends the process
+//! that has to answer a second read of a client whose connection has broken at the first, so any
+//! client that dies could end the node. (The variable `NEARFIELD_UCX_ONE_SIDED` makes tests of the
+//! requests for adapters use these messages. A client without an adapter still uses them with a
+//! node that has one: give all of them one, or set `UCX_TLS` for the node.)
 //!
-//! Where UCX can map the node's memory elsewhere (the kernel module xpmem), clients would copy by
-//! their own processors, and tear words; such a connection is refused ([`UcxError::Mapped`]).
+//! Where UCX can map the node's memory elsewhere (the kernel module xpmem), clients would copy with
+//! their own processors, and tear words. The endpoint refuses such a connection
+//! ([`UcxError::Mapped`]).
 //!
-//! # What is promised, and what is not
+//! # Guarantees and their limits
 //!
-//! - Lines of 64 bytes are read and written as one
-//!   ([`Endpoint::atomic_bytes`](crate::Endpoint::atomic_bytes)): an adapter's accesses are, as of
-//!   the [crate]; and the node's thread does one post after the other.
-//! - All clients of a node have to reach it in the same way: an adapter's atomics and those of the
-//!   node's processor do not exclude each other.
-//! - There is no protection. UCX has a node's process read and write whatever address a message of
-//!   its own names. Whoever reaches one of the node's ports (UCX opens others beside the one that
-//!   is named) has all of the process.
+//! - Lines of 64 bytes are atomic ([`Endpoint::atomic_bytes`](crate::Endpoint::atomic_bytes)): an
+//!   adapter's accesses are, as the [crate] assumes, and the node's thread executes one post after
+//!   the other.
+//! - All clients of a node must reach it in the same way, because an adapter's atomics and those of
+//!   the node's processor do not exclude each other.
+//! - There is no protection. UCX makes a node's process read and write any address that a message
+//!   of its own names. A client that reaches one of the node's ports (UCX opens others beside the
+//!   configured one) controls the whole process.
 //!
 //! # Order
 //!
-//! Where the node's thread does the verbs, posts and unsignalled writes are done in the order in
+//! Where the node's thread executes verbs, posts and unsignalled writes take effect in the order in
 //! which they are issued, each as a whole.
 //!
 //! Where an adapter does, each verb of one post is done as a whole before the next of the same
 //! node:
 //!
-//! - `ucp_worker_fence` stands between any two. It promises that what was issued before is complete
-//!   before anything that follows. Adapters keep to that.
-//! - The answer to a get is copied when it can be sent, which may be after later messages have been
-//!   done, if a processor does it all the same. (The fence of UCX 1.13 does nothing then.) So
-//!   nothing that changes memory is issued before the earlier reads of the post have ended: a post
-//!   that writes behind a read takes two round trips. Reads and writes are cut at pages of 4096
-//!   bytes, which are one message.
-//! - UCX has no masked swap. It is made of compare-and-swaps that expect the word that was last
-//!   seen there and repeat when another was found that would do, one round trip each. Reads behind
+//! - `ucp_worker_fence` stands between any two. It promises that earlier requests are complete
+//!   before later ones. Adapters keep to that.
+//! - If a processor answers a get, it copies the answer when it can send it, possibly after it has
+//!   executed later messages. (The fence of UCX 1.13 does nothing then.) So a verb that changes
+//!   memory is issued only when the earlier reads of the post have ended: a post that writes behind
+//!   a read takes two round trips. Reads and writes are divided at pages of 4096 bytes, which are
+//!   one message.
+//! - UCX has no masked swap. The endpoint uses compare-and-swaps that expect the last word seen
+//!   there, and repeats them if another word fits the mask, one round trip each. The reads behind
 //!   it go with it, and are repeated with it; changes wait.
-//! - A put that is complete was taken, and may not be there. A post that ends with writes ends with
-//!   a flush (`ucp_ep_flush_nbx`); others end when the last answer has come, which was behind them.
+//! - A completed put was taken, but may not have arrived. A post that ends with writes ends with a
+//!   flush (`ucp_ep_flush_nbx`). Other posts end when the last answer has come, which was behind
+//!   the writes.
 //!
-//! Between posts of one client the order is then that of the crate for a post that begins when
-//! another has ended, and for unsignalled writes before and after posts. Of two posts that are
-//! *under way at once*, the later may overtake what the earlier has not issued yet, as said above,
-//! and reads of the earlier that have not ended. To wait there, too, would give every client one
-//! round trip at a time.
+//! Between posts of one client the order is that of the crate if a post begins when another has
+//! ended, and for unsignalled writes before and after posts. Of two posts that are *in flight at
+//! once*, the later may overtake verbs that the earlier has not issued yet, and its unfinished
+//! reads. To wait there, too, would limit every client to one round trip at a time.
 //!
 //! # Waiting
 //!
-//! Any executor will do. A future that waits looks for what has come when it is polled, one of many
-//! on behalf of all, and asks to be polled again. When nothing comes for 50 us it lets its thread
-//! sleep, 200 us at most, until something does. An endpoint and its clones stay with their thread;
-//! each thread connects by itself.
+//! Any executor will do. A future that waits polls for events when it is polled, one of many on
+//! behalf of all, and asks to be polled again. When no event comes for 50 us it lets its thread
+//! sleep, for 200 us at most. An endpoint and its clones stay with their thread; each thread
+//! connects by itself.
 //!
-//! # Who may die
+//! # Deaths
 //!
-//! When a node's process ends, its clients are told by the system and all that is under way ends
-//! with [`NodeLost`](crate::FabricError::NodeLost), as does all that is asked later. A node that
-//! does not answer anything for 5 s, as when it is stopped or cut off, is lost from then on:
-//! connect again. What a client had written unsignalled when it ends in order gets to the nodes,
-//! unless they do not take it within a second.
+//! When a node's process ends, the system tells its clients. All operations in flight end with
+//! [`NodeLost`](crate::FabricError::NodeLost), as do all later ones. A node that does not answer
+//! for 5 s, for example a stopped or isolated one, is lost from then on: connect again. The
+//! unsignalled writes of a client that ends in order reach the nodes, unless they do not take them
+//! within a second.
 //!
-//! A client that dies leaves behind what it had written, at whole posts, or where an adapter does
-//! them at whole verbs or pieces of them. What was allocated for it and not taken is taken back;
-//! what it had taken stays allocated. The node closes its connection when the system says that it
-//! is broken: at once if only the process has died; if its machine was cut off, after 16 s
-//! (`UCX_TCP_KEEPIDLE` and so on), or when Linux gives up to send what was answered, after a
-//! quarter of an hour (`net.ipv4.tcp_retries2`). That holds up nobody else, nor does a client that
-//! dies while it connects: the node does not wait for it (`UCX_TCP_CONN_NB`, y unless it is set).
-//! Not so in shared memory, which UCX takes only with `UCX_MM_ERROR_HANDLING=y`: who dies while he
-//! puts a message there is in the way of all that come behind it, and the node is lost to its
-//! clients.
+//! A client that dies leaves its whole posts, or, with an adapter, its whole verbs or pieces of
+//! them. The node takes back memory that it allocated for the client and the client has not taken;
+//! other allocations stay. The node closes its connection when the system reports it as broken: at
+//! once if only the process has died; if its machine was cut off, after 16 s (`UCX_TCP_KEEPIDLE`
+//! and so on), or when Linux stops sending answers, after a quarter of an hour
+//! (`net.ipv4.tcp_retries2`). That delays no other client, nor does a client that dies while it
+//! connects: the node does not wait for it (`UCX_TCP_CONN_NB`, y unless it is set). Shared memory
+//! is different. UCX uses it only with `UCX_MM_ERROR_HANDLING=y`: a client that dies while it
+//! writes a message there blocks all later messages, and the node is lost to its clients.
 //!
 //! ```no_run
 //! use nearfield_fabric::transport::ucx::{UcxEndpoint, UcxNode};

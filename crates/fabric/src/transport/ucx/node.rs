@@ -15,18 +15,18 @@ use std::time::{Duration, Instant};
 
 /// The memory of a node is a whole number of these.
 const PAGE_BYTES: u64 = 4096;
-/// How long the node sleeps when nobody comes: longer each time. It begins with little, as what it
-/// could not send yet may be possible without its being told.
+/// The node's sleeps without events, each longer than the one before. The first is short, because a
+/// delayed message may become possible to send without an event.
 const FIRST_SLEEP: Duration = Duration::from_micros(100);
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// How long it looks for more before it sleeps: longer than a client needs between two verbs.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// Where this is set, UCX does the verbs also if it has to do so by messages of its own, for tests
-/// of what adapters are asked.
+/// If this is set, UCX executes verbs even if it has to do so by messages of its own, for tests of
+/// the requests for adapters.
 const ONE_SIDED: &str = "NEARFIELD_UCX_ONE_SIDED";
-/// What a key has before its parts, one of each of UCX's memory domains: a bit for each domain, and
-/// of what kind the memory is.
+/// The head of a key before its parts, one for each of UCX's memory domains: a bit for each domain,
+/// and the kind of the memory.
 const KEY_MAP_BYTES: usize = 8;
 const KEY_HEAD_BYTES: usize = KEY_MAP_BYTES + 1;
 
@@ -46,7 +46,8 @@ fn adapters_have(key: &[u8]) -> bool {
 ///
 /// It stays with the thread that has made it. It ends when it is dropped, and its memory with it.
 pub struct UcxNode {
-    // In the order in which they have to go: whom nobody can reach any more can give up its memory.
+    // The order in which the fields must be dropped: only an unreachable node can release its
+    // memory.
     _listener: Listener,
     clients: RefCell<Clients>,
     memory: NodeMemory,
@@ -67,7 +68,7 @@ struct Clients {
 
 struct Client {
     connection: Connection,
-    /// What it was given in answer to calls, and has not said that it has taken: offset and length.
+    /// Memory given in answer to calls that the client has not confirmed: offset and length.
     given: HashMap<u64, (u64, u64)>,
 }
 
@@ -113,8 +114,8 @@ impl UcxNode {
         })
     }
 
-    /// Serves clients until `stop` is true; then it returns within 50 ms. Where no adapter does it,
-    /// this is what reads and writes the node's memory for them. Sleeps while nobody comes.
+    /// Serves clients until `stop` is true; then it returns within 50 ms. Without an adapter, this
+    /// reads and writes the node's memory for clients. Sleeps while there are no messages.
     pub fn serve(&self, stop: &AtomicBool) {
         let mut last = Instant::now();
         let mut sleep = FIRST_SLEEP;
@@ -129,12 +130,12 @@ impl UcxNode {
         }
     }
 
-    /// Does what is to be done now; true if there was something.
+    /// Handles all current events; true if there was one.
     fn turn(&self) -> bool {
         let progress = self.worker.progress();
         let clients = &mut *self.clients.borrow_mut();
         for arrival in self.worker.take_arrivals() {
-            // Who is gone already is no loss.
+            // A client that has already left is no loss.
             if let Ok(connection) = Connection::accept(&self.worker, arrival) {
                 let client = Client {
                     connection,
@@ -155,7 +156,7 @@ impl UcxNode {
         let client = message.from.and_then(|id| clients.connected.get_mut(&id));
         let Some(client) = client else { return };
         let (number, done, rest) = match Request::decode(&message.bytes) {
-            // Whoever it is sees by the answer whom he talks to.
+            // The client sees by the answer that this is a node.
             None => (0, None, Vec::new()),
             Some((Request::Hello, number, _)) => {
                 let introduction = Introduction {
@@ -171,7 +172,7 @@ impl UcxNode {
                 None => (number, None, Vec::new()),
             },
             Some((Request::Tell, _, verbs)) => {
-                // Clients look before they tell what can be done.
+                // Clients check their verbs before they post them.
                 let _ = batch::execute(&self.memory, verbs);
                 return;
             }
@@ -197,7 +198,7 @@ impl UcxNode {
                 return;
             }
         };
-        // What the dead have asked for is done, and nobody is told.
+        // The requests of dead clients are executed without an answer.
         if client.connection.is_lost() {
             return;
         }
@@ -230,8 +231,7 @@ impl UcxNode {
 }
 
 impl Clients {
-    /// Closes the connections of clients that are gone, and takes back what they were given and
-    /// have not taken.
+    /// Closes the connections of lost clients, and takes back memory that they have not taken.
     fn part_with_the_lost(&mut self) {
         let lost = self
             .connected

@@ -1,14 +1,14 @@
-//! The verbs of one post, on their way.
+//! The verbs of one post, in flight.
 //!
-//! Each node has a *lane*: its verbs in their order. A node that does verbs when it is asked to
-//! gets [one message](super::asked). For others, what a lane has issued and not seen the end of are
-//! its *flights*. The rules, of which the [module](super) says why:
+//! Each node has a *lane*: its verbs in their order. A node that executes verbs by messages gets
+//! [one message](super::asked). For other nodes, the *flights* of a lane are its issued and
+//! unfinished requests. The rules, which the [module](super) explains:
 //!
-//! - A verb that changes something is issued when all earlier reads and masked swaps of its lane
-//!   have ended; reads are issued at once. A fence stands between any two of a lane.
-//! - A masked swap is a compare-and-swap of the word that was last seen there. If another was found
-//!   that would do, it is repeated, and the reads that were issued behind it are too.
-//! - If the last verbs are writes, a flush tells when they are there.
+//! - A verb that changes memory is issued when all earlier reads and masked swaps of its lane have
+//!   ended; reads are issued at once. A fence stands between any two of a lane.
+//! - A masked swap is a compare-and-swap of the last word seen there. If another word fits the
+//!   mask, the swap is repeated, and the reads that were issued behind it are too.
+//! - If the last verbs are writes, a flush tells when they have arrived.
 
 use super::asked::Asked;
 use super::endpoint::{Attached, Client};
@@ -19,11 +19,12 @@ use std::collections::VecDeque;
 use std::task::Poll;
 use std::time::Instant;
 
-/// Reads and writes are cut at multiples of this, in addresses of the node: so much is in one
-/// message of every transport whose messages the node's processor serves, and so is done as one.
+/// Reads and writes are divided at multiples of this, in addresses of the node. On every transport
+/// whose messages the node's processor serves, one message holds one such piece, which is therefore
+/// atomic.
 const PIECE_BYTES: u64 = 4096;
 
-/// Verbs on their way. What is under way when it is dropped comes to its end without it.
+/// Verbs in flight. If it is dropped, they finish without it.
 pub struct Post<'p, 'b> {
     client: &'p Client,
     number: u64,
@@ -41,7 +42,7 @@ struct Lane {
     /// How many of the verbs were issued.
     issued: usize,
     flights: VecDeque<Flight>,
-    /// A write was issued, and nothing whose end would tell that it is there.
+    /// Whether a write was issued without a later request whose end would show its arrival.
     unflushed: bool,
     /// When the last flight was issued.
     asked: Instant,
@@ -82,7 +83,7 @@ fn masked(verb: &Verb<'_>) -> Option<MaskedSwap> {
     }
 }
 
-/// True if one compare-and-swap does it, whatever is found.
+/// True if one compare-and-swap does it, whatever word it finds.
 fn is_whole(swap: &MaskedSwap) -> bool {
     swap.compare_mask == u64::MAX
 }
@@ -123,7 +124,7 @@ impl<'p, 'b> Post<'p, 'b> {
         })
     }
 
-    /// Issues what can be issued now, and waits for nothing.
+    /// Issues all verbs that can be issued now, without waiting.
     ///
     /// # Errors
     /// `NodeLost`.
@@ -216,7 +217,7 @@ impl Lane {
         Ok(false)
     }
 
-    /// Takes what has come, in the order in which it was asked for.
+    /// Takes the answers that have come, in the order of their requests.
     fn land(&mut self, client: &Client, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
         let node = &client.nodes[self.node];
         while let Some(flight) = self.flights.front_mut() {
@@ -306,12 +307,12 @@ impl Lane {
     }
 }
 
-/// Orders what was issued before what will be, where that is needed; false if UCX refuses.
+/// Orders earlier requests before later ones, if that is needed; false if UCX refuses.
 fn fence(client: &Client, node: &Attached, changes: bool, post: u64) -> bool {
     let read_by = node.read_by.get();
     let needed = node.changed.get() || read_by.is_some_and(|reader| changes || reader == post);
     if needed {
-        // It holds for all that the worker has issued, whatever the node.
+        // It holds for all requests of the worker, to any node.
         for node in &client.nodes {
             node.changed.set(false);
             node.read_by.set(None);

@@ -1,10 +1,9 @@
-//! UCX's interface, as much of it as is needed, by hand: the types of version 1.13 and the
-//! functions as they are found in the library at run time. Later versions keep this interface; each
-//! structure says by a mask which of its fields are meant, so that those that came later are left
-//! out.
+//! The used part of UCX's interface, written by hand: the types of version 1.13 and the functions
+//! that are found in the library at run time. Later versions keep this interface; each structure
+//! has a mask of its valid fields, so that later fields are left out.
 //!
-//! The sizes and offsets that are asserted were measured with the headers of Debian's libucx-dev
-//! 1.13.1 on x86-64.
+//! The asserted sizes and offsets were measured with the headers of Debian's libucx-dev 1.13.1 on
+//! x86-64.
 
 use libloading::Library;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -21,7 +20,7 @@ pub const IN_PROGRESS: Status = 1;
 /// A returned pointer that is not less than this, as an address, is a status.
 const LAST_ERROR: isize = -100;
 
-/// Handles to what only UCX looks into.
+/// Handles to opaque objects of UCX.
 pub type Context = *mut c_void;
 pub type Config = *mut c_void;
 pub type Worker = *mut c_void;
@@ -154,7 +153,7 @@ impl MemoryParams {
 
 pub type OnSent = unsafe extern "C" fn(*mut c_void, Status, *mut c_void);
 
-/// What a request is told. Zero is a good value of each field.
+/// The parameters of a request. Zero is a good value of each field.
 #[repr(C)]
 pub struct RequestParams {
     pub mask: u32,
@@ -322,7 +321,7 @@ pub fn version(library: &Library) -> Result<(u32, u32), libloading::Error> {
 }
 
 impl Api {
-    /// What UCX says of a status.
+    /// UCX's description of a status.
     pub fn describe(&self, status: Status) -> String {
         // SAFETY: any number may be asked for; the answer is a constant, or a text of the thread
         // that stays until its next call.
@@ -331,7 +330,7 @@ impl Api {
     }
 }
 
-/// What a returned pointer says: the status if there is no request to wait for.
+/// The meaning of a returned pointer: the status if there is no request to wait for.
 pub fn status_of(pointer: StatusPointer) -> Option<Status> {
     let address = pointer as isize;
     (address == 0 || (LAST_ERROR..0).contains(&address)).then_some(address as Status)

@@ -1,7 +1,7 @@
-//! What UCX does, behind interfaces that cannot be misused: whatever UCX reads or writes later is
-//! owned by a [`Transfer`] until it is done, and everything keeps alive what it needs.
+//! UCX behind interfaces that cannot be misused: memory that UCX reads or writes later is owned by
+//! a [`Transfer`] until it is done, and each object keeps alive the objects that it needs.
 //!
-//! UCX is told that one thread uses a worker; none of these can leave theirs.
+//! UCX is told that one thread uses a worker; none of these objects can leave its thread.
 
 use super::batch::Memory;
 use super::error::UcxError;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// The number of all our active messages.
 const MESSAGE: u32 = 1;
-/// A way to send and receive, with what it has received.
+/// A UCX worker, which sends and receives, with its received messages.
 pub struct Worker {
     api: &'static Api,
     context: sys::Context,
@@ -33,16 +33,16 @@ pub struct Worker {
     inbox: Box<Inbox>,
 }
 
-/// What UCX's callbacks bring.
+/// The events of UCX's callbacks.
 #[derive(Default)]
 struct Inbox {
     messages: Mutex<VecDeque<Message>>,
     arrivals: Mutex<Vec<Arrival>>,
 }
 
-/// A message, and whose it is.
+/// A message, and its sender.
 pub struct Message {
-    /// The sender's connection, if he has said that he can be answered.
+    /// The sender's connection, if the sender has announced that it can be answered.
     pub from: Option<ConnectionId>,
     pub bytes: Vec<u8>,
 }
@@ -51,7 +51,7 @@ pub struct Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionId(usize);
 
-/// Somebody who wants to be connected.
+/// A client that wants to connect.
 pub struct Arrival(sys::ConnectionRequest);
 
 // SAFETY: the request is UCX's, and is only handed back to it, by the thread of the worker.
@@ -127,7 +127,7 @@ impl Worker {
         (&raw const *self.inbox).cast_mut().cast()
     }
 
-    /// Does what is to be done now; true if there was something.
+    /// Handles all current events; true if there was one.
     pub fn progress(&self) -> bool {
         // SAFETY: the worker lives, and this is not called by its callbacks, which only put things
         // into the inbox and into flags.
@@ -153,7 +153,7 @@ impl Worker {
         }
     }
 
-    /// Has what was issued so far be done before what will be. See the [module](super::super).
+    /// Orders requests issued so far before later ones. See the [module](super::super).
     pub fn fence(&self) -> Result<(), Status> {
         // SAFETY: the worker lives.
         let status = unsafe { (self.api.worker_fence)(self.worker) };
@@ -169,7 +169,7 @@ impl Worker {
         lock(&self.inbox.messages).pop_front()
     }
 
-    /// Who wants to be connected.
+    /// The clients that want to connect.
     pub fn take_arrivals(&self) -> Vec<Arrival> {
         std::mem::take(&mut lock(&self.inbox.arrivals))
     }
@@ -215,7 +215,7 @@ fn new_context(api: &Api) -> Result<sys::Context, UcxError> {
     Ok(context)
 }
 
-/// Configures what the environment leaves open.
+/// Configures the settings that the environment leaves open.
 fn set_defaults(api: &Api, config: sys::Config) -> Result<(), UcxError> {
     let says = |name: &str| std::env::var_os(name).is_some();
     let set = |action: &str, name: &CStr, value: &CStr| {
@@ -235,7 +235,7 @@ fn set_defaults(api: &Api, config: sys::Config) -> Result<(), UcxError> {
         .any(|text| transports.contains(text));
     if may_be_tcp && !says("UCX_TCP_CONN_NB") {
         // A node connects back to each client. If it waited for that, a client whose machine is cut
-        // off meanwhile would hold up all others; and where one dies between the connection and the
+        // off meanwhile would delay all others. If a client dies between the connection and the
         // first byte over it, UCX 1.13 tries again within the same call, and ends the node's
         // process. UCX 1.13 knows the option by the first name only, 1.22 by the second. A version
         // that has neither does without.
@@ -267,7 +267,7 @@ unsafe extern "C" fn on_message(
     let bytes = if length == 0 {
         Vec::new()
     } else {
-        // SAFETY: so many bytes of data are there during the call.
+        // SAFETY: `length` bytes of data are there during the call.
         unsafe { std::slice::from_raw_parts(data.cast::<u8>(), length) }.to_vec()
     };
     let answerable = params.attributes & sys::MessageParams::REPLY_EP != 0;
@@ -342,7 +342,7 @@ fn read_address(words: &[u64; 16]) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-/// Has a worker tell of those who want to be connected.
+/// Makes a worker report the clients that want to connect.
 pub struct Listener {
     worker: Rc<Worker>,
     listener: sys::Listener,
@@ -402,10 +402,10 @@ pub struct NodeMemory {
 }
 
 impl NodeMemory {
-    /// Maps so many bytes, which the system provides at once.
+    /// Maps `bytes`, which the system provides at once.
     ///
     /// # Errors
-    /// What the system says, or `Refused` within.
+    /// The system's error, or `Refused` within.
     pub fn new(worker: &Rc<Worker>, bytes: usize) -> Result<NodeMemory, std::io::Error> {
         let map = MmapOptions::new().len(bytes).populate().map_anon()?;
         let map = MmapRaw::from(map);
@@ -418,8 +418,8 @@ impl NodeMemory {
             protection: 0,
             memory_type: 0,
         };
-        // SAFETY: the context lives; so many bytes are mapped there until after they are unmapped
-        // by UCX, and no reference to them is ever made here.
+        // SAFETY: the context lives; `bytes` are mapped there until after UCX unmaps them, and no
+        // reference to them is ever made here.
         let mapped = unsafe { (worker.api.memory_map)(worker.context, &params, &mut handle) };
         check(worker.api, "register memory", mapped).map_err(std::io::Error::other)?;
         let worker = Rc::clone(worker);
@@ -430,7 +430,7 @@ impl NodeMemory {
         })
     }
 
-    /// Where so many bytes begin, if they are there.
+    /// The address of `bytes` at an offset, if they are in the memory.
     fn place(&self, offset: u64, bytes: u64) -> Option<*mut u8> {
         let end = offset.checked_add(bytes)?;
         let is_there = end <= self.map.len() as u64;
@@ -442,7 +442,7 @@ impl NodeMemory {
         self.map.as_ptr() as u64
     }
 
-    /// What others need to access it.
+    /// The key that other processes need for access.
     ///
     /// # Errors
     /// `Refused`.
@@ -468,9 +468,9 @@ impl Memory for NodeMemory {
         };
         let bytes = bytes as usize;
         into.reserve(bytes);
-        // SAFETY: so many bytes are mapped there, and there is room for them, which has their
-        // length only afterwards. No reference is made to the memory; it is accessed by this
-        // thread, also on behalf of UCX, and by adapters, whose accesses are none of this program.
+        // SAFETY: `bytes` are mapped there, and the vector has room for them and gets their length
+        // only afterwards. No reference is made to the memory; it is accessed by this thread, also
+        // on behalf of UCX, and by adapters, whose accesses are none of this program.
         unsafe {
             let to = into.as_mut_ptr().add(into.len());
             std::ptr::copy_nonoverlapping(from.cast_const(), to, bytes);
@@ -483,7 +483,7 @@ impl Memory for NodeMemory {
         let Some(to) = self.place(offset, bytes.len() as u64) else {
             return false;
         };
-        // SAFETY: as of `read`; what others own does not lie in this memory.
+        // SAFETY: as of `read`; memory of other owners does not lie in this memory.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
         true
     }
@@ -491,7 +491,7 @@ impl Memory for NodeMemory {
 
 impl Drop for NodeMemory {
     fn drop(&mut self) {
-        // SAFETY: it is mapped until here; what fails leaves the memory registered, and then the
+        // SAFETY: it is mapped until here. A failure leaves the memory registered, and then the
         // accesses of others fail at the mapping.
         unsafe { (self.worker.api.memory_unmap)(self.worker.context, self.handle) };
     }
@@ -506,10 +506,10 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Begins to connect to who listens at an address.
+    /// Begins to connect to the listener at an address.
     ///
     /// # Errors
-    /// `Refused`. What comes later, [`is_lost`](Connection::is_lost) says.
+    /// `Refused`. [`is_lost`](Connection::is_lost) tells later errors.
     pub fn connect(worker: &Rc<Worker>, address: SocketAddr) -> Result<Connection, UcxError> {
         let raw = RawAddress::new(address);
         Connection::create(worker, &format!("connect to {address}"), |params| {
@@ -519,7 +519,7 @@ impl Connection {
         })
     }
 
-    /// Connects somebody who wants to be.
+    /// Accepts a client's connection.
     ///
     /// # Errors
     /// `Refused`.
@@ -544,8 +544,8 @@ impl Connection {
         params.argument = Arc::as_ptr(&lost).cast_mut().cast();
         complete(&mut params);
         let mut ep = null_mut();
-        // SAFETY: the worker lives; the parameters are as their mask says, and what they point to
-        // lives during the call, the flag until the connection is closed.
+        // SAFETY: the worker lives; the parameters fit their mask, and the objects that they point
+        // to live during the call, the flag until the connection is closed.
         let made = unsafe { (worker.api.ep_create)(worker.worker, &params, &mut ep) };
         check(worker.api, action, made)?;
         let worker = Rc::clone(worker);
@@ -595,7 +595,7 @@ impl Connection {
         })
     }
 
-    /// Swaps a word if it is as expected; [`Transfer::word`] is what it was.
+    /// Swaps a word if it equals the expected one; [`Transfer::word`] is the old word.
     pub fn compare_swap(
         &self,
         key: &Rc<Key>,
@@ -606,7 +606,7 @@ impl Connection {
         self.atomic(key, address, sys::ATOMIC_COMPARE_SWAP, [expected, desired])
     }
 
-    /// Adds to a word; [`Transfer::word`] is what it was.
+    /// Adds to a word; [`Transfer::word`] is the old word.
     pub fn add(&self, key: &Rc<Key>, address: u64, summand: u64) -> Transfer {
         self.atomic(key, address, sys::ATOMIC_ADD, [summand, 0])
     }
@@ -666,7 +666,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // What is not closed at once keeps its flag for good.
+        // A connection that is not closed at once keeps its flag for ever.
         drop(close(&self.worker, self.ep, Arc::clone(&self.lost), true));
     }
 }
@@ -687,7 +687,7 @@ fn request_params() -> RequestParams {
     unsafe { std::mem::zeroed() }
 }
 
-/// What lets a connection access the memory of the other end.
+/// The right of a connection to access the memory of the other end.
 pub struct Key {
     worker: Rc<Worker>,
     handle: sys::RemoteKey,
@@ -717,7 +717,7 @@ impl Key {
     /// process's own loads and stores.
     pub fn is_mapped(&self, address: u64) -> bool {
         let mut pointer = null_mut();
-        // SAFETY: the key lives, and `pointer` is a place for what is not used.
+        // SAFETY: the key lives, and `pointer` is a place for an unused result.
         unsafe { (self.worker.api.key_pointer)(self.handle, address, &mut pointer) == sys::OK }
     }
 }
@@ -729,8 +729,8 @@ impl Drop for Key {
     }
 }
 
-/// What UCX may read and write until a transfer is done. Vectors stay where they are when they are
-/// moved.
+/// The memory that UCX may read and write until a transfer is done. The content of a vector stays
+/// in place when the vector is moved.
 enum Payload {
     Nothing,
     Bytes(Vec<u8>),
@@ -740,7 +740,7 @@ enum Payload {
     Flag(#[expect(dead_code, reason = "it is kept alive")] Arc<AtomicBool>),
 }
 
-/// Something that goes on. If it is dropped before it is done, what UCX may still use is never
+/// A request in flight. If it is dropped before it is done, memory that UCX may still use is never
 /// freed.
 pub struct Transfer {
     worker: Rc<Worker>,
