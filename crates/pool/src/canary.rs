@@ -1,14 +1,14 @@
-//! Checks of readers that a test can have left out, to show that what they are there for would be
-//! missed. Without the feature `canary` they are always made, and nobody asks.
+//! Checks of readers that a test can switch off, to show that a test fails without them. Without
+//! the feature `canary` they are always made, and the switch costs nothing.
 
-/// What tells a reader of a node that somebody has written meanwhile.
+/// A reader's check for concurrent writes to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// The node is of one write of all of it (CHIME, section 4.1.3, level 1).
     NodeVersions,
     /// Each entry is of one write of it (level 2).
     EntryVersions,
-    /// The counter behind the lock is the same before and behind what was read, and even.
+    /// The counter behind the lock is even, and the same before and after the read.
     Counters,
     /// No key has left its slot since a key was overwritten that is overwritten again.
     Stamps,

@@ -10,19 +10,19 @@ use nearfield_fabric::{FabricError, GlobalAddress, LINE_BYTES, NodeId};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
-    /// A memory node did not do what was asked.
+    /// A memory node has failed.
     #[error(transparent)]
     Fabric(#[from] FabricError),
-    /// Verbs are not one within lines, by which readers notice that somebody writes.
+    /// Verbs are not atomic within lines, on which the readers' checks rely.
     #[error(
         "the memory nodes are accessed by {atomic} bytes as one, \
          and the index needs lines of {LINE_BYTES}"
     )]
     Lines {
-        /// What is accessed as one, in bytes.
+        /// The atomic unit, in bytes.
         atomic: u64,
     },
-    /// What is written down of changes under locks has no place.
+    /// There is no place for the records of changes under locks.
     #[error(transparent)]
     Redo(RedoError),
     /// The compute node could not take part in giving memory back.
@@ -39,18 +39,18 @@ pub enum PoolError {
     Format {
         /// Where its header should be.
         at: GlobalAddress,
-        /// What is there instead of the format.
+        /// The bytes in place of the format.
         found: Vec<u8>,
     },
     /// The sizes are not possible.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
-    /// What a compute node may keep has no room for an internal node.
+    /// The budget of a compute node has no room for an internal node.
     #[error("a cache of {bytes} bytes, hotspots not counted, has no room for a node of {needed}")]
     Cache {
         /// The room for internal nodes, in bytes.
         bytes: usize,
-        /// What a node takes, in bytes.
+        /// The memory of a node, in bytes.
         needed: usize,
     },
     /// A key has not the length that the index's have, or is all zeros.
@@ -112,7 +112,7 @@ pub enum PoolError {
     },
 }
 
-// What a node does not do is one error, whatever was asked of it.
+// A node's failure is one error, whatever the request was.
 impl From<RedoError> for PoolError {
     fn from(error: RedoError) -> PoolError {
         match error {

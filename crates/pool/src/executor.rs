@@ -1,7 +1,7 @@
 //! Polling many futures on the calling thread.
 //!
-//! Endpoints have no threads of their own: an operation that waits for the network goes on when it
-//! is polled. So all that are under way are polled in turn, and nobody is woken.
+//! Endpoints have no threads of their own: an operation that waits for the network continues when
+//! it is polled. So the executor polls all operations in flight in turn, without wakers.
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -17,8 +17,8 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Does what `begin` makes of each task, up to `width` of them at a time, each begun as soon as one
-/// before it is done. The memory of a future serves those that come after it.
+/// Runs the future that `begin` makes of each task, up to `width` of them at a time. Each starts as
+/// soon as one before it is done, and reuses its memory.
 pub(crate) fn run_all<T, R: Future<Output = ()>>(
     tasks: impl IntoIterator<Item = T>,
     width: usize,

@@ -1,19 +1,19 @@
 //! Finding, inserting and removing entries of a leaf that is a hopscotch hash table (Herlihy,
 //! Shavit, Tzafrir, DISC 2008; CHIME §4).
 //!
-//! A key hashes to a slot, its *home*, and lies in the *neighborhood* of it: the H slots from the
-//! home on, around the end of the leaf if need be. The hop bitmap of the home says in which slots
-//! of the neighborhood its keys lie. An insert that finds no empty slot so near takes the first
-//! one behind and moves it closer: an entry between that may lie there as well goes there and
-//! leaves its own slot empty.
+//! A key hashes to a slot, its *home*, and lies in its *neighborhood*: the H slots from the home
+//! on, around the end of the leaf if need be. The hop bitmap of the home marks the slots of the
+//! neighborhood that hold its keys. An insert that finds no empty slot so near takes the first one
+//! behind and moves it closer: it moves an entry between that may lie in the empty slot there, and
+//! the entry's former slot becomes empty.
 //!
-//! Whoever changes a leaf holds its lock. All changes count the versions of the entries that they
-//! write.
+//! A client that changes a leaf holds its lock. All changes count the versions of the entries that
+//! they write.
 
 use crate::layout::{Leaf, Slots, is_empty_key};
 use nearfield_fabric::GlobalAddress;
 
-/// What a reader finds in a neighborhood.
+/// The result of a search in a neighborhood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// The key, in this slot.
@@ -36,7 +36,7 @@ pub fn lookup(leaf: &Leaf, key: &[u8]) -> Lookup {
     lookup_at(leaf, leaf.layout().home(key), key)
 }
 
-/// As [`lookup`], of a key whose home is known.
+/// As [`lookup`], for a key with a known home.
 pub(crate) fn lookup_at(leaf: &Leaf, home: usize, key: &[u8]) -> Lookup {
     let neighborhood = leaf.layout().neighborhood_slots(home);
     let found = neighborhood.iter().find(|&slot| leaf.holds(slot, key));
@@ -49,7 +49,7 @@ pub(crate) fn lookup_at(leaf: &Leaf, home: usize, key: &[u8]) -> Lookup {
     }
 }
 
-/// What an insert has changed.
+/// The changes of an insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inserted {
     /// Where the key is.
@@ -62,24 +62,24 @@ pub struct Inserted {
     pub written: Slots,
 }
 
-/// There is no empty slot among those that are known from which one can be moved into the
-/// neighborhood. If all slots are known, the leaf has to be split.
+/// No known empty slot can be moved into the neighborhood. If all slots are known, the leaf has to
+/// be split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the leaf has no room for the key")]
 pub struct NoRoom;
 
 /// Inserts a key, or changes its value. `known` are the slots whose entries are known, from the
 /// key's home on: the [hop range](crate::layout::LockWordLayout::hop_range), and no less than the
-/// neighborhood, in which the key may already be behind an empty slot. Entries whose home is not
-/// known stay where they are.
+/// neighborhood, in which the key may already be behind an empty slot. Entries with an unknown home
+/// stay where they are.
 ///
 /// # Errors
 /// `NoRoom`; then nothing is changed. If all slots are known, no order of moves would have made
 /// room.
 ///
 /// # Panics
-/// Key or value have not the length that the leaf's have; the key is all zeros; `known` does not
-/// begin with the key's home, or has less than the neighborhood.
+/// Key or value differ in length from the leaf's; the key is all zeros; `known` does not begin with
+/// the key's home, or has less than the neighborhood.
 pub fn insert(leaf: &mut Leaf, known: Slots, key: &[u8], value: &[u8]) -> Result<Inserted, NoRoom> {
     let home = leaf.layout().home(key);
     let neighborhood = leaf.layout().neighborhood_slots(home);
@@ -147,13 +147,13 @@ fn write_back(leaf: &mut Leaf, known: Slots, mut changed: Vec<usize>) -> Slots {
     written
 }
 
-/// The slots that become empty one after the other: the first that is, then one from which an
-/// entry can be moved there, and so on to one in the neighborhood of `known`'s first slot.
-/// `vacated` is taken for empty.
+/// The slots that become empty in sequence: the first empty one, then one from which an entry can
+/// be moved there, and so on to one in the neighborhood of `known`'s first slot. `vacated` is taken
+/// for empty.
 ///
 /// The first empty slot and the farthest entry are the best choices: if a key can be moved to a
-/// slot, it can be moved to each slot between, so that whatever sequence begins at a slot farther
-/// away can be continued from the nearer one as well.
+/// slot, it can be moved to each slot between, so any sequence that begins at a farther slot can be
+/// continued from the nearer one as well.
 fn plan(leaf: &Leaf, known: Slots, vacated: Option<usize>) -> Option<Vec<usize>> {
     let layout = leaf.layout();
     let reach = layout.neighborhood_slots(known.first()).count();
@@ -201,13 +201,13 @@ pub fn remove(leaf: &mut Leaf, slot: usize) -> Slots {
     neighborhood.around(&[home, slot])
 }
 
-/// Where a full leaf is to be divided so that `key`, for which it has no room, fits into its half:
-/// keys from the answer on belong into the right half. All slots have to be known.
+/// The key at which to divide a full leaf so that `key`, which did not fit, fits into its half:
+/// keys from the returned one on belong into the right half. All slots have to be known.
 ///
-/// The median of the key and of those keys whose removal would make room for it. Each key of the
-/// neighborhood is such a one, so there is one on either side of the median that leaves the half
-/// of `key`; and where one removal makes room, more removals do. Neither half is empty once `key`
-/// is in it.
+/// It is the median of the key and of those keys whose removal would make room for it. Each key of
+/// the neighborhood is such a key, so there is one on either side of the median that leaves the
+/// half of `key`; and where one removal makes room, more removals do. Neither half is empty once
+/// `key` is in it.
 ///
 /// # Panics
 /// There is room for the key.
@@ -320,11 +320,11 @@ fn set_bit(leaf: &mut Leaf, home: usize, slot: usize, set: bool) {
     leaf.set_hop_bitmap(home, bitmap);
 }
 
-/// Checks what has to hold of every leaf that nobody is changing, all of which is known: each key
-/// lies in its neighborhood and once, hop bitmaps are right, replicas agree. For tests.
+/// Checks the invariants of a leaf that no client is changing, all of which is known: each key lies
+/// in its neighborhood and once, hop bitmaps are right, replicas agree. For tests.
 ///
 /// # Panics
-/// One of this does not hold.
+/// An invariant does not hold.
 pub fn check_invariants(leaf: &Leaf) {
     let layout = leaf.layout();
     let mut keys = Vec::new();

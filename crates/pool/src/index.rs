@@ -1,4 +1,4 @@
-//! What every index in the pool can do.
+//! The operations that every index in the pool has.
 
 use crate::error::PoolError;
 use crate::layout::is_empty_key;
@@ -8,13 +8,14 @@ use std::future::Future;
 pub type Entry = (Vec<u8>, Vec<u8>);
 
 /// One client's view of an index in remote memory. Keys have one length and are never all zeros,
-/// values have one length. The client's tasks share it, and may have many operations under way.
+/// values have one length. The client's tasks share it, and may have many operations in flight.
 ///
-/// Each operation on a key is linearizable. A scan is not one moment: each entry that it answers
-/// was there at some time while it ran, and what was there all the time is answered.
+/// Each operation on a key is linearizable. A scan is not atomic: each entry that it returns
+/// existed at some time during the scan, and it returns all entries that existed during the whole
+/// scan.
 ///
-/// All of them refuse keys and values that are none with `Key` and `Value`, and answer what the
-/// nodes do.
+/// All operations refuse invalid keys and values with `Key` and `Value`, and return the nodes'
+/// errors.
 pub trait PoolIndex {
     /// Reads the value of a key.
     fn get(&self, key: &[u8]) -> impl Future<Output = Result<Option<Vec<u8>>, PoolError>>;
@@ -51,7 +52,7 @@ pub trait PoolIndex {
     ) -> impl Future<Output = Result<Vec<Entry>, PoolError>>;
 }
 
-/// Refuses what is no key of an index whose keys have `expected` bytes.
+/// Refuses an invalid key of an index whose keys have `expected` bytes.
 pub(crate) fn check_key(key: &[u8], expected: usize) -> Result<(), PoolError> {
     let length = key.len();
     if length != expected || is_empty_key(key) {
@@ -69,7 +70,7 @@ pub(crate) fn check_bound(from: &[u8], expected: usize) -> Result<(), PoolError>
     Ok(())
 }
 
-/// Refuses what is no value of an index whose values have `expected` bytes.
+/// Refuses an invalid value of an index whose values have `expected` bytes.
 pub(crate) fn check_value(value: &[u8], expected: usize) -> Result<(), PoolError> {
     let length = value.len();
     if length != expected {

@@ -1,33 +1,34 @@
 //! Indexes in a pool of remote memory.
 //!
-//! At their core is CHIME (SOSP 2024): a B+ tree whose internal nodes are sorted, to be kept at the
-//! clients, and whose leaves are hopscotch hash tables, so that a client reads the few entries
-//! where a key may lie and not the leaf.
+//! At their core is CHIME (SOSP 2024): a B+ tree whose internal nodes are sorted, so that clients
+//! can cache them, and whose leaves are hopscotch hash tables, so that a client reads only the few
+//! entries where a key may lie.
 //!
-//! - [`layout`] says which byte of a node in remote memory is what: sizes, the bytes to read and
-//!   to write, the versions by which a reader notices that it has read while somebody wrote.
-//! - [`hopscotch`] finds, inserts and removes entries of a leaf whose bytes are at hand, and says
-//!   how a full one is divided.
-//! - [`chime`] does operations on them by verbs on a fabric: CHIME, the steps from Sherman to it,
-//!   and our own variant.
+//! - [`layout`] defines the bytes of nodes in remote memory: sizes, the bytes to read and to write,
+//!   and the versions by which a reader detects concurrent writes.
+//! - [`hopscotch`] finds, inserts and removes entries of a decoded leaf, and chooses the key at
+//!   which to divide a full one.
+//! - [`chime`] executes operations on them by verbs on a fabric: CHIME, the steps from Sherman to
+//!   it, and our own variant.
 //! - [`rivals`] are indexes that CHIME is compared with: SMART, a radix tree, and ROLEX, a learned
 //!   index.
 //! - [`cache`] keeps internal nodes on a compute node, within a budget.
 //! - [`store`] is a map of byte strings of any length, or words, over a tree.
-//! - [`coordination`] is what its clients do together before they go to the network.
+//! - [`coordination`] lets the clients of a compute node share reads, writes and locks before they
+//!   use the network.
 //!
 //! # Where this differs from the public implementation of CHIME
 //!
 //! - Keys are byte strings of any one length, compared as such; a key hashes by XXH3.
-//! - Hop ranges wrap around the end of a leaf, where CHIME reads the leaf as a whole, and reach for
-//!   a replica of the metadata only where they have none: with the neighborhood, in which the key
-//!   may already be, an insert reads 186 bytes on average, where CHIME reads 211 without it.
+//! - Hop ranges wrap around the end of a leaf, where CHIME reads the whole leaf, and include a
+//!   replica of the metadata only where they have none: with the neighborhood, in which the key may
+//!   already be, an insert reads 186 bytes on average, where CHIME reads 211 without it.
 //! - A separator is the least key that may be in the right half, not one more than the greatest of
-//!   the left, and after a split there always is room for the key that asked for it.
+//!   the left, and after a split there is always room for the key that caused it.
 //! - Entries can be removed. The last group of a leaf may have fewer entries than the others.
 //!
-//! [`layout`] and [`hopscotch`] do no I/O, do not wait and know no clock. All sizes are chosen when
-//! the program runs, in a [`Geometry`](layout::Geometry).
+//! [`layout`] and [`hopscotch`] do no I/O, do not wait and know no clock. All sizes are chosen at
+//! run time, in a [`Geometry`](layout::Geometry).
 
 #![forbid(unsafe_code)]
 

@@ -5,8 +5,8 @@
 //! run       | node, node, ... | uses       replaced when a node comes or goes
 //! ```
 //!
-//! Readers see what was published last when they look, each part as a whole. Runs that were divided
-//! or joined are left as they were for those who still look at the former directory.
+//! Readers see the last published version of each part as a whole. Divided or joined runs stay
+//! unchanged for readers of the former directory.
 
 use super::Cached;
 use arc_swap::{ArcSwap, Guard};
@@ -20,15 +20,15 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 /// How many nodes a run has at most. Two neighbors have more than half of it together, so that
 /// runs are a quarter full on average at least.
 pub(super) const RUN_MAX: usize = 64;
-/// What an allocator puts in front of what it allocates.
+/// The bytes that an allocator puts in front of an allocation.
 pub(crate) const HEADER_BYTES: usize = 8;
 /// The counts of an `Arc`, and the allocation.
 const ARC_BYTES: usize = 2 * size_of::<usize>() + HEADER_BYTES;
-/// What a node takes beside its own bytes and the share of its run.
+/// The memory of a node beside its own bytes and the share of its run.
 pub(super) const NODE_BYTES: usize =
     ARC_BYTES + size_of::<u64>() + size_of::<Entry<()>>() + size_of::<AtomicU8>();
-/// What a run takes beside its nodes and its bound, its place in the directory included; no less
-/// than what a directory takes beside its runs.
+/// The memory of a run beside its nodes and its bound, with its place in the directory; no less
+/// than the memory of a directory beside its runs.
 pub(super) const RUN_BYTES: usize = 2 * ARC_BYTES
     + 4 * HEADER_BYTES
     + size_of::<Run<()>>()
@@ -41,11 +41,11 @@ const _: () = assert!(DIRECTORY_BYTES <= RUN_BYTES);
 /// The first bytes of keys, which tell most keys apart, are compared as numbers.
 const PREFIX_BYTES: usize = 8;
 
-/// The memory of so many nodes is waited for at a time. No more than arc_swap has cheap guards for
-/// a thread.
+/// The number of nodes whose memory is fetched at once. arc_swap has no more cheap guards for a
+/// thread.
 const SOUGHT_MAX: usize = 8;
 
-/// A key's first eight bytes as a number, zeros in place of those that it does not have.
+/// A key's first eight bytes as a number, with zeros in place of missing bytes.
 pub(crate) fn prefix(key: &[u8]) -> u64 {
     if let Some(bytes) = key.first_chunk() {
         return u64::from_be_bytes(*bytes);
@@ -68,7 +68,7 @@ fn not_greater<'k>(
     if !is_tie || key.len() <= PREFIX_BYTES {
         return end;
     }
-    // Of those of one prefix, what comes behind it tells; of most there is one.
+    // The bytes behind the prefix distinguish nodes of one prefix. Most prefixes have one node.
     let start = match end > 1 && prefix_at(end - 2) == prefix {
         true => partition(0..end - 1, |position| prefix_at(position) < prefix),
         false => end - 1,
@@ -109,7 +109,7 @@ struct Run<N> {
 
 #[derive(Debug)]
 struct Nodes<N> {
-    /// Of the nodes' least keys, by themselves since these are what is searched.
+    /// The nodes' least keys, apart from the nodes, because searches read these.
     prefixes: Box<[u64]>,
     entries: Box<[Entry<N>]>,
     /// How often each was found; no more than can be counted.
@@ -179,7 +179,7 @@ impl<N: Cached> Nodes<N> {
         let uses = &self.uses[position];
         let count = uses.load(Relaxed);
         if count < u8::MAX {
-            // What others count at the same time may be lost.
+            // Concurrent counts may be lost.
             uses.store(count + 1, Relaxed);
         }
         Some(node)
@@ -211,7 +211,7 @@ impl<N: Cached> Directory<N> {
         }
     }
 
-    /// The bytes that it takes, without what it takes for each node.
+    /// The memory of the run, without that of its nodes.
     pub(super) fn bytes(&self) -> usize {
         DIRECTORY_BYTES + self.runs.len() * RUN_BYTES + self.bound_bytes
     }
@@ -261,8 +261,8 @@ impl<N: Cached> Directory<N> {
                     (run, prefix)
                 })
                 .collect();
-            // What others replace meanwhile stays as it was. A guard is a barrier, which waits for
-            // all that was asked for before: there is none between the looks at what they guard.
+            // Parts that writers replace meanwhile stay unchanged. A guard is a barrier that waits
+            // for all earlier fetches, so no guard is taken between the accesses to their contents.
             let guards: ArrayVec<Guard<Arc<Nodes<N>>>, SOUGHT_MAX> =
                 runs.iter().map(|(run, _)| run.nodes.load()).collect();
             let mut places = ArrayVec::<(&Nodes<N>, usize), SOUGHT_MAX>::new();
@@ -309,7 +309,7 @@ impl<N: Cached> Directory<N> {
         (node.low() == low).then(|| (Arc::clone(node), (run, position)))
     }
 
-    /// The uses and the least key of the node at a position of a run, if it has so many.
+    /// The uses and the least key of the node at a position of a run, if it exists.
     pub(super) fn at(&self, run: usize, position: usize) -> Option<(u8, Box<[u8]>)> {
         let nodes = self.runs[run].nodes.load();
         let uses = nodes.uses.get(position)?.load(Relaxed);
@@ -323,8 +323,8 @@ impl<N: Cached> Directory<N> {
         }
     }
 
-    /// Puts in a node of whose least key there is none. Answers the directory that takes the place
-    /// of this one, if its runs change.
+    /// Inserts a node with a new least key. Returns the directory that replaces this one, if its
+    /// runs change.
     pub(super) fn insert(&self, node: &Arc<N>) -> Option<Directory<N>> {
         let low = node.low();
         let prefix = prefix(low);

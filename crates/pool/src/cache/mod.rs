@@ -1,4 +1,4 @@
-//! What a compute node keeps of the tree: internal nodes, within a budget of bytes.
+//! The internal nodes that a compute node caches, within a budget of bytes.
 
 mod directory;
 
@@ -21,14 +21,13 @@ pub trait Cached {
     fn level(&self) -> u8;
     /// The least key that it leads to.
     fn low(&self) -> &[u8];
-    /// The least key behind those that it leads to; `None` if there is none.
+    /// The upper bound of the keys below the node; `None` if there is none.
     fn high(&self) -> Option<&[u8]>;
     /// The bytes that it takes, itself included, and 8 for each allocation of its own.
     fn bytes(&self) -> usize;
-    /// Has the processor fetch what [`position`](Cached::position) looks at.
+    /// Prefetches the memory that [`position`](Cached::position) reads.
     fn prefetch(&self) {}
-    /// The position of the child that a key leads to, which is below the node, of which it has the
-    /// processor fetch what the node says.
+    /// The position of the child of a key that is below the node. Prefetches the child's entry.
     fn position(&self, _key: &[u8]) -> usize {
         0
     }
@@ -37,13 +36,12 @@ pub trait Cached {
 /// The internal nodes that clients of one compute node have read, by level and least key (CHIME,
 /// section 4.1 of the paper; Sherman's cache holds the lowest level only).
 ///
-/// Nobody is told when a node changes in remote memory; that it is stale shows when it is used, and
-/// then it is [`invalidate`](Cache::invalidate)d. Of two random nodes the one that was used less
+/// A cache is not notified when a node changes in remote memory. A stale node shows at its use, and
+/// the client then [`invalidate`](Cache::invalidate)s it. Of two random nodes the less used one
 /// makes room.
 ///
-/// Readers take no lock and wait for nobody; who changes something excludes others who do. All
-/// bytes that it holds count, with 8 for each allocation; not what a reader still looks at after it
-/// was replaced.
+/// Readers take no lock and never wait; writers exclude each other. The budget counts all bytes of
+/// the cache, with 8 for each allocation, but not replaced versions that a reader still uses.
 #[derive(Debug)]
 pub struct Cache<N> {
     budget_bytes: usize,
@@ -55,7 +53,7 @@ pub struct Cache<N> {
     writer: Mutex<Writer>,
 }
 
-/// What only those use who change something.
+/// The state that only writers use.
 #[derive(Debug)]
 struct Writer {
     random: SmallRng,
@@ -65,11 +63,11 @@ struct Writer {
 
 /// The level of the parents of leaves.
 const LOWEST: u8 = 2;
-/// So many levels of internal nodes are kept, more than a tree with three entries in a node has.
+/// The number of cached levels of internal nodes. A tree with three entries in a node has fewer.
 const LEVELS: usize = 32;
 
 impl<N: Cached> Cache<N> {
-    /// An empty cache of so many bytes at most.
+    /// An empty cache with a budget of `budget_bytes`.
     pub fn new(budget_bytes: usize) -> Cache<N> {
         Cache {
             budget_bytes,
@@ -99,9 +97,9 @@ impl<N: Cached> Cache<N> {
         })
     }
 
-    /// Gives the kept parents of the leaves of keys, those that there are, and the positions of the
-    /// leaves there, to `found` by the number of the key. As [`seek`](Cache::seek) for each, but
-    /// that the memory of several is waited for at a time.
+    /// Finds the cached parents of the leaves of keys, and passes each with the position of its
+    /// leaf and the number of the key to `found`. As [`seek`](Cache::seek) for each key, but the
+    /// memory accesses of several keys overlap.
     pub fn seek_each<K: AsRef<[u8]>>(&self, keys: &[K], mut found: impl FnMut(usize, &N, usize)) {
         if let Some(directory) = self.levels[0].load_full() {
             directory.seek_each(keys, &mut found);
@@ -117,7 +115,7 @@ impl<N: Cached> Cache<N> {
     }
 
     fn try_keep(&self, node: &Arc<N>) {
-        // With room for what may come with it: another run, or the first of its level.
+        // The node may need another run, or be the first of its level.
         let own = node.bytes() + NODE_BYTES;
         let most = own + 2 * RUN_BYTES + node.low().len();
         let number = usize::from(node.level().wrapping_sub(LOWEST));
@@ -184,8 +182,8 @@ impl<N: Cached> Cache<N> {
         true
     }
 
-    /// Forgets one of two random nodes, the one that was used less; false if there is none. Of the
-    /// other, a quarter of the uses is forgotten, so that what was used long ago counts less.
+    /// Evicts the less used one of two random nodes; false if there is none. The other loses a
+    /// quarter of its uses, so that old uses count less.
     fn evict(&self, writer: &mut Writer) -> bool {
         let drawn = self.draw(writer).into_iter().chain(self.draw(writer));
         let Some((_, number, low)) = drawn.reduce(|one, other| {
@@ -228,7 +226,7 @@ impl<N: Cached> Cache<N> {
         }
     }
 
-    /// Panics unless what it counts is there. For tests.
+    /// Panics unless the counts match the content. For tests.
     #[cfg(test)]
     fn check(&self) {
         let writer = self.writer.lock();
@@ -312,7 +310,7 @@ mod tests {
         cache.check();
     }
 
-    /// Also of runs whose first node has gone, between nodes, and in front of all.
+    /// The keys lie also in runs whose first node is gone, between nodes, and before all of them.
     #[test]
     fn many_are_found_as_one_by_one() {
         let cache = Cache::new(1 << 24);

@@ -1,8 +1,8 @@
-//! Batched gets: the first look at where keys should be, which answers most searches.
+//! Batched gets: a first read of the neighborhoods of keys, which answers most searches.
 //!
-//! The neighborhoods of one key or of many are read by one post, if the parents of their leaves are
-//! kept and there is nothing to guess. What that does not answer is
-//! [searched](Session::search_again) for one by one.
+//! One post reads the neighborhoods of one key or of many, if the parents of their leaves are
+//! cached and no guess is to be tried. The other keys are [searched](Session::search_again) for one
+//! by one.
 
 use super::Tree;
 use super::cached_node::CachedNode;
@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 /// A counter twice, and two segments.
 const READS_MAX: usize = 4;
 
-/// What a look at a key has shown.
+/// The result of a first read for a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Got {
     /// The key is there; its value begins here among those of the [`BatchedGet`].
@@ -48,7 +48,7 @@ struct Aim {
 pub(super) struct BatchedGet {
     aims: Vec<Aim>,
     wire: Vec<u8>,
-    /// What was decoded last, and what is left over of others.
+    /// The last decoded leaf, and spare buffers.
     leaf: Leaf,
     /// By the number of the key.
     pub seen: Vec<Got>,
@@ -82,9 +82,9 @@ impl BatchedGet {
 }
 
 impl<E: Endpoint> Tree<E> {
-    /// Looks where keys should be, all by one post, and gives what is certain to `found` by the
-    /// number of the key; answers the others. One round trip, or none if the parents of no leaves
-    /// are kept.
+    /// Reads the neighborhoods of keys by one post, and passes each certain value with the number
+    /// of its key to `found`. Returns the numbers of the other keys. One round trip, or none if no
+    /// parents of leaves are cached.
     pub(crate) async fn get_batch<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -99,7 +99,8 @@ impl<E: Endpoint> Tree<E> {
             match *got {
                 Got::Found(at) => found(number, Some(batch.value(at))),
                 Got::Absent => found(number, None),
-                // What versions prove of it is over with the session: memory may be used again.
+                // The proof by versions ends with the session, because memory may be reused
+                // afterwards.
                 Got::Missed(..) | Got::Nothing => rest.push(number),
             }
         }
@@ -107,7 +108,7 @@ impl<E: Endpoint> Tree<E> {
         rest
     }
 
-    /// False if what was seen is not to be believed. Why is told to who searches.
+    /// False if the read cannot be trusted. The search of each key finds the reason.
     async fn try_get_batch<K: AsRef<[u8]>>(&self, keys: &[K], batch: &mut BatchedGet) -> bool {
         let Ok(session) = self.session().await else {
             return false;
@@ -115,10 +116,10 @@ impl<E: Endpoint> Tree<E> {
         session.get_once(keys, batch).await.is_ok() && session.is_valid().await.unwrap_or(false)
     }
 
-    /// Gives the value of a key that [`get_batch`](Tree::get_batch) has not found to `found`.
+    /// Passes the value of a key that [`get_batch`](Tree::get_batch) has not found to `found`.
     ///
     /// # Errors
-    /// `Key`, and what nodes answer.
+    /// `Key`, and the nodes' errors.
     pub(crate) async fn search_missed<R>(
         &self,
         key: &[u8],
@@ -195,7 +196,7 @@ impl<E: Endpoint> Session<'_, E> {
             });
     }
 
-    /// Reads what is aimed at, for each key what its neighborhood takes.
+    /// Reads the neighborhood of each key.
     async fn read_aims(&self, aims: &[Aim], wire: &mut [u8]) -> Result<(), PoolError> {
         let mut verbs = SmallVec::<[Verb<'_>; READS_MAX]>::new();
         verbs.reserve(READS_MAX * aims.len());
@@ -223,7 +224,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(())
     }
 
-    /// Looks for a key in what was read; puts the value behind others.
+    /// Searches the bytes read for a key; appends its value to the others.
     fn take_in(
         &self,
         aim: &Aim,
@@ -248,7 +249,7 @@ impl<E: Endpoint> Session<'_, E> {
             && direct.is_valid(wire)
             && let Some(slot) = direct.find(wire, key)
         {
-            // Whatever the sibling is, if the key may be here it is.
+            // If the key may be in this leaf it is, whatever the sibling is.
             let place = self.place_beside(direct.sibling(wire), aim.sibling, true);
             if matches!(place, Place::Unknown) {
                 return Got::Nothing;
@@ -272,8 +273,7 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Looks for a key in a leaf of which its neighborhood is known: its slot, or what else was
-    /// seen.
+    /// Searches a leaf's neighborhood for a key: its slot, or the reason why it is not found.
     fn look(&self, aim: &Aim, leaf: &Leaf, key: &[u8]) -> Result<usize, Got> {
         let group = self.neighborhood(aim).group;
         let place = self.place_by(group, aim.sibling, true, leaf, key);

@@ -7,19 +7,19 @@ use nearfield_fabric::recovery::epochs::Epoch;
 use nearfield_fabric::{GlobalAddress, prefetch};
 
 const ADDRESS_BYTES: usize = 8;
-/// So many bytes of a separator are compared as a number: with those that all keys of the node have
-/// in common left out they tell most of its separators apart.
+/// The bytes of a separator that are compared as a number. Without the common bytes of all keys of
+/// the node, they distinguish most of its separators.
 const HEAD_BYTES: usize = 4;
 
-/// What an internal node said when it was read.
+/// The content of an internal node when it was read.
 ///
 /// ```text
 /// heads 4 each | children, sibling's leftmost child, 8 each | low fence | high fence | tails
 /// ```
 ///
-/// A separator is `skipped` bytes that it has in common with the fences, a head, zeros behind it if
-/// the separator has no more bytes, and a tail. What a search looks at lies together so that it
-/// waits for few lines.
+/// A separator is `skipped` bytes that it shares with the fences, a head, padded with zeros if the
+/// separator is short, and a tail. The parts that a search reads lie together, so that it waits for
+/// few lines.
 #[derive(Debug)]
 pub struct CachedNode {
     address: GlobalAddress,
@@ -35,14 +35,14 @@ pub struct CachedNode {
     bytes: Box<[u8]>,
 }
 
-/// The head and the tail of what of a key is not skipped.
+/// The head and the tail of a key behind its skipped bytes.
 fn split(rest: &[u8]) -> (u32, &[u8]) {
     let head = (prefix(rest) >> (8 * HEAD_BYTES)) as u32;
     (head, rest.get(HEAD_BYTES..).unwrap_or_default())
 }
 
 impl CachedNode {
-    /// What the node says that was read at an address.
+    /// The content of a node that was read at an address.
     pub(super) fn new(address: GlobalAddress, node: &InternalNode, epoch: Epoch) -> CachedNode {
         let count = node.count();
         let (low, high) = (node.low_fence(), node.high_fence());

@@ -14,7 +14,7 @@ use crate::hopscotch::{self, Lookup};
 use crate::layout::{Leaf, LockWord, Slots};
 use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES};
 
-/// What is to become of a key.
+/// The new state of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It stays as it is.
@@ -25,7 +25,7 @@ pub enum Decision {
     Remove,
 }
 
-/// What a change may come to, so that no more is read for it than that needs.
+/// The possible effects of a change. A client reads only as much as these need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Intent {
     /// A key may be put where there is none.
@@ -40,7 +40,7 @@ pub(super) enum Intent {
     Alter,
 }
 
-/// What is written of a leaf that was changed.
+/// The part of a changed leaf that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     /// The value in one slot, which lies at this offset of the wire.
@@ -53,7 +53,7 @@ enum Scope {
     Node,
 }
 
-/// What was changed of a leaf.
+/// The changes to a leaf.
 struct Change {
     /// The slots to be written.
     written: Slots,
@@ -66,7 +66,7 @@ struct Change {
 struct Locked<'t> {
     way: Way,
     lock: Lock<'t>,
-    /// What lay in the lock, or lies in it if it is given back as it is.
+    /// The word before the lock was taken, which also releases it if nothing changes.
     word: LockWord,
     leaf: Leaf,
     /// The slots that are known: from the key's home on, or the one of the key.
@@ -76,8 +76,8 @@ struct Locked<'t> {
 }
 
 impl<E: Endpoint> Session<'_, E> {
-    /// Changes what is there of a key as `decide` says, who is told the value before and asked
-    /// again if his decision came too late; answers the value before.
+    /// Changes a key as `decide` says, and returns the old value. `decide` gets the old value, and
+    /// is called again if its decision came too late.
     pub(super) async fn change(
         &self,
         key: &[u8],
@@ -249,7 +249,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(done.is_ok().then_some(word))
     }
 
-    /// What to write of a leaf of which these slots have changed.
+    /// The writes of a leaf whose slots have changed.
     fn writes_of(
         &self,
         address: GlobalAddress,
@@ -270,8 +270,9 @@ impl<E: Endpoint> Session<'_, E> {
         self.leaf_writes(address, leaf, &segments, scope == Scope::Moves)
     }
 
-    /// Takes the lock of the leaf that a way leads to, or of one to the right of it, and reads what
-    /// the change of a key needs. `None`, and no lock, if there may be a better way by now.
+    /// Takes the lock of the leaf that a way leads to, or of one to the right of it, and reads the
+    /// part that the change of a key needs. `None`, and no lock, if there may be a better way by
+    /// now.
     async fn lock_for(
         &self,
         mut way: Way,
@@ -320,7 +321,7 @@ impl<E: Endpoint> Session<'_, E> {
             match place {
                 Place::Right(sibling) => way.leaf = sibling,
                 Place::HereOrRight(_) if way.kept.is_none() => {
-                    // Who has divided the leaf will tell its parent.
+                    // The client that has divided the leaf updates its parent.
                     self.tree.endpoint.sleep(BACK_OFF).await;
                     return Ok(None);
                 }
@@ -329,7 +330,7 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Takes a leaf's lock, and reads what the word that lay in it says is needed. Source: CHIME,
+    /// Takes a leaf's lock, and reads the part that the word of the lock demands. Source: CHIME,
     /// section 4.2.
     async fn lock_then_read(
         &self,
@@ -341,7 +342,7 @@ impl<E: Endpoint> Session<'_, E> {
         let Some(word) = lock.before.map(LockWord::from_bits) else {
             return self.read_abandoned(way, lock, key).await;
         };
-        // Who removes a key has to know its home's bitmap.
+        // A removal must know the bitmap of the key's home.
         if matches!(intent, Intent::Insert | Intent::Update | Intent::Overwrite)
             && let Some((leaf, slot)) = self.speculate(&way, key).await?
         {
@@ -403,8 +404,8 @@ impl<E: Endpoint> Session<'_, E> {
         })
     }
 
-    /// Takes a leaf's lock and reads in the same round trip what most changes need: the key's
-    /// neighborhood.
+    /// Takes a leaf's lock and reads the key's neighborhood in the same round trip, which most
+    /// changes need.
     async fn lock_and_read(&self, way: Way, key: &[u8]) -> Result<Locked<'_>, PoolError> {
         let at = self.leaf_at(way.leaf);
         let known = self
@@ -432,7 +433,7 @@ impl<E: Endpoint> Session<'_, E> {
         })
     }
 
-    /// Reads all of a leaf whose lock the dead have held, so that nobody knows what lay in it.
+    /// Reads all of a leaf whose lock a dead client has held, so that its former word is unknown.
     async fn read_abandoned<'t>(
         &'t self,
         way: Way,
@@ -475,8 +476,9 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// True if a leaf certainly has a key not less than `key`, so that `key` does not belong to the
-    /// right of it, although what is known of it has none. Looks at the slot that the lock word
-    /// says has the greatest; one round trip. Source: CHIME, section 4.2.3, right-turn test.
+    /// right of it, although the read part of the leaf has none. Reads the slot that the lock word
+    /// names as that of the greatest key; one round trip. Source: CHIME, section 4.2.3, right-turn
+    /// test.
     async fn has_greater(&self, locked: &Locked<'_>, key: &[u8]) -> Result<bool, PoolError> {
         let known = locked.known;
         let greatest = self.tree.lock_words.max_slot(locked.word);
@@ -489,7 +491,7 @@ impl<E: Endpoint> Session<'_, E> {
     }
 }
 
-/// True if what is known of a leaf has a key not less than `key`.
+/// True if the read part of a leaf has a key not less than `key`.
 fn has_known_greater(locked: &Locked<'_>, key: &[u8]) -> bool {
     let mut known = locked.known.iter();
     known.any(|slot| is_greater(&locked.leaf, slot, key))

@@ -1,5 +1,5 @@
-//! What every client has to find: a line at the same place of each node, outside what nodes give
-//! out.
+//! The header that every client finds: a line at the same place of each node, outside the allocated
+//! memory.
 //!
 //! ```text
 //! 0  root word               on the first node
@@ -30,18 +30,18 @@ const DIRECTORY_AT: u64 = 32;
 const EPOCHS_AT: u64 = 40;
 /// Clients that an index may have at once.
 const OWNERS: u16 = 1024;
-/// A client's number is another's after so many leases of locks in which it has taken none.
+/// Another client may claim a number when its owner has taken no lock for this many leases.
 const CLAIM_LEASES: u32 = 64;
 /// Locks of one node that a client holds at once.
 const SLOTS: usize = redo::SLOTS_MAX;
-/// What a record has beside nodes: its header, those of its writes and marks, and a note.
+/// The bytes of a record beside nodes: its header, those of its writes and marks, and a note.
 const RECORD_HEADER_BYTES: usize = 128;
 
-/// So many nodes that a compute node has retired are known to others, should it die.
+/// The number of retired nodes of a compute node that others find if it dies.
 const RING_ENTRIES: usize = 1024;
 
-/// A compute node is taken for dead after so many leases of locks: an operation may have to wait
-/// for several locks of the dead, each for a lease.
+/// The leases of locks after which a compute node counts as dead. An operation may have to wait for
+/// several locks of dead clients, each for a lease.
 const LOCK_LEASES: u32 = 16;
 
 /// Where the header of an index is.
@@ -91,10 +91,10 @@ impl Header {
         Ok(endpoint.write(self.at, &words).await?)
     }
 
-    /// Checks that an index of this shape is there.
+    /// Checks that the memory holds an index of this shape.
     ///
     /// # Errors
-    /// `Format`, `NoIndex`, and what nodes answer.
+    /// `Format`, `NoIndex`, and the nodes' errors.
     pub async fn check(&self, endpoint: &impl Endpoint, shape: &Shape) -> Result<(), PoolError> {
         let mut words = [0; 16];
         endpoint.read(self.at.plus(FORMAT_AT), &mut words).await?;
@@ -129,7 +129,7 @@ impl Header {
     /// Makes the caller an owner of locks with this lease.
     ///
     /// # Errors
-    /// `Owners` if there are too many, and what nodes answer.
+    /// `Owners` if there are too many, and the nodes' errors.
     pub async fn join(
         &self,
         endpoint: &impl Endpoint,
@@ -148,8 +148,7 @@ impl Header {
         Ok(Owner::new(redo, claim))
     }
 
-    /// How long a claim to a number is taken to be made by one who lives, where locks have this
-    /// lease.
+    /// The lease of a claim to a number, where locks have this lease.
     pub fn claim_lease(&self, lease: Duration) -> Duration {
         lease * CLAIM_LEASES
     }
@@ -166,7 +165,7 @@ fn owner_table(at: GlobalAddress, lease: Duration) -> OwnerTable {
     OwnerTable::new(at, OWNERS, OWNERS, lease)
 }
 
-/// The places of records that hold what changes most: two nodes that are merged, and their parent.
+/// The slots for records of the largest change: two merged nodes, and their parent.
 fn options(geometry: Geometry) -> redo::Options {
     let leaf = LeafLayout::new(geometry).lock_offset();
     let internal = InternalLayout::new(geometry).wire_bytes();

@@ -1,4 +1,4 @@
-//! What the lock word of a leaf holds while the lock is free.
+//! The lock word of a leaf while the lock is free.
 
 use super::lock::Lock;
 use crate::layout::{Arrangement, Leaf, LockWord, LockWordLayout, Shape, Slots, StampedLayout};
@@ -20,13 +20,13 @@ impl LeafLockWord {
         }
     }
 
-    /// The word of a leaf of which all entries are known, and which keys may have left under this
-    /// lock, or since nobody knows when.
+    /// The word of a leaf whose entries are all known, and whose keys may have left their slots
+    /// under this lock or earlier.
     pub fn of_leaf(&self, leaf: &Leaf, lock: &Lock<'_>) -> LockWord {
         self.stamped(self.of_new(leaf), lock)
     }
 
-    /// The word of a leaf that nobody knows of yet.
+    /// The word of a new leaf that no other client knows.
     pub fn of_new(&self, leaf: &Leaf) -> LockWord {
         match self {
             LeafLockWord::Vacancy(layout) => layout.of_leaf(leaf),
@@ -52,8 +52,8 @@ impl LeafLockWord {
         }
     }
 
-    /// The word after slots were written, by which the leaf has so many entries more, as far as the
-    /// writer knows, who has fetched `known`.
+    /// The word after a write of slots by which the leaf has this many more entries, as far as the
+    /// writer knows, which has fetched `known`.
     pub fn after_write(
         &self,
         word: LockWord,
@@ -109,8 +109,8 @@ impl LeafLockWord {
         }
     }
 
-    /// The slots from `home` on that an insert has to read until there is an empty one. `None`:
-    /// nobody knows.
+    /// The slots from `home` on that an insert must read to find an empty one. `None` if that is
+    /// unknown.
     pub fn hop_range(&self, word: LockWord, home: usize) -> Option<Slots> {
         match self {
             LeafLockWord::Vacancy(layout) => layout.hop_range(word, home),

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Bytes, and where they go.
 pub(super) type Write = (GlobalAddress, Vec<u8>);
 
-/// What is to be written under a lock.
+/// The writes to make under a lock.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
     /// Counters that are odd meanwhile.
@@ -29,9 +29,9 @@ pub(super) struct Writes {
 #[derive(Debug)]
 pub(super) struct Lock<'t> {
     node: NodeAt,
-    /// Nothing is written under it from this time on, whatever is left of its own lease.
+    /// No write is made under the lock from this time on, even if its own lease lasts longer.
     bound: Duration,
-    /// What lay in it; `None` if nobody knows, since its holder has died.
+    /// The word before the lock was taken; `None` if it is unknown, because the holder has died.
     pub before: Option<u64>,
     leased: Option<redo::Locked<'t>>,
     /// The turn among the clients of the compute node. Let go of when the lock was given back.
@@ -42,7 +42,7 @@ pub(super) struct Lock<'t> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Late;
 
-/// What becomes of a lock with a change.
+/// The state of a lock after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     /// It is given back; this lies in it while it is free.
@@ -58,11 +58,11 @@ impl Writes {
 }
 
 impl<E: Endpoint> Session<'_, E> {
-    /// Takes the lock of a node and reads, in the same post, what it guards; what was read is of no
-    /// meaning if nobody knows what lay in the lock. One round trip if it is free.
+    /// Takes the lock of a node and reads the guarded data in the same post. The bytes read are
+    /// meaningless if the former word of the lock is unknown. One round trip if the lock is free.
     ///
     /// The paper's locks are taken by spinning with a masked swap that sets all bits; those with
-    /// leases as [`redo`] says: what the dead have begun is done before it is answered.
+    /// leases as [`redo`] says: the changes of a dead holder are completed before this returns.
     pub(super) async fn lock(
         &self,
         node: NodeAt,
@@ -83,11 +83,10 @@ impl<E: Endpoint> Session<'_, E> {
             );
             match redo.await?.lock(&self.tree.endpoint, at, reads).await? {
                 Taken::Locked(leased) => break leased,
-                // The number was kept for much longer than a lease: somebody has stopped this
-                // client.
+                // The number was kept for much longer than a lease, so this client was suspended.
                 Taken::Expired => {}
                 Taken::Forwarded(parent) => {
-                    // Who holds that one has died, or gives this one back.
+                    // The holder of that one has died, or is releasing this one.
                     Box::pin(self.give_back_orphan(parent, node)).await?;
                 }
             }
@@ -111,9 +110,9 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(lock)
     }
 
-    /// As [`lock`](Session::lock), after those of the compute node who have come before. One of the
-    /// paper's locks may be passed on by the one before: then it is not taken, and what it guards
-    /// is read without that.
+    /// As [`lock`](Session::lock), after earlier clients of the compute node. The client before may
+    /// pass on one of the paper's locks: then it is not taken, and the guarded data are read
+    /// without that.
     pub(super) async fn lock_in_turn(
         &self,
         node: NodeAt,
@@ -168,8 +167,8 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Gives a lock back, or passes it on, when all that was written under it is there; `word` is
-    /// what lies in it while it is free. If it may be another's by now it is left to that one.
+    /// Releases a lock, or passes it on, when all writes under it have taken effect; `word` is its
+    /// word while it is free. A lock that may be another client's by now is left to that one.
     pub(super) fn unlock(&self, mut lock: Lock<'_>, word: u64) -> Result<(), PoolError> {
         if lock.is_wanted()
             && let Some(turn) = lock.turn.take()
@@ -182,9 +181,9 @@ impl<E: Endpoint> Session<'_, E> {
         self.give_back_at_once(lock, word).map(drop)
     }
 
-    /// Gives a lock back, maybe before what was written under it is there, if that goes to the same
-    /// node. False if it is left to another, as it may be his by now: he does all that its record
-    /// and note say.
+    /// Releases a lock, possibly before the writes under it have taken effect, if these go to the
+    /// same node. False if it may be another client's by now: that one completes the record and its
+    /// note.
     pub(super) fn give_back_at_once(&self, lock: Lock<'_>, word: u64) -> Result<bool, PoolError> {
         let (at, word) = (lock.node.lock(), word.to_le_bytes());
         let given_back = match self.until(&lock) {
@@ -208,8 +207,8 @@ impl<E: Endpoint> Session<'_, E> {
         until.is_some_and(|until| self.tree.endpoint.now() >= until)
     }
 
-    /// Until when what a lock guards may be written: it is not another's before, and the node's
-    /// memory is nothing else. `None`: for ever.
+    /// The time until which guarded data may be written: until then the lock is no other client's,
+    /// and the node's memory is not reused. `None`: for ever.
     fn until(&self, lock: &Lock<'_>) -> Option<Duration> {
         let leased = lock.until()?;
         Some(leased.min(self.safe_until()))
@@ -380,7 +379,7 @@ impl Lock<'_> {
         leased.map_or(0, |leased| leased.stamp(bits))
     }
 
-    /// Until when what it guards may be written. `None`: for ever.
+    /// The time until which the guarded data may be written. `None`: for ever.
     fn until(&self) -> Option<Duration> {
         let leased = self.leased.as_ref()?;
         Some(leased.until().min(self.bound))
@@ -391,7 +390,7 @@ impl Lock<'_> {
         self.bound = to.until().unwrap_or(Duration::MAX);
     }
 
-    /// The change of the one who had the lock before that was done again.
+    /// The change of a former holder that was redone.
     fn redone(&mut self) -> Option<Record> {
         self.leased.as_mut()?.redone.take()
     }

@@ -26,16 +26,16 @@ const LOW_PERCENT: usize = 25;
 /// Two nodes are merged if no more of one would be in use, so that it is not divided again soon.
 const MERGED_PERCENT: usize = 60;
 
-/// What becomes of two children.
+/// The merger of two children.
 struct Merger {
     writes: Writes,
-    /// What lies in the left one's lock from then on.
+    /// The word in the left child's lock afterwards.
     word: u64,
 }
 
 impl<E: Endpoint> Session<'_, E> {
-    /// True if a leaf whose lock has held this word may be worth merging. Does not say it after
-    /// each of the removals that follow, as a neighbour may have no room.
+    /// True if a leaf whose lock has held this word may be worth merging. Not every later removal
+    /// returns true again, because a neighbour may have no room.
     pub(super) fn is_low(&self, word: LockWord) -> bool {
         let occupied = self.tree.lock_words.occupied(word);
         self.tree.owner.is_some()
@@ -107,8 +107,8 @@ impl<E: Endpoint> Session<'_, E> {
         {
             return Ok(false);
         }
-        // The record must not say any more what lies in the children: others change them as soon as
-        // they are given back.
+        // The record must not contain the children's bytes any more, because other clients change
+        // the children after their release.
         let (nothing, note) = (Writes::default(), RecoveryStep::Children(children));
         if self
             .commit_and_keep(&mut lock, &nothing, &note)
@@ -133,15 +133,15 @@ impl<E: Endpoint> Session<'_, E> {
             }
             return Ok(false);
         }
-        // Another who finds the record still looks at the right child.
+        // Another client that finds the record still looks at the right child.
         if self.give_back_at_once(lock, 0)? {
             self.retire(pair.right, bytes).await?;
         }
         Ok(parent.count() * 100 <= self.tree.internals.span() * LOW_PERCENT)
     }
 
-    /// Takes the locks of two children, and says what to write; if they cannot be merged, gives the
-    /// locks back.
+    /// Takes the locks of two children, and returns the writes. If the children cannot be merged,
+    /// releases the locks.
     async fn try_merger(
         &self,
         lock: &Lock<'_>,
@@ -297,7 +297,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(())
     }
 
-    /// Gives the locks of children back that may be held on behalf of the node at `address`, whose
+    /// Releases the locks of children that may be held on behalf of the node at `address`, whose
     /// lock is held.
     pub(super) async fn give_back_children(
         &self,
@@ -312,9 +312,8 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(())
     }
 
-    /// Gives the lock of a child back that is held on behalf of a node for which nobody does
-    /// anything any more, also if there is no record of it: a record that replaces another is not
-    /// whole at any time.
+    /// Releases the lock of a child that is held on behalf of a node whose merger was abandoned,
+    /// even without a record: a record that replaces another may be torn.
     pub(super) async fn give_back_orphan(
         &self,
         address: GlobalAddress,
@@ -347,7 +346,7 @@ impl<E: Endpoint> Session<'_, E> {
         self.give_back(lock, child, free).await
     }
 
-    /// Gives the lock of a child back, which is held on behalf of its parent, whose lock is held.
+    /// Releases the lock of a child, which is held on behalf of its parent, whose lock is held.
     async fn give_back(
         &self,
         parent: &Lock<'_>,

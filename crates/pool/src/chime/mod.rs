@@ -1,22 +1,22 @@
-//! A B+ tree in remote memory, by one-sided verbs: CHIME (SOSP 2024) and, with some of its
-//! techniques left out, the steps that lead from Sherman to it.
+//! A B+ tree in remote memory, by one-sided verbs: CHIME (SOSP 2024) and the steps from Sherman to
+//! it, which leave out some of its techniques.
 //!
-//! Each node names its right sibling (a B-link tree). A reader that comes to a node that was
-//! divided since goes right, so readers never wait. A split is done once its two nodes are written;
-//! the parent learns of it afterwards.
+//! Each node names its right sibling (a B-link tree). A reader that reaches a divided node goes
+//! right, so readers never wait. A split is done once its two nodes are written; the parent is
+//! updated afterwards.
 //!
-//! Clients of one compute node share a cache of internal nodes. Nothing tells the cache when a node
-//! changes. A stale node leads to a leaf that does not match it, and is dropped then. A leaf shows
-//! the mismatch by its fence keys, or only by its sibling
+//! Clients of one compute node share a cache of internal nodes. The cache is not notified when a
+//! node changes. A stale node leads to a leaf that does not match it, and is dropped then. A leaf
+//! shows the mismatch by its fence keys, or only by its sibling
 //! ([`Validation`](crate::layout::Validation)).
 //!
 //! - `route` finds the way to a leaf. `batched_get` reads many keys by one post, where their leaves
 //!   should be. `search` reads one key. `change` changes one under the leaf's lock. `split` divides
 //!   full nodes, `merge` joins nearly empty ones. `scan` and `scan_back` read ranges.
-//! - [`Options`] says which techniques are used.
-//! - `session` says which addresses an operation may follow while memory is given back.
-//! - Where locks have leases, a client that dies blocks nobody: the next client that takes its lock
-//!   finishes the change that it began (`lock`, `recovery_step`, `recover`).
+//! - [`Options`] selects the techniques.
+//! - `session` restricts the addresses that an operation may follow while memory is freed.
+//! - Where locks have leases, a dead client blocks no other: the next client that takes its lock
+//!   finishes its change (`lock`, `recovery_step`, `recover`).
 
 mod batched_get;
 mod cached_node;
@@ -81,15 +81,15 @@ pub struct Tree<E> {
     has_counters: bool,
 }
 
-/// What a client takes from a node at once, in bytes.
+/// The size of a client's chunks of a node's memory, in bytes.
 const CHUNK_BYTES: u64 = 1 << 16;
 /// How long a client waits before it asks for a lock again that is held: about a round trip.
 const BACK_OFF: Duration = Duration::from_micros(2);
 
 impl<E: Endpoint> Tree<E> {
-    /// Makes an empty tree whose root is found by the line at `root`, which lies outside what nodes
-    /// give out; on the other nodes, the line of the same offset is used, too. To be called by one
-    /// client, before others open it.
+    /// Creates an empty tree whose root is found by the line at `root`, which lies outside the
+    /// allocated memory; on the other nodes, the line of the same offset is used, too. One client
+    /// calls this before others open the tree.
     ///
     /// # Errors
     /// As [`open`](Tree::open).
@@ -106,10 +106,10 @@ impl<E: Endpoint> Tree<E> {
         Ok(tree)
     }
 
-    /// Opens a tree that was made with the same sizes, for one client of a compute node.
+    /// Opens a tree that was created with the same sizes, for one client of a compute node.
     ///
     /// # Errors
-    /// `Format` and `NoIndex` if there is another index or none, and what nodes answer.
+    /// `Format` and `NoIndex` if there is another index or none, and the nodes' errors.
     pub async fn open(
         endpoint: E,
         nodes: &[NodeId],
@@ -149,12 +149,12 @@ impl<E: Endpoint> Tree<E> {
         })
     }
 
-    /// Changes what is there of a key as `decide` says, who is told the value before, under the
-    /// lock of the key's leaf; answers the value before. He may be asked more than once, if the
-    /// lock was held for longer than half its lease; the last decision is done.
+    /// Changes a key as `decide` says, under the lock of the key's leaf, and returns the old value.
+    /// `decide` gets the old value. It may be called more than once, if the lock was held for
+    /// longer than half its lease; the last decision counts.
     ///
     /// # Errors
-    /// `Key`, `Value`, what nodes answer, and what `decide` answers.
+    /// `Key`, `Value`, the nodes' errors, and those of `decide`.
     pub async fn alter(
         &self,
         key: &[u8],
@@ -176,7 +176,7 @@ impl<E: Endpoint> Tree<E> {
     /// length of keys.
     ///
     /// # Errors
-    /// `Key`, and what nodes answer.
+    /// `Key`, and the nodes' errors.
     pub async fn scan_back(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
         self.run(async |session| session.scan_back(from, count).await)
             .await

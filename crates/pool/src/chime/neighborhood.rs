@@ -1,4 +1,4 @@
-//! What is to be read for a key of a leaf, and where in that the key may lie.
+//! The bytes to read for a key of a leaf, and the places in them where the key may lie.
 
 use crate::layout::{Leaf, LeafLayout, OnWire, Segments, Slots, Validation, WORD};
 use nearfield_fabric::{GlobalAddress, WORD_BYTES};
@@ -9,7 +9,7 @@ pub(super) const COUNTER_BYTES: usize = WORD_BYTES as usize;
 /// Neighborhoods have 16 slots at most.
 const SLOTS_MAX: usize = u32::BITS as usize;
 
-/// What is to be read for the keys of one home.
+/// The bytes to read for the keys of one home.
 #[derive(Debug)]
 pub(super) struct Neighborhood {
     segments: Segments,
@@ -17,9 +17,9 @@ pub(super) struct Neighborhood {
     pub wire: SmallVec<[Range<usize>; 2]>,
     /// The replica of the metadata among them.
     pub group: usize,
-    /// What it takes to read it, between two looks at a counter.
+    /// The size of the buffer for a read, between two reads of a counter.
     pub bytes: usize,
-    /// Where things lie in what was read; `None` where only a decoded leaf tells.
+    /// The places in the bytes read; `None` if only a decoded leaf has them.
     pub direct: Option<Direct>,
 }
 
@@ -45,12 +45,12 @@ impl Neighborhood {
         (0..homes).map(of).collect()
     }
 
-    /// True if versions say that what was read of the segments is of one write.
+    /// True if the versions of the segments are of one write.
     pub fn is_consistent(&self, layout: &LeafLayout, wire: &[u8]) -> bool {
         self.segments.check(layout, self.parts(wire)).is_ok()
     }
 
-    /// Takes what was read of the segments into a leaf.
+    /// Copies the bytes of the segments into a leaf.
     pub fn copy(&self, wire: &[u8], leaf: &mut Leaf) {
         leaf.copy(&self.segments, self.parts(wire));
     }
@@ -66,7 +66,7 @@ impl Neighborhood {
     }
 }
 
-/// Where things lie in what was read of the segments, so that a key is found without decoding them.
+/// The places in the bytes of the segments, which allow a search for a key without decoding.
 #[derive(Debug)]
 pub(super) struct Direct {
     valid: OnWire,
@@ -119,8 +119,8 @@ impl Direct {
     /// How far from the home a key lies.
     pub fn find(&self, wire: &[u8], key: &[u8]) -> Option<usize> {
         let first = u64::from_le_bytes(*key.first_chunk()?);
-        // The first bytes tell most keys apart. Where a key lies nobody can predict, so that no
-        // branch depends on it.
+        // The first bytes distinguish most keys. The place of a key is unpredictable, so no branch
+        // depends on it.
         let hits = self.keys.iter().enumerate();
         let mut hits = hits.fold(0_u32, |hits, (slot, key)| {
             hits | u32::from(key.word(wire) == first) << slot
@@ -183,7 +183,7 @@ mod tests {
             for number in 0..80_u64 {
                 let key = key(number);
                 let value = number.to_be_bytes().map(|byte| byte ^ 0x5a);
-                // What has no room is absent.
+                // A key without room is absent.
                 let _ = hopscotch::insert(&mut leaf, layout.all_slots(&key), &key, &value);
             }
             let neighborhoods = Neighborhood::all(layout);

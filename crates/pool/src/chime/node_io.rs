@@ -1,15 +1,14 @@
-//! Reading nodes, and what is written of them.
+//! Reading nodes, and the writes of nodes.
 //!
-//! Where lines are read and written as one, the versions in a node tell a reader that somebody has
-//! written meanwhile. Where only words are, as in shared memory, that is not enough: there, a
-//! counter behind the lock word is odd while somebody writes, and a reader has to find it even and
-//! the same before and behind what it reads.
+//! Where lines are atomic, the versions in a node show a reader concurrent writes. Where only words
+//! are, as in shared memory, that is not enough: there, a counter behind the lock word is odd
+//! during a write, and a reader must find it even and unchanged before and after its read.
 //!
-//! Where lines are read as one, versions do not tell whether an entry was moved to where a reader
-//! had been already. In leaves without hop bitmaps who moves entries therefore writes the leaf as a
-//! whole, with a new node version, which all readers look at. In those with hop bitmaps the counter
-//! counts changes that move entries, and no others, for scans, if
-//! [`Options::counts_moves`](super::Options::counts_moves) says so.
+//! Where lines are atomic, versions do not show whether an entry was moved to a place that a reader
+//! had already passed. In leaves without hop bitmaps a client that moves entries therefore writes
+//! the whole leaf with a new node version, which all readers check. In those with hop bitmaps the
+//! counter counts only changes that move entries, for scans, if
+//! [`Options::counts_moves`](super::Options::counts_moves) is set.
 
 use super::lock::{Lock, Write, Writes};
 use super::session::Session;
@@ -41,7 +40,7 @@ impl NodeAt {
         (self.lock_offset + 2 * WORD_BYTES).next_multiple_of(LINE_BYTES)
     }
 
-    /// What is to be written of a node: these bytes for its segments.
+    /// The writes of a node: these bytes for its segments.
     pub fn writes(&self, segments: &Segments, buffers: Vec<Vec<u8>>) -> Vec<Write> {
         let pieces = segments.iter().zip(buffers);
         let pieces = pieces.map(|(segment, bytes)| {
@@ -52,7 +51,7 @@ impl NodeAt {
     }
 }
 
-/// True if nobody has written between two looks at a counter, of which these are the bytes.
+/// True if these two reads of a counter show that no write intervened.
 pub(super) fn is_still(before: &[u8], behind: &[u8]) -> bool {
     // The first byte is the least.
     let is_even = before.first().is_some_and(|byte| byte.is_multiple_of(2));
@@ -81,7 +80,7 @@ impl Buffers {
         }
     }
 
-    /// What is to be read, in this order.
+    /// The reads, in this order.
     pub fn targets(&mut self) -> Vec<Target<'_>> {
         let [before, behind] = &mut self.counts;
         let pieces = self.pieces.iter_mut();
@@ -91,13 +90,13 @@ impl Buffers {
         first.into_iter().chain(pieces).chain(last).collect()
     }
 
-    /// The bytes of each segment; `None` if the counter says that somebody has written meanwhile.
+    /// The bytes of each segment; `None` if the counter shows a concurrent write.
     pub fn wire(&self) -> Option<Vec<&[u8]>> {
         let [before, behind] = &self.counts;
         is_still(before, behind).then(|| self.pieces.iter().map(|(_, bytes)| &bytes[..]).collect())
     }
 
-    /// Takes in what was read; false if somebody has written meanwhile.
+    /// Copies the bytes into a leaf; false if there was a concurrent write.
     pub fn take_in(&self, segments: &Segments, into: &mut Leaf) -> bool {
         self.wire()
             .is_some_and(|wire| into.decode(segments, &wire).is_ok())
@@ -121,7 +120,7 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Reads segments of a leaf, again and again until nobody has written meanwhile.
+    /// Reads segments of a leaf, repeatedly until no write intervenes.
     pub(super) async fn read_leaf(
         &self,
         address: GlobalAddress,
@@ -140,8 +139,8 @@ impl<E: Endpoint> Session<'_, E> {
             || self.tree.node.options.counts_moves && self.tree.leaves.has_bitmaps()
     }
 
-    /// True if who moves entries of a leaf writes all of it, so that a reader of a part finds one
-    /// node version in that only if nothing was moved meanwhile.
+    /// True if a client that moves entries of a leaf writes all of it, so that a reader of a part
+    /// that finds one node version has missed no move.
     pub(super) fn moves_are_node_writes(&self) -> bool {
         !self.tree.has_counters
             && self.tree.leaves.is_hopscotch()
@@ -177,7 +176,7 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Reads a node, again and again until nobody has written meanwhile.
+    /// Reads a node, repeatedly until no write intervenes.
     pub(super) async fn read_internal(
         &self,
         address: GlobalAddress,
@@ -201,7 +200,7 @@ impl<E: Endpoint> Session<'_, E> {
         Buffers::new(self.internal_at(address), &whole, self.tree.has_counters)
     }
 
-    /// The node that was read; `None` if somebody has written meanwhile.
+    /// Decodes a node; `None` if a write intervened.
     pub(super) fn decode_internal(&self, buffers: &Buffers) -> Option<InternalNode> {
         InternalNode::decode(self.tree.internals, buffers.wire()?.first()?).ok()
     }
@@ -228,7 +227,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok((lock, node))
     }
 
-    /// What to write for a whole internal node.
+    /// The writes of a whole internal node.
     pub(super) fn internal_writes(&self, address: GlobalAddress, node: &InternalNode) -> Writes {
         let (at, whole) = (self.internal_at(address), self.tree.internals.whole());
         Writes {
@@ -242,7 +241,7 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// What to write for segments of a leaf, in which entries were moved or not.
+    /// The writes of segments of a leaf, whose entries were moved or not.
     pub(super) fn leaf_writes(
         &self,
         address: GlobalAddress,
@@ -263,8 +262,8 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Writes a node that nobody knows of yet, with a free lock in which this word lies, and a
-    /// counter of zero.
+    /// Writes a node that no other client knows yet, with a free lock with this word, and a counter
+    /// of zero.
     pub(super) async fn write_new(
         &self,
         node: NodeAt,

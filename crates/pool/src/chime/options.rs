@@ -1,4 +1,4 @@
-//! What a tree is made of, and what the clients of a compute node share.
+//! The options of a tree, and the state that the clients of a compute node share.
 
 use super::cached_node::CachedNode;
 use super::neighborhood::Neighborhood;
@@ -12,14 +12,14 @@ use nearfield_hotness::{Gate, Hotspots};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// What keeping a node takes beside its bytes, at most: its place among others, and those of one
+/// The greatest memory of a cached node beside its bytes: its place among others, and those of one
 /// run.
 const KEPT_BYTES: usize = 450;
 /// One part of those for hotspots is for the places of keys that are overwritten.
 const PLACES_PART: usize = 4;
 /// Some hundreds of nodes.
 const RETIRED_BYTES: u64 = 1 << 20;
-/// Thousands of round trips, so that who lives is done within.
+/// Thousands of round trips, so that a living client finishes within.
 const LEASE: Duration = Duration::from_millis(10);
 
 /// The sizes of a tree and the techniques by which its clients work. All clients of a tree have the
@@ -28,7 +28,7 @@ const LEASE: Duration = Duration::from_millis(10);
 pub struct Options {
     /// The sizes.
     pub shape: Shape,
-    /// What a compute node keeps at most, in bytes: internal nodes and hotspots. 0: nothing.
+    /// The budget of a compute node for internal nodes and hotspots, in bytes. 0: nothing.
     pub cache_bytes: usize,
     /// The part of that for hotspots. 0: clients do not speculate. Source: CHIME, hotness-aware
     /// speculative read.
@@ -38,33 +38,34 @@ pub struct Options {
     /// Whether an insert reads no more of a leaf than the lock word's vacancy bitmap asks for.
     /// Source: CHIME, vacancy bitmap piggybacking.
     pub vacancy_bitmap: bool,
-    /// Whether a lock is taken and what it guards is read in one round trip: before the word of the
-    /// lock is known, so that more may have to be read afterwards. Not in the paper.
+    /// Whether a client takes a lock and reads the guarded data in one round trip: before it knows
+    /// the word of the lock, so it may have to read more afterwards. Not in the paper.
     pub lock_and_read: bool,
-    /// Whether changes that move entries of a leaf are counted, so that scans notice what was moved
-    /// to where they had been already. Of no meaning in leaves without hop bitmaps, where node
-    /// versions tell. All clients of a tree have to agree. Not in the paper, whose scans look at
-    /// hop bitmaps only and may leave out a key that is moved while another takes its place.
+    /// Whether changes that move entries of a leaf are counted, so that scans notice entries that
+    /// were moved to a place they had passed. It has no effect in leaves without hop bitmaps, where
+    /// node versions show moves. All clients of a tree must use the same value. Not in the paper,
+    /// whose scans check only hop bitmaps and may miss a key that is moved while another takes its
+    /// place.
     pub counts_moves: bool,
-    /// Whether a leaf that was divided, which a kept parent does not know yet, is used all the same
-    /// if what was read of it shows that the key belongs there. Not in the paper, whose clients
-    /// read the parent anew.
+    /// Whether a client uses a divided leaf that a cached parent does not know yet, if the bytes
+    /// read prove that the key belongs there. Not in the paper, whose clients read the parent
+    /// again.
     pub uses_divided: bool,
     /// How locks are taken. All clients of a tree have to agree.
     pub locks: Locks,
-    /// Where locks have leases: of so much memory that merging has freed, in bytes, a compute node
-    /// has others give up what they keep from before, so that it can be used again.
+    /// Where locks have leases: when mergers have freed this many bytes, a compute node makes
+    /// others drop their old cached nodes, so that the memory can be reused.
     pub retired_bytes: u64,
-    /// Whether one client of a compute node reads a key for all of them that want it. A read that
-    /// comes while another is under way takes up to two round trips, so that this pays where the
-    /// memory node's port is what is scarce. Source: SMART, read delegation.
+    /// Whether one client of a compute node reads a key for all clients that want it. A read that
+    /// arrives during another takes up to two round trips, so this pays where the memory node's
+    /// port is the bottleneck. Source: SMART, read delegation.
     pub delegates_reads: bool,
     /// Whether one client of a compute node writes a key for all of them that want to, except for
     /// removals. Source: SMART, write combining.
     pub combines_writes: bool,
-    /// Whether clients of a compute node who want the lock of the same leaf queue there, and one at
-    /// a time goes for it; and how many times, at most, who has one of the paper's locks passes it
-    /// on to the next without giving it back. Locks with leases are not passed on. Source: Sherman.
+    /// Whether clients of a compute node that want the lock of one leaf queue locally, so that one
+    /// at a time competes for it. The number is how often the holder of one of the paper's locks
+    /// may pass it on without releasing it. Locks with leases are not passed on. Source: Sherman.
     pub hand_overs: Option<u32>,
 }
 
@@ -78,13 +79,13 @@ pub enum Speculation {
     Adaptive,
 }
 
-/// How locks are taken, and what becomes of those of the dead.
+/// The kind of locks, and the treatment of dead holders' locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locks {
-    /// As in CHIME's paper: by one bit, for good. Who dies with a lock keeps it, and leaves what it
-    /// guards as it is.
+    /// As in CHIME's paper: one bit without a lease. The lock of a dead client stays held, and its
+    /// data stay as they are.
     Spinning,
-    /// For so long at most. Then others take the lock over, and finish what was begun
+    /// For this time at most. Then other clients take the lock over, and finish its change
     /// ([`redo`](nearfield_fabric::recovery::redo)).
     Leased(Duration),
 }
@@ -125,9 +126,9 @@ impl Options {
         }
     }
 
-    /// Ours for memory that is attached and not behind a network adapter, as by CXL: what is read
-    /// costs by the byte there, and a message hardly anything. Neighborhoods of 16 slots, so that
-    /// leaves get fuller and scans read less, and one copy of the metadata.
+    /// Ours for attached memory without a network adapter, as by CXL: a read costs by the byte
+    /// there, and a message hardly anything. Neighborhoods have 16 slots, so that leaves fill more
+    /// and scans read less, and there is one copy of the metadata.
     pub fn attached() -> Options {
         let ours = Options::nearfield();
         Options {
@@ -160,7 +161,7 @@ impl Default for Options {
     }
 }
 
-/// What the clients of one compute node share.
+/// The state that the clients of one compute node share.
 #[derive(Debug)]
 pub struct ComputeNode {
     pub(super) options: Options,
@@ -170,7 +171,7 @@ pub struct ComputeNode {
     pub(super) cache: Cache<CachedNode>,
     pub(super) hotspots: Hotspots,
     pub(super) overwrite_hints: OverwriteHints,
-    /// What it takes part in if memory is given back, from when its first client has opened a tree.
+    /// Its participation in epochs, from the time when its first client has opened a tree.
     pub(super) epochs: OnceLock<Epochs>,
     /// `None`: clients speculate always.
     pub(super) gate: Option<Gate>,
@@ -216,7 +217,7 @@ impl ComputeNode {
         })
     }
 
-    /// What it was made of.
+    /// Its options.
     pub fn options(&self) -> &Options {
         &self.options
     }

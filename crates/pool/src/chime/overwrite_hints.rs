@@ -12,7 +12,7 @@ const WAYS: usize = 8;
 /// All is forgotten after so long. A stamp comes again only after many more acquisitions of locks
 /// by one client than can be in that time.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Keys of more bytes are not remembered: what is here has to be the key, and not a hash of it.
+/// Longer keys are not remembered, because an entry holds the key itself, not a hash of it.
 const KEY_BYTES: usize = 8;
 const SLOT_BITS: u32 = 16;
 
@@ -49,7 +49,7 @@ pub(super) struct OverwriteHint {
 }
 
 impl OverwriteHints {
-    /// None yet, and at most so many bytes of them.
+    /// No hints yet, and room for `bytes` of them.
     pub fn with_bytes(bytes: usize) -> OverwriteHints {
         OverwriteHints {
             bytes: bytes / size_of::<Mutex<Bucket>>() * size_of::<Mutex<Bucket>>(),

@@ -1,8 +1,9 @@
 //! The number by which a client takes locks.
 //!
-//! Numbers are claimed for a lease of their own, longer than that of locks, and kept by beats when
-//! locks are taken. A client that has taken none for so long that another has claimed its number
-//! claims one anew; what it had locked by the former one is another's, as that of the dead.
+//! Numbers are claimed for a lease of their own, longer than that of locks, and renewed by beats
+//! when locks are taken. A client that has taken none for so long that another has claimed its
+//! number claims a new one. The locks of its former number belong to the other client, like those
+//! of a dead one.
 
 use super::header::Header;
 use crate::error::PoolError;
@@ -24,7 +25,7 @@ pub(super) struct Owner {
     next: OnceCell<Box<Owner>>,
 }
 
-/// A claim is renewed so many times in its lease, if locks are taken.
+/// The number of renewals of a claim in its lease, if locks are taken.
 const BEATS_PER_LEASE: u32 = 8;
 
 impl Owner {
@@ -38,10 +39,10 @@ impl Owner {
         }
     }
 
-    /// What locks are taken by now. One round trip if the claim is to be renewed, else none.
+    /// The owner that takes locks now. One round trip if the claim is to be renewed, else none.
     ///
     /// # Errors
-    /// `Owners` if it was lost and all are in use, and what nodes answer.
+    /// `Owners` if it was lost and all are in use, and the nodes' errors.
     pub async fn redo(
         &self,
         endpoint: &impl Endpoint,

@@ -1,4 +1,4 @@
-//! What an operation does when it finds a node half written, or makes no progress, because a client
+//! Recovery of an operation that finds a node half written, or makes no progress, because a client
 //! has died.
 
 use super::node_io::NodeAt;
@@ -19,7 +19,7 @@ impl Patience {
 }
 
 impl<E: Endpoint> Session<'_, E> {
-    /// Takes the lock of a leaf and gives it back. Taking it finishes what a dead client has begun.
+    /// Takes the lock of a leaf and releases it. Taking it finishes the change of a dead client.
     pub(super) async fn repair_leaf(&self, address: GlobalAddress) -> Result<(), PoolError> {
         let lock = Box::pin(self.lock(self.leaf_at(address), &mut [])).await?;
         let word = match lock.before {
@@ -73,7 +73,7 @@ impl<E: Endpoint> Session<'_, E> {
             self.repair_internal(address).await?;
             let node = Box::pin(self.read_internal(address)).await?;
             if node.level() != level || !node.is_valid() {
-                // The tree changes meanwhile, so somebody lives: the operation may try again.
+                // The tree changes meanwhile, so a client lives: the operation may try again.
                 break;
             }
             if node.covers(key) {

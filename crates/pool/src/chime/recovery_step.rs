@@ -3,14 +3,14 @@
 use crate::layout::internal::address;
 use nearfield_fabric::GlobalAddress;
 
-/// What else has to be done under a lock before it is given back.
+/// A further task under a lock before its release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RecoveryStep {
     /// The node was divided, and its parent has to be told.
     Divided(Division),
     /// The locks of two children of the node may be held on behalf of it, and are to be given back.
     Children(Children),
-    /// Two of its children were merged: as before, and the memory of the right one is nobody's.
+    /// Two of its children were merged: as before, and the memory of the right one is free.
     Merged(Children),
     /// The node was the root and has one child, which is to be the root.
     Lowered {

@@ -67,7 +67,7 @@ impl<E: Endpoint> Session<'_, E> {
         self.write_new(self.internal_at(address), &writes, 0)
             .await?;
         let root = Root { level, address };
-        // Only who has divided the root puts another above it.
+        // Only the client that has divided the root puts another above it.
         let (before, after) = (former.to_word(), root.to_word());
         let mut swap = [Verb::compare_swap(self.tree.root, before, after)];
         let done = match under {

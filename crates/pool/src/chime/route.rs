@@ -8,7 +8,7 @@ use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress};
 use std::sync::Arc;
 
-/// A leaf, and what the parent that has led to it knows.
+/// A leaf, and the knowledge of the parent that has led to it.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
     pub leaf: GlobalAddress,
@@ -18,7 +18,7 @@ pub(super) struct Way {
     pub kept: Option<Arc<CachedNode>>,
 }
 
-/// Who has to go right so many times looks for a new way.
+/// After this many moves to the right an operation looks for a new way.
 pub(super) const RIGHT_MOVES_MAX: usize = 8;
 
 impl Way {
@@ -106,7 +106,7 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Forgets the kept parent that has led to a leaf that is not what it says.
+    /// Drops the cached parent that has led to a leaf that does not match it.
     pub(super) fn forget(&self, way: &Way) {
         if let Some(stale) = &way.kept {
             self.tree.node.cache.invalidate(stale);
@@ -114,7 +114,7 @@ impl<E: Endpoint> Session<'_, E> {
     }
 }
 
-/// What there is at a level.
+/// The result of a search at a level.
 pub(super) enum Found {
     /// The node that covers the key.
     Node(Arc<CachedNode>),

@@ -10,15 +10,15 @@ use crate::index::Entry;
 use crate::layout::Leaf;
 use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
 
-/// How many entries of a hundred slots are taken for occupied, to guess how many leaves a scan
-/// needs: what random insertions lead to.
+/// The assumed share of occupied slots in percent, to estimate the number of leaves of a scan: the
+/// result of random insertions.
 const OCCUPANCY_PERCENT: usize = 59;
 /// Leaves that are read at once, at most.
 const LEAVES_MAX: usize = 32;
 
-/// What a scan has found so far.
+/// The entries found so far by a scan.
 struct Scan {
-    /// What comes next is this key or greater; or greater only, if it was answered.
+    /// The next entry has this key or a greater one; only a greater one, if this key was returned.
     from: Vec<u8>,
     is_answered: bool,
     count: usize,
@@ -59,10 +59,10 @@ impl Scan {
 type Stretch = (Way, Option<Vec<u8>>);
 
 impl<E: Endpoint> Session<'_, E> {
-    /// The first `count` entries from a key on. A leaf that was read is followed by the one whose
-    /// address it has for its sibling, so that nothing is left out; a leaf that is not as its
-    /// parent says, by those that it leads to. One round trip for every [`LEAVES_MAX`] leaves if
-    /// the parents are kept, and one for each leaf that no parent knows of.
+    /// The first `count` entries from a key on. The scan follows a leaf by the one whose address it
+    /// names as its sibling, so that it misses nothing, and a leaf that does not match its parent
+    /// by its siblings. One round trip for every [`LEAVES_MAX`] leaves if the parents are cached,
+    /// and one for each leaf that no parent knows.
     pub(super) async fn scan_from(
         &self,
         from: &[u8],
@@ -89,7 +89,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(scan.entries)
     }
 
-    /// As many leaves as a scan may need next, of those that one parent knows.
+    /// The leaves that a scan may need next, of those that one parent knows.
     async fn stretches_from(&self, scan: &Scan) -> Result<Vec<Stretch>, PoolError> {
         let (parent, is_kept) = match self.find_parent_of_leaf(&scan.from).await? {
             Ok(parent) => parent,
@@ -105,7 +105,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok((first..end).map(stretch).collect())
     }
 
-    /// In how many leaves so many entries may lie, of those that are read at once.
+    /// The expected number of leaves with `entries` entries, up to the number that is read at once.
     pub(super) fn leaves_for(&self, entries: usize) -> usize {
         let each = (self.tree.leaves.span() * OCCUPANCY_PERCENT / 100).max(1);
         (entries / each + 1).min(LEAVES_MAX)
@@ -137,8 +137,8 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(false)
     }
 
-    /// Takes in the entries of a leaf, and of those that it was divided into. False if they do not
-    /// end where the parent says.
+    /// Takes the entries of a leaf, and of those that it was divided into. False if they do not end
+    /// where the parent says.
     async fn scan_stretch(
         &self,
         way: &Way,
@@ -178,8 +178,8 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Reads leaves as wholes with one notification of each node, and once more those that somebody
-    /// has written meanwhile.
+    /// Reads whole leaves with one notification of each node, and again those with a concurrent
+    /// write.
     pub(super) async fn read_leaves(&self, ways: &[Way]) -> Result<Vec<Leaf>, PoolError> {
         let whole = self.tree.leaves.whole();
         let buffers = ways

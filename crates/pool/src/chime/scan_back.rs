@@ -1,6 +1,5 @@
-//! Scans from right to left. Not in the paper, whose leaves know their right siblings only: what
-//! lies to the left of a leaf is what its parent says, if the leaf there has this one for its
-//! sibling.
+//! Scans from right to left. Not in the paper, whose leaves know only their right siblings: the
+//! leaf to the left is the one that the parent names, if that has this leaf for its sibling.
 
 use super::route::{RIGHT_MOVES_MAX, Way};
 use super::session::Session;
@@ -10,9 +9,9 @@ use crate::index::Entry;
 use crate::layout::Leaf;
 use nearfield_fabric::Endpoint;
 
-/// What a scan has found so far.
+/// The entries found so far by a scan.
 struct ScanBack {
-    /// What comes next is this key or less.
+    /// The next entry has this key or a smaller one.
     from: Vec<u8>,
     count: usize,
     entries: Vec<Entry>,

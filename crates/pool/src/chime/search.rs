@@ -139,7 +139,7 @@ impl<E: Endpoint> Session<'_, E> {
                             Lookup::Moved => {
                                 absent_at = None;
                                 if patience.is_over(&self.tree.endpoint) {
-                                    // Who has moved it has died on the way.
+                                    // The client that moved it has died meanwhile.
                                     self.repair_leaf(way.leaf).await?;
                                     patience = self.patience();
                                 }
@@ -156,7 +156,7 @@ impl<E: Endpoint> Session<'_, E> {
                                     continue;
                                 }
                             }
-                            // Who moves entries has written the leaf as a whole.
+                            // A client that moves entries writes the whole leaf.
                             Lookup::Absent => {}
                         }
                         match place {
@@ -182,11 +182,11 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Reads the one entry in which a key was found often, if there is such; answers its slot if
-    /// the key still is there. Source: CHIME, section 4.3.
+    /// Reads the one entry in which a key was often found, if there is one, and returns its slot if
+    /// it still holds the key. Source: CHIME, section 4.3.
     ///
-    /// A key that is found is where it belongs, whatever way has led there: while a leaf is divided
-    /// both halves have it, and nobody changes either until one has lost it.
+    /// A key that is found is where it belongs, by any way: while a leaf is divided both halves
+    /// have it, and no client changes either until one has lost it.
     pub(super) async fn speculate(
         &self,
         way: &Way,
@@ -279,7 +279,7 @@ impl<E: Endpoint> Session<'_, E> {
 pub(super) struct Guess {
     leaf: GlobalAddress,
     slot: usize,
-    /// If it is to be found out whether guesses pay: what the gate said, and when.
+    /// The answer of the gate and its time, if this access tests whether guesses pay.
     access: Option<(Access, Duration)>,
 }
 
@@ -289,7 +289,7 @@ impl Guess {
     }
 }
 
-/// By what hotspots tell the keys of a slot apart: the last two bytes of the key.
+/// The tag by which hotspots distinguish the keys of a slot: the last two bytes of the key.
 fn tag(key: &[u8]) -> u16 {
     key.iter()
         .rev()

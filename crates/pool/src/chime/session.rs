@@ -1,10 +1,10 @@
-//! Sessions: which addresses an operation may follow.
+//! Sessions: the addresses that an operation may follow.
 //!
-//! Where locks have leases, the memory of nodes that were merged away is given back
+//! Where locks have leases, the memory of merged nodes is freed
 //! ([`epochs`](nearfield_fabric::recovery::epochs)). So each operation holds a guard. It follows an
-//! address from the cache only if that was kept in the guard's epoch or later. It keeps nodes and
-//! changes memory only while the guard is safe. It believes what it has read only if the guard is
-//! still safe at the end; otherwise it begins anew.
+//! address from the cache only if that was cached in the guard's epoch or later. It caches nodes
+//! and changes memory only while the guard is safe. It trusts its reads only if the guard is still
+//! safe at the end; otherwise it restarts.
 
 use super::Tree;
 use super::cached_node::CachedNode;
@@ -18,11 +18,11 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An operation of a client, or several that have to see the same memory: what one has read of
-/// another structure's addresses may be followed as long as the session [is
-/// valid](Session::is_valid) when that was read.
+/// An operation of a client, or several that must see the same memory: they may follow addresses
+/// that one has read in another structure, as long as the session [is valid](Session::is_valid)
+/// after the read.
 ///
-/// It holds up the reclamation of memory, so it should be short.
+/// It delays the reclamation of memory, so it should be short.
 #[derive(Debug)]
 pub struct Session<'t, E> {
     pub(super) tree: &'t Tree<E>,
@@ -35,7 +35,7 @@ impl<E: Endpoint> Tree<E> {
     /// Begins a session.
     ///
     /// # Errors
-    /// What nodes answer.
+    /// The nodes' errors.
     pub async fn session(&self) -> Result<Session<'_, E>, PoolError> {
         let epochs = self.node.epochs.get();
         if let Some(epochs) = epochs {
@@ -65,12 +65,11 @@ impl<E: Endpoint> Tree<E> {
 }
 
 impl<E: Endpoint> Session<'_, E> {
-    /// True if what was read in the session, and was reached by addresses that were read in it, is
-    /// to be believed. If not, it may be anything, and everything has to be read anew, in another
-    /// session.
+    /// True if reads of the session, by addresses that were read in it, can be trusted. Otherwise
+    /// the bytes may be anything, and all has to be read again, in another session.
     ///
     /// # Errors
-    /// What nodes answer.
+    /// The nodes' errors.
     pub async fn is_valid(&self) -> Result<bool, PoolError> {
         match &self.guard {
             Some(guard) => Ok(guard.confirm(&self.tree.endpoint).await?),
@@ -90,11 +89,10 @@ impl<E: Endpoint> Session<'_, E> {
         guard.map_or(Duration::MAX, Guard::until)
     }
 
-    /// Renews what the session is valid by, if it is time to. To be called before what may take
-    /// long.
+    /// Renews the session's guard, if it is time to. Call it before a long step.
     ///
     /// # Errors
-    /// `Session` if it is not valid any more, and what nodes answer.
+    /// `Session` if it is not valid any more, and the nodes' errors.
     pub(super) async fn renew(&self) -> Result<(), PoolError> {
         if let Some(epochs) = self.tree.node.epochs.get() {
             epochs.tend(&self.tree.endpoint).await?;
@@ -106,7 +104,7 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Notes whether what the operation is about was changed, or may have been.
+    /// Notes whether the operation has changed its key, or may have changed it.
     pub(super) fn note_change(&self, changed: bool) {
         self.changed.set(changed);
     }
@@ -114,7 +112,7 @@ impl<E: Endpoint> Session<'_, E> {
     /// Reads the value of a key, as [`get`](crate::PoolIndex::get).
     ///
     /// # Errors
-    /// `Key`, and what nodes answer.
+    /// `Key`, and the nodes' errors.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.tree.check_key(key)?;
         self.search(key, <[u8]>::to_vec).await
@@ -123,7 +121,7 @@ impl<E: Endpoint> Session<'_, E> {
     /// The first `count` entries from a key on, as [`scan`](crate::PoolIndex::scan).
     ///
     /// # Errors
-    /// `Key`, and what nodes answer.
+    /// `Key`, and the nodes' errors.
     pub async fn scan(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
         self.tree.check_bound(from)?;
         self.scan_from(from, count).await
@@ -132,18 +130,18 @@ impl<E: Endpoint> Session<'_, E> {
     /// The last `count` entries up to a key, as [`Tree::scan_back`].
     ///
     /// # Errors
-    /// `Key`, and what nodes answer.
+    /// `Key`, and the nodes' errors.
     pub async fn scan_back(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
         self.tree.check_bound(from)?;
         self.scan_back_from(from, count).await
     }
 
-    /// Has memory be given back when nobody can find it any more, which was unlinked in this
-    /// session: the change that did so was answered. If there is no such thing, as in the paper's
-    /// variants, it stays.
+    /// Retires memory that was unlinked in this session, so that it is freed when no operation can
+    /// find it any more; the unlinking change was answered. In the paper's variants, which have no
+    /// epochs, it stays allocated.
     ///
     /// # Errors
-    /// What nodes answer.
+    /// The nodes' errors.
     pub async fn retire(&self, address: GlobalAddress, bytes: u64) -> Result<(), PoolError> {
         if let (Some(guard), Some(epochs)) = (&self.guard, self.tree.node.epochs.get()) {
             epochs
@@ -153,8 +151,8 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(())
     }
 
-    /// The kept node of the lowest level from `from` on that leads to a key, of those that may be
-    /// followed.
+    /// The cached node of the lowest level from `from` on that leads to a key, of those that the
+    /// session may follow.
     pub(super) fn seek(&self, key: &[u8], from: u8) -> Option<Arc<CachedNode>> {
         loop {
             let kept = self.tree.node.cache.seek(key, from)?;
@@ -165,7 +163,7 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Whether the session may follow what a kept node says.
+    /// Whether the session may follow the addresses of a cached node.
     pub(super) fn may_follow(&self, kept: &CachedNode) -> bool {
         let guard = self.guard.as_ref();
         guard.is_none_or(|guard| guard.may_follow(kept.epoch()))
@@ -187,7 +185,7 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Memory of so many bytes: what was given back, or more of a chunk.
+    /// Allocates memory: a retired block, or a piece of a chunk.
     pub(super) async fn allocate_bytes(&self, bytes: u64) -> Result<GlobalAddress, PoolError> {
         if let Some(epochs) = self.tree.node.epochs.get()
             && let Some(spare) = epochs.reuse(&self.tree.endpoint, bytes).await?

@@ -16,9 +16,9 @@ impl<E: Endpoint> Session<'_, E> {
     /// Divides a full leaf, whose lock is held, and puts a key into the half where it belongs.
     /// False if the lock was held for too long; then nothing was done.
     ///
-    /// Where locks have leases, the leaf's lock is kept until the parent knows. If this client
-    /// dies, the client that takes the lock over tells the parent. The paper gives the lock back
-    /// before.
+    /// Where locks have leases, the client keeps the leaf's lock until the parent is updated. If
+    /// the client dies, the client that takes the lock over updates the parent. The paper releases
+    /// the lock before.
     pub(super) async fn divide(
         &self,
         address: GlobalAddress,
@@ -101,9 +101,9 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Tells the parent of the node `left` that it was divided, and divides it if it is full. With
-    /// `under`, the lock of the divided node, nothing is told once that may be another's: he does
-    /// it.
+    /// Updates the parent of the divided node `left`, and divides the parent if it is full. With
+    /// `under`, the lock of the divided node, it stops once that may be another client's, which
+    /// then updates the parent.
     async fn tell_parents(
         &self,
         left: GlobalAddress,
@@ -147,8 +147,8 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Divides a full internal node, whose lock is held, and adds the child that it has no room
-    /// for. False if the lock was held for too long; then nothing was done.
+    /// Divides a full internal node, whose lock is held, and adds the child that did not fit. False
+    /// if the lock was held for too long; then nothing was done.
     async fn divide_internal(
         &self,
         address: GlobalAddress,
@@ -235,12 +235,12 @@ impl<E: Endpoint> Session<'_, E> {
                     return Ok(None);
                 }
             }
-            // Who has divided the root will put another above it.
+            // The client that has divided the root puts another above it.
             self.tree.endpoint.sleep(BACK_OFF).await;
         }
     }
 
-    /// Forgets what is kept of a level for a key.
+    /// Drops the cached node of a level for a key.
     pub(super) fn forget_node(&self, key: &[u8], level: u8) {
         if let Some(kept) = self.seek_at(key, level) {
             self.tree.node.cache.invalidate(&kept);

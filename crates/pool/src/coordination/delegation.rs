@@ -1,10 +1,10 @@
-//! Operations on a key that are done once for all who want them.
+//! Operations on a key that one client does for all clients that want them.
 
 use super::{Leader, ReadDelegation, Write, WriteCombining};
 use crate::error::PoolError;
 
-/// What the clients of a compute node do for each other: all that an index needs of
-/// [`ReadDelegation`] and [`WriteCombining`], each of which may be left out.
+/// Coordination of the clients of a compute node: the parts of [`ReadDelegation`] and
+/// [`WriteCombining`] that an index needs. Each can be switched off.
 #[derive(Debug)]
 pub struct Delegation {
     reads: Option<ReadDelegation>,
@@ -20,10 +20,10 @@ impl Delegation {
         }
     }
 
-    /// What `key` holds, as [`ReadDelegation::share`].
+    /// Reads `key`, as [`ReadDelegation::share`].
     ///
     /// # Errors
-    /// What `read` answers.
+    /// Those of `read`.
     pub async fn read(
         &self,
         key: &[u8],
@@ -35,10 +35,10 @@ impl Delegation {
         }
     }
 
-    /// Writes to `key` and answers the value before, as [`WriteCombining::combine`].
+    /// Writes to `key` and returns the old value, as [`WriteCombining::combine`].
     ///
     /// # Errors
-    /// What `lead` answers; `Interrupted`.
+    /// Those of `lead`; `Interrupted`.
     pub async fn write(
         &self,
         key: &[u8],
@@ -51,8 +51,7 @@ impl Delegation {
         }
     }
 
-    /// The number of keys that are being read, and of those that are being written, by clients who
-    /// share that.
+    /// The number of keys in shared reads, and of those in shared writes.
     pub fn len(&self) -> usize {
         let reads = self.reads.as_ref().map_or(0, ReadDelegation::len);
         reads + self.writes.as_ref().map_or(0, WriteCombining::len)

@@ -1,15 +1,15 @@
-//! Passing a lock in remote memory on to who waits for it on the same compute node.
+//! Hand-over of a lock in remote memory to a waiting client of the same compute node.
 
 use super::wait_queue::{Called, Turn, WaitQueues};
 use nearfield_fabric::GlobalAddress;
 use std::convert::Infallible;
 
-/// The locks in remote memory that clients of this compute node have or want. Of those who want
-/// the same one, one at a time goes for it; who has it may pass it on to the next without giving it
-/// back (lock hand-over: Sherman, SIGMOD 2022), so many times at most, so that other compute
-/// nodes get it too.
+/// The locks in remote memory that clients of this compute node hold or want. Of several clients
+/// that want one lock, one at a time competes for it. The holder may pass it on to the next without
+/// releasing it (lock hand-over: Sherman, SIGMOD 2022), a limited number of times, so that other
+/// compute nodes get it too.
 ///
-/// `T` is what who gets a lock from another has to know of it, such as its word.
+/// `T` is the state that a lock's holder passes on with it, such as its word.
 #[derive(Debug)]
 pub struct LocalLocks<T> {
     turns: WaitQueues<GlobalAddress, (), Option<HandedOver<T>>, Infallible>,
@@ -35,9 +35,9 @@ impl<T> LocalLocks<T> {
         }
     }
 
-    /// Waits until no other client of this compute node has the lock at `address` or goes for it.
-    /// Those who wait are served in the order in which they came. Answers too what the one before
-    /// has passed on: then the lock is held; without that it is to be taken.
+    /// Waits until no other client of this compute node holds the lock at `address` or competes for
+    /// it. Waiters are served in the order of their arrival. Also returns the state that the former
+    /// holder has passed on: then the lock is held; without it the caller has to take the lock.
     pub async fn lock(&self, address: GlobalAddress) -> (LocalLock<'_, T>, Option<T>) {
         let mut turn = match self.turns.enter(address, ()).await {
             Called::Turn(turn) => turn,
@@ -55,12 +55,12 @@ impl<T> LocalLocks<T> {
         )
     }
 
-    /// The number of locks that somebody has or wants.
+    /// The number of locks that are held or wanted.
     pub fn len(&self) -> usize {
         self.turns.len()
     }
 
-    /// True if nobody has or wants any.
+    /// True if no lock is held or wanted.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -77,8 +77,8 @@ pub struct LocalLock<'l, T> {
 }
 
 impl<T> LocalLock<'_, T> {
-    /// True if the lock may be passed on, and somebody waits for it: then what it guards is to be
-    /// written without giving it back.
+    /// True if the lock may be passed on, and a client waits for it: then the guarded data are to
+    /// be written without releasing it.
     pub fn is_wanted(&self) -> bool {
         self.times < self.most && self.turn.is_awaited()
     }
@@ -88,13 +88,13 @@ impl<T> LocalLock<'_, T> {
         self.times = 0;
     }
 
-    /// Passes the lock on, which is held, and all that was written under it is there. If who gets
-    /// it is dropped before he knows, the next one has it.
+    /// Passes on the held lock after all writes under it have taken effect. If the client that gets
+    /// it is dropped before it knows, the next one gets it.
     ///
     /// # Errors
-    /// It may not be passed on, or nobody waits any more: the lock is to be given back. If all who
-    /// wait are dropped later, `held` is dropped: it gives the lock back then, or the lock's
-    /// lease does.
+    /// The lock may not be passed on, or no client waits any more: the caller has to release it. If
+    /// all waiting clients are dropped later, `held` is dropped: it releases the lock then, or the
+    /// lock's lease does.
     pub fn hand_over(self, held: T) -> Result<(), (Self, T)> {
         let LocalLock { turn, times, most } = self;
         if times >= most {
@@ -109,7 +109,7 @@ impl<T> LocalLock<'_, T> {
             Err((turn, Some(HandedOver { held, .. }))) => {
                 Err((LocalLock { turn, times, most }, held))
             }
-            // What comes back is what was passed.
+            // This returns the passed state.
             Err((_, None)) => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! What the clients of one compute node do together before they use the network.
+//! Coordination of the clients of one compute node before they use the network.
 //!
 //! - [`ReadDelegation`]: one client reads a key, and the clients that wait take its result.
 //! - [`WriteCombining`]: one client writes a key, also for the clients that want to write it
@@ -16,10 +16,10 @@
 //!
 //! # Why operations stay linearizable
 //!
-//! Other compute nodes write, too, and tell nobody here. So a reader never takes the result of a
-//! read that began before the reader came: a write of another compute node may have been done in
-//! between. It waits for the next read, and shares that with all that came meanwhile. (SMART lets
-//! readers take a read that is under way, as long as no reader has left with its result.)
+//! Other compute nodes write, too, without notice. So a reader never takes the result of a read
+//! that began before the reader arrived: a write of another compute node may have been done in
+//! between. It waits for the next read, and shares that with all readers that arrived meanwhile.
+//! (SMART lets readers take a read in flight, as long as no reader has left with its result.)
 
 mod delegation;
 mod locks;

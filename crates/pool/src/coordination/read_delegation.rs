@@ -4,27 +4,26 @@ use super::wait_queue::{Called, WaitQueues};
 use crate::error::PoolError;
 use std::sync::Arc;
 
-/// What a key holds.
+/// The value of a key.
 type Held = Option<Vec<u8>>;
 
-/// One client of a compute node reads a key, and those who came before his read began take its
-/// result (read delegation: SMART, OSDI 2023). There is one such read of a
-/// key at a time.
+/// One client of a compute node reads a key, and clients that arrived before its read began take
+/// its result (read delegation: SMART, OSDI 2023). There is one such read of a key at a time.
 ///
-/// Who comes while one is under way waits for it, and then for the next: two round trips at most
-/// instead of one, and one read in place of as many as there are readers. So it pays where the
-/// memory node's port is what is scarce.
+/// A client that arrives during a read waits for it, and then for the next: two round trips at most
+/// instead of one, and one read in place of one for each reader. So it pays where the memory node's
+/// port is the bottleneck.
 #[derive(Debug, Default)]
 pub struct ReadDelegation {
     turns: WaitQueues<Arc<[u8]>, (), (), Held>,
 }
 
 impl ReadDelegation {
-    /// What `key` holds, as `read` answers or as that of another client does. Whatever it answers
-    /// must depend on nothing that was read before `read` is called.
+    /// Reads `key` by `read`, or takes the result of another client's read. The result must not
+    /// depend on anything that was read before the call of `read`.
     ///
     /// # Errors
-    /// What `read` answers. Then somebody else reads for those who wait.
+    /// Those of `read`. Then another client reads for the waiting ones.
     pub async fn share(
         &self,
         key: &[u8],
@@ -94,7 +93,7 @@ mod tests {
         assert_eq!((begun.get(), reads.len()), (1, 1));
         done.set(true);
         assert_eq!(poll(first.as_mut()), Some(Ok(Some(vec![1]))));
-        // The second read is one for both who waited, and the third has not begun it.
+        // The second read serves both waiting clients, and the third client has not begun it.
         assert_eq!(poll(third.as_mut()), None);
         assert_eq!(poll(second.as_mut()), Some(Ok(Some(vec![2]))));
         assert_eq!(poll(third.as_mut()), Some(Ok(Some(vec![2]))));

@@ -12,9 +12,8 @@ use std::task::{Context, Poll, Waker};
 /// Keys of different shards share no lock. Several times the threads of a machine.
 const SHARDS: usize = if cfg!(loom) { 2 } else { 256 };
 
-/// For each key that somebody works on, those who wait, in the order in which they came. Each of
-/// them has left a message, and gets either the turn to work, with a payload, or an answer from who
-/// works.
+/// The waiters of each key in use, in the order of their arrival. Each of them has left a message,
+/// and gets either the turn to work, with a payload, or an answer from the worker.
 ///
 /// A waiter's lock is taken under that of a shard, never the other way round. Wakers are woken, and
 /// payloads dropped, while no lock is held.
@@ -38,13 +37,12 @@ enum State<P, A> {
     Waits(Option<Waker>),
     Turn(P),
     Answered(A),
-    /// Has taken what it was given, or waits no more.
+    /// It has taken its state, or no longer waits.
     Left,
 }
 
 impl<M, P, A> Waiter<M, P, A> {
-    /// Gives something to one who waits, and answers how to wake it, or what was not given, as it
-    /// has left.
+    /// Gives a state to a waiter, and returns its waker, or the state if the waiter has left.
     fn give(&self, given: State<P, A>) -> Result<Option<Waker>, State<P, A>> {
         let mut state = self.state.lock();
         if !matches!(*state, State::Waits(_)) {
@@ -61,7 +59,7 @@ impl<M, P, A> Waiter<M, P, A> {
     }
 }
 
-/// What comes of it when somebody wants to work on a key.
+/// The result of waiting for a key.
 pub enum Called<'t, K: Hash + Eq, M, P, A> {
     Turn(Turn<'t, K, M, P, A>),
     Answered(A),
@@ -78,8 +76,8 @@ impl<K, M, P, A> Default for WaitQueues<K, M, P, A> {
 }
 
 impl<K: Hash + Eq + Clone, M, P: Default, A> WaitQueues<K, M, P, A> {
-    /// Waits for the turn to work on a key, or for an answer. Who comes when nobody works on it has
-    /// the turn at once.
+    /// Waits for the turn to work on a key, or for an answer. If the key is not in use, the caller
+    /// has the turn at once.
     pub async fn enter(&self, key: K, message: M) -> Called<'_, K, M, P, A> {
         let waiter = {
             let mut shard = self.shard(&key).lock();
@@ -117,7 +115,7 @@ impl<K: Hash + Eq, M, P, A> WaitQueues<K, M, P, A> {
         &self.shards[hash as usize % SHARDS]
     }
 
-    /// The number of keys that somebody works on.
+    /// The number of keys in use.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
@@ -138,7 +136,7 @@ impl<K: Hash + Eq + fmt::Debug, M, P, A> fmt::Debug for Turn<'_, K, M, P, A> {
     }
 }
 
-/// One who waits. When it is dropped, it leaves the queue, or passes on the turn that it was given.
+/// A waiter. When it is dropped, it leaves the queue, or passes its turn on.
 struct Waiting<'t, K: Hash + Eq + Clone, M, P: Default, A> {
     turns: &'t WaitQueues<K, M, P, A>,
     key: K,
@@ -192,9 +190,9 @@ impl<K: Hash + Eq + Clone, M, P: Default, A> Drop for Waiting<'_, K, M, P, A> {
 pub struct Turn<'t, K: Hash + Eq, M, P, A> {
     turns: &'t WaitQueues<K, M, P, A>,
     key: K,
-    /// What came with the turn, until it is taken; `None` once the turn was passed on.
+    /// The payload of the turn, until it is taken; `None` once the turn was passed on.
     payload: Option<P>,
-    /// Those who are to be answered. If they are not, they are the first again who wait.
+    /// The waiters to be answered. If they are not, they become the first waiters again.
     closed: Vec<Arc<Waiter<M, P, A>>>,
 }
 
@@ -208,12 +206,12 @@ impl<'t, K: Hash + Eq, M, P, A> Turn<'t, K, M, P, A> {
         }
     }
 
-    /// What came with the turn.
+    /// The payload of the turn.
     pub fn payload(&mut self) -> Option<&mut P> {
         self.payload.as_mut()
     }
 
-    /// Decides who is to be answered, of all who have come so far, also if that was decided before.
+    /// Decides which of the present waiters are to be answered, also if that was decided before.
     pub fn close(&mut self, is_answered: impl Fn(&M) -> bool) {
         let mut shard = self.turns.shard(&self.key).lock();
         self.reopen(&mut shard);
@@ -227,12 +225,12 @@ impl<'t, K: Hash + Eq, M, P, A> Turn<'t, K, M, P, A> {
         }
     }
 
-    /// Has those who were to be answered be the first again who wait.
+    /// Makes the waiters that were to be answered the first waiters again.
     fn reopen(&mut self, shard: &mut Queues<K, M, P, A>) {
         let Some(queue) = shard.get_mut(&self.key) else {
             return;
         };
-        // Who leaves after this looks for himself in the queue.
+        // A waiter that leaves after this finds itself in the queue.
         for waiter in self.closed.drain(..).rev() {
             if !waiter.has_left() {
                 queue.push_front(waiter);
@@ -240,13 +238,13 @@ impl<'t, K: Hash + Eq, M, P, A> Turn<'t, K, M, P, A> {
         }
     }
 
-    /// The messages of those who are to be answered.
+    /// The messages of the waiters to be answered.
     pub fn messages(&self) -> impl Iterator<Item = &M> {
         self.closed.iter().map(|waiter| &waiter.message)
     }
 
-    /// Answers those who are to be answered, in the order of their messages. Who has left meanwhile
-    /// is passed over.
+    /// Answers the waiters, in the order of their messages. Those that have left meanwhile are
+    /// skipped.
     pub fn answer(&mut self, answers: impl IntoIterator<Item = A>) {
         for (waiter, answer) in self.closed.drain(..).zip(answers) {
             if let Ok(Some(waker)) = waiter.give(State::Answered(answer)) {
@@ -255,16 +253,16 @@ impl<'t, K: Hash + Eq, M, P, A> Turn<'t, K, M, P, A> {
         }
     }
 
-    /// True if somebody waits.
+    /// True if there is a waiter.
     pub fn is_awaited(&self) -> bool {
         let shard = self.turns.shard(&self.key).lock();
         shard.get(&self.key).is_some_and(|queue| !queue.is_empty())
     }
 
-    /// Gives the turn to the first who waits, with a payload.
+    /// Gives the turn to the first waiter, with a payload.
     ///
     /// # Errors
-    /// Nobody waits: the turn and the payload.
+    /// There is no waiter: the turn and the payload.
     pub fn pass(mut self, payload: P) -> Result<(), (Self, P)> {
         match self.give(payload, false) {
             Some(payload) => Err((self, payload)),
@@ -272,8 +270,8 @@ impl<'t, K: Hash + Eq, M, P, A> Turn<'t, K, M, P, A> {
         }
     }
 
-    /// Gives the turn to the first who waits, and answers the payload if there is none. Then nobody
-    /// works on the key any more, if this `ends` it.
+    /// Gives the turn to the first waiter, and returns the payload if there is none. Then the key
+    /// is no longer in use, if this `ends` it.
     fn give(&mut self, payload: P, ends: bool) -> Option<P> {
         let mut given = State::Turn(payload);
         let mut shard = self.turns.shard(&self.key).lock();
@@ -306,7 +304,7 @@ impl<'t, K: Hash + Eq, M, P, A> Turn<'t, K, M, P, A> {
 impl<K: Hash + Eq, M, P, A> Drop for Turn<'_, K, M, P, A> {
     fn drop(&mut self) {
         if let Some(payload) = self.payload.take() {
-            // What nobody takes is dropped.
+            // A payload without a taker is dropped.
             drop(self.give(payload, true));
         }
     }

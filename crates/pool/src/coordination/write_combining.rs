@@ -4,20 +4,20 @@ use super::wait_queue::{Called, Turn, WaitQueues};
 use crate::error::PoolError;
 use std::sync::Arc;
 
-/// What is to be written.
+/// A write to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     /// Sets the value, whether the key is there or not.
     Insert(Vec<u8>),
     /// Sets the value if the key is there.
     Update(Vec<u8>),
-    /// As `Update`, by one who wants to know no more than whether the key was there: of the value
-    /// that he is answered the bytes mean nothing.
+    /// As `Update`, for a caller that needs only the presence of the key: the bytes of the returned
+    /// value mean nothing.
     Overwrite(Vec<u8>),
 }
 
 impl Write {
-    /// What a key that held `before` holds afterwards.
+    /// The value of a key after the write, if it was `before`.
     fn after<'w>(&'w self, before: Option<&'w [u8]>) -> Option<&'w [u8]> {
         match self {
             Write::Insert(value) => Some(value),
@@ -32,29 +32,29 @@ type Answer = Result<Held, PoolError>;
 type Key = Arc<[u8]>;
 type WriteTurn<'w> = Turn<'w, Key, Arc<Write>, (), Answer>;
 
-/// One client of a compute node writes a key, and with it what others here want to write to it
-/// meanwhile: of all these the last value goes to the memory node, just before the lock is given
-/// back (write combining: SMART, OSDI 2023).
+/// One client of a compute node writes a key, together with the concurrent writes of other clients
+/// here: only the last value goes to the memory node, just before the release of the lock (write
+/// combining: SMART, OSDI 2023).
 ///
-/// The writes take effect one after the other at the moment in which the last value does, the
-/// leader's first and then in the order in which they came. Each is answered the value before it:
-/// the leader what was found in remote memory, and each other what the one before it has written.
+/// The writes take effect in sequence at the moment in which the last value does, the leader's
+/// first and then in the order of their arrival. Each returns the old value: the leader's the one
+/// in remote memory, and each other that of the write before it.
 #[derive(Debug, Default)]
 pub struct WriteCombining {
     turns: WaitQueues<Key, Arc<Write>, (), Answer>,
 }
 
 impl WriteCombining {
-    /// Writes to `key`, or has another client do it, and answers the value before.
+    /// Writes to `key`, or lets another client do it, and returns the old value.
     ///
-    /// `lead` does the write remotely: takes the lock, reads what the key holds,
-    /// [`close`](Leader::close)s, writes what that says, gives the lock back, and answers what it
-    /// has read. If it does not close, nobody is combined with it.
+    /// `lead` does the remote write: it takes the lock, reads the key's value,
+    /// [`close`](Leader::close)s, writes the returned value, releases the lock, and returns the
+    /// value that it has read. If it does not close, no write is combined with it.
     ///
     /// # Errors
-    /// What `lead` answers; after it has closed, all that are combined with it are answered that.
-    /// `Interrupted`, if another led, has closed, and was dropped: then the write may have
-    /// taken effect, or may do so, once or not at all. If he was dropped before, another one leads.
+    /// Those of `lead`; after it has closed, all combined writes return them. `Interrupted`, if
+    /// another client led, has closed, and was dropped: then the write may have taken effect, or
+    /// may do so, once or not at all. If it was dropped before, another client leads.
     pub async fn combine(
         &self,
         key: &[u8],
@@ -92,18 +92,18 @@ impl WriteCombining {
     }
 }
 
-/// Who writes a key, for others too if there are such.
+/// The client that writes a key, possibly for others too.
 #[derive(Debug)]
 pub struct Leader<'w> {
     /// `None`: writes are not combined.
     turn: Option<WriteTurn<'w>>,
     write: Arc<Write>,
-    /// What those who are combined will be answered. As many as they are.
+    /// The answers of the combined writes, one for each.
     answers: Vec<Held>,
 }
 
 impl Leader<'_> {
-    /// One who does nothing but his own write.
+    /// A leader that does only its own write.
     pub(super) fn alone(write: Write) -> Leader<'static> {
         Leader {
             turn: None,
@@ -112,22 +112,21 @@ impl Leader<'_> {
         }
     }
 
-    /// What the leader wants to write himself.
+    /// The leader's own write.
     pub fn write(&self) -> &Write {
         &self.write
     }
 
-    /// Decides who is combined with this write, and answers what is to be written; `None` if the
-    /// key is to stay absent. `found` is what the key holds.
+    /// Decides which writes are combined with this one, and returns the value to write; `None` if
+    /// the key stays absent. `found` is the key's value.
     ///
-    /// If the key is there, all who have come are combined. If it is not, and the leader updates,
-    /// those are who update too: all of them find it absent. Those who insert wait, as the leader
-    /// may not know where there is room.
+    /// If the key exists, all present writes are combined. If it does not, and the leader updates,
+    /// only updates are: all of them find it absent. Inserts wait, because the leader may not know
+    /// a free slot.
     ///
-    /// To be called under the lock under which `found` was read, as late as possible: nobody else
-    /// may write the key before what this answers is written, or given up. What was given up before
-    /// any of it was written, as the lock was lost, can be closed once more, with what is found
-    /// then.
+    /// Call this under the lock under which `found` was read, as late as possible: no other client
+    /// may write the key before the returned value is written, or given up. If the lock was lost
+    /// before any of it was written, the leader can close once more, with the value found then.
     pub fn close(&mut self, found: Option<&[u8]>) -> Option<Vec<u8>> {
         self.answers.clear();
         let mut held = self.write.after(found);
@@ -213,8 +212,8 @@ mod tests {
         Write::Insert(vec![value])
     }
 
-    /// The kinds of four writes, and whether the key is there: all of them, compared with what is
-    /// met when they are done one after the other in the order in which they are answered.
+    /// The kinds of four writes, and whether the key exists: all combinations, compared with the
+    /// writes done in sequence in the order of their answers.
     #[test]
     fn each_write_meets_the_one_before_it() {
         for case in 0..32_u8 {
@@ -245,7 +244,7 @@ mod tests {
                 });
             }
             assert_eq!(remote.held.get().map(|value| vec![value]), held);
-            // If updates find nothing, those who insert need a write of their own.
+            // If updates find the key absent, inserts need a write of their own.
             let absent = case & 16 == 0;
             let inserts = kinds.iter().any(|write| matches!(write, Write::Insert(_)));
             assert_eq!(remote.written.get(), u32::from(!absent || inserts));

@@ -11,8 +11,8 @@ const VALUE_BYTES_MAX: usize = 65_536;
 /// [`Validation::Fences`], its fence keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metadata {
-    /// In front of every group of as many entries as a neighborhood has, so that whoever reads a
-    /// neighborhood reads a replica with it. Source: CHIME, access-aggregated metadata management.
+    /// One replica before every group of as many entries as a neighborhood has, so that a read of a
+    /// neighborhood includes a replica. Source: CHIME, access-aggregated metadata management.
     Replicated,
     /// Once, in front of the first entry.
     Single,
@@ -24,9 +24,8 @@ pub enum Arrangement {
     /// In the neighborhood of the slot that it hashes to, so that a reader needs no more. Source:
     /// CHIME, hopscotch leaf nodes.
     Hopscotch,
-    /// As `Hopscotch`, without the hop bitmaps: a counter behind the lock word says that keys were
-    /// moved. Who inserts a key writes nothing but its entry, and entries have 2 bytes less. Not in
-    /// the paper.
+    /// As `Hopscotch`, without the hop bitmaps: node versions show moved keys. An insert writes
+    /// only its entry, and entries have 2 bytes less. Not in the paper.
     Neighborhood,
     /// In any slot: a reader needs the whole leaf. Source: Sherman, as CHIME's authors have built
     /// it for their figures, with the versions of lines. There is one copy of the metadata, with
@@ -82,32 +81,32 @@ impl Default for Shape {
     }
 }
 
-/// What is wrong with a [`Shape`].
+/// A fault of a [`Shape`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GeometryError {
     /// Keys are too short or too long.
     #[error("keys of {found} bytes are not possible: 1 to {KEY_BYTES_MAX} are")]
     KeyBytes {
-        /// What was asked for.
+        /// The given value.
         found: usize,
     },
     /// Values are too long.
     #[error("values of {found} bytes are not possible: up to {VALUE_BYTES_MAX} are")]
     ValueBytes {
-        /// What was asked for.
+        /// The given value.
         found: usize,
     },
     /// Leaves have too few entries, or too many.
     #[error("leaves of {found} entries are not possible: 2 to {SPAN_MAX} are")]
     LeafSpan {
-        /// What was asked for.
+        /// The given value.
         found: usize,
     },
     /// Internal nodes have too few entries, or too many.
     #[error("internal nodes of {found} entries are not possible: 3 to {SPAN_MAX} are")]
     InternalSpan {
-        /// What was asked for.
+        /// The given value.
         found: usize,
     },
     /// Neighborhoods have too few slots, or too many.
@@ -116,7 +115,7 @@ pub enum GeometryError {
          more than the {leaf_span} of a leaf"
     )]
     Neighborhood {
-        /// What was asked for.
+        /// The given value.
         found: usize,
         /// How many slots a leaf has.
         leaf_span: usize,
@@ -138,12 +137,11 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Checks a shape. Of one whose leaves are not hash tables, the metadata become single and the
-    /// validation that by fence keys.
+    /// Checks a shape. If its leaves are not hash tables, the metadata become single and the
+    /// validation uses fence keys.
     ///
     /// # Errors
-    /// The one of [`GeometryError`] that names what is out of its limits, the first of several in
-    /// the order of the fields.
+    /// The [`GeometryError`] of the first field outside its limits, in the order of the fields.
     pub fn new(shape: Shape) -> Result<Geometry, GeometryError> {
         let found = shape.key_bytes;
         if !(1..=KEY_BYTES_MAX).contains(&found) {

@@ -86,7 +86,7 @@ impl InternalLayout {
         allocation_bytes(self.wire_bytes())
     }
 
-    /// What is to be read for a node, and to be written.
+    /// The bytes to read or write for a node.
     pub fn whole(&self) -> Segments {
         Segments::new(Segment::new(0..self.decoded_bytes()), None)
     }
@@ -166,13 +166,13 @@ impl InternalNode {
         &self.layout
     }
 
-    /// The node that was read, from all its wire bytes.
+    /// Decodes a node from all its wire bytes.
     ///
     /// # Errors
-    /// What was written while it was read: read it again.
+    /// A write intervened: read it again.
     ///
     /// # Panics
-    /// `wire` has not the length of a node's wire bytes.
+    /// `wire` differs in length from a node's wire bytes.
     pub fn decode(layout: InternalLayout, wire: &[u8]) -> Result<InternalNode, Torn> {
         let mut bytes = vec![0; layout.decoded_bytes()];
         for segment in layout.whole().iter() {

@@ -117,7 +117,7 @@ impl LeafLayout {
         allocation_bytes(self.wire_bytes())
     }
 
-    /// What is to be read for a whole leaf.
+    /// The bytes to read for a whole leaf.
     pub fn whole(&self) -> Segments {
         Segments::new(Segment::new(0..self.decoded_bytes()), None)
     }
@@ -138,8 +138,8 @@ impl LeafLayout {
     }
 
     /// The first slot in which a key may lie: [`home`], if leaves are hash tables. In those without
-    /// hop bitmaps no neighborhood goes around the end, which would be another message for who
-    /// reads it.
+    /// hop bitmaps no neighborhood wraps around the end, because that would cost a reader another
+    /// message.
     pub fn home(&self, key: &[u8]) -> usize {
         match self.geometry.shape().arrangement {
             Arrangement::Hopscotch => home(key, self.span()),
@@ -165,19 +165,19 @@ impl LeafLayout {
         Slots::new(self.home(key), self.span(), self.span())
     }
 
-    /// What is to be read to find a key that hashes to slot `home`: its neighborhood and the
+    /// The bytes to read to find a key that hashes to slot `home`: its neighborhood and the
     /// metadata.
     pub fn neighborhood(&self, home: usize) -> Segments {
         self.with_metadata(self.neighborhood_slots(home))
     }
 
-    /// What is to be read to see whether a key still is in a slot: its entry, and the replica if
+    /// The bytes to read to check whether a key is still in a slot: its entry, and the replica if
     /// one lies in front of it.
     pub fn single_entry(&self, slot: usize) -> Segments {
         Segments::new(self.entries_and_replica(slot..slot + 1), None)
     }
 
-    /// What is to be read for some slots and at least one replica of the metadata: where there is
+    /// The bytes to read for some slots and at least one replica of the metadata: where there is
     /// none among the slots, some entries more, or the metadata as a segment of their own.
     pub fn with_metadata(&self, slots: Slots) -> Segments {
         if slots.count() == self.span() {
@@ -208,7 +208,7 @@ impl LeafLayout {
         Segments::new(segment, None)
     }
 
-    /// What is to be written when these entries have changed.
+    /// The bytes to write when these entries have changed.
     pub fn entries(&self, slots: Slots) -> Segments {
         let segment = |range: Range<usize>| {
             let last = range.end - 1;
@@ -221,8 +221,8 @@ impl LeafLayout {
         Segments::new(segment(first), wrapped.map(segment))
     }
 
-    /// The wire offset of the value in a slot, if its bytes lie in one line: who reads them has one
-    /// value, whatever the versions say. `None` if not, or if values have no bytes.
+    /// The wire offset of the value in a slot, if its bytes lie in one line: a reader then sees one
+    /// whole value, whatever the versions say. `None` if not, or if values have no bytes.
     pub fn value_in_a_line(&self, slot: usize) -> Option<usize> {
         let end = self.entry(slot).end;
         let value = end - self.geometry.shape().value_bytes..end;
@@ -230,8 +230,8 @@ impl LeafLayout {
         is_one.then(|| payload_offset(value.start))
     }
 
-    /// A group whose replica is in what is read for some slots by
-    /// [`with_metadata`](LeafLayout::with_metadata).
+    /// A group whose replica is in the bytes that [`with_metadata`](LeafLayout::with_metadata)
+    /// reads for some slots.
     pub fn replica_within(&self, segments: &Segments) -> Option<usize> {
         (0..self.groups()).find(|&group| {
             let replica = self.replica(group);
@@ -326,8 +326,8 @@ fn is_in_a_line(decoded: &Range<usize>) -> bool {
     wire.start / line == (wire.end - 1) / line
 }
 
-/// The decoded bytes of a leaf, of which a reader may know a part only: what it has not read is
-/// as it was in the leaf that it decoded into.
+/// The decoded bytes of a leaf, of which a reader may know only a part: the other bytes keep the
+/// content of the leaf into which it decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
     layout: LeafLayout,
@@ -349,14 +349,13 @@ impl Leaf {
         &self.layout
     }
 
-    /// Takes in what was read, a buffer for each segment in order.
+    /// Decodes a read, a buffer for each segment in order.
     ///
     /// # Errors
-    /// What was written while it was read: read the same again. What the segments hold is not to
-    /// be used then.
+    /// A write intervened: read the same again. The content of the segments is invalid then.
     ///
     /// # Panics
-    /// A buffer has not the length of its segment, or there are not as many.
+    /// A buffer differs in length from its segment, or there are not as many.
     pub fn decode(&mut self, segments: &Segments, wire: &[&[u8]]) -> Result<(), Torn> {
         assert_eq!(wire.len(), segments.count(), "each segment has a buffer");
         let mut node_version = None;
@@ -366,7 +365,7 @@ impl Leaf {
         Ok(())
     }
 
-    /// Takes in what was read, of which something else tells that nobody has written meanwhile.
+    /// Copies a read that another check has found free of concurrent writes.
     pub(crate) fn copy<'w>(&mut self, segments: &Segments, wire: impl Iterator<Item = &'w [u8]>) {
         for (segment, wire) in segments.iter().zip(wire) {
             segment.copy(wire, &mut self.bytes);

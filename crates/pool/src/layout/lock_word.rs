@@ -1,21 +1,23 @@
-//! The word behind a leaf that holds its lock and, since whoever takes the lock gets the word,
-//! what a writer has to know before it reads (reference: CHIME, vacancy bitmap piggybacking).
+//! The word behind a leaf. It holds the leaf's lock and, because a client that takes the lock reads
+//! the word, the facts that a writer needs before it reads (reference: CHIME, vacancy bitmap
+//! piggybacking).
 //!
 //! ```text
 //! bit 63 | index of the slot with the greatest key | vacancy bitmap | bit 0
-//!  held  | 6 (what is left)                        | 57             |
+//!  held  | 6 (the rest)                            | 57             |
 //! ```
 //!
 //! A bit of the vacancy bitmap is 1 if all slots of its *bucket* are full. Where a leaf has more
 //! slots than there are bits, some buckets have several. All this holds while the lock is free;
-//! while it is held, the other bits say by whom ([`nearfield_fabric::recovery::lease`]), where
+//! while it is held, the other bits name the holder ([`nearfield_fabric::recovery::lease`]), where
 //! CHIME sets all of them.
 
 use super::{Leaf, Slots};
 use nearfield_fabric::recovery::lease::HELD_BIT;
 use std::ops::Range;
 
-/// A lock word. What its bits mean depends on how many slots a leaf has: [`LockWordLayout`].
+/// A lock word. The meaning of its bits depends on the number of slots in a leaf:
+/// [`LockWordLayout`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockWord(u64);
 
@@ -30,7 +32,7 @@ impl LockWord {
         self.0
     }
 
-    /// True if somebody holds the lock.
+    /// True if the lock is held.
     pub const fn is_locked(self) -> bool {
         self.0 & HELD_BIT != 0
     }
@@ -120,10 +122,10 @@ impl LockWordLayout {
         self.with_max_slot(word, leaf.max_slot().unwrap_or(0))
     }
 
-    /// The slots from `home` to the end of the first bucket that has an empty one: what an insert
-    /// has to read. `None` if all are said to be full.
+    /// The slots from `home` to the end of the first bucket with an empty one, which an insert has
+    /// to read. `None` if the word shows all as full.
     ///
-    /// A bucket that begins before `home` and reaches beyond it is skipped, since its empty slot
+    /// A bucket that begins before `home` and reaches beyond it is skipped, because its empty slot
     /// may lie before `home`; if there is no other, the whole leaf is to be read. Unlike the public
     /// implementation of CHIME, which also skips all buckets behind the end of the leaf and so
     /// reads whole leaves, ranges wrap.

@@ -1,4 +1,4 @@
-//! Which byte of a node in remote memory is what.
+//! The layout of nodes in remote memory.
 //!
 //! A node has two forms. Its *decoded* bytes are its objects, one after the other: in a leaf
 //! replicas of its metadata and entries, in an internal node a header and entries. Each object
@@ -50,13 +50,13 @@ pub fn is_empty_key(key: &[u8]) -> bool {
     key.iter().all(|&byte| byte == 0)
 }
 
-/// The number of bytes from the start of a node to the end of its memory, for a node of so many
-/// wire bytes: the lock word begins at the next multiple of 8, and 16 bytes are set aside for it.
+/// The number of bytes from the start of a node to the end of its memory, for a node of
+/// `wire_bytes`: the lock word begins at the next multiple of 8, and 16 bytes are reserved for it.
 pub(crate) const fn allocation_bytes(wire_bytes: usize) -> usize {
     wire_bytes + 16
 }
 
-/// Where the lock word of a node of so many wire bytes begins.
+/// The offset of the lock word of a node of `wire_bytes`.
 pub(crate) const fn lock_offset(wire_bytes: usize) -> usize {
     wire_bytes.next_multiple_of(8)
 }

@@ -11,7 +11,7 @@ pub(crate) const WORD: usize = size_of::<u64>();
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OnWire {
     at: u32,
-    /// So many bytes lie in the first line, and what is behind them in lines that begin with
+    /// The number of bytes in the first line. The bytes behind them lie in lines that begin with
     /// versions.
     unbroken: u32,
 }
@@ -41,8 +41,8 @@ impl OnWire {
         wire[self.at as usize]
     }
 
-    /// The first eight bytes, low end first; there have to be so many. No branch depends on where
-    /// lines begin.
+    /// The first eight bytes, low end first, which must exist. No branch depends on the position of
+    /// line starts.
     #[inline]
     pub fn word(self, wire: &[u8]) -> u64 {
         let rest = &wire[self.at as usize..];
@@ -65,14 +65,14 @@ impl OnWire {
         pieces.all(|(part, at)| bytes[part.clone()] == wire[at..at + part.len()])
     }
 
-    /// Copies so many bytes behind what there is.
+    /// Appends `length` bytes to `to`.
     pub fn append(self, wire: &[u8], length: usize, to: &mut Vec<u8>) {
         for (part, at) in self.pieces(length) {
             to.extend_from_slice(&wire[at..at + part.len()]);
         }
     }
 
-    /// Which of so many bytes lie behind each other, and from where on.
+    /// The contiguous pieces of `length` bytes, with their positions.
     fn pieces(self, length: usize) -> impl Iterator<Item = (Range<usize>, usize)> {
         let (mut start, mut at, mut room) = (0, self.at as usize, self.unbroken as usize);
         std::iter::from_fn(move || {
@@ -94,7 +94,7 @@ mod tests {
     use crate::layout::{Geometry, Leaf, LeafLayout, Shape};
 
     /// At all places of neighborhoods that wrap, with metadata among them or elsewhere, bytes of up
-    /// to several lines are what decoding makes of them.
+    /// to several lines are equal to the decoded ones.
     #[test]
     fn bytes_are_found_as_they_are_decoded() {
         for (key_bytes, value_bytes) in [(8, 8), (9, 8), (33, 17), (200, 8)] {

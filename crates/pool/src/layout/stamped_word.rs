@@ -1,15 +1,14 @@
-//! The word behind a leaf without hop bitmaps. Not in the paper, whose words say which slots are
-//! vacant.
+//! The word behind a leaf without hop bitmaps. Not in the paper, whose words show vacant slots.
 //!
 //! ```text
 //! bit 63 | stamp           | entries            | index of the slot with the greatest key | bit 0
-//!  held  | what is left    | one bit more than  | as many bits as slots have numbers      |
+//!  held  | the rest        | one bit more than  | as many bits as slots have numbers      |
 //! ```
 //!
-//! The *stamp* is another one as soon as a key has left its slot: it was removed, or moved, or went
-//! to another leaf. Who has once seen a key in a slot and takes the lock later knows by the stamp
-//! that the key still is there, and need not read it to give it another value. All this holds while
-//! the lock is free, as in [`LockWordLayout`](super::LockWordLayout).
+//! The *stamp* changes when a key leaves its slot: when it is removed, moved, or put into another
+//! leaf. A client that has once seen a key in a slot and takes the lock later knows by an equal
+//! stamp that the key is still there, and need not read it to overwrite its value. All this holds
+//! while the lock is free, as in [`LockWordLayout`](super::LockWordLayout).
 
 use super::{Leaf, LockWord};
 

@@ -3,25 +3,25 @@
 //!
 //! A byte of versions holds the *node version* in its lower 4 bits and the *entry version* in its
 //! upper 4. One stands at the start of each object, and one at the start of each line of 64 wire
-//! bytes but the first; the latter is a copy of the version of its *owner*, the object to which
-//! the line's first payload byte belongs.
+//! bytes but the first; the latter is a copy of the version of its *owner*, the object to which the
+//! line's first payload byte belongs.
 //!
 //! ```text
 //! decoded  0 ........ 63 64 ....... 126 127 ...
 //! wire     0 ........ 63 v 65 ..... 127 v 129 ...
 //! ```
 //!
-//! Who writes a whole node adds one to all node versions. Who writes an entry adds one to its
-//! entry version, and so to the lines it owns. A line is read and written as one, so a reader that
-//! finds one node version everywhere, and in each line its owner's versions, has read each object
-//! as it once was. Versions wrap: 16 writes of one object during one read go unnoticed.
+//! A client that writes a whole node adds one to all node versions. A client that writes an entry
+//! adds one to its entry version, and so to the lines it owns. A line is atomic, so a reader that
+//! finds one node version everywhere, and in each line its owner's versions, has read one state of
+//! each object. Versions wrap: a reader does not notice 16 writes of one object during one read.
 
 use crate::canary::Check;
 use nearfield_fabric::LINE_BYTES;
 use std::ops::Range;
 
 pub(super) const LINE: usize = LINE_BYTES as usize;
-/// What a line holds besides its byte of versions.
+/// The bytes of a line besides its byte of versions.
 pub(super) const LINE_PAYLOAD: usize = LINE - 1;
 
 /// A node version and an entry version, 4 bits each.
@@ -67,7 +67,7 @@ impl Versions {
     }
 }
 
-/// What a reader found to be changed while it read.
+/// The concurrent change that a reader has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Torn {
     /// Level 1: the node as a whole.
@@ -78,8 +78,8 @@ pub enum Torn {
     Entry,
 }
 
-/// The wire offset at which what comes before decoded offset `decoded` ends, in bytes. A segment
-/// from there on begins with the byte of versions, where a line begins.
+/// The wire offset of the end of the bytes before decoded offset `decoded`. A segment from there on
+/// begins with the byte of versions, where a line begins.
 ///
 /// ```
 /// use nearfield_pool::layout::versions::wire_offset;
@@ -94,7 +94,7 @@ pub const fn wire_offset(decoded: usize) -> usize {
     }
 }
 
-/// The decoded offset at which what comes before wire offset `wire` ends, in bytes: the reverse of
+/// The decoded offset of the end of the bytes before wire offset `wire`: the inverse of
 /// [`wire_offset`]. The byte of versions of a line and the payload byte behind it have the same.
 pub const fn decoded_offset(wire: usize) -> usize {
     if wire <= LINE {
@@ -133,7 +133,7 @@ impl Segment {
         self.decoded.clone()
     }
 
-    /// The wire bytes: what is to be read, or written, in bytes from the start of the node.
+    /// The wire bytes to read or write, as offsets from the start of the node.
     pub fn wire(&self) -> Range<usize> {
         wire_offset(self.decoded.start)..wire_offset(self.decoded.end)
     }
@@ -162,15 +162,15 @@ impl Segment {
         }
     }
 
-    /// Checks that `wire`, bytes that were read from where the segment lies, are consistent, and
-    /// copies them into `node`, all decoded bytes of a node. Of several segments of a node that
-    /// were read, `node_version` is what the ones before have left there; `None` at first.
+    /// Checks that `wire`, the bytes read from the segment's place, are consistent, and copies them
+    /// into `node`, all decoded bytes of a node. If several segments of a node were read, the
+    /// earlier ones have left their version in `node_version`; it is `None` at first.
     ///
     /// # Errors
-    /// What was written while it was read. Then `node` is not changed.
+    /// A write intervened. Then `node` is not changed.
     ///
     /// # Panics
-    /// `wire` has not the length of [`wire`](Segment::wire).
+    /// `wire` differs in length from [`wire`](Segment::wire).
     pub fn decode(
         &self,
         objects: &impl Objects,
@@ -192,7 +192,7 @@ impl Segment {
         }
     }
 
-    /// The check of [`decode`](Segment::decode). Node versions come first: what differs in both is
+    /// The check of [`decode`](Segment::decode). Node versions come first: a difference in both is
     /// a write of the node.
     fn check(
         &self,
@@ -261,8 +261,8 @@ pub(super) const fn payload_offset(decoded: usize) -> usize {
     }
 }
 
-/// What one access needs of a node: one segment, or two where it wraps around the end of a leaf or
-/// where metadata lie elsewhere. Two are read in one round trip.
+/// The parts of a node that one access needs: one segment, or two where it wraps around the end of
+/// a leaf or where metadata lie elsewhere. Two are read in one round trip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segments {
     first: Segment,
@@ -284,7 +284,8 @@ impl Segments {
         self.iter().count()
     }
 
-    /// Checks that what was read of each is consistent, and all of it of one write of the node.
+    /// Checks that the bytes of each segment are consistent, and that all are of one write of the
+    /// node.
     pub(crate) fn check<'w>(
         &self,
         objects: &impl Objects,
@@ -323,7 +324,7 @@ mod tests {
         );
         for decoded in 0..10_000 {
             assert_eq!(decoded_offset(wire_offset(decoded)), decoded);
-            // A byte lies where what comes before it ends, or behind the versions of its line.
+            // A byte lies at the end of the bytes before it, or behind the versions of its line.
             let starts_line = decoded >= 64 && wire_offset(decoded).is_multiple_of(64);
             let payload = wire_offset(decoded) + usize::from(starts_line);
             assert_eq!(payload_offset(decoded), payload);

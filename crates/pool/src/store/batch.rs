@@ -1,4 +1,4 @@
-//! Executing a batch: what may be done at the same time is, as many operations as are wanted.
+//! Executing a batch: independent operations run concurrently, up to a limit.
 
 use super::client::{Client, Rest, SlotRange};
 use super::form::{Block, Held, SlotKey, StoreForm};
@@ -16,15 +16,15 @@ use std::cell::RefCell;
 use std::ops::Bound;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A client that leads changes has room for the locks of so many: each holds up to three of a node,
-/// and [`redo`](nearfield_fabric::recovery::redo) knows 62.
+/// A client has room for the locks of this many changes: each holds up to three of a node, and
+/// [`redo`](nearfield_fabric::recovery::redo) allows 62.
 const CHANGES_MAX: usize = 16;
 
-/// So many keys are read by one post, at most. More of them save little, and have to wait for each
+/// The greatest number of keys that one post reads. More save little, and would wait for each
 /// other.
 const TOGETHER_MAX: usize = 16;
 
-/// Executes a batch with up to so many operations under way.
+/// Executes a batch with up to `width` operations in flight.
 pub(super) fn execute<F: StoreForm, E: Endpoint>(
     client: &Client<E>,
     in_flight: usize,
@@ -124,7 +124,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         left.borrow_mut().extend(rest);
     }
 
-    /// Reads what is left of a key.
+    /// Reads the rest of a key's value.
     async fn read_rest(&self, group: Group, rest: Rest) {
         let slot = self.slot_key(group);
         let found = |value: &[u8]| self.write(group, Some(value));
@@ -220,7 +220,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         };
         let altered = client.alter(&slot_key, decide).await;
         for (position, _, block) in placed {
-            // If nobody knows what was done, somebody may have been told of it.
+            // If the outcome is unknown, another client may have seen it.
             if let (Some(block), true) = (block, altered.is_ok())
                 && (fate != Fate::Set(position) || no_room.is_some())
             {
@@ -233,7 +233,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         let before = match altered {
             Ok(before) => before,
             Err(PoolError::Fabric(error @ FabricError::OutOfMemory { .. })) => {
-                // The tree has not grown: whoever adds an entry is refused.
+                // The tree has not grown: an operation that adds an entry is refused.
                 let first_set = positions.clone().find(|&at| value_set(input, at).is_some());
                 let position = first_set.unwrap_or(group.first());
                 return Err((position, self.no_room(position, &error)));
@@ -291,7 +291,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         });
     }
 
-    /// What a slot is to say of the value that an operation sets.
+    /// The slot's bytes for the value that an operation sets.
     async fn place(
         &self,
         position: usize,
@@ -336,7 +336,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         }
     }
 
-    /// What a scan, predecessor or successor meets.
+    /// The entries of a scan, predecessor or successor.
     async fn entries(&self, position: usize) -> Result<Vec<Entry>, PoolError> {
         let (input, codec) = (&self.input, &self.client.codec);
         let range = |low: Bound<F::Key<'b>>, high: Bound<F::Key<'b>>| {

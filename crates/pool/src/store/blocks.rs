@@ -8,18 +8,18 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a client takes from a node at once, in bytes.
+/// The size of a client's chunks of a node, in bytes.
 const CHUNK_BYTES: u64 = 1 << 18;
 /// Blocks that are read by one post, at most.
 const READS_MAX: usize = 64;
-/// Blocks that a client keeps of those that nobody was told of.
+/// The number of unpublished blocks that a client keeps.
 const SPARE_MAX: usize = 64;
 
 /// A client's blocks.
 #[derive(Debug)]
 pub(super) struct Blocks {
     arena: Arena,
-    /// Written, and nobody was told of them.
+    /// Written, and not published.
     spare: RefCell<Vec<Block>>,
     /// Bytes of all clients of a store.
     retired: Arc<AtomicU64>,
@@ -82,7 +82,7 @@ impl Blocks {
         Ok(buffers)
     }
 
-    /// Takes back a block that nobody was told of.
+    /// Takes back an unpublished block.
     pub fn take_back(&self, block: Block) {
         let mut spare = self.spare.borrow_mut();
         if spare.len() < SPARE_MAX {

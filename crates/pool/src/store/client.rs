@@ -1,4 +1,4 @@
-//! What one client does with single keys and ranges: byte strings over a tree of slots.
+//! One client's operations on single keys and ranges: byte strings over a tree of slots.
 
 use super::blocks::Blocks;
 use super::form::{Block, Codec, Held, SlotKey};
@@ -25,7 +25,7 @@ pub(super) struct Client<E> {
     pub blocks: Blocks,
 }
 
-/// What more is to be read of a key.
+/// The remaining reads of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rest {
     /// The value, which lies in a block.
@@ -45,7 +45,7 @@ impl SlotRange {
     /// The slots of keys between two bounds, which may be longer than keys are; `None` if there can
     /// be no such key.
     pub fn new(codec: &Codec, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Option<SlotRange> {
-        // What is longer than keys lies just behind its beginning.
+        // A longer key lies just behind its beginning.
         let cut = |key: &[u8]| {
             let length = key.len().min(codec.key_bytes_max);
             (codec.encode_key(&key[..length]), length < key.len())
@@ -76,9 +76,8 @@ impl SlotRange {
 }
 
 impl<E: Endpoint> Client<E> {
-    /// Looks where keys should be, and gives what there is of each to `found` by its number;
-    /// answers those of which more has to be read: what the tree has not found at once, and values
-    /// that lie in blocks.
+    /// Reads the neighborhoods of keys, and passes each value to `found` by its number. Returns the
+    /// keys that need more reads: those that the first read did not find, and values in blocks.
     pub async fn get_each(
         &self,
         keys: &[SlotKey],
@@ -107,7 +106,7 @@ impl<E: Endpoint> Client<E> {
         let block = match rest {
             Rest::Outside(block) => block,
             Rest::Missed => {
-                // What is read may have to be read again; `found` is told once.
+                // The tree may be read again; `found` is called once.
                 let copy = |slot: &[u8]| SmallVec::<[u8; INLINE_SLOT_BYTES]>::from_slice(slot);
                 let Some(slot) = self.tree.search_missed(key, copy).await? else {
                     return Ok(None);
@@ -173,7 +172,7 @@ impl<E: Endpoint> Client<E> {
         Ok(count)
     }
 
-    /// Puts values in place of what slots say of them.
+    /// Replaces the slots' references by the values.
     async fn read_values(&self, entries: &mut [Entry]) -> Result<(), PoolError> {
         let mut places = Vec::new();
         let mut blocks = Vec::new();
@@ -193,7 +192,7 @@ impl<E: Endpoint> Client<E> {
         Ok(())
     }
 
-    /// What a slot is to say of a value, which is written to a block first if it is long.
+    /// The slot's bytes for a value, which is written to a block first if it is long.
     pub async fn place(&self, value: &[u8]) -> Result<(Vec<u8>, Option<Block>), FabricError> {
         if !self.codec.is_outside(value) {
             return Ok((self.codec.encode_inline(value), None));
@@ -212,8 +211,8 @@ impl<E: Endpoint> Client<E> {
     }
 }
 
-/// What is left of a range behind the entries that a piece of it has brought, of which those
-/// outside of the range are dropped; `None` if nothing is.
+/// The rest of a range behind the entries of a piece of it. Entries outside of the range are
+/// dropped. `None` if nothing is left.
 fn behind(
     range: SlotRange,
     found: &mut Vec<Entry>,

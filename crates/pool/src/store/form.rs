@@ -1,4 +1,4 @@
-//! How the entries of a store lie in a tree, whose keys and values have one length each.
+//! The entries of a store in a tree, whose keys and values have one length each.
 //!
 //! ```text
 //! key of a slot   | key | zeros | length of key and one: 1, or 2 from 255 bytes on, big-endian |
@@ -6,8 +6,8 @@
 //!                 | 255 | length 4 | address 8 | zeros |         of a block of its own
 //! ```
 //!
-//! A key and one that has zeros behind it differ in their length only, and are ordered by it; no
-//! key of a slot is all zeros, by which a tree knows empty slots. Words have values of eight bytes,
+//! A key and one that has zeros behind it differ only in their length, and are ordered by it. No
+//! key of a slot is all zeros, which marks empty slots of a tree. Words have values of eight bytes,
 //! and nothing beside them.
 
 use super::StoreOptions;
@@ -18,7 +18,7 @@ use nearfield_fabric::GlobalAddress;
 const WORD: usize = 8;
 /// Instead of a length: the value lies in a block.
 const IN_BLOCK: u8 = u8::MAX;
-/// What is said of a block.
+/// The bytes that describe a block.
 const BLOCK_BYTES: usize = 12;
 
 /// A form of entries that a store can keep: [`Bytes`] or [`Words`].
@@ -95,7 +95,7 @@ pub(super) struct Block {
     pub bytes: u32,
 }
 
-/// What a slot says of its value.
+/// The value in a slot, or the block that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held<'s> {
     Inline(&'s [u8]),
@@ -164,7 +164,7 @@ impl Codec {
         &key[..suffix.saturating_sub(1).min(key.len())]
     }
 
-    /// What a slot says of its value.
+    /// Decodes the value of a slot.
     pub fn decode_value<'s>(&self, slot: &'s [u8]) -> Held<'s> {
         if self.inline_bytes_max.is_none() {
             return Held::Inline(slot);
@@ -209,7 +209,7 @@ impl Codec {
     }
 }
 
-/// So many bytes of a slot's key lie where the operation does.
+/// A slot's key of this many bytes lies inline with the operation.
 const SHORT: usize = 24;
 
 /// The key of a slot.

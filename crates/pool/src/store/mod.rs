@@ -1,12 +1,12 @@
-//! A map of byte strings or words in the pool: what [`OrderedIndex`] asks, over a
+//! A map of byte strings or words in the pool: an [`OrderedIndex`] over a
 //! [`Tree`](crate::chime::Tree).
 //!
-//! - `form` says how keys and values of any length lie in slots of one, `blocks` keeps the values
-//!   that have no room there.
+//! - `form` puts keys and values of any length into slots of one length, `blocks` keeps the values
+//!   that do not fit there.
 //! - `batch` executes a batch by its plan ([`nearfield_core::plan`]): operations on different keys
-//!   are in flight at the same time, as many as [`StoreOptions::in_flight`] says, and the
-//!   operations on one key are executed as one.
-//! - Each thread has a client of its own, made when it first comes; all share the cache.
+//!   are in flight at the same time, up to [`StoreOptions::in_flight`], and the operations on one
+//!   key are executed as one.
+//! - Each thread has a client of its own, created at its first operation; all share the cache.
 
 mod batch;
 mod blocks;
@@ -36,18 +36,18 @@ use std::time::Duration;
 /// The longest key that any store can have, in bytes: a slot's key has up to 4,096.
 pub const KEY_BYTES_MAX: usize = 4094;
 
-/// What a store is made of.
+/// The options of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// The longest key of byte strings, in bytes, up to [`KEY_BYTES_MAX`]: every slot takes as
-    /// much. All who open a store have to agree on it. Of no meaning for words.
+    /// The longest key of byte strings, in bytes, up to [`KEY_BYTES_MAX`]: every slot has room for
+    /// it. All users of a store must use the same. No effect for words.
     pub key_bytes_max: usize,
-    /// The longest value of byte strings that lies in its slot, in bytes, 12 to 254: every slot
-    /// takes as much. Others take a round trip more. All who open a store have to agree on it. Of
-    /// no meaning for words.
+    /// The longest value of byte strings that lies in its slot, in bytes, 12 to 254: every slot has
+    /// room for it. Longer values take one more round trip. All users of a store must use the same.
+    /// No effect for words.
     pub inline_bytes_max: usize,
-    /// How many operations of a batch a thread has under way at most. Of those that change
-    /// something it is up to 16.
+    /// The greatest number of operations of a batch that a thread has in flight. Of changes it is
+    /// up to 16.
     pub in_flight: usize,
     /// The techniques and sizes of the tree. The lengths of keys and values follow from the above.
     pub tree: Options,
@@ -68,8 +68,8 @@ impl Default for StoreOptions {
 }
 
 /// The default lease of locks. A thread that shares its processor is suspended for tens of
-/// milliseconds now and then, and the locks that it holds meanwhile must not run out: each that
-/// does takes one of its 62 places for records until somebody comes to the same lock.
+/// milliseconds now and then, and its locks must not expire meanwhile: each that does takes one of
+/// its 62 places for records until a client comes to the same lock.
 const LEASE: Duration = Duration::from_millis(100);
 
 /// Makes a way to the nodes, for one thread, or says why there is none.
@@ -88,21 +88,22 @@ pub enum OpenError {
     /// Keys cannot be so long.
     #[error("keys of {found} bytes are not possible: up to {KEY_BYTES_MAX} are")]
     KeyBytes {
-        /// What was asked for.
+        /// The given value.
         found: usize,
     },
-    /// There is another store at these nodes, or what they answer.
+    /// These nodes hold another store, or fail.
     #[error(transparent)]
     Pool(#[from] PoolError),
 }
 
 /// A map in the memory of memory nodes, which any number of threads and processes share.
 ///
-/// What [`nearfield_core`] promises of batches holds. Operations have one round trip to read, and
-/// two or three to write, if the way to the key's leaf is kept; a batch has many of them under way.
+/// It keeps the guarantees of [`nearfield_core`] for batches. Operations have one round trip to
+/// read, and two or three to write, if the way to the key's leaf is cached; a batch has many of
+/// them in flight.
 ///
-/// A thread that executes something has a client from then on, which takes a number of owners of
-/// locks and some memory: threads should be few and live long.
+/// A thread has a client from its first operation on, which takes a number of owners of locks and
+/// some memory: threads should be few and live long.
 pub struct Store<F, E> {
     connect: Connect<E>,
     nodes: Vec<NodeId>,
@@ -123,13 +124,13 @@ thread_local! {
 }
 
 impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
-    /// Opens the store of some nodes, all of those to which `connect` leads, or makes an empty one
-    /// if there is none. `connect` is called once by each thread.
+    /// Opens the store on all nodes to which `connect` leads, or creates an empty one if there is
+    /// none. Each thread calls `connect` once.
     ///
     /// # Errors
     /// `Connect`, `NoNodes`, `KeyBytes`; `Pool` with `NoIndex` or `Format` if there is a store of
     /// other lengths or sizes, with `Geometry` or `Cache` if the sizes are not possible, and with
-    /// what nodes answer.
+    /// the nodes' errors.
     pub fn open(
         connect: impl Fn() -> Result<E, String> + Send + Sync + 'static,
         options: &StoreOptions,

@@ -1,4 +1,4 @@
-//! Making the tree of a store, or finding the one that is there: whoever comes first makes it.
+//! Creating or finding the tree of a store: the first client creates it.
 
 use crate::chime::{ComputeNode, Tree};
 use crate::error::PoolError;
@@ -9,12 +9,13 @@ use std::time::Duration;
 
 /// The line of the tree's header, behind the one where address 0 is none.
 const HEADER_AT: u64 = LINE_BYTES;
-/// On the first node: whether there is a tree. 0, a random number of who is making it, or `READY`.
+/// The word on the first node that tells whether there is a tree. 0, a random number of its
+/// creator, or `READY`.
 const STATE_AT: u64 = 2 * LINE_BYTES;
 const READY: u64 = 1 << 63;
-/// Who makes a tree and is not done by then is taken for dead.
+/// A creator that takes longer counts as dead.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long who waits for the tree waits at a time.
+/// The interval at which a client checks for the tree.
 const WAIT: Duration = Duration::from_millis(1);
 
 /// The header of a store on these nodes.
@@ -32,7 +33,7 @@ pub(super) async fn open<E: Endpoint>(
     Tree::open(endpoint, nodes, header(first), node).await
 }
 
-/// Opens the tree, or makes it if nobody has.
+/// Opens the tree, or creates it if no client has.
 pub(super) async fn create_or_open<E: Endpoint>(
     endpoint: E,
     nodes: &[NodeId],
@@ -51,7 +52,7 @@ pub(super) async fn create_or_open<E: Endpoint>(
         if found == expected {
             break;
         }
-        // Somebody else is making it; if he goes on for too long, this client does.
+        // Another client is creating it; if that takes too long, this client does.
         let seen = found;
         while endpoint.now() - since < PATIENCE {
             endpoint.sleep(WAIT).await;

@@ -276,7 +276,7 @@ impl<E: Endpoint> Rolex<E> {
         Ok(chains)
     }
 
-    /// The bytes of a leaf on a node with these entries, and its lock word. What has no room goes
+    /// The bytes of a leaf on a node with these entries, and its lock word. Entries without room go
     /// to synonym leaves.
     pub(super) async fn hopscotch_image(
         &self,

@@ -1,8 +1,8 @@
 //! Leaves that are hopscotch hash tables: changing entries under the lock of the leaf, which guards
 //! its synonyms as well.
 //!
-//! While it is free, the lock word of a leaf has its vacancy bitmap, so that who takes it knows how
-//! much an insert has to read. Those of synonym leaves are not used.
+//! While it is free, the lock word of a leaf has its vacancy bitmap, so that a client that takes it
+//! knows how much an insert has to read. Those of synonym leaves are not used.
 
 use super::Rolex;
 use super::hopscotch::{Found, Part, neighborhood};
@@ -17,7 +17,7 @@ use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
 #[derive(Clone, Copy, Debug)]
 struct Held {
     at: GlobalAddress,
-    /// What the word was before.
+    /// The former word.
     word: LockWord,
 }
 
@@ -48,7 +48,7 @@ impl<E: Endpoint> Rolex<E> {
         if let Some((number, slot)) = position(&found.chain, key) {
             let part = &mut found.chain[number];
             let before = part.leaf.value(slot).to_vec();
-            // What is there is written in any case.
+            // An existing key is written in any case.
             let value = leader.close(Some(&before)).unwrap_or_default();
             let written = hopscotch::replace(&mut part.leaf, slot, &value);
             let entries = hopscotch.layout.entries(written);
@@ -93,7 +93,7 @@ impl<E: Endpoint> Rolex<E> {
                 continue;
             }
             let part = &mut found.chain[number];
-            // What is known of the leaf is tried first.
+            // The known part of the leaf is tried first.
             let tried = if is_first { range } else { None };
             let mut inserted = tried.and_then(|known| {
                 let inserted = hopscotch::insert(&mut part.leaf, known, key, value);
@@ -192,7 +192,7 @@ impl<E: Endpoint> Rolex<E> {
     }
 
     /// Reads `range` of the leaf again, and the neighborhood of a key in its synonyms, all of them
-    /// unless the key is found, by one who holds the lock.
+    /// unless the key is found. The caller holds the lock.
     async fn hopscotch_reread(
         &self,
         hopscotch: &Hopscotch,

@@ -1,15 +1,15 @@
-//! Leaves: an array of entries in no order, and the address of the leaf that takes what does not
-//! fit in (ROLEX, section 4.2: a *synonym leaf*).
+//! Leaves: an array of entries in no order, and the address of the leaf for entries that do not fit
+//! (ROLEX, section 4.2: a *synonym leaf*).
 //!
 //! ```text
 //! header  | versions 1 | synonym 8 |       entry  | versions 1 | key | value |
 //! leaf    | header | entry | entry | ...   | lock word |
 //! ```
 //!
-//! Leaves that were loaded, but for the first, have their *bound* in slot 0: the least key that was
-//! loaded into them, which never changes. Keys from there up to the bound of the next leaf belong
-//! to the leaf. When the key itself is removed its slot stays, and a bit in the header says that it
-//! is *hollow*: synonyms lie at whole lines, so their addresses leave the bit free.
+//! Loaded leaves, except for the first, have their *bound* in slot 0: the least key that was loaded
+//! into them, which never changes. Keys from there up to the bound of the next leaf belong to the
+//! leaf. When the key itself is removed its slot stays, and a bit in the header marks it as
+//! *hollow*: synonyms lie at whole lines, so their addresses leave the bit free.
 //!
 //! A leaf is always written as a whole, so that the node version is enough for readers
 //! ([`versions`]).
@@ -126,10 +126,10 @@ impl Leaf {
         Leaf { layout, bytes }
     }
 
-    /// What was read.
+    /// Decodes a leaf.
     ///
     /// # Errors
-    /// It was written while it was read: read it again.
+    /// A write intervened: read it again.
     pub fn decode(layout: LeafLayout, wire: &[u8]) -> Result<Leaf, Torn> {
         let mut leaf = Leaf::new(layout);
         let whole = layout.whole();
@@ -151,7 +151,7 @@ impl Leaf {
         versions::count_node_write(&self.layout, &mut self.bytes);
     }
 
-    /// The leaf that takes what does not fit in.
+    /// The leaf for entries that do not fit.
     pub fn synonym(&self) -> Option<GlobalAddress> {
         let address = GlobalAddress::from_bits(self.word() & !HOLLOW);
         (!address.is_null()).then_some(address)

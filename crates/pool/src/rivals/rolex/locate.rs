@@ -109,7 +109,7 @@ impl<E: Endpoint> Rolex<E> {
         }
     }
 
-    /// Reads the leaf and its synonyms again, all of them unless a key is found, by one who holds
+    /// Reads the leaf and its synonyms again, all of them unless a key is found. The caller holds
     /// the lock.
     pub(super) async fn reread(&self, located: &mut Located, key: &[u8]) -> Result<(), PoolError> {
         let addresses: Vec<_> = located.chain.iter().map(|placed| placed.address).collect();

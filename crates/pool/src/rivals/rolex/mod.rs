@@ -1,45 +1,44 @@
 //! ROLEX (Li, Hua, Zhou and others, FAST 2023): a learned index in remote memory, as CHIME's
-//! authors rebuilt it to compare themselves with.
+//! authors rebuilt it for their comparison.
 //!
-//! Lines that are trained over the sorted keys when they are loaded ([`Models`]) predict where a
-//! key is, up to an error, and a client reads all leaves that may have it in one round trip. Leaves
-//! lie at computed addresses, so the models are all that a compute node has to keep.
+//! Lines that are trained over the sorted keys at the load ([`Models`]) predict the position of a
+//! key, up to an error, and a client reads all leaves that may have it in one round trip. Leaves
+//! lie at computed addresses, so a compute node has to keep only the models.
 //!
 //! ```text
 //! models      key ──> ranks p − e − 1 ..= p + e + 1
 //! leaves      | 16 loaded keys | 16 loaded keys | 16 loaded keys | ...
-//!                      │ synonym leaves, for what was inserted
+//!                      │ synonym leaves, for inserted keys
 //!                      v
 //!                   | leaf | ──> | leaf |
 //! ```
 //!
-//! - **Where a key belongs.** Each leaf but the first keeps the least key that was loaded into it
-//!   for good, its *bound*. A key belongs to the last leaf whose bound is no greater, which is
-//!   among those that are read. It is in that leaf or in one of the synonym leaves behind it, and
-//!   in no more than one of these at any time.
+//! - **The leaf of a key.** Each leaf but the first keeps the least key that was loaded into it for
+//!   ever, its *bound*. A key belongs to the last leaf whose bound is no greater, which is among
+//!   the read ones. It is in that leaf or in one of the synonym leaves behind it, and in no more
+//!   than one of these at any time.
 //! - **Writers** take the lock of the leaf, which guards its synonym leaves as well, read them
-//!   again, write one of them as a whole and give the lock back in the same post.
-//! - **Readers** do not wait. A key never moves from one leaf to another without having been
-//!   removed between, so a reader who has seen it in none of the leaves has proved that it was
-//!   absent at some time meanwhile, in whatever order these were read.
+//!   again, write one of them as a whole and release the lock in the same post.
+//! - **Readers** do not wait. A key moves between leaves only by removal and insertion, so a reader
+//!   that finds it in none of the leaves has proved that it was absent at some time meanwhile, in
+//!   any order of the reads.
 //!
-//! With [`Leaves::Hopscotch`] leaves are CHIME's, and only neighborhoods are read: the steps of its
-//! figure 15b but for the last one, speculative reads.
+//! With [`Leaves::Hopscotch`] leaves are CHIME's, and clients read only neighborhoods: the steps of
+//! its figure 15b but for the last one, speculative reads.
 //!
 //! # Where this differs from the public implementations
 //!
 //! - The original's insert is unfinished, and the one by CHIME's authors stops when a leaf's only
 //!   synonym leaf is full. Here synonym leaves have further ones.
 //! - Both find the leaf of a new key in an array of all loaded keys at each compute node. Bounds in
-//!   the leaves take its place, and cost nothing.
-//! - Keys are byte strings of any one length: those of one prefix may be many, and are found by
+//!   the leaves take its place, and cost no memory.
+//! - Keys are byte strings of any one length: there may be many of one prefix, which are found by
 //!   bisection. Entries can be removed. Scans are of keys, not of all numbers in a range.
-//! - Of the leaves that are read only one can have synonym leaves that matter, and only those are
-//!   read with them.
+//! - Only one of the read leaves can have relevant synonym leaves, and only those are read with
+//!   them.
 //!
-//! There is no retraining, as in what CHIME is compared with: inserts without end make the chains
-//! of synonym leaves longer. Nothing is merged or freed, and the lock of a client that died is not
-//! taken over.
+//! There is no retraining, as in CHIME's comparison: endless inserts make the chains of synonym
+//! leaves longer. Nothing is merged or freed, and the lock of a client that died is not taken over.
 
 mod hopscotch;
 mod hopscotch_write;
@@ -63,7 +62,7 @@ pub use model::{Models, Trainer, prefix};
 use options::Hopscotch;
 pub use options::{ComputeNode, Leaves, Options};
 
-/// What a client takes from a node at once for synonym leaves, in bytes.
+/// The size of a client's chunks of a node for synonym leaves, in bytes.
 const CHUNK_BYTES: u64 = 1 << 14;
 /// How many leaves a scan reads at once.
 const SCAN_LEAVES: u64 = 32;
@@ -84,12 +83,12 @@ pub struct Rolex<E> {
 }
 
 impl<E: Endpoint> Rolex<E> {
-    /// Makes an index of entries that come in strictly ascending order of their keys, and is found
-    /// at the word `root`, which lies outside what nodes give out. To be called by one client,
-    /// before others open it. Keeps no more than one piece of 64 KiB and the models meanwhile.
+    /// Creates an index of entries in strictly ascending order of their keys. It is found at the
+    /// word `root`, which lies outside the allocated memory. One client calls this before others
+    /// open the index. It keeps no more than one piece of 64 KiB and the models meanwhile.
     ///
     /// # Errors
-    /// `Key` and `Value` for an entry that is none, `Unsorted`, `Lines`, and what nodes answer.
+    /// `Key` and `Value` for an invalid entry, `Unsorted`, `Lines`, and the nodes' errors.
     pub async fn load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         endpoint: E,
         nodes: &[NodeId],
@@ -102,11 +101,11 @@ impl<E: Endpoint> Rolex<E> {
         Ok(rolex)
     }
 
-    /// Makes an index without entries: one leaf, behind which all that is inserted makes one chain.
-    /// [`load`](Rolex::load) what is known.
+    /// Creates an index without entries: one leaf, behind which all inserted entries make one
+    /// chain. [`load`](Rolex::load) known entries instead.
     ///
     /// # Errors
-    /// `Lines`, and what nodes answer.
+    /// `Lines`, and the nodes' errors.
     pub async fn create(
         endpoint: E,
         nodes: &[NodeId],
@@ -147,7 +146,7 @@ impl<E: Endpoint> Rolex<E> {
         &self.endpoint
     }
 
-    /// What it shares with the other clients of its compute node.
+    /// The state that it shares with the other clients of its compute node.
     pub fn compute_node(&self) -> &ComputeNode {
         &self.node
     }

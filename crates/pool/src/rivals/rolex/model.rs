@@ -1,13 +1,13 @@
-//! Which of the loaded keys is the last one that is no greater than a key, up to an error: lines
-//! over the keys' prefixes (ROLEX, section 4.1; the lines are those of FITing-tree, SIGMOD 2019).
+//! Prediction of the last loaded key that is no greater than a key, up to an error: lines over the
+//! keys' prefixes (ROLEX, section 4.1; the lines are those of FITing-tree, SIGMOD 2019).
 //!
 //! The prefix of a key is its first 8 bytes as a big-endian number, so that prefixes are in the
-//! order of keys. Its *rank* is its position among the loaded keys. A line begins at a key and says
-//! of the others up to the next line their ranks, each with no more than the error. Lines rise, so
-//! that they say as much of keys between those that were loaded.
+//! order of keys. Its *rank* is its position among the loaded keys. A line begins at a key and
+//! predicts the ranks of the others up to the next line, each within the error. Lines rise, so they
+//! predict keys between the loaded ones as well.
 //!
 //! Keys of one prefix have one prediction. Where more of them were loaded than the error allows,
-//! they have a *vertical* line of their own, which says no more than where they begin and end.
+//! they have a *vertical* line of their own, which has only their first and last rank.
 
 use std::ops::RangeInclusive;
 
@@ -130,7 +130,7 @@ impl Trainer {
         }
     }
 
-    /// Has the open line go on to a prefix, all of whose keys are known now, or begins another.
+    /// Extends the open line to a prefix, all of whose keys are known now, or begins another.
     fn include(&mut self, ties: Option<(u64, u64, u64)>) {
         let Some((prefix, rank, count)) = ties else {
             return;
@@ -146,7 +146,7 @@ impl Trainer {
             return;
         }
         if let Some((open, least, greatest)) = &mut self.open {
-            // The line has to pass between what the last of the keys allows and what the first.
+            // The line has to pass between the limits of the last of the keys and of the first.
             let run = (prefix - open.first) as f64;
             let rise = (rank - open.rank) as f64;
             let error = self.error as f64;
@@ -197,7 +197,7 @@ mod tests {
         let models = trainer.finish();
         assert_eq!(models.lines(), 3);
         assert_eq!(models.ranks(9), 2..=8);
-        // Behind all of them, and before what comes next.
+        // Behind all of them, and before the next key.
         assert_eq!(models.ranks(10), 8..=8);
         assert!(models.ranks(20).contains(&9) && models.ranks(20).contains(&8));
         assert_eq!(models.ranks(0), 0..=0);

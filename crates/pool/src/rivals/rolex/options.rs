@@ -1,4 +1,4 @@
-//! What one chooses, and what the clients of a compute node share.
+//! The options, and the state that the clients of a compute node share.
 
 use super::synonyms::Synonyms;
 use super::table::Table;
@@ -23,8 +23,8 @@ pub enum Leaves {
     },
 }
 
-/// What one may choose. The default is what CHIME (SOSP 2024) compares itself with: leaves of 16
-/// entries, an error of 16, and 100 MB for what a compute node keeps.
+/// The options. The default is CHIME's comparison (SOSP 2024): leaves of 16 entries, an error of
+/// 16, and a budget of 100 MB for a compute node.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The sizes of keys, values and leaves, and for hopscotch leaves of neighborhoods. The others
@@ -35,8 +35,8 @@ pub struct Options {
     /// By how many positions a prediction may be wrong. More make fewer lines and longer reads:
     /// leaves with twice as many entries and 3 are read.
     pub error: u32,
-    /// How many bytes may be kept on a compute node. Models are kept in any case; what they leave
-    /// is for addresses of synonym leaves.
+    /// The budget of a compute node in bytes. Models are kept in any case; the rest is for
+    /// addresses of synonym leaves.
     pub cache_bytes: usize,
     /// Whether one client of a compute node reads a key for all of them that want it (read
     /// delegation: SMART). Not in ROLEX.
@@ -81,7 +81,7 @@ impl Options {
             validation: Validation::Fences,
             ..*self.geometry.shape()
         };
-        // Validation is none of what may be wrong with a shape.
+        // Validation has no effect on the validity of a shape.
         let geometry = Geometry::new(shape).unwrap_or(self.geometry);
         Some(Hopscotch {
             layout: HopscotchLayout::new(geometry),
@@ -112,9 +112,8 @@ impl Options {
     }
 }
 
-/// What the clients of one compute node share: the models, which the first of them reads from
-/// remote memory, the addresses of the synonym leaves that they have met, and what they do for each
-/// other.
+/// The state that the clients of one compute node share: the models, which the first of them reads
+/// from remote memory, the addresses of known synonym leaves, and their coordination.
 #[derive(Debug)]
 pub struct ComputeNode {
     pub(super) options: Options,
@@ -140,7 +139,7 @@ impl ComputeNode {
         size_of::<ComputeNode>() + table + self.synonyms.bytes()
     }
 
-    /// What is kept of models and of the addresses of leaves, in bytes, without synonym leaves.
+    /// The bytes of models and of the addresses of leaves, without synonym leaves.
     pub fn model_bytes(&self) -> usize {
         self.table.get().map_or(0, |table| table.kept_bytes())
     }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 /// The synonyms of a leaf: its number, and their addresses in order.
 pub(super) type Known = (u64, Arc<[GlobalAddress]>);
 
-/// Synonym leaves by the least key that belongs to their leaf, so that the only leaf that a key may
-/// belong to of those that have known synonyms is found by the key. Synonyms are never taken from
-/// a leaf, so none of this becomes wrong; there may be further ones.
+/// Synonym leaves by the least key that belongs to their leaf, so that a key finds the only leaf
+/// with known synonyms to which it may belong. Synonyms are never taken from a leaf, so none of
+/// this becomes wrong; there may be further ones.
 #[derive(Debug, Default)]
 pub(super) struct Synonyms {
     known: RwLock<Kept>,
@@ -25,7 +25,7 @@ struct Kept {
     bytes: usize,
 }
 
-/// What a leaf with synonyms costs: its place in a map whose nodes are two thirds full, its bound
+/// The cost of a leaf with synonyms: its place in a map whose nodes are two thirds full, its bound
 /// and the addresses with their two counters.
 fn bytes_of(bound: &[u8], addresses: usize) -> usize {
     size_of::<(Box<[u8]>, Known)>() * 3 / 2 + bound.len() + 16 + addresses * 8

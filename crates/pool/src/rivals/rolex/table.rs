@@ -1,13 +1,14 @@
-//! What a client has to know to find leaves: the models, and where the leaves lie. It is written to
-//! remote memory once, when the index is made, and never changes.
+//! The table by which a client finds leaves: the models, and the places of the leaves. It is
+//! written to remote memory once, when the index is created, and never changes.
 //!
 //! ```text
 //! root word   address of the table
 //! table       | header, words | lines, 3 words each | addresses of extents, a word each |
 //! ```
 //!
-//! An *extent* has consecutive leaves, as many as all others but the last; extents lie on the nodes
-//! in turn. So the address of a leaf is computed, and no pointers to leaves are kept.
+//! An *extent* has consecutive leaves; all extents but the last have the same number. Extents lie
+//! on the nodes in turn. So a client computes the address of a leaf, and keeps no pointers to
+//! leaves.
 
 use super::model::{Line, Models, prefix};
 use super::options::{Leaves, Options};
@@ -17,7 +18,7 @@ use std::ops::RangeInclusive;
 
 /// How many bytes of leaves lie together.
 const EXTENT_BYTES: usize = 1 << 16;
-/// The first word of a table: what it is, and in which format.
+/// The first word of a table: its kind and its format.
 const MAGIC: u64 = u64::from_le_bytes(*b"rolex  1");
 const HEADER_WORDS: usize = 10;
 const LINE_WORDS: usize = 3;
@@ -66,12 +67,12 @@ impl Table {
         ranks.start() / self.keys_per_leaf..=ranks.end() / self.keys_per_leaf
     }
 
-    /// More candidates than this are only there for keys whose prefix has a vertical line.
+    /// Only keys whose prefix has a vertical line have more candidates than this.
     pub fn candidates_max(&self) -> u64 {
         (2 * self.models.error + 3).div_ceil(self.keys_per_leaf) + 1
     }
 
-    /// What it takes at a compute node, in bytes.
+    /// Its memory at a compute node, in bytes.
     pub fn kept_bytes(&self) -> usize {
         size_of::<Table>()
             + self.models.lines.capacity() * size_of::<Line>()
@@ -100,7 +101,7 @@ impl Table {
         is_ours.then_some((HEADER_WORDS + lines as usize * LINE_WORDS + extents as usize) * 8)
     }
 
-    /// From all its bytes, whose header has been checked.
+    /// Decodes a table from all its bytes, whose header has been checked.
     pub fn decode(bytes: &[u8], options: &Options) -> Table {
         let words = words(bytes);
         let (header, rest) = words.split_at(HEADER_WORDS);

@@ -24,7 +24,7 @@ impl<E: Endpoint> Rolex<E> {
         let chain = &mut located.chain;
         if let Some((number, slot)) = position(chain, |leaf| leaf.find(key)) {
             let before = chain[number].leaf.value(slot).to_vec();
-            // What is there is written in any case.
+            // An existing key is written in any case.
             let value = leader.close(Some(&before)).unwrap_or_default();
             chain[number].leaf.put(slot, key, &value);
             self.write_back(lock, &mut chain[number..=number]).await?;
@@ -110,8 +110,8 @@ impl<E: Endpoint> Rolex<E> {
         self.endpoint.write_unsignalled(lock, &[0; 8])
     }
 
-    /// Writes leaves that have changed, the last first, and gives the lock back: all in one round
-    /// trip, since they are on one node. Whoever sees a leaf finds its synonym written.
+    /// Writes changed leaves, the last first, and releases the lock: all in one round trip, because
+    /// they are on one node. A client that sees a leaf finds its synonym written.
     async fn write_back(
         &self,
         lock: GlobalAddress,

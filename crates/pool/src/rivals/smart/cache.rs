@@ -1,15 +1,15 @@
-//! What a compute node keeps of the tree: internal nodes, first in, first out, within a budget.
+//! The internal nodes that a compute node caches, first in, first out, within a budget.
 //!
-//! Nodes lie one behind the other in a ring of words: one with their address, their type and how
-//! many slots they have room for, their header if they have a prefix, and their slots as far as
-//! they were in use. The oldest makes room. A node that was read again is written over its former
-//! self, if that has room for all its slots; otherwise it comes last, and what it leaves is
-//! reclaimed when it is the oldest or when an eighth of the ring is of that kind. A table leads
-//! from addresses to places in the ring.
+//! Nodes lie one behind the other in a ring of words: one with their address, their type and their
+//! capacity in slots, their header if they have a prefix, and their slots as far as they were in
+//! use. The oldest makes room. A node that was read again is written over its former self, if that
+//! has room for all its slots. Otherwise it comes last, and its former place is reclaimed when it
+//! is the oldest or when an eighth of the ring is of that kind. A table leads from addresses to
+//! places in the ring.
 //!
 //! A node with n slots in use takes 8n + 8 bytes (and 8 for a prefix, which few have) and 5 of the
-//! table, where the public
-//! implementation of SMART counts 8n + 9 and does not count the tree by which it finds nodes.
+//! table, where the public implementation of SMART counts 8n + 9 and does not count the tree by
+//! which it finds nodes.
 
 use super::layout::{Child, Header, Node, NodeType, Slot, pack, slot_offset};
 use super::place::{Place, Position};
@@ -71,13 +71,14 @@ fn first_word(packed: u64, header: Header, room: usize) -> u64 {
     packed | (room as u64) << ROOM_SHIFT | node_type << TYPE_SHIFT | has_header
 }
 
-/// Room for so many slots: an eighth more in large nodes, which are read again after each insert.
+/// The capacity for `slots` slots: an eighth more in large nodes, which are read again after each
+/// insert.
 fn room(slots: usize) -> usize {
     slots.next_multiple_of((slots / 8).max(1)).min(256)
 }
 
 impl Cache {
-    /// An empty cache of so many bytes at most.
+    /// An empty cache with a budget of `budget_bytes`.
     pub fn new(budget_bytes: usize) -> Cache {
         Cache {
             budget_bytes,
@@ -145,9 +146,9 @@ impl Cache {
         })
     }
 
-    /// Keeps a node as it was read, in place of what was known of it.
+    /// Stores a node that was read, in place of its former content.
     pub fn keep(&self, address: GlobalAddress, node: &Node) {
-        // What comes behind a slot that was unused when it was read was read later than it.
+        // Slots behind an unused one may have been read later than it.
         let in_use = node.first_unused().unwrap_or(node.slots.len());
         let slots = node.slots.get(..in_use).unwrap_or_default();
         let mut kept = self.kept.write();
@@ -240,7 +241,7 @@ impl Kept {
         }
     }
 
-    /// Forgets the oldest node, or what it has left; false if there is none.
+    /// Evicts the oldest node, or a former place of one; false if there is none.
     fn evict(&mut self) -> bool {
         let Some(&oldest) = self.ring.front() else {
             return false;
@@ -282,7 +283,7 @@ impl Kept {
         self.rebuild(self.table.places());
     }
 
-    /// Writes the table anew, with so many places.
+    /// Rebuilds the table with this many places.
     fn rebuild(&mut self, places: usize) {
         let mut table = Table::of(places);
         let mut index = 0;
@@ -315,7 +316,7 @@ impl Kept {
         self.table.insert(pack(address), place);
     }
 
-    /// Takes memory for a node of so many words, and says whether the budget allows it.
+    /// Makes room for a node of `length` words; false if the budget does not allow it.
     fn make_room(&mut self, length: usize, budget: usize) -> bool {
         let needed = self.ring.len() + length;
         let places = self.table.places_for_one_more();

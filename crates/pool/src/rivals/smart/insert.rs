@@ -8,7 +8,7 @@ use crate::coordination::Leader;
 use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
 
-/// A leaf for the key that is being inserted, of which nobody knows.
+/// A leaf for the key that is being inserted, which no other client knows.
 pub struct NewLeaf<'k> {
     pub address: GlobalAddress,
     pub key: &'k [u8],
@@ -54,8 +54,8 @@ impl<E: Endpoint> Smart<E> {
                 }
             };
             unused = Some(address);
-            // If the key is there when its slot is taken, this is given up, and closed once more.
-            // Who inserts writes something.
+            // If the key exists when its slot is taken, this is given up, and closed once more. An
+            // insert always writes a value.
             let value = leader.close(None).unwrap_or_default();
             let new = NewLeaf {
                 address,
@@ -67,7 +67,7 @@ impl<E: Endpoint> Smart<E> {
                     let below = Below::Leaf(&leaf.key);
                     self.split(position, below, &new).await?
                 }
-                // A leaf whose key was removed is nothing.
+                // A leaf whose key was removed counts as empty.
                 End::Vacant(position) | End::Leaf(position, ..) => {
                     self.fill(position, &new).await?
                 }
@@ -112,7 +112,7 @@ impl<E: Endpoint> Smart<E> {
         })
     }
 
-    /// Has a slot lead elsewhere, if it is as it was. What it leads to was written before.
+    /// Swaps a slot to lead elsewhere, if it is unchanged. Its new child was written before.
     pub(super) async fn swing(
         &self,
         mut position: Position,
@@ -133,8 +133,8 @@ impl<E: Endpoint> Smart<E> {
     }
 
     /// Puts a leaf into the first unused slot of a node, which was read without a slot for the
-    /// key's byte at `depth`. Everybody takes the first one, so who takes it after another has
-    /// taken one for the same byte sees that.
+    /// key's byte at `depth`. All clients take the first one, so a client notices when another has
+    /// taken one for the same byte.
     async fn add(
         &self,
         holder: GlobalAddress,
@@ -178,8 +178,8 @@ impl<E: Endpoint> Smart<E> {
         self.grow(holder, node, depth, slot).await
     }
 
-    /// Has a node whose slots are all taken have twice as many, and takes the first of the new
-    /// ones. The header comes first, so that no slot is taken that it does not tell of.
+    /// Doubles the slots of a full node, and takes the first of the new ones. The header comes
+    /// first, so that no slot is taken that the header does not cover.
     async fn grow(
         &self,
         holder: GlobalAddress,
@@ -206,7 +206,8 @@ impl<E: Endpoint> Smart<E> {
                 found: 0,
             },
             Verb::compare_swap(holder.plus(slot_offset(number)), 0, slot.to_word()),
-            // Who comes by it reads all slots at once. It may lead elsewhere, and stays then.
+            // A later reader reads all slots at once. If the slot leads elsewhere by then, it
+            // stays.
             Verb::Swap {
                 at: node.reverse,
                 swap: Slot::growth(holder, from, to),

@@ -7,13 +7,13 @@ use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress};
 use std::time::Duration;
 
-/// How long one waits before he asks again for what somebody else is about to write: at first, and
-/// at most.
+/// The time for which a client backs off before it reads again bytes that another client is about
+/// to write: at first, and at most.
 pub const BACK_OFF: Duration = Duration::from_micros(2);
 pub const BACK_OFF_MAX: Duration = Duration::from_micros(64);
 
 impl<E: Endpoint> Smart<E> {
-    /// Goes on from a place to where the way of the key ends. What is read on the way is cached.
+    /// Follows the way of a key from a place to its end. Nodes that it reads are cached.
     pub(super) async fn follow(&self, key: &[u8], mut place: Place) -> Result<End, PoolError> {
         loop {
             let position = match place {
@@ -109,7 +109,7 @@ impl<E: Endpoint> Smart<E> {
         }
     }
 
-    /// Reads a node that had so many slots at least, and caches it.
+    /// Reads a node that had at least this many slots, and caches it.
     pub(super) async fn read_node(
         &self,
         address: GlobalAddress,
@@ -139,7 +139,7 @@ impl<E: Endpoint> Smart<E> {
         Ok(())
     }
 
-    /// Reads a leaf, again and again until nobody has written meanwhile.
+    /// Reads a leaf, repeatedly until no write intervenes.
     pub(super) async fn read_leaf(&self, address: GlobalAddress) -> Result<Leaf, PoolError> {
         let mut bytes = vec![0; self.leaves.bytes()];
         loop {

@@ -8,9 +8,9 @@ use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress, MaskedSwap, Verb};
 use std::time::Duration;
 
-/// How old what was read may be for its version to say that it is still so. Versions come back
-/// after 64 writes; each of these takes a round trip and more under the lock, so that they take
-/// longer than this over any network.
+/// The greatest age of a read whose version proves that it is current. Versions recur after 64
+/// writes; each of these takes a round trip and more under the lock, so that they take longer than
+/// this over any network.
 const TRUST: Duration = Duration::from_micros(100);
 
 impl<E: Endpoint> Smart<E> {
@@ -24,7 +24,7 @@ impl<E: Endpoint> Smart<E> {
         let Some(found) = self.find(key).await? else {
             return Ok(None);
         };
-        // Who removed the key meanwhile did so while this ran.
+        // A client that removed the key meanwhile did so during this operation.
         self.replace_in(found.address, &found.leaf, leader, began)
             .await
     }
@@ -43,7 +43,7 @@ impl<E: Endpoint> Smart<E> {
             return Ok(None);
         };
         leaf.lock = leaf.lock_after();
-        // What is there is written in any case.
+        // An existing key is written in any case.
         let value = leader.close(Some(&leaf.value)).unwrap_or_default();
         let before = std::mem::replace(&mut leaf.value, value);
         let bytes = self.leaves.encode(&leaf);
@@ -114,7 +114,7 @@ impl<E: Endpoint> Smart<E> {
         }
     }
 
-    /// What writes a leaf, the lock last.
+    /// The writes of a leaf, the lock last.
     pub(super) fn leaf_writes<'b>(&self, to: GlobalAddress, bytes: &'b [u8]) -> Vec<Verb<'b>> {
         let parts = self.leaves.write(self.endpoint.atomic_bytes());
         [parts.first, parts.last]

@@ -5,13 +5,13 @@ use crate::error::PoolError;
 use nearfield_fabric::{Arena, Endpoint, GlobalAddress, NodeId};
 use std::cell::RefCell;
 
-/// Nodes are brought and cleared so many at once at most, and no more than an eighth of a chunk has
-/// room for.
+/// The number of nodes that are allocated and cleared at once, at most, and within an eighth of a
+/// chunk.
 const NODES_AT_ONCE: u64 = 16;
 const NODE_STRIDE: u64 = NODE_BYTES.next_multiple_of(ALIGNMENT);
 
-/// The memory of one client. What it has taken and not used, because another client was first, it
-/// uses the next time; what was used is never given back.
+/// The memory of one client. It reuses memory that it has taken and not used, because another
+/// client was first; used memory is never freed.
 #[derive(Debug)]
 pub struct Memory {
     arena: Arena,
@@ -31,7 +31,7 @@ impl Memory {
         }
     }
 
-    /// Memory of so many bytes for a leaf; all leaves have as many.
+    /// Memory for a leaf of this size; all leaves have the same.
     pub async fn leaf(
         &self,
         endpoint: &impl Endpoint,
@@ -46,9 +46,9 @@ impl Memory {
 
     /// Memory for a node, in which all slots are unused but those that a node has at first.
     ///
-    /// Nodes grow in place, so that slots have to be unused before anybody knows of the node, and
-    /// what memory holds is not specified. It is cleared many nodes at once, without waiting:
-    /// whatever this client writes to the same memory node afterwards comes after that.
+    /// Nodes grow in place, so their slots have to be unused before another client knows the node,
+    /// and the content of allocated memory is not specified. Many nodes are cleared at once,
+    /// without waiting: this client's later writes to the same memory node come after that.
     pub async fn node(&self, endpoint: &impl Endpoint) -> Result<GlobalAddress, PoolError> {
         loop {
             if let Some(node) = self.nodes.borrow_mut().pop() {
@@ -62,13 +62,12 @@ impl Memory {
         }
     }
 
-    /// Takes back a leaf that nobody knows of.
+    /// Takes back a leaf that no client knows.
     pub fn leaf_unused(&self, leaf: GlobalAddress) {
         self.leaves.borrow_mut().push(leaf);
     }
 
-    /// Takes back nodes that nobody knows of, and of which no more than the first slots were
-    /// written.
+    /// Takes back nodes that no client knows, and of which only the first slots were written.
     pub fn nodes_unused(&self, nodes: impl IntoIterator<Item = GlobalAddress>) {
         self.nodes.borrow_mut().extend(nodes);
     }

@@ -1,43 +1,43 @@
-//! SMART (OSDI 2023): a radix tree in remote memory whose entries lie apart, each in a leaf of its
-//! own. A search reads the one entry that it is for; in exchange a compute node keeps the address
-//! of each entry. A rival of the [tree](crate::chime), in its best configuration.
+//! SMART (OSDI 2023): a KV-discrete radix tree in remote memory, with each entry in a leaf of its
+//! own. A search reads only its entry; in exchange a compute node caches the address of each entry.
+//! A rival of the [tree](crate::chime), in its best configuration.
 //!
 //! Internal nodes ([`Header`], [`Slot`]) have 4 to 256 slots, in no order, and memory for 256, so
-//! that they grow where they are. Nobody locks them: a slot is taken by a swap of its word, the
-//! first unused one always; a slot that leads to a leaf or a node is swapped to lead to a new node
-//! above both when a key comes that parts from them. Leaves are locked and written in place.
+//! that they grow in place. They are never locked: a swap of its word takes a slot, always the
+//! first unused one. When a new key parts from a slot's child, a swap puts a new node between them.
+//! Leaves are locked and written in place.
 //!
 //! # Why it is linearizable
 //!
-//! - A node answers for all keys with the bytes up to the end of its prefix, and always will:
-//!   nodes are never removed, and splits only put other nodes above them.
-//! - A slot belongs to its partial key for good, and of those that are unused the first one is
-//!   taken. So a partial key has one slot in a node, and who has read the node without it has seen
-//!   it absent.
-//! - A leaf has one key for good. Removal marks it in its lock and its valid byte, under the lock:
-//!   at that moment the key is gone. The slot is made vacant afterwards, by a swap; who finds a
-//!   removed leaf in a slot takes that for nothing.
-//! - So what a key leads to and is *there* may be believed wherever the way to it comes from, also
-//!   from a cache that is long out of date. That a key is *absent* is believed only of words that
-//!   were read while the operation ran: a slot that the cache has told is read once more.
+//! - A node covers all keys with the bytes up to the end of its prefix, for ever: nodes are never
+//!   removed, and splits only put other nodes above them.
+//! - A slot belongs to its partial key for ever, and a client takes the first unused one. So a
+//!   partial key has one slot in a node, and a client that has read the node without it has seen it
+//!   absent.
+//! - A leaf has one key for ever. Removal marks it in its lock and its valid byte, under the lock:
+//!   at that moment the key is gone. The slot is made vacant afterwards, by a swap; a client that
+//!   finds a removed leaf in a slot takes the key as absent.
+//! - So a key that is *found* is valid by any way to it, also through a cache that is long
+//!   outdated. That a key is *absent* is proved only by words that were read during the operation:
+//!   a slot from the cache is read once more.
 //!
 //! # Where this differs from the public implementation
 //!
 //! - Checksums are XXH3 of key, value, valid byte and version (CRC64 of key and value there).
 //! - The lock's byte has a version of 6 bits, so that an update takes the lock with the value that
-//!   it has read, and knows the value before it without reading again.
-//! - Reverse pointers are mended by a write without notification, where there an atomic is used:
-//!   nothing that the operations on keys answer depends on them ([`Scan::Cached`] does).
-//! - A node's prefix is not shortened when a node is put above it, as the header says at which
-//!   depth the prefix begins. This is an atomic less.
+//!   it has read, and knows the old value without reading again.
+//! - A write without notification repairs reverse pointers, where an atomic is used there: no
+//!   answer of operations on keys depends on them ([`Scan::Cached`] does).
+//! - A node's prefix is not shortened when a node is put above it, because the header has the depth
+//!   at which the prefix begins. This is an atomic less.
 //! - A node's type grows before the first slot of the new part is taken, in the same post, not
 //!   after.
-//! - Leaves that are not written as one are written in two parts, the one with the lock last.
+//! - Leaves that are not written atomically are written in two parts, the one with the lock last.
 //! - There is removal, which the public implementation has not. A removed leaf's memory and its
-//!   slot are not reclaimed; the slot is used again by the same partial key. Locks of clients that
-//!   die stay held, as there.
-//! - [`Scan::Complete`] reads nodes again; what is published, [`Scan::Cached`], does not answer
-//!   what its cache does not know.
+//!   slot are not reclaimed; the same partial key uses the slot again. Locks of clients that die
+//!   stay held, as there.
+//! - [`Scan::Complete`] reads nodes again; the published [`Scan::Cached`] misses entries that its
+//!   cache does not know.
 
 mod cache;
 mod insert;
@@ -71,29 +71,29 @@ const VALUE_BYTES_MAX: usize = 65_536;
 /// A budget that no cache comes near (the published figures call this SMART-Opt).
 pub const UNLIMITED: usize = usize::MAX;
 
-/// What a scan may rely on.
+/// The guarantee of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scan {
-    /// Every entry that was there all the time is answered: cached nodes say what to read, and are
-    /// read again in the same post.
+    /// A scan returns every entry that existed during the whole scan: cached nodes say which leaves
+    /// to read, and are read again in the same post.
     Complete,
     /// As published: cached slots are believed if the reverse pointer of the leaf agrees, so that
     /// only leaves are read; entries that others have added since a node was cached are missing.
     Cached,
 }
 
-/// What one may choose. The default is the paper's: keys and values of 8 bytes.
+/// The options. The default is the paper's: keys and values of 8 bytes.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The length of every key, in bytes: 1 to 4,096.
     pub key_bytes: usize,
     /// The length of every value, in bytes: 0 to 65,536.
     pub value_bytes: usize,
-    /// What the cache of a compute node may take, in bytes; [`UNLIMITED`] if all it wants.
+    /// The budget of a compute node's cache, in bytes; [`UNLIMITED`] for no limit.
     pub cache_bytes: usize,
-    /// What a client takes from a memory node at once, in bytes.
+    /// The size of a client's chunks of a memory node, in bytes.
     pub chunk_bytes: u64,
-    /// What scans rely on.
+    /// The guarantee of scans.
     pub scan: Scan,
     /// Whether one client of a compute node reads a key for all of them that want it (read
     /// delegation).
@@ -117,8 +117,8 @@ impl Default for Options {
     }
 }
 
-/// What the clients of one compute node share: the cache of one tree, and what they do for each
-/// other.
+/// The state that the clients of one compute node share: the cache of one tree, and their
+/// coordination.
 #[derive(Debug)]
 pub struct ComputeNode {
     options: Options,
@@ -148,7 +148,7 @@ impl ComputeNode {
         })
     }
 
-    /// What was chosen.
+    /// Its options.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -170,11 +170,11 @@ pub struct Smart<E> {
 }
 
 impl<E: Endpoint> Smart<E> {
-    /// Makes an empty tree whose root is found at the word `root`, which lies outside what nodes
-    /// give out. To be called by one client, before others open it.
+    /// Creates an empty tree whose root is found at the word `root`, which lies outside the
+    /// allocated memory. One client calls this before others open the tree.
     ///
     /// # Errors
-    /// `Node`, and what nodes answer.
+    /// `Node`, and the nodes' errors.
     pub async fn create(
         endpoint: E,
         nodes: &[NodeId],
@@ -240,7 +240,7 @@ impl<E: Endpoint> Smart<E> {
     }
 }
 
-/// Round trips are those with all internal nodes cached, and without others who write.
+/// Round trips are those with all internal nodes cached, and without concurrent writers.
 impl<E: Endpoint> PoolIndex for Smart<E> {
     /// One round trip for a key that is there, two or three where the cache is out of date, two for
     /// one that is not there.

@@ -10,11 +10,11 @@ pub struct Position {
     pub holder: GlobalAddress,
     /// Where it is.
     pub at: GlobalAddress,
-    /// What it was.
+    /// Its content.
     pub slot: Slot,
     /// How many bytes of the key have led to it, its own partial key included.
     pub depth: usize,
-    /// Whether it was so while the operation ran. What a cache says may have been so long ago.
+    /// Whether it was read during the operation. The content of a cached slot may be old.
     pub is_fresh: bool,
 }
 

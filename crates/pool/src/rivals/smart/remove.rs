@@ -6,9 +6,9 @@ use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, Verb};
 
 impl<E: Endpoint> Smart<E> {
-    /// Removes a key; answers its value. It is gone once its leaf says so. The slot is made vacant
-    /// after that: if it leads elsewhere by then, as the leaf was put under a new node, it is left
-    /// alone, and whoever finds the leaf there takes it for nothing.
+    /// Removes a key; returns its value. It is gone once its leaf is marked. The slot is made
+    /// vacant after that. If the slot leads elsewhere by then, because the leaf was put under a new
+    /// node, it stays, and a client that finds the leaf there takes the key as absent.
     pub(super) async fn take(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         let began = self.endpoint.now();
         let Some(found) = self.find(key).await? else {

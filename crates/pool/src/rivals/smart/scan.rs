@@ -11,7 +11,7 @@ use std::collections::HashMap;
 /// As many leaves are read in one post at most.
 const BATCH: usize = 1024;
 
-/// A slot whose keys are to be answered.
+/// A slot whose keys the scan returns.
 #[derive(Clone, Copy, Debug)]
 struct Item {
     position: Position,
@@ -28,7 +28,7 @@ enum Want {
     Slot(GlobalAddress),
 }
 
-/// What is known of an item's child.
+/// The known state of an item's child.
 enum Known {
     /// There is none.
     Nothing,
@@ -38,7 +38,7 @@ enum Known {
     Unknown(Want),
 }
 
-/// What was read in this scan.
+/// The nodes and leaves read in this scan.
 #[derive(Default)]
 struct Images {
     leaves: HashMap<GlobalAddress, Leaf>,
@@ -47,8 +47,8 @@ struct Images {
 }
 
 impl<E: Endpoint> Smart<E> {
-    /// The first `count` entries from a key on. In rounds: what is known is opened until there are
-    /// as many leaves as are wanted, and what is not known of them is read in one post.
+    /// The first `count` entries from a key on. It works in rounds: it opens known nodes until it
+    /// has enough leaves, and reads the unknown ones in one post.
     pub(super) async fn read_range(
         &self,
         from: &[u8],
@@ -80,7 +80,7 @@ impl<E: Endpoint> Smart<E> {
             position.is_fresh = true;
             self.remember(&position);
         }
-        // Those that come first are last.
+        // The first ones come last.
         let mut stack = vec![Item {
             position,
             is_bounded: true,
@@ -118,8 +118,8 @@ impl<E: Endpoint> Smart<E> {
         Ok(entries)
     }
 
-    /// What a scan will read, according to the cache: the leaves that come first, and the nodes
-    /// that lead to them.
+    /// The expected reads of a scan, according to the cache: the first leaves, and the nodes that
+    /// lead to them.
     fn predict(&self, from: &[u8], count: usize) -> Vec<Want> {
         let (mut wants, mut leaves) = (Vec::new(), 0);
         let root = self.cache().root().map(|position| Item {
@@ -150,7 +150,7 @@ impl<E: Endpoint> Smart<E> {
         wants
     }
 
-    /// What is known of the child of an item, whose slot may have been read again.
+    /// The known child of an item, whose slot may have been read again.
     fn known(&self, item: &mut Item, images: &Images) -> Known {
         let position = &mut item.position;
         if !position.is_fresh
@@ -199,7 +199,7 @@ impl<E: Endpoint> Smart<E> {
         }
     }
 
-    /// Reads all that is wanted in one post. Leaves that somebody wrote meanwhile stay unknown.
+    /// Reads all wanted nodes and leaves in one post. Leaves with a concurrent write stay unknown.
     async fn fetch(&self, wants: &[Want], images: &mut Images) -> Result<(), PoolError> {
         let place = |want: &Want| match *want {
             Want::Leaf(address) => (address, self.leaves.bytes()),

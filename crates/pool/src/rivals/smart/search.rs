@@ -48,8 +48,8 @@ impl<E: Endpoint> Smart<E> {
             if position.is_fresh {
                 return Ok(None);
             }
-            // The slot has led elsewhere in the meantime, or to nothing with this key. A leaf has
-            // its key for good, a node its prefix, and what is removed does not come back.
+            // The slot has led elsewhere in the meantime, or to a child without this key. A leaf
+            // has its key for ever, a node its prefix, and removed leaves do not come back.
             if self.refresh(&mut position).await? {
                 return Ok(None);
             }

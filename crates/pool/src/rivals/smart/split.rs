@@ -7,7 +7,7 @@ use super::place::Position;
 use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
 
-/// What the slot leads to so far.
+/// The present child of the slot.
 pub enum Below<'b> {
     /// A leaf with another key.
     Leaf(&'b [u8]),
@@ -16,9 +16,9 @@ pub enum Below<'b> {
 }
 
 impl<E: Endpoint> Smart<E> {
-    /// Puts a node into a slot that leads to what the slot has led to, and to a new leaf. What
-    /// their keys have in common is its prefix; if that is too long for one, there are more nodes
-    /// above it, each with a prefix and one slot.
+    /// Puts a node into a slot, above the slot's child and a new leaf. Their common bytes are its
+    /// prefix; if these are too long for one node, there are more nodes above it, each with a
+    /// prefix and one slot.
     pub(super) async fn split(
         &self,
         position: Position,
@@ -69,8 +69,8 @@ impl<E: Endpoint> Smart<E> {
         Ok(tried)
     }
 
-    /// Nodes one below the other, from a slot on, for the bytes of a key that come before `agree`;
-    /// the last one, whose address is answered too, has two slots.
+    /// A chain of nodes, from a slot on, for the bytes of a key that come before `agree`; the last
+    /// one, whose address is returned too, has two slots.
     async fn chain(
         &self,
         position: Position,

@@ -10,7 +10,7 @@ pub struct Table {
 const NO_PLACE: u32 = u32::MAX;
 
 impl Table {
-    /// So many places, none of them used.
+    /// An empty table of this many places.
     pub fn of(places: usize) -> Table {
         Table {
             places: vec![NO_PLACE; places],
@@ -29,7 +29,7 @@ impl Table {
         self.used
     }
 
-    /// What so many places take.
+    /// The memory of this many places.
     pub fn bytes(&self, places: usize) -> usize {
         places * size_of::<u32>()
     }
@@ -72,7 +72,7 @@ impl Table {
         }
     }
 
-    /// The place of an address, where `address` says whose place is whose.
+    /// The place of an address, where `address` returns the address of a place.
     pub fn find(&self, packed: u64, address: impl Fn(u32) -> u64) -> Option<u32> {
         Some(self.places[self.position(packed, address)?])
     }
@@ -87,7 +87,7 @@ impl Table {
         self.used += 1;
     }
 
-    /// Removes an address, and moves what was put behind it, so that no gap is left on its way.
+    /// Removes an address, and moves those behind it, so that no gap is left on their ways.
     pub fn remove(&mut self, packed: u64, address: impl Fn(u32) -> u64) {
         let Some(mut gap) = self.position(packed, &address) else {
             return;

@@ -1,6 +1,6 @@
 //! Leaves: one key and its value.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 0..8 | reverse pointer: the address of the slot that leads here |
 //! | 8 | 1 while the key is there, 0 once it was removed |
@@ -8,9 +8,9 @@
 //! | 17.. | key, then value |
 //! | last | lock: bit 0 while it is held, bit 1 once the key was removed, version above |
 //!
-//! The lock comes last, so that one write sets the value and gives the lock back. Its version is
-//! counted at each write: who takes the lock with the version that he has read knows that what
-//! he has read is what is there.
+//! The lock comes last, so that one write sets the value and releases the lock. Each write counts
+//! the version: a client that takes the lock with the version that it has read knows that its read
+//! is still current.
 
 use super::slot::ALIGNMENT;
 use nearfield_fabric::{GlobalAddress, MaskedSwap};
@@ -21,9 +21,9 @@ const VALID_OFFSET: usize = 8;
 const CHECKSUM: Range<usize> = 9..17;
 const KEY_OFFSET: usize = 17;
 
-/// Set in the lock while somebody writes.
+/// Set in the lock during a write.
 pub const LOCKED: u8 = 1;
-/// Set in the lock for good when the key was removed: nobody takes it again.
+/// Set in the lock for ever when the key was removed: no client takes it again.
 pub const DEAD: u8 = 2;
 const VERSION_SHIFT: u32 = 2;
 
@@ -37,7 +37,7 @@ pub struct LeafLayout {
 /// The two parts in which a leaf is written, the first before the second; the first may be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafWrite {
-    /// What does not share an atomic part with the lock.
+    /// The bytes that share no atomic unit with the lock.
     pub first: Range<usize>,
     /// The rest, the lock at its end.
     pub last: Range<usize>,
@@ -61,7 +61,7 @@ impl Leaf {
 }
 
 impl LeafLayout {
-    /// Of leaves with keys and values of so many bytes.
+    /// The layout of leaves with keys and values of these lengths.
     pub const fn new(key_bytes: usize, value_bytes: usize) -> LeafLayout {
         LeafLayout {
             key_bytes,
@@ -106,8 +106,8 @@ impl LeafLayout {
         (word >> (self.lock_offset() % 8 * 8)) as u8
     }
 
-    /// In which parts a leaf is written where so many bytes are written as one. The part with the
-    /// lock comes last, so that whoever sees the lock free sees all of it.
+    /// The parts in which a leaf is written, where `atomic_bytes` are atomic. The part with the
+    /// lock comes last, so that a client that sees the lock free sees all of it.
     pub fn write(&self, atomic_bytes: u64) -> LeafWrite {
         let atomic = atomic_bytes.max(1) as usize;
         let boundary = self.lock_offset() / atomic * atomic;
@@ -124,7 +124,7 @@ impl LeafLayout {
         Some(xxh3_64_with_seed(content, seed))
     }
 
-    /// The leaf of so many bytes; `None` if they are of different moments.
+    /// Decodes a leaf; `None` if its bytes are of different moments.
     pub fn decode(&self, bytes: &[u8]) -> Option<Leaf> {
         let word = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_le_bytes);
         if word(bytes.get(CHECKSUM)?)? != self.checksum(bytes)? {
@@ -142,7 +142,7 @@ impl LeafLayout {
         })
     }
 
-    /// The bytes of a leaf whose key and value have the lengths that it asks for.
+    /// Encodes a leaf, whose key and value have the layout's lengths.
     pub fn encode(&self, leaf: &Leaf) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.bytes());
         bytes.extend(leaf.reverse.to_bits().to_le_bytes());

@@ -1,4 +1,4 @@
-//! Which byte of a node or a leaf in remote memory is what.
+//! The layout of nodes and leaves in remote memory.
 
 mod leaf;
 mod node;

@@ -1,12 +1,12 @@
-//! Internal nodes: where a node hangs, what its keys have in common, and its slots.
+//! Internal nodes: the parent's slot, the common bytes of the keys, and the slots.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 0..8 | reverse pointer: the address of the slot that leads here |
-//! | 8 | depth: how many bytes of the key come before the prefix, modulo 256 |
+//! | 8 | depth: the number of bytes of the key before the prefix, modulo 256 |
 //! | 9 | type in the lower 5 bits, length of the prefix in the upper 3 |
 //! | 10..16 | prefix: up to 6 bytes that all keys of the node have behind its depth |
-//! | 16.. | slots of 8 bytes: as many are in use as the type says, and memory is there for 256 |
+//! | 16.. | slots of 8 bytes: the type has the number in use, and there is memory for 256 |
 
 use super::slot::{NodeType, Slot};
 use nearfield_fabric::{GlobalAddress, MaskedSwap};
@@ -29,17 +29,17 @@ pub const fn slot_offset(slot: usize) -> u64 {
     SLOTS_OFFSET + 8 * slot as u64
 }
 
-/// What an internal node's keys have in common. Of it only the type ever changes.
+/// The common bytes of an internal node's keys. Only the type ever changes.
 ///
-/// A node answers for all keys that have the bytes up to the end of its prefix, and always will:
-/// a split puts another node above it, which checks part of the prefix before, and no node is ever
-/// removed. So the end of the prefix says where a node is, and its beginning only how many of the
-/// bytes before it are known from the header; it need not be moved when a split does.
+/// A node covers all keys that have the bytes up to the end of its prefix, for ever: a split puts
+/// another node above it, which checks part of the prefix before, and no node is ever removed. So
+/// the end of the prefix fixes a node's place, and its beginning tells only how many of the bytes
+/// before it the header holds; a split need not move it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header(u64);
 
 impl Header {
-    /// Of a node that is reached after `depth` bytes of a key, whose keys have `prefix` next: up to
+    /// The header of a node at `depth` bytes of a key, whose keys have `prefix` next: up to
     /// [`PREFIX_BYTES`].
     pub fn new(depth: usize, node_type: NodeType, prefix: &[u8]) -> Header {
         debug_assert!(prefix.len() <= PREFIX_BYTES);
@@ -112,7 +112,7 @@ impl Header {
 /// An internal node as it was read: its words are of different moments.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// The slot that leads here, or did once: it is mended after a split, by nobody in particular.
+    /// The slot that leads here, or did once: some client repairs it after a split.
     pub reverse: GlobalAddress,
     pub header: Header,
     /// As many as were read, and no more than the header tells of.
@@ -120,13 +120,13 @@ pub struct Node {
 }
 
 impl Node {
-    /// The bytes of a node with so many slots.
+    /// The bytes of a node with `slots` slots.
     pub const fn bytes(slots: usize) -> usize {
         slot_offset(slots) as usize
     }
 
-    /// The node of so many bytes, 16 and 8 for each slot. More slots than the header tells of are
-    /// those of a node that was growing while it was read; nobody may take one of these yet.
+    /// Decodes a node of 16 bytes and 8 for each slot. More slots than the header covers are those
+    /// of a node that grew during the read; no client may take one of these yet.
     pub fn decode(bytes: &[u8]) -> Node {
         let mut words = bytes.chunks_exact(8).map(word);
         let reverse = GlobalAddress::from_bits(words.next().unwrap_or_default());
@@ -156,13 +156,13 @@ impl Node {
         self.slots.iter().copied().enumerate().find(is_it)
     }
 
-    /// The number of the first slot that nobody has used, if one of those that were read is.
+    /// The number of the first unused slot, if one was read.
     pub fn first_unused(&self) -> Option<usize> {
         self.slots.iter().position(|slot| slot.is_unused())
     }
 }
 
-/// The slots of so many bytes.
+/// The slots of these bytes.
 pub fn decode_slots(bytes: &[u8]) -> impl Iterator<Item = Slot> {
     bytes.chunks_exact(8).map(word).map(Slot::from_word)
 }

@@ -2,8 +2,8 @@
 
 use nearfield_fabric::{GlobalAddress, MaskedSwap, NodeId};
 
-/// What is reached by a slot lies at a multiple of this, so that its address has 48 bits: the
-/// memory node's number has 8, the offset without its lowest 8 bits 40.
+/// The alignment of a slot's child, by which its address fits in 48 bits: the memory node's number
+/// has 8, the offset without its lowest 8 bits 40.
 pub const ALIGNMENT: u64 = 256;
 /// Memory nodes have numbers below this.
 pub const NODES: u16 = 1 << 8;
@@ -46,23 +46,23 @@ impl NodeType {
     }
 }
 
-/// What a slot leads to.
+/// The child of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Child {
     /// Nothing.
     None,
     /// A leaf.
     Leaf(GlobalAddress),
-    /// An internal node, which had so many slots when the slot was written, or more.
+    /// An internal node, which had this many slots when the slot was written, or more.
     Node(GlobalAddress, NodeType),
 }
 
-/// A slot: a partial key in its lowest byte, what it leads to in the second, and an address of
+/// A slot: a partial key in its lowest byte, the kind of its child in the second, and an address of
 /// 48 bits.
 ///
-/// A slot that nobody has used is zero. One that was used belongs to its partial key for good, also
-/// while it leads to nothing ([`vacant`](Slot::vacant)): so no partial key ever has two slots of a
-/// node, although clients take slots without a lock.
+/// An unused slot is zero. A used one belongs to its partial key for ever, also while it leads to
+/// nothing ([`vacant`](Slot::vacant)): so no partial key ever has two slots of a node, although
+/// clients take slots without a lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot(u64);
 
@@ -109,7 +109,7 @@ impl Slot {
         self.0
     }
 
-    /// Whether nobody has used it.
+    /// Whether it was never used.
     pub const fn is_unused(self) -> bool {
         self.0 == 0
     }
@@ -119,7 +119,7 @@ impl Slot {
         self.0 as u8
     }
 
-    /// What it leads to.
+    /// Its child.
     pub fn child(self) -> Child {
         let address = unpack(self.0 >> ADDRESS_SHIFT);
         if self.0 & LEAF != 0 {
