@@ -1,8 +1,8 @@
-//! Single operations of callers that come at once, executed in one batch.
+//! Single operations of concurrent callers, executed in one batch.
 //!
-//! A round takes as long for one operation as for some hundreds. Who comes while no round is under
-//! way leads: it executes all that wait. Who comes meanwhile waits, and the first of those leads
-//! the next batch. So n callers take two rounds at most, and not n.
+//! A round takes as long for one operation as for some hundreds. If no round is in flight, a caller
+//! leads: it executes all waiting operations. Callers that arrive meanwhile wait, and the first of
+//! them leads the next batch. So n callers take two rounds at most, and not n.
 
 use nearfield_core::{Batch, Error, Form, OrderedIndex, Outcome};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -31,11 +31,11 @@ pub struct CallBatcher<F: Form, I> {
     line: Mutex<Line<F>>,
 }
 
-/// Those who wait.
+/// The waiting callers.
 #[derive(Debug)]
 struct Line<F: Form> {
     waiting: Vec<Waiting<F>>,
-    /// Whether somebody leads.
+    /// Whether a caller leads.
     is_led: bool,
 }
 
@@ -72,8 +72,7 @@ enum State<F: Form> {
     Answered(Result<Met<F>, Error>),
 }
 
-/// Locks, also what somebody has had who has panicked: all that is locked here is whole at any
-/// time.
+/// Locks, also after a panic with the lock: the locked state is consistent at any time.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -115,7 +114,7 @@ impl<F: Form> Single<F> {
     }
 }
 
-/// Those whose operations are executed. However that ends, they are answered, and somebody else
+/// The callers whose operations are executed. In any outcome they are answered, and another caller
 /// leads.
 struct Turn<'g, F: Form> {
     line: &'g Mutex<Line<F>>,
@@ -199,7 +198,7 @@ impl<F: Form, I: OrderedIndex<F>> CallBatcher<F, I> {
                 .map(|position| met(&batch, position))
                 .collect(),
             Err(error) if waiting.len() == 1 => vec![Err(error)],
-            // Who has asked for too much has to do so alone.
+            // Each caller of a batch that was too large executes its operation alone.
             Err(_) => waiting
                 .iter()
                 .flat_map(|waiting| self.answers(std::slice::from_ref(waiting)))
@@ -208,7 +207,7 @@ impl<F: Form, I: OrderedIndex<F>> CallBatcher<F, I> {
     }
 }
 
-/// What a point operation of a batch has met.
+/// The outcome of a point operation of a batch.
 fn met<F: Form>(batch: &Batch<F>, position: usize) -> Result<Met<F>, Error> {
     match batch.outcome(position) {
         Outcome::Value(value) => Ok((false, value.map(F::own_value))),

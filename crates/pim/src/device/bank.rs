@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no room for {words} words: {used} of {limit} are in use")]
 pub struct Full {
-    /// What was asked for.
+    /// The requested number of words.
     pub words: usize,
     /// The words that are in use.
     pub used: usize,
@@ -14,16 +14,16 @@ pub struct Full {
     pub limit: usize,
 }
 
-/// Blocks of up to so many words are given out again by length.
+/// Blocks of up to this many words are kept by length.
 const LENGTHS: usize = 256;
 
-/// Words of 8 bytes, addressed by their number, of which blocks are given out and taken back. Word
-/// 0 is never given out, so that 0 can stand for nothing.
+/// Words of 8 bytes, addressed by their number, from which blocks are allocated and freed. Word 0
+/// is never allocated, so that 0 can mean none.
 ///
-/// Short blocks that are taken back are kept by length, and given out again as they are. Long ones
-/// become *runs*, which grow together with their neighbours and are cut as blocks are asked for.
-/// Once there is no other room, short ones become runs as well; so blocks of any length have all
-/// room there is, but for what lies in pieces between blocks that are in use.
+/// Short freed blocks are kept by length, and reused as they are. Long ones become *runs*, which
+/// merge with their neighbours and are divided for new blocks. If no other room is left, short ones
+/// become runs as well. A block of any length can therefore use all free memory, except for gaps
+/// between blocks in use.
 #[derive(Debug)]
 pub struct Bank {
     words: Vec<u64>,
@@ -31,7 +31,7 @@ pub struct Bank {
     used: usize,
     /// Short blocks that were taken back, by length; in the first word of each the next.
     free: Vec<u32>,
-    /// So many words are in these.
+    /// The number of words in these.
     kept: usize,
     /// Where each run begins, and its length.
     runs: BTreeMap<u32, u32>,
@@ -40,10 +40,10 @@ pub struct Bank {
 }
 
 impl Bank {
-    /// An empty bank of so many bytes; it takes no more memory of the host than was given out.
+    /// An empty bank of `bytes`. It takes only as much memory of the host as is allocated.
     ///
     /// # Panics
-    /// It has 2^32 words and more.
+    /// It has 2^32 words or more.
     pub fn new(bytes: u64) -> Bank {
         let limit = (bytes / 8) as usize;
         assert!(
@@ -61,9 +61,9 @@ impl Bank {
         }
     }
 
-    /// A block of so many words, all zero. Constant for a short one, besides clearing it, as long
-    /// as there is room at the end; else O(log n) for n runs, to which every short block that was
-    /// taken back adds once.
+    /// Allocates a block of this many words, all zero. Constant time for a short one, besides
+    /// clearing it, as long as there is room at the end. Otherwise O(log n) for n runs, to which
+    /// every short freed block adds once.
     ///
     /// # Errors
     /// There is no room for it.

@@ -1,24 +1,23 @@
-//! What a device has done.
+//! Counters of a device.
 
 use super::Answered;
 use nearfield_hardware::Time;
 use nearfield_hardware::modules::Totals;
 
-/// Sums over rounds. Of real workers, the times and what programs do are zero.
+/// Sums over rounds. For real workers, the times and the work of programs are zero.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     /// Rounds.
     pub rounds: u64,
-    /// What programs have done in all modules.
+    /// The work of programs in all modules.
     pub work: Totals,
     /// Bytes for modules, and from them, that mean something.
     pub useful_bytes: [u64; 2],
     /// Bytes that were moved for that, as all modules of a transfer are sent as much.
     pub moved_bytes: [u64; 2],
-    /// The words that were sent to the module that was sent most, in each round, and what each was
-    /// sent on the average.
+    /// The words sent to the module with most words, summed over the rounds.
     pub fullest_words: u64,
-    /// What each was sent on the average.
+    /// The words sent to a module on average.
     pub average_words: f64,
     /// How long modules have run, that which ran longest in each round.
     pub kernel: Time,
@@ -30,12 +29,12 @@ pub struct Counters {
     pub gather: Time,
     /// How long it took to start modules and see that they were done.
     pub launch: Time,
-    /// How long the host has worked by itself, of what it was said to do.
+    /// The host's own time, for the work that it has reported.
     pub host: Time,
 }
 
 impl Counters {
-    /// Notes what was sent to modules.
+    /// Counts the words sent to modules.
     pub(super) fn sent(&mut self, inputs: &[Vec<u64>]) {
         self.rounds += 1;
         let words = inputs.iter().map(|input| input.len() as u64);
@@ -45,7 +44,7 @@ impl Counters {
         self.average_words += sum as f64 / inputs.len().max(1) as f64;
     }
 
-    /// Notes what came back.
+    /// Counts the words sent back.
     pub(super) fn received(&mut self, outputs: &[Answered]) {
         let words: usize = outputs.iter().flatten().map(Vec::len).sum();
         self.useful_bytes[1] += words as u64 * 8;

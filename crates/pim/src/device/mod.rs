@@ -1,15 +1,15 @@
 //! Modules, and rounds of work in them.
 //!
-//! Data are moved between host and modules only, never between modules, and only in *rounds*: words
-//! to all modules, a [`Program`] in each, words back from all. A program sees the bank of its own
-//! module and nothing else. It works in both devices: in the [`Model`], which says what the round
-//! would have taken, and in [`Workers`], which do it as fast as they can.
+//! Data move only between host and modules, never between modules, and only in *rounds*: words to
+//! all modules, a [`Program`] in each, words back from all. A program sees only the bank of its own
+//! module. It works in both devices: in the [`Model`], which computes the time of the round on
+//! modelled hardware, and in [`Workers`], which execute it as fast as they can.
 //!
 //! ```
 //! use nearfield_hardware::modules::Preset;
 //! use nearfield_pim::device::{Device, Fault, Meter, Model, Module, Program};
 //!
-//! /// Adds what it is sent to what the module has.
+//! /// Adds the words that it is sent to the module's sum.
 //! struct Add;
 //! impl Program for Add {
 //!     fn run<M: Meter>(&self, module: &mut Module<'_, M>, input: &[u64], output: &mut Vec<u64>)
@@ -74,8 +74,8 @@ pub enum RoundError {
     },
 }
 
-/// Why a round has come to nothing in a module. What the others have done is done, and all data are
-/// as the programs have left them.
+/// The reason why a round has failed in a module. The work of the other modules is done, and all
+/// data are as the programs have left them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModuleError {
@@ -92,7 +92,7 @@ pub enum ModuleError {
     Panic {
         /// The module.
         module: usize,
-        /// What it said.
+        /// Its message.
         message: String,
     },
     /// The thread that has a module is gone.
@@ -103,7 +103,7 @@ pub enum ModuleError {
     },
 }
 
-/// What has come back from a module.
+/// The answer of a module.
 pub type Answered = Result<Vec<u64>, ModuleError>;
 
 /// Modules, and a host that works with them in rounds.
@@ -111,27 +111,27 @@ pub trait Device {
     /// How many modules there are.
     fn modules(&self) -> usize;
 
-    /// How many bytes the bank of a module has, and a transfer to it at most. What does not say has
-    /// as many as words have numbers.
+    /// The size of a module's bank in bytes, which also limits a transfer to it. By default a bank
+    /// has as many words as 32-bit numbers allow.
     fn bank_bytes(&self) -> u64 {
         BANK_BYTES_MAX
     }
 
-    /// Sends to each module its words, runs a program in each, and takes back what each has put
-    /// out, or why it has come to nothing.
+    /// Sends to each module its words, runs a program in each, and returns the output of each, or
+    /// the reason why it failed.
     ///
     /// # Errors
-    /// What is wrong with the inputs. Then nothing was done.
+    /// The fault of the inputs. Then nothing was done.
     fn round<P: Program>(
         &mut self,
         program: P,
         inputs: Vec<Vec<u64>>,
     ) -> Result<Vec<Answered>, RoundError>;
 
-    /// Is told what the host does by itself, between rounds. Who measures real time need not know.
+    /// Counts the host's own work between rounds. A device that measures real time can ignore it.
     fn at_host(&mut self, _: &HostWork) {}
 
-    /// What was done so far.
+    /// The counters so far.
     fn counters(&self) -> &Counters;
 }
 
@@ -147,7 +147,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// One whose bank is as large as one can be.
+    /// A module whose bank has the greatest size.
     pub fn new() -> Own {
         Own {
             bank: Bank::new(BANK_BYTES_MAX),
@@ -155,7 +155,7 @@ impl Own {
         }
     }
 
-    /// Runs a program in it; `number` is what it is called.
+    /// Runs a program in it; `number` is the module's number.
     pub fn run(&mut self, number: usize, program: &impl Program, input: &[u64]) -> Answered {
         let mut meter = ();
         let module = &mut Module::new(&mut self.bank, &mut self.root, &mut meter);
@@ -185,7 +185,7 @@ fn check(inputs: &[Vec<u64>], modules: usize, bank_bytes: u64) -> Result<(), Rou
     }
 }
 
-/// What a panic has said.
+/// The message of a panic.
 fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())

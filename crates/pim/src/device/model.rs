@@ -7,8 +7,8 @@ use nearfield_hardware::Time;
 use nearfield_hardware::modules::{Account, HostWork, Parameters, Way};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What modules are sent in a round, in words, from which on threads are started for it: with less,
-/// to start them takes longer than the round.
+/// The words of a round's input from which on threads are started for it. With less, starting them
+/// takes longer than the round.
 const WORDS_FOR_THREADS: usize = 1024;
 
 /// Modules of which programs are run by threads of this machine, and the time of each round is that
@@ -23,16 +23,16 @@ pub struct Model {
     threads: usize,
 }
 
-/// What rounds have taken by some figures.
+/// The time of rounds by one set of parameters.
 #[derive(Debug)]
 struct Clock {
     parameters: Parameters,
     counters: Counters,
-    /// Which of the accounts of a module is by what matters of these figures within modules.
+    /// The account of a module that has the relevant parameters of these within modules.
     account: usize,
 }
 
-/// What came of a program in a module: accounts of it, as `Clock::account` numbers them.
+/// The result of a program in a module: its answer, and its accounts by `Clock::account`.
 type Done = (Answered, Vec<Account>);
 
 /// A program's work, accounted for by different figures.
@@ -66,7 +66,7 @@ impl Meter for Vec<Account> {
 }
 
 impl Clock {
-    /// Notes a round: what modules have done, and the bytes that each was sent and has sent back.
+    /// Counts a round: the work of modules, and the bytes that each was sent and has sent back.
     fn round(&mut self, accounts: &[Vec<Account>], moved: &[Vec<u64>; 2]) {
         let mut longest = Time::ZERO;
         for account in accounts.iter().filter_map(|of| of.get(self.account)) {
@@ -102,7 +102,7 @@ fn same_within(one: &Parameters, other: &Parameters) -> bool {
 }
 
 impl Model {
-    /// So many modules, with banks as large as the hardware's.
+    /// A model of `modules` modules, with banks as large as the hardware's.
     pub fn new(modules: usize, parameters: Parameters) -> Model {
         let bank = || (Bank::new(parameters.bank_bytes), 0);
         Model {
@@ -117,8 +117,8 @@ impl Model {
         }
     }
 
-    /// The same model, which also says what each round from now on takes by other figures. Banks
-    /// stay as large as they are.
+    /// The same model, which also computes the time of each later round by other parameters. Banks
+    /// keep their size.
     ///
     /// ```
     /// use nearfield_hardware::modules::Preset;
@@ -141,7 +141,7 @@ impl Model {
         self
     }
 
-    /// By which figures it goes besides its own, and what was done by them, in the order of
+    /// The other sets of parameters and the counters by them, in the order of
     /// [`also`](Model::also).
     pub fn others(&self) -> impl Iterator<Item = (&Parameters, &Counters)> {
         let others = self.others.iter();
@@ -154,7 +154,7 @@ impl Model {
         others.fold(1, usize::max)
     }
 
-    /// What the model goes by.
+    /// The parameters of the model.
     pub fn parameters(&self) -> &Parameters {
         &self.clock.parameters
     }
@@ -164,7 +164,7 @@ impl Model {
         self.banks.iter().map(|(bank, _)| bank.used_bytes()).sum()
     }
 
-    /// What modules and transfers have taken so far, in joules.
+    /// The energy of modules and transfers so far, in joules.
     pub fn joules(&self) -> f64 {
         let Clock {
             parameters,
@@ -227,7 +227,7 @@ pub(super) fn run_in<M: Meter>(
     input: &[u64],
 ) -> Answered {
     let mut output = Vec::new();
-    // A bank whose program has panicked is what that has left; nobody else has it.
+    // A bank keeps the state that a panicking program has left; no other code has it.
     let ran = catch_unwind(AssertUnwindSafe(|| program.run(module, input, &mut output)));
     match ran {
         Ok(Ok(())) => Ok(output),

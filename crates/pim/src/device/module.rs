@@ -1,4 +1,4 @@
-//! What a program sees of its module.
+//! A program's view of its module.
 
 use super::bank::{Bank, Full};
 use nearfield_hardware::modules::Account;
@@ -10,23 +10,23 @@ pub enum Fault {
     /// The bank has no room.
     #[error(transparent)]
     Full(#[from] Full),
-    /// What it was sent is nothing that it knows.
+    /// The input is unknown to the program.
     #[error("word {word} of its input, {value:#x}, is no task")]
     Input {
         /// Which word.
         word: usize,
-        /// What it says.
+        /// The input's value.
         value: u64,
     },
 }
 
-/// What is run in modules: the same in all of them, over the words that each is sent.
+/// A program for modules: the same in all of them, over the words that each is sent.
 pub trait Program: Send + Sync + 'static {
-    /// Runs in one module, and puts out what the host takes back. What was done before a fault
-    /// stays done.
+    /// Runs in one module, and writes the words that the host takes back. Work before a fault stays
+    /// done.
     ///
     /// # Errors
-    /// Why it could not go on.
+    /// The reason of a fault.
     fn run<M: Meter>(
         &self,
         module: &mut Module<'_, M>,
@@ -35,18 +35,18 @@ pub trait Program: Send + Sync + 'static {
     ) -> Result<(), Fault>;
 }
 
-/// Is told what a program does.
+/// Counts the work of a program.
 pub trait Meter {
-    /// Whether the processor has caches, into which what several tasks will look at is better
-    /// fetched at once. Modules that are modelled have none.
+    /// Whether the processor has caches, so that fetching the data of several tasks at once pays.
+    /// Modelled modules have none.
     const HAS_CACHES: bool;
     /// From now on task `number` is done.
     fn begin(&mut self, number: usize);
-    /// So many instructions.
+    /// Counts `count` instructions.
     fn instructions(&mut self, count: u64);
-    /// So many bytes are copied from the bank.
+    /// Counts `bytes` copied from the bank.
     fn read(&mut self, bytes: u64);
-    /// So many bytes are copied to the bank.
+    /// Counts `bytes` copied to the bank.
     fn write(&mut self, bytes: u64);
     /// A key is compared.
     fn compare(&mut self);
@@ -82,7 +82,7 @@ impl Meter for Account {
     }
 }
 
-/// Where nobody wants to know.
+/// Counts nothing.
 impl Meter for () {
     const HAS_CACHES: bool = true;
 
@@ -122,7 +122,7 @@ impl<'m, M: Meter> Module<'m, M> {
         self.meter.begin(number);
     }
 
-    /// The program does so many instructions besides copying.
+    /// Counts instructions of the program besides copying.
     pub fn instructions(&mut self, count: u64) {
         self.meter.instructions(count);
     }

@@ -7,8 +7,8 @@ use super::{Answered, BANK_BYTES_MAX, Bank, Device, ModuleError, RoundError, che
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use std::thread::JoinHandle;
 
-/// Worker threads that own modules: nobody else reaches their memory, and all that goes between
-/// them and the host goes through channels. Time is real. Dropping it ends the threads.
+/// Worker threads that own modules: no other thread reaches their memory, and channels connect them
+/// with the host. Time is real. Dropping it ends the threads.
 #[derive(Debug)]
 pub struct Workers {
     workers: Vec<Worker>,
@@ -24,7 +24,7 @@ struct Worker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a worker is to do with its modules.
+/// A task of a worker with its modules.
 type Task = Box<dyn FnOnce(&mut Owned) + Send>;
 
 /// The modules of a worker: every so manyth of all.
@@ -47,8 +47,8 @@ impl Workers {
         }
     }
 
-    /// So many modules with banks of so many bytes, and of [`BANK_BYTES_MAX`] at most, owned by
-    /// threads of which there are no more than modules, and at least one.
+    /// Starts threads that own `modules` modules with banks of `bank_bytes`, of [`BANK_BYTES_MAX`]
+    /// at most. There are no more threads than modules, and at least one.
     ///
     /// # Errors
     /// A thread could not be started; those that were have ended.
@@ -119,7 +119,7 @@ impl Device for Workers {
                     let module = &mut Module::new(bank, root, &mut meter);
                     run_in(first + number * stride, module, &*program, input)
                 });
-                // Nobody waits any more if the host has panicked.
+                // If the host has panicked, no thread waits any more.
                 let _ = answer.send(done.collect());
             });
             let sent = worker.tasks.as_ref().map(|tasks| tasks.send(task).is_ok());

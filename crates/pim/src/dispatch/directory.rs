@@ -15,8 +15,8 @@ pub struct Partition {
     pub list: u32,
     /// The number of the batch in which it was last asked for something.
     pub used: u64,
-    /// A key that it has, the least of those that are known; `None` if none is known. A search for
-    /// what is at or below a greater key need not look at other partitions.
+    /// The least known key of the partition; `None` if none is known. A search for the predecessor
+    /// of a greater key need not look at other partitions.
     pub least: Option<u64>,
     /// No key that it has is less than this one: if it has been empty or was built since, the least
     /// that may have come, and otherwise at least where it begins.
@@ -25,11 +25,10 @@ pub struct Partition {
 
 /// Partitions that do not overlap, in the order of their keys.
 ///
-/// While a batch is planned it also knows what the operations so far may have come to, so that an
-/// ordered operation is sent to as many partitions as it may have to look at, and no more.
+/// While a batch is planned it also knows the possible effects of the operations so far, so that an
+/// ordered operation is sent only to the partitions that it may need.
 ///
-/// Every operation looks for its partition, so these are found by a search in what is nothing but
-/// where they begin.
+/// Every operation looks for its partition, so the search runs over an array of their starts alone.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
     /// The places of partitions, by where these begin.
@@ -67,7 +66,7 @@ struct Planned {
     going: u64,
     /// Whether the least key that is known may have gone.
     is_least_going: bool,
-    /// False once a module has not answered what has become of its keys.
+    /// False once a module has not reported the changes of its keys.
     is_counted: bool,
 }
 
@@ -77,7 +76,7 @@ impl Planned {
         !self.is_counted || self.partition.count + self.coming > 0
     }
 
-    /// So many keys there are at least.
+    /// A lower bound of the number of keys.
     fn at_least(&self) -> u64 {
         if self.is_counted {
             self.partition.count.saturating_sub(self.going)
@@ -141,7 +140,7 @@ impl Directory {
         self.planned[place.number()].start
     }
 
-    /// What is in a place.
+    /// The partition in a place.
     pub(crate) fn partition(&self, place: Place) -> &Partition {
         &self.planned[place.number()].partition
     }
@@ -257,7 +256,8 @@ impl Directory {
             let is_above = planned.partition.lowest > to;
             if last >= from && !is_above && planned.may_have() && sure < wanted {
                 each(Place(place));
-                // Of one at an end of the range nobody knows how many belong to it, but of one key.
+                // The number of keys in the range is unknown for a partition at one of its ends,
+                // unless it has one key.
                 if planned.start >= from && last <= to {
                     sure += planned.at_least();
                 } else if planned
@@ -303,20 +303,20 @@ impl Directory {
         }
     }
 
-    /// Notes that nobody knows how many keys a partition has.
+    /// Notes that the number of keys of a partition is unknown.
     pub(crate) fn lose_count(&mut self, place: Place) {
         let planned = &mut self.planned[place.number()];
         planned.is_counted = false;
         planned.partition.least = None;
     }
 
-    /// Notes which key a partition has, the least of those that are known.
+    /// Sets the least known key of a partition.
     pub(crate) fn set_least(&mut self, place: Place, least: Option<u64>) {
         self.planned[place.number()].partition.least = least;
     }
 
-    /// Notes that so many keys have come to a partition and gone from it, and that the batch is
-    /// over as far as it is concerned.
+    /// Notes that these numbers of keys were added to a partition and removed from it, and that the
+    /// batch is over for it.
     pub(crate) fn settle(&mut self, place: Place, came: u64, went: u64) {
         let planned = &mut self.planned[place.number()];
         let partition = &mut planned.partition;
@@ -414,10 +414,10 @@ mod tests {
         assert_eq!(candidates(&directory, 0, 45, 1, true), [40, 20]);
         assert_eq!(candidates(&directory, 0, 49, 1, true), [40]);
         assert_eq!(candidates(&directory, 0, 35, 1, true), [20]);
-        // Who may be removed is not to be counted on.
+        // Keys that may be removed do not count.
         directory.may_go(at(&directory, 40), 44);
         assert_eq!(candidates(&directory, 0, 49, 1, true), [40, 20]);
-        // Who may have come is to be looked at.
+        // Keys that may have come are candidates.
         assert_eq!(candidates(&directory, 5, 60, 4, false), [0, 20]);
         directory.may_come(at(&directory, 10), 15);
         assert_eq!(candidates(&directory, 5, 60, 4, false), [0, 10, 20]);
@@ -447,7 +447,7 @@ mod tests {
         assert_eq!(candidates(&directory, 0, 14, 1, true), [10, 0]);
         assert_eq!(candidates(&directory, 10, 13, 9, false), [0; 0]);
         assert_eq!(candidates(&directory, 5, 20, 9, false), [0, 10]);
-        // What may come makes it lower, whatever becomes of it.
+        // A possible insert lowers it, whatever its outcome.
         let place = at(&directory, 10);
         directory.may_come(place, 12);
         assert_eq!(candidates(&directory, 0, 13, 1, true), [10, 0]);

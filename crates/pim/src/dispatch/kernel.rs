@@ -5,12 +5,12 @@ use crate::dispatch::task::{Answer, Task};
 use crate::dispatch::wire::Wire;
 use crate::structures::list::List;
 
-/// What a program does for each task: taking it, and giving the answer.
+/// The instructions for each task: reading it, and writing the answer.
 pub(crate) const INSTRUCTIONS_PER_TASK: u64 = 60;
 
 /// The lists of a module.
 pub(crate) trait Lists {
-    /// What keys are kept in.
+    /// The structure that holds the keys.
     type List: List;
 
     /// The list of the partition to which a key belongs, or that begins at it; `None` if the module
@@ -21,7 +21,7 @@ pub(crate) trait Lists {
         key: u64,
     ) -> Result<Option<Self::List>, Fault>;
 
-    /// Makes a partition whose keys differ in so many bits, and answers its list.
+    /// Builds a partition whose keys differ in the given number of bits, and returns its list.
     fn build<M: Meter>(
         &mut self,
         module: &mut Module<'_, M>,
@@ -33,8 +33,8 @@ pub(crate) trait Lists {
     /// Forgets a partition.
     fn free<M: Meter>(&mut self, module: &mut Module<'_, M>, start: u64);
 
-    /// Has a partition be found by so many levels, if it is there; nothing where partitions are not
-    /// in a list.
+    /// Sets the number of levels by which a partition is found, if it is there; has no effect where
+    /// partitions are not in a list.
     ///
     /// # Errors
     /// There is no room for more levels; then it is found as before.
@@ -48,7 +48,7 @@ pub(crate) trait Lists {
     }
 }
 
-/// So many tasks are read before the first of them is done.
+/// The number of tasks that are read before the first of them is executed.
 const AHEAD: usize = 16;
 
 /// A task that was read.
@@ -58,10 +58,10 @@ struct Read<'w> {
     tag: u32,
 }
 
-/// Does the tasks of `input` in their order, and puts their answers out.
+/// Executes the tasks of `input` in their order, and writes their answers.
 ///
 /// # Errors
-/// What is no task.
+/// An invalid task.
 pub(crate) fn run<M: Meter, L: Lists>(
     module: &mut Module<'_, M>,
     mut input: &[u64],

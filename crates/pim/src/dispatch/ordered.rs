@@ -61,8 +61,7 @@ impl Ordered {
         Some(chunk.places[at])
     }
 
-    /// Adds a key that is not there. O(√n) in practice: a chunk, and rarely what there is of each,
-    /// are copied.
+    /// Adds a new key. O(√n) in practice: a chunk is copied, and rarely the list of chunks.
     pub fn insert(&mut self, key: u64, place: u32) {
         let number = self.chunk_of(key).unwrap_or(0);
         let Some(chunk) = self.chunks.get_mut(number) else {

@@ -1,4 +1,4 @@
-//! Executing a batch: which tasks its operations come to, and what their answers come to.
+//! Executing a batch: the tasks of its operations, and the outcomes from their answers.
 
 use crate::device::{ModuleError, RoundError};
 use crate::dispatch::directory::{Directory, Partition, Place};
@@ -10,9 +10,9 @@ use nearfield_core::plan::inclusive;
 use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
 use std::collections::BTreeSet;
 
-/// The tasks of a batch, by module, in the order of its operations. A module does them in this
-/// order, so that whatever it answers is as of the operation's turn: all modules together do what
-/// one would that executes one operation after the other.
+/// The tasks of a batch, by module, in the order of its operations. A module executes them in this
+/// order, so that its answer is as of the operation's turn: all modules together answer as one that
+/// executes the operations in order.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// For each module its tasks.
@@ -23,7 +23,7 @@ pub(crate) struct Plan {
     sent: Vec<Sent>,
 }
 
-/// What an operation takes of the answer to a task.
+/// An operation's share of the answer to a task.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     /// The operation.
@@ -42,8 +42,8 @@ struct Sent {
     module: u32,
 }
 
-/// The tag of tasks of which nobody wants to know the answer. Those of operations are less than
-/// [`OTHERS`], those of what else has an answer are not.
+/// The tag of tasks without an awaited answer. Tags of operations are less than [`OTHERS`], those
+/// of other tasks with an answer are not.
 pub(crate) const NOBODY: u32 = u32::MAX;
 pub(crate) const OTHERS: u32 = 1 << 31;
 
@@ -65,11 +65,11 @@ impl Replica {
     }
 }
 
-/// What partitions have gained and lost, by place.
+/// The gains and losses of partitions, by place.
 struct Changes<'d> {
     directory: &'d Directory,
     changes: Vec<Option<Change>>,
-    /// Those that have changed.
+    /// The changed partitions.
     changed: Vec<Place>,
 }
 
@@ -97,12 +97,12 @@ impl<'d> Changes<'d> {
     }
 }
 
-/// What a partition has gained and lost.
+/// The gain and loss of a partition.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     came: u64,
     went: u64,
-    /// Whether nobody knows.
+    /// Whether they are unknown.
     is_lost: bool,
     /// The least key that it is known to have by now.
     least: Option<u64>,
@@ -121,10 +121,10 @@ impl Change {
 }
 
 impl Plan {
-    /// Says what modules are to do for the operations of a batch, behind what is in `inputs`, of
-    /// which all tags are no operation's. `create` makes a partition for a key that may be
-    /// inserted, where there is none. `read` answers by which copy the operation of a number reads
-    /// the partition in a place.
+    /// Plans the tasks of modules for the operations of a batch, behind the content of `inputs`,
+    /// whose tags are no operation's. `create` makes a partition for a key that may be inserted,
+    /// where there is none. `read` returns the copy by which the operation of a number reads the
+    /// partition in a place.
     pub fn new(
         input: Input<'_, Words>,
         inputs: Vec<Vec<u64>>,
@@ -140,7 +140,7 @@ impl Plan {
             sent: Vec::with_capacity(operations.len()),
         };
         let mut walk = requests.walk();
-        // By operation the tag of its task, of those that others take the answer of.
+        // The tag of an operation's task, by operation, if others take its answer.
         let mut read_by: Vec<u32> = Vec::new();
         let mut home = |directory: &mut Directory, number, key| {
             let place = requests.place(number, key, directory);
@@ -264,7 +264,7 @@ impl Plan {
         });
     }
 
-    /// An ascending scan, which takes what others read, too.
+    /// An ascending scan, which also takes the shared reads of others.
     fn scan_together(
         &mut self,
         position: u32,
@@ -299,7 +299,7 @@ impl Plan {
         });
     }
 
-    /// How many tasks each of so many modules has.
+    /// The number of tasks of each of `modules` modules.
     pub fn tasks_by_module(&self, modules: usize) -> Vec<u64> {
         let mut tasks = vec![0; modules];
         for sent in &self.sent {
@@ -331,15 +331,15 @@ impl Plan {
         own.map(|part| part.place)
     }
 
-    /// Has the directory forget what was planned.
+    /// Makes the directory forget the plan.
     pub fn give_up(&self, directory: &mut Directory) {
         for part in &self.parts {
             directory.settle(part.place, 0, 0);
         }
     }
 
-    /// Writes the outcomes that the answers of all modules come to, and has the directory know what
-    /// partitions have gained and lost. What is not an operation's, by its tag, goes to `other`.
+    /// Writes the outcomes from the answers of all modules, and updates the directory with the
+    /// gains and losses of partitions. Answers of other tasks, by their tags, go to `other`.
     pub fn finish(
         &self,
         input: Input<'_, Words>,
@@ -372,7 +372,7 @@ impl Plan {
             let mut error = None;
             for part in own.parts {
                 if let Some(Err(module)) = replied.get(own.module(part)) {
-                    // If it has come to nothing, nobody knows how many keys there are now.
+                    // If it has failed, the number of keys is unknown.
                     if is_write {
                         changes.of(part.place).is_lost = true;
                     }
@@ -412,7 +412,7 @@ impl Plan {
     }
 }
 
-/// What a batch came to, besides its outcomes.
+/// The results of a batch besides its outcomes.
 #[derive(Debug, Default)]
 pub(crate) struct Finished {
     /// The modules that had no room.
@@ -443,7 +443,7 @@ impl<'p> Parts<'p> {
         self.sent[part.tag as usize].module as usize
     }
 
-    /// How many words it takes of what was sent for others.
+    /// The number of words that it takes from tasks of others.
     fn words_again(self, operation: &Operation<Words>, input: Input<'_, Words>) -> u64 {
         let (position, sent) = (self.position, self.sent);
         let others = self
@@ -491,7 +491,7 @@ fn write(
         };
         return output.fail(position, Error::OutOfMemory { what });
     }
-    // What was written has changed its partition.
+    // The first write of a partition makes its change.
     let change = match first {
         Some((part, _)) if operation.is_write() => Some(changes.of(part.place)),
         _ => None,
@@ -543,8 +543,8 @@ fn entries<'p>(parts: Parts<'p>, range: (u64, u64)) -> impl Iterator<Item = (u64
     })
 }
 
-/// What lies in a range of entries that were read. What lies outside was read for others, and only
-/// ascending scans share.
+/// The part of a range of entries that was read. The rest was read for others; only ascending scans
+/// share.
 fn clip(words: &[u64], (from, to): (u64, u64)) -> &[u64] {
     let (entries, _) = words.as_chunks::<2>();
     let is_within =
@@ -557,7 +557,7 @@ fn clip(words: &[u64], (from, to): (u64, u64)) -> &[u64] {
     &words[2 * below..2 * up_to]
 }
 
-/// The least and the greatest key of what a scan reads; of other operations all.
+/// The least and the greatest key that a scan reads; for other operations all.
 fn range_of(operation: &Operation<Words>, input: Input<'_, Words>) -> (u64, u64) {
     match *operation {
         Operation::Scan { range, .. } => inclusive(input.range(range)).unwrap_or((0, u64::MAX)),

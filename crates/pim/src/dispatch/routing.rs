@@ -5,17 +5,17 @@ use crate::dispatch::shared_scans::{SharedScans, Walk};
 use nearfield_core::{Input, Operation, Words};
 use std::hash::BuildHasher;
 
-/// Of each operation on a key its partition, and whose answer it takes: looked up once, for all who
-/// want to know.
+/// The partition of each operation on a key, and the operation whose answer it takes: looked up
+/// once for all users.
 #[derive(Debug)]
 pub(crate) struct Routing {
     /// Of operations on single keys; [`NOWHERE`] for others, and for keys that have no partition.
     places: Vec<u32>,
-    /// For each the former get whose answer it takes, or itself. Empty if there is nothing to take.
+    /// For each the former get whose answer it takes, or itself. Empty if no answer is shared.
     sources: Vec<u32>,
     /// Whether some may take the answer of others.
     combines: bool,
-    /// What scans read together.
+    /// The shared reads of scans.
     ranges: SharedScans,
 }
 
@@ -70,7 +70,7 @@ impl Routing {
         self.combines
     }
 
-    /// A walk through the operations, by which scans find what others have read.
+    /// A walk through the operations, by which scans find shared reads.
     pub fn walk(&self) -> Walk<'_> {
         Walk::new(&self.ranges)
     }
@@ -84,7 +84,7 @@ impl Routing {
 
 /// For each operation the former get whose answer it takes, or itself.
 fn sources(operations: &[Operation<Words>]) -> Vec<u32> {
-    /// Nobody is here.
+    /// The slot is empty.
     const EMPTY: u32 = u32::MAX;
     let mut sources: Vec<u32> = (0..operations.len() as u32).collect();
     // By key the last that got it, or wrote it after a get. At most half of it is taken.
@@ -102,7 +102,7 @@ fn sources(operations: &[Operation<Words>]) -> Vec<u32> {
         let mut at = hasher.hash_one(key) as usize & mask;
         loop {
             match operations.get(last[at] as usize) {
-                // What is not read before it is written need not be known.
+                // A key that is not read before its write needs no entry.
                 None if is_get => last[at] = position as u32,
                 None => {}
                 Some(other) if other.point_key() != Some(key) => {

@@ -5,11 +5,11 @@ use crate::dispatch::task::Task;
 use nearfield_core::plan::inclusive;
 use nearfield_core::{Direction, Input, Operation, Words};
 
-/// What scans of a batch would read of partitions, put together where they overlap: each is read
-/// once, and scans take from it what is theirs.
+/// The reads of partitions by the scans of a batch, merged where they overlap: each is read once,
+/// and each scan takes its part.
 ///
-/// Scans share what they read only if nobody writes the partition between them. Those in descending
-/// order read by themselves.
+/// Scans share a read only if no operation writes the partition between them. Descending scans read
+/// by themselves.
 #[derive(Debug, Default)]
 pub(crate) struct SharedScans {
     /// In the order of their sections, and of where they begin.
@@ -24,8 +24,7 @@ struct Section {
     writes: u32,
 }
 
-/// What a scan reads of a partition: entries from `from` to `to`, both included, up to `limit` of
-/// them.
+/// A scan's read of a partition: entries from `from` to `to`, both included, up to `limit` of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Reach {
     pub from: u64,
@@ -55,9 +54,9 @@ impl Reach {
         }
     }
 
-    /// True if all that another reads is in what this one reads.
+    /// True if this read includes all of another.
     fn covers(&self, other: &Reach) -> bool {
-        // Of a range that is cut off nobody knows where it ends, but those that begin with it have
+        // The end of a range that is cut off is unknown, but ranges with the same beginning have
         // its first entries.
         let has_enough =
             self.limit == u64::MAX || self.from == other.from && self.limit >= other.limit;
@@ -70,7 +69,7 @@ impl Reach {
     }
 }
 
-/// What is read once for some scans.
+/// A shared read for some scans.
 #[derive(Clone, Copy, Debug)]
 struct Joint {
     section: Section,
@@ -134,7 +133,7 @@ impl SharedScans {
         SharedScans { joint }
     }
 
-    /// The number of the range that has what a scan reads in a section.
+    /// The number of the range that includes a scan's read in a section.
     fn find(&self, section: Section, reach: &Reach) -> Option<usize> {
         let of = |joint: &Joint| (joint.section, joint.reach.from);
         let after = self
@@ -146,14 +145,14 @@ impl SharedScans {
     }
 }
 
-/// Whether what an operation reads may be read for others too.
+/// Whether an operation's read may serve others too.
 pub(crate) fn is_shared(operation: &Operation<Words>) -> bool {
     let direction = Direction::Ascending;
     matches!(operation, Operation::Scan { direction: own, .. } if *own == direction)
 }
 
-/// What a scan reads of a partition, if keys lie evenly: the first and the last key, and how many
-/// entries.
+/// A scan's expected read of a partition, if keys are spread evenly: the first and the last key,
+/// and the number of entries.
 pub(crate) fn part_of_scan(start: u64, partition: &Partition, reach: Reach) -> (u64, u64, u64) {
     let Reach { from, to, limit } = reach;
     let (first, end) = (from.max(start), to.min(partition.last).max(from.max(start)));
@@ -165,8 +164,8 @@ pub(crate) fn part_of_scan(start: u64, partition: &Partition, reach: Reach) -> (
     (first, end.min(first.saturating_add(reach)), entries)
 }
 
-/// Puts ranges of a partition together that are in order, where fewer entries have to be read then.
-/// Answers those that several share.
+/// Merges ordered ranges of a partition where that reduces the number of read entries. Returns
+/// those that several scans share.
 fn join(start: u64, partition: &Partition, wanted: &[(Section, Reach, u64)]) -> Vec<Reach> {
     /// A range, how many entries it has, and for how many scans.
     struct Group {
@@ -204,8 +203,8 @@ fn join(start: u64, partition: &Partition, wanted: &[(Section, Reach, u64)]) -> 
             scans: 1,
         });
     }
-    // Of ranges that are cut off by their limits, none may have what the next one reads, but all
-    // together more than there is.
+    // Of ranges that are cut off by their limits, none may include the next one's entries, but
+    // together they may read more than exists.
     let all = Reach {
         from: wanted.first().map_or(start, |(_, reach, _)| reach.from),
         to: wanted
@@ -248,16 +247,16 @@ impl Writes {
 pub(crate) struct Walk<'r> {
     ranges: &'r SharedScans,
     writes: Writes,
-    /// What was noted of each range that was read.
+    /// The note of each range that was read.
     read: Vec<Option<u32>>,
 }
 
-/// What a scan reads of a partition.
+/// A scan's read of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// Nobody else wants it, or nobody is known to.
+    /// No other known scan wants it.
     Own,
-    /// It is the first of those that read this; the number is what to [note](Walk::note) it by.
+    /// It is the first of those that share this read; the number is for its [note](Walk::note).
     First(usize, Reach),
     /// Another has read it; this was noted.
     Again(u32),
@@ -279,7 +278,7 @@ impl<'r> Walk<'r> {
         }
     }
 
-    /// What a scan reads of the partition in a place.
+    /// A scan's read of the partition in a place.
     pub fn read(&self, place: Place, reach: &Reach) -> Read {
         match self.ranges.find(self.writes.section(place), reach) {
             None => Read::Own,
@@ -337,7 +336,7 @@ mod tests {
         assert_eq!(part_of_scan(0, &all, reach(0, u64::MAX, 7)).2, 7);
     }
 
-    /// What is read together of these ranges.
+    /// The shared reads of these ranges.
     fn joined(wanted: &[Reach]) -> Vec<Reach> {
         let partition = partition();
         let section = Section {

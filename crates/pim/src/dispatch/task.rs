@@ -1,16 +1,16 @@
-//! What the host asks modules to do, and what they answer, as words.
+//! The host's tasks for modules, and their answers, as words.
 //!
 //! ```text
-//! task    | kind 8, list 24, tag 32 | key | what else the kind has, a word each |
-//! answer  | kind 8, 0, tag 32       | what the kind has, a word each            |
+//! task    | kind 8, list 24, tag 32 | key | further words of the kind      |
+//! answer  | kind 8, 0, tag 32       | the words of the kind               |
 //! ```
 //!
-//! The tag says to the host whose answer it is; a module gives it back as it is. The *list* is
-//! where the list of the partition begins, if the host knows: then a module need not look for it.
-//! 0: it has to. Of a partition that is to be made, it is the number of bits in which its keys may
+//! The tag tells the host whose answer it is; a module returns it unchanged. The *list* is the
+//! start of the partition's list, if the host knows it, so that a module need not search for it. 0:
+//! it has to. For a partition that is to be built, it is the number of bits in which its keys may
 //! differ.
 
-/// What is to be done in a module.
+/// A task of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task<'w> {
     /// Reads the value of a key.
@@ -29,7 +29,7 @@ pub enum Task<'w> {
     Update {
         /// The key.
         key: u64,
-        /// What it has to hold.
+        /// The value that it must hold.
         previous: Option<u64>,
         /// Its value from then on.
         value: u64,
@@ -54,7 +54,7 @@ pub enum Task<'w> {
         from: u64,
         /// The greatest key.
         to: u64,
-        /// So many entries at most.
+        /// The greatest number of entries.
         limit: u64,
         /// Whether they are counted and listed from the greatest on.
         descends: bool,
@@ -73,7 +73,7 @@ pub enum Task<'w> {
         /// Where the partition begins.
         start: u64,
     },
-    /// Has a partition be found by so many levels of the list of partitions.
+    /// Sets the number of levels of a partition in the list of partitions.
     Height {
         /// Where the partition begins.
         start: u64,
@@ -101,8 +101,7 @@ const HEIGHT: u32 = 11;
 pub(crate) struct Kind;
 
 impl Kind {
-    /// A kind of task, a list, and what there is for each header: a tag, or how many tasks it is
-    /// for.
+    /// A header: a kind of task, a list, and a tag or the number of tasks.
     pub fn join(kind: u32, list: u32, rest: u32) -> u64 {
         header(kind | list << KIND_BITS, rest)
     }
@@ -123,9 +122,9 @@ impl<'w> Task<'w> {
         self.put_without_header(0, words);
     }
 
-    /// What its header says.
+    /// The kind and list of its header.
     pub(crate) fn kind_and_list(&self, list: u32) -> (u32, u32) {
-        // What does not fit the module has to look for.
+        // A module has to search for a list that does not fit.
         let list = if list >> LIST_BITS == 0 { list } else { 0 };
         match *self {
             Task::Get { .. } => (GET, list),
@@ -143,8 +142,8 @@ impl<'w> Task<'w> {
         }
     }
 
-    /// Appends what is not in its header. Where the list is known, it does not matter where its
-    /// partition begins.
+    /// Appends the words that are not in its header. If the list is known, the start of the
+    /// partition does not matter.
     pub(crate) fn put_without_header(&self, list: u32, words: &mut Vec<u64>) {
         let is_known = list != 0;
         match *self {
@@ -196,7 +195,7 @@ impl<'w> Task<'w> {
         Some((task, list, tag))
     }
 
-    /// Takes a task of a kind whose header was read before.
+    /// Reads a task of a kind whose header was read before.
     pub(crate) fn without_header(kind: u32, list: u32, words: &mut &'w [u64]) -> Option<Task<'w>> {
         let is_known = list != 0;
         let (task, rest): (Task<'w>, &'w [u64]) = match (kind, *words) {
@@ -262,7 +261,7 @@ impl<'w> Task<'w> {
     }
 }
 
-/// What a module answers.
+/// A module's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<'w> {
     /// There is nothing.
@@ -371,14 +370,14 @@ mod tests {
         }
         let mut rest = &words[..];
         for (tag, task) in tasks.iter().enumerate() {
-            // Of what does not fit, there is nothing; nor of what is still to be made.
+            // There is no list that does not fit, nor one that is still to be built.
             let is_sent = tag % 2 == 0 && !matches!(task, Task::Build { .. });
             let list = if is_sent { (1 << 24) - 1 } else { 0 };
             let read = Task::decode(&mut rest);
             assert_eq!(read, Some((*task, list, u32::MAX - tag as u32)));
         }
         assert_eq!(Task::decode(&mut rest), None);
-        // What is cut off, and what is nothing.
+        // Words that are cut off, and no words.
         for (task, length) in [(update(None), 3), (scan(true), 5), (tasks[0], 2)] {
             let mut words = Vec::new();
             task.encode(0, 0, &mut words);

@@ -1,12 +1,12 @@
-//! How tasks go to modules and answers come back.
+//! The transfer of tasks to modules and of answers back.
 //!
 //! By [`Tagged`] each has its header, as in [`task`](crate::dispatch::task). By [`Runs`] tasks of
 //! one kind for one list share a header, and answers have none: they are in the order of their
-//! tasks, and behind them lies what each of them is.
+//! tasks, and the kind of each lies behind them.
 //!
 //! ```text
-//! tasks    | kind 8, list 24, count 32 | what each of them has, a word each | another run, ...
-//! answers  | what each of them has, a word each ... | what they are, 4 bits each, 16 to a word |
+//! tasks    | kind 8, list 24, count 32 | words of each task ... | another run, ...
+//! answers  | words of each answer ... | kinds of the answers, 4 bits each, 16 to a word |
 //! ```
 
 use crate::device::ModuleError;
@@ -20,7 +20,7 @@ pub(crate) trait Wire {
     /// Appends the answer to the task with a tag, which was the last.
     fn answer(&mut self, answer: &Answer<'_>, tag: u32, output: &mut Vec<u64>);
 
-    /// Appends what comes behind all answers.
+    /// Appends the words behind all answers.
     fn end(self, output: &mut Vec<u64>);
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Runs {
     list: u32,
     /// Tasks of it that are still to come.
     left: u32,
-    /// Answers so far, and what they are.
+    /// The answers so far, and their kinds.
     answers: u32,
     statuses: Vec<u64>,
 }
@@ -64,7 +64,7 @@ const ENTRY: u64 = 3;
 const ENTRIES: u64 = 4;
 const FULL: u64 = 5;
 
-/// So many tasks of a run at most.
+/// The greatest number of tasks of a run.
 const RUN_MAX: usize = u32::MAX as usize;
 
 impl Wire for Runs {
@@ -118,9 +118,9 @@ impl Wire for Runs {
 }
 
 /// Puts tasks for a module, each with its header, into runs, those for one list one after the
-/// other: what is done in one list does not depend on others. What makes or forgets lists stays
-/// where it is, before others and behind them. Answers the words, and the tags of the tasks in
-/// their new order.
+/// other, because tasks of one list do not depend on others. Tasks that build or forget lists keep
+/// their place before and behind others. Returns the words, and the tags of the tasks in their new
+/// order.
 pub(crate) fn pack(words: &[u64]) -> (Vec<u64>, Vec<u32>) {
     // Of each task that waits the list, 24 bits, and behind it where the task begins.
     const LIST_AT: u32 = 40;
@@ -184,10 +184,10 @@ impl Run {
     }
 }
 
-/// What a module has answered, or why it has not.
+/// A module's answer, or the reason why there is none.
 pub(crate) type Replied = Result<Reply, ModuleError>;
 
-/// The words of answers, and whose they are.
+/// The words of answers, and their tags.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     words: Vec<u64>,
@@ -207,7 +207,7 @@ impl Reply {
         Reply { words, tags }
     }
 
-    /// Gives each answer with its tag. What is cut off has no answer.
+    /// Passes each answer with its tag. An answer that is cut off is skipped.
     pub fn each<'w>(&'w self, mut each: impl FnMut(Answer<'w>, u32)) {
         let mut words = &self.words[..];
         let Some(tags) = &self.tags else {
@@ -342,7 +342,7 @@ mod tests {
         let (packed, tags) = pack(&tagged);
         assert_eq!(tags, (0..11).collect::<Vec<_>>());
         assert_eq!(read(&packed), tasks);
-        // What is cut off is none.
+        // A run that is cut off is none.
         let mut wire = Runs::default();
         let mut rest = &packed[..packed.len() - 1];
         let whole = std::iter::from_fn(|| wire.next(&mut rest)).count();
@@ -382,7 +382,7 @@ mod tests {
         };
         assert_eq!(read(&Reply::tagged(tagged.clone())), tagged);
         assert_eq!(read(&Reply::of_runs(output.clone(), tags.clone())), tagged);
-        // An answer to nothing, and what is cut off.
+        // An answer to no task, and one that is cut off.
         assert!(read(&Reply::of_runs(vec![], vec![])).is_empty());
         assert!(read(&Reply::of_runs(vec![], tags.clone())).is_empty());
         assert!(read(&Reply::of_runs(output[5..].to_vec(), tags)).len() < tagged.len());

@@ -1,4 +1,4 @@
-//! What the operations of a batch would have modules do, by subrange.
+//! The work that the operations of a batch demand of modules, by subrange.
 
 use super::Host;
 use super::skew::{Costs, SHARE, Subrange};
@@ -11,36 +11,36 @@ use nearfield_core::{Direction, Input, Operation, Words};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// What a batch asks for.
+/// The demand of a batch.
 pub(super) struct Demand {
     /// Of each module, in operations.
     pub loads: Vec<u64>,
-    /// Of subranges, by place, also of those that the host has: of each how much.
+    /// The demand of subranges, by place, including those on the host.
     subranges: Vec<u64>,
     points: u64,
     ranges: u64,
-    /// The sum of the squares of what operations count for.
+    /// The sum of the squares of the operations' weights.
     squares: u64,
     /// Operations that write where no subrange is.
     coming: u64,
 }
 
-/// So many subranges of a busy module are looked at, operation by operation, and more only if it is
-/// busy without the operations on these.
+/// The number of subranges of a busy module that are examined operation by operation. More are
+/// examined only if the module is busy without the operations on these.
 const TRIES: usize = 8;
-/// So many entries of a scan count as much as an operation on one key: they are transferred, but
-/// not looked for.
+/// The number of entries of a scan that count as one operation on a key: they are transferred, but
+/// not searched for.
 const ENTRIES_PER_OPERATION: u64 = 4;
-/// What a scan reads of a subrange is noted as so many keys of it at most, as it is divided with
-/// the subrange.
+/// The greatest number of keys that stand for a scan's read of a subrange, because the read is
+/// divided with the subrange.
 const POINTS_MAX: u64 = 32;
-/// Multiples of the golden ratio, of which this is what follows the point, lie evenly.
+/// The fractional parts of multiples of the golden ratio, which are spread evenly.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-/// By so many standard deviations more than the average may a module have where most operations are
-/// scans, until anything is moved.
+/// If most operations are scans, a module may exceed the average by this many standard deviations
+/// before a move.
 const CHANCE_OF_SCANS: f64 = 4.0;
 
-/// What an operation does in a subrange, as far as loads are concerned.
+/// An operation's work in a subrange, as far as it counts for loads.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     /// Where.
@@ -72,9 +72,9 @@ enum Wants {
 }
 
 impl<D: Device> Host<D> {
-    /// Gives for each operation the subranges of modules that it works on, with what it does there.
-    /// Answers how many operations are on single keys and how many on ranges, and the sum of the
-    /// squares of what they count for in each module.
+    /// Passes each operation's subranges in modules, with its work there. Returns the number of
+    /// operations on single keys and on ranges, and the sum of the squares of their weights in each
+    /// module.
     fn each_demand(
         &self,
         input: Input<'_, Words>,
@@ -123,9 +123,9 @@ impl<D: Device> Host<D> {
                     ranges += 1;
                     let Reach { from, to, limit } = reach;
                     if !self.options.weighs_scans {
-                        // As in the paper, where a module has as much to do as operations that it
-                        // processes: a scan is one of each subrange that it reads. Where it counts
-                        // in that is spread over what it reads, as is its work.
+                        // As in the paper, the load of a module is the number of operations that it
+                        // processes: a scan counts once in each subrange that it reads. The place
+                        // where it counts there is spread over its range, as is its work.
                         let fraction = u64::wrapping_mul(ranges, GOLDEN);
                         directory.candidates(from, to, limit, false, |place| {
                             let (start, partition) =
@@ -164,7 +164,7 @@ impl<D: Device> Host<D> {
                         let points = weight.min(POINTS_MAX);
                         let step = (last - first) / points;
                         for point in 0..points {
-                            // What is left over is of the first.
+                            // The rest belongs to the first.
                             let rest = if point == 0 { weight % points } else { 0 };
                             let share = Share {
                                 weight: weight / points + rest,
@@ -180,7 +180,7 @@ impl<D: Device> Host<D> {
         (points, ranges, squares)
     }
 
-    /// What a batch asks for.
+    /// The demand of a batch.
     pub(super) fn demand(&self, input: Input<'_, Words>, requests: &Routing) -> Demand {
         let mut loads = vec![0; self.device.modules()];
         let mut subranges = vec![0; self.directory.places()];
@@ -302,7 +302,7 @@ impl<D: Device> Host<D> {
         subranges
     }
 
-    /// What moving takes, for a batch that asks for this.
+    /// The costs of moving, for a batch with this demand.
     pub(super) fn costs(&self, demand: &Demand) -> Costs {
         let modules = self.device.modules();
         let mean = self.directory.keys() as f64 / modules.max(1) as f64;
@@ -312,7 +312,7 @@ impl<D: Device> Host<D> {
             range: 1.5 * height + 500.0,
         });
         let all = (demand.points + demand.ranges) as f64;
-        // What a module would differ by if each operation chose its module by chance.
+        // The deviation of a module's load if each operation chose its module at random.
         let deviation = (demand.squares as f64 / modules.max(1) as f64).sqrt();
         let costs = Costs {
             point: averages.point,

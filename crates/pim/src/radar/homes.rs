@@ -8,8 +8,8 @@ use nearfield_core::{Input, Operation, Words};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
-/// A new subrange of which the batch writes more than one in so many of what a module should have
-/// to do goes where least is to be done, and others by their number of keys, which will count for
+/// If the batch writes more than one part in this many of a module's fair load to a new subrange,
+/// it goes to the least loaded module. Others are placed by their number of keys, which matters for
 /// longer.
 const SHARE: u64 = 4;
 
@@ -77,7 +77,7 @@ pub(super) fn fresh(
         if !overlaps || bits == 0 {
             return (start, last);
         }
-        // Parts of what is divided by its load have any size.
+        // Parts of a subrange that is divided by its load have any size.
         let step = match options.isolates {
             true => 1,
             false => options.fanout.trailing_zeros(),

@@ -1,15 +1,15 @@
 //! RADAR (Hua et al., TPDS 2024): subranges of keys in modules, divided where they are busy.
 //!
-//! The host knows of each subrange which module has it, and sends each operation there: one round.
-//! In a module a skip list of subranges leads to one of keys for each. Before a batch is sent, the
-//! host compares what each module would have to do. If some would have much more than others, their
-//! hottest subranges are divided and their pieces go to modules that have little to do, and what
-//! cannot be divided any more comes to the host, if by formulas 1 to 5 that is worth what it takes:
-//! a round more.
+//! The host knows the module of each subrange, and sends each operation there: one round. In a
+//! module a skip list of subranges leads to one of keys for each. Before the host sends a batch, it
+//! compares the loads of modules. If some have a much greater load than others, their hottest
+//! subranges are divided, and the pieces go to modules with little load. Subranges that cannot be
+//! divided any more come to the host. Formulas 1 to 5 decide whether that is worth its cost, an
+//! additional round.
 //!
-//! Subranges have sizes of powers of two, aligned to these. Those without keys are nowhere. The
-//! host finds a key's in an ordered directory of all, where the paper probes a hash table for each
-//! size from fine to coarse: predecessors and scans need the order anyway.
+//! Subranges have sizes of powers of two, aligned to these. Empty subranges lie nowhere. The host
+//! finds a key's subrange in an ordered directory of all, where the paper probes a hash table for
+//! each size from fine to coarse: predecessors and scans need the order anyway.
 
 mod demand;
 pub mod heights;
@@ -65,26 +65,26 @@ struct Host<D> {
     device: D,
     options: Options,
     directory: Directory,
-    /// Of those of `directory`, what the host has.
+    /// The host's own subranges of those in `directory`.
     store: Store,
     /// Keys of each module, for placing more.
     keys: Vec<u64>,
     /// Modules that have had no room, and have given nothing back since.
     full: BTreeSet<usize>,
-    /// What modules have to do in this batch, in operations, as far as it is known.
+    /// The known loads of modules in this batch, in operations.
     loads: Vec<u64>,
     /// The modules for subranges without keys that this batch may give some, by where they begin.
     homes: HashMap<u64, usize>,
     /// Subranges without keys that modules have still to forget.
     empty: Vec<(usize, u64)>,
-    /// What is moved in this batch.
+    /// The moves of this batch.
     moving: Moving,
     moves: Moves,
     /// Of subranges that are read much.
     replicas: Replicas,
     /// The sizes of subranges, in the bits in which their keys differ, from fine to coarse.
     sizes: Vec<u32>,
-    /// What operations of the last batch took; `None` if nobody has counted.
+    /// The costs of operations in the last batch; `None` if they were not counted.
     averages: Option<Averages>,
     balance: Balance,
     /// The sum of these.
@@ -115,7 +115,7 @@ pub struct Balance {
     pub host: u64,
 }
 
-/// What was done about skew so far.
+/// The moves against skew so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
     /// Subranges that were divided.
@@ -124,7 +124,7 @@ pub struct Moves {
     pub copied: u64,
     /// Subranges that came to the host.
     pub pulled: u64,
-    /// Groups of subranges that were merged, as nobody asked for them.
+    /// Groups of subranges that were merged because they had no requests.
     pub merged: u64,
     /// Subranges that have gone back from the host.
     pub returned: u64,
@@ -160,8 +160,8 @@ impl<D: Device> Radar<D> {
         }
     }
 
-    /// The same, with heights by what a predictor says, whatever the options say about them. It is
-    /// trained by a thread of its own, which ends with the index.
+    /// The same, with heights by a predictor, whatever the options say about them. A thread of its
+    /// own trains it, and ends with the index.
     pub fn with_predictor(
         device: D,
         options: Options,
@@ -173,8 +173,7 @@ impl<D: Device> Radar<D> {
         index
     }
 
-    /// What has become of heights, if they are set by hotness; waits until what was observed so far
-    /// is learnt.
+    /// The report on heights, if they are set by hotness; waits until all observations are learnt.
     pub fn heights(&self) -> Option<Report> {
         self.lock().heights.as_mut().map(Classifier::report)
     }
@@ -184,7 +183,7 @@ impl<D: Device> Radar<D> {
         look(&self.lock().device)
     }
 
-    /// What was done about skew.
+    /// The moves against skew.
     pub fn moves(&self) -> Moves {
         self.lock().moves
     }
@@ -242,8 +241,8 @@ impl<D: Device> Host<D> {
 
     fn execute(&mut self, batch: &mut Batch<Words>) -> Result<(), Error> {
         let modules = self.device.modules();
-        // What modules do before the operations' tasks. What they are to forget comes first: who
-        // has been forgotten may be built anew.
+        // The tasks of modules before those of the operations. Forgetting comes first, because a
+        // forgotten subrange may be rebuilt.
         let mut inputs = vec![Vec::new(); modules + 1];
         for &(module, start) in &self.empty {
             Task::Free { start }.encode(0, NOBODY, &mut inputs[module]);
@@ -381,7 +380,7 @@ impl<D: Device> Host<D> {
             ..
         } = self;
         let tasks = vec![Vec::new(); modules + 1];
-        // What a new subrange will have, as far as one knows: as many keys as others.
+        // The expected size of a new subrange: that of an average one.
         let mean = keys.iter().sum::<u64>() / (directory.len() as u64).max(1);
         let create = |directory: &mut Directory, key| -> Option<Place> {
             let (start, last) = fresh(directory, options, modules, key);
@@ -447,8 +446,8 @@ impl<D: Device> Host<D> {
         probes.sum()
     }
 
-    /// Does the tasks of subranges that the host has. Answers what that takes, too: a look into
-    /// each level of a tree.
+    /// Executes the tasks of subranges on the host. Also returns their cost: a look into each level
+    /// of a tree.
     fn run_here(&mut self, mut words: &[u64]) -> (Vec<u64>, HostWork) {
         let mut output = Vec::new();
         let mut probes = 0;
@@ -504,7 +503,7 @@ impl<D: Device> Host<D> {
     }
 }
 
-/// What operations of a batch have followed, if somebody has counted.
+/// The average hops of a batch's operations, if they were counted.
 fn average(hops: u64, batch: &Batch<Words>) -> Option<Averages> {
     let operations = batch.input().ok()?.operations();
     if hops == 0 || operations.is_empty() {
@@ -520,7 +519,7 @@ fn average(hops: u64, batch: &Batch<Words>) -> Option<Averages> {
             }
         }
     }
-    // Each entry of a scan is a pointer; what else there is, all operations share.
+    // Each entry of a scan is a pointer; all operations share the other hops.
     let point = hops.saturating_sub(entries) as f64 / operations.len() as f64;
     let range = point + entries as f64 / f64::max(scans.into(), 1.0);
     Some(Averages { point, range })

@@ -1,15 +1,15 @@
-//! What RADAR is made of.
+//! The options of RADAR.
 
 use super::heights::Heights;
 use super::{Keys, Price};
 
-/// What it takes to bring a key to the host and from there to another module, in words of a bank
-/// that are read meanwhile: 16 bytes at 25 GB/s each way, and 14 ns a word (formula 4, by the
-/// paper's figures).
+/// The cost of bringing a key to the host and from there to another module, in words of a bank that
+/// can be read meanwhile: 16 bytes at 25 GB/s each way, and 14 ns a word (formula 4, by the paper's
+/// figures).
 const PUBLISHED_PER_KEY: f64 = 2.0 * 16.0 / 25.0 / 14.0;
 
-/// The same in operations, by what one module of a full rank transfers: 16 bytes at 74 MB/s and at
-/// 104 MB/s take 370 ns, and an operation 1.3 µs.
+/// The same in operations, by the transfer rates of one module of a full rank: 16 bytes at 74 MB/s
+/// and at 104 MB/s take 370 ns, and an operation 1.3 µs.
 const TRANSFERRED_PER_KEY: f64 = 0.3;
 
 /// Its techniques, each of which can be left out, and its sizes.
@@ -25,19 +25,20 @@ pub struct Options {
     pub levels: u32,
     /// Whether subranges are divided, or pulled to the host, where modules are busy (section IV-B).
     pub redistributes: bool,
-    /// A module is busy that has so many times as much to do as the average. 1 in the paper.
+    /// A module is busy above this many times the average load. 1 in the paper.
     pub tolerance: f64,
-    /// And by so many standard deviations more, as operations that choose modules by chance differ
-    /// by some. 0 in the paper, where moving a subrange, having hundreds of times as many keys as
-    /// where memory is smaller, is never worth what chance brings.
+    /// The slack above that in standard deviations, so that random imbalance moves nothing. 0 in
+    /// the paper: its subranges have hundreds of times as many keys as fit in a smaller memory, so
+    /// random imbalance never pays for moving one.
     pub chance: f64,
-    /// By what moving is weighed.
+    /// The cost of moves.
     pub price: Price,
-    /// Whether a part that would be too hot for any module is divided again at once, down to what
-    /// is pulled to the host or copied. Not in the paper, where a hot key in a large subrange stays
-    /// in it: its part would be as hot wherever it goes.
+    /// Whether a part that would be too hot for any module is divided again at once, down to keys
+    /// that are pulled to the host or copied. Not in the paper, where a hot key in a large subrange
+    /// stays in it, because its part would be as hot anywhere.
     pub isolates: bool,
-    /// How many modules may have a copy of what is only read and cannot be divided. 1 in the paper.
+    /// The greatest number of modules with a copy of a part that is only read and cannot be
+    /// divided. 1 in the paper.
     pub copies_max: usize,
     /// Whether a scan counts by the entries that it may read of each subrange of its range. In the
     /// paper it is an operation like others, in each.
@@ -49,15 +50,15 @@ pub struct Options {
     /// Whether tasks for a list that are of one kind share a header, and answers have none. The
     /// paper has an operation's type and identity in each.
     pub packs: bool,
-    /// After so many batches in which nobody has asked for them, what was divided is merged again
-    /// and what the host has goes back to a module. `None`: never, as in the paper.
+    /// After this many batches without a request, divided subranges are merged again and those of
+    /// the host go back to a module. `None`: never, as in the paper.
     pub cools: Option<u64>,
     /// Whether the host has a key, and a range, read once for all operations of a batch that read
     /// it and have no write of it between them. The paper does not say.
     pub combines_reads: bool,
     /// Where subranges go.
     pub placement: Placement,
-    /// What the keys of a subrange are kept in.
+    /// The structure for the keys of a subrange.
     pub keys: Keys,
     /// How high the towers of subranges are in the list of their module (section V). It makes no
     /// difference where the host sends where lists begin.
@@ -69,14 +70,15 @@ pub struct Options {
 pub enum Placement {
     /// That to which its first key hashes. As in the paper.
     Hash,
-    /// Of so many to which its first key hashes, that with fewest keys. Not in the paper.
+    /// The one with fewest keys, of this many modules to which its first key hashes. Not in the
+    /// paper.
     Emptiest(usize),
 }
 
 impl Options {
-    /// RADAR by the letter of its paper, for so many modules: a subrange for each at first, placed
-    /// by a hash. Of modules that get ranges by a hash some get five times as many as the average.
-    /// Heights are by hotness only where there is a predictor
+    /// RADAR by the letter of its paper, for `modules` modules: a subrange for each at first,
+    /// placed by a hash. If a hash places ranges, some modules get five times as many as the
+    /// average. Heights are by hotness only where there is a predictor
     /// ([`Radar::with_predictor`](super::Radar::with_predictor)).
     pub fn by_the_letter(modules: usize) -> Options {
         Options {
@@ -102,9 +104,9 @@ impl Options {
         }
     }
 
-    /// RADAR as the paper's figures have to have it, for so many modules: 16 subranges for each at
+    /// RADAR as the paper's figures imply it, for `modules` modules: 16 subranges for each at
     /// first, in the emptier of two, whose parts are as fine as by the letter, and no moves for
-    /// what chance brings at fewer keys. Otherwise by the letter.
+    /// random imbalance at fewer keys. Otherwise by the letter.
     pub fn radar(modules: usize) -> Options {
         Options {
             subranges_per_module: 16,
@@ -124,7 +126,7 @@ impl Options {
         }
     }
 
-    /// The bits that keys of one subrange differ in at first, for so many modules.
+    /// The number of bits in which keys of one subrange differ at first, for `modules` modules.
     pub(super) fn coarsest(&self, modules: usize) -> u32 {
         let count = modules.next_power_of_two() * self.subranges_per_module;
         64_u32.saturating_sub(count.trailing_zeros())

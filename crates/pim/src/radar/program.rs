@@ -1,4 +1,4 @@
-//! What RADAR does in a module: a skip list of subranges (L2), and in each a list of keys (L1).
+//! RADAR's program in a module: a skip list of subranges (L2), and in each a list of keys (L1).
 //! Source: RADAR, section IV-A.
 
 use crate::device::{Fault, Meter, Module, Program};
@@ -9,7 +9,7 @@ use crate::structures::list::List;
 use crate::structures::skip_list::SkipList;
 use std::marker::PhantomData;
 
-/// What the keys of a subrange are kept in.
+/// The structure for the keys of a subrange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
     /// A skip list. As in the paper.

@@ -1,9 +1,9 @@
 //! Moving subranges: dividing them among modules, and pulling them to the host.
 //!
 //! A subrange that is moved is read first, in a round of its own, and stays where it is until the
-//! round that builds its pieces elsewhere. So a pair is in one place at least at any time: if that
-//! round is not begun, all stays as it was; what a module has not built, as it had no room or has
-//! come to nothing, the host takes.
+//! round that builds its pieces elsewhere. So a pair is in at least one place at any time: if that
+//! round does not begin, all stays as it was. If a module could not build a piece, because it had
+//! no room or has failed, the host takes the piece.
 
 use super::Host;
 use super::homes::place;
@@ -17,23 +17,23 @@ use crate::dispatch::wire::Replied;
 use nearfield_core::{Error, Input, Words};
 use std::collections::HashMap;
 
-/// What is moved in a batch.
+/// The moves of a batch.
 #[derive(Debug, Default)]
 pub(super) struct Moving {
-    /// What modules are to build. By tag, from [`OTHERS`] on.
+    /// The pieces that modules are to build. By tag, from [`OTHERS`] on.
     built: Vec<Built>,
-    /// What was moved, as it was.
+    /// The moved subranges in their former state.
     former: Vec<(u64, Partition)>,
     /// Copies that were forgotten.
     copies: Vec<(u64, Vec<Replica>)>,
 }
 
-/// What a module is to build.
+/// A piece that a module is to build.
 #[derive(Debug)]
 struct Built {
     start: u64,
     entries: Vec<u64>,
-    /// The module, of what is a copy only.
+    /// The module, if it is only a copy.
     copy: Option<usize>,
 }
 
@@ -66,13 +66,13 @@ impl Moving {
         });
     }
 
-    /// Where what modules are to build begins.
+    /// The starts of the pieces that modules are to build.
     pub fn starts(&self) -> impl Iterator<Item = u64> {
         self.built.iter().map(|built| built.start)
     }
 }
 
-/// What becomes of a subrange that is read.
+/// The next step for a subrange that is read.
 #[derive(Debug)]
 enum Then {
     /// Its pieces go elsewhere.
@@ -81,28 +81,28 @@ enum Then {
     Merge(usize),
 }
 
-/// Pieces of what was one subrange, of which nobody has asked for any of late.
+/// Pieces of a former subrange, all without recent requests.
 #[derive(Debug)]
 struct Group {
     start: u64,
     last: u64,
     /// Where they begin.
     pieces: Vec<u64>,
-    /// What is in those that were read, in order.
+    /// The entries of those that were read, in order.
     entries: Vec<u64>,
     /// False if one could not be read.
     is_whole: bool,
 }
 
-/// Groups are looked for every so many batches.
+/// Groups are searched for once in this many batches.
 const LOOKS: u64 = 8;
-/// So many are merged at once, at most, of so many keys each.
+/// The greatest number of groups that are merged at once, and of keys of each.
 const GROUPS_MAX: usize = 64;
 const GROUP_KEYS_MAX: u64 = 1 << 16;
 
 impl<D: Device> Host<D> {
-    /// Divides and pulls what makes modules busy, and merges what is cold; says what has to be done
-    /// for that before the operations. Answers whether there are other subranges than before.
+    /// Divides and pulls the subranges that make modules busy, and merges cold ones; plans the
+    /// tasks that this needs before the operations. Returns whether the subranges have changed.
     pub(super) fn redistribute(
         &mut self,
         input: Input<'_, Words>,
@@ -144,7 +144,7 @@ impl<D: Device> Host<D> {
                 }
             });
         }
-        // What is divided was asked for first, so tags are its numbers.
+        // Reads of divided subranges come first, so tags are their numbers.
         let keys_of = |number: usize| -> Option<Vec<u64>> {
             let entries = runs.get(&(number as u32))?.chunks_exact(2);
             Some(entries.map(|entry| entry[0]).collect())
@@ -156,7 +156,7 @@ impl<D: Device> Host<D> {
             }
         }
         for (tag, (start, partition, then)) in moved.into_iter().enumerate() {
-            // What a module has not given stays there.
+            // A subrange that a module did not return stays there.
             let Some(entries) = runs.get(&(tag as u32)) else {
                 continue;
             };
@@ -183,7 +183,7 @@ impl<D: Device> Host<D> {
         Ok(true)
     }
 
-    /// Reads subranges, each with what becomes of it.
+    /// Reads subranges, each with its next step.
     #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
     fn read(
         &mut self,
@@ -226,14 +226,13 @@ impl<D: Device> Host<D> {
         self.directory.insert(start, partition);
     }
 
-    /// True if nobody has asked for a partition for so long that it may be merged, or sent back.
+    /// True if a partition had no request for so long that it may be merged, or sent back.
     fn is_cold(&self, partition: &Partition) -> bool {
         let cools = self.options.cools;
         cools.is_some_and(|cools| partition.used + cools < self.batches)
     }
 
-    /// Has modules take what the host has and nobody asks for any more, and answers whether there
-    /// was something.
+    /// Sends cold subranges of the host to modules; returns whether there was one.
     fn send_back(&mut self, inputs: &mut [Vec<u64>]) -> bool {
         let host = self.host();
         let copied: Vec<u64> = self.replicas.starts().collect();
@@ -405,7 +404,7 @@ impl<D: Device> Host<D> {
         for (start, partition) in former {
             if partition.module != host {
                 self.store.remove_within(start, partition.last);
-                // What of it has come to the host.
+                // The part of it that has come to the host.
                 self.directory.remove_within(start, partition.last);
             } else if let Some(entries) = built.get(&start) {
                 self.store.insert(start, entries);
@@ -419,8 +418,8 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// The round is done; these are the lists that modules have built, by tag. What they have not,
-    /// the host takes, with what came before the batch.
+    /// Ends the round; `lists` are the lists that modules have built, by tag. The host takes the
+    /// pieces that were not built, as they were before the batch.
     pub(super) fn settle(&mut self, lists: &HashMap<u32, u32>) {
         let Moving { built, .. } = std::mem::take(&mut self.moving);
         for (number, built) in built.into_iter().enumerate() {

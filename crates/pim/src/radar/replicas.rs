@@ -5,8 +5,8 @@ use crate::dispatch::directory::{Directory, Place};
 use crate::dispatch::plan::Replica;
 use std::collections::HashMap;
 
-/// The copies that there are, by where subranges begin. They are the same as the first until that
-/// is written: whoever is about to write it has them forgotten before.
+/// The copies of partitions, by their starts. They equal the first until a write: a write makes
+/// modules forget them before.
 #[derive(Debug, Default)]
 pub(super) struct Replicas(HashMap<u64, Vec<Replica>>);
 

@@ -1,26 +1,26 @@
-//! What is to be done about modules that have more to do than others. Source: RADAR, section IV-B.
+//! Decisions about modules with a greater load than others. Source: RADAR, section IV-B.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// By what moving keys is weighed.
+/// The cost of moving keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Price {
-    /// Formulas 2 to 5 of the paper, in pointers that are followed: what is moved takes `per_key`
-    /// more for each key than reading it.
+    /// Formulas 2 to 5 of the paper, in pointers that are followed: moving a key costs `per_key`
+    /// more than reading it.
     Formulas {
         /// Pointers that are followed while a key is moved.
         per_key: f64,
     },
-    /// A key takes as much as this part of an operation: what the two modules that it goes between
-    /// transfer takes time by itself, however many others there are.
+    /// A key costs this part of an operation: the time for which its two modules transfer it,
+    /// whatever the number of other modules.
     Transfer {
         /// Operations for each key.
         per_key: f64,
     },
 }
 
-/// What moving a key and looking at one take, by which moving is weighed.
+/// The costs of moving a key and of looking at one, which a move has to pay for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Costs {
     /// Pointers that a point operation follows, on the average.
@@ -33,9 +33,9 @@ pub(super) struct Costs {
     pub coming: u64,
     /// log2 of the keys of a module.
     pub height: f64,
-    /// A module is busy that has so many times as much to do as the average.
+    /// A module is busy above this many times the average load.
     pub tolerance: f64,
-    /// And so much more.
+    /// And above this slack.
     pub chance: f64,
     pub price: Price,
 }
@@ -60,7 +60,7 @@ impl Costs {
         (self.fair(loads) as f64 * self.tolerance + self.chance) as u64
     }
 
-    /// What each module would have if all had the same.
+    /// The load of each module if all had the same.
     fn fair(&self, loads: &[u64]) -> u64 {
         let total: u64 = loads.iter().sum();
         (total + self.coming).div_ceil(loads.len().max(1) as u64)
@@ -74,11 +74,11 @@ pub(super) struct Division {
     pub fanout: u64,
     /// The bits in which keys differ of a subrange that cannot be divided.
     pub finest: u32,
-    /// Whether what is moved is divided at once into parts of which each has a [`SHARE`] of what a
-    /// module should have, and not always into `fanout`, and what is too hot for a module and
+    /// Whether a moved subrange is divided at once into parts of a [`SHARE`] of a module's fair
+    /// load, instead of always into `fanout`, and whether a part that is too hot for a module and
     /// cannot be divided is pulled or copied.
     pub goes_on: bool,
-    /// How many copies there may be of what is only read and cannot be divided; 1: none.
+    /// The greatest number of copies of a part that is only read and cannot be divided; 1: none.
     pub copies_max: usize,
 }
 
@@ -89,9 +89,9 @@ pub(super) struct Subrange {
     pub last: u64,
     pub module: usize,
     pub keys: u64,
-    /// What the operations of this batch on it count for.
+    /// The weight of this batch's operations on it.
     pub weight: u64,
-    /// Where each works, and what it counts for, in ascending order.
+    /// The place and weight of each operation, in ascending order.
     pub wanted: Vec<(u64, u64)>,
     /// Those of `wanted` that are where the greatest key at or below another is looked for, each of
     /// which counts for one.
@@ -101,9 +101,9 @@ pub(super) struct Subrange {
 }
 
 impl Subrange {
-    /// Its keys are known by now, in ascending order: predecessors work where the key is that they
-    /// find, which may be far below what they look for, and in another part. Those that find
-    /// nothing here find it elsewhere.
+    /// Its keys are known now, in ascending order: a predecessor works where the key is that it
+    /// finds, which may be far below the one that it looks for, and in another part. Those that
+    /// find no key here find it elsewhere.
     fn know(&mut self, keys: &[u64]) {
         let mut floors = self.floors.iter().copied().peekable();
         self.wanted.retain(|&(key, weight)| {
@@ -138,23 +138,23 @@ pub(super) enum Target {
     Modules(Vec<usize>),
 }
 
-/// So many parts of what is moved make up what a module should have: modules are filled with them
-/// one by one, so the last may be too much by as much as it has.
+/// This many parts make up a module's fair load: modules are filled with them one by one, so the
+/// last may exceed it by its own load.
 pub(super) const SHARE: u64 = 4;
 
-/// A part of what is moved.
+/// A part of a moved subrange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub start: u64,
     pub last: u64,
-    /// What operations on it count for.
+    /// The weight of operations on it.
     weight: u64,
     /// Whether some of them may write, where it has no keys.
     pub is_written: bool,
     pub target: Target,
 }
 
-/// What modules should have, and what is too much for one.
+/// The fair load of modules, and the limit of one.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     fair: u64,
@@ -201,7 +201,8 @@ fn cut(subrange: &Subrange, division: &Division, limits: Limits, home: usize) ->
             pieces.push(piece);
             continue;
         }
-        // What one key has most of stays hot however it is divided: not if a module can have it.
+        // A part with most of its load on one key stays hot however it is divided, so it is not
+        // divided if a module can have it.
         if !is_hot || !is_too_hot && 4 * hottest(wanted) > 3 * piece.weight {
             pieces.push(piece);
         } else {
@@ -211,14 +212,14 @@ fn cut(subrange: &Subrange, division: &Division, limits: Limits, home: usize) ->
     pieces
 }
 
-/// What the key is wanted for that most is wanted of.
+/// The weight on the most requested key.
 fn hottest(wanted: &[(u64, u64)]) -> u64 {
     let keys = wanted.chunk_by(|one, other| one.0 == other.0);
     let weights = keys.map(|of| of.iter().map(|&(_, weight)| weight).sum());
     weights.max().unwrap_or(0)
 }
 
-/// So many parts of a piece, or as many as it has keys, with what is wanted in each, the last
+/// This many parts of a piece, or as many as it has keys, with the requests in each, the last
 /// first.
 fn parts_of<'w>(
     piece: &Piece,
@@ -246,9 +247,9 @@ fn parts_of<'w>(
     parts.collect()
 }
 
-/// Decides about subranges, from the busiest module down, of which each has so much to do in this
-/// batch, until no move is worth its cost. Pieces go to the least loaded modules of those that are
-/// idle, that with most to do first. Answers those that are to be divided.
+/// Decides about subranges, each with its load in this batch, from the busiest module down, until
+/// no move is worth its cost. Pieces go to the least loaded idle modules, the one with the greatest
+/// load first. Returns the subranges to divide.
 pub(super) fn decide(
     loads: &[u64],
     subranges: Vec<Subrange>,
@@ -289,9 +290,9 @@ pub(super) fn decide(
     moved
 }
 
-/// Chooses the pieces of subranges that are divided, once their keys are known, and where these go,
-/// that with most to do first; `keys` answers the keys of a number, `None` of one that stays.
-/// Answers pieces by number. `loads` are what modules have to do, before and after.
+/// Chooses the pieces of divided subranges, once their keys are known, and their modules, the piece
+/// with the greatest load first. `keys` returns the keys of a number, `None` for one that stays.
+/// Returns pieces by number. `loads` are the loads of modules, before and after.
 pub(super) fn place(
     loads: &mut [u64],
     mut moved: Vec<Subrange>,
@@ -326,14 +327,14 @@ pub(super) fn place(
     placed
 }
 
-/// What modules would have to do.
+/// The loads of modules after a move.
 #[derive(Clone, Debug)]
 struct After {
     loads: Vec<u64>,
-    /// What each builds, in keys and one more for each piece: as pieces that nobody asks for in
-    /// this batch, which are as long to build as others, would all go to one.
+    /// The load of building, in keys and one more for each piece. Without it all pieces without
+    /// requests in this batch, which take as long to build as others, would go to one module.
     building: Vec<u64>,
-    /// The most of those that the move changes, but for what comes with a part that is divided
+    /// The greatest load of those that the move changes, without that of a part that is divided
     /// again.
     most: u64,
 }
@@ -357,9 +358,9 @@ fn assign(
     limits: Limits,
 ) {
     let (module, fair) = (subrange.module, limits.fair);
-    // What is divided once a batch is divided again in the next, until it can be pulled: "until it
-    // cannot be further split" (section IV-B). If a part had to be cool at once, what is hot in a
-    // single place would stay where it is for ever.
+    // A part that is divided once a batch is divided again in the next, until it can be pulled:
+    // "until it cannot be further split" (section IV-B). If a part had to be cool at once, a single
+    // hot place would stay where it is for ever.
     let is_divided_on = |piece: &Piece| {
         !division.goes_on && piece.weight > limits.much && piece.target != Target::Host
     };
@@ -381,7 +382,7 @@ fn assign(
         let piece = &mut pieces[piece];
         let is_on = is_divided_on(piece);
         let copies = match piece.target {
-            // The host has time, but what is only read need not come to it.
+            // The host has time, but a part that is only read need not come to it.
             Target::Host if subrange.is_read && division.copies_max > 1 => {
                 let needed = piece.weight.div_ceil(fair.max(1)) as usize;
                 if needed > division.copies_max {
@@ -477,7 +478,7 @@ mod tests {
         }
     }
 
-    /// What is divided, by where it begins, and its pieces.
+    /// A divided subrange, by its start, and its pieces.
     fn divided(
         loads: &mut [u64],
         subranges: Vec<Subrange>,
@@ -587,7 +588,7 @@ mod tests {
             next = piece.last + 1;
         }
         assert_eq!(next, 64);
-        // What is only read is copied.
+        // A part that is only read is copied.
         let mut after = loads;
         let moves = divided(&mut after, vec![hot(true)], &division);
         let copies = moves[&0].iter().find(|piece| piece.start == 20);
@@ -623,7 +624,7 @@ mod tests {
         assert_eq!((hot.wanted, hot.weight), (vec![(2, 5)], 5));
     }
 
-    /// What a module should have does not depend on how many of what is moved come from one module.
+    /// The fair load does not depend on how many of the moved subranges come from one module.
     #[test]
     fn much_that_comes_from_one_module_is_spread_over_all_others() {
         let hot = |start| {
@@ -646,7 +647,7 @@ mod tests {
         assert!(loads[1..].iter().min() >= Some(&200), "{loads:?}");
     }
 
-    /// What is left over when a module cannot give its keys has to be done where it was.
+    /// A subrange whose module cannot return its keys keeps its work there.
     #[test]
     fn what_cannot_be_read_stays() {
         let hot = [(0, 1000), (16, 1000), (40, 1000), (63, 1000)];
@@ -658,7 +659,7 @@ mod tests {
         assert_eq!((placed, loads), (vec![Vec::new()], [4000, 10, 10, 10]));
     }
 
-    /// By what operations there are on it, a part may be anything from a half on.
+    /// A part can have any load from a half on, depending on its operations.
     #[test]
     fn what_is_a_little_too_hot_is_divided_into_few() {
         let division = Division {

@@ -3,7 +3,7 @@
 use crate::dispatch::task::{Answer, Task};
 use std::collections::{BTreeMap, HashMap};
 
-/// What was pulled to the host, by where each subrange begins.
+/// The subranges that were pulled to the host, by their starts.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     subranges: HashMap<u64, BTreeMap<u64, u64>>,

@@ -1,9 +1,9 @@
 //! Range partition: as many ranges of keys as modules, of one length, each the skip list of a
 //! module (Choe et al., SPAA 2019, as in RADAR's figures).
 //!
-//! Each operation takes one round, and goes to the modules that may have what it asks for. What is
-//! skewed goes to few. As in the published program, a module has a hash table beside its list, by
-//! which it finds the keys that are asked for by themselves ([`Gets`]).
+//! Each operation takes one round, and goes to the modules that may have its keys. Skewed
+//! operations go to few modules. As in the published program, a module has a hash table beside its
+//! list, by which it finds single keys ([`Gets`]).
 
 use crate::device::{Device, Fault, Meter, Module, Program};
 use crate::dispatch::directory::{Directory, Partition};
@@ -145,7 +145,7 @@ impl<D: Device> RangePartition<D> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Host<D>> {
-        // Whoever has panicked while holding it was not in the middle of a change of the directory.
+        // A panic with the lock never leaves the directory in the middle of a change.
         self.host.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

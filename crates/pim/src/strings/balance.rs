@@ -8,14 +8,14 @@ use std::cmp::Reverse;
 
 /// A partition is divided into no more pieces at once.
 const PIECES_MAX: usize = 64;
-/// So many partitions of a busy module are tried at most.
+/// The greatest number of partitions of a busy module that are tried.
 const TRIES: usize = 8;
-/// What a round more takes, in operations that a module does meanwhile.
+/// The cost of an additional round, in operations that a module does meanwhile.
 const ROUND_OPERATIONS: f64 = 64.0;
 /// A module gets nothing more that has so large a part of its bank in use.
 const FILLED: f64 = 0.9;
 
-/// What is asked of a partition in a batch.
+/// The demand on a partition in a batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked<'k> {
     pub number: u64,
@@ -24,20 +24,20 @@ pub(super) struct Asked<'k> {
     pub bytes: u64,
     /// The keys of operations that a module has to do; a key that is only read is there once.
     pub operations: Vec<&'k [u8]>,
-    /// The keys that may come, and what each takes of a bank.
+    /// The keys that may be inserted, and the bank memory of each.
     pub inserts: Vec<(&'k [u8], u64)>,
 }
 
 /// The sizes that decisions go by.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    /// A partition has so many keys at most.
+    /// The greatest number of keys of a partition.
     pub partition_keys: u64,
-    /// And takes so many bytes, unless it has a single key.
+    /// The greatest size of a partition in bytes, unless it has a single key.
     pub partition_bytes: u64,
     /// The bytes of a bank.
     pub bank_bytes: u64,
-    /// A module is busy that has so many times as much to do as the average.
+    /// A module is busy above this many times the average load.
     pub tolerance: f64,
     /// log2 of the keys of a module.
     pub height: f64,
@@ -48,7 +48,7 @@ pub(super) struct Sizes {
 pub(super) enum Cuts {
     /// Before these keys.
     Before(Vec<Vec<u8>>),
-    /// So that pieces have as many keys, with those that come in this batch.
+    /// So that pieces have equal numbers of keys, with those of this batch.
     Evenly,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Move {
     pub targets: Vec<usize>,
 }
 
-/// What modules have to do and what they have in store, as far as it was decided.
+/// The loads and the stored bytes of modules, as decided so far.
 #[derive(Clone, Debug)]
 pub(super) struct Modules {
     /// Operations of this batch.
@@ -71,8 +71,8 @@ pub(super) struct Modules {
 }
 
 impl Modules {
-    /// The module with least to do that has room for so many bytes; of two of them, that with less
-    /// in store.
+    /// The least loaded module with room for this many bytes; of two of them, the one with less in
+    /// store.
     pub fn least(&self, bytes: u64, sizes: &Sizes) -> Option<usize> {
         let limit = (sizes.bank_bytes as f64 * FILLED) as u64;
         let pairs = self.loads.iter().zip(&self.stored).enumerate();
@@ -82,8 +82,8 @@ impl Modules {
             .map(|(module, _)| module)
     }
 
-    /// Puts pieces, each of them with so many operations, where there is least to do; that with
-    /// most first.
+    /// Puts pieces, each with its number of operations, into the least loaded modules; the one with
+    /// most operations first.
     fn place(&mut self, pieces: &[u64], bytes: u64, own: usize, sizes: &Sizes) -> Vec<usize> {
         let mut order: Vec<usize> = (0..pieces.len()).collect();
         order.sort_by_key(|&piece| Reverse(pieces[piece]));
@@ -112,7 +112,7 @@ impl Modules {
 }
 
 impl Sizes {
-    /// What it takes to take keys out of a module and put them elsewhere, in operations (RADAR,
+    /// The cost of taking keys out of a module and putting them elsewhere, in operations (RADAR,
     /// formulas 2 to 5, for point operations, with words of a bank that are read in 14 ns, and
     /// transfers at 25 GB/s each way).
     fn of_moving(&self, keys: u64, bytes: u64) -> f64 {
@@ -121,7 +121,7 @@ impl Sizes {
         ROUND_OPERATIONS + 1.0 + cost / (1.5 * self.height)
     }
 
-    /// Into how many pieces so many keys and bytes have to be divided; one if they fit.
+    /// The number of pieces for this many keys and bytes; one if they fit.
     pub fn pieces(&self, keys: u64, bytes: u64) -> usize {
         if keys <= 1 || (keys <= self.partition_keys && bytes <= self.partition_bytes) {
             return 1;
@@ -177,7 +177,8 @@ fn after(asked: &Asked<'_>, sizes: &Sizes) -> (u64, u64) {
     sum(&inserts)
 }
 
-/// Divides what makes modules busy, from the busiest down, if that gains more than it costs.
+/// Divides the partitions that make modules busy, from the busiest module down, if that gains more
+/// than it costs.
 fn relieve(modules: &mut Modules, asked: Vec<Asked<'_>>, sizes: &Sizes, moves: &mut Vec<Move>) {
     let total: u64 = modules.loads.iter().sum();
     let fair = total.div_ceil(modules.loads.len().max(1) as u64);
@@ -221,8 +222,8 @@ fn relieve(modules: &mut Modules, asked: Vec<Asked<'_>>, sizes: &Sizes, moves: &
     }
 }
 
-/// Cuts that divide operations evenly into so many pieces at most, and how many each piece has. A
-/// key with many operations makes fewer of it.
+/// Cuts that divide operations evenly into at most this many pieces, and the number in each piece.
+/// A key with many operations leaves fewer pieces.
 fn cut(operations: &mut [&[u8]], pieces: usize) -> (Vec<Vec<u8>>, Vec<u64>) {
     operations.sort_unstable();
     let pieces = pieces.clamp(1, PIECES_MAX / 2);

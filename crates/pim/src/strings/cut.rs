@@ -50,7 +50,7 @@ impl<'k> Cut<'k> {
         }
     }
 
-    /// What [`split`](Cut::split) has split.
+    /// Joins the parts of [`split`](Cut::split).
     pub fn of(kind: u64, key: &'k [u8]) -> Option<Cut<'k>> {
         Some(match kind {
             BEGIN => Cut::Begin,

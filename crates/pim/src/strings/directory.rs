@@ -22,21 +22,21 @@ pub(super) struct Partition {
     pub bytes: u64,
     /// The number of the batch in which it was last asked for something.
     pub used: u64,
-    /// False once a module has not answered what has become of its keys.
+    /// False once a module has not reported the changes of its keys.
     pub is_counted: bool,
     /// Keys that may have come in this batch, and gone.
     coming: u64,
     going: u64,
 }
 
-/// What has become of the keys of a partition in a batch.
+/// The changes of a partition's keys in a batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Change {
     pub keys_came: u64,
     pub keys_went: u64,
     pub bytes_came: u64,
     pub bytes_went: u64,
-    /// Nobody knows.
+    /// The number of keys is unknown.
     pub is_lost: bool,
 }
 
@@ -191,7 +191,7 @@ impl Directory {
                 false => Cut::End,
             };
             each(number, partition, (low, high));
-            // Of one at an end of the range nobody knows how many belong to it.
+            // The number of keys in the range is unknown for a partition at one of its ends.
             if (low, high) == (Cut::Begin, Cut::End) {
                 sure += partition.at_least();
             }
@@ -208,8 +208,7 @@ impl Directory {
         }
     }
 
-    /// Notes what has become of the keys of a partition, and that the batch is over as far as it is
-    /// concerned.
+    /// Records the changes of a partition's keys, and that the batch is over for it.
     pub fn settle(&mut self, number: u64, change: Change) {
         if let Some(partition) = self.partitions.get_mut(&number) {
             let changed = |now: u64, came: u64, went: u64| (now + came).saturating_sub(went);
@@ -277,10 +276,10 @@ mod tests {
             found(&directory, (Cut::Begin, Cut::After(b"e")), 1, true),
             [3, 2]
         );
-        // Who may be removed is not to be counted on.
+        // Keys that may be removed do not count.
         directory.may_change(3, false);
         assert_eq!(found(&directory, all, 1, true), [3, 2]);
-        // Who may have come is to be looked at.
+        // Keys that may have come are candidates.
         assert_eq!(
             found(&directory, (Cut::After(b"a"), Cut::End), 4, false),
             [0, 2]

@@ -1,13 +1,13 @@
 //! Byte strings of any length in modules: ordered partitions that follow the load.
 //!
-//! As in RADAR the host knows which module has which keys, sends each operation there in one round,
-//! and in a round before it divides partitions where modules are busy, if that is worth what it
-//! takes. What differs follows from byte strings having no aligned subranges: partitions lie
-//! between any two keys, at first there is one, and one that has too many keys or bytes is divided
-//! at quantiles of its keys and of those that come; one that makes its module busy at quantiles of
-//! the operations of the batch. Cold neighbours that are small together become one. Nothing is
-//! pulled to the host for its load: a key that many read is read once for all of them, and the host
-//! takes only what a module could not build.
+//! As in RADAR the host knows which module has which keys, and sends each operation there in one
+//! round. In a round before, it divides partitions where modules are busy, if that is worth its
+//! cost. The differences follow from byte strings having no aligned subranges: partitions lie
+//! between any two keys, and at first there is one. A partition with too many keys or bytes is
+//! divided at quantiles of its keys and of the inserted ones, and one that makes its module busy at
+//! quantiles of the operations of the batch. Small cold neighbours are merged. The host pulls
+//! nothing because of load: one read of a key serves all operations that read it, and the host
+//! takes only pieces that a module could not build.
 //!
 //! In a module each partition is a skip list of [towers](crate::structures::skip_list), whose word
 //! is the beginning of the key and whose value leads to the whole of key and value.
@@ -36,13 +36,13 @@ use task::{Answer, put_build, put_free};
 /// The sizes that an index of byte strings goes by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// A partition has so many keys at most; 4,096 by default. A search takes about 25 keys that
-    /// are looked at then, and moving it less than a thousand operations.
+    /// The greatest number of keys of a partition; 4,096 by default. A search then looks at about
+    /// 25 keys, and a move costs less than a thousand operations.
     pub partition_keys: u64,
-    /// A module is busy that has so many times as much to do as the average; 1.3 by default.
+    /// A module is busy above this many times the average load; 1.3 by default.
     pub tolerance: f64,
-    /// After so many batches in which nobody has asked for them, small partitions that are
-    /// neighbours become one; 16 by default.
+    /// After this many batches without a request, small neighbouring partitions are merged; 16 by
+    /// default.
     pub cools: u64,
 }
 
@@ -59,10 +59,10 @@ impl Default for Options {
 /// An ordered index of byte strings in modules.
 ///
 /// A key has up to [`MAX_KEY_BYTES`](nearfield_core::MAX_KEY_BYTES) bytes and up to an eighth of a
-/// bank, and an entry as much as a bank and a transfer take. What is longer is refused by itself
-/// with `KeyTooLong` or `ValueTooLong`; what a module has no room for, with `OutOfMemory`; what a
-/// module was asked that has come to nothing, with `Unknown`. A batch takes one round, or two if
-/// something is moved.
+/// bank, and an entry as much as a bank and a transfer hold. A longer one fails alone with
+/// `KeyTooLong` or `ValueTooLong`. An operation for which a module has no room fails with
+/// `OutOfMemory`, and one of a failed module with `Unknown`. A batch takes one round, or two if a
+/// partition is moved.
 ///
 /// ```
 /// use nearfield_core::OrderedIndex;
@@ -83,9 +83,9 @@ struct Host<D> {
     device: D,
     options: Options,
     directory: Directory,
-    /// What the host has, as a module more, which comes behind those of the device.
+    /// The host's own entries, as one more module behind those of the device.
     own: Own,
-    /// What is moved in this batch.
+    /// The moves of this batch.
     moving: Moving,
     moves: Moves,
     /// Partitions that modules have to free, once they answer again.
@@ -98,7 +98,7 @@ struct Host<D> {
     batches: u64,
 }
 
-/// What was moved so far.
+/// The moves so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
     /// Partitions that were divided.
@@ -144,7 +144,7 @@ impl<D: Device> Strings<D> {
         look(&self.lock().device)
     }
 
-    /// What was moved.
+    /// The moves so far.
     pub fn moves(&self) -> Moves {
         self.lock().moves
     }
@@ -208,7 +208,7 @@ impl<D: Device> Host<D> {
         let modules = self.device.modules();
         let input = batch.input()?;
         self.batches += 1;
-        // What modules do before the operations' tasks.
+        // The tasks of modules before those of the operations.
         let mut inputs = vec![Vec::new(); modules + 1];
         for &(module, number) in &self.garbage {
             put_free(number, crate::dispatch::plan::NOBODY, &mut inputs[module]);

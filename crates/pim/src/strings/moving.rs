@@ -1,11 +1,11 @@
-//! Moving partitions: dividing them, merging them, and bringing back what the host had to take.
+//! Moving partitions: dividing them, merging them, and bringing back those on the host.
 //!
-//! What is moved is read first, in a round of its own unless the host has it or it is empty, and
-//! stays where it is until the round that builds its pieces. So an entry is in one place at least
-//! at any time: if that round is not begun, all stays as it was; a piece that a module has not
-//! built, as it had no room or has come to nothing, the host takes. Pieces have numbers of their
-//! own, so that what a module may still have of them cannot be taken for something else: it is
-//! freed by that module as soon as it answers again.
+//! A moved partition is read first, in a round of its own unless the host has it or it is empty,
+//! and stays where it is until the round that builds its pieces. So an entry is in at least one
+//! place at any time: if that round does not begin, all stays as it was. The host takes a piece
+//! that a module has not built, because it had no room or has failed. Pieces have numbers of their
+//! own, so that a module's left-over piece cannot be taken for another: the module frees it as soon
+//! as it answers again.
 
 use super::Host;
 use super::balance::{self, Asked, Cuts, Modules, Move, Sizes};
@@ -19,20 +19,20 @@ use crate::dispatch::plan::{NOBODY, OTHERS, refused};
 use nearfield_core::{Bytes, Error, Input, Operation};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Neighbours that nobody asks for are looked for every so many batches, and what the host has is
+/// Once in this many batches cold neighbours are searched for, and the host's partitions are
 /// brought back.
 const LOOKS: u64 = 8;
-/// So many groups of neighbours are merged at once, at most.
+/// The greatest number of groups of neighbours that are merged at once.
 const GROUPS_MAX: usize = 64;
-/// What is merged has so small a part at most of the keys and bytes that a partition may have.
+/// A merged partition has at most this part of the keys and bytes that a partition may have.
 const MERGED_PART: u64 = 4;
 
-/// What is moved in a batch.
+/// The moves of a batch.
 #[derive(Debug, Default)]
 pub(super) struct Moving {
-    /// What modules are to build, by tag, from [`OTHERS`] on.
+    /// The pieces that modules are to build, by tag, from [`OTHERS`] on.
     built: Vec<Built>,
-    /// What was moved, as it was.
+    /// The moved partitions in their former state.
     former: Vec<(u64, Partition)>,
 }
 
@@ -47,12 +47,12 @@ struct Built {
     bytes: u64,
 }
 
-/// What was read of a partition.
+/// The entries read of each partition.
 type Read = HashMap<u64, Vec<u64>>;
 
 impl<D: Device> Host<D> {
-    /// Moves what is too large, what makes modules busy, what is cold and small, and what the host
-    /// has; says what has to be done for that before the operations of the batch.
+    /// Moves partitions that are too large, make modules busy, are cold and small, or lie on the
+    /// host; plans the tasks that this needs before the operations of the batch.
     pub(super) fn redistribute(
         &mut self,
         input: Input<'_, Bytes>,
@@ -76,7 +76,7 @@ impl<D: Device> Host<D> {
         self.carry_out(moves, &inserted, inputs)
     }
 
-    /// What the operations of a batch ask of partitions, and what modules have to do and to store.
+    /// The demand of a batch on partitions, and the loads and stored bytes of modules.
     fn asked<'b>(&mut self, input: Input<'b, Bytes>) -> (Modules, Vec<Asked<'b>>) {
         let modules = self.device.modules();
         let mut loads = vec![0; modules];
@@ -128,8 +128,8 @@ impl<D: Device> Host<D> {
         (Modules { loads, stored }, asked.into_values().collect())
     }
 
-    /// Moves that are made whatever is asked: of what the host has, of what nobody has counted,
-    /// from modules without room, and of cold neighbours.
+    /// Moves that do not depend on the batch: of the host's partitions, of uncounted ones, from
+    /// modules without room, and of cold neighbours.
     fn others(&mut self, modules: &mut Modules, sizes: &Sizes, moves: &mut Vec<Move>) {
         let mut taken: HashSet<u64> = moves
             .iter()
@@ -192,7 +192,7 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// Neighbours that nobody has asked for of late and that are small together.
+    /// Neighbours without recent requests that are small together.
     fn cold_groups(&self, sizes: &Sizes) -> Vec<Vec<u64>> {
         let mut groups: Vec<Vec<u64>> = Vec::new();
         let (mut group, mut keys, mut bytes) = (Vec::new(), 0, 0);
@@ -218,7 +218,7 @@ impl<D: Device> Host<D> {
         groups
     }
 
-    /// Reads what is moved, and says what is to be built of it.
+    /// Reads the moved partitions, and plans the pieces to build.
     fn carry_out(
         &mut self,
         moves: Vec<Move>,
@@ -235,7 +235,7 @@ impl<D: Device> Host<D> {
             targets,
         } in moves
         {
-            // What a module has not given stays there.
+            // A partition that a module did not return stays there.
             if !partitions.iter().all(|number| read.contains_key(number)) {
                 continue;
             }
@@ -321,7 +321,7 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// Reads the partitions that are moved; those that a module has not given are not there.
+    /// Reads the moved partitions; those that a module did not return are missing.
     fn read(&mut self, moves: &[Move]) -> Result<Read, Error> {
         let modules = self.device.modules();
         let mut inputs = vec![Vec::new(); modules + 1];
@@ -371,9 +371,9 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// The round is done, and these are the tags of what modules have built. What they have not,
-    /// the host takes, with what came before the batch. Of modules that have not answered, what
-    /// they may still have is to be freed.
+    /// Ends the round; these are the tags of the pieces that modules have built. The host takes the
+    /// other pieces, as they were before the batch. Left-over pieces in modules that have not
+    /// answered are to be freed.
     pub(super) fn settle(&mut self, done: &HashSet<u32>, answered: &[Answered]) {
         let is_lost = |module: usize| answered.get(module).is_none_or(Result::is_err);
         self.garbage.retain(|(module, _)| is_lost(*module));
@@ -405,7 +405,7 @@ impl<D: Device> Host<D> {
     }
 }
 
-/// Cuts that divide the keys of blocks, with those that may come, evenly into so many pieces.
+/// Cuts that divide the keys of blocks, with possible inserts, evenly into this many pieces.
 fn evenly<'k>(
     blocks: &'k [u64],
     inserted: impl Iterator<Item = &'k [u8]>,

@@ -1,9 +1,9 @@
-//! Executing a batch of byte strings: which tasks its operations come to, and what their answers
-//! come to.
+//! Executing a batch of byte strings: the tasks of its operations, and the outcomes from their
+//! answers.
 //!
 //! The same order as for words ([`batch`](crate::dispatch::plan)) makes it serially equivalent:
-//! each module does its tasks in the order of the batch. What tasks have and how partitions are
-//! found differs in all parts, so only the way is the same and not the code.
+//! each module executes its tasks in the order of the batch. The content of tasks and the search
+//! for partitions differ in all parts, so the two share the method and not the code.
 
 use super::cut::Cut;
 use super::directory::{Change, Directory};
@@ -18,7 +18,7 @@ use std::collections::{HashMap, HashSet};
 /// The longest keys and values that a device takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lengths {
-    /// A key has so many bytes at most.
+    /// The greatest length of a key.
     key_bytes_max: usize,
     /// The bytes of a bank.
     bank_bytes: u64,
@@ -27,7 +27,7 @@ pub(super) struct Lengths {
 /// The bytes that an entry takes of a bank, besides its block: a tower of the average height, and
 /// its share of the list.
 const TOWER_BYTES: u64 = 32;
-/// What a partition and a task take besides one entry, at most.
+/// The greatest memory of a partition and a task beside one entry.
 const ROOM_BYTES: u64 = 512;
 
 /// The bytes that an entry takes of a bank.
@@ -36,7 +36,7 @@ pub(super) fn footprint(key_bytes: usize, value_bytes: usize) -> u64 {
 }
 
 impl Lengths {
-    /// Of a device whose banks have so many bytes. A key takes an eighth of it at most.
+    /// The limits of a device with banks of this size. A key takes an eighth of it at most.
     pub fn new(bank_bytes: u64) -> Lengths {
         Lengths {
             key_bytes_max: usize::try_from(bank_bytes / 8)
@@ -86,7 +86,7 @@ impl Lengths {
     }
 }
 
-/// A task, and whose it is.
+/// A task, and its operation.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     /// The operation.
@@ -94,7 +94,7 @@ struct Part {
     /// The partition that it is about, and the module that has it.
     partition: u64,
     module: u32,
-    /// The task whose answer it is.
+    /// The task that it takes its answer from.
     tag: u32,
 }
 
@@ -105,7 +105,7 @@ pub(super) struct Plan {
     pub inputs: Vec<Vec<u64>>,
     /// In the order of the operations.
     parts: Vec<Part>,
-    /// So many tasks have tags, from 0 on.
+    /// The number of tasks with tags, which begin at 0.
     tags: u32,
     /// Operations that no module could do.
     refused: Vec<(usize, Error)>,
@@ -133,8 +133,8 @@ pub(super) fn ordered<'b>(
 }
 
 impl Plan {
-    /// Says what modules are to do for the operations of a batch. A key is read once for all
-    /// operations that read it and have no write of it between them.
+    /// Plans the tasks of modules for the operations of a batch. One read of a key serves all
+    /// operations that read it without a write of it between them.
     pub fn new(
         input: Input<'_, Bytes>,
         modules: usize,
@@ -254,16 +254,16 @@ impl Plan {
         (part, &mut self.inputs[module])
     }
 
-    /// Has the directory forget what was planned.
+    /// Makes the directory forget the plan.
     pub fn give_up(&self, directory: &mut Directory) {
         for part in &self.parts {
             directory.settle(part.partition, Change::default());
         }
     }
 
-    /// Writes the outcomes that the answers of all modules come to, and has the directory know what
-    /// has become of partitions. What is not an operation's, by its tag, goes to `other`. Answers
-    /// which modules have had no room for something.
+    /// Writes the outcomes from the answers of all modules, and updates the directory with the
+    /// changes of partitions. Answers of other tasks, by their tags, go to `other`. Returns the
+    /// modules that had no room.
     pub fn finish(
         &self,
         input: Input<'_, Bytes>,

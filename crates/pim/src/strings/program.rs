@@ -1,9 +1,9 @@
-//! What is done with byte strings in a module: a skip list of partitions by their numbers, and in
+//! The program for byte strings in a module: a skip list of partitions by their numbers, and in
 //! each a skip list of keys.
 //!
-//! The word of a tower is the first 8 bytes of its key behind what all keys of the partition begin
-//! with, and its value leads to the block with the whole key and value. So a block is read only
-//! where two keys agree in these 8 bytes.
+//! The word of a tower is the first 8 bytes of its key behind the common prefix of the partition,
+//! and its value leads to the block with the whole key and value. So a block is read only where two
+//! keys agree in these 8 bytes.
 
 use super::cut::Cut;
 use super::task::{
@@ -17,9 +17,9 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 
-/// What a program does for each task: taking it, and giving the answer.
+/// The instructions for each task: reading it, and writing the answer.
 const INSTRUCTIONS_PER_TASK: u64 = 60;
-/// What it does for each word of two keys that it compares.
+/// The instructions for each word of two compared keys.
 const INSTRUCTIONS_PER_WORD: u64 = 4;
 
 /// Does tasks in the partitions of a module.
@@ -74,9 +74,9 @@ impl Program for Tasks {
 
 /// The partitions of a module.
 struct Partitions {
-    /// By number: what [`Strings::pack`] answers.
+    /// By number: the result of [`Strings::pack`].
     list: SkipList,
-    /// Those that were looked for in this round, which the processor keeps.
+    /// The partitions found in this round, which the processor keeps.
     found: HashMap<u64, Strings>,
 }
 
@@ -123,7 +123,7 @@ struct Strings {
     skip: u32,
 }
 
-/// What is searched for in a partition: a key, or a place between keys.
+/// The target of a search in a partition: a key, or a place between keys.
 #[derive(Clone, Copy)]
 enum Sought<'k> {
     Key { key: &'k [u8], skip: u32 },
@@ -373,7 +373,7 @@ impl Strings {
         let pairs = pairs.map(|(entry, &block)| (self.key(entry.key()), u64::from(block)));
         let built = self.list.build(module, pairs);
         if built.is_err() {
-            // Those that are in the list go with it.
+            // Those in the list are freed with it.
             let mut listed = 0;
             self.list.walk(module, self.cut(Cut::Begin), |_, _, _| {
                 listed += 1;

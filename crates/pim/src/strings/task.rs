@@ -1,8 +1,8 @@
-//! What the host asks modules to do with byte strings, and what they answer, as words.
+//! The host's tasks for modules with byte strings, and their answers, as words.
 //!
 //! ```text
-//! task    | kind 8, 0 24, tag 32 | partition | what else the kind has |
-//! answer  | kind 8, 0 24, tag 32 | what the kind has                  |
+//! task    | kind 8, 0 24, tag 32 | partition | further words of the kind |
+//! answer  | kind 8, 0 24, tag 32 | the words of the kind                  |
 //! block   | length of the key 32, of the value 32 | key | value |
 //! ```
 //!
@@ -88,7 +88,7 @@ impl<'w> Iterator for Blocks<'w> {
     }
 }
 
-/// What is to be done in a partition of a module.
+/// A task of a partition in a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task<'w> {
     /// Reads the value of a key.
@@ -102,7 +102,7 @@ pub(super) enum Task<'w> {
     },
     /// Removes a key, and answers its value.
     Remove { key: &'w [u8] },
-    /// Reads so many entries at most between two cuts, from the greatest on if it descends.
+    /// Reads up to this many entries between two cuts, from the greatest on if it descends.
     Scan {
         low: Cut<'w>,
         high: Cut<'w>,
@@ -237,10 +237,10 @@ impl<'w> Task<'w> {
     }
 }
 
-/// What a module answers.
+/// A module's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer<'w> {
-    /// There is nothing, or what was to be done is done.
+    /// There is no entry, or the task is done.
     Nothing,
     /// A value.
     Value(&'w [u8]),

@@ -19,7 +19,7 @@ use crate::structures::hash::mix;
 pub(crate) const HEADER_WORDS: usize = 3;
 /// A table has no fewer slots than that.
 const SLOTS_MIN: u64 = 8;
-/// What a program does for each slot that it looks at.
+/// The instructions for each slot that a search looks at.
 const INSTRUCTIONS_PER_SLOT: u64 = 12;
 
 /// A table, by its header.
@@ -34,7 +34,7 @@ fn tag(key: u64) -> u64 {
 }
 
 impl Table {
-    /// The table whose header is here; one of zeros is that of an empty table.
+    /// The table whose header is here; a header of zeros is an empty table.
     pub const fn at(at: u32) -> Table {
         Table { at }
     }
@@ -81,7 +81,7 @@ impl Table {
         }
     }
 
-    /// Makes room for so many keys more, so that putting them cannot fail. A table that is three
+    /// Makes room for this many keys more, so that adding them cannot fail. A table that is three
     /// quarters full is copied into one of twice the size.
     ///
     /// # Errors

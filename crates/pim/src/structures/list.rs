@@ -1,4 +1,4 @@
-//! What modules keep keys in.
+//! The structures that hold a module's keys.
 
 use crate::device::{Fault, Meter, Module};
 
@@ -34,9 +34,9 @@ pub trait List: Copy {
         Ok(list)
     }
 
-    /// Has the processor's caches fetch what looking for keys in lists, by where they begin, will
-    /// read: for all of them at once, so that they wait together. It changes nothing, not even
-    /// `module`'s counts. Nothing is done where keys lie in single pieces anyway.
+    /// Prefetches the memory that searches for keys in lists, by their starts, will read: for all
+    /// of them at once, so that the waits overlap. It changes nothing, not even `module`'s counts.
+    /// It does nothing where keys lie in single pieces anyway.
     fn fetch<M: Meter>(_: &Module<'_, M>, _wanted: &mut Vec<(u32, u64)>) {}
 
     /// The value of a key.
@@ -90,7 +90,7 @@ pub trait List: Copy {
     /// Appends entries in ascending order to an empty list, without searching.
     ///
     /// # Errors
-    /// The bank has no room. What came before is in the list.
+    /// The bank has no room. The earlier entries are in the list.
     fn build<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -111,7 +111,7 @@ pub(crate) mod testing {
     use std::collections::BTreeMap;
     use std::marker::PhantomData;
 
-    /// What lists can do besides.
+    /// The additional operations of lists with heights.
     pub(crate) trait Liftable: List {
         /// Gives a key a height, and answers whether it is there and has it; `None` if lists have
         /// no heights.

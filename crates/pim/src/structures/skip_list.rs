@@ -1,15 +1,15 @@
 //! Skip lists in the bank of a module.
 //!
-//! A key and all its levels are one node, a *tower* (RADAR, section IV-A), so that a key that is
-//! met high up has its value at hand:
+//! A key and all its levels are one node, a *tower* (RADAR, section IV-A), so that a search that
+//! meets a key high up has its value at hand:
 //!
 //! ```text
 //! key 8 | value 8 | height 4, next at level 0 4 | next at levels 1 and 2, 4 each | ...
 //! ```
 //!
 //! Heights follow from the keys, each level with half as many towers as the one below; the same
-//! keys make the same list, whatever has become of it meanwhile. Those of which one knows more can
-//! be given another ([`SkipList::set_height`]); the *room* is for how many levels a tower has
+//! keys make the same list, after any changes. A caller with better knowledge can set another
+//! height ([`SkipList::set_height`]); the *room* is the number of levels for which a tower has
 //! place, which may be more than its height. A list begins with a tower of full height that has no
 //! key, and ends with null pointers.
 
@@ -20,15 +20,15 @@ use std::cmp::Ordering;
 
 /// Towers are no higher.
 pub const HEIGHT_MAX: usize = 20;
-/// What a program does for each key that it looks at: the address, the copy, a comparison of 64
+/// The instructions for each key that a search looks at: the address, the copy, a comparison of 64
 /// bits.
 pub(crate) const INSTRUCTIONS_PER_KEY: u64 = 24;
-/// Key, value, and height with the first pointer: what is copied of a tower at first.
+/// Key, value, and height with the first pointer: the first copy of a tower.
 const HEAD_WORDS: usize = 3;
 /// The word with the height.
 const SHAPE: u32 = 2;
 
-/// So many words has a tower.
+/// The number of words of a tower.
 const fn words(height: usize) -> usize {
     HEAD_WORDS + height / 2
 }
@@ -49,7 +49,7 @@ const fn shape(height: usize, room: usize) -> u64 {
     height as u64 | (room as u64) << 16
 }
 
-/// What is searched for in a list. A word is a key by itself; of what is longer, a tower has a
+/// The target of a search in a list. A word is a key by itself; for longer keys, a tower has a
 /// word, and its value leads to the rest.
 pub trait Sought: Copy {
     /// The word that its tower has.
@@ -85,7 +85,7 @@ pub struct SkipList {
 /// The towers in front of a key, one for each level.
 type Path = [u32; HEIGHT_MAX];
 
-/// What was found of a key.
+/// The result of a search for a key.
 struct Found {
     /// Its tower.
     at: Option<u32>,
@@ -132,8 +132,8 @@ impl SkipList {
         self.insert_with_height(module, key, value, key.height())
     }
 
-    /// Sets the value of a key, and answers the one before; a key that was not there gets a tower
-    /// of so many levels, at least 1 and at most [`HEIGHT_MAX`].
+    /// Sets the value of a key, and returns the old one; a new key gets a tower of this many
+    /// levels, at least 1 and at most [`HEIGHT_MAX`].
     ///
     /// # Errors
     /// As [`insert`](SkipList::insert).
@@ -176,9 +176,10 @@ impl SkipList {
         Ok((at, None))
     }
 
-    /// Gives the tower of a key so many levels, at least 1 and at most [`HEIGHT_MAX`]; false if the
-    /// key is not there. One search, and a link for each level that comes or goes; a tower that has
-    /// no place for its levels is made anew, and linked at all. Source: RADAR, section V-A.
+    /// Sets the number of levels of a key's tower, at least 1 and at most [`HEIGHT_MAX`]; false if
+    /// the key is absent. One search, and a link for each level that is added or removed; a tower
+    /// without place for its levels is copied, and linked at all levels. Source: RADAR, section
+    /// V-A.
     ///
     /// # Errors
     /// The bank has no room for the new tower; then nothing was done.
@@ -200,7 +201,7 @@ impl SkipList {
             tower[..2].copy_from_slice(module.peek(at, 2));
             tower[2] = shape(height, height);
             for (level, &left) in path.iter().enumerate().take(height) {
-                // Above its old height, what comes after it is what comes after who is before it.
+                // Above its old height, the next tower is that of the tower before it.
                 let from = if level < before { at } else { left };
                 let behind = next(module, from, level);
                 pack(&mut tower, level, behind);
@@ -275,7 +276,7 @@ impl SkipList {
     /// section IV-B.
     ///
     /// # Errors
-    /// The bank has no room. What came before is in the list.
+    /// The bank has no room. The earlier entries are in the list.
     pub fn build<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -296,7 +297,7 @@ impl SkipList {
         Ok(())
     }
 
-    /// Gives all memory back, also that of the first tower, and answers what was in it.
+    /// Frees all memory, including that of the first tower, and returns the entries.
     pub fn take<M: Meter>(self, module: &mut Module<'_, M>) -> Vec<Entry> {
         let mut entries = Vec::new();
         let mut at = next(module, self.head, 0);
@@ -322,7 +323,7 @@ impl SkipList {
         };
         // The processor keeps the first tower.
         let mut at = self.head;
-        // What was looked at a level higher need not be again.
+        // A tower that was looked at a level higher need not be looked at again.
         let mut greater = 0;
         for level in (0..HEIGHT_MAX).rev() {
             loop {
@@ -414,7 +415,7 @@ impl List for SkipList {
     }
 }
 
-/// How many levels a tower has, and for how many it has place, from a tower whose head was copied.
+/// The number of levels of a tower, and its room, from a tower whose head was copied.
 fn height_and_room<M: Meter>(module: &Module<'_, M>, at: u32) -> (usize, usize) {
     let word = module.peek(at + SHAPE, 1)[0];
     (usize::from(word as u16), usize::from((word >> 16) as u16))
@@ -538,8 +539,8 @@ mod tests {
             let mean = |all: u64, before: u64| (all - before) as f64 / count as f64;
             let looked = mean(work.compares, built.compares);
             let hopped = mean(work.hops, built.hops);
-            // Keys that are met high up save two looks; and who comes down to the same tower that
-            // was too great a level higher does not look at it again, which saves a third.
+            // Keys that are met high up save two looks. A search that comes down to the same tower,
+            // which was too great a level higher, does not look at it again, which saves a third.
             assert!((looks * 0.6..looks).contains(&looked), "{count}: {looked}");
             assert!(
                 (hops * 0.7..hops * 1.1).contains(&hopped),

@@ -1,23 +1,23 @@
-//! Which heights are changed when. Source: RADAR, section V-A: those that deviate most from what is
-//! predicted, first.
+//! The order of changes of heights. Source: RADAR, section V-A: those that deviate most from the
+//! prediction come first.
 
 use crate::structures::skip_list;
 use nearfield_hardware::Time;
 use std::collections::HashMap;
 
-/// So many heights of a module are changed at once where nobody knows how long it has nothing to
-/// do.
+/// The number of heights of a module that are changed at once if the idle time of modules is
+/// unknown.
 const AT_ONCE: u64 = 64;
 
-/// Heights as modules have been told them, and those that they are still to be told.
+/// The heights that modules have been told, and those still to be told.
 ///
-/// What modules were told is what the host believes. A module that had no room, or has come to
-/// nothing, has left its list as it was; nothing but time depends on it.
+/// The host assumes that modules have the told heights. A module that had no room, or has failed,
+/// has left its list as it was; that affects only the time of searches.
 #[derive(Debug, Default)]
 pub struct Adjustment {
     /// Of subranges that have another height than their first key says.
     heights: HashMap<u64, usize>,
-    /// For each module its subranges and their heights to be, those that deviate least first.
+    /// For each module its subranges and their target heights, those that deviate least first.
     wanted: Vec<Vec<(u64, usize)>>,
 }
 
@@ -56,8 +56,8 @@ impl Adjustment {
         self.wanted = wanted;
     }
 
-    /// Takes what deviates most, at most so many of each module: module, subrange and height. From
-    /// then on they count as told.
+    /// Takes the heights that deviate most, at most `budget` of each module: module, subrange and
+    /// height. From then on they count as told.
     pub fn take(&mut self, budget: u64) -> Vec<(usize, u64, usize)> {
         let mut taken = Vec::new();
         for (module, own) in self.wanted.iter_mut().enumerate() {
@@ -77,8 +77,8 @@ impl Adjustment {
     }
 }
 
-/// What a task took in the last round: how long modules have worked, by how many tasks the fullest
-/// had.
+/// The time of a task in the last round: the time of modules over the number of tasks of the
+/// fullest.
 pub fn per_task(worked: Time, most: u64) -> Time {
     Time::from_picoseconds(worked.as_picoseconds() / most.max(1))
 }
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(adjustment.height(a), 1);
         assert_eq!(adjustment.take(9), [(0, a, 3), (0, starts[4], 2)]);
         assert_eq!(adjustment.take(9), []);
-        // What is as it should be needs nothing, and what was made anew is as its key says.
+        // A right height needs no change, and a rebuilt subrange has the height of its key.
         adjustment.forget(b);
         adjustment.want(2, [(0, a, 3), (0, b, 5), (1, d, 1)]);
         assert_eq!(adjustment.take(9), [(0, b, 5), (1, d, 1)]);

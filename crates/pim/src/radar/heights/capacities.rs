@@ -1,14 +1,14 @@
 //! How many subranges of a module may be found from each level on. Source: RADAR, section V-A.
 
-/// What is left of the levels of a module's list of subranges.
+/// The remaining capacity of the levels of a module's list of subranges.
 #[derive(Debug)]
 pub struct Room {
     levels: Vec<u64>,
 }
 
 impl Room {
-    /// For so many subranges and classes: level l has room for a quarter more than a skip list has
-    /// there, that is, 1.25 · 2^-(l+1) of all; the lowest for all.
+    /// The capacity for this many subranges and classes: level l has room for a quarter more than a
+    /// skip list has there, that is, 1.25 · 2^-(l+1) of all; the lowest for all.
     pub fn new(subranges: u64, classes: usize) -> Room {
         let level = |level: usize| match level {
             0 => u64::MAX,

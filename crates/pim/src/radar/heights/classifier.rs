@@ -1,4 +1,4 @@
-//! From what batches ask for to heights.
+//! From the demand of batches to heights.
 
 use super::Window;
 use super::adjustment::{Adjustment, budget, per_task};
@@ -36,10 +36,10 @@ pub struct Classifier {
     mean: f64,
     /// How hot the samples of the window so far are.
     hotness: Vec<u32>,
-    /// Those whose classes are being predicted, and what was predicted if it is known.
+    /// The subranges whose classes are being predicted, and the prediction if it is known.
     asked: Option<Vec<Requested>>,
     closed: Option<Closed>,
-    /// What the trainer was given, and is not known to have done.
+    /// The number of jobs given to the trainer that are not known to be done.
     given: u64,
     timeline: Timeline,
     stage: Stage,
@@ -57,7 +57,7 @@ struct Stage {
     /// The same by the device.
     at_begin: Reading,
     at_round: Reading,
-    /// What no module did in the batch before, and what a task took in its round.
+    /// The idle time of all modules in the last batch, and the time of a task in its round.
     idle: Time,
     per_task: Time,
     /// Tasks of the module that has most, and how many heights it is told to change.
@@ -107,9 +107,8 @@ impl Classifier {
         self.stage.at_begin = Reading::of(counters);
     }
 
-    /// A batch is about to be sent: these are its tasks, by partition, and the partitions that it
-    /// makes anew. Has modules change heights before that, and gives the trainer what is to be
-    /// learnt.
+    /// Call this before a batch is sent, with its tasks by partition and its new partitions. Makes
+    /// modules change heights before the batch, and gives the trainer its samples.
     pub fn before_round(
         &mut self,
         tasks: impl Iterator<Item = Place>,
@@ -175,7 +174,7 @@ impl Classifier {
         }
     }
 
-    /// What has come of it all, once the trainer has done what it was given.
+    /// The final report, once the trainer has done its jobs.
     pub fn report(&mut self) -> Report {
         while self.given > 0 && self.wait() {}
         Report {
@@ -186,7 +185,7 @@ impl Classifier {
         }
     }
 
-    /// Waits for what the trainer does next; false if it is gone.
+    /// Waits for the trainer's next result; false if it is gone.
     fn wait(&mut self) -> bool {
         let begin = Instant::now();
         let done = self.trainer.as_ref().and_then(Trainer::wait);
@@ -202,7 +201,7 @@ impl Classifier {
         self.trainer.is_some()
     }
 
-    /// Notes what the trainer has done.
+    /// Records a result of the trainer.
     fn note(&mut self, done: Done) {
         self.given = self.given.saturating_sub(1);
         let batch = done.accuracy.batch;
@@ -288,7 +287,7 @@ impl Classifier {
         self.stage.most_heights = told.into_iter().max().unwrap_or(0);
     }
 
-    /// Gives the trainer what is to be learnt from a batch that asks for these subranges.
+    /// Gives the trainer the samples of a batch with these requested subranges.
     fn learn(&mut self, requested: &[Requested], directory: &Directory, modules: usize) {
         let batch = self.batch;
         let sampled = sample(requested, self.window.samples, batch);
@@ -303,8 +302,8 @@ impl Classifier {
             },
             ..Job::default()
         };
-        // Before the first batch nothing is known from which to predict, and what is hot is not
-        // known either.
+        // Before the first batch there are no features to predict from, and no thresholds of
+        // hotness.
         if let Some(curve) = &self.curve {
             job.scale.thresholds = curve.thresholds(self.classes);
             let samples = sampled.iter().map(|subrange| Sample {

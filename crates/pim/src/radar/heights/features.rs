@@ -1,4 +1,4 @@
-//! What is known of a subrange in a batch, and how models are told.
+//! The features of a subrange in a batch, and their encoding for models.
 
 /// Batches that a model looks back.
 pub const STEPS: usize = 4;
@@ -10,7 +10,7 @@ const HOTNESS: usize = 6;
 const LIFETIME: usize = 4;
 const KEYS: usize = 5;
 
-/// What is known of a subrange in a batch. Source: RADAR, section V-A.
+/// The features of a subrange in a batch. Source: RADAR, section V-A.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// How often it was asked for.
@@ -29,9 +29,9 @@ pub struct Features {
 pub type Sequence = [Features; STEPS];
 
 impl Features {
-    /// The hexadecimal digits of all numbers, one behind the other, as parts of 1: hotness 6,
-    /// whether left and right neighbours were asked for 1 each, lifetime 4, keys 5. What has more
-    /// digits is all F.
+    /// The hexadecimal digits of all numbers, one behind the other, as parts of 1: hotness 6, flags
+    /// of the left and the right neighbour 1 each, lifetime 4, keys 5. A number with more digits is
+    /// all F.
     ///
     /// ```
     /// use nearfield_pim::radar::heights::Features;

@@ -16,7 +16,7 @@ pub struct Requested {
     pub hotness: u32,
 }
 
-/// What is remembered of each subrange: the features of the last batches that have asked for it.
+/// The history of each subrange: its features in the last batches that have requested it.
 #[derive(Debug)]
 pub struct History {
     /// Batches of a window.
@@ -36,8 +36,8 @@ impl History {
         }
     }
 
-    /// The features of a subrange in the batches before `batch`, from what has asked for it before
-    /// that. `keys` is how many it has, should nobody have asked for it.
+    /// The features of a subrange in the batches before `batch`. `keys` is its number of keys, for
+    /// a subrange without history.
     pub fn before(&self, start: u64, batch: u64, keys: u64) -> Sequence {
         let record = self.records.get(&start).copied().unwrap_or_default();
         let known = || record.iter().flatten();
@@ -67,13 +67,13 @@ impl History {
         sequence
     }
 
-    /// Windows since somebody asked, as of a batch that has not.
+    /// The number of windows since the last request, in a batch without one.
     fn lifetime(&self, record: &Record, batch: u64) -> u32 {
         let window = |batch: u64| (batch / self.window) as u32;
         let known = || record.iter().flatten();
         let earlier = known().filter(|(then, _)| *then < batch);
         let later = known().filter(|(then, _)| *then > batch);
-        // What a later one has in its place, that knows about.
+        // The oldest later batch with features replaces it.
         match later.min_by_key(|(then, _)| then) {
             Some((_, features)) if features.lifetime == u32::MAX => u32::MAX,
             Some((then, features)) => {
@@ -86,7 +86,7 @@ impl History {
         }
     }
 
-    /// Notes what a batch asks for, in the order of keys.
+    /// Records the requests of a batch, in the order of keys.
     pub fn note(&mut self, batch: u64, requested: &[Requested]) {
         for (number, subrange) in requested.iter().enumerate() {
             let left = number.checked_sub(1).and_then(|left| requested.get(left));
@@ -122,7 +122,7 @@ impl History {
     }
 }
 
-/// At most so many of what a batch asks for, chosen by their hashes, in their order.
+/// At most `count` of a batch's requests, chosen by their hashes, in their order.
 pub fn sample(requested: &[Requested], count: usize, batch: u64) -> Vec<Requested> {
     let mut chosen = requested.to_vec();
     if count < chosen.len() {

@@ -1,7 +1,7 @@
-//! Heights of subranges in the lists of modules, by how hot they are. Source: RADAR, section V.
+//! Heights of subranges in the lists of modules, by their hotness. Source: RADAR, section V.
 //!
-//! A module finds a subrange by a skip list (L2). The higher a tower, the fewer are looked at on
-//! the way to it. So what is hot is lifted, and what is not is lowered. Which is which is
+//! A module finds a subrange by a skip list (L2). The higher a tower, the fewer towers a search
+//! passes on the way to it. So hot subranges are raised, and cold ones are lowered. Hotness is
 //! predicted:
 //!
 //! ```text
@@ -12,22 +12,21 @@
 //! ```
 //!
 //! - *Features* of each subrange in the last [`STEPS`] batches are kept ([`Features`]).
-//! - In each batch some of the subranges that it asks for are *sampled*: their features before the
-//!   batch, and the class that they have in it by thresholds of hotness. The predictor learns from
-//!   them on a thread of its own while modules work; the samples are given to it before the round
-//!   is begun.
-//! - At the end of a *window* of several batches new thresholds are fitted, and the classes of the
-//!   sampled subranges of its last batch are predicted, also on that thread. The first batch of the
-//!   next window waits for them.
-//! - A class is a level. As many subranges of a module get it as the level has room for; heights
-//!   change where they deviate most, as many in each batch as modules could change while they have
-//!   nothing to do otherwise.
+//! - In each batch some of the requested subranges are *sampled*: their features before the batch,
+//!   and their class in it by thresholds of hotness. The predictor learns from them on a thread of
+//!   its own while modules work. It gets the samples before the round begins.
+//! - At the end of a *window* of several batches the thread fits new thresholds, and predicts the
+//!   classes of the sampled subranges of its last batch. The first batch of the next window waits
+//!   for them.
+//! - A class is a level. Its number of subranges in a module is limited by the room of the level.
+//!   Heights change where they deviate most, in each batch as many as modules could change in their
+//!   idle time.
 //!
-//! Deviations from the paper: heights are changed in the round of the batch, in front of its tasks,
-//! and so take time of the modules; a launch of their own, while the host works, would take longer
-//! than that. What was not asked for in the last batches goes back to the height that its first key
-//! gives it, and is not lowered further, as a search among what is cold would have to look at all
-//! of it. Subranges of the host have no height. Labels are of one batch, features of those before
+//! Deviations from the paper: heights are changed in the round of the batch, before its tasks, and
+//! so take time of the modules, because a launch of their own during the host's work would take
+//! longer. A subrange without requests in the last batches goes back to the height of its first
+//! key. It is not lowered further, because a search among cold subranges would have to pass all of
+//! them. Subranges of the host have no height. Labels are of one batch, features of those before
 //! it.
 
 mod adjustment;
@@ -46,20 +45,20 @@ pub use timeline::{Accuracy, Clock, Phase, Report, Span};
 
 pub(super) use classifier::Classifier;
 
-/// By what the heights of subranges are set.
+/// The rule that sets the heights of subranges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Heights {
     /// By their first keys, at random.
     #[default]
     None,
-    /// By what [`LastWindow`] predicts.
+    /// By the predictions of [`LastWindow`].
     LastWindow(Window),
-    /// By what [`Share`] predicts.
+    /// By the predictions of [`Share`].
     Share(Window),
 }
 
 impl Heights {
-    /// What predicts, if anything.
+    /// The classifier of this rule, if any.
     pub(super) fn classifier(self) -> Option<Classifier> {
         match self {
             Heights::None => None,

@@ -3,7 +3,7 @@
 use super::features::{Features, STEPS, Sequence};
 use super::thresholds::class;
 
-/// A subrange as one knew it before a batch, and what it was in that batch.
+/// The features of a subrange before a batch, and its class in that batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Its features in the batches before.
@@ -12,7 +12,7 @@ pub struct Sample {
     pub label: usize,
 }
 
-/// What classes mean at present.
+/// The present meaning of classes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scale {
     /// How many there are, at most [`HEIGHT_MAX`](crate::structures::skip_list::HEIGHT_MAX).
@@ -56,7 +56,7 @@ fn mean(sequence: &Sequence) -> f64 {
     sum as f64 / STEPS as f64
 }
 
-/// Subranges stay what they were in the last batches, on the average.
+/// Predicts for each subrange its average class in the last batches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LastWindow;
 
@@ -73,8 +73,8 @@ impl Predictor for LastWindow {
     }
 }
 
-/// Subranges are as high as is best for skip lists whose keys are asked for as often as in the last
-/// batch: log2 of how often, in parts of the average.
+/// Predicts the best height of a skip list whose keys are requested as often as in the last batch:
+/// log2 of the frequency, in parts of the average.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Share;
 
@@ -84,7 +84,7 @@ impl Predictor for Share {
     fn scores(&mut self, sequences: &[Sequence], scale: &Scale) -> Vec<f32> {
         let class = |last: &Features| {
             let share = f64::from(last.hotness) / scale.mean;
-            // Nobody asked: the lowest, as log2 of zero.
+            // No request: the lowest class, as log2 of zero.
             (share.log2().round().max(0.0) as usize).min(scale.classes.saturating_sub(1))
         };
         sequences

@@ -131,7 +131,7 @@ impl Equations {
 mod tests {
     use super::*;
 
-    /// How hot so many subranges are by Zipf's law.
+    /// The hotness of `count` subranges by Zipf's law.
     fn zipf(count: usize, exponent: f64) -> Vec<u32> {
         let hot = |rank: usize| 1e6 * (rank as f64).powf(-exponent);
         (1..=count).map(|rank| hot(rank) as u32).collect()

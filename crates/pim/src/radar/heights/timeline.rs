@@ -1,14 +1,14 @@
-//! What was done when (RADAR, Fig. 7), and how well was predicted.
+//! The timeline of batches (RADAR, Fig. 7), and the accuracy of predictions.
 
 use crate::device::Counters;
 use nearfield_hardware::Time;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// So many spans and figures are kept, the last ones.
+/// The number of kept spans and figures, the last ones.
 const KEPT: usize = 1 << 14;
 
-/// What is done in a batch.
+/// A phase of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// The host looks operations up, and plans.
@@ -27,8 +27,8 @@ pub enum Phase {
     Train,
     /// Thresholds are fitted and classes predicted.
     Predict,
-    /// Modules change heights, a part of what they work. How long is estimated: as long as two
-    /// tasks of the round before for each height of the module with most of them.
+    /// Modules change heights, a part of their work. The time is estimated as that of two tasks of
+    /// the round before for each height of the module with most of them.
     Adjust,
 }
 
@@ -44,9 +44,9 @@ pub enum Clock {
 /// Something that was done, in nanoseconds from when the index was made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
-    /// In which batch, of those that are looked at.
+    /// The number of the observed batch.
     pub batch: u64,
-    /// What.
+    /// The phase.
     pub phase: Phase,
     /// By which clock; spans of two are not to be compared.
     pub clock: Clock,
@@ -71,12 +71,12 @@ pub struct Accuracy {
     pub share: usize,
 }
 
-/// What has become of heights so far.
+/// A report on heights so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// How well each of the last batches was predicted, in their order.
     pub accuracy: Vec<Accuracy>,
-    /// What was done when, in the last batches.
+    /// The spans of the last batches.
     pub spans: Vec<Span>,
     /// How many heights modules were told to change.
     pub adjusted: u64,
@@ -86,7 +86,7 @@ pub struct Report {
     pub is_learning: bool,
 }
 
-/// What a device's counters have said.
+/// A reading of a device's counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading {
     scatter: Time,
@@ -115,7 +115,7 @@ impl Reading {
     }
 }
 
-/// Writes down what is done.
+/// Records spans.
 #[derive(Debug)]
 pub struct Timeline {
     origin: Instant,
@@ -160,8 +160,8 @@ impl Timeline {
         });
     }
 
-    /// Puts down what the device has done between two readings, in these phases of the host and of
-    /// a round, of which modules have begun with `adjusting`.
+    /// Records the device's work between two readings, in these phases of the host and of a round,
+    /// in which modules have begun with `adjusting`.
     pub fn modelled(
         &mut self,
         batch: u64,

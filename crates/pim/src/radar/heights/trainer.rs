@@ -1,9 +1,8 @@
 //! Learning while modules work.
 //!
-//! A thread has the predictor. It is given the samples of a batch before the round is begun, and
-//! nobody waits for it until something that it has found is needed: at the end of a window. It does
-//! what it is given one after the other, so what it finds depends on what it was given only, not on
-//! when.
+//! A thread has the predictor. It gets the samples of a batch before the round begins. The index
+//! waits for it only when it needs a result, at the end of a window. The thread does its jobs in
+//! order, so its results depend only on the jobs, not on timing.
 
 use super::features::Sequence;
 use super::predictor::{LastWindow, Predictor, Sample, Scale, Share, best};
@@ -14,24 +13,24 @@ use std::fmt;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// What is to be learnt from a batch.
+/// The samples of a batch to learn from.
 #[derive(Debug, Default)]
 pub struct Job {
     pub batch: u64,
     pub samples: Vec<Sample>,
     pub scale: Scale,
-    /// At the end of a window, what is to be predicted.
+    /// The predictions to make at the end of a window.
     pub close: Option<Close>,
 }
 
 /// The end of a window.
 #[derive(Debug, Default)]
 pub struct Close {
-    /// Subranges whose classes are asked for.
+    /// Subranges whose classes are requested.
     pub sequences: Vec<Sequence>,
     /// How hot the samples of the window are.
     pub hotness: Vec<u32>,
-    /// What thresholds have been so far.
+    /// The thresholds so far.
     pub former: Option<Curve>,
     /// How many classes there are from now on, and how hot subranges are on the average.
     pub classes: usize,
@@ -40,7 +39,7 @@ pub struct Close {
     pub falls_back: bool,
 }
 
-/// What came of it.
+/// The result of a job.
 #[derive(Debug)]
 pub struct Done {
     pub accuracy: Accuracy,
@@ -49,7 +48,7 @@ pub struct Done {
     pub closed: Option<Closed>,
 }
 
-/// What the next window begins with.
+/// The state at the start of the next window.
 #[derive(Debug)]
 pub struct Closed {
     /// When it was predicted.
@@ -60,7 +59,7 @@ pub struct Closed {
     pub curve: Option<Curve>,
 }
 
-/// The thread. Dropping it ends it, once it has done what it was given last.
+/// The thread. Dropping it ends it, once it has done its last job.
 pub struct Trainer {
     /// `None` only while it is dropped.
     jobs: Option<Sender<Job>>,
@@ -75,7 +74,7 @@ impl Trainer {
         let work = move || {
             let mut right = [0; 3];
             for job in given {
-                // Who is not there any more does not want to know.
+                // A receiver that is gone does not need the result.
                 if found.send(learn(&mut *predictor, &mut right, job)).is_err() {
                     return;
                 }
@@ -94,12 +93,12 @@ impl Trainer {
         sent == Some(true)
     }
 
-    /// What it has done, if there is something by now.
+    /// Its next result, if there is one by now.
     pub fn done(&self) -> Option<Done> {
         self.done.try_recv().ok()
     }
 
-    /// What it does next; `None` if it is gone.
+    /// Its next result; `None` if it is gone.
     pub fn wait(&self) -> Option<Done> {
         self.done.recv().ok()
     }
@@ -121,8 +120,8 @@ impl Drop for Trainer {
     }
 }
 
-/// Says what it would have predicted of the samples, learns from them, and predicts if a window is
-/// over, by who has been `right` most often in it if it may fall back.
+/// Predicts the samples, learns from them, and predicts the classes if a window is over, by the
+/// predictor that was `right` most often in it if it may fall back.
 fn learn(predictor: &mut dyn Predictor, right: &mut [usize; 3], job: Job) -> Done {
     let Job {
         batch,

@@ -1,10 +1,10 @@
-//! Changing the list: which links come to be, and in which rounds.
+//! Changing the list: the new links, and their rounds.
 //!
-//! New towers are made with the links of those before them, so that whoever comes to one finds the
-//! way on. Then the upper part is changed in all modules, then links of new towers to other new
-//! ones are set, then those of old towers; what was removed is given back last. A round of links is
-//! tried several times. If a module still does not do it, nothing is written any more, so that what
-//! can be reached stays so.
+//! New towers are built with the links of those before them, so that a search that reaches one
+//! finds the way on. Then the upper part is changed in all modules, then links of new towers to
+//! other new ones are set, then those of old towers; removed towers are freed last. A round of
+//! links is tried several times. If a module still fails, no further change is written, so that all
+//! reachable towers stay reachable.
 
 use super::host::{Host, Inputs};
 use super::program::Tasks;
@@ -15,7 +15,7 @@ use crate::device::Device;
 use crate::structures::skip_list;
 use nearfield_core::Error;
 
-/// What is to become of a key.
+/// The new state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing.
@@ -39,7 +39,8 @@ pub struct Change {
     pub tower: Pointer,
     /// Of one that goes, where its links begin.
     links: usize,
-    /// Why it was not done. Without room for it, its key is not there; otherwise nobody knows.
+    /// The reason of a failure. Without room for it, its key is absent; otherwise its state is
+    /// unknown.
     pub error: Option<Error>,
 }
 
@@ -78,7 +79,7 @@ struct Setting {
     change: usize,
 }
 
-/// What is done for the changes of a batch, which are in the order of their keys.
+/// The work for the changes of a batch, which are in the order of their keys.
 pub struct Changing<'c, D> {
     host: &'c mut Host<D>,
     search: &'c Search,
@@ -388,7 +389,7 @@ impl<'c, D: Device> Changing<'c, D> {
         }
     }
 
-    /// Gives the memory of towers back that are not part of the list, and counts those that are.
+    /// Frees the memory of towers that are not part of the list, and counts those that are.
     fn free(&mut self) {
         let levels = self.host.levels;
         let mut inputs = self.host.inputs();

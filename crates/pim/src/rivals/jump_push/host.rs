@@ -9,7 +9,7 @@ use crate::dispatch::plan::{refused, unknown};
 use nearfield_core::Error;
 use nearfield_hardware::modules::HostWork;
 
-/// What has to be done, as the list would be torn otherwise, is tried so many times.
+/// The number of tries of a step without which the list would be torn.
 const TRIES: usize = 4;
 
 #[derive(Debug)]
@@ -22,21 +22,21 @@ pub struct Host<D> {
     pub head: Pointer,
     /// Keys that are stored.
     pub keys: u64,
-    /// What lower towers and copies of upper ones take.
+    /// The memory of lower towers and copies of upper ones.
     pub bytes: u64,
     /// Nodes that were pulled.
     pub pulled: u64,
     /// Why nothing is written any more.
     pub broken: Option<String>,
-    /// What the host did since the device was told last.
+    /// The host's work since the last report to the device.
     pub work: HostWork,
 }
 
-/// What is sent to each module in a round.
+/// The words for each module in a round.
 #[derive(Clone, Debug)]
 pub struct Inputs(Vec<Vec<u64>>);
 
-/// What came back, of which each module's is taken piece by piece.
+/// The answers, of which each module's are taken piece by piece.
 #[derive(Debug)]
 pub struct Answers {
     answered: Vec<Answered>,
@@ -197,7 +197,7 @@ impl<D: Device> Host<D> {
         Ok(())
     }
 
-    /// Tells the device what the host has done by itself.
+    /// Reports the host's own work to the device.
     pub fn tell(&mut self) {
         let work = std::mem::take(&mut self.work);
         self.device.at_host(&work);

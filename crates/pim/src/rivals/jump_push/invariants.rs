@@ -1,4 +1,4 @@
-//! What is always true of the list.
+//! The invariants of the list.
 
 use super::host::Host;
 use super::task::Task;
@@ -18,7 +18,7 @@ impl<D: Device> Host<D> {
             return;
         }
         if self.broken.is_some() {
-            // What was being linked is linked in part.
+            // An unfinished link is set in part.
             return;
         }
         let (levels, modules) = (self.levels, self.device.modules());

@@ -1,33 +1,33 @@
 //! Jump-push (Kang et al., SPAA 2021, as in RADAR's figures): one skip list over all modules, whose
-//! nodes lie where the hash of their key says.
+//! nodes are placed by the hash of their key.
 //!
-//! Each level has half as many nodes as the one below, up to 26. What is above the *lower part*, of
-//! 12 levels with 2048 modules, every module has a copy of. A node of the lower part keeps with
-//! each pointer to the right the key that it leads to, so that its module decides alone whether a
-//! query goes to the right or down. That is one step, and takes a round. What keeps queries that go
-//! the same way from meeting at one node, however skewed they are, is the way they are begun
+//! Each level has half as many nodes as the one below, up to 26. Every module has a copy of the
+//! levels above the *lower part*, which has 12 levels with 2048 modules. A node of the lower part
+//! keeps with each pointer to the right the key that it leads to, so that its module decides alone
+//! whether a query goes to the right or down. That is one step, and takes a round. The start of
+//! queries keeps those with a common way from meeting at one node, however skewed they are
 //! (`search.rs`): a batch takes hundreds of rounds.
 //!
 //! ```text
 //! search  upper part, each module a share of the keys       1 round
 //!         every 2^k-th key, then every 2^(k-1)-th ... 16th  about 2 rounds for each level
-//!         all others, from what those next to them share    the same
+//!         all others, from the paths of their neighbours    the same
 //!         keys and values                                    1
-//! write   read what goes, make what comes, change the upper part, link new to new, link, free:
+//! write   read removed, make new, change the upper part, link new to new, link, free:
 //!                                                           1 each, if needed
 //! scan    from the path of an end outwards                   about 2 for each level
 //! ```
 //!
 //! The published program inserts and finds predecessors. The rest is added here in its spirit: a
 //! get is a predecessor and a comparison, updates and removes are searched as inserts are, scans go
-//! out from the path to their beginning. How a batch of all of them is executed is in `run.rs`;
-//! reads are sorted, and not combined.
+//! out from the path to their beginning. `run.rs` executes a batch of all of them; reads are
+//! sorted, and not combined.
 //!
-//! Other than published: all levels of a key in the lower part are one node, a *tower*, in the
-//! module of its key, so going down stays in the module, and is no hop; a query begins below the
-//! node that its neighbours' paths share, as it is known to go down from that; heights follow from
-//! the keys; with fewer than 2048 modules the lower part has fewer levels, one more than the
-//! logarithm of the modules.
+//! Deviations from the published program: all levels of a key in the lower part are one node, a
+//! *tower*, in the module of its key, so going down stays in the module, and is no hop; a query
+//! begins below the node that its neighbours' paths share, because it is known to go down from
+//! that; heights follow from the keys; with fewer than 2048 modules the lower part has fewer
+//! levels, one more than the logarithm of the modules.
 
 mod change;
 mod host;
@@ -95,7 +95,7 @@ impl<D: Device> JumpPush<D> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Host<D>> {
-        // What was to be linked when a thread has panicked was linked, or not.
+        // A link that a panicking thread was about to set was set, or not.
         self.host.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

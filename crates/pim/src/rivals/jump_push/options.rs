@@ -1,6 +1,6 @@
 //! How queries move through the lower part.
 
-/// What is done about queries on the way. Default: as published.
+/// The treatment of queries on the way. Default: as published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Push-pull: where two and more queries, neighbours in the order of their keys, are at one

@@ -1,4 +1,4 @@
-//! What modules run.
+//! The program of modules.
 
 use super::task::{Task, Way};
 use super::tower::{ENTRY_WORDS, LINK_WORDS, Link, words};
@@ -153,7 +153,7 @@ fn step<M: Meter>(
     output[first] = (down as u64) << 56;
 }
 
-/// Lists what the upper part has from one key to another.
+/// Lists the entries of the upper part from one key to another.
 fn list<M: Meter>(
     module: &mut Module<'_, M>,
     (from, to): (u64, u64),

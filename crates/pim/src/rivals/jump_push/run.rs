@@ -1,11 +1,11 @@
 //! Executing consecutive operations of a batch together.
 //!
-//! All of them are searched at once in the list as it is, then all writes are made at once, of each
-//! key what the writes of it come to together. The outcomes are what one operation after the other
-//! would have answered: of operations on one key the host replays them; ordered operations are
-//! answered by what was found and what was written before them. What is behind an entry that was
-//! removed before them has not been looked for, so that an ordered operation begins a new run if
-//! there was a remove: a batch in which both take turns takes a search for each turn.
+//! All of them are searched at once in the current list, then all writes are made at once, one
+//! combined write for each key. The outcomes are those of executing the operations in order: the
+//! host replays operations on one key, and answers ordered operations from the search and from the
+//! writes before them. A search does not look behind an entry that was removed before it, so an
+//! ordered operation after a remove begins a new run: a batch in which both alternate takes a
+//! search for each turn.
 
 use super::change::{Action, Change, Changing};
 use super::host::Host;
@@ -17,7 +17,7 @@ use nearfield_core::plan::inclusive;
 use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
 use std::collections::BTreeMap;
 
-/// What a search is for.
+/// The purpose of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
     /// The operation at a position, which reads.
@@ -26,7 +26,7 @@ enum For {
     Change(u32),
 }
 
-/// What is looked for.
+/// A searched key.
 #[derive(Clone, Copy, Debug)]
 struct Item {
     key: u64,
@@ -44,7 +44,7 @@ pub struct Run<'b> {
     has_ordered: bool,
 }
 
-/// What the writes of a run so far have made of a key.
+/// The state of a key after the writes of a run so far.
 #[derive(Clone, Debug)]
 enum Written {
     Value(u64),
@@ -55,7 +55,7 @@ enum Written {
 
 type Overlay = BTreeMap<u64, Written>;
 
-/// What has been found.
+/// The result of a search.
 struct Found {
     search: Search,
     entries: Vec<Option<(u64, u64)>>,
@@ -115,7 +115,7 @@ impl<'b> Run<'b> {
         &self.input.operations()[position as usize]
     }
 
-    /// What has to be looked for, and the keys that are written.
+    /// The keys to search for, and those that are written.
     fn gather<D: Device>(
         &mut self,
         host: &mut Host<D>,
@@ -199,7 +199,7 @@ impl<'b> Run<'b> {
         })
     }
 
-    /// Searches, and reads what was found.
+    /// Searches, and reads the towers found.
     fn find<D: Device>(&self, host: &mut Host<D>, changes: &[Change]) -> Result<Found, Error> {
         host.begin()?;
         let queries = self.items.iter().map(|item| {
@@ -250,7 +250,7 @@ impl<'b> Run<'b> {
         })
     }
 
-    /// What is to become of the keys that are written.
+    /// The new states of the written keys.
     fn decide<D: Device>(&self, host: &mut Host<D>, found: &Found, changes: &mut [Change]) {
         for (query, item) in self.items.iter().enumerate() {
             if let For::Change(change) = item.what {
@@ -347,7 +347,7 @@ impl<'b> Run<'b> {
         self.answer_reads(output, found, log);
     }
 
-    /// Writes the outcomes of what is looked for in the list, and in what was written before.
+    /// Writes the outcomes from the searches in the list, and from the writes before.
     fn answer_reads(
         &self,
         output: &mut Output<'_, Words>,
@@ -430,7 +430,7 @@ impl<'b> Run<'b> {
     }
 }
 
-/// The first entry that was written, or what was found in the list.
+/// The first entry of the writes, or of the list.
 fn first<'o>(
     written: &mut impl Iterator<Item = (&'o u64, &'o Written)>,
     entry: Option<(u64, u64)>,
@@ -445,7 +445,7 @@ fn first<'o>(
     Ok(entry)
 }
 
-/// The entries of a range as they are with what was written.
+/// The entries of a range, merged with the writes.
 fn merge(
     entries: &[(u64, u64)],
     overlay: &Overlay,

@@ -1,11 +1,11 @@
-//! Reading ranges of the lower part: from nodes whose right neighbours at some levels are known to
-//! all that lie between these, a round for each step away from them, all ranges of a batch at once.
+//! Reading ranges of the lower part. A scan begins at nodes whose right neighbours at some levels
+//! are known to all nodes between, and takes a round for each step away from them, for all ranges
+//! of a batch at once.
 //!
-//! A tower is read with all its links. Of each link at a level it is known how far it is to be
-//! followed: to the link of the level above, or else to where that was to be followed. So each
-//! tower is read once, in as many rounds as a search takes, however many there are. Keys are known
-//! a round before their towers are read: a scan that knows of as many as it may answer forgets what
-//! lies behind these.
+//! A tower is read with all its links. The end of each link is known: the link of the level above,
+//! or else the end of that link. So each tower is read once, in as many rounds as a search takes,
+//! whatever their number. Keys are known a round before their towers are read: a scan that knows as
+//! many as it may return forgets the rest behind these.
 
 use super::host::Host;
 use super::program::Tasks;
@@ -36,7 +36,7 @@ struct Visit {
     last: u64,
 }
 
-/// What the upper part is asked for.
+/// A request to the upper part.
 #[derive(Clone, Copy, Debug)]
 struct Ask {
     from: u64,
@@ -48,7 +48,7 @@ struct Ask {
 #[derive(Debug)]
 struct Scan {
     range: Range,
-    /// The query whose path leads to where it begins.
+    /// The query whose path leads to its start.
     query: usize,
     entries: Vec<(u64, u64)>,
     visits: Vec<Visit>,
@@ -60,7 +60,7 @@ struct Scan {
     error: Option<Error>,
 }
 
-/// What a scan has come to: entries in its direction.
+/// The result of a scan: entries in its direction.
 pub type Scanned = Result<Vec<(u64, u64)>, Error>;
 
 /// Reads ranges, of each of which the query was searched with its whole path: that of the greatest
@@ -214,7 +214,7 @@ impl Scan {
         }
     }
 
-    /// Takes what was read of a tower.
+    /// Takes the words of a tower.
     fn read(&mut self, visit: Visit, words: &[u64], is_head: bool) {
         let (key, value) = (words[0], words[1]);
         if !is_head {
@@ -230,7 +230,7 @@ impl Scan {
         self.follow(&links, visit.last);
     }
 
-    /// Forgets what lies behind as many keys as are wanted.
+    /// Forgets the part behind the wanted number of keys.
     fn forget(&mut self) {
         let Range { limit, .. } = self.range;
         if limit > (self.entries.len() + self.visits.len()) as u64 {
@@ -302,7 +302,7 @@ impl Scan {
         });
     }
 
-    /// Takes what the upper part has been asked for.
+    /// Takes the answer of the upper part.
     fn enter(
         &mut self,
         levels: usize,
@@ -313,7 +313,7 @@ impl Scan {
     ) {
         if self.range.descends {
             if upper.is_empty() && ask.from > 0 {
-                // What is left of the range is behind the last tower before it.
+                // The rest of the range is behind the last tower before it.
                 self.ask = Some(Ask {
                     from: 0,
                     limit: 1,

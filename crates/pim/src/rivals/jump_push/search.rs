@@ -13,7 +13,7 @@ use crate::device::Device;
 use nearfield_core::Error;
 use std::collections::HashMap;
 
-/// Between two recorded paths there are less than so many keys (as published).
+/// There are fewer than this many keys between two recorded paths (as published).
 const APART_MIN: usize = 16;
 
 /// A key that is looked for.
@@ -24,9 +24,9 @@ pub struct Query {
     pub strict: bool,
     /// It could not go on.
     pub failed: bool,
-    /// Of so many levels from 0 on the path is recorded.
+    /// The number of levels, from 0 on, at which the path is recorded.
     pub recorded: u8,
-    /// So many levels are left; with none left it has arrived.
+    /// The number of levels left; with none left it has arrived.
     left: u8,
     /// Where its path begins.
     path: u32,
@@ -34,7 +34,8 @@ pub struct Query {
     pub node: Pointer,
 }
 
-/// At one level: from which node a query went down, and what was too far to the right.
+/// The step at one level: the node from which a query went down, and the next one, which was too
+/// far to the right.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Step {
     pub node: Pointer,
@@ -50,7 +51,7 @@ pub struct Search {
 }
 
 impl Query {
-    /// Looks for a key, and wants so many levels of its path.
+    /// Searches for a key, and records this many levels of its path.
     pub fn new(key: u64, strict: bool, recorded: usize) -> Query {
         Query {
             key,
@@ -132,7 +133,7 @@ impl Search {
         let each = self.queries.len().div_ceil(modules).max(1);
         let mut inputs = host.inputs();
         for (module, queries) in self.queries.chunks(each).enumerate() {
-            // Of what is below the least key the answer is not needed.
+            // The answer below the least key is not needed.
             let keys = queries.iter();
             let keys = keys.map(|query| query.key.saturating_sub(query.strict.into()));
             inputs.extend(module, keys);

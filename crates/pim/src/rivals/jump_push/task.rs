@@ -1,14 +1,14 @@
-//! What the host asks modules to do with towers, and what they answer, as words.
+//! The host's tasks for modules with towers, and their answers, as words.
 //!
 //! ```text
-//! task | kind 8, level 8, flags 8, 0, at 32 | what else the kind has, a word each |
+//! task | kind 8, level 8, flags 8, 0, at 32 | further words of the kind |
 //! ```
 //!
 //! A module answers its tasks in their order, so that answers need no names.
 
 use super::tower::{LINK_WORDS, Link};
 
-/// What is to be done in a module.
+/// A task of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task<'w> {
     /// Takes a query one step on. Answers one word: how many levels it has gone down 8, the right
@@ -19,7 +19,7 @@ pub enum Task<'w> {
         at: u32,
         /// The level at which the query is.
         level: usize,
-        /// What it looks for.
+        /// The searched key.
         key: u64,
         /// How it moves.
         way: Way,
@@ -36,7 +36,7 @@ pub enum Task<'w> {
         /// The tower.
         at: u32,
     },
-    /// Reads key, value, and the links of so many levels.
+    /// Reads key, value, and the links of this many levels.
     Visit {
         /// The tower.
         at: u32,
@@ -94,7 +94,7 @@ pub enum Task<'w> {
         from: u64,
         /// The greatest key.
         to: u64,
-        /// So many at most.
+        /// The greatest number of entries.
         limit: u64,
         /// Whether they are listed from the greatest on.
         descends: bool,

@@ -1,12 +1,11 @@
-//! Towers of the lower part: where they lie, how high they are, and what they look like in a
-//! bank.
+//! Towers of the lower part: their modules, their heights, and their layout in a bank.
 //!
 //! ```text
-//! key 8 | value 8 | for each level from 0 on: key of the right neighbour 8, where it lies 8
+//! key 8 | value 8 | for each level from 0 on: key of the right neighbour 8, its address 8
 //! ```
 //!
-//! How high a tower is, and which module has it, follows from its key. A tower has the levels of
-//! the lower part only; one that is higher is in the upper part as well.
+//! The height and the module of a tower follow from its key. A tower has the levels of the lower
+//! part only; one that is higher is in the upper part as well.
 
 /// The list is no higher (as published).
 pub const HEIGHT_MAX: usize = 26;
@@ -81,7 +80,7 @@ impl Link {
     }
 }
 
-/// So many words has a tower with so many levels.
+/// The number of words of a tower with this many levels.
 pub const fn words(levels: usize) -> usize {
     ENTRY_WORDS + levels * LINK_WORDS
 }

@@ -2,7 +2,7 @@
 
 use crate::structures::hash::mix;
 
-/// Chunks have levels from 0 on, and so many of them; what is above is in all modules.
+/// The number of levels of chunks, from 0 on; the levels above are in all modules.
 pub(super) const LEVELS: usize = 3;
 /// A key of a level is one of the next with a probability of one in 2 to this power.
 const PROMOTION_BITS: u32 = 4;
@@ -34,7 +34,7 @@ pub(super) fn place(key: u64, level: usize, modules: usize) -> usize {
     ((u128::from(mixed) * modules as u128) >> 64) as usize
 }
 
-/// So many levels a key has above level 0, up to [`LEVELS`]: it begins a chunk at each below.
+/// The number of a key's levels above level 0, up to [`LEVELS`]: it begins a chunk at each below.
 pub(super) fn height(key: u64) -> u8 {
     // Chunks that begin with the least key are there from the beginning.
     if key == 0 {

@@ -13,10 +13,10 @@ use nearfield_core::Error;
 type Copied = (Address, u64, Vec<(u64, u64)>);
 
 impl<D: Device> Host<D> {
-    /// What everything takes.
+    /// The memory of all parts.
     ///
     /// # Errors
-    /// A module cannot be asked.
+    /// A module fails.
     pub(super) fn memory(&mut self) -> Result<Memory, Error> {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
@@ -51,11 +51,11 @@ impl<D: Device> Host<D> {
     }
 
     /// Checks that chunks follow each other without gaps at every level, that each begins with a
-    /// key of the level above, that shadows are what they are copies of, that modules agree about
-    /// the upper part, and that each key has a data node that the table of its module knows.
+    /// key of the level above, that shadows equal their originals, that modules agree about the
+    /// upper part, and that each key has a data node that the table of its module knows.
     ///
     /// # Panics
-    /// Something is wrong, or cannot be read.
+    /// An invariant is broken, or a module cannot be read.
     pub(super) fn check(&mut self) {
         if !self.is_built {
             assert_eq!(self.count, 0, "keys and no chunks");

@@ -15,14 +15,13 @@ use crate::device::{Fault, Meter, Module};
 
 /// Entries in a block.
 const WIDTH: usize = 16;
-/// A block's array: where the next block is, and what it has.
+/// A block's array: the address of the next block, and its entries.
 const ARRAY_WORDS: usize = WIDTH + 1;
 const BLOCK_WORDS: usize = 3 * ARRAY_WORDS;
 const HEADER_WORDS: usize = 8;
-/// What the header of a chunk begins with, and a block that was given back does not.
+/// The start of a chunk's header; a freed block does not have it.
 const MARK: u64 = 0xc4a9_1e57;
-/// What a program does for each node that it comes to, and for each key that it compares in a
-/// block.
+/// The instructions for each node on a way, and for each key compared in a block.
 const INSTRUCTIONS_PER_BLOCK: u64 = 24;
 const INSTRUCTIONS_PER_KEY: u64 = 6;
 
@@ -30,7 +29,7 @@ const INSTRUCTIONS_PER_KEY: u64 = 6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chunk(pub u32);
 
-/// What a chunk has of a key.
+/// A chunk's entry for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub key: u64,
@@ -48,7 +47,7 @@ impl Entry {
     };
 }
 
-/// What is to become of a chunk.
+/// A change of a chunk.
 #[derive(Debug, Default)]
 pub(super) struct Change<'w> {
     /// Entries from this key on are dropped.
@@ -79,7 +78,7 @@ impl Header {
         key >= self.first && (self.bound == 0 || key < self.bound)
     }
 
-    /// What the chunk takes.
+    /// The memory of the chunk.
     pub fn bytes(&self) -> u64 {
         (HEADER_WORDS + self.blocks * BLOCK_WORDS) as u64 * 8
     }
@@ -132,10 +131,10 @@ impl Chunk {
         module.write(self.0 + 2, &words);
     }
 
-    /// Makes room for so many entries more.
+    /// Makes room for this many entries more.
     ///
     /// # Errors
-    /// The bank has no room; what could be had stays with the chunk.
+    /// The bank has no room; the blocks allocated so far stay with the chunk.
     pub fn reserve<M: Meter>(self, module: &mut Module<'_, M>, more: usize) -> Result<(), Fault> {
         let Some(mut header) = self.header(module) else {
             return Ok(());
@@ -287,7 +286,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// Puts entries behind those that there are.
+    /// Appends entries.
     fn append<M: Meter>(
         self,
         module: &mut Module<'_, M>,

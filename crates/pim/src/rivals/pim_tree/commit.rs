@@ -1,5 +1,5 @@
-//! Having modules do what was decided: first what can fail for want of room, then the rest in one
-//! round.
+//! Carrying out a plan in modules: first the steps that can fail for want of room, then the rest in
+//! one round.
 
 use super::address::{Address, LEVELS, height, place};
 use super::plan::{Child, Level, Outcome};
@@ -58,7 +58,7 @@ impl<D: Device> Host<D> {
         if outbox.is_empty() {
             return Ok(());
         }
-        // What a module does not answer it is told again.
+        // A module that does not answer gets the same again.
         let copies = outbox.inputs.clone();
         let inbox = match self.round(outbox) {
             Ok(inbox) => inbox,
@@ -88,7 +88,7 @@ impl<D: Device> Host<D> {
         Ok(())
     }
 
-    /// What needs room.
+    /// The requests that need room.
     fn requests(&self, wishes: &Wishes<'_>, plan: &Plan) -> Outbox {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
@@ -140,7 +140,7 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// Takes the answers to what needs room, in the same order.
+    /// Takes the answers to the requests that need room, in the same order.
     fn take(
         &self,
         wishes: &Wishes<'_>,
@@ -198,7 +198,7 @@ impl<D: Device> Host<D> {
         causes
     }
 
-    /// Has modules forget what was prepared.
+    /// Makes modules forget prepared changes.
     fn give_up(&mut self, plan: &Plan, places: &Places, wishes: &Wishes<'_>) {
         let data = places.data.iter().zip(wishes.all);
         let data = data.map(|(&node, wish)| Garbage::Data(node, wish.key));
@@ -216,7 +216,7 @@ impl<D: Device> Host<D> {
         self.garbage.extend(garbage);
     }
 
-    /// What is done once there is room for it.
+    /// The orders once there is room for them.
     fn orders(&self, wishes: &Wishes<'_>, plan: &Plan, places: &Places) -> Outbox {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
@@ -293,8 +293,7 @@ impl<D: Device> Host<D> {
         outbox
     }
 
-    /// Of what goes through modules that have not answered, nobody knows whether it is done
-    /// already.
+    /// The state of changes in modules that have not answered is unknown.
     fn doubt(
         &self,
         wishes: &mut Wishes<'_>,
@@ -433,8 +432,8 @@ fn change(
     words.extend(adds.iter().flat_map(|add| &add[..width]));
 }
 
-/// Says of which wishes the causes are that something could not be prepared. At least one is
-/// failed, or chunks whose first key goes stay from now on.
+/// Finds the wishes that cause a failed preparation. At least one fails, or chunks whose first key
+/// goes stay from now on.
 fn blame(wishes: &mut Wishes<'_>, plan: &Plan, causes: Vec<Cause>) {
     let mut blamed = HashSet::new();
     let mut is_tall = false;

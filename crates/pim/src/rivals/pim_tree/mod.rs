@@ -1,4 +1,5 @@
-//! PIM-tree (Kang et al., VLDB 2022): a skip list cut into chunks that lie in modules by hashes.
+//! PIM-tree (Kang et al., VLDB 2022): a skip list divided into chunks that lie in modules by
+//! hashes.
 //!
 //! ```text
 //! upper part          B+-tree of the first keys of level 2, in every module
@@ -8,26 +9,24 @@
 //! data nodes                         key, value at (key, 0), and in the hash table of that module
 //! ```
 //!
-//! One key in 16 of a level is also one of the next, and begins a chunk. Whatever keys are asked
-//! for, what they lead to lies anywhere, so modules have as much to do as others; and where they
-//! all lead to one chunk, the host takes that and searches it itself (push-pull). The host sorts a
-//! batch, and asks for a key once.
+//! One key in 16 of a level is also one of the next, and begins a chunk. Hashes spread the chunks
+//! of any set of keys, so modules have even loads. If many keys lead to one chunk, the host takes
+//! that and searches it itself (push-pull). The host sorts a batch, and requests a key once.
 //!
-//! A batch is cut into runs: operations on single keys, and reads that depend on the order of keys.
-//! Those on one key are brought together by the host, which asks for what the key has at first, and
-//! then for what it is to have. Gets and updates take one round, predecessors 4 or 5, scans 5 (more
-//! if a limit was reached late), inserts and removes 5 to 7 where 7 to 10 are published: what they
-//! need is prepared in one round and done in the next.
+//! A batch is divided into runs: operations on single keys, and reads that depend on the order of
+//! keys. The host combines the operations on one key: it requests the first value of the key, and
+//! then sends its last one. Gets and updates take one round, predecessors 4 or 5, scans 5 (more if
+//! a limit was reached late), inserts and removes 5 to 7 where 7 to 10 are published: they prepare
+//! in one round and change in the next.
 //!
-//! Ours differs from the published program in this: heights follow from keys, so the same keys make
-//! the same tree; chunks are linked by the key that the next one begins with, and not by addresses;
-//! reads of one chunk in a scan are one, with or without a pull; and what changes is written in one
-//! round.
+//! Deviations from the published program: heights follow from keys, so the same keys make the same
+//! tree; chunks are linked by the first key of the next one, and not by addresses; reads of one
+//! chunk in a scan are one, with or without a pull; and all changes are written in one round.
 //!
-//! # What is lost if something fails
+//! # Failures
 //! A change is prepared such that it cannot fail for want of room, and then made in all modules in
-//! one round. A module that comes to nothing in that round gets the same again with the next, until
-//! it has answered.
+//! one round. A module that fails in that round gets the same again with the next, until it has
+//! answered.
 
 mod address;
 mod check;
@@ -82,15 +81,15 @@ struct Host<D> {
     is_built: bool,
     /// Chunks that the host has searched itself.
     pulled: u64,
-    /// Chunks whose first key was removed and that stay, as there was no room to merge them.
+    /// Chunks whose first key was removed and that stay, because there was no room to merge them.
     hollow: usize,
-    /// What modules have not said that they have done.
+    /// The work that modules have not confirmed.
     again: HashMap<usize, Vec<u64>>,
-    /// Blocks of modules that nobody needs.
+    /// Unused blocks of modules.
     garbage: Vec<Garbage>,
 }
 
-/// A block that nobody needs.
+/// An unused block.
 #[derive(Clone, Copy, Debug)]
 enum Garbage {
     /// A chunk and its first key.
@@ -99,7 +98,7 @@ enum Garbage {
     Data(Address, u64),
 }
 
-/// What the index takes in modules, in bytes.
+/// The memory of the index in modules, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Data nodes.
@@ -148,10 +147,10 @@ impl<D: Device> PimTree<D> {
         self.lock().pulled
     }
 
-    /// What the index takes in modules. Asks all of them, in a round that counts like others.
+    /// The memory of the index in modules. Asks all of them, in a round that counts like others.
     ///
     /// # Errors
-    /// A module cannot be asked.
+    /// A module fails.
     pub fn memory_bytes(&self) -> Result<Memory, Error> {
         self.lock().memory()
     }
@@ -175,10 +174,10 @@ impl<D: Device + Send> OrderedIndex<Words> for PimTree<D> {
     }
 }
 
-/// What is executed together.
+/// Operations that are executed together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Run {
-    /// Gets, and what depends on the order of keys.
+    /// Gets, and operations that depend on the order of keys.
     Reads,
     /// Operations on single keys.
     Points,
@@ -240,7 +239,7 @@ impl<D: Device> Host<D> {
         Ok(())
     }
 
-    /// Executes a run. What fails later than its first round fails by itself.
+    /// Executes a run. A failure after its first round fails only the operations concerned.
     ///
     /// # Errors
     /// Its first round was refused, and nothing was done.
@@ -257,7 +256,7 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// A round, before which modules do what is left over from others.
+    /// A round, before which modules do the unconfirmed work of earlier ones.
     ///
     /// # Errors
     /// It was refused, and nothing was done.
@@ -288,7 +287,7 @@ impl<D: Device> Host<D> {
         let words = outbox.words();
         let answered = self.device.round(Tasks, outbox.inputs);
         let inbox = Inbox::new(answered.map_err(|error| refused(&error))?);
-        // Whatever became of it in a module that has failed: nobody needs it.
+        // The blocks are unused even if a module has failed.
         self.garbage.clear();
         self.again
             .retain(|&module, _| inbox.error(module).is_some());
@@ -299,7 +298,7 @@ impl<D: Device> Host<D> {
         Ok(inbox)
     }
 
-    /// Says that so many keys were sorted.
+    /// Reports that this many keys were sorted.
     fn sorted(&mut self, sorted: usize) {
         self.device.at_host(&HostWork {
             sorted: sorted as u64,
@@ -307,7 +306,7 @@ impl<D: Device> Host<D> {
         });
     }
 
-    /// Says that so many keys were searched in chunks that were pulled.
+    /// Reports that this many keys were searched in pulled chunks.
     fn searched(&mut self, keys: usize) {
         self.device.at_host(&HostWork {
             probes: keys as u64,

@@ -1,10 +1,10 @@
-//! What becomes of the chunks of a level when keys come and go.
+//! Planning the changes of a level's chunks for inserted and removed keys.
 
 use super::address::Address;
 use super::search::Pulled;
 use std::ops::Range;
 
-/// What an entry leads to.
+/// The child of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Child {
     /// It is there.
@@ -19,7 +19,7 @@ pub(super) enum Child {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub key: u64,
-    /// What comes; none if it goes.
+    /// The new child; none if the key is removed.
     pub child: Option<Child>,
     /// It begins chunks of this level.
     pub is_tall: bool,
@@ -27,22 +27,22 @@ pub(super) struct Turn {
     pub chunk: usize,
 }
 
-/// A chunk that keys come to or go from, or that takes what another has had.
+/// A chunk that gains or loses keys, or that takes another's entries.
 #[derive(Debug)]
 pub(super) struct Touched {
     pub address: Address,
-    /// What is in it; only of those that are divided or go.
+    /// Its content; only if it is divided or removed.
     pub content: Option<Pulled>,
 }
 
-/// What becomes of a chunk, or a chunk that comes.
+/// The change of a chunk, or a new chunk.
 #[derive(Debug)]
 pub(super) struct Outcome {
     /// `None` if it comes.
     pub address: Option<Address>,
     /// Of one that comes.
     pub first: u64,
-    /// What is at and behind this key goes to others.
+    /// The entries from this key on go to other chunks.
     pub truncate: Option<u64>,
     pub bound: Option<u64>,
     pub removes: Vec<u64>,
@@ -67,7 +67,7 @@ impl Outcome {
     }
 }
 
-/// What becomes of a level.
+/// The changes of a level.
 #[derive(Debug, Default)]
 pub(super) struct Level {
     pub outcomes: Vec<Outcome>,
@@ -80,16 +80,16 @@ pub(super) struct Level {
     pub filled: usize,
 }
 
-/// A chunk has gone to which there is no other that takes what it has.
+/// A chunk is removed, and no other can take its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Orphan(pub u64);
 
 impl Level {
-    /// Divides chunks before tall keys that come, and merges those whose first key goes with the
-    /// one to the left. Both lists are in the order of keys, and so is what comes of them.
+    /// Divides chunks before tall new keys, and merges those whose first key is removed with the
+    /// one to the left. Both lists are in the order of keys, and so is the result.
     ///
     /// # Errors
-    /// There is nothing to the left of a chunk that goes.
+    /// There is no chunk to the left of a removed one.
     pub fn plan(touched: &[Touched], turns: &[Turn]) -> Result<Level, Orphan> {
         let mut level = Level::default();
         let mut start = 0;
@@ -134,7 +134,7 @@ impl Level {
         let mut entries = content.entries.iter().peekable();
         loop {
             let key = turns.peek().map_or(u64::MAX, |turn| turn.key);
-            // What was there before a key that comes or goes, or is that key.
+            // The entries before a changed key, or the key itself.
             if let Some(&&(entry, address, _)) = entries.peek()
                 && (turns.peek().is_none() || entry < key)
             {

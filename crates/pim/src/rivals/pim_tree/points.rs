@@ -16,13 +16,13 @@ struct Group {
     key: u64,
     /// Of all that are sorted by key.
     range: Range<usize>,
-    /// What its module is asked.
+    /// The request to its module.
     kind: Kind,
 }
 
 impl<D: Device> Host<D> {
-    /// Executes gets, inserts, updates and removes: a round that asks for what there is, and sets
-    /// what needs no new nodes, and what it takes to change nodes.
+    /// Executes gets, inserts, updates and removes: a round that reads the keys, and sets values
+    /// that need no new nodes, and the rounds that change nodes.
     ///
     /// # Errors
     /// The first round was refused, and nothing was done.
@@ -114,7 +114,7 @@ impl<D: Device> Host<D> {
     }
 }
 
-/// Brings the operations on each key together, and says what its module is to be asked.
+/// Combines the operations on each key, and chooses the request to its module.
 fn groups(input: Input<'_, Words>, sorted: &[(u64, usize)]) -> Vec<Group> {
     let operations = input.operations();
     let mut groups = Vec::with_capacity(sorted.len());

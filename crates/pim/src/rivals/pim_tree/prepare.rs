@@ -1,4 +1,4 @@
-//! Keys that come and go: what becomes of chunks for them.
+//! Preparing inserts and removes: the changes of their chunks.
 
 use super::Host;
 use super::address::{Address, LEVELS, height};
@@ -11,7 +11,7 @@ use crate::dispatch::plan::unknown;
 use nearfield_core::Error;
 use std::collections::{HashMap, HashSet};
 
-/// What a key has, and is to have.
+/// The old and the new value of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
     pub key: u64,
@@ -32,14 +32,14 @@ impl Wish {
 /// Wishes that are granted together.
 pub(super) struct Wishes<'w> {
     pub all: &'w [Wish],
-    /// Why those that are not granted are not.
+    /// The error of each rejected change.
     pub errors: Vec<Option<Error>>,
-    /// Chunks whose first key goes stay without it, for want of room to merge them.
+    /// Chunks whose first key is removed stay without it, for want of room to merge them.
     pub stay: bool,
 }
 
 impl Wishes<'_> {
-    /// Those that are still to be granted, with their numbers.
+    /// The changes that are still possible, with their numbers.
     pub fn live(&self) -> impl Iterator<Item = (usize, &Wish)> {
         let errors = self.errors.iter();
         let live = self.all.iter().zip(errors).enumerate();
@@ -51,7 +51,7 @@ impl Wishes<'_> {
         self.live().filter(|(_, wish)| wish.comes() || wish.goes())
     }
 
-    /// So many levels are concerned besides level 0.
+    /// The number of levels concerned besides level 0.
     pub fn height(&self, wish: &Wish) -> u8 {
         if wish.goes() && self.stay {
             0
@@ -60,7 +60,7 @@ impl Wishes<'_> {
         }
     }
 
-    /// Those that are still to be granted and for which `of` is true are not.
+    /// Rejects the possible changes for which `of` is true.
     pub fn fail(&mut self, error: &Error, of: impl Fn(&Wish) -> bool) {
         for (wish, place) in self.all.iter().zip(&mut self.errors) {
             if place.is_none() && of(wish) {
@@ -70,7 +70,7 @@ impl Wishes<'_> {
     }
 }
 
-/// A key whose chunks are looked for.
+/// A key whose chunks are searched for.
 struct Probe {
     key: u64,
     /// The highest level of which the chunk is wanted.
@@ -86,7 +86,7 @@ pub(super) struct Shadow {
     pub entries: Vec<(u64, Child)>,
 }
 
-/// What is to be done in modules.
+/// The work to do in modules.
 #[derive(Default)]
 pub(super) struct Plan {
     pub levels: Vec<Level>,
@@ -98,7 +98,7 @@ pub(super) struct Plan {
     pub lowest: Vec<Address>,
 }
 
-/// What is in shadows: their bounds and entries.
+/// The content of shadows: their bounds and entries.
 type Copies = HashMap<Address, (u64, Vec<(u64, Address)>)>;
 
 impl<D: Device> Host<D> {
@@ -127,11 +127,11 @@ impl<D: Device> Host<D> {
         wishes.errors
     }
 
-    /// Finds the chunks concerned, decides what becomes of them, and has it done.
+    /// Finds the chunks concerned, plans their changes, and carries them out.
     ///
     /// # Errors
-    /// Something in the way was noted in `wishes`, and it has to be tried again with the rest; or,
-    /// if there is an error, none can be granted.
+    /// A failure was noted in `wishes`, and the rest has to be tried again; or, if there is an
+    /// error, all are rejected.
     fn prepare(&mut self, wishes: &mut Wishes<'_>) -> Result<(), Option<Error>> {
         let probes = probes(wishes);
         let mut plan = Plan::default();
@@ -180,7 +180,7 @@ impl<D: Device> Host<D> {
             places.push(place);
         }
         let copies = self.contents(wishes, keys, &places, &mut all_touched)?;
-        // What comes and goes at a level, with its height and its probe.
+        // The inserts and removes of a level, with their heights and their probes.
         let mut turns: Vec<(u64, Option<Child>, u8)> = Vec::new();
         for (number, wish) in wishes.changing() {
             let child = wish.comes().then_some(Child::Data(number as u32));
@@ -225,8 +225,8 @@ impl<D: Device> Host<D> {
         Ok(plan)
     }
 
-    /// Reads the chunks that are divided or go: a round, if there are any. Answers what is in the
-    /// shadows of chunks of level 1 that go with them to others.
+    /// Reads the chunks that are divided or removed: a round, if there are any. Returns the content
+    /// of the shadows of chunks of level 1 that move with them.
     fn contents(
         &mut self,
         wishes: &mut Wishes<'_>,
@@ -311,8 +311,8 @@ fn positions(keys: &[u64], some: impl Iterator<Item = u64>) -> Vec<usize> {
     .collect()
 }
 
-/// The keys whose chunks have to be known: those that come and go, and of chunks that go the last
-/// key before them.
+/// The keys whose chunks have to be known: the changed ones, and for removed chunks the last key
+/// before them.
 fn probes(wishes: &Wishes<'_>) -> Vec<Probe> {
     let mut probes: Vec<Probe> = Vec::new();
     for (_, wish) in wishes.changing() {
@@ -336,7 +336,7 @@ fn probes(wishes: &Wishes<'_>) -> Vec<Probe> {
 /// The paths, if all are known.
 ///
 /// # Errors
-/// Those whose keys' paths are not known are not granted.
+/// Changes of keys with unknown paths are rejected.
 fn known(
     wishes: &mut Wishes<'_>,
     keys: &[u64],
@@ -364,10 +364,10 @@ fn known(
     }
 }
 
-/// What the shadows have that come with entries to chunks of level 2.
+/// The content of the shadows that move with entries to chunks of level 2.
 ///
 /// # Errors
-/// The key of one of which nobody knows what is in it.
+/// The key of a shadow whose content is unknown.
 fn shadows(levels: &[Level], copies: &Copies) -> Result<Vec<Shadow>, u64> {
     let lower = &levels[1].outcomes;
     let existing = lower

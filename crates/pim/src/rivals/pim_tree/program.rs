@@ -1,4 +1,4 @@
-//! What modules do.
+//! The program of modules.
 
 use super::address::{Address, height};
 use super::chunk::{Change, Chunk, Entry, Header};
@@ -10,7 +10,7 @@ use crate::structures::hash_table::{self, Table};
 
 /// Key, value and height.
 const DATA_WORDS: usize = 3;
-/// What a program does for each key of a task that has many: taking it, and giving the answer.
+/// The instructions for each key of a task with many: reading it, and writing the answer.
 const INSTRUCTIONS_PER_KEY: u64 = 20;
 
 /// Does tasks.
@@ -20,9 +20,9 @@ pub(super) struct Tasks;
 struct Parts {
     upper: Upper,
     table: Table,
-    /// What was found in a chunk; kept for its memory.
+    /// The results of a search in a chunk; kept to reuse its memory.
     found: Vec<Option<Entry>>,
-    /// What comes now may have been done before.
+    /// The following tasks may have been done before.
     is_again: bool,
     /// Data nodes that are not in the table yet.
     coming: u64,
@@ -88,7 +88,7 @@ impl Program for Tasks {
     }
 }
 
-/// The words of a change with so many entries.
+/// The words of a change with this many entries.
 fn change_words(words: &[u64], count: usize) -> Option<usize> {
     let &flags = words.first()?;
     let has = |bit: u64| usize::from(flags & bit != 0);
@@ -97,7 +97,7 @@ fn change_words(words: &[u64], count: usize) -> Option<usize> {
 }
 
 impl Parts {
-    /// Does what does not belong to one chunk.
+    /// Executes a task that does not belong to one chunk.
     fn item<M: Meter>(
         &mut self,
         module: &mut Module<'_, M>,
@@ -206,7 +206,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Looks a key up, and answers what there is of it.
+    /// Looks a key up, and answers its entry.
     fn probe<M: Meter>(
         &self,
         module: &mut Module<'_, M>,
@@ -237,7 +237,7 @@ impl Parts {
         Ok(node)
     }
 
-    /// Does what belongs to one chunk.
+    /// Executes a task of one chunk.
     fn at_chunk<M: Meter>(
         &mut self,
         module: &mut Module<'_, M>,
@@ -286,7 +286,7 @@ impl Parts {
                     header.map_or_else(Vec::new, |header| Chunk::entries(module, &header));
                 module.instructions(entries.len() as u64 * INSTRUCTIONS_PER_KEY);
                 entries.iter().for_each(|_| module.compare());
-                // What leads to the first key begins before it, above level 0.
+                // Above level 0, the way to the first key begins before it.
                 let keys = entries.iter().map(|entry| entry.key);
                 let before = keys.filter(|&key| key <= from).max();
                 let least = match header {
@@ -372,7 +372,7 @@ impl Parts {
     }
 }
 
-/// Puts out what a chunk has, and answers it.
+/// Writes the content of a chunk, and returns the answer.
 fn pull<M: Meter>(module: &mut Module<'_, M>, chunk: Chunk, output: &mut Vec<u64>) -> Vec<Entry> {
     let Some(header) = chunk.header(module) else {
         output.extend([0, 0, 0]);
@@ -389,7 +389,7 @@ fn pull<M: Meter>(module: &mut Module<'_, M>, chunk: Chunk, output: &mut Vec<u64
     entries
 }
 
-/// Puts out what the shadow of an entry has.
+/// Writes the content of an entry's shadow.
 fn shadow<M: Meter>(module: &mut Module<'_, M>, entry: Entry, output: &mut Vec<u64>) {
     let header = match entry.shadow {
         0 => None,

@@ -10,10 +10,10 @@ use crate::dispatch::plan::unknown;
 use nearfield_core::{Error, Input, Operation, Output, Words};
 use std::ops::Range;
 
-/// What was found for a key.
+/// The result of a key's search.
 type Found = Result<Option<(u64, u64)>, Error>;
 
-/// What is wanted, and for whom.
+/// A wanted entry, and the operation that wants it.
 type Owned = ((u64, Side), usize);
 
 impl<D: Device> Host<D> {
@@ -76,9 +76,9 @@ impl<D: Device> Host<D> {
         Ok(found)
     }
 
-    /// Reads data nodes in one round, each once for those beside each other that it belongs to.
-    /// Answers what is still to be looked for: what lies to the left of chunks whose first key is
-    /// not there any more, and to the right.
+    /// Reads data nodes in one round, each once for the adjacent requests of it. Returns the
+    /// remaining searches: entries to the left of chunks whose first key was removed, and to the
+    /// right.
     fn fetch(
         &mut self,
         open: &[(u64, Side)],

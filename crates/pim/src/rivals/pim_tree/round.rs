@@ -39,7 +39,7 @@ impl Outbox {
         input.extend_from_slice(words);
     }
 
-    /// Adds a task with so many items at a chunk, and answers where its words go.
+    /// Adds a task with this many items at a chunk, and returns the buffer for its words.
     pub fn at(&mut self, module: usize, kind: Kind, count: usize, chunk: u32) -> &mut Vec<u64> {
         self.open[module] = CLOSED;
         let input = &mut self.inputs[module];
@@ -94,7 +94,7 @@ impl Inbox {
         self.take(module, 1).map(|words| words[0])
     }
 
-    /// What a module has come to, if it has come to nothing.
+    /// The failure of a module, if it failed.
     pub fn error(&self, module: usize) -> Option<&ModuleError> {
         self.answered[module].as_ref().err()
     }

@@ -1,7 +1,7 @@
 //! Scans: level by level, each chunk once for all scans that need it.
 //!
-//! A scan that has a limit goes to as many chunks of each level as will probably have so many
-//! entries, and on from there if they had not.
+//! A scan with a limit goes at each level to as many chunks as will probably have enough entries,
+//! and continues from there if they had not.
 
 use super::Host;
 use super::address::Address;
@@ -21,7 +21,7 @@ const PULLED: usize = 32;
 struct Cursor {
     /// The operation.
     number: usize,
-    /// What is left of its range; nothing is left once it is empty.
+    /// The rest of its range; nothing is left once it is empty.
     rest: Option<(u64, u64)>,
     /// Entries that are still wanted.
     wanted: usize,
@@ -84,7 +84,7 @@ impl Cursor {
     }
 }
 
-/// What chunks have answered: key and address, in the order of keys within each.
+/// The answers of chunks: key and address, in the order of keys within each.
 #[derive(Default)]
 struct Answers {
     entries: Vec<(u64, Address)>,
@@ -118,7 +118,7 @@ impl Answers {
 }
 
 impl<D: Device> Host<D> {
-    /// Executes scans: five rounds, and five more as long as one has not found what it wants.
+    /// Executes scans: five rounds, and five more as long as one has not reached its limit or end.
     ///
     /// # Errors
     /// A round was refused.
@@ -199,7 +199,7 @@ impl<D: Device> Host<D> {
         Ok(())
     }
 
-    /// Reads from each chunk of a level what scans want of it.
+    /// Reads the wanted part of each chunk of a level.
     fn range_round(&mut self, cursors: &[Cursor]) -> Result<Answers, Error> {
         let mut wanted: Vec<(Address, u64, u64)> = Vec::new();
         for cursor in cursors.iter().filter(|cursor| cursor.is_open()) {

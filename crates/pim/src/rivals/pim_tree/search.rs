@@ -14,14 +14,14 @@ use crate::dispatch::plan::unknown;
 use nearfield_core::Error;
 use std::ops::Range;
 
-/// From so many times the average load of a module on, chunks are pulled.
+/// Chunks are pulled from this many times the average load of a module on.
 const BIAS: usize = 3;
-/// Those that more keys go to.
+/// Chunks with more keys than this are pulled.
 const PULLED: usize = 16;
 /// Otherwise no task has more keys.
 const PUSHED: usize = 32;
 
-/// Where a key is, as far as it was looked for: the chunk of each level whose keys it is among.
+/// The known place of a key: the chunk of each level that includes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Path {
     /// Levels 0, 1 and 2; level 1 only if the whole path was wanted.
@@ -62,10 +62,10 @@ pub(super) struct Pulled {
 }
 
 impl Pulled {
-    /// Takes what a module has answered of a chunk of a level.
+    /// Takes a module's answer about a chunk of a level.
     ///
     /// # Errors
-    /// The module has come to nothing.
+    /// The module has failed.
     pub fn take(inbox: &mut Inbox, module: usize, level: usize) -> Result<Pulled, ModuleError> {
         let mut pulled = Self::take_unsorted(inbox, module, level)?;
         pulled.entries.sort_unstable();
@@ -108,7 +108,7 @@ impl Pulled {
     }
 }
 
-/// The error of a key that is not where its parent says, as what was done to a module is not known.
+/// The error of a key that is not where its parent says, because the state of a module is unknown.
 pub(super) fn lost(key: u64) -> Error {
     Error::Unknown {
         what: format!("key {key:#x}: the way to it was lost as a module has come to nothing"),
@@ -131,7 +131,7 @@ fn groups<T>(items: &[T], chunk: impl Fn(&T) -> Option<Address>) -> Vec<(Address
 }
 
 impl<D: Device> Host<D> {
-    /// True if some module would get so much more than others that chunks are better pulled.
+    /// True if the imbalance of modules is so great that pulling chunks pays.
     fn is_biased(&self, groups: &[(Address, Range<usize>)]) -> bool {
         let modules = self.modules();
         let mut loads = vec![0; modules];
@@ -142,12 +142,11 @@ impl<D: Device> Host<D> {
         most.is_some_and(|most| most * modules >= BIAS * all && all > 0)
     }
 
-    /// Finds the chunks of sorted keys: three rounds at most. Of those for which `whole` is true,
-    /// the whole path. O(n) for the host.
+    /// Finds the chunks of sorted keys in three rounds at most, and the whole path of those for
+    /// which `whole` is true. O(n) for the host.
     ///
     /// # Errors
-    /// A round was refused. What a module that has come to nothing should know is an error of its
-    /// keys.
+    /// A round was refused. A module's failure is an error of its keys.
     pub(super) fn locate(
         &mut self,
         keys: &[u64],
@@ -202,8 +201,7 @@ impl<D: Device> Host<D> {
                 cold.push((chunk, range));
             }
         }
-        // Answers of a module come in the order of its tasks, whoever of these is read first: by
-        // level.
+        // Answers of a module come in the order of its tasks, in any order of their use: by level.
         let order = self.pull_order(pushed, cold, pulled);
         let mut inbox = self.round(outbox)?;
         for (chunk, range, what) in order {
@@ -227,7 +225,7 @@ impl<D: Device> Host<D> {
         Ok(paths)
     }
 
-    /// What was asked for, in the order in which modules answer.
+    /// The requests, in the order of the modules' answers.
     fn pull_order(
         &self,
         pushed: Vec<(Address, Range<usize>, u64)>,
@@ -369,7 +367,7 @@ impl<D: Device> Host<D> {
     }
 }
 
-/// What was asked of a chunk.
+/// A request to a chunk.
 enum Asked {
     /// Keys, and of some the whole path.
     Pushed(u64),
@@ -377,7 +375,7 @@ enum Asked {
     Pulled,
 }
 
-/// Notes what a module has found of a key.
+/// Records a module's result for a key.
 fn settle(
     path: &mut Result<Path, Error>,
     key: u64,
@@ -448,12 +446,12 @@ fn beside(content: &Pulled, (key, side): (u64, Side)) -> Neighbour {
     }
 }
 
-/// What is to the left of a chunk.
+/// The neighbour to the left of a chunk.
 fn left_of(first: u64) -> Neighbour {
     first.checked_sub(1).map_or(Neighbour::None, Neighbour::Of)
 }
 
-/// What is to the right of one.
+/// The neighbour to the right of one.
 fn right_of(bound: u64) -> Neighbour {
     match bound {
         0 => Neighbour::None,
@@ -461,7 +459,7 @@ fn right_of(bound: u64) -> Neighbour {
     }
 }
 
-/// Reads what a module has found of a key.
+/// Reads a module's result for a key.
 fn neighbour(inbox: &mut Inbox, module: usize, key: u64, side: Side) -> Neighbour {
     let found = inbox.word(module).and_then(|word| match (word, side) {
         (0, Side::Below) => Ok(Neighbour::None),

@@ -1,11 +1,10 @@
-//! What the host asks modules to do.
+//! The host's tasks for modules.
 //!
 //! ```text
 //! tasks | kind 8, count 24, where 32 | count items of as many words as the kind has |
 //! ```
 //!
-//! Answers have no headers: they come in the order of the items, and the host knows what it has
-//! asked for.
+//! Answers have no headers: they come in the order of the items, and the host knows its requests.
 
 /// A kind of task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +14,8 @@ pub(super) enum Kind {
     Probe,
     /// Keys and values: sets it if there is one; answers as [`Probe`](Kind::Probe).
     Set,
-    /// Keys, what they have to hold, and values: sets it if that is so; answers as
-    /// [`Probe`](Kind::Probe).
+    /// Keys, their expected values, and new values: sets a value if the old one is as expected;
+    /// answers as [`Probe`](Kind::Probe).
     Swap,
     /// Keys: the chunk of level 2 of each.
     Upper,
@@ -25,8 +24,8 @@ pub(super) enum Kind {
     UpperRange,
     /// Keys of the chunk: their chunks of level 0, by the shadows of level 2.
     Search,
-    /// A word of which a bit is set for each key whose whole path is wanted, and keys: as
-    /// [`Search`](Kind::Search), and where it is set the chunk of level 1 and its shadow.
+    /// A word with a bit for each key whose whole path is wanted, and keys: as
+    /// [`Search`](Kind::Search), and for a set bit the chunk of level 1 and its shadow.
     Path,
     /// Keys of the chunk: the data node of the greatest at or below each; if there is none 0, or
     /// [`LEFT`] and the first key of the chunk.
@@ -54,8 +53,8 @@ pub(super) enum Kind {
     Reserve,
     /// How many keys more the upper part will have: 1, or 0 if there is no room.
     ReserveUpper,
-    /// Entries of the chunk (as many as it says): in front of them what is removed, truncated and
-    /// bounded.
+    /// Entries of the chunk (with their count): in front of them the removed keys, the truncation
+    /// and the bound.
     Change,
     /// Chunks and their first keys: they go.
     FreeChunk,
@@ -69,9 +68,9 @@ pub(super) enum Kind {
     UpperInsert,
     /// Keys of the upper part: they go.
     UpperRemove,
-    /// Gives what the upper part has ready and did not need (one item).
+    /// Frees the spare nodes of the upper part (one item).
     Release,
-    /// What follows may have been done before if it is 1 (one item).
+    /// 1 if the following tasks may have been done before (one item).
     Again,
     /// 0: the bytes of data nodes, the table, the upper part and all together. Chunks of level 2:
     /// the bytes of their shadows.
@@ -117,7 +116,8 @@ pub(super) const LOST: u64 = u64::MAX - 1;
 /// Items of a task, at most.
 pub(super) const COUNT_MAX: usize = (1 << 24) - 1;
 
-/// What a [`Kind::Change`] has to say besides its entries: so many keys to remove, and these bits.
+/// The header of a [`Kind::Change`] besides its entries: the number of keys to remove, and these
+/// bits.
 pub(super) const TRUNCATES: u64 = 1 << 32;
 pub(super) const BOUNDS: u64 = 1 << 33;
 pub(super) const WIDE: u64 = 1 << 34;

@@ -18,7 +18,7 @@ const WIDTH: usize = 16;
 const KEYS: u32 = 4;
 const CHILDREN: u32 = KEYS + WIDTH as u32;
 const NODE_WORDS: usize = CHILDREN as usize + WIDTH;
-/// What a program does for each node, and for each key that it compares there.
+/// The instructions for each node, and for each key compared there.
 const INSTRUCTIONS_PER_NODE: u64 = 24;
 const INSTRUCTIONS_PER_KEY: u64 = 6;
 /// Words of the tree's header: the root, how many levels there are, nodes, spare nodes, and the
@@ -41,7 +41,7 @@ impl Upper {
         module.peek(self.0 + number, 1)[0]
     }
 
-    /// What the tree takes, and all that is ready for it.
+    /// The memory of the tree and of its spare nodes.
     pub fn bytes<M: Meter>(self, module: &Module<'_, M>) -> u64 {
         let nodes = self.word(module, 2) + self.word(module, 3);
         nodes * NODE_WORDS as u64 * 8
@@ -90,8 +90,8 @@ impl Upper {
         None
     }
 
-    /// The keys and chunks from the greatest key at or below `from` on up to `to`, so many at most,
-    /// nearest to the end where they are counted first.
+    /// The keys and chunks from the greatest key at or below `from` on up to `to`, up to a limit,
+    /// nearest to the end from which they are counted.
     pub fn range<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -138,8 +138,8 @@ impl Upper {
         }
     }
 
-    /// Has nodes ready for so many keys more. Each node that there is may be divided, and from then
-    /// on a half has to be filled again, at every level.
+    /// Allocates nodes for this many keys more. Each existing node may be divided, and from then on
+    /// a half has to be filled again, at every level.
     ///
     /// # Errors
     /// The bank has no room.

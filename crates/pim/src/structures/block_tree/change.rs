@@ -7,7 +7,7 @@ use crate::structures::list::Entry;
 
 /// Two blocks are merged if they then have no more keys.
 const MERGED_MAX: usize = KEYS * 3 / 4;
-/// So full are blocks that are built: some room for what comes.
+/// The fill of new blocks: some room for later keys.
 const BUILT: usize = KEYS * 7 / 8;
 
 /// Allocates all of some blocks, or none.
@@ -40,7 +40,7 @@ impl Blocks {
         let path = self.path(module, key);
         let full = |&&(node, _): &&Step| node.count(module) == KEYS;
         let mut from = path.len() - path.iter().rev().take_while(full).count();
-        // One for each that is divided, and one more for what was in the root if that is among
+        // One for each that is divided, and one more for the root's content if the root is among
         // them.
         let words = |&(node, _): &Step| match node.is_leaf(module) {
             true => LEAF_WORDS,
@@ -54,7 +54,7 @@ impl Blocks {
         let mut above = match from.checked_sub(1) {
             Some(above) => path[above].0,
             None => {
-                // The root becomes the one above what was in it.
+                // The root becomes the parent of its former content.
                 from = 1;
                 let root = path[0].0;
                 let content = root.content(module);

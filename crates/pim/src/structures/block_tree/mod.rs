@@ -1,17 +1,17 @@
 //! Trees of sorted blocks in the bank of a module.
 //!
-//! Where a skip list copies a tower of 24 bytes for each key that it looks at, a tree copies the
-//! keys of a block of up to 32 at once, and looks at five of them: two or three copies of 264 bytes
-//! lead to a key among tens of thousands. Not in RADAR's paper, whose lists are towers.
+//! A skip list copies a tower of 24 bytes for each key that it looks at. A tree copies the keys of
+//! a block of up to 32 at once, and looks at five of them: two or three copies of 264 bytes lead to
+//! a key among tens of thousands. Not in RADAR's paper, whose lists are towers.
 //!
 //! ```text
 //! leaf  | count 32, leaf 1 | keys 32 x 8 | values 32 x 8   |
 //! inner | count 32         | keys 32 x 8 | children 32 x 4 |
 //! ```
 //!
-//! The key of a child is a bound: no key at or above it is in a child before, none below it in this
-//! one or behind; that of the first is not looked at. The root stays where it is. Only it may be
-//! empty, and only if it is a leaf.
+//! The key of a child is a bound: no key at or above it is in an earlier child, none below it in
+//! this one or a later one; that of the first is not looked at. The root stays where it is. Only
+//! the root may be empty, and only if it is a leaf.
 
 mod change;
 mod node;
@@ -94,7 +94,7 @@ impl Blocks {
         None
     }
 
-    /// Frees what is below a node, and itself unless it is the root.
+    /// Frees the blocks below a node, and the node itself unless it is the root.
     fn free_below<M: Meter>(self, module: &mut Module<'_, M>, node: Node) {
         if !node.is_leaf(module) {
             for child in 0..node.count(module) {

@@ -20,8 +20,8 @@ pub(super) const INNER_WORDS: usize = 1 + KEYS + KEYS / 2;
 pub(super) const ROOT_WORDS: usize = LEAF_WORDS;
 /// Set in the first word of a leaf.
 const LEAF: u64 = 1 << 32;
-/// What a program does to have a block copied, and for each key that it compares there: the block
-/// is in the processor's own memory by then.
+/// The instructions to copy a block, and for each key compared there: the block is in the
+/// processor's own memory by then.
 const INSTRUCTIONS_PER_BLOCK: u64 = 20;
 const INSTRUCTIONS_PER_KEY: u64 = 8;
 
@@ -29,7 +29,7 @@ const INSTRUCTIONS_PER_KEY: u64 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Node(u32);
 
-/// What is in a block, to be put elsewhere: keys, and values or children.
+/// The content of a block that moves: keys, and values or children.
 pub(super) struct Content {
     pub is_leaf: bool,
     pub entries: Vec<Entry>,
@@ -160,7 +160,7 @@ impl Node {
         module.write(self.0, &[kind | count as u64]);
     }
 
-    /// All that is in a block whose keys were copied.
+    /// The content of a block whose keys were copied.
     pub fn content<M: Meter>(self, module: &mut Module<'_, M>) -> Content {
         let (is_leaf, count) = (self.is_leaf(module), self.count(module));
         let keys = module.peek(self.0 + KEYS_AT, count).to_vec();
@@ -215,8 +215,8 @@ pub(super) fn fetch_keys<M: Meter>(module: &Module<'_, M>, at: u32) {
     black_box(lines.fold(0, |all, word| all ^ word));
 }
 
-/// The child to which a key belongs of a block whose keys were fetched; `None` for a leaf, which
-/// has the value fetched.
+/// The child to which a key belongs, in a block whose keys were fetched; `None` for a leaf, whose
+/// value is fetched then.
 pub(super) fn fetch_child<M: Meter>(module: &Module<'_, M>, at: u32, key: u64) -> Option<u32> {
     let node = Node(at);
     let keys = module.peek(at + KEYS_AT, node.count(module));
@@ -231,7 +231,7 @@ pub(super) fn fetch_child<M: Meter>(module: &Module<'_, M>, at: u32, key: u64) -
     Some((word >> (child % 2 * 32)) as u32)
 }
 
-/// Notes what it takes to find a place among sorted keys.
+/// Counts the cost of finding a place among sorted keys.
 fn compared<M: Meter>(module: &mut Module<'_, M>, keys: usize) {
     let looks = usize::BITS - keys.leading_zeros();
     for _ in 0..looks {
