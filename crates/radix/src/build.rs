@@ -52,7 +52,7 @@ fn children(node: Inner<'_>) -> usize {
     children
 }
 
-/// What is to stand in place of an underfull node. Under the locks of it and its parent.
+/// The replacement of an underfull node. Call it under the locks of the node and its parent.
 pub fn smaller<F: LeafForm>(memory: &Memory, node: Ref) -> Result<Ref, Error> {
     if node.kind() == Kind::Dense {
         return F::smaller_than_dense(memory, node);
@@ -79,7 +79,7 @@ pub fn copy(memory: &Memory, node: Inner<'_>, kind: Kind) -> Result<Ref, Error> 
     Ok(copy)
 }
 
-/// What stands below one byte of a node that is being built.
+/// The entries below one byte of a node that is being built.
 #[derive(Clone, Copy, Debug)]
 pub enum Group<'e, 'k, F: LeafForm> {
     /// A node.
@@ -89,7 +89,7 @@ pub enum Group<'e, 'k, F: LeafForm> {
 }
 
 impl<'e, 'k, F: LeafForm> Group<'e, 'k, F> {
-    /// What is to become of entries that share a byte.
+    /// The subtree for entries that share a byte.
     pub fn of(memory: &Memory, entries: Slice<'e, 'k, F>) -> Result<Self, Error> {
         match F::fits(entries) {
             true => Ok(Group::Entries(entries)),
@@ -142,8 +142,8 @@ pub fn build<F: LeafForm>(
     Ok(node)
 }
 
-/// Gives a node, which nobody else can reach, its children: ranges in order, and perhaps one at the
-/// end.
+/// Sets the children of a node that no other thread can reach: ranges in order, and perhaps one at
+/// the end.
 pub fn fill_node(node: Inner<'_>, children: &[(Symbol, Ref)]) {
     let mut pieces = Vec::with_capacity(children.len());
     for &(symbol, child) in children {
@@ -156,8 +156,8 @@ pub fn fill_node(node: Inner<'_>, children: &[(Symbol, Ref)]) {
 }
 
 /// Covers some bytes of a node at a depth: neighbouring groups of entries become leaves of up to
-/// `fill` entries where the groups allow. What is in `pieces` if that fails, new leaves and the
-/// nodes of groups, is the caller's to free.
+/// `fill` entries where the groups allow. If that fails, the caller frees the content of `pieces`,
+/// new leaves and the nodes of groups.
 pub fn pack<'e, 'k: 'e, F: LeafForm>(
     memory: &Memory,
     depth: usize,

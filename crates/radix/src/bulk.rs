@@ -51,11 +51,11 @@ pub struct Loader<F: RadixForm> {
     count: usize,
 }
 
-/// What has been built and is not linked to the tree yet.
+/// The built part that is not linked to the tree yet.
 #[derive(Debug)]
 struct Spine<F: LeafForm> {
     memory: Arc<Memory>,
-    /// What stands for the last key: its own leaf, as yet without a parent.
+    /// The subtree of the last key: its own leaf, as yet without a parent.
     last: Option<Subtree>,
     /// The open nodes, each deeper than the one before. The root is the first.
     open: Vec<Open>,
@@ -73,12 +73,12 @@ struct Open {
     start: usize,
 }
 
-/// What stands below a symbol of an open node.
+/// The subtree below a symbol of an open node.
 #[derive(Clone, Copy, Debug)]
 pub enum Subtree {
     /// A node or leaf.
     Built(Ref),
-    /// So many entries that are pending, which may yet share a leaf with their neighbours.
+    /// This many pending entries, which may yet share a leaf with their neighbours.
     Few(usize),
 }
 
@@ -139,8 +139,8 @@ impl<F: RadixForm> Loader<F> {
     ///
     /// # Errors
     /// `NotSorted`, with the number of entries before as the position, `KeyTooLong` and
-    /// `ValueTooLong`: the entry is refused, and others may follow. `OutOfMemory`: the loader is
-    /// only good to be dropped.
+    /// `ValueTooLong`: the entry is refused, and others may follow. `OutOfMemory`: the loader can
+    /// only be dropped.
     pub fn push(&mut self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), Error> {
         F::check(key, Some(value))?;
         if let Some(last) = self.last {
@@ -184,8 +184,8 @@ impl<F: RadixForm> Loader<F> {
 }
 
 impl<F: LeafForm> Spine<F> {
-    /// Links the leaf of the last key where the next key leaves its path: closes the nodes that
-    /// are deeper, and hangs what they have become at the node of that depth, opened if need be.
+    /// Links the leaf of the last key where the next key leaves its path: closes the deeper nodes,
+    /// and puts the result below the node of that depth, which it opens if need be.
     fn branch(&mut self, last: F::Key<'_>, depth: usize) -> Result<(), Error> {
         let Some(mut subtree) = self.last.take() else {
             return Ok(());
@@ -211,8 +211,7 @@ impl<F: LeafForm> Spine<F> {
         self.children.push((symbol, subtree));
     }
 
-    /// Makes a node of gathered children, or what is to stand in its place. They stay in the list
-    /// if that fails.
+    /// Builds a node of gathered children, or its replacement. They stay in the list if that fails.
     fn close(&mut self, node: Open) -> Result<Subtree, Error> {
         let children = &self.children[node.start..];
         let all_few = children.iter().all(|child| child.1.few().is_some());
@@ -255,7 +254,7 @@ impl<F: LeafForm> Spine<F> {
         Ok(built)
     }
 
-    /// The children of an open node, those that are pending in leaves.
+    /// The children of an open node, with the pending ones in leaves.
     fn gather(&self, node: Open, start: usize) -> Result<Vec<(Symbol, Ref)>, Error> {
         let memory = &self.memory;
         let entries = borrowed::<F>(&self.pending[start..]);
@@ -304,7 +303,7 @@ impl<F: LeafForm> Spine<F> {
         }
     }
 
-    /// Frees leaves that have been made of pending entries; what was there before is still listed.
+    /// Frees leaves that were made of pending entries; the entries themselves are still listed.
     fn discard(&self, children: &[(Symbol, Ref)]) {
         for (_, child) in children.iter().filter(|child| child.1.is_leaf()) {
             F::discard_leaf(&self.memory, *child);
@@ -344,13 +343,13 @@ impl<F: LeafForm> Drop for Spine<F> {
             Subtree::Built(node) => Some(node),
             Subtree::Few(_) => None,
         });
-        // SAFETY: what is in the list, or stands for the last key, has not been linked to the
-        // tree, and nothing else refers to it.
+        // SAFETY: the nodes in the list, and that of the last key, have not been linked to the
+        // tree, and nothing else refers to them.
         unsafe { free_outside::<F>(&self.memory, built.collect()) };
     }
 }
 
-/// Frees what leaves below some nodes keep outside the leaf region.
+/// Frees the memory that leaves below some nodes keep outside the leaf region.
 ///
 /// # Safety
 /// No thread may reach the nodes, then or later, and no leaf is below two of them.

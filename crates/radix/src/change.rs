@@ -1,6 +1,6 @@
-//! What is done to a key, and whether that was possible in its leaf.
+//! Changes of a key, and whether its leaf could take them.
 
-/// What a visit does to the key it has found, or not found.
+/// The change that a visit makes to the key, whether it was found or not.
 #[derive(Clone, Copy, Debug)]
 pub enum Change<V> {
     /// Leaves everything as it is.
@@ -11,12 +11,12 @@ pub enum Change<V> {
     Remove,
 }
 
-/// What has been done in a leaf without the lock of the node above.
+/// The result of a change in a leaf without the lock of the node above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Altered {
     /// Nothing, it takes more.
     Not,
-    /// What there was to do to a value, or nothing.
+    /// The value was changed in place, or needed no change.
     InPlace,
     /// An entry was added.
     Inserted,

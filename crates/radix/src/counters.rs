@@ -1,5 +1,5 @@
-//! What the engine counts when it is asked to. Counting is a type parameter: with [`Off`] the
-//! calls vanish at compile time.
+//! Optional counts of the engine. Counting is a type parameter: with [`Off`] the calls vanish at
+//! compile time.
 
 /// Receives the events of traversals and writes.
 pub trait Probe {

@@ -52,7 +52,7 @@ pub enum Chunk<K> {
     Disturbed,
 }
 
-/// Entries of the first chunk of a scan whose limit does not say how many there will be.
+/// Entries of the first chunk of a scan whose limit does not bound their number.
 const CHUNK_MIN: usize = 16;
 /// Entries of a chunk at most.
 pub const CHUNK_MAX: usize = 512;
@@ -85,7 +85,7 @@ impl<F: LeafForm> Tree<F> {
         self.scan_on(first, &scan, chunk, scratch, guard, &mut reader);
     }
 
-    /// Goes on with a scan whose first chunk has ended.
+    /// Continues a scan whose first chunk has ended.
     pub fn scan_on<'g>(
         &'g self,
         ended: Chunk<F::Key<'g>>,
@@ -184,7 +184,7 @@ impl<F: LeafForm> Tree<F> {
                 }
                 skipped |= below > depth + 1;
             }
-            // Where leaves cover ranges, what follows must be read at the same version.
+            // Where leaves cover ranges, the following slots must be read at the same version.
             let version = inner.header().lock.read();
             let (again, start) = (F::child(inner, symbol), inner.start_of(symbol));
             if again == child && inner.header().lock.validate(version) {
@@ -198,7 +198,7 @@ impl<F: LeafForm> Tree<F> {
         let other = match last.kind() {
             Kind::Nothing if !skipped => None,
             Kind::Leaf if !skipped => {
-                // It covers the key, whatever it has.
+                // It covers the key, whatever its entries are.
                 include = Some(last);
                 None
             }

@@ -1,4 +1,4 @@
-//! What holds of a tree whenever no writer is at work.
+//! The invariants of a tree without concurrent writers.
 
 use crate::build::is_underfull;
 use crate::leaf::LeafForm;
@@ -152,7 +152,7 @@ impl<F: LeafForm> Tree<F> {
     }
 }
 
-/// The ranges or symbols of a node with what is there, for people.
+/// The ranges or symbols of a node with the kinds of their children, for messages.
 fn ranges(node: Inner<'_>) -> Vec<(u8, Kind)> {
     let mut ranges = Vec::new();
     node.for_each_range(|byte, child| ranges.push((byte, child.kind())));

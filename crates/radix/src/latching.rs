@@ -1,19 +1,19 @@
-//! Whether blocks may be changed under their latch alone.
+//! The rule whether a thread may change blocks under their latch alone.
 //!
-//! Whoever changes a block holds the lock of the node above it. A payload of a key that is there
-//! may also be set, and an entry added where there is room, under the block's own
+//! A thread that changes a block holds the lock of the node above it. It may also set the payload
+//! of an existing key, or add an entry where there is room, under the block's own
 //! [latch](crate::leaf::block::Latch), which lies in a line that the look-up has read anyway. The
-//! price: whoever holds the lock of the node above needs the latch as well. Where many operations
-//! are executed under one lock, that is more than what is saved, and a tree may therefore be told
-//! to do without latches.
+//! price is that a holder of the lock of the node above needs the latch as well. If many operations
+//! are executed under one lock, the price exceeds the gain, so a tree may be set to do without
+//! latches.
 //!
 //! ```text
 //!   ALLOWED ◀──▶ CHANGING ◀──▶ FORBIDDEN
-//!   everyone latches           nobody does
+//!   all latch                  none latches
 //! ```
 //!
-//! Between the two, all take latches and nobody relies on one alone. That lasts until all threads
-//! have passed an epoch: those that still go by the state before are done then.
+//! Between the two, all threads take latches and none relies on one alone. That lasts until all
+//! threads have passed an epoch: threads that still follow the former state are done then.
 
 use crossbeam_epoch::Guard;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const ONE_CHANGE: u64 = 4;
 #[derive(Debug, Default)]
 pub struct Latching(AtomicU64);
 
-/// What a thread may rely on while it is pinned.
+/// The rule that holds for a thread while it is pinned.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// A latch alone is enough for a change that takes no more than the block.

@@ -1,5 +1,5 @@
-//! The local placement of Nearfield: an adaptive radix tree in this machine's memory, whose
-//! batches are combined, traverse the tree together and are triggered together.
+//! The local placement of Nearfield: an adaptive radix tree in this machine's memory, whose batches
+//! are combined, traverse the tree together and are triggered together.
 
 #[cfg(not(loom))]
 mod build;
@@ -44,7 +44,7 @@ mod visits;
 #[cfg(not(loom))]
 mod writer;
 
-/// As much of the leaves as does without a tree: what tests/loom explores.
+/// The part of the leaves that needs no tree, which tests/loom explores.
 #[cfg(loom)]
 pub mod leaf {
     pub mod block;

@@ -7,16 +7,15 @@
 //!   └───────────────────────────────┴──────────┴─────────┘
 //! ```
 //!
-//! *Readers* take a [version](VersionLock::read), read what they need with relaxed loads, and
+//! *Readers* take a [version](VersionLock::read), read with relaxed loads, and
 //! [validate](VersionLock::validate) that the version has not changed. They never write.
 //!
-//! *Writers* lock, change the node and unlock with the next version. A writer that changes
-//! nothing that readers combine (a payload, say, which is one atomic word) unlocks with the
-//! version as it was.
+//! *Writers* lock, change the node and unlock with the next version. A writer that changes nothing
+//! that readers combine (a payload, say, which is one atomic word) unlocks with the old version.
 //!
-//! *Obsolete* nodes are unlinked and never change again. A reader that meets one reads the
-//! node's last state, which was the tree's state at an instant after the reader began; it need
-//! not restart. A writer must.
+//! *Obsolete* nodes are unlinked and never change again. A reader that meets one reads the node's
+//! last state, which was the tree's state at an instant after the reader began; it need not
+//! restart. A writer must.
 //!
 //! A version wraps after 2^30 changes. A reader would have to sleep during exactly that many
 //! changes of one node to be deceived.
@@ -35,7 +34,7 @@ const SPINS_MAX: u32 = 64;
 #[derive(Debug)]
 pub struct VersionLock(AtomicU32);
 
-/// What a reader has to validate.
+/// The version that a reader validates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version(u32);
 
@@ -56,7 +55,7 @@ pub struct Obsolete;
 pub enum TryLock {
     /// The caller holds the lock.
     Locked,
-    /// Somebody else holds it.
+    /// Another thread holds it.
     Busy,
     /// The node was unlinked.
     Obsolete,
@@ -106,8 +105,7 @@ impl VersionLock {
         }
     }
 
-    /// True if nothing has changed since `version` was taken: what was read in between belongs
-    /// together.
+    /// True if nothing has changed since `version` was taken: all reads in between are consistent.
     #[inline]
     pub fn validate(&self, version: Version) -> bool {
         fence(Ordering::Acquire);
@@ -153,8 +151,8 @@ impl VersionLock {
         TryLock::Locked
     }
 
-    /// Locks what no other writer can be at: another lock, which the caller holds, keeps them
-    /// away. Only readers are to be told.
+    /// Locks a node that no other writer can change, because the caller holds another lock that
+    /// excludes them. This only informs readers.
     #[inline]
     pub fn lock_alone(&self) {
         let word = self.0.load(Ordering::Relaxed);
@@ -164,7 +162,8 @@ impl VersionLock {
         fence(Ordering::Release);
     }
 
-    /// Marks as unlinked what no other writer can be at, see [`lock_alone`](Self::lock_alone).
+    /// Marks a node as unlinked that no other writer can change, see
+    /// [`lock_alone`](Self::lock_alone).
     #[inline]
     pub fn retire_alone(&self) {
         self.lock_alone();

@@ -5,11 +5,11 @@ use crate::radix::{Radix, RadixForm};
 use crossbeam_epoch::Guard;
 
 /// Keeps this thread's place in the epochs. Operations of the thread are cheaper while it lives:
-/// each pins by itself otherwise, with a barrier that keeps the processor from beginning the next
+/// otherwise each pins by itself, with a barrier that keeps the processor from beginning the next
 /// operation before the last has ended.
 ///
-/// What is removed meanwhile, by any thread, is not freed before this is dropped; take a new one
-/// every so many operations.
+/// Memory that any thread unlinks meanwhile is not freed before this is dropped, so take a new one
+/// from time to time.
 #[derive(Debug)]
 #[must_use = "dropped at once, it has no effect"]
 pub struct Pinned {

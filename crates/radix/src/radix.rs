@@ -84,13 +84,13 @@ impl<F: RadixForm> Radix<F> {
         if current.shortcut_bytes != options.shortcut_bytes {
             self.tree.resize_shortcuts(options.shortcut_bytes);
         }
-        // Who always combines executes many operations under one lock.
+        // A map that always combines executes many operations under one lock.
         let allowed = options.combine != Combine::Always;
         self.tree.latching.allow(allowed);
         *current = options;
     }
 
-    /// Executes a batch as [`execute`](OrderedIndex::execute) does, and counts what it takes.
+    /// Executes a batch as [`execute`](OrderedIndex::execute) does, and counts its accesses.
     ///
     /// # Errors
     /// As `execute`.
@@ -102,27 +102,25 @@ impl<F: RadixForm> Radix<F> {
         self.execute_probed(batch, counters)
     }
 
-    /// Executes batches one after the other, and makes the plan of each while the one before it
-    /// is executed (DCART §III-D). Gives each batch to `done`, in their order, with what
-    /// [`execute`](OrderedIndex::execute) would have answered; a batch that is refused ends
-    /// nothing. Ends when `batches` do or when `done` breaks, after which no batch is executed,
-    /// though one more may have been taken from `batches`.
+    /// Executes batches in order, and makes the plan of each while the one before it is executed
+    /// (DCART §III-D). Passes each batch to `done`, in their order, with the answers of
+    /// [`execute`](OrderedIndex::execute); a refused batch ends nothing. Ends when `batches` do or
+    /// when `done` breaks, after which no batch is executed, though one more may have been taken
+    /// from `batches`.
     ///
     /// All effects of a batch are complete before the next one begins, so that the stream is
     /// serially equivalent to all its operations in order.
     ///
-    /// `batches` is called by a thread that also plans. `workers` threads execute a batch, the
-    /// calling one and others that live as long as the call; each has a part of the batch's
-    /// keys. They pay when there is a core for each and one for the plans, and batches have
-    /// thousands of operations. With several, what an operation answers is copied once more. A
-    /// batch with scans, predecessors or successors is executed by the calling thread alone, as
-    /// is a batch of reads that are not combined, if there is one worker. `done` is called by
-    /// the calling thread, between two batches. The [options](Radix::options) are those at the
-    /// time of the call.
+    /// A thread that also plans calls `batches`. `workers` threads execute a batch, the calling one
+    /// and others that live as long as the call; each has a part of the batch's keys. They pay when
+    /// there is a core for each and one for the plans, and batches have thousands of operations.
+    /// With several workers, answers are copied once more. The calling thread alone executes a
+    /// batch with scans, predecessors or successors and, if there is one worker, a batch of reads
+    /// that are not combined. The calling thread calls `done` between two batches. The
+    /// [options](Radix::options) are those at the time of the call.
     ///
     /// # Panics
-    /// If `batches` or `done` panic or a thread cannot be started, when all threads have
-    /// stopped.
+    /// If `batches` or `done` panic or a thread cannot be started, when all threads have stopped.
     ///
     /// ```
     /// use nearfield_core::{Batch, Words};
@@ -164,8 +162,8 @@ impl<F: RadixForm> Radix<F> {
         result
     }
 
-    /// Reads the value of a key where it lies: gives it to `read` and answers what that answers,
-    /// or `None` if the key is absent.
+    /// Reads the value of a key in place: passes it to `read` and returns the result, or `None` if
+    /// the key is absent.
     #[inline]
     pub fn read<R>(&self, key: F::Key<'_>, read: impl FnOnce(F::Value<'_>) -> R) -> Option<R> {
         let guard = crossbeam_epoch::pin();

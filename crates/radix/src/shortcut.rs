@@ -6,24 +6,23 @@
 //!   entry  fingerprint | leaf | parent                     4 bytes each
 //! ```
 //!
-//! The three words of an entry are written one by one, and may belong to different keys when
-//! they are read. That is harmless, since an entry is only a hint:
+//! The three words of an entry are written one by one, and may belong to different keys when they
+//! are read. That is harmless, because an entry is only a hint:
 //!
 //! * A block that has the key, and is neither dead nor obsolete, *is* the key's leaf (see
 //!   [`leaf`](crate::leaf)).
 //! * A parent is locked, and the key must be at or below its child for the key's symbol, or share
-//!   all bytes that paths skip with a key there.
-//!   Node memory never becomes anything else, and a node that is not in the tree is obsolete: a
-//!   freed one stays so until, used again, it has all its children.
+//!   all bytes that paths skip with a key there. Node memory keeps its kind, and a node that is not
+//!   in the tree is obsolete: a freed one stays so until, used again, it has all its children.
 //!
 //! # Leaves that are freed
 //!
-//! The memory of a block of words becomes nothing but other blocks, each obsolete until it has its
+//! The memory of a block of words is only used for other blocks, each obsolete until it has its
 //! entries and is about to be linked. So an entry may outlast a block, and is found to be stale.
 //!
-//! That of a block of strings is used for blocks of other lengths, so that no entry may outlast it.
-//! The block dies, and after one grace period the entries for its keys are
-//! [purged](Tables::purge), and after another its memory is freed:
+//! That of a block of strings is used for blocks of other lengths, so no entry may outlast it. The
+//! block dies. After one grace period the entries for its keys are [purged](Tables::purge), and
+//! after another its memory is freed:
 //!
 //! ```text
 //!   dead, unlinked ──── grace ────▶ purged ──── grace ────▶ freed
@@ -31,15 +30,15 @@
 //!   are gone                         in the table are gone
 //! ```
 //!
-//! An entry is inserted only by a thread that has found the leaf alive while it was pinned, and
-//! is still pinned. So after the first period nobody inserts the leaf any more. A reader uses an
-//! entry only while it is pinned, and one pinned after the purge does not find it: after the
-//! second period nobody uses the leaf any more. One period would not do, because a thread that
-//! is pinned after the leaf's death does not keep it from being freed, but may still find it in
-//! the table.
+//! A thread inserts an entry only if it has found the leaf alive while it was pinned, and is still
+//! pinned. So after the first period no thread inserts the leaf any more. A reader uses an entry
+//! only while it is pinned, and one pinned after the purge does not find it: after the second
+//! period no thread uses the leaf any more. One period would not do, because a thread that is
+//! pinned after the leaf's death does not keep it from being freed, but may still find it in the
+//! table.
 //!
-//! A table that is replaced stays in the list of those to be purged for a grace period: until
-//! then, threads that were pinned may use it.
+//! A replaced table stays in the list of those to be purged for a grace period, because threads
+//! that were pinned before may use it until then.
 
 use crate::node::Ref;
 use nearfield_hotness::FrequencySketch;
@@ -70,7 +69,7 @@ const USEFUL_PERCENT: i64 = 80;
 /// How many times the length of a trial a table rests that was of no use.
 const REST: i64 = 16;
 
-/// What the table knows of a key. Either may be stale.
+/// The table's entry of a key. Either may be stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortcut {
     pub leaf: Ref,
@@ -147,7 +146,7 @@ impl Shortcuts {
         std::ptr::from_ref(self.line(hash)).cast()
     }
 
-    /// What the table says of a key.
+    /// The table's entry of a key.
     #[inline]
     pub fn find(&self, hash: u64) -> Option<Shortcut> {
         let entry = self
@@ -169,9 +168,8 @@ impl Shortcuts {
         self.sketch.record(hash) >= HOT
     }
 
-    /// Inserts what is known of a key, in place of what the table says of it, or in a free slot,
-    /// or else in place of another key. The caller has found the leaf alive since it was pinned,
-    /// and is still pinned.
+    /// Inserts the place of a key, instead of its old entry, or in a free slot, or else instead of
+    /// another key. The caller has found the leaf alive since it was pinned, and is still pinned.
     pub fn insert(&self, hash: u64, shortcut: Shortcut) {
         let entries = &self.line(hash).entries;
         let free = |entry: &&Entry| entry.leaf.load(Relaxed) == 0;
@@ -183,7 +181,7 @@ impl Shortcuts {
             .store(hash, shortcut);
     }
 
-    /// Forgets a leaf of which nobody inserts an entry any more.
+    /// Forgets a leaf of which no thread inserts an entry any more.
     fn purge(&self, hash: u64, leaf: Ref) {
         for entry in &self.line(hash).entries {
             // Another leaf may take the slot just now, and is not to be forgotten.
@@ -262,7 +260,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// The table in use. To be called, and what it answers to be used, while pinned.
+    /// The table in use. Call this, and use its result, while pinned.
     pub fn current(&self) -> Option<Arc<Shortcuts>> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         tables.last().cloned().flatten()
@@ -279,7 +277,7 @@ impl Tables {
         replaced
     }
 
-    /// Drops a table that was replaced and that nobody uses any more.
+    /// Drops a replaced table that no thread uses any more.
     pub fn drop_replaced(&self, replaced: &Arc<Shortcuts>) {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         tables.retain(|table| {
@@ -291,14 +289,14 @@ impl Tables {
     }
 
     /// Forgets a leaf, `hashes` being those of its keys, in all tables; false if there are none. A
-    /// grace period after its death, nobody inserts it any more; see the [module](self).
+    /// grace period after its death, no thread inserts it any more; see the [module](self).
     pub fn purge<H: IntoIterator<Item = u64>>(
         &self,
         leaf: Ref,
         hashes: impl FnOnce() -> H,
     ) -> bool {
-        // Who may have inserted the leaf has seen a table, and was pinned until before the grace
-        // period ended: the count is at least as recent.
+        // A thread that may have inserted the leaf has seen a table, and was pinned until before
+        // the grace period ended: the count is at least as recent.
         if self.is_empty() {
             return false;
         }

@@ -1,8 +1,8 @@
 //! The tree: walks from the root to the place of a key, and changes at that place.
 //!
-//! The root is a node256 that stays. Below it, a node's [depth](crate::node::Header::depth) says
-//! which byte it decides on; bytes between a node and its child are skipped, and compared at the
-//! leaf. So no node holds a prefix, and none changes when a path above it splits:
+//! The root is a node256 that stays. Below it, a node's [depth](crate::node::Header::depth) is the
+//! number of the byte that it decides on; bytes between a node and its child are skipped, and
+//! compared at the leaf. So no node holds a prefix, and none changes when a path above it splits:
 //!
 //! ```text
 //!   p ──▶ x          p ──▶ fork ──▶ x          the fork decides on the byte in which the new
@@ -11,11 +11,11 @@
 //!
 //! # Locks
 //!
-//! A change inside a node takes the node's lock. Replacing a node takes its parent's lock too;
-//! whoever has the child's first only *tries* the parent's and otherwise begins anew, whoever
-//! walks downwards waits: no cycle. Leaves hang at their parent's lock, payloads of a dense node
-//! at its own. What takes no more than a block of words may be done under its latch alone,
-//! see [`latching`](crate::latching); whoever has a latch waits for nothing.
+//! A change inside a node takes the node's lock. Replacing a node takes its parent's lock too. A
+//! thread that has the child's first only *tries* the parent's and otherwise restarts, while a
+//! thread that walks downwards waits, so there is no cycle. Leaves are guarded by their parent's
+//! lock, payloads of a dense node by its own. A change within one block of words may be made under
+//! its latch alone, see [`latching`](crate::latching); a thread that holds a latch never waits.
 
 use crate::bulk::free_outside;
 use crate::change::{Altered, Change};
@@ -77,7 +77,7 @@ pub enum Attempt {
     Restart,
 }
 
-/// What a visit has done to a node under its lock.
+/// The result of a visit to a node under its lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InNode {
     /// Nothing that readers of the node combine.
@@ -263,8 +263,8 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Finds a key and does to it what `decide` says, given its value now. The value read and
-    /// the change are one atomic step. `decide` may be called several times; the last call
+    /// Finds a key and changes it as `decide` says, given its present value. The read of the value
+    /// and the change are one atomic step. `decide` may be called several times; the last call
     /// counts.
     ///
     /// # Errors
@@ -280,7 +280,7 @@ impl<F: LeafForm> Tree<F> {
         self.visit_from(&place, key, guard, probe, decide)
     }
 
-    /// As [`visit`](Tree::visit), for a key whose place has been found already.
+    /// As [`visit`](Tree::visit), for a key whose place is known.
     #[inline]
     pub fn visit_from<'v>(
         &self,
@@ -373,9 +373,9 @@ impl<F: LeafForm> Tree<F> {
         self.retired.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Frees what has been retired by this thread or others and can be reached no more. To be
-    /// called after a batch, without a pin: a batch retires more between two pins than the epochs
-    /// free by themselves at a pin.
+    /// Frees retired memory of any thread that can no longer be reached. Call it after a batch,
+    /// without a pin: a batch retires more between two pins than the epochs free by themselves at a
+    /// pin.
     pub fn collect(&self) {
         if self.retired.load(Ordering::Relaxed) < COLLECTED_AT_ONCE {
             return;
@@ -396,8 +396,8 @@ impl<F: LeafForm> Tree<F> {
     fn give_back(&self) {
         if self.shortcuts.is_empty() {
             // SAFETY: nodes are freed after all guards are gone under which they could be read.
-            // What is left are shortcuts, and there is no table; one that is made now has
-            // entries for nodes only that are in the tree.
+            // Only shortcuts remain, and there is no table; one that is made now has entries only
+            // for nodes that are in the tree.
             unsafe { self.memory.give_back() };
         }
     }
@@ -424,5 +424,5 @@ impl<F: LeafForm> Drop for Tree<F> {
 /// Collections between two looks for memory that the tree has outgrown.
 const GIVEN_BACK_EVERY: usize = 128;
 
-/// Retired nodes and leaves that are worth while to look for what can be freed.
+/// The number of retired nodes and leaves from which on a search for freeable memory pays.
 const COLLECTED_AT_ONCE: usize = 64;

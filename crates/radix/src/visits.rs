@@ -1,8 +1,8 @@
 //! Changes of trees, whose leaves are blocks of several entries.
 //!
-//! The children of a node cover ranges of bytes. A leaf may cover several, an inner or dense
-//! node covers one, and null covers those between. Beside them is a leaf of the one key that ends
-//! at the node, if any does:
+//! The children of a node cover ranges of bytes. A leaf may cover several, an inner or dense node
+//! covers one, and null covers those between. Beside them is a leaf of the one key that ends at the
+//! node, if any does:
 //!
 //! ```text
 //!   node, deciding on byte d
@@ -13,12 +13,12 @@
 //! ```
 //!
 //! A leaf that overflows is divided between two bytes of its range; if all of its keys have the
-//! same byte, a node takes its place that decides on the first byte in which they differ. A
-//! leaf that becomes small joins a small neighbour, and one that becomes empty is removed: no
-//! leaf of a tree is empty, so that any key below a node tells the bytes that paths skip.
+//! same byte, a node takes its place that decides on the first byte in which they differ. A leaf
+//! that becomes small joins a small neighbour, and one that becomes empty is removed: no leaf of a
+//! tree is empty, so any key below a node shows the bytes that paths skip.
 //!
-//! A leaf is never divided in place. Those that replace it are linked, and it is marked and stays
-//! as it was: a walk that has come to it sees the state before, which was the tree's after the
+//! A leaf is never divided in place. Its replacements are linked, and it is marked and never
+//! changes again: a walk that has reached it sees the state before, which was the tree's after the
 //! walk began.
 //!
 //! A key that differs from all keys below a node in a byte that the path skips gets a node that
@@ -53,7 +53,7 @@ enum Step {
     Unknown,
 }
 
-/// Says what a visit does, given the value now.
+/// The change of a visit, given the present value.
 type Decide<'d, 'v, F> =
     dyn FnMut(Option<<F as Form>::Value<'_>>) -> Change<<F as Form>::Value<'v>> + 'd;
 
@@ -204,8 +204,8 @@ impl<F: LeafForm> Tree<F> {
         Ok(step)
     }
 
-    /// How a visit ends whose key is not below the node, as it differs from `other`, some key
-    /// there, in bytes that the path skips.
+    /// The end of a visit whose key is not below the node, because it differs from `other`, some
+    /// key there, in bytes that the path skips.
     #[inline]
     fn leaves_path<'g>(
         spot: Spot<'_>,
@@ -299,7 +299,8 @@ impl<F: LeafForm> Tree<F> {
         InNode::Changed
     }
 
-    /// Replaces a leaf by what has room for its entries and that of `key`, which are `entries`.
+    /// Replaces a leaf by a subtree with room for its entries and that of `key`, which are
+    /// `entries`.
     fn overflow(
         &self,
         node: Inner<'_>,
@@ -319,8 +320,8 @@ impl<F: LeafForm> Tree<F> {
         Ok(Step::Done(InNode::Changed))
     }
 
-    /// What is to cover a range in place of a leaf without room for `entries`, of which `added`
-    /// is new; `None` if the node has no room for that.
+    /// The subtree that covers a range in place of a leaf without room for `entries`, of which
+    /// `added` is new; `None` if the node has no room for that.
     fn divide(
         &self,
         node: Inner<'_>,
@@ -423,7 +424,7 @@ impl<F: LeafForm> Tree<F> {
         let left = range.start.checked_sub(1).map(|byte| node.range(byte));
         let right = range.end.checked_add(1).map(|byte| node.range(byte));
         if count == 0 {
-            // What is left covers the gaps at both sides, too.
+            // The remaining range covers the gaps at both sides, too.
             let is_gap = |range: &Range| range.child.is_null();
             let start = left.filter(is_gap).map_or(range.start, |gap| gap.start);
             let end = right.filter(is_gap).map_or(range.end, |gap| gap.end);
@@ -464,7 +465,7 @@ impl<F: LeafForm> Tree<F> {
         InNode::Shrunk
     }
 
-    /// Gives back what removed entries take in a leaf, if that is worth while and there is memory
+    /// Reclaims the memory of removed entries in a leaf, if that is worth it and there is memory
     /// for a copy.
     fn compact(&self, node: Inner<'_>, symbol: Symbol, leaf: Ref, guard: &Writer<'_, F>) -> InNode {
         match F::compacted(&self.memory, leaf, guard) {
@@ -646,7 +647,7 @@ impl<F: LeafForm> Tree<F> {
     }
 }
 
-/// What takes the place of one range.
+/// The replacement of one range.
 enum Pieces {
     Few(ArrayVec<(u8, Ref), 3>),
     /// Of large entries.
@@ -662,7 +663,7 @@ impl Pieces {
     }
 }
 
-/// A child of one byte, and what is to cover the range's bytes before and behind it.
+/// A child of one byte, and the children that cover the range's bytes before and behind it.
 fn around(range: Range, byte: u8, child: Ref, before: Ref, behind: Ref) -> ArrayVec<(u8, Ref), 3> {
     let mut ranges = ArrayVec::new();
     if range.start < byte {

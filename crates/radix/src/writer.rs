@@ -1,5 +1,5 @@
-//! A thread that writes while it is pinned: what it unlinks and counts is settled at once when it
-//! is done, as each atomic operation on what threads share costs as much as a step of a walk.
+//! A pinned writing thread. It settles its unlinked memory and its counts once at the end, because
+//! each atomic operation on shared state costs as much as a step of a walk.
 
 use crate::latching::Rule;
 use crate::leaf::LeafForm;
@@ -21,7 +21,7 @@ pub struct Writer<'t, F: LeafForm> {
     tree: &'t Tree<F>,
     guard: Guard,
     latching: Rule,
-    /// What has been unlinked under `guard`, each once: the first, and others.
+    /// The nodes unlinked under `guard`, each once: the first, and others.
     retired_first: Cell<Ref>,
     retired: RefCell<Vec<Ref>>,
     entries: Cell<i64>,
@@ -43,7 +43,7 @@ impl<F: LeafForm> Tree<F> {
 }
 
 impl<F: LeafForm> Writer<'_, F> {
-    /// What goes for latches as long as this thread is pinned.
+    /// The rule for latches as long as this thread is pinned.
     #[inline]
     pub fn latching(&self) -> Rule {
         self.latching
@@ -55,7 +55,7 @@ impl<F: LeafForm> Writer<'_, F> {
         self.entries.set(self.entries.get() + change);
     }
 
-    /// Frees a node or leaf that the caller has unlinked when nobody can read it any more.
+    /// Frees a node or leaf that the caller has unlinked when no thread can read it any more.
     #[inline]
     pub fn retire(&self, unlinked: Ref) {
         if self.retired_first.get().is_null() {
@@ -72,15 +72,15 @@ impl<F: LeafForm> Writer<'_, F> {
         }
     }
 
-    /// Hands nodes and leaves to the epochs. A single one fits into what they keep for each
+    /// Hands nodes and leaves to the epochs. A single one fits into the memory of an epoch's
     /// function, others need memory of their own.
     fn defer_free(&self, retired: impl AsRef<[Ref]> + 'static) {
         self.tree.count_retired(retired.as_ref().len());
         let memory = Arc::clone(&self.tree.memory);
         let shortcuts = Arc::clone(&self.tree.shortcuts);
         // SAFETY: the closure owns what it uses, and may run on any thread. It runs after all
-        // guards are gone under which what it frees could be reached through the tree, and frees
-        // it once, because only the thread that has unlinked it retires it.
+        // guards are gone under which the nodes could be reached through the tree, and frees them
+        // once, because only the thread that has unlinked a node retires it.
         unsafe {
             self.guard
                 .defer_unchecked(move || F::free_unlinked(&memory, &shortcuts, retired.as_ref()));

@@ -19,7 +19,7 @@ pub struct Visit {
     pub writes: bool,
 }
 
-/// What is to be visited, and in which order.
+/// The visits, and their order.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// Positions in the batch, those of a visit side by side and in the batch's order.
@@ -28,8 +28,8 @@ pub struct Plan {
     pub visits: Vec<Visit>,
     /// True if visits are sorted by key, so that neighbours share paths.
     pub sorted: bool,
-    /// True if several visits may be of one key, and some of them write: each must see what those
-    /// before it have done.
+    /// True if several visits may be of one key, and some of them write: each must see the effects
+    /// of earlier ones.
     pub in_order: bool,
     entries: Vec<Entry>,
     buckets: Vec<Entry>,
@@ -200,7 +200,7 @@ pub fn repeats_keys<F: LeafForm>(input: &Input<'_, F>) -> bool {
     }
 }
 
-/// As `repeats_keys`, by a table of so many places.
+/// As `repeats_keys`, by a table with `PLACES` places.
 fn repeats_among<F: LeafForm, const PLACES: usize>(input: &Input<'_, F>) -> bool {
     let mut seen = [0u32; PLACES];
     let (mut sampled, mut repeated) = (0, 0);

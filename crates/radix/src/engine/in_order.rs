@@ -1,10 +1,9 @@
-//! Batches of nothing but point operations, each walking on its own and executed in the batch's
-//! order: visits are positions of the batch, and there is no plan.
+//! Batches of point operations alone, each walking by itself and executed in the batch's order:
+//! visits are positions of the batch, and there is no plan.
 //!
-//! Walks are begun before the operations in front of them have been executed. An operation
-//! therefore makes sure that what its walk has come to still counts: a leaf that has been
-//! replaced is obsolete, by whichever thread, before anything is changed in what replaces it; and
-//! a key is absent only if the walk would come to the same end now.
+//! Walks begin before earlier operations have been executed. An operation therefore checks that the
+//! end of its walk is still valid. A leaf that has been replaced, by any thread, is obsolete before
+//! its replacement changes. A key is absent only if the walk would end at the same place now.
 
 use super::traverse::{Arrivals, Run, Visits, Walk};
 use super::trigger::{fold_at, is_current};

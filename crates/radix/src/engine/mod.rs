@@ -31,7 +31,7 @@ use trigger::Trigger;
 /// Paths are shared when there are no more keys than this for each visit.
 const KEYS_PER_SHARED_VISIT: usize = 64;
 
-/// The locks of nodes above leaves are fetched along with the leaves if one operation in so many
+/// The locks of nodes above leaves are prefetched with the leaves if one operation in this many
 /// needs one.
 const LOCKS_EXPECTED_FROM: usize = 16;
 
@@ -240,7 +240,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
             .run(self.tree, Keys(&keys), manner, &mut reads);
     }
 
-    /// What executes the visits of a plan, whose keys are `keys`.
+    /// The executor of a plan's visits, whose keys are `keys`.
     fn trigger<'t>(
         &'t mut self,
         keys: &'t [F::Key<'b>],

@@ -14,8 +14,8 @@ pub enum Combine {
     Never,
 }
 
-/// The techniques of the engine, each of which can be switched off at any time, between any two
-/// batches, without an effect on what a batch answers.
+/// The techniques of the engine. Each can be switched off at any time, between any two batches,
+/// without an effect on answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineOptions {
     /// *Combine*: sort operations by key, so that operations on one key become one visit.
@@ -26,8 +26,8 @@ pub struct EngineOptions {
     pub share_paths: bool,
     /// *Trigger*: execute all operations of a batch on one node under one lock.
     pub trigger_together: bool,
-    /// Memory for shortcuts from keys to leaves, in bytes; 0 for none. Only maps whose hot keys
-    /// lie deep gain from them, see `docs/local.md`.
+    /// Memory for shortcuts from keys to leaves, in bytes; 0 for none. Only maps whose hot keys lie
+    /// deep gain from them, see `docs/local.md`.
     pub shortcut_bytes: usize,
     /// Value-aware prefetching: lines of walks that no other operation of the batch shares are
     /// fetched without displacing the lines of shared ones.
@@ -35,7 +35,7 @@ pub struct EngineOptions {
 }
 
 impl Default for EngineOptions {
-    /// What is fastest in most cases, and chosen per batch where that differs.
+    /// The fastest options in most cases. The engine chooses per batch where that differs.
     fn default() -> Self {
         EngineOptions {
             combine: Combine::Adaptive,

@@ -27,7 +27,7 @@ const NODES_IN_CACHE: usize = 1 << 20;
 /// Operations that are read pass by pass together.
 const GROUP: usize = 8;
 
-/// An ordered operation: what to read.
+/// The range of an ordered operation.
 #[derive(Clone, Copy)]
 struct Request<K> {
     scan: Scan<K>,
@@ -36,8 +36,8 @@ struct Request<K> {
 }
 
 impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
-    /// Executes all ordered operations of the batch; answers the positions of those that have to
-    /// be executed again as barriers.
+    /// Executes all ordered operations of the batch; returns the positions of those that have to be
+    /// executed again as barriers.
     pub(super) fn execute_ordered(
         &mut self,
         workspace: &mut Workspace,
@@ -218,7 +218,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
     }
 }
 
-/// Reads what has been gathered for a request, and gathers more while the reader wants it.
+/// Reads the gathered slots of a request, and gathers more while the reader wants it.
 #[inline]
 fn finish<'e, F: LeafForm>(
     tree: &'e Tree<F>,
@@ -239,8 +239,8 @@ fn finish<'e, F: LeafForm>(
 /// Lines of slots behind a scan's bound that are asked for beforehand.
 const SLOT_LINES: usize = 4;
 
-/// Receives walks that are made for the lines they bring, and asks for those that gathering
-/// reads besides: of a node256 the header, and the slots behind the one on the path.
+/// Receives walks that warm the cache, and prefetches the further lines that gathering reads: of a
+/// node256 the header, and the slots behind the one on the path.
 struct Warm<'w, 'k, F: LeafForm, P> {
     tree: &'w Tree<F>,
     keys: &'w [F::Key<'k>],
@@ -277,8 +277,8 @@ struct Written<K> {
     position: usize,
 }
 
-/// True if one of the sorted writes stands before `position` in the batch and within what an
-/// ordered operation has read.
+/// True if one of the sorted writes comes before `position` in the batch and lies within the range
+/// of an ordered operation.
 fn precedes<'e, F: LeafForm>(
     writes: &[Written<F::Key<'e>>],
     position: usize,

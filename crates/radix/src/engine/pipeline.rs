@@ -7,16 +7,16 @@
 //! other workers               │ operate 1 │ operate 2 │ operate 3 │ ...
 //! ```
 //!
-//! A plan depends on the tree only in how well it sorts, so it may be made while the tree
-//! changes. A batch is executed when all of the batch before it has been: the calling thread
-//! has its own part done, and has the parts of the others in hand, before it takes the next
-//! plan. The visits of a plan are of different keys; several workers have a range of them each,
-//! and may therefore execute them in any order.
+//! The tree affects only how well a plan sorts, so a plan may be made while the tree changes. A
+//! batch is executed when all of the batch before it has been: the calling thread has finished its
+//! own part, and has received the parts of the others, before it takes the next plan. The visits of
+//! a plan are of different keys. Several workers have a range of them each, and may therefore
+//! execute them in any order.
 //!
 //! # Ends and panics
 //!
-//! Threads wait for nothing but channels, whose other ends are held by one thread each. Whichever
-//! thread ends or panics drops its ends, by which those it has to do with notice, and end too.
+//! Threads wait only for channels, whose other ends are held by one thread each. A thread that ends
+//! or panics drops its ends. The threads at the other ends notice that, and end too.
 
 use super::combine::{Plan, Visit};
 use super::{EngineOptions, Kinds, Workspace};
@@ -184,7 +184,7 @@ impl Plan {
     }
 }
 
-/// What a thread needs to execute batches and parts of them.
+/// The state of a thread that executes batches and parts of them.
 struct Operator<'t, F: LeafForm, P> {
     tree: &'t Tree<F>,
     options: &'t EngineOptions,
@@ -412,7 +412,7 @@ mod tests {
         });
         let panic = catch_unwind(run).unwrap_err();
         assert_eq!(panic.downcast_ref(), Some(&"a fault"));
-        // What the panic has not touched is as good as before, and no lock is held.
+        // The state outside the panic is valid, and no lock is held.
         let mut after = batch(7);
         super::super::execute(
             &tree,

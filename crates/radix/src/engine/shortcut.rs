@@ -53,7 +53,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         rest
     }
 
-    /// Looks a window of visits up and asks for what the shortcuts lead to.
+    /// Looks a window of visits up and prefetches the targets of shortcuts.
     fn look_up(
         &self,
         table: &Shortcuts,
@@ -109,7 +109,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         }
     }
 
-    /// Offers the table what a visit has found.
+    /// Offers the place of a visit's key to the table.
     #[inline]
     pub fn offer(&self, number: u32, leaf: Ref, parent: Ref) {
         let Some(table) = self.shortcuts else {
@@ -126,7 +126,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         }
     }
 
-    /// Offers the table what stands below a parent for a visit, if it is the leaf of its key.
+    /// Offers the child of a parent to the table for a visit, if it is the leaf of its key.
     pub fn offer_if_found(&self, number: u32, leaf: Ref, parent: Ref) {
         if self.shortcuts.is_none() || leaf.kind() != Kind::Leaf {
             return;

@@ -1,8 +1,8 @@
 //! *Traverse*: many walks at once, each a step at a time.
 //!
-//! Walks go in groups, a step a pass. A step asks for the lines that the walk's next step reads,
-//! and while they are on their way the other groups have their passes. A group whose walks have
-//! all ended is handed over and begins with the next visits.
+//! Walks advance in groups, one step a pass. A step prefetches the lines of the walk's next step,
+//! and the other groups have their passes while the lines arrive. A group whose walks have all
+//! ended is handed over and begins with the next visits.
 //!
 //! When visits are sorted and paths are to be shared, walks begin as [runs](Run) of neighbouring
 //! visits, which walk together until their symbols differ.
@@ -24,9 +24,9 @@ const GROUPS: usize = 4;
 /// Visits that are let in together to share their paths.
 const SHARING: usize = 32;
 
-/// The walk of one visit: what it has come to, the number of the visit, the inner node that led
-/// there, and that node's depth plus one, whose highest bit tells whether the path has skipped
-/// bytes.
+/// The walk of one visit: the node that it has reached, the number of the visit, the inner node
+/// that led there, and that node's depth plus one, whose highest bit tells whether the path has
+/// skipped bytes.
 // Two words, which are handed on in registers. Fields that are written one by one and read
 // together right after cost more than a step.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ impl Walk {
         }
     }
 
-    /// What the walk has come to.
+    /// The node that the walk has reached.
     #[inline]
     pub fn node(&self) -> Ref {
         Ref::from_bits((self.node_and_visit >> 32) as u32)
@@ -100,7 +100,7 @@ pub struct Run {
 
 /// Receives the walks that have come to an end.
 pub trait Arrivals {
-    /// Receives what is counted.
+    /// Receives the counts.
     type Probe: Probe;
     /// The counters in use.
     fn probe(&mut self) -> &mut Self::Probe;
@@ -113,7 +113,7 @@ pub trait Arrivals {
     fn run(&mut self, run: &Run, ends: &[Ref]);
 }
 
-/// What is visited.
+/// The visits of a traversal.
 pub trait Visits<F: LeafForm>: Copy {
     /// False if certainly no visit locks the node above its leaf.
     fn may_lock(self) -> bool;
@@ -362,7 +362,7 @@ fn hand_over(group: &mut Group, arrivals: &mut impl Arrivals) -> usize {
     count
 }
 
-/// What all steps of a traversal have in common.
+/// The common state of all steps of a traversal.
 struct Stepper<'t, F: LeafForm, V> {
     tree: &'t Tree<F>,
     visits: V,
@@ -462,7 +462,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         Walk::new(child, walk.visit(), walk.node(), depth)
     }
 
-    /// As `step`, from anything but a node256 whose depth is known.
+    /// As `step`, from any node but a node256 of known depth.
     #[inline(never)]
     fn step_other(&self, walk: Walk, probe: &mut impl Probe) -> Walk {
         let node = walk.node();
@@ -505,7 +505,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         Walk::new(child, walk.visit(), walk.node(), depth)
     }
 
-    /// Asks for what the next step of a walk reads.
+    /// Prefetches the lines of a walk's next step.
     #[inline(always)]
     fn ask_for(&self, walk: Walk) {
         let node = walk.node();
@@ -540,9 +540,9 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
                 ask(line.wrapping_add(second));
             }
         }
-        // A write will lock the parent, whose header is not in the line that led here if the
-        // parent is a node256. Which visits write cannot be predicted: for those that only read,
-        // this asks for the first line again.
+        // A write will lock the parent, whose header is not in the line that led here if the parent
+        // is a node256. The writing visits cannot be predicted: for those that only read, this
+        // prefetches the first line again.
         if self.visits.may_lock() && !node.is_inner() {
             let nodes = [node, walk.parent()];
             let locks = self.visits.locks_parent(walk.visit() as usize);

@@ -1,5 +1,5 @@
-//! *Trigger*: the operations of a visit are executed one after the other on the value that the
-//! walk has found, and what is left of them is one change at most.
+//! *Trigger*: the operations of a visit are executed in order on the value that the walk has found,
+//! and folded into one change at most.
 
 use super::combine::{Plan, Visit};
 use super::traverse::{Arrivals, Run, Walk};
@@ -239,7 +239,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         });
     }
 
-    /// Executes visits of one node under its lock, and postpones those that cannot be.
+    /// Executes visits of one node under its lock, and postpones those that need more locks.
     fn run_under_lock(
         &mut self,
         node: Ref,
@@ -293,8 +293,8 @@ pub fn is_current<F: LeafForm>(tree: &Tree<F>, walk: &Walk, key: F::Key<'_>) -> 
     !parent.header().lock.is_obsolete() && tree.child(parent, symbol) == walk.node()
 }
 
-/// Executes the operations of a visit in order on a value, writes their outcomes, and answers
-/// what is to become of the value.
+/// Executes the operations of a visit in order on a value, writes their outcomes, and returns the
+/// change of the value.
 pub fn fold<'b, F: LeafForm>(
     input: &Input<'b, F>,
     plan: &Plan,

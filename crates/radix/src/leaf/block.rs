@@ -5,13 +5,13 @@
 //!   │ version │ count │ 7 keys …                             │ 7 payloads …     │ unused │ 128
 //! ```
 //!
-//! Two lines, of which the first tells whether a key is there, and at which place. Unused keys
+//! A block has two lines. The first tells whether a key is there, and at which place. Unused keys
 //! have all bits set, so that they sort behind those in use. The block's [latch](Latch), a bit
 //! beside the count, guards it from other writers; the version tells readers that entries have
 //! moved. A payload changes by one atomic store, which no reader need notice.
 //!
-//! A block that is replaced is *obsolete*, and stays as it was when it was replaced. A walk that
-//! began before may still read it; whoever comes by a shortcut must not.
+//! A block that is replaced is *obsolete*, and never changes again. A walk that began before may
+//! still read it; a reader that comes by a shortcut must not.
 
 use crate::change::{Altered, Change};
 use crate::lock::{Version, VersionLock, pause};
@@ -22,10 +22,10 @@ use std::ops::Deref;
 /// The most entries of a block.
 pub const BLOCK_MAX: usize = 7;
 
-/// The bit of the count that tells whether somebody holds the latch.
+/// The bit of the count that is set while the latch is held.
 const LATCHED: u32 = 1 << 31;
 
-/// What stands where no key does.
+/// The value of an unused key.
 const UNUSED: u64 = u64::MAX;
 
 /// See the [module](self).
@@ -124,14 +124,14 @@ impl Block {
         }
     }
 
-    /// Does to a key what `decide` says, under the latch alone, unless that takes more than the
-    /// block, the block is obsolete, or somebody else is at work. `decide` may have been called
-    /// and not obeyed. `belongs` tells that the key's place is here if it is anywhere, since a
-    /// walk without skipped bytes has led here.
+    /// Changes a key as `decide` says, under the latch alone, unless that needs more than the
+    /// block, the block is obsolete, or another thread holds the latch. `decide` may have been
+    /// called without an effect. `belongs` tells that the key's place is here if it is anywhere,
+    /// because a walk without skipped bytes has led here.
     ///
-    /// A block that is not obsolete is linked, or has been when its latch was taken: whoever
-    /// replaces it latches it before. It still covers whatever it has covered before, as what
-    /// would cover less is another block.
+    /// A block that is not obsolete is linked, or was when its latch was taken, because a thread
+    /// that replaces it latches it before. It still covers its former range, because a smaller
+    /// range needs another block.
     #[inline]
     pub fn alter(
         &self,
@@ -210,7 +210,7 @@ impl Block {
                 .count
                 .compare_exchange(count, count | LATCHED, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
-        // Made only if it is ours: dropped, it would release that of somebody else.
+        // Made only if this thread holds it: dropped, it would release that of another thread.
         free.then(|| Latch {
             block: self,
             taken: true,
@@ -265,7 +265,7 @@ impl Block {
     }
 }
 
-/// A block whose entries nobody else changes.
+/// A block whose entries no other thread changes.
 #[derive(Debug)]
 pub struct Latch<'b> {
     block: &'b Block,
@@ -337,8 +337,8 @@ impl Latch<'_> {
         self.count.store(count as u32 | latched, Ordering::Relaxed);
     }
 
-    /// Marks the block as replaced, before what replaces it is linked: whoever has changed
-    /// something there finds the old block obsolete. Only under the lock of the node above.
+    /// Marks the block as replaced, before its replacement is linked: a thread that sees a change
+    /// in the replacement finds the old block obsolete. Only under the lock of the node above.
     pub fn retire(self) {
         self.lock.retire_alone();
     }

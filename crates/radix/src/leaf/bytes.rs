@@ -227,7 +227,7 @@ impl LeafForm for Bytes {
     }
 
     fn discard_leaf(memory: &Memory, leaf: Ref) {
-        // SAFETY: nobody else knows the leaf.
+        // SAFETY: no other thread knows the leaf.
         unsafe { strings::free(memory, leaf) };
     }
 

@@ -1,11 +1,11 @@
-//! Leaves, and what the two forms of a map do differently with them.
+//! Leaves, and their differences between the two forms of a map.
 //!
-//! A leaf is a block of entries in ascending order, which covers the neighbouring bytes of a node
-//! whose keys it has room for; [`visits`](crate::visits) has its changes. Blocks of [words](block)
-//! are changed in place, blocks of [byte strings](strings) are replaced, so that values can be read
-//! where they lie.
+//! A leaf is a block of entries in ascending order. It covers as many neighbouring bytes of a node
+//! as it has room for the keys of; [`visits`](crate::visits) has its changes. Blocks of
+//! [words](block) are changed in place, blocks of [byte strings](strings) are replaced, so that
+//! readers can use values in place.
 //!
-//! A look-up ends by comparing whole keys, which also makes up for the bytes that paths skip.
+//! A look-up ends by comparing whole keys, which also checks the bytes that paths skip.
 
 pub mod block;
 mod bytes;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 pub type Entries<'g, F> =
     ArrayVec<(<F as Form>::Key<'g>, <F as Form>::Value<'g>), { strings::STRINGS_MAX + 1 }>;
 
-/// What a look-up in a leaf has found.
+/// The result of a look-up in a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup<V> {
     /// The key, with this value.
@@ -55,13 +55,13 @@ pub struct Spot<'n> {
 pub enum Room {
     /// In itself.
     InPlace,
-    /// In this leaf, which is the old one with the entry, and nobody else knows yet.
+    /// In this leaf, a copy of the old one with the entry, which no other thread knows yet.
     Copy(Ref),
     /// Nowhere.
     Full,
 }
 
-/// What a scan in a batch reads.
+/// The range of a scan in a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Scan<K> {
     pub from: Bound<K>,
@@ -96,12 +96,12 @@ impl<K: Ord + Copy> Scan<K> {
     }
 }
 
-/// How a [`Form`] is stored in the tree.
+/// The storage of a [`Form`] in the tree.
 ///
-/// A *terminal* is a leaf or a dense node. Where a method takes one and a guard, it must have
-/// been read from the tree, or from the shortcut table, under that guard, which keeps it from
-/// being freed. A method that changes a leaf, or decides by what it holds, is to be called under
-/// the lock of the node above and with the leaf [latched](LeafForm::latch).
+/// A *terminal* is a leaf or a dense node. Where a method takes one and a guard, it must have been
+/// read from the tree, or from the shortcut table, under that guard, which keeps it from being
+/// freed. A method that changes a leaf, or decides by its content, is to be called under the lock
+/// of the node above and with the leaf [latched](LeafForm::latch).
 pub trait LeafForm: Form {
     /// Holds the latch of a leaf.
     type Latch<'m>;
@@ -164,8 +164,8 @@ pub trait LeafForm: Form {
         key: Self::Key<'_>,
         guard: &'g Guard,
     ) -> Lookup<Self::Value<'g>>;
-    /// Asks for what a look-up reads of a terminal besides its first lines, which have been asked
-    /// for before.
+    /// Prefetches the lines that a look-up reads of a terminal besides its first ones, which have
+    /// been prefetched before.
     fn prepare(memory: &Memory, terminal: Ref, key: Self::Key<'_>, guard: &Guard);
     /// Some key of a terminal; `None` if it is dead or empty.
     fn any_key<'g>(memory: &'g Memory, terminal: Ref, guard: &'g Guard) -> Option<Self::Key<'g>>;
@@ -200,7 +200,7 @@ pub trait LeafForm: Form {
     fn fits(entries: &[(Self::Key<'_>, Self::Value<'_>)]) -> bool;
     /// True if two leaves of entries are better joined.
     fn joins(entries: &[(Self::Key<'_>, Self::Value<'_>)]) -> bool;
-    /// Creates a leaf of entries, at least one, that fit, which nobody else knows yet. It must
+    /// Creates a leaf of entries, at least one, that fit, which no other thread knows yet. It must
     /// be linked then, or [discarded](LeafForm::discard_leaf).
     fn create(memory: &Memory, entries: &[(Self::Key<'_>, Self::Value<'_>)]) -> Result<Ref, Error>;
     /// Creates two leaves, or none.
@@ -209,7 +209,7 @@ pub trait LeafForm: Form {
         left: &[(Self::Key<'_>, Self::Value<'_>)],
         right: &[(Self::Key<'_>, Self::Value<'_>)],
     ) -> Result<[Ref; 2], Error>;
-    /// Frees a leaf that nobody else knows.
+    /// Frees a leaf that no other thread knows.
     fn discard_leaf(memory: &Memory, leaf: Ref);
     /// Adds all entries of a leaf, for which there is room.
     fn gather<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard, entries: &mut Entries<'g, Self>);
@@ -217,9 +217,9 @@ pub trait LeafForm: Form {
     /// it lives, if that is `needed`: see [`latching`](crate::latching). Only under the lock of the
     /// node above.
     fn latch(memory: &Memory, leaf: Ref, needed: bool) -> Self::Latch<'_>;
-    /// Does to a key what `decide` says, without the lock of the node above the leaf, if the
-    /// [rule](crate::latching::Rule) allows that and it takes no more than the leaf. `decide` may
-    /// have been called and not obeyed. `belongs` tells that the walk to the leaf has skipped no
+    /// Changes a key as `decide` says, without the lock of the node above the leaf, if the
+    /// [rule](crate::latching::Rule) allows that and the change needs only the leaf. `decide` may
+    /// have been called without an effect. `belongs` tells that the walk to the leaf has skipped no
     /// bytes.
     #[inline]
     fn alter_in_leaf<'v>(
@@ -296,7 +296,7 @@ pub trait LeafForm: Form {
     ) -> Result<Option<Ref>, Error>;
     /// True if a dense node has so few entries that it ought not to be.
     fn is_dense_underfull(memory: &Memory, node: Ref) -> bool;
-    /// What is to stand in place of an underfull dense node. Under the locks of it and its parent.
+    /// The replacement of an underfull dense node. Under the locks of it and its parent.
     fn smaller_than_dense(memory: &Memory, node: Ref) -> Result<Ref, Error>;
 
     /// Frees nodes and leaves that were unlinked a grace period ago.
@@ -304,7 +304,7 @@ pub trait LeafForm: Form {
     /// # Safety
     /// No thread may reach them through the tree, and they are freed only once.
     unsafe fn free_unlinked(memory: &Arc<Memory>, shortcuts: &Tables, unlinked: &[Ref]);
-    /// Frees what a leaf keeps outside the leaf region.
+    /// Frees the memory that a leaf keeps outside the leaf region.
     ///
     /// # Safety
     /// No thread may reach the leaf, then or later.

@@ -8,21 +8,21 @@
 //!   content    │ 32 fingerprints │ offset of each entry: 2 … │ packed entries … │
 //! ```
 //!
-//! A fingerprint is a byte of a key's hash: one vector comparison tells which entry may be that of
-//! a key. Entries are [packed](nearfield_core::packed) as scans answer them, so that a scan
-//! copies those of a block at once.
+//! A fingerprint is a byte of a key's hash: one vector comparison finds the entries that may have a
+//! key. Entries are [packed](nearfield_core::packed) in the format of a scan's answer, so that a
+//! scan copies those of a block at once.
 //!
-//! The content never changes after the block is linked: another value for a key, or another key,
-//! makes another block, so that readers hold on to a value as long as they are pinned, without a
-//! copy. Only the header changes, under the lock of the node above: an entry that is removed is no
-//! longer *live*, and a block that is replaced is marked *dead* before that.
+//! The content never changes after the block is linked. A write makes another block, so that
+//! readers use a value in place, without a copy, as long as they are pinned. Only the header
+//! changes, under the lock of the node above: a removed entry is no longer *live*, and a block is
+//! marked *dead* before it is replaced.
 //!
 //! # Dead blocks
 //!
-//! A walk that has come to a block may find it dead. It shows the state before, which was the
-//! tree's after the walk began. Whoever comes to a block in another way, or for visits that
-//! follow others in a batch, must look whether it is dead: one that is not is what the tree has
-//! for its keys.
+//! A walk that has reached a block may find it dead. The block shows the state before the change,
+//! which was the tree's after the walk began. A reader that reaches a block in another way, or for
+//! visits that follow others in a batch, must check whether it is dead. A live block holds the
+//! tree's present entries for its keys.
 
 use crate::memory::Memory;
 use crate::node::{Ref, equal_16};
@@ -281,7 +281,7 @@ pub fn create(memory: &Memory, entries: &[Entry<'_>]) -> Result<Ref, Error> {
     let outside = create_outside(memory, length, entries)
         .inspect_err(|_| memory.free_leaf(leaf, granules(false, length)))?;
     let behind = memory.leaf_address(leaf).wrapping_add(HEADER_BYTES);
-    // SAFETY: the leaf is one granule of 16 bytes, aligned, and nobody else knows it.
+    // SAFETY: the leaf is one granule of 16 bytes, aligned, and no other thread knows it.
     unsafe { behind.cast::<*mut u8>().write(outside) };
     write_header(memory, leaf, 1, length as u32 | OUTSIDE);
     Ok(leaf)
@@ -297,8 +297,8 @@ fn create_inside(
 ) -> Result<Ref, Error> {
     let leaf = memory.allocate_leaf(granules(true, length))?;
     let behind = memory.leaf_address(leaf).wrapping_add(HEADER_BYTES);
-    // SAFETY: the leaf has room for header and content, nobody else knows it, and memory of
-    // the region is always initialized, by the system if nobody else.
+    // SAFETY: the leaf has room for header and content, no other thread knows it, and memory of the
+    // region is always initialized, at least by the system.
     write(unsafe { std::slice::from_raw_parts_mut(behind, length) });
     let live = u32::MAX >> (u32::BITS - count as u32);
     write_header(memory, leaf, live, length as u32);
@@ -311,7 +311,7 @@ fn write_header(memory: &Memory, leaf: Ref, live: u32, length: u32) {
         live: AtomicU32::new(live),
         length: AtomicU32::new(length),
     };
-    // SAFETY: leaves begin with room for a header, aligned, and nobody else knows this one.
+    // SAFETY: leaves begin with room for a header, aligned, and no other thread knows this one.
     unsafe { memory.leaf_address(leaf).cast::<Header>().write(header) };
 }
 
@@ -466,7 +466,7 @@ mod tests {
             }
             assert!(block.entries().eq(entries[..count].iter().copied()));
             assert!(block.find(b"").is_none() && block.find(b"key 00 ").is_none());
-            // SAFETY: nobody else knows the block.
+            // SAFETY: no other thread knows the block.
             unsafe { free(&memory, leaf) };
         }
         assert_eq!(memory.bytes().leaf_bytes, 0);
@@ -539,7 +539,7 @@ mod tests {
         assert!(!fits(&[(b"long", &value), (b"other", b"")]));
         let block = Strings::at(&memory, leaf, &guard);
         assert_eq!(block.find(b"long"), Some((0, &value[..])));
-        // SAFETY: nobody else knows the block.
+        // SAFETY: no other thread knows the block.
         unsafe { free(&memory, leaf) };
         assert!(!memory.has_outside());
     }

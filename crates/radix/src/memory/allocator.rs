@@ -1,4 +1,4 @@
-//! The memory of one kind: a region, and what of it is free.
+//! The memory of one kind: a region, and its free parts.
 
 use super::items::Items;
 use super::pieces::Pieces;
@@ -42,8 +42,8 @@ impl Allocator {
         self.region.address(index)
     }
 
-    /// Allocates a number of units. Their content is what the last user has left, or zeros.
-    /// `grow` is asked for leave to take that many bytes from the system.
+    /// Allocates a number of units. Their content is that of the last user, or zeros. `grow`
+    /// decides whether that many bytes may be taken from the system.
     pub fn allocate(
         &self,
         units: usize,
@@ -86,7 +86,7 @@ impl Allocator {
         }
     }
 
-    /// Asks for what [`free`](Allocator::free) is going to change.
+    /// Prefetches the lines that [`free`](Allocator::free) is going to change.
     #[inline]
     pub fn prefetch_to_free(&self, first: u32) {
         if let Free::Pieces(pieces) = &self.free {
@@ -94,7 +94,7 @@ impl Allocator {
         }
     }
 
-    /// True if what is freed may become part of what has another length.
+    /// True if freed memory may become part of an allocation of another length.
     pub fn has_pieces(&self) -> bool {
         matches!(self.free, Free::Pieces(_))
     }
@@ -121,11 +121,11 @@ impl Allocator {
         }
     }
 
-    /// Gives free memory back to the system, if there is so much of it that it is worth while.
-    /// Answers how many bytes.
+    /// Gives free memory back to the system, if there is enough to be worth it. Returns the number
+    /// of bytes.
     ///
     /// # Safety
-    /// Nobody may hold a reference to units that have been freed.
+    /// No thread may hold a reference to freed units.
     pub unsafe fn give_back(&self) -> usize {
         match &self.free {
             // SAFETY: promised by the caller.

@@ -1,14 +1,14 @@
 //! Free lists of items of one unit.
 //!
-//! Each [stripe](super::stripes) has free items of its own. One that collects many, because its
-//! threads free what others allocate, spills half of them to a list for all.
+//! Each [stripe](super::stripes) has free items of its own. A stripe that collects many, because
+//! its threads free items that others allocate, spills half of them to a list for all.
 //!
-//! Memory is type-stable: an item that is freed is used again for the same kind, and its lock
-//! word stays a lock word.
+//! Memory is type-stable: a freed item is used again for the same kind, and its lock word stays a
+//! lock word.
 //!
 //! A tree outgrows its small nodes all at about the same time. When nearly all items of a region
-//! are free, those that fill whole pieces of memory are [given back](Items::give_back); they stay
-//! on a list of their own, to be used again after all others.
+//! are free, those that fill whole pieces of memory are [given back](Items::give_back). They stay
+//! on a list of their own, and are used again after all others.
 
 use super::region::Region;
 use super::stripes::Stripes;
@@ -67,7 +67,7 @@ impl Stripe {
 }
 
 impl Items {
-    /// Items of so many bytes.
+    /// Free lists of items of `stride` bytes.
     pub fn new(stride: usize) -> Items {
         Items {
             stripes: Stripes::new(Stripe::default),
@@ -78,8 +78,8 @@ impl Items {
         }
     }
 
-    /// Allocates an item of a region. Its content is what its last user has left, or zeros.
-    /// `grow` is asked for leave to take that many bytes from the region.
+    /// Allocates an item of a region. Its content is that of its last user, or zeros. `grow`
+    /// decides whether that many bytes may be taken from the region.
     pub fn allocate(
         &self,
         region: &Region,
@@ -172,8 +172,8 @@ impl Items {
         region.take(self.chunk).ok_or_else(|| region.full())
     }
 
-    /// A free item of another stripe. Those whose lock is held are left out, as the caller has
-    /// its own.
+    /// A free item of another stripe. Stripes whose lock is held are skipped, because the caller
+    /// holds its own.
     fn take_from_others(&self) -> Option<u32> {
         self.stripes
             .others()
@@ -210,11 +210,11 @@ impl Items {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives memory of free items back to the system, if nearly all items are free, and so many
-    /// that it is worth while. Answers how many bytes.
+    /// Gives memory of free items back to the system, if nearly all items are free and there are
+    /// enough to be worth it. Returns the number of bytes.
     ///
     /// # Safety
-    /// Nobody may hold a reference to an item that has been freed.
+    /// No thread may hold a reference to a freed item.
     pub unsafe fn give_back(&self, region: &Region) -> usize {
         let own: usize = self.stripes.all().map(|stripe| stripe.free.len()).sum();
         let spilled: usize = self.shared().spilled.iter().map(Vec::len).sum();
@@ -236,7 +236,7 @@ impl Items {
             first = items.end;
             if run[0] {
                 // SAFETY: all items of the run are free, and on no list any more; the caller
-                // promises that nobody refers to them.
+                // promises that no thread refers to them.
                 let given = unsafe { region.give_back(items.clone()) };
                 count += given.len();
                 for kept in [
@@ -284,7 +284,7 @@ mod tests {
         // SAFETY: no item is referred to.
         assert_eq!(unsafe { items.give_back(&region) }, 0, "all are in use");
         items.free_all(freed.iter().copied());
-        // SAFETY: those that have been freed are not referred to.
+        // SAFETY: no thread refers to the freed items.
         let bytes = unsafe { items.give_back(&region) };
         if cfg!(target_os = "linux") {
             assert!(bytes > taken / 10 * 9);

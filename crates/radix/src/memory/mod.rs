@@ -44,8 +44,8 @@ pub struct Memory {
     limit_bytes: usize,
 }
 
-/// Bytes by kind: what nodes and leaves of a tree take, and what has been taken from the system
-/// for them.
+/// Bytes by kind: those that nodes and leaves of a tree use, and those taken from the system for
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Node4s in use.
@@ -190,7 +190,7 @@ impl Memory {
         self.leaves.free(leaf.index(), units);
     }
 
-    /// Asks for what freeing a leaf is going to change.
+    /// Prefetches the lines that freeing a leaf is going to change.
     #[inline]
     pub fn prefetch_to_free(&self, leaf: Ref) {
         self.leaves.prefetch_to_free(leaf.index());
@@ -307,7 +307,7 @@ impl Memory {
     /// # Safety
     /// No thread may refer to a node or leaf that has been freed, by a shortcut for instance.
     pub unsafe fn give_back(&self) {
-        // Blocks of words stay what they are, see `Words::free_unlinked`.
+        // The memory of blocks of words keeps its kind, see `Words::free_unlinked`.
         let strings = Some(&self.leaves).filter(|leaves| leaves.has_pieces());
         let nodes = [&self.node4, &self.node16, &self.node48];
         for kind in nodes.into_iter().chain(strings) {

@@ -7,7 +7,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use nearfield_core::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Memory is given back in pieces of so many bytes, which is a multiple of every system's pages.
+/// Memory is given back in pieces of this size, a multiple of every system's pages.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// The least address space worth having.
@@ -57,12 +57,12 @@ impl Region {
         }
     }
 
-    /// Takes `count` items that nobody has used, or fewer at the end of the region; answers the
-    /// first and how many.
+    /// Takes `count` unused items, or fewer at the end of the region; returns the first and their
+    /// number.
     pub fn take(&self, count: u32) -> Option<(u32, u32)> {
         let first = self.next.fetch_add(u64::from(count), Ordering::Relaxed);
         if first >= self.capacity {
-            // Keeps the counter from running away; what is lost by a race is past the end.
+            // Keeps the counter from running away; items lost by a race are past the end.
             self.next.store(self.capacity, Ordering::Relaxed);
             return None;
         }
@@ -70,12 +70,11 @@ impl Region {
         Some((first as u32, count as u32))
     }
 
-    /// Gives the memory of neighbouring items back to the system, as far as whole pieces lie
-    /// within it. Answers the items that it held: their content is zeros when they are next
-    /// touched.
+    /// Gives the memory of neighbouring items back to the system, as far as whole pieces lie within
+    /// it. Returns the items in it: their content is zeros when they are next touched.
     ///
     /// # Safety
-    /// Nobody may rely on the content of the items.
+    /// No thread may rely on the content of the items.
     pub unsafe fn give_back(&self, items: std::ops::Range<u32>) -> std::ops::Range<u32> {
         let none = items.start..items.start;
         let start = (items.start as usize * self.stride).next_multiple_of(PIECE_BYTES);
@@ -86,8 +85,8 @@ impl Region {
         #[cfg(target_os = "linux")]
         {
             let advice = UncheckedAdvice::DontNeed;
-            // SAFETY: the range lies within the items, whose content nobody relies on, as the
-            // caller promises. Others' memory is not in it.
+            // SAFETY: the range lies within the items, whose content no thread relies on, as the
+            // caller promises. It contains no other memory.
             let given = unsafe { self.map.unchecked_advise_range(advice, start, end - start) };
             match given {
                 Ok(()) => start.div_ceil(self.stride) as u32..(end / self.stride) as u32,

@@ -1,11 +1,11 @@
-//! A span: so many neighbouring units of memory, of which pieces are taken and freed.
+//! A span: adjacent units of memory, from which pieces are taken and freed.
 //!
-//! A bit for each unit tells whether it is taken, so that pieces that are freed side by side are
-//! one hole without further ado, and fit for longer ones.
+//! A bit for each unit tells whether it is taken, so that adjacent freed pieces are one hole
+//! without further work, and serve longer pieces.
 //!
-//! Pieces are taken from a span by its *owner* alone, and freed by anyone at any time. A span that
-//! has no room for what its owner wants is left to *rest* until enough of it has been freed. Then
-//! it is *ripe*, and may be owned again:
+//! Only the span's *owner* takes pieces from it; any thread frees them at any time. The owner
+//! leaves a span without room to *rest* until enough of it has been freed. Then it is *ripe*, and
+//! may be owned again:
 //!
 //! ```text
 //!           release                    the free that fills the count
@@ -14,9 +14,9 @@
 //!     └───────────────────────┴────────────────────────────────────┘ acquire
 //! ```
 //!
-//! What is freed is counted from the time on at which the owner has looked for holes, and from a
-//! *base*, which `release` chooses: the less is in use, the less has to be freed. Exactly one free,
-//! or the release itself, makes a span ripe; whoever did tells others of it.
+//! Frees count from the time at which the owner has looked for holes, and from a *base*, which
+//! `release` chooses: the fewer units are in use, the fewer have to be freed. Exactly one free, or
+//! the release itself, makes a span ripe, and its thread announces the span.
 
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 
@@ -43,7 +43,7 @@ pub struct Span {
     count: AtomicU32,
     /// Units in use, and the count. Written by the owner.
     used: AtomicU32,
-    /// Which units are taken. Set by the owner, cleared by whoever frees.
+    /// The taken units. The owner sets a bit, and any thread that frees the unit clears it.
     bits: Bits,
 }
 
@@ -75,10 +75,10 @@ fn for_parts(at: usize, units: usize, mut each: impl FnMut(usize, u64)) {
 }
 
 impl Span {
-    /// Makes the caller the owner of a span that is ripe and that nobody else has been told of, or
-    /// that nobody has owned before.
+    /// Makes the caller the owner of a ripe span that no other thread has been told of, or of one
+    /// without an owner so far.
     pub fn acquire(&self) {
-        // Acquires what the last owner has written, and what has been freed.
+        // Acquires the last owner's writes, and the frees.
         let count = self.count.swap(OWNED, Ordering::AcqRel);
         debug_assert!(count & OWNED == 0);
         self.used
@@ -89,7 +89,7 @@ impl Span {
     pub fn acquire_resting(&self) -> bool {
         let mut count = self.count.load(Ordering::Relaxed);
         loop {
-            // One that has never been owned is about to be, by whoever has taken it.
+            // A span that has never been owned is about to be, by the thread that has taken it.
             if count >= RIPE || self.used.load(Ordering::Relaxed) == 0 {
                 return false;
             }
@@ -116,11 +116,11 @@ impl Span {
         let mut count = self.count.load(Ordering::Relaxed);
         loop {
             debug_assert!(count & OWNED != 0);
-            // What was freed after the owner has looked for holes counts for the next one.
+            // Units freed after the owner has looked for holes count for the next one.
             let freed = count & !OWNED;
             let used = allocated - freed;
             let base = RIPE - used.div_ceil(2).min(RIPE);
-            // Before the count: whoever acquires the span has both.
+            // Before the count: a thread that acquires the span has both.
             self.used.store(allocated + base, Ordering::Relaxed);
             match self.count.compare_exchange_weak(
                 count,
@@ -140,7 +140,7 @@ impl Span {
         std::mem::offset_of!(Span, bits) + at / 64 * 8
     }
 
-    /// The units in use; exact when nobody takes or frees any.
+    /// The units in use; exact while no thread takes or frees any.
     pub fn used(&self) -> usize {
         let count = self.count.load(Ordering::Relaxed) & !OWNED;
         self.used.load(Ordering::Relaxed).saturating_sub(count) as usize
@@ -157,7 +157,7 @@ impl Span {
         self.used.store(used + units as u32, Ordering::Relaxed);
     }
 
-    /// The holes of so many units or more: where each begins, and how long it is. What the owner
+    /// The holes of at least this many units: the start and length of each. A hole that the owner
     /// finds stays free until it is taken.
     #[inline]
     pub fn holes(&self, units_min: usize, mut hole: impl FnMut(usize, usize)) {
@@ -186,14 +186,14 @@ impl Span {
         }
     }
 
-    /// True if there is a hole of so many units.
+    /// True if there is a hole of at least this many units.
     pub fn has_hole(&self, units: usize) -> bool {
         let mut has = false;
         self.holes(units, |_, _| has = true);
         has
     }
 
-    /// Whoever takes units that it finds free must have seen what their last users did.
+    /// A thread that takes free units must have seen the effects of their last users.
     #[inline]
     fn word(&self, word: usize) -> u64 {
         self.bits.0[word].load(Ordering::Acquire)
@@ -206,7 +206,7 @@ impl Span {
             let before = self.bits.0[word].fetch_and(!mask, Ordering::Release);
             debug_assert!(before & mask == mask, "a unit was freed twice");
         });
-        // After the bits: who finds the span ripe finds the units free.
+        // After the bits: a thread that finds the span ripe finds the units free.
         let before = self.count.fetch_add(units as u32, Ordering::AcqRel);
         before < RIPE && before + units as u32 >= RIPE
     }

@@ -1,4 +1,4 @@
-//! What threads share 16 of, so that the lock of each is hardly ever contended.
+//! State in 16 copies for all threads, so that the lock of each is hardly ever contended.
 
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const STRIPES: usize = 16;
 
-/// See the [module](self). A panic while a lock is held can only come from a failed allocation of
-/// a `Vec`, which leaves what it is in valid.
+/// See the [module](self). A panic while a lock is held can only come from a failed allocation of a
+/// `Vec`, which leaves the state valid.
 #[derive(Debug)]
 pub struct Stripes<T>(Box<[CachePadded<Mutex<T>>]>);
 
@@ -41,7 +41,7 @@ impl<T> Stripes<T> {
         stripes.map(|stripe| stripe.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Stripes whose lock nobody holds; the caller may hold its own.
+    /// Stripes whose lock is free; the caller may hold its own.
     pub fn others(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
         self.0.iter().filter_map(|stripe| stripe.try_lock().ok())
     }

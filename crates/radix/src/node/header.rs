@@ -1,4 +1,4 @@
-//! What every node begins with.
+//! The header of every node.
 
 use super::reference::Ref;
 use crate::lock::VersionLock;

@@ -7,7 +7,7 @@
 use super::{Header, Node4, Node16, Node48, Node256, Range, Ref, Sorted, bitmap};
 use nearfield_core::Direction;
 
-/// What a node decides on: a byte of the key, or [`END`].
+/// The symbol by which a node decides: a byte of the key, or [`END`].
 pub type Symbol = u16;
 
 /// The symbol of a key that ends at a node's depth; it sorts before every byte.
@@ -65,7 +65,7 @@ impl<'m> Inner<'m> {
         first
     }
 
-    /// The child whose range a byte lies in. To be validated by the version unless under the lock
+    /// The child whose range includes a byte. To be validated by the version unless under the lock
     /// or of a node256.
     #[inline]
     pub fn covering(self, byte: u8) -> Ref {
@@ -93,15 +93,15 @@ impl<'m> Inner<'m> {
         }
     }
 
-    /// Puts ranges in the place of those that start from `start` to `end`, to cover these bytes.
-    /// Only under the lock; there must be room.
+    /// Replaces the ranges that start from `start` to `end` by these, to cover the same bytes. Only
+    /// under the lock; there must be room.
     pub fn splice(self, start: u8, end: u8, pieces: &[(u8, Ref)]) {
         by_kind!(self,
             node => node.splice(start, end, pieces),
             node => node.splice(start, end, pieces));
     }
 
-    /// Exchanges the child whose range a byte lies in. Only under the lock.
+    /// Exchanges the child whose range includes a byte. Only under the lock.
     pub fn set_covering(self, byte: u8, child: Ref) {
         by_kind!(self,
             node => node.set_covering(byte, child),

@@ -1,6 +1,5 @@
-//! The nodes of the tree. Every field of a node is atomic, so that a reference to one is sound
-//! whatever other threads do; what a reader may conclude is the business of the
-//! [lock](crate::lock).
+//! The nodes of the tree. Every field of a node is atomic, so a reference to one is sound whatever
+//! other threads do. The [lock](crate::lock) governs the consistency of reads.
 
 pub mod bitmap;
 mod header;

@@ -1,7 +1,7 @@
-//! The 32-bit reference that a slot holds: kind and place of a node or leaf.
+//! The 32-bit reference in a slot: kind and place of a node or leaf.
 //!
-//! The number of leading zero bits is the kind, the rest an index into that kind's region, so
-//! that the kinds of which there are most have most indices:
+//! The number of leading zero bits is the kind, the rest an index into that kind's region, so that
+//! the most frequent kinds have most indices:
 //!
 //! ```text
 //!   1iii iiii …  leaf      2^31 units: blocks of words, 16 B of blocks of strings
@@ -14,10 +14,10 @@
 //!   0            nothing
 //! ```
 //!
-//! Half the size of a pointer, which is what makes a node4 half a cache line, and a node256 of
-//! 1 KiB; and the kind is known before the node's line has arrived.
+//! A reference has half the size of a pointer, which makes a node4 half a cache line, and a node256
+//! 1 KiB. A walk knows the kind before the node's line has arrived.
 
-/// What a reference refers to. The discriminant is the number of leading zeros.
+/// The kind of a referenced node. The discriminant is the number of leading zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {

@@ -49,8 +49,8 @@ const _: () = assert!(size_of::<Node4>() == 32);
 const _: () = assert!(size_of::<Node16>() == 96);
 const _: () = assert!(size_of::<Node48>() == 256);
 
-/// What the three kinds share. Methods that change the node are only to be called by the holder
-/// of its lock, or before the node is linked.
+/// The common operations of the three kinds. Methods that change the node are only to be called by
+/// the holder of its lock, or before the node is linked.
 pub trait Sorted {
     /// The greatest number of children.
     const CAPACITY: usize;
@@ -65,7 +65,7 @@ pub trait Sorted {
     /// How many of the first `count` key bytes are at most `byte`.
     fn at_most(&self, count: usize, byte: u8) -> usize;
 
-    /// The child whose range a byte lies in, in a node whose keys are where ranges start.
+    /// The child whose range includes a byte, in a node whose keys are the starts of ranges.
     #[inline]
     fn covering(&self, byte: u8) -> Ref {
         let count = self.header().count().min(Self::CAPACITY);
@@ -101,7 +101,7 @@ pub trait Sorted {
         }
     }
 
-    /// Puts ranges in the place of those that start from `start` to `end`. There must be room.
+    /// Replaces the ranges that start from `start` to `end`. There must be room.
     fn splice(&self, start: u8, end: u8, pieces: &[(u8, Ref)]) {
         let count = self.header().count();
         let first = (0..count).take_while(|&i| self.key(i) < start).count();
@@ -125,7 +125,7 @@ pub trait Sorted {
         self.header().set_count(position);
     }
 
-    /// Exchanges the child whose range a byte lies in.
+    /// Exchanges the child whose range includes a byte.
     fn set_covering(&self, byte: u8, child: Ref) {
         let below = self.at_most(self.header().count(), byte);
         self.set_slot(below - 1, child);

@@ -98,8 +98,8 @@ impl Node256 {
         }
     }
 
-    /// Puts ranges in the place of those that start from `start` to `end`, to cover these bytes.
-    /// Only under the lock.
+    /// Replaces the ranges that start from `start` to `end` by these, to cover the same bytes. Only
+    /// under the lock.
     pub fn splice(&self, start: u8, end: u8, pieces: &[(u8, Ref)]) {
         for (i, &(first, child)) in pieces.iter().enumerate() {
             let last = pieces.get(i + 1).map_or(end, |next| next.0 - 1);
@@ -119,7 +119,7 @@ impl Node256 {
         self.header.set_count(count as usize);
     }
 
-    /// Exchanges the child whose range a byte lies in. Only under the lock.
+    /// Exchanges the child whose range includes a byte. Only under the lock.
     pub fn set_covering(&self, byte: u8, child: Ref) {
         let range = self.range(byte);
         for slot in &self.slots[range.start as usize..=range.end as usize] {

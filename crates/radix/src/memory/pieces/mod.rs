@@ -1,14 +1,14 @@
 //! Pieces of several lengths from one region, in [spans](super::span).
 //!
-//! Blocks of byte strings grow by an entry at a time, and all at about the same time. Were freed
-//! pieces kept by length, each length would leave behind what it once needed. Here, any free units
-//! side by side serve a piece of any length, and a piece may take a part of them.
+//! Blocks of byte strings grow by an entry at a time, and all at about the same time. If freed
+//! pieces were kept by length, each length would keep the memory that it once needed. Here, any
+//! adjacent free units serve a piece of any length, and a piece may take a part of them.
 //!
 //! A thread takes pieces from one span, which its [stripe](super::stripes) owns and whose holes it
-//! has listed. If none has room, it goes on with a span that is ripe, or with a new one. What it
-//! leaves behind comes back when an eighth of the span has been freed.
+//! has listed. If none has room, it continues with a ripe span, or with a new one. A span that it
+//! has left comes back when an eighth of it has been freed.
 //!
-//! A free piece is used again no matter for what: whoever frees one answers for it that nobody
+//! A free piece is used again for any purpose: a thread that frees one guarantees that no thread
 //! refers to it.
 
 use super::region::Region;
@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// How many holes before its turn one is asked for.
 const AHEAD: usize = 4;
 
-/// Cache lines have so many bytes.
+/// The size of a cache line.
 const LINE: usize = 64;
 
 /// The most holes that are listed.
@@ -43,7 +43,7 @@ const GIVEN_BACK_PART: usize = 4;
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Pieces {
-    /// A [`Span`] for each [`SPAN_UNITS`] units of the region whose pieces these are.
+    /// A [`Span`] for each [`SPAN_UNITS`] units of the region that these pieces belong to.
     spans: Region,
     stripes: Stripes<Own>,
     shared: Mutex<Shared>,
@@ -55,7 +55,7 @@ pub struct Pieces {
     searched: AtomicUsize,
 }
 
-/// What a stripe owns.
+/// The state of a stripe.
 #[derive(Debug, Default)]
 struct Own {
     span: Option<u32>,
@@ -64,7 +64,7 @@ struct Own {
     holes: Vec<Hole>,
     /// The first of the holes that is worth a look.
     first: usize,
-    /// What is left of a hole and has fewer units is not.
+    /// The rest of a hole is dropped if it has fewer units.
     units_min: usize,
 }
 
@@ -101,14 +101,14 @@ impl Pieces {
     fn span(&self, index: u32) -> &Span {
         // SAFETY: indices come from `new_span`, are below `count`, or are those of spans that hold
         // a piece: all below the capacity of `spans`, which is mapped as long as `self` and begins
-        // on a page, so that spans, whose size is a multiple of their alignment, are aligned.
-        // They consist of atomics, for which zeros are valid, and are never accessed other than
-        // through shared references.
+        // on a page, so that spans, whose size is a multiple of their alignment, are aligned. They
+        // consist of atomics, for which zeros are valid, and are never accessed other than through
+        // shared references.
         unsafe { &*self.spans.address(index).cast() }
     }
 
-    /// Allocates a piece. Its content is what its last users have left, or zeros. `grow` is asked
-    /// for leave to take that many bytes from the system.
+    /// Allocates a piece. Its content is that of its last users, or zeros. `grow` decides whether
+    /// that many bytes may be taken from the system.
     pub fn allocate(
         &self,
         region: &Region,
@@ -143,7 +143,7 @@ impl Pieces {
         Some(span * SPAN_UNITS as u32 + at as u32)
     }
 
-    /// Asks for the lines of a piece that may be taken from a hole soon. What was freed is out of
+    /// Prefetches the lines of a piece that may be taken from a hole soon. Freed memory is out of
     /// the cache by now, and is going to be written.
     #[inline]
     fn prefetch(&self, region: &Region, span: u32, hole: &Hole, units: usize) {
@@ -153,8 +153,8 @@ impl Pieces {
         }
     }
 
-    /// Makes a span that has been acquired a stripe's, which has none, for pieces of about so many
-    /// units. One is listed that has room, if there is one.
+    /// Gives an acquired span to a stripe that has none, for pieces of about `units` units. Lists a
+    /// hole with room, if there is one.
     fn open(&self, region: &Region, own: &mut Own, span: u32, units: usize) {
         own.span = Some(span);
         own.first = 0;
@@ -244,7 +244,7 @@ impl Pieces {
         self.has_ripe.store(true, Ordering::Relaxed);
     }
 
-    /// A span that nobody uses, with memory.
+    /// A new span that no stripe uses, with memory.
     fn new_span(
         &self,
         region: &Region,
@@ -280,8 +280,8 @@ impl Pieces {
     }
 
     /// Allocates a piece where memory is short: from a ripe span, from some of those at rest, or
-    /// from that of another stripe. Stripes whose lock is held are left out, as the caller has
-    /// its own.
+    /// from that of another stripe. Stripes whose lock is held are skipped, because the caller
+    /// holds its own.
     #[cold]
     fn search(&self, region: &Region, own: &mut Own, units: usize) -> Option<u32> {
         for _ in 0..SEARCHED_MAX {
@@ -336,18 +336,18 @@ impl Pieces {
         (0..count as u32).map(|span| self.span(span).used()).sum()
     }
 
-    /// The bytes taken from the system for spans and what tells of them, and not given back.
+    /// The bytes taken from the system for spans and their descriptions, and not given back.
     pub fn bytes_taken(&self, region: &Region) -> usize {
         let (all, given_back) = (self.count(region), self.given_back.load(Ordering::Relaxed));
         let bytes = SPAN_UNITS * region.stride();
         all.saturating_sub(given_back) * bytes + all * size_of::<Span>()
     }
 
-    /// Gives memory of free spans back to the system, if there are so many that it is worth while.
-    /// Answers how many bytes.
+    /// Gives memory of free spans back to the system, if there are enough to be worth it. Returns
+    /// the number of bytes.
     ///
     /// # Safety
-    /// Nobody may hold a reference to a piece that has been freed.
+    /// No thread may hold a reference to a freed piece.
     pub unsafe fn give_back(&self, region: &Region) -> usize {
         let bytes = SPAN_UNITS * region.stride();
         let mut shared = self.shared();
@@ -360,8 +360,9 @@ impl Pieces {
         let before = given_back.len();
         ripe.retain(|&span| {
             let first = span * SPAN_UNITS as u32;
-            // SAFETY: all pieces of the span are free, and nobody takes any, as nobody else is
-            // told of it while `shared` is locked; the caller promises that nobody refers to them.
+            // SAFETY: all pieces of the span are free, and no thread takes any, because no other
+            // thread learns of it while `shared` is locked; the caller promises that no thread
+            // refers to them.
             let gives = is_free(&span)
                 && !unsafe { region.give_back(first..first + SPAN_UNITS as u32) }.is_empty();
             if gives {
