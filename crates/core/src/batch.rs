@@ -38,7 +38,7 @@ pub struct Batch<F: Form> {
 /// The bounds of a scan, the lower one first.
 type Bounds<F> = (Bound<<F as Form>::StoredKey>, Bound<<F as Form>::StoredKey>);
 
-/// What operations refer to, apart from keys and values.
+/// The parts of operations besides keys and values.
 #[derive(Clone, Debug)]
 struct Sides<F: Form> {
     previous: Vec<Option<F::StoredValue>>,
@@ -261,7 +261,7 @@ impl<F: Form> Batch<F> {
     }
 
     /// As [`begin`](Batch::begin), for one of several threads that execute some of the operations
-    /// each: what it writes goes to `outcomes`, where all is pending again, until
+    /// each: its output goes to `outcomes`, where all is pending again, until
     /// [`join`](Batch::join).
     ///
     /// # Errors
@@ -275,10 +275,9 @@ impl<F: Form> Batch<F> {
         Ok((input, outcomes.output()))
     }
 
-    /// Brings together the outcomes that several threads have written after
-    /// [`begin_apart`](Batch::begin_apart), each of them for other operations; they take the
-    /// place of those that the batch has had. Those of the first thread are taken as they are,
-    /// those of the others are copied.
+    /// Joins the outcomes that several threads have written after
+    /// [`begin_apart`](Batch::begin_apart), each for other operations; they replace the former
+    /// outcomes of the batch. Those of the first thread are moved, those of the others are copied.
     ///
     /// # Panics
     /// If `parts` are of another batch, which has fewer operations.
@@ -348,9 +347,9 @@ impl<F: Form> Batch<F> {
     }
 }
 
-/// Outcomes of a batch's operations, by position, and what they refer to.
+/// Outcomes of a batch's operations, by position, with the bytes that they refer to.
 ///
-/// Outside a batch they are what one of several threads has written; see [`Batch::begin_apart`].
+/// Outside a batch they are the output of one of several threads; see [`Batch::begin_apart`].
 #[derive(Clone, Debug)]
 pub struct Outcomes<F: Form> {
     /// Those past `live` are left over, to be overwritten.
@@ -389,7 +388,7 @@ impl<F: Form> Outcomes<F> {
         self.live = operations;
     }
 
-    /// What is stored for a position, `None` if nothing has been begun there.
+    /// The stored outcome at a position, `None` if the operation has not begun.
     #[inline]
     fn at(&self, position: usize) -> Option<&StoredOutcome<F>> {
         self.stored[..self.live].get(position)
@@ -486,8 +485,8 @@ impl<'b, F: Form> Input<'b, F> {
 
 /// The outcomes of a batch that is being executed, written in any order.
 ///
-/// What an outcome refers to is copied into the batch, so that it stays valid when the index
-/// changes; a batch whose outcomes outgrow 4 GiB fails the operation at hand with
+/// The bytes of an outcome are copied into the batch, so that they stay valid when the index
+/// changes. If the outcomes of a batch exceed 4 GiB, the operation at hand fails with
 /// `BatchTooLarge`.
 #[derive(Debug)]
 pub struct Output<'b, F: Form> {

@@ -13,7 +13,7 @@ pub trait EntryList<F: Form>: Default + Debug + Clone + Send + Sync + 'static {
     fn end(&self) -> usize;
     /// Adds an entry.
     fn push(&mut self, key: F::Key<'_>, value: F::Value<'_>);
-    /// Forgets what stands from a place on, and keeps the memory.
+    /// Removes the entries from a position on, and keeps the memory.
     fn truncate(&mut self, end: usize);
     /// Reads `count` entries that stand from a place on.
     fn read(&self, start: usize, count: usize) -> Self::Iter<'_>;

@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::fmt::{self, Display, Formatter};
 
-/// Why an operation or a batch was refused. Nothing has been changed by what is refused, except
-/// that after [`Unknown`](Error::Unknown) nobody can say.
+/// The reason why an operation or a batch was refused. A refused operation changes nothing, except
+/// that its effect is unknown after [`Unknown`](Error::Unknown).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -28,7 +28,7 @@ pub enum Error {
     },
     /// A batch holds more operations, or more bytes, than one call can take.
     BatchTooLarge {
-        /// What was asked for.
+        /// The given size.
         size: usize,
         /// `operations` or `bytes`.
         unit: &'static str,
@@ -44,18 +44,18 @@ pub enum Error {
     },
     /// The memory for an entry could not be had.
     OutOfMemory {
-        /// What was to be stored, and which limit was met.
+        /// The entry to store, and the limit that it exceeds.
         what: String,
     },
     /// Where the entries are cannot be reached.
     Unreachable {
-        /// What is wrong with the way there.
+        /// The fault of the connection.
         what: String,
     },
     /// Where the entries are could not be reached any more while the operation changed them: it may
     /// have been done or not.
     Unknown {
-        /// What is wrong with the way there.
+        /// The fault of the connection.
         what: String,
     },
 }

@@ -10,10 +10,10 @@ pub const MAX_KEY_BYTES: usize = 64 * 1024;
 /// The longest value, in bytes: 512 MiB.
 pub const MAX_VALUE_BYTES: usize = 512 * 1024 * 1024;
 
-/// What the keys and values of an index are. The set is closed: [`Bytes`] and [`Words`].
+/// The form of an index's keys and values. The set is closed: [`Bytes`] and [`Words`].
 ///
-/// A batch stores keys and values in its own form: words inline, byte strings as a [`Span`] of
-/// the batch's arena.
+/// A batch stores keys and values in its own form: words inline, byte strings as a [`Span`] of the
+/// batch's arena.
 pub trait Form: Copy + Debug + Default + Send + Sync + 'static {
     /// A key as it is given and returned.
     type Key<'a>: Copy + Ord + Debug + Send + Sync;

@@ -1,12 +1,12 @@
-//! What a placement implements.
+//! The trait of a placement.
 
 use crate::{Batch, Error, Form, Outcome};
 
 /// An ordered index: a map from keys to values that executes batches.
 ///
-/// A placement implements [`execute`](OrderedIndex::execute), and overrides the single
-/// operations where it has a shorter path than a batch of one. All methods may be called from
-/// any number of threads at once; the crate's documentation says what they then promise.
+/// A placement implements [`execute`](OrderedIndex::execute), and overrides the single operations
+/// where it has a shorter path than a batch of one. Any number of threads may call all methods at
+/// once; the crate's documentation states the guarantees.
 pub trait OrderedIndex<F: Form>: Send + Sync {
     /// Executes a batch and writes an outcome for each of its operations. The batch is serially
     /// equivalent to its operations in order (see the crate's documentation).

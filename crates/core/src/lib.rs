@@ -1,5 +1,5 @@
-//! What every placement of Nearfield shares: [operations](Operation), [batches](Batch) of them,
-//! their [outcomes](Outcome), the [`OrderedIndex`] trait, [key codecs](codec) and
+//! The vocabulary of all placements of Nearfield: [operations](Operation), [batches](Batch) of
+//! them, their [outcomes](Outcome), the [`OrderedIndex`] trait, [key codecs](codec) and
 //! [errors](Error).
 //!
 //! # A batch is serially equivalent to its operations in order
@@ -12,22 +12,22 @@
 //!
 //! - **Duplicate keys.** Operations on one key see each other in order: an insert, a get and a
 //!   remove of the same key answer the old value, the new value and the new value again.
-//! - **Conditional updates** compare with the value that the operations before them in the batch
-//!   have left, not with the one that stood in the index when the batch began.
-//! - **Scans, predecessor and successor** see every write that precedes them in the batch and
-//!   none that follows them.
+//! - **Conditional updates** compare with the value after the earlier operations of the batch, not
+//!   with the value in the index when the batch began.
+//! - **Scans, predecessor and successor** see every write that precedes them in the batch and none
+//!   that follows them.
 //! - **A failed operation** ([`Outcome::Failed`], or an update whose comparison failed) changes
 //!   nothing; the operations after it are executed.
 //!
-//! An index may therefore reorder point operations on different keys, and reads around reads,
-//! and nothing else.
+//! An index may therefore reorder point operations on different keys, and reads around reads, and
+//! nothing else.
 //!
-//! *With other threads at work*, every point operation is linearizable on its own: it takes
-//! effect at one instant between the call of `execute` and its return, and operations of one
-//! batch on one key take effect in the batch's order. A batch is not a transaction: others may
-//! see some of its writes before the rest, and in another order than the batch's where the keys
-//! differ. A scan, predecessor or successor meets every entry that is present during the whole
-//! call and none that is absent during the whole call.
+//! *With concurrent threads*, every point operation is linearizable on its own: it takes effect at
+//! one instant between the call of `execute` and its return, and operations of one batch on one key
+//! take effect in the batch's order. A batch is not a transaction: other threads may see some of
+//! its writes before the rest, and in another order than the batch's where the keys differ. A scan,
+//! predecessor or successor returns every entry that is present during the whole call and none that
+//! is absent during the whole call.
 
 #![forbid(unsafe_code)]
 

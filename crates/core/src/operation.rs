@@ -22,7 +22,7 @@ pub struct Previous(pub(crate) u32);
 pub struct ScanRange(pub(crate) u32);
 
 /// One request. Keys and values are in the stored form of `F`; [`Input`](crate::Input) reads them.
-// What only some kinds have, and what is long, lies apart: the common kinds are read a million
+// Parts that only some kinds have, and long ones, lie apart: the common kinds are read a million
 // times a second, and stay short.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation<F: Form> {

@@ -26,7 +26,7 @@ pub enum Outcome<'a, F: Form> {
 }
 
 /// An [`Outcome`] as a batch stores it, written by an index through [`Output`](crate::Output).
-// Flat, and what is long lies apart: one is written for each operation, and read again.
+// Flat, and long parts lie apart: one is written for each operation, and read again.
 #[derive(Clone, Debug)]
 pub enum StoredOutcome<F: Form> {
     /// Not executed yet.

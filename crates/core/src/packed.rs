@@ -10,7 +10,7 @@
 /// The greatest length that takes one byte, plus one.
 const LONG: usize = u8::MAX as usize;
 
-/// What an entry begins with: the lengths of its key and value.
+/// The header of an entry: the lengths of its key and value.
 #[derive(Clone, Copy, Debug)]
 pub struct PackedLengths {
     bytes: [u8; 10],
@@ -47,7 +47,7 @@ pub fn packed_length(key: usize, value: usize) -> usize {
     2 + 4 * long + key + value
 }
 
-/// Reads the entry at the beginning of `bytes`: key, value and what follows.
+/// Reads the entry at the beginning of `bytes`: key, value and the rest.
 ///
 /// # Panics
 /// If there is no entry.

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::future::Future;
 use std::time::Duration;
 
-/// What becomes of what a client posts.
+/// Changes to a client's posts.
 pub trait Interference {
     /// Does verbs, or not.
     ///
@@ -48,7 +48,7 @@ impl<I> Faulty<I> {
         }
     }
 
-    /// What happens on it.
+    /// The interference on it.
     pub fn interference(&self) -> &I {
         &self.interference
     }
@@ -89,15 +89,15 @@ impl<I: Interference> Endpoint for Faulty<I> {
     }
 }
 
-/// What may be wrong for any index that writes under locks, which are free when their word is 0.
+/// A fault for any index that writes under locks, which are free when their word is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
     None,
-    /// Locks are taken whoever holds them.
+    /// Locks are taken even if they are held.
     NoLocks,
-    /// Of verbs that are posted together the last is done first: a lock is given back before what
-    /// it guards is written.
+    /// The last of the verbs of a post is done first: a lock is released before the guarded data
+    /// are written.
     LastFirst,
     /// One in eight posts of writes goes nowhere, but for the last of them, which gives a lock
     /// back.

@@ -1,11 +1,11 @@
-//! What clients have asked and met.
+//! The operations of clients, and their outcomes.
 
 use nearfield_testkit::history::Interval;
 use nearfield_testkit::linearizability::Operation;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-/// What was asked.
+/// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     Get,
@@ -16,8 +16,8 @@ pub enum Asked {
     Remove,
 }
 
-/// An operation on a key. Of one that was never answered nobody knows whether it has taken effect;
-/// it may do so at any time, also after all others.
+/// An operation on a key. One without an answer may have taken effect or not; it may do so at any
+/// time, also after all others.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     pub session: u32,
@@ -115,7 +115,7 @@ impl History {
         calls.len() - 1
     }
 
-    /// Notes what a call has met.
+    /// Records the outcome of a call.
     pub fn end(&self, call: usize, met: Option<u64>) {
         let returned = self.tick();
         if let Some(call) = self.calls.borrow_mut().get_mut(call) {

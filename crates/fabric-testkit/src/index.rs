@@ -1,4 +1,4 @@
-//! What an index brings to be run.
+//! The trait of an index for these runs.
 
 use nearfield_fabric::transport::sim::SimEndpoint;
 use nearfield_fabric::{FabricError, NodeId};

@@ -1,9 +1,9 @@
-//! What is done in a run.
+//! The plan of a run.
 
 use nearfield_fabric::transport::sim::Delivery;
 use std::time::Duration;
 
-/// How large runs are. What happens in each is drawn from its seed.
+/// The size of runs. The events of each are drawn from its seed.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Memory nodes, and the bytes of each.
@@ -27,7 +27,7 @@ pub struct Plan {
     pub overwriting: f64,
     /// How verbs are torn.
     pub delivery: Delivery,
-    /// Who has not done his operations in this virtual time is taken to hang.
+    /// A client that has not done its operations in this virtual time counts as hanging.
     pub patience: Duration,
 }
 

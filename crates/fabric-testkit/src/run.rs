@@ -16,7 +16,7 @@ use std::io::Write;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// What was done in a run.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Operations that were answered.
@@ -25,18 +25,19 @@ pub struct Report {
     pub unanswered: usize,
 }
 
-/// What was wrong in a run.
+/// The fault of a run.
 #[derive(Debug)]
 pub enum Failure {
     /// The index could not be made or opened, or an operation was refused.
     Refused(FabricError),
-    /// So many clients that live have not ended in time.
+    /// The number of living clients that have not ended in time.
     Hangs(usize),
     /// The operations on a key cannot be ordered.
     NotLinearizable {
         /// The key.
         key: u64,
-        /// As far as they can, and what would have to come next, for people.
+        /// The longest order that explains the operations, and those that would have to come next,
+        /// for messages.
         shown: String,
     },
 }
@@ -90,10 +91,10 @@ pub fn each_seed<E: fmt::Display>(count: u64, mut test: impl FnMut(u64) -> Resul
     );
 }
 
-/// One run, and what was done in it.
+/// One run, and its counts.
 ///
 /// # Errors
-/// What was wrong.
+/// The fault.
 pub fn run<S: System>(seed: u64, plan: &Plan, system: &S) -> Result<Report, Failure> {
     let mut random = SmallRng::seed_from_u64(seed);
     let network = Preset::ConnectX6.parameters();
@@ -115,7 +116,7 @@ pub fn run<S: System>(seed: u64, plan: &Plan, system: &S) -> Result<Report, Fail
 
     for client in 1..=plan.clients {
         if random.random_bool(plan.dying) {
-            // Operations take several verbs; who is to die later than he works lives.
+            // Operations take several verbs. A client whose death comes after its last verb lives.
             let verbs = plan.operations as u64 * 6;
             simulation.kill_at_verb(client, random.random_range(0..verbs));
         }
@@ -143,7 +144,7 @@ pub fn run<S: System>(seed: u64, plan: &Plan, system: &S) -> Result<Report, Fail
     }
     finish(&mut simulation, plan, &refused)?;
 
-    // One who comes later finds all keys as the others have left them.
+    // A later client finds all keys as the others have left them.
     let steps = (0..plan.keys).map(|key| (key, Asked::Get)).collect();
     let last = plan.clients + 1;
     work(&mut simulation, system, last, steps, &history, &refused);
@@ -176,7 +177,7 @@ fn work<S: System>(
                     Asked::Get => index.get(key).await,
                     Asked::Insert(value) => index.insert(key, value).await,
                     Asked::Update(value) => index.update(key, value).await,
-                    // Of what it meets only that there is something counts.
+                    // Only the presence of a value counts.
                     Asked::Overwrite(value) => {
                         let was_there = index.overwrite(key, value).await;
                         was_there.map(|was_there| was_there.then_some(value))
@@ -185,7 +186,7 @@ fn work<S: System>(
                 };
                 match met {
                     Ok(met) => history.end(call, met),
-                    // It may yet take effect, also after those that follow.
+                    // It may yet take effect, also after later operations.
                     Err(FabricError::NodeLost { .. }) => session += SESSIONS,
                     Err(error) => return Err(error),
                 }

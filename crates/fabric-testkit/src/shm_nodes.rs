@@ -1,4 +1,4 @@
-//! Memory nodes in shared memory for tests of what lies over them.
+//! Memory nodes in shared memory for tests of the layers above them.
 
 use nearfield_fabric::NodeId;
 use nearfield_fabric::transport::shm::{ShmError, ShmNode};
@@ -16,7 +16,7 @@ pub struct ShmNodes {
 }
 
 impl ShmNodes {
-    /// So many nodes of so many bytes, with names of their own.
+    /// Serves `nodes` nodes of `bytes`, with names of their own.
     ///
     /// # Errors
     /// There is no room, or no shared memory.
@@ -40,7 +40,7 @@ impl ShmNodes {
         Ok(served)
     }
 
-    /// What to attach to, in the order of the nodes' numbers.
+    /// The names to attach to, in the order of the nodes' numbers.
     pub fn names(&self) -> &[String] {
         &self.names
     }

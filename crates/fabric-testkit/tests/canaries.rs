@@ -28,13 +28,13 @@ fn some(value: u64) -> Option<u64> {
     (value != 0).then_some(value)
 }
 
-/// What an update makes of what is there.
+/// The value after an update of an old one.
 fn updated(before: u64, value: u64) -> u64 {
     if before == 0 { 0 } else { value }
 }
 
 /// An index whose clients differ from each other only by their endpoint. The closure makes one from
-/// it and from where the slots are.
+/// it and from the address of the slots.
 struct Opened<F>(F);
 
 impl<I, F> System for Opened<F>
@@ -91,7 +91,7 @@ fn lines(fault: Fault) -> impl System {
     })
 }
 
-/// `asks`: whether a holder asks whether he still is one.
+/// `asks`: whether a holder checks that it still holds the lock.
 fn leased(lease: Duration, asks: bool) -> impl System {
     Opened(move |endpoint: SimEndpoint, slots| LeasedIndex {
         locker: Locker::new(endpoint.client() as u16, lease),
@@ -101,7 +101,7 @@ fn leased(lease: Duration, asks: bool) -> impl System {
     })
 }
 
-/// A word for each key, swapped. Nobody who dies leaves anything undone.
+/// A word for each key, swapped. A dead client leaves no unfinished change.
 struct WordsIndex {
     endpoint: SimEndpoint,
     slots: GlobalAddress,
@@ -159,7 +159,7 @@ impl RemoteIndex for WordsIndex {
     }
 }
 
-/// What is wrong with a [`LinesIndex`].
+/// The fault of a [`LinesIndex`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
@@ -167,7 +167,7 @@ enum Fault {
     NoVersions,
     /// Writers do not exclude each other.
     NoLock,
-    /// The lock is given back before what it guards is written.
+    /// The lock is released before the guarded data are written.
     EarlyUnlock,
 }
 
@@ -256,8 +256,8 @@ impl RemoteIndex for LinesIndex {
     }
 }
 
-/// For each key a word that says which of two buffers holds the value, and a lock that is taken
-/// over from the dead. Whatever they leave, the word says what is committed.
+/// For each key a word that selects one of two buffers for the value, and a lock that is taken over
+/// from dead clients. In any state that they leave, the word selects the committed value.
 struct LeasedIndex {
     endpoint: SimEndpoint,
     slots: GlobalAddress,

@@ -1,7 +1,7 @@
 //! Models of hardware that is not at hand, from published parameters, each named with its source.
 //!
-//! A model answers when something would be done on that hardware. Its time is *virtual*: nothing
-//! here measures anything, and what comes out is labelled as modelled wherever it is shown.
+//! A model computes when that hardware would finish an access. Its time is *virtual*: nothing here
+//! measures, and each report labels these figures as modelled.
 //!
 //! ```
 //! use nearfield_hardware::network::{Access, Port, Preset};

@@ -12,17 +12,17 @@ impl Time {
     /// When a simulation begins.
     pub const ZERO: Time = Time(0);
 
-    /// So many picoseconds.
+    /// A time in picoseconds.
     pub const fn from_picoseconds(picoseconds: u64) -> Time {
         Time(picoseconds)
     }
 
-    /// So many nanoseconds.
+    /// A time in nanoseconds.
     pub const fn from_nanoseconds(nanoseconds: u64) -> Time {
         Time(nanoseconds * 1000)
     }
 
-    /// What each of `rate` things a second takes.
+    /// The time of each of `rate` events a second.
     ///
     /// ```
     /// use nearfield_hardware::Time;

@@ -10,34 +10,34 @@ const MEASURED: u64 = 1024;
 const SETTLING: u64 = 256;
 /// Phases between two trials at least.
 const PHASES_MIN: u64 = 8;
-/// And at most, so that what has changed is noticed.
+/// The greatest number of phases between trials, so that the gate notices changes.
 const PHASES_MAX: u64 = 512;
-/// If so much more or less of the guesses are wrong than when the other way was tried, it is tried
-/// again. Three times what chance makes of a phase.
+/// If the share of wrong guesses differs by more than this from that at the last trial of the other
+/// mode, the mode is tried again. This is three times the random variation of a phase.
 const CHANGE: f64 = 0.05;
 /// Where less of the guesses are wrong, there is nothing to find out: a right one reads less and
 /// takes no longer.
 const HARMLESS: f64 = 0.02;
-/// The part of the time that trials of what is worse may cost: a two hundredth.
+/// The part of the time that trials of the worse mode may cost: a two hundredth.
 const TRIALS_COST: f64 = 0.005;
 
-/// Turns guesses off where they lose, and on where they win. A guess reads little, and has to read
-/// all the same if it was wrong; so it pays where bytes are scarce, and not where each access costs
+/// Turns guesses off where they lose, and on where they win. A guess reads little, but a wrong one
+/// has to read the rest as well. So it pays where bytes are scarce, and not where each access costs
 /// the same or guesses are often wrong (CHIME's speculative read, SOSP'24, section 4.4, which is
 /// always on).
 ///
-/// Nothing is assumed of the network, and no sizes or rates are told: for a phase of about a
-/// thousand accesses all who share the gate guess, or nobody does, and the mean time of an access
-/// is measured, as whole phases show what an access costs those who wait behind it. What was better
-/// goes on; the other one is tried again and again, more seldom the worse it was, such that this
-/// costs half a percent, and soon if more or fewer guesses are right than were. While hardly any
-/// guess is wrong nothing is tried, as none can lose: where many share a port, the time of an
-/// access says more of the others than of the guess. Times are the caller's, of any clock; equal
-/// ones give equal decisions.
+/// The gate assumes nothing about the network, and needs no sizes or rates. For a phase of about a
+/// thousand accesses either all clients of the gate guess or none does, and it measures the mean
+/// time of an access. It measures whole phases, because these include the wait that an access
+/// causes for later ones. The gate keeps the better mode. It tries the other one repeatedly, the
+/// more rarely the worse it was, such that trials cost half a percent, and soon if the share of
+/// right guesses changes. While hardly any guess is wrong it tries nothing, because no guess can
+/// lose then: where many share a port, the time of an access depends more on the others than on the
+/// guess. Times are the caller's, of any clock; equal ones give equal decisions.
 ///
-/// It sees what the accesses cost those who share it. Others who use the same memory node
-/// gain from shorter reads too, of which it knows nothing: where a part of all accesses is its own,
-/// it is less inclined to guess than would be best for all.
+/// The gate sees only the cost of its own clients' accesses. Other clients of the same memory node
+/// gain from shorter reads, too. Where the gate has only a part of all accesses, it therefore
+/// guesses less often than would be best for all.
 ///
 /// ```
 /// use nearfield_hotness::Gate;
@@ -59,7 +59,7 @@ pub struct Gate {
     /// Accesses of the phase that have ended, and the nanoseconds that the measured ones took.
     count: AtomicU64,
     nanoseconds: AtomicU64,
-    /// Of all of them, those whose guess was wrong or would have been.
+    /// The number of all accesses whose guess was wrong or would have been.
     wrong: AtomicU64,
     /// Taken once a phase.
     judgement: Mutex<Judgement>,
@@ -78,13 +78,13 @@ impl Access {
     }
 }
 
-/// What is known of the two ways, each of them with its mean time in nanoseconds.
+/// The gate's knowledge of the two modes, each with its mean time in nanoseconds.
 #[derive(Debug)]
 struct Judgement {
-    /// Whether guesses were better, and what an access takes.
+    /// Whether guesses were better, and the time of an access.
     guesses: bool,
     best: f64,
-    /// What the other way took when it was tried last.
+    /// The time of the other mode at its last trial.
     other: f64,
     /// The part of the guesses that were wrong just after that.
     wrong: f64,
@@ -135,8 +135,8 @@ impl Gate {
         }
     }
 
-    /// Ends a phase, unless another thread does or has. What threads note meanwhile counts for this
-    /// phase or for the next, where it is among what settles.
+    /// Ends a phase, unless another thread does or has. Records of threads meanwhile count for this
+    /// phase or for the next, among the accesses before measuring begins.
     fn end_phase(&self, phase: u64) {
         let Ok(mut judgement) = self.judgement.try_lock() else {
             return;
@@ -182,7 +182,7 @@ impl Judgement {
                 self.wrong = wrong;
             }
             self.since += 1;
-            // What has become worse than the other was may have become worse than the other is.
+            // If the present mode has become worse than the other was, the other may be better now.
             let changed = self.best > self.other || (wrong - self.wrong).abs() > CHANGE;
             let tries = changed && self.since >= PHASES_MIN || self.since >= self.interval;
             return self.guesses != tries;
@@ -216,7 +216,7 @@ mod tests {
         clients: usize,
         round_trip_ns: f64,
         bytes_per_ns: f64,
-        /// What the port takes for a message at least.
+        /// The least time of the port for a message.
         message_ns: f64,
         /// The part of the guesses that are wrong.
         wrong: f64,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     impl Network {
-        /// The nanoseconds that so many accesses take.
+        /// The nanoseconds of `accesses` accesses.
         fn run(&self, accesses: usize, policy: &Policy<'_>, seed: u64) -> f64 {
             let random = &mut SmallRng::seed_from_u64(seed);
             // When a client's message arrives at the port, in picoseconds so that it is ordered.

@@ -4,20 +4,20 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Entries that share a bucket.
 const WAYS: usize = 16;
-/// So many admissions are passed over after one has cost another entry its place, so that entries
-/// that are met once do not drive out those that are met often.
+/// This many admissions are skipped after one has evicted another entry, so that rare keys do not
+/// evict frequent ones.
 const PASSED_OVER: u32 = 10;
 
-/// Guesses at which of the slots of a node a key lies in, from where it was found before: CHIME's
-/// hotspot buffer (SOSP'24, section 4.4). A guess may be wrong, and costs an access then; it never
-/// says that a key is not there.
+/// Guesses at the slot of a node in which a key lies, from its former places: CHIME's hotspot
+/// buffer (SOSP'24, section 4.4). A wrong guess costs an access; a guess never proves that a key is
+/// absent.
 ///
-/// 16 bytes for each entry: the node, the slot, 16 bits of the key and how often the guess was
-/// right. Threads use it at once; what they do to one entry at the same time may be lost or mixed,
-/// which makes a wrong guess.
+/// 16 bytes for each entry: the node, the slot, 16 bits of the key and the number of right guesses.
+/// Threads use it at once; concurrent changes of one entry may be lost or mixed, which makes a
+/// wrong guess.
 ///
-/// The paper evicts the least frequent entry of two random buckets. Here it is that of the bucket
-/// that the new entry goes to, so that no directory is needed beside the entries.
+/// The paper evicts the least frequent entry of two random buckets. Here it is that of the new
+/// entry's bucket, so that no directory is needed beside the entries.
 ///
 /// ```
 /// use nearfield_hotness::Hotspots;
@@ -69,7 +69,7 @@ impl Rest {
 }
 
 impl Hotspots {
-    /// An empty buffer of at most so many bytes; of less than 256, it never guesses.
+    /// An empty buffer of at most `bytes`; with less than 256 it never guesses.
     pub fn with_bytes(bytes: usize) -> Hotspots {
         let buckets = bytes / (WAYS * size_of::<Entry>());
         Hotspots {
@@ -101,7 +101,7 @@ impl Hotspots {
             .unwrap_or_default()
     }
 
-    /// The entry of a slot with the tag, and what it says.
+    /// The entry of a slot with the tag, and its content.
     fn find(&self, node: u64, slot: u16, tag: u16) -> Option<(&Entry, Rest)> {
         self.bucket(node, slot).iter().find_map(|entry| {
             let rest = Rest::unpack(entry.rest.load(Relaxed));

@@ -1,4 +1,4 @@
-//! How well classes of subranges are predicted, and what that saves.
+//! The accuracy of predicted classes of subranges, and its effect.
 //!
 //! ```text
 //! accuracy [subranges a module, 16] [all | sweep | seg-fixed | seg-jump | drift] [windows, 12]
@@ -9,8 +9,8 @@
 //! that is rotated by 16 segments every 8 batches (`drift`). Prints the share of sampled subranges
 //! whose class was predicted right, by the GRU and by both simple predictors, in the second half of
 //! the batches and, by the GRU, window by window, and the pointers that a read follows in a module
-//! in the last four batches, heights that are changed included. `sweep` has other numbers of
-//! samples, and of batches of a window, each of which is an epoch.
+//! in the last four batches, including changes of heights. `sweep` has other numbers of samples,
+//! and of batches of a window, each of which is an epoch.
 
 use nearfield_core::{Batch, OrderedIndex, Words};
 use nearfield_hardware::modules::Preset;
@@ -99,7 +99,7 @@ fn options(each: usize) -> Options {
     }
 }
 
-/// Runs so many batches; pointers that a read follows at the end.
+/// Runs `batches` batches; returns the pointers that a read follows at the end.
 fn hops(index: &Radar<Model>, workload: Workload, batches: u64) -> f64 {
     let mut batch = Batch::<Words>::new();
     for number in 0..KEYS {
@@ -121,7 +121,7 @@ fn hops(index: &Radar<Model>, workload: Workload, batches: u64) -> f64 {
     (hops() - before) as f64 / (counted as f64 * BATCH as f64)
 }
 
-/// Shares of what was right in some batches.
+/// Shares of right predictions in some batches.
 fn shares(report: &Report, batches: Range<u64>) -> [f64; 3] {
     let all = report.accuracy.iter();
     let mut sums = Accuracy::default();

@@ -10,7 +10,7 @@ use candle_nn::ops::sigmoid;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
-/// What makes one gate of an input and a state.
+/// The weights of one gate for an input and a state.
 #[derive(Debug)]
 struct Gate {
     input: Var,
@@ -46,7 +46,7 @@ impl Gate {
         })
     }
 
-    /// What the input comes to.
+    /// The input's part of the gate.
     fn of_input(&self, input: &Tensor) -> Result<Tensor> {
         self.input
             .matmul(input)?
@@ -55,7 +55,7 @@ impl Gate {
 }
 
 impl Cell {
-    /// With random weights, of so many inputs, states and outputs.
+    /// A cell with random weights, of this many inputs, states and outputs.
     pub fn new([inputs, states, outputs]: [usize; 3], random: &mut SmallRng) -> Result<Cell> {
         Ok(Cell {
             update: Gate::new(inputs, states, random)?,
@@ -67,7 +67,7 @@ impl Cell {
         })
     }
 
-    /// All weights, for who trains them.
+    /// All weights, for the trainer.
     pub fn variables(&self) -> Vec<Var> {
         let gates = [&self.update, &self.reset, &self.new];
         let gates = gates

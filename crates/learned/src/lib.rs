@@ -1,9 +1,9 @@
 //! Models that learn how hot subranges of memory modules are, for RADAR's heights (RADAR, section
 //! V).
 //!
-//! [`Gru`] is the paper's: a gated recurrent unit that sees what is known of a subrange in the last
-//! batches, and says which class it will be of. It is a
-//! [`Predictor`](nearfield_pim::radar::heights::Predictor), so an index takes it as it is:
+//! [`Gru`] is the paper's: a gated recurrent unit that reads the features of a subrange in the last
+//! batches, and predicts its class. It is a
+//! [`Predictor`](nearfield_pim::radar::heights::Predictor), so an index accepts it directly:
 //!
 //! ```
 //! use nearfield_core::OrderedIndex;
@@ -22,10 +22,10 @@
 //!
 //! # Why candle
 //!
-//! It is a crate of its own, as it is the only one that needs a library for machine learning:
-//! tensors, derivatives, Adam. Two are maintained, candle 0.11 and burn 0.21, with everything
-//! optional left out (burn as its parts `burn-core`, `burn-nn`, `burn-optim`, `burn-autodiff` and
-//! `burn-flex`, as the crate `burn` brings a graphics stack into the lock file):
+//! This is a crate of its own, because only it needs a library for machine learning: tensors,
+//! derivatives, Adam. Two libraries are maintained, candle 0.11 and burn 0.21, compared here
+//! without optional parts (burn as its parts `burn-core`, `burn-nn`, `burn-optim`, `burn-autodiff`
+//! and `burn-flex`, because the crate `burn` brings a graphics stack into the lock file):
 //!
 //! | | candle-core, candle-nn 0.11.1 | burn 0.21 |
 //! |---|---|---|
@@ -33,11 +33,11 @@
 //! | compiling them, seconds of a processor | 134 | 595 |
 //! | an epoch of 8192 samples with the library's GRU, seconds of a processor | 0.20 | 0.23 |
 //!
-//! They are as quick, candle is built in a quarter of the time. Against it: it brings a tokenizer
-//! that nobody here needs (`candle-core` depends on `tokenizers` for files of models, whatever its
-//! features), and it does not let weights be drawn from a seed on a processor, so they are drawn
-//! here. Its own GRU keeps a subrange to a row, so that gates are not contiguous; a cell that keeps
-//! it to a column takes 0.13 s for the same epoch.
+//! They are equally fast, and candle builds in a quarter of the time. Candle has two drawbacks. It
+//! brings an unused tokenizer (`candle-core` depends on `tokenizers` for files of models, whatever
+//! its features), and it cannot draw weights from a seed on a processor, so this crate draws them.
+//! Candle's own GRU keeps a subrange in a row, so that gates are not contiguous; a cell that keeps
+//! it in a column takes 0.13 s for the same epoch.
 
 #![forbid(unsafe_code)]
 

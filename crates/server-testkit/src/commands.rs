@@ -1,17 +1,18 @@
-//! Random commands: which there are, and how their replies are compared.
+//! Random commands, and the comparison of their replies.
 //!
-//! Left out, as they are random, tell the time or the program, or differ between Redis 7.0, which
-//! is compared with, and 7.2, which is meant:
+//! These are left out, because they are random, depend on the time or the program, or differ
+//! between Redis 7.0, the compared version, and 7.2, the target:
 //! - RANDOMKEY, and SPOP, SRANDMEMBER, HRANDFIELD and ZRANDMEMBER with less than all members;
 //! - cursors other than 0 of SCAN and the like;
 //! - DUMP and RESTORE (the version of the payload), OBJECT ENCODING (sets are listpacks since 7.2),
 //!   OBJECT FREQ and IDLETIME, DEBUG, INFO, MEMORY;
-//! - ZRANK and ZREVRANK WITHSCORE, or of other arguments too many, and CLIENT NO-TOUCH (since 7.2);
+//! - ZRANK and ZREVRANK WITHSCORE, or with too many other arguments, and CLIENT NO-TOUCH (since
+//!   7.2);
 //! - wrong arguments of BITCOUNT and BITPOS of a missing key, and the least 64-bit number as RANK
 //!   of LPOS (errors since 7.2);
 //! - numbers that are not written the same by 7.0 (`%.17g`) and 7.2 (the shortest text), so that
 //!   only numbers of few binary digits are used;
-//! - bytes of zero where a number is to be, which Redis takes for the end of the text;
+//! - bytes of zero in place of a number, which Redis takes for the end of the text;
 //! - ranges by members of sorted sets whose scores differ, which are not specified;
 //! - deadlines that pass during the test, and GT and LT beside deadlines that depend on the time.
 
@@ -22,7 +23,8 @@ use rand::rngs::SmallRng;
 /// The keys that commands are about.
 pub const KEYS: &[&[u8]] = &[b"k1", b"k2", b"k3", b"k4", b"k5", b"k6", b"{k}", b""];
 
-/// A key whose members all have the same score, as ranges by members have no meaning otherwise.
+/// A key whose members all have the same score, because ranges by members have no meaning
+/// otherwise.
 pub const LEX_KEY: &[u8] = b"lex";
 
 /// A command of an episode.
@@ -332,7 +334,7 @@ const COMMANDS: &[(&str, &str)] = &[
 const KINDS: &[(&str, &[&str])] = &[
     ("nokey", &["absent"]),
     ("lexkey", &["lex"]),
-    // Nobody watches it: operations that only fail create the key, which Redis does not count as
+    // No client watches it: operations that only fail create the key, which Redis does not count as
     // a change.
     ("bitkey", &["bits"]),
     (
@@ -815,7 +817,7 @@ fn begin_scan(words: &mut [Vec<u8>]) {
     }
 }
 
-/// Replaces scores and weights of so many digits that 7.0 writes others than 7.2.
+/// Replaces scores and weights with so many digits that 7.0 and 7.2 write them differently.
 fn without_large_scores(words: &mut [Vec<u8>]) {
     const SCORED: &[&[u8]] = &[
         b"ZADD",

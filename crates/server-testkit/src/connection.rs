@@ -12,7 +12,7 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
-    /// What has come and was not read yet.
+    /// The received bytes that were not read yet.
     pub(super) input: Vec<u8>,
     /// How much of it was read.
     pub(super) start: usize,
@@ -84,7 +84,7 @@ impl Connection {
             if !is_long {
                 enough = 1;
             }
-            // It may be complete before so much has come.
+            // It may be complete earlier.
             let soon = Instant::now() + Duration::from_millis(20);
             let until = if is_long {
                 soon.min(deadline)
@@ -95,7 +95,7 @@ impl Connection {
         }
     }
 
-    /// Closes the connection, waits for the server to do so, too, and returns what was not read.
+    /// Closes the connection, waits for the server to do so, too, and returns the unread bytes.
     pub fn close(mut self) -> Vec<u8> {
         let _ = self.stream.shutdown(Shutdown::Write);
         let deadline = Instant::now() + Duration::from_secs(2);
@@ -107,7 +107,7 @@ impl Connection {
         self.input.split_off(self.start)
     }
 
-    /// Reads what comes first, before `deadline`; false if nothing does.
+    /// Reads the next bytes, before `deadline`; false if none come.
     pub(super) fn fill(&mut self, deadline: Instant) -> io::Result<bool> {
         if self.start == self.input.len() {
             self.input.clear();

@@ -13,20 +13,20 @@ pub const ENOSPC: i32 = 28;
 /// Input/output error.
 pub const EIO: i32 = 5;
 
-/// What fails.
+/// The faults of a disk.
 #[derive(Debug, Default)]
 pub struct Faults {
-    /// So many bytes can still be written, then there is no space.
+    /// The bytes that can still be written before the space is full.
     pub space: Option<u64>,
     /// Writes fail with this error.
     pub writes: Option<i32>,
-    /// Syncs fail with this error, and what was written since the last one is gone.
+    /// Syncs fail with this error, and the bytes written since the last one are lost.
     pub syncs: Option<i32>,
     /// Files cannot be cut off.
     pub truncates: Option<i32>,
     /// Files cannot be created, renamed or deleted, and directories not synced.
     pub names: Option<i32>,
-    /// A write takes no more than so many bytes at once.
+    /// The greatest number of bytes that one write takes.
     pub short: Option<usize>,
     /// Faults that come and go by chance.
     pub chance: Option<Chance>,
@@ -38,7 +38,7 @@ pub struct Faults {
 #[derive(Debug)]
 pub struct Chance {
     random: SmallRng,
-    /// So many operations more fail.
+    /// The number of further operations that fail.
     burst: u32,
 }
 
@@ -63,7 +63,7 @@ impl Chance {
 /// A file system that fails as its [`Faults`] say. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct FaultyDisk {
-    /// What fails now.
+    /// The present faults.
     pub faults: Arc<Mutex<Faults>>,
 }
 

@@ -1,4 +1,4 @@
-//! Folders for what tests keep on disk.
+//! Folders for the files of tests.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};

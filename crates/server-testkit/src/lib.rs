@@ -1,7 +1,7 @@
-//! What the tests of the server share: servers to talk to, ours and Redis's; connections and
-//! replies; transcripts; random commands; and disks that fail.
+//! The shared parts of the server's tests: servers, ours and Redis's; connections and replies;
+//! transcripts; random commands; and disks that fail.
 //!
-//! What goes wrong here is a failed test, so most things panic.
+//! A fault here is a failed test, so most functions panic.
 
 #![forbid(unsafe_code)]
 

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 pub struct Nearfield {
     /// Where it listens.
     pub address: SocketAddr,
-    /// What its threads share.
+    /// The shared state of its threads.
     pub server: Arc<Server>,
     thread: Option<JoinHandle<()>>,
 }

@@ -13,7 +13,7 @@ const SILENCE: Duration = Duration::from_millis(50);
 /// Stands for any text within a line, or, as the last line, for any further lines.
 const ANY: &str = "…";
 
-/// What a server did at each step of a case. Shorter than the case if it could not go on.
+/// The server's replies at each step of a case. Shorter than the case if it could not go on.
 pub type Played = Vec<Option<String>>;
 
 /// How replies are read.
@@ -28,7 +28,7 @@ pub struct Reading {
 /// Plays a case against the server at `address`, whose keys are removed before.
 ///
 /// # Errors
-/// The server cannot be talked to at all.
+/// The connection to the server fails.
 pub fn play(case: &Case, address: SocketAddr, reading: Reading) -> Result<Played, String> {
     reset(address).map_err(|error| format!("cannot empty the server: {error}"))?;
     let mut connections: BTreeMap<u32, Connection> = BTreeMap::new();
@@ -77,14 +77,14 @@ fn reset(address: SocketAddr) -> io::Result<()> {
         "ACL LOG RESET",
     ] {
         let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-        // Those that a server does not know leave nothing behind.
+        // Commands that a server does not know have no effect.
         connection.command(&words)?;
     }
     connection.close();
     Ok(())
 }
 
-/// Returns what the server did, and whether more can be done.
+/// Returns the server's reply, and whether more steps are possible.
 fn act(connection: &mut Connection, action: &Action, reading: Reading) -> (Option<String>, bool) {
     let failed = |error: io::Error| (Some(format!("({error})")), false);
     match action {
@@ -126,7 +126,7 @@ fn act(connection: &mut Connection, action: &Action, reading: Reading) -> (Optio
     }
 }
 
-/// Reads replies until they are so many lines, and prints them.
+/// Reads replies up to `lines` lines, and prints them.
 fn read(connection: &mut Connection, lines: usize, reading: Reading) -> (String, bool) {
     let mut text = String::new();
     loop {
@@ -160,7 +160,7 @@ fn read(connection: &mut Connection, lines: usize, reading: Reading) -> (String,
     }
 }
 
-/// What a step expects, printed, and whether what a server did is that.
+/// The expected output of a step, and whether the server's output matches it.
 pub fn compare(action: &Action, played: &str, unordered: bool) -> (String, bool) {
     match action {
         Action::Send(_) | Action::Sleep(_) => (String::new(), false),
@@ -237,9 +237,9 @@ fn elements(lines: &[&str]) -> Vec<String> {
     elements
 }
 
-/// What only transcripts look at.
+/// Only transcripts use these.
 impl Connection {
-    /// Reads so many bytes, or fewer if no more come.
+    /// Reads `count` bytes, or fewer if no more come.
     fn receive_bytes(&mut self, count: usize, patience: Duration) -> io::Result<Vec<u8>> {
         let deadline = Instant::now() + patience;
         while self.input.len() - self.start < count && !self.ended && Instant::now() < deadline {

@@ -27,7 +27,7 @@ pub enum Value {
     Set(Vec<Value>),
     /// `>`
     Push(Vec<Value>),
-    /// As it was written, so that what is compared is what was sent.
+    /// The text of the reply, so that the sent bytes are compared.
     Double(Vec<u8>),
     /// `#`
     Boolean(bool),

@@ -4,7 +4,7 @@ use super::folder::Folder;
 use nearfield_server::persistence;
 use nearfield_server::server::Options;
 
-/// A server of so many threads that saves into a folder.
+/// The options of a server of `threads` threads that saves into a folder.
 pub fn saving_into(folder: &Folder, threads: usize) -> Options {
     Options {
         threads,

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A case of a transcript.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What it shows.
+    /// The shown feature.
     pub name: String,
     /// Whether its connections speak RESP3.
     pub resp3: bool,
@@ -17,22 +17,22 @@ pub struct Case {
     pub own: bool,
     /// Whether the elements of replies may come in any order.
     pub unordered: bool,
-    /// What is done, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// What is done at some lines of a transcript.
+/// A step at some lines of a transcript.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The lines, counted from 0; none where a reply is missing.
     pub lines: Range<usize>,
     /// Which connection it is about, as it is written.
     pub connection: u32,
-    /// What is done.
+    /// Its action.
     pub action: Action,
 }
 
-/// What is done.
+/// An action.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Sends bytes.

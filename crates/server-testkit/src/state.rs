@@ -1,4 +1,4 @@
-//! What a server holds, to be compared.
+//! The content of a server, for comparisons.
 
 use nearfield_server::keyspace::{Keyspace, Payload, Record};
 use nearfield_server::object::Object;

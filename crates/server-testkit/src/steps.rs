@@ -1,4 +1,4 @@
-//! Steps that tests of connections are made of: asking in words, waiting for what is to happen.
+//! Steps of tests of connections: sending commands in words, waiting for events.
 
 use super::connection::{Connection, PATIENCE};
 use super::nearfield::Nearfield;
@@ -43,7 +43,7 @@ pub fn hear(connection: &mut Connection) -> String {
     connection.receive().expect("a reply").to_string()
 }
 
-/// Sends a command, whose words are separated by blanks; answers the reply as redis-cli prints it.
+/// Sends a command, whose words are separated by blanks; returns the reply as redis-cli prints it.
 pub fn ask(connection: &mut Connection, command: &str) -> String {
     tell(connection, command);
     hear(connection)
@@ -79,7 +79,7 @@ pub fn info(connection: &mut Connection, field: &str) -> u64 {
     value.trim().parse().expect("a number")
 }
 
-/// A field of what `CLIENT LIST` says of a client; `None` if it is not listed.
+/// A field of a client in `CLIENT LIST`; `None` if it is not listed.
 pub fn listed(connection: &mut Connection, id: i64, field: &str) -> Option<String> {
     let text = ask_text(connection, "CLIENT LIST");
     let line = text

@@ -71,7 +71,7 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// Starts a member, with what it has kept from before.
+    /// Starts a member, with its former data.
     ///
     /// # Panics
     /// It does not run.
@@ -124,7 +124,7 @@ impl Cluster {
         child.wait().expect("it ends");
     }
 
-    /// Takes away what all members have kept. None may be running.
+    /// Removes the data of all members. None may be running.
     ///
     /// # Panics
     /// The system refuses.
@@ -176,8 +176,8 @@ impl Drop for Cluster {
     }
 }
 
-/// What a member at a URL answers to a request; nothing if it does not. By hand, so that what a
-/// client under test does is not taken for what etcd does.
+/// The answer of a member at a URL to a request; nothing if it does not answer. Written by hand, so
+/// that faults of a client under test are not mistaken for faults of etcd.
 ///
 /// # Panics
 /// The URL does not begin with `http://`.
@@ -196,7 +196,7 @@ pub fn post(url: &str, request: &str, body: &str) -> String {
     answer
 }
 
-/// What stands behind a field, in quotation marks.
+/// The text behind a field, in quotation marks.
 fn field(json: &str, name: &str) -> String {
     let behind = json.split_once(&format!("\"{name}\":\""));
     let value = behind.and_then(|(_, behind)| behind.split_once('"'));

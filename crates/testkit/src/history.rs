@@ -1,9 +1,9 @@
-//! Records which point operations threads have called, when, and what they met.
+//! Records the point operations of threads, with their times and outcomes.
 //!
 //! A [`Recorder`] owns a clock, and each thread owns a [`Session`] that writes to memory of its
-//! own. The clock is a counter, not a watch: a call that begins after another has returned reads
-//! a later tick and happens after it in the sense of the memory model, so that an index can
-//! never be blamed for what the hardware's clocks leave open.
+//! own. The clock is a counter, not a watch: a call that begins after another has returned reads a
+//! later tick and happens after it in the sense of the memory model, so an index can never be
+//! blamed for the inaccuracy of the hardware's clocks.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -40,9 +40,9 @@ pub enum Action {
     Insert(u64),
     /// Set `value` if it met `previous`.
     Update {
-        /// What it was to meet.
+        /// The expected value.
         previous: Option<u64>,
-        /// What it was to set.
+        /// The value to set.
         value: u64,
         /// Whether the index says that it did.
         applied: bool,
@@ -61,7 +61,7 @@ pub struct Event {
     pub key: u64,
     /// When it was at work.
     pub interval: Interval,
-    /// What it did.
+    /// Its action.
     pub action: Action,
     /// The value before it.
     pub met: Option<u64>,

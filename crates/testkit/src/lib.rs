@@ -1,12 +1,13 @@
-//! The tests that every index of Nearfield has to pass, and what they are made of.
+//! The tests that every index of Nearfield has to pass, and their parts.
 //!
-//! - [`model`]: an index, on its own, does what a `BTreeMap` does.
+//! - [`model`]: an index, on its own, does the same as a `BTreeMap`.
 //! - [`concurrent`]: under threads, its point operations are linearizable and its scans complete.
-//! - [`history`], [`linearizability`]: what threads have done, and whether it can be ordered.
+//! - [`history`], [`linearizability`]: the operations of threads, and whether an order explains
+//!   them.
 //! - [`keys`]: small key sets with difficult shapes.
-//! - [`seeds`]: which seeds a test runs.
+//! - [`seeds`]: the seeds that a test runs.
 //!
-//! And what tests of several processes share: [`etcd`], and [`machines`] in network namespaces.
+//! Tests of several processes share [`etcd`], and [`machines`] in network namespaces.
 //!
 //! ```
 //! use nearfield_core::{Bytes, Words};

@@ -1,12 +1,12 @@
 //! Decides whether a history is linearizable.
 //!
-//! Point operations on different keys do not depend on each other, so [`check`] decides each key
-//! on its own; [`order`] takes operations of any kind on one object, such as transactions on a few
-//! keys. For one object, the search of Wing and Gong with Lowe's memory of what was tried: of the
-//! first operations that remain in each session, one that was invoked before all others returned
-//! takes effect next, if it can on the state as it is now. A read that can come next does so at
-//! once, since that excludes nothing; only writes that meet the same state at the same time make
-//! the search branch.
+//! Point operations on different keys do not depend on each other, so [`check`] decides each key on
+//! its own; [`order`] takes operations of any kind on one object, such as transactions on a few
+//! keys. For one object, it is the search of Wing and Gong with Lowe's memory of tried states: of
+//! the first operations that remain in each session, one that was invoked before all others
+//! returned takes effect next, if the present state allows it. A read that can come next does so at
+//! once, because that excludes nothing; only concurrent writes that find the same state make the
+//! search branch.
 
 use crate::history::{Action, Event, Interval};
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ const SHOWN_BEFORE: usize = 6;
 
 /// An operation on an object that may take effect at one instant of its interval.
 pub trait Operation: Clone {
-    /// What the object is in between; at first, its default.
+    /// The state of the object; at first, its default.
     type State: Clone + Default + Eq + Hash + Debug;
 
     /// The session that called it, whose operations are ordered.
@@ -51,7 +51,7 @@ impl Operation for Event {
     }
 
     fn is_read(&self) -> bool {
-        // It can only take effect on what it has met.
+        // It can only take effect on the state that it has found.
         Event::after(self, self.met) == Some(self.met)
     }
 }
@@ -92,7 +92,7 @@ pub struct Counterexample {
     pub state: Option<u64>,
     /// The operations one of which would have to come next.
     pub stuck: Vec<Event>,
-    /// The operations that wrote what those have met.
+    /// The operations that wrote the values that those have read.
     pub writers: Vec<Event>,
 }
 
@@ -411,7 +411,8 @@ mod tests {
 
     #[test]
     fn the_search_goes_back_from_a_wrong_choice() {
-        // Both removals meet what an insert left; only one order of all leaves nothing over.
+        // Both removals find the value of an insert; only one order of all leaves no operation
+        // over.
         let history = vec![
             event(0, (0, 20), Action::Insert(1), None),
             event(1, (1, 21), Action::Insert(2), None),

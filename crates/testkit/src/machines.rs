@@ -15,7 +15,7 @@ const SWITCH: &str = "switch";
 /// Nothing here takes so long unless it hangs.
 const LONG: Duration = Duration::from_secs(10);
 
-/// Machines. They go when this is dropped; who runs in them should have ended before.
+/// Machines. They end when this is dropped; their processes should have ended before.
 #[derive(Debug)]
 pub struct Machines {
     namespaces: Vec<String>,
@@ -23,10 +23,10 @@ pub struct Machines {
 }
 
 impl Machines {
-    /// So many machines (253 at most).
+    /// Creates `count` machines (253 at most).
     ///
     /// # Errors
-    /// Why there can be none, as a text: no `ip`, or this user may not.
+    /// The reason why there can be none, as a text: no `ip`, or no permission.
     pub fn new(count: u8) -> Result<Machines, String> {
         static NETWORKS: AtomicU32 = AtomicU32::new(0);
         let number = NETWORKS.fetch_add(1, Ordering::Relaxed);
@@ -55,7 +55,7 @@ impl Machines {
             ip(&format!("-n {name} link set {CABLE} up"))?;
             ip(&format!("-n {name} link set lo up"))?;
         }
-        // It takes the system a moment, and UCX uses what is there when it starts.
+        // It takes the system a moment, and UCX uses the interfaces that exist when it starts.
         let began = Instant::now();
         for name in &self.namespaces {
             while !ip(&format!("-n {name} link show {CABLE}"))?.contains("state UP") {
@@ -88,7 +88,7 @@ impl Drop for Machines {
     }
 }
 
-/// What `ip` says to a command, or why it refuses.
+/// The output of `ip` for a command, or the reason why it fails.
 fn ip(command: &str) -> Result<String, String> {
     let refused = |why: &str| format!("no network namespaces: ip {command}: {}", why.trim());
     let output = Command::new("ip").args(command.split(' ')).output();

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 /// How often a long run says where it is.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Calls `test` with each seed until one fails, and answers how to replay it and what `test`
-/// has said. The environment chooses the seeds: `NEARFIELD_SEEDS` of them (by default `count`),
+/// Calls `test` with each seed until one fails, and returns how to replay it and the message of
+/// `test`. The environment chooses the seeds: `NEARFIELD_SEEDS` of them (by default `count`),
 /// beginning with `NEARFIELD_FIRST_SEED` (by default 0); or only `NEARFIELD_SEED`. A long run
-/// writes its progress, and the seed at work, to stderr.
+/// writes its progress, and the present seed, to stderr.
 pub fn first_failure<E: Display>(
     count: u64,
     mut test: impl FnMut(u64) -> Result<(), E>,

@@ -7,11 +7,11 @@ use std::fmt::{self, Display, Formatter};
 pub struct DecodeError {
     /// The byte at which decoding stopped, from 0.
     pub position: usize,
-    /// What is wrong there.
+    /// The fault at this position.
     pub reason: DecodeReason,
 }
 
-/// What is wrong with the bytes at the position of a [`DecodeError`].
+/// The fault of the bytes at the position of a [`DecodeError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeReason {

@@ -1,14 +1,14 @@
 //! Floats, in the order of [`f64::total_cmp`].
 //!
 //! The order is: negative NaNs, −∞, negative numbers, −0.0, +0.0, positive numbers, +∞, positive
-//! NaNs. Two decisions follow from taking it as it is:
+//! NaNs. Two decisions follow from it:
 //!
 //! - **−0.0 and +0.0 are two keys**, neighbours with −0.0 first, although `==` calls them equal.
 //! - **A NaN keeps its sign and payload**, so that NaNs with different bits are different keys.
 //!
 //! In exchange every bit pattern has exactly one code and comes back bit for bit; folding either
-//! case would lose what the caller has stored. Whoever wants one zero adds `0.0` to the value
-//! before encoding it, which turns −0.0 into +0.0 and changes nothing else.
+//! case would lose stored bits. A caller that wants one zero adds `0.0` to the value before
+//! encoding it, which turns −0.0 into +0.0 and changes nothing else.
 //!
 //! The map from bits to code: a positive number has its sign bit set, so that it sorts above all
 //! negative ones; a negative number has all bits inverted, so that greater magnitudes sort lower.

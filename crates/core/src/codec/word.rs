@@ -3,13 +3,12 @@
 use super::float::{f32_from_ordered, f64_from_ordered, ordered_from_f32, ordered_from_f64};
 use std::fmt::{self, Display, Formatter};
 
-/// A value that has an order-preserving code of one word, as keys of
-/// [`Words`](crate::Words) are.
+/// A value that has an order-preserving code of one word, as keys of [`Words`](crate::Words) are.
 ///
-/// `a < b` exactly if `a.to_word() < b.to_word()`, and each value has one word. Unsigned
-/// integers are their own words, whatever their width, and signed integers are shifted by 2⁶³,
-/// so that a key type can be widened within its kind without touching what is stored. Floats
-/// are ordered, and their zeros and NaNs kept, as [`Encode`](super::Encode) keeps them.
+/// `a < b` exactly if `a.to_word() < b.to_word()`, and each value has one word. Unsigned integers
+/// of any width are their own words, and signed integers are shifted by 2⁶³, so that a key type can
+/// be widened within its kind without changing stored keys. Floats are ordered, and their zeros and
+/// NaNs kept, as by [`Encode`](super::Encode).
 ///
 /// ```
 /// use nearfield_core::codec::WordCodec;

@@ -2,14 +2,14 @@
 
 use crate::{Form, Input, Operation, Output};
 
-/// What a key holds between two operations on it, and in the end what becomes of it.
+/// The state of a key between two operations on it, and after the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The key is absent.
     Absent,
-    /// It holds what it held before the first operation.
+    /// It holds its value before the first operation.
     Before,
-    /// It holds what the operation at this position has set.
+    /// It holds the value that the operation at this position has set.
     Set(usize),
 }
 
@@ -28,7 +28,7 @@ impl Fate {
     }
 }
 
-/// What a key held before the first operation.
+/// The value of a key before the first operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Before<V> {
     /// Whether the key was there.
@@ -47,12 +47,12 @@ impl<V> Before<V> {
     }
 }
 
-/// An operation and what it has met.
+/// An operation and the state that it has found.
 #[derive(Clone, Copy, Debug)]
 pub struct Met {
     /// The operation.
     pub position: usize,
-    /// What the key held when the operation came.
+    /// The state of the key before the operation.
     pub now: Fate,
     /// Of an update: whether it has set its value.
     pub applied: bool,
@@ -76,8 +76,8 @@ pub fn compares<F: Form>(input: &Input<'_, F>, position: usize) -> bool {
     }
 }
 
-/// Executes the operations at `positions`, which are on one key, in their order. Tells `meet` what
-/// each of them meets, and answers what becomes of the key.
+/// Executes the operations at `positions`, which are on one key, in their order. Calls `meet` with
+/// the state that each of them finds, and returns the final state of the key.
 pub fn fold<F: Form>(
     input: &Input<'_, F>,
     positions: impl IntoIterator<Item = usize>,

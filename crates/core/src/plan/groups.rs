@@ -6,7 +6,7 @@ use std::ops::Range;
 /// Behind the last operation of a group.
 const NONE: u32 = u32::MAX;
 
-/// What a placement does at once: the operations on one key, or one ordered operation.
+/// Operations that a placement executes together: those on one key, or one ordered operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
     kind: GroupKind,
@@ -14,7 +14,7 @@ pub struct Group {
     last: u32,
 }
 
-/// What the operations of a group do.
+/// The kind of a group's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupKind {
     /// They read one key.
@@ -26,7 +26,7 @@ pub enum GroupKind {
 }
 
 impl Group {
-    /// What its operations do.
+    /// The kind of its operations.
     pub fn kind(&self) -> GroupKind {
         self.kind
     }

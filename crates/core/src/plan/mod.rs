@@ -1,13 +1,13 @@
-//! Planning a batch: what placements have in common, wherever their data live.
+//! Planning a batch: the steps that all placements share.
 //!
 //! A placement executes a batch in three steps:
 //!
 //! 1. [`phases`] divides it. The operations of a phase do not wait for each other, except for those
 //!    on one key.
-//! 2. [`Groups`] brings together the operations of a phase that are on one key.
+//! 2. [`Groups`] groups the operations of a phase that are on one key.
 //! 3. The placement reads the value of each key once. [`fold`] executes the operations on the key
-//!    in memory, tells what each of them meets, and answers what becomes of the key: at most one
-//!    write.
+//!    in memory, reports the state that each of them finds, and returns the final state of the key:
+//!    at most one write.
 //!
 //! ```
 //! use nearfield_core::plan::{Before, Fate, GroupKind, Groups, fold, phases, write_outcome};

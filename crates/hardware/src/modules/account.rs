@@ -1,9 +1,9 @@
-//! What the program in a module has done in a round, and how long it takes.
+//! The work of a module's program in a round, and its time.
 
 use super::Parameters;
 use crate::Time;
 
-/// What one module has done. Its threads share the processor and the engine that copies; each waits
+/// The work of one module. Its threads share the processor and the engine that copies; each waits
 /// for its own copies, one after the other.
 #[derive(Clone, Debug)]
 pub struct Account {
@@ -15,7 +15,7 @@ pub struct Account {
     totals: Totals,
 }
 
-/// Sums of what was done.
+/// Sums of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Instructions of all threads.
@@ -38,7 +38,7 @@ impl Totals {
         self.reads + self.writes
     }
 
-    /// Adds what another has done.
+    /// Adds the work of another.
     pub fn add(&mut self, other: &Totals) {
         self.instructions += other.instructions;
         self.reads += other.reads;
@@ -66,7 +66,7 @@ impl Account {
         self.current = number % self.threads.len();
     }
 
-    /// So many instructions.
+    /// Counts `count` instructions.
     pub fn instructions(&mut self, count: u64) {
         self.threads[self.current].0 += count;
         self.totals.instructions += count;
@@ -82,12 +82,12 @@ impl Account {
         self.totals.hops += 1;
     }
 
-    /// So many bytes are copied from the bank, by as many copies as it takes.
+    /// Counts `bytes` copied from the bank, by as many copies as needed.
     pub fn read(&mut self, bytes: u64) {
         self.totals.reads += self.copy(bytes, self.parameters.dma.read_latency);
     }
 
-    /// So many bytes are copied to the bank.
+    /// Counts `bytes` copied to the bank.
     pub fn write(&mut self, bytes: u64) {
         self.totals.writes += self.copy(bytes, self.parameters.dma.write_latency);
     }
@@ -137,7 +137,7 @@ mod tests {
         parameters.kernel(account).as_seconds() * parameters.cycles_per_second
     }
 
-    /// Megabytes a second, of so many threads that do the same again and again.
+    /// Megabytes a second of this many threads that repeat the same work.
     fn streamed(preset: Preset, tasklets: usize, work: impl Fn(&mut Account)) -> f64 {
         const EACH: usize = 100;
         let parameters = Parameters {
@@ -159,7 +159,7 @@ mod tests {
             let mut account = Account::new(&parameters);
             account.read(bytes);
             let cycles = cycles(&parameters, &account);
-            // From 2048 bytes on the engine is what takes longest.
+            // From 2048 bytes on the engine takes longest.
             assert!(
                 (read - 0.1..read * 1.02).contains(&cycles),
                 "{bytes}: {cycles}"

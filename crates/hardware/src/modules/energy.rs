@@ -1,11 +1,11 @@
-//! What rounds take of energy.
+//! The energy of rounds.
 
 use super::Parameters;
 use crate::Time;
 
 impl Parameters {
-    /// What modules take that have run for these times together, and of which so many bytes were
-    /// moved, in joules. What the host takes, and modules that wait, is not counted.
+    /// The energy of modules that have run for these times together, and of this many moved bytes,
+    /// in joules. It omits the host, and waiting modules.
     ///
     /// ```
     /// use nearfield_hardware::{Time, modules::Preset};

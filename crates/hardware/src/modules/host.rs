@@ -1,9 +1,9 @@
-//! What the host does by itself.
+//! The host's own work.
 
 use super::Parameters;
 use crate::Time;
 
-/// What an index has its host do for a batch besides moving data.
+/// The host's work for a batch of an index besides moving data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostWork {
     /// Keys that were looked up in tables and directories.

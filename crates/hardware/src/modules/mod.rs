@@ -1,14 +1,14 @@
-//! Memory modules with processors of their own, as their host sees them: how long programs run in
-//! them, and how long it takes to bring data there and back.
+//! Memory modules with processors of their own, as their host sees them: the time of programs in
+//! them, and of moving data there and back.
 //!
-//! A host has thousands of modules, each a small processor with a bank of memory that nobody else
+//! A host has thousands of modules, each a small processor with a bank of memory that nothing else
 //! can reach while it runs. All communication goes through the host, in *rounds*: data to all
-//! modules at once, a program in each, data back from all. The model counts what programs do
-//! ([`Account`]) and says what that takes ([`Parameters::kernel`]), and what rounds take besides
+//! modules at once, a program in each, data back from all. The model counts the work of programs
+//! ([`Account`]) and computes their time ([`Parameters::kernel`]), and the other time of rounds
 //! ([`Parameters::transfer`]).
 //!
-//! What the model leaves out: rows of the memory that are open or not, the host's own caches, and
-//! modules that are slower than others.
+//! The model omits open and closed rows of the memory, the host's own caches, and modules that are
+//! slower than others.
 //!
 //! ```
 //! use nearfield_hardware::modules::{Account, Preset};

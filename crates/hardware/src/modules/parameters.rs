@@ -2,43 +2,43 @@
 
 use crate::Time;
 
-/// What a module's engine takes to copy between its bank and the processor's own small memory, in
-/// cycles.
+/// The cycles of a module's engine for a copy between its bank and the processor's own small
+/// memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dma {
-    /// Until a read of nothing is there, for who waits for it.
+    /// The latency of an empty read, for the thread that waits for it.
     pub read_latency: f64,
     /// The same of a write.
     pub write_latency: f64,
-    /// What each byte adds to both.
+    /// The cycles that each byte adds to both.
     pub latency_per_byte: f64,
     /// How long the engine is kept from others by a copy of nothing.
     pub occupied: f64,
-    /// What each byte adds to that.
+    /// The cycles that each byte adds to that.
     pub occupied_per_byte: f64,
 }
 
-/// What the host moves in a second between its memory and modules, in bytes.
+/// The bytes that the host moves in a second between its memory and modules.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bandwidth {
-    /// As much, whatever is moved between whom.
+    /// The same for any transfer.
     Total(f64),
-    /// It grows with the ranks of modules that take part, up to so many.
+    /// It grows with the number of ranks of modules that take part, up to a limit.
     Ranks {
         /// With one rank less than one.
         base: f64,
-        /// What each rank adds.
+        /// The bandwidth that each rank adds.
         per_rank: f64,
         /// More ranks add nothing.
         ranks_max: f64,
-        /// What comes back, as a part of what goes there.
+        /// The bandwidth of transfers back, as a part of that to the modules.
         back: f64,
-        /// What one module takes by itself, and what it gives.
+        /// The bandwidth of one module alone, to it and from it.
         alone: [f64; 2],
     },
 }
 
-/// What the host itself takes, by all its threads together.
+/// The host's own times, for all its threads together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Host {
     /// Threads that share the work evenly.
@@ -51,7 +51,7 @@ pub struct Host {
     pub sorted: Time,
 }
 
-/// What the model goes by.
+/// The parameters of the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameters {
     /// The name under which results show them.
@@ -62,7 +62,8 @@ pub struct Parameters {
     pub cycles_per_second: f64,
     /// Threads of a module's processor.
     pub tasklets: usize,
-    /// A thread begins an instruction each so many cycles at most; the processor one each cycle.
+    /// A thread begins an instruction at most once in this many cycles; the processor one each
+    /// cycle.
     pub cycles_per_instruction: f64,
     /// Copies between bank and processor.
     pub dma: Dma,
@@ -74,21 +75,21 @@ pub struct Parameters {
     pub modules_per_rank: usize,
     /// Between host and modules.
     pub bandwidth: Bandwidth,
-    /// What each transfer takes besides its bytes.
+    /// The time of each transfer besides its bytes.
     pub transfer: Time,
-    /// What it takes to start the modules, and to see that they are done, in each round.
+    /// The time to start the modules and to detect their end, in each round.
     pub launch: Time,
     /// The host.
     pub host: Host,
-    /// What one processor takes while it runs, in watts.
+    /// The power of one running processor, in watts.
     pub watts_per_module: f64,
-    /// What a byte takes between host and modules, in joules.
+    /// The energy of a byte between host and modules, in joules.
     pub joules_per_byte: f64,
 }
 
-/// Two sockets of 16 cores, as in RADAR's set-up. What a thread takes is assumed: 20 to 90 ns a
-/// probe, as caches hit or miss, 10 ns an operation of two words, and a merge sort of 21 levels at
-/// 2 ns.
+/// Two sockets of 16 cores, as in RADAR's set-up. The times of a thread are assumed: 20 to 90 ns a
+/// probe, for hits and misses of caches, 10 ns an operation of two words, and a merge sort of 21
+/// levels at 2 ns.
 const HOST: Host = Host {
     threads: 32.0,
     probe: Time::from_nanoseconds(55),

@@ -13,16 +13,16 @@ pub enum Way {
 }
 
 impl Parameters {
-    /// What the host moves for modules of which each has so many bytes: as much for each module
-    /// that takes part as for the one that has most.
+    /// The bytes that the host moves for modules with these bytes each: as many for each module
+    /// that takes part as for the one with most.
     pub fn moved(&self, bytes: &[u64]) -> u64 {
         let most = bytes.iter().copied().max().unwrap_or(0);
         most * bytes.len() as u64
     }
 
-    /// How long a transfer takes in which each of the modules that take part has so many bytes.
-    /// Modules that have nothing to move and are in the set are filled up like the others. The
-    /// longer of what the host moves in all, and of what the fullest module takes by itself.
+    /// The time of a transfer in which each of the modules that take part has these bytes. Modules
+    /// of the set without data are padded like the others. It is the longer of the time for all
+    /// bytes, and of that for the fullest module alone.
     pub fn transfer(&self, way: Way, bytes: &[u64]) -> Time {
         let moved = self.moved(bytes) as f64;
         if moved == 0.0 {

@@ -1,8 +1,8 @@
-//! Published figures of networks, and what the model makes of them.
+//! Published figures of networks, and the model's parameters from them.
 
 use crate::Time;
 
-/// What the model of a [`Port`](super::Port) goes by.
+/// The parameters of the model of a [`Port`](super::Port).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameters {
     /// The name under which results show them.
@@ -11,9 +11,9 @@ pub struct Parameters {
     pub source: &'static str,
     /// From a request to its answer, when there is nothing else and nothing to carry.
     pub round_trip: Time,
-    /// What the link carries in a second, in bytes, in each direction.
+    /// The bytes that the link carries in a second, in each direction.
     pub bytes_per_second: f64,
-    /// What each message adds to its bytes on the link.
+    /// The bytes that each message adds on the link.
     pub header_bytes: u64,
     /// Reads that a node's port takes in a second.
     pub reads_per_second: f64,

@@ -4,7 +4,7 @@ use super::parameters::Parameters;
 use crate::Time;
 use std::collections::HashMap;
 
-/// What is done to a node's memory.
+/// An access to a node's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Bytes are read; they travel with the answer.
@@ -15,8 +15,8 @@ pub enum Access {
     Atomic(u64),
 }
 
-/// A port: what it has promised to do, and so when it can do more. Requests are served in the order
-/// of the calls, which should be that of their times.
+/// A port: its accepted requests, and so the time when it is free again. It serves requests in the
+/// order of the calls, which should be that of their times.
 #[derive(Clone, Debug)]
 pub struct Port {
     parameters: Parameters,
@@ -30,7 +30,7 @@ pub struct Port {
     carried: Carried,
 }
 
-/// What a port has served.
+/// The traffic that a port has served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
     /// Reads, each a message.
@@ -50,7 +50,7 @@ impl Carried {
     }
 }
 
-/// So many words are remembered before those that are free again are forgotten.
+/// The number of words that are remembered before those that are free again are forgotten.
 const WORDS: usize = 4096;
 
 impl Port {
@@ -66,12 +66,12 @@ impl Port {
         }
     }
 
-    /// What the model goes by.
+    /// The parameters of the model.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
-    /// What it has served so far.
+    /// The traffic so far.
     pub fn carried(&self) -> Carried {
         self.carried
     }
@@ -163,7 +163,7 @@ mod tests {
         // Published: 75 to 110 million.
         let small = throughput(Preset::ConnectX6, 400, 8, |_| Access::Read);
         assert!((75.0..110.0).contains(&small), "{small}");
-        // At most what the link carries: 11.0 million leaves of 1132 bytes, headers ignored.
+        // At most the capacity of the link: 11.0 million leaves of 1132 bytes, headers ignored.
         let leaves = throughput(Preset::ConnectX6, 400, 1132, |_| Access::Read);
         assert!((10.0..11.05).contains(&leaves), "{leaves}");
         // Published: 48 million on distinct words.

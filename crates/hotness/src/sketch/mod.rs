@@ -55,17 +55,17 @@ const HALVED: u64 = 0x7777_7777_7777_7777;
 /// many 99 % and 65 %.
 const ADDITIONS_PER_HALVING: u64 = 128;
 
-/// An estimate of how often each key has been recorded of late, in a fixed budget of memory.
+/// An estimate of the recent frequency of each key, in a fixed budget of memory.
 ///
 /// A key is given as its hash, all 64 bits of which must be well mixed. Estimates go from 0 to
-/// [`MAX_ESTIMATE`](Self::MAX_ESTIMATE); they are halved from time to time, so that what was hot
-/// cools down. An estimate can be too high, since keys share counters. It is too low only by
-/// halvings, and by additions lost when threads meet (see the source for why that is accepted).
+/// [`MAX_ESTIMATE`](Self::MAX_ESTIMATE); they are halved from time to time, so that formerly hot
+/// keys cool down. An estimate can be too high, because keys share counters. It is too low only by
+/// halvings, and by additions lost when threads meet (the source explains why that is acceptable).
 ///
-/// A budget of 8 bytes for each key worth telling from the rest is a good start.
+/// A budget of 8 bytes for each key to distinguish from the rest is a good start.
 ///
-/// All methods may be called from any number of threads at once. Source: TinyLFU (Einziger,
-/// Friedman, Manes), except that ageing is local to a cache line.
+/// Any number of threads may call all methods at once. Source: TinyLFU (Einziger, Friedman, Manes),
+/// except that ageing is local to a cache line.
 ///
 /// ```
 /// use nearfield_hotness::FrequencySketch;

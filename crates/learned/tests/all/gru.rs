@@ -1,4 +1,4 @@
-//! The unit learns what there is to learn, and the same from the same seed.
+//! The unit learns a learnable pattern, and learns the same from the same seed.
 
 use nearfield_learned::Gru;
 use nearfield_pim::radar::heights::{Features, Predictor, Sample, Scale, Sequence, best};
@@ -16,7 +16,7 @@ fn scale() -> Scale {
 }
 
 /// Subranges whose hotness alternates from batch to batch between that of two classes: a model that
-/// says that all stays as it was is always wrong.
+/// predicts no change is always wrong.
 fn alternating(count: usize, seed: u64) -> Vec<Sample> {
     let random = &mut SmallRng::seed_from_u64(seed);
     let hot = [0x20, 0xf00];

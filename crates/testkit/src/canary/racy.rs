@@ -11,7 +11,7 @@ use std::thread::{self, ThreadId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Race {
-    /// A thread reads what it has met or written last.
+    /// A thread reads the value that it has read or written last.
     GetIsCached,
     /// Between comparison and write, others may write.
     UpdateIsTwoSteps,
@@ -117,7 +117,7 @@ impl<F: Torn> Racy<F> {
         Answer::Entries(first)
     }
 
-    /// Executes a batch on a copy of the entries, and writes what has changed later.
+    /// Executes a batch on a copy of the entries, and writes the changes later.
     fn execute_late(&self, requests: &[Option<Request<F>>]) -> Vec<Option<Answer<F>>> {
         let mut copy = self.inner.state().clone();
         thread::yield_now();

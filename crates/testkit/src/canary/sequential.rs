@@ -177,7 +177,7 @@ impl<F: Sample> OrderedIndex<F> for Faulty<F> {
     }
 }
 
-/// The first seed that finds the fault, and what is left of it.
+/// The first seed that finds the fault, and its shrunk case.
 fn first_failure<F: Sample>(fault: Fault) -> (u64, Failing<F>) {
     let build = &mut |_| Faulty::<F>::new(fault);
     (0..1000)

@@ -1,12 +1,12 @@
-//! The concurrent test: threads read and write the same few keys of one index, and what they met
-//! can be ordered.
+//! The concurrent test: threads read and write the same few keys of one index, and the test checks
+//! that some order explains their outcomes.
 //!
 //! Every point operation goes into a [history](crate::history) that must be
 //! [linearizable](crate::linearizability). Between the contended keys lie stable ones that no
-//! thread writes: every scan, predecessor and successor must meet each of them exactly once and
-//! in order. What a scan says about a contended key, present or absent, must have been true at
-//! some instant of the scan, so it goes into the history as a get of its own. All written values
-//! are different and sealed, so that a torn one shows.
+//! thread writes: every scan, predecessor and successor must return each of them exactly once and
+//! in order. A scan's answer about a contended key, present or absent, must have been true at some
+//! instant of the scan, so it goes into the history as a get of its own. All written values are
+//! different and sealed, so that a torn one shows.
 
 mod ordered;
 mod plan;
@@ -49,12 +49,12 @@ impl Default for Config {
     }
 }
 
-/// What an index has done wrong under concurrency.
+/// A fault of an index under concurrency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
     /// The operations on one key cannot be ordered. The text is the key.
     NotLinearizable(String, Box<Counterexample>),
-    /// An answer that cannot be right whatever other threads do.
+    /// An answer that no order of concurrent operations explains.
     Wrong(String),
     /// A thread panicked, with this message.
     Panicked(String),
@@ -79,10 +79,10 @@ pub fn check<F: Sample, I: OrderedIndex<F>>(
 }
 
 /// Runs the concurrent test once on an empty index: fills it, lets the threads work, and checks
-/// what they met and what is left.
+/// their outcomes and the final entries.
 ///
 /// # Errors
-/// What the index has done wrong.
+/// The index's fault.
 pub fn run<F: Sample, I: OrderedIndex<F>>(
     index: &I,
     seed: u64,

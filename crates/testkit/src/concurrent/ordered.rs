@@ -1,4 +1,4 @@
-//! What a scan, predecessor or successor says about the keys of a concurrent test.
+//! The answers of a scan, predecessor or successor about the keys of a concurrent test.
 
 use nearfield_core::{Batch, Direction, Form};
 use std::ops::{Bound, Range};

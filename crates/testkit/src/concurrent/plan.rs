@@ -1,4 +1,4 @@
-//! What the threads of a concurrent test agree on.
+//! The shared plan of the threads of a concurrent test.
 
 use super::{Config, draw_size};
 use crate::keys::{Random, Sample, choose};

@@ -73,7 +73,7 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
         Ok(())
     }
 
-    /// Reads all keys one by one and with a scan, while nobody writes.
+    /// Reads all keys one by one and with a scan, without concurrent writers.
     pub(crate) fn read_all(&mut self) -> Result<(), Violation> {
         for number in 0..self.plan.keys.len() {
             self.single(number, Action::Get)?;
@@ -277,7 +277,7 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
         ))
     }
 
-    /// Checks an ordered read and records what it says about contended keys.
+    /// Checks an ordered read and records its answers about contended keys.
     fn observe(
         &mut self,
         interval: Interval,

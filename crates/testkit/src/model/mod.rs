@@ -1,11 +1,11 @@
-//! The model test: an index does what a `BTreeMap` does, whatever it is asked.
+//! The model test: an index answers any operations as a `BTreeMap` does.
 //!
 //! One seed becomes a scenario: keys of one kind, a mix of operations of which some are switched
 //! off, batches of 0 to thousands of operations with more or fewer duplicate keys, and single
-//! operations in between. A `BTreeMap` executes the same operations one by one, and every
-//! outcome and the length are compared after each step; now and then all entries are scanned
-//! both ways and the index checks its invariants. A scenario that fails is made smaller by
-//! leaving out and simplifying what does not matter, and then shown as Rust source.
+//! operations in between. A `BTreeMap` executes the same operations one by one, and every outcome
+//! and the length are compared after each step; now and then all entries are scanned both ways and
+//! the index checks its invariants. A scenario that fails is shrunk by removing and simplifying
+//! irrelevant parts, and then printed as Rust source.
 
 mod reference;
 pub(crate) mod request;
@@ -39,7 +39,7 @@ pub fn check<F: Sample, I: OrderedIndex<F>>(seeds: u64, build: impl FnMut(u64) -
 }
 
 /// As [`check`]; calls `between` with the index and a random number at random moments between
-/// steps, to switch options of the index or to start what goes on in its background.
+/// steps, to switch options of the index or to start background work.
 ///
 /// # Panics
 /// As [`check`].

@@ -1,4 +1,4 @@
-//! Operations that own their keys, and what a `BTreeMap` answers to them.
+//! Operations that own their keys, and a `BTreeMap`'s answers to them.
 
 use crate::keys::Sample;
 use nearfield_core::{
@@ -43,7 +43,7 @@ pub(crate) enum Answer<F: Form> {
 }
 
 impl Request<Bytes> {
-    /// Makes keys no longer than so many bytes, unless every index refuses them.
+    /// Shortens keys to at most `key_bytes_max`, unless every index refuses them.
     pub(crate) fn shorten_keys(&mut self, key_bytes_max: usize) {
         let shorten = |key: &mut Vec<u8>| {
             if key.len() <= MAX_KEY_BYTES {
@@ -213,7 +213,7 @@ impl<F: Form> Scan<F> {
 }
 
 impl<F: Form> Answer<F> {
-    /// Copies what an index has answered; `None` for an operation that failed or is pending.
+    /// Copies an index's answer; `None` for an operation that failed or is pending.
     pub(crate) fn read(outcome: &Outcome<'_, F>) -> Option<Self> {
         let entry = |&(key, value): &(_, _)| (F::own_key(key), F::own_value(value));
         Some(match outcome {

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::mem;
 use std::ops::Bound;
 
-/// What an index has done wrong, and in which step.
+/// A fault of an index, and its step.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) step: usize,

@@ -1,4 +1,4 @@
-//! What a model test does to an index, drawn from one seed.
+//! The steps of a model test, drawn from one seed.
 
 use super::request::{Request, Scan, State};
 use crate::keys::{self, Random, Sample, choose};
@@ -21,7 +21,7 @@ pub(crate) enum Step<F: Form> {
 }
 
 impl Step<Bytes> {
-    /// Makes keys no longer than so many bytes, unless every index refuses them.
+    /// Shortens keys to at most `key_bytes_max`, unless every index refuses them.
     pub(crate) fn shorten_keys(&mut self, key_bytes_max: usize) {
         match self {
             Step::Batch(requests) => {
@@ -65,8 +65,8 @@ struct Scenario<F: Form> {
     stray: f64,
     /// How often keys are too long.
     oversized: f64,
-    /// Relative frequencies in the order of the variants of [`Request`]. Some are zero, since
-    /// what never happens with all operations at work may happen without some of them.
+    /// Relative frequencies in the order of the variants of [`Request`]. Some are zero, because
+    /// some faults show only without some of the operations.
     mix: [u32; 7],
     batch_size_max: usize,
     singles: f64,

@@ -59,7 +59,7 @@ pub(crate) fn call<F: Sample>(target: &str, request: &Request<F>) -> String {
     format!("{target}.{arguments}")
 }
 
-/// What an index has answered.
+/// An index's answer.
 pub(crate) fn outcome<F: Sample>(outcome: &Outcome<'_, F>) -> String {
     match (Answer::read(outcome), outcome) {
         (Some(read), _) => answer(&read),
@@ -68,7 +68,7 @@ pub(crate) fn outcome<F: Sample>(outcome: &Outcome<'_, F>) -> String {
     }
 }
 
-/// What sequential execution answers.
+/// The answer of sequential execution.
 pub(crate) fn answer<F: Sample>(answer: &Answer<F>) -> String {
     let value = |value: &_| F::show_value(F::value(value));
     let entry = |(key, held): &(_, _)| {

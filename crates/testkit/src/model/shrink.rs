@@ -10,7 +10,7 @@ use std::fmt::{self, Display, Formatter};
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
-/// When to be content with what has been reached.
+/// The time after which shrinking stops.
 const TIME_MAX: Duration = Duration::from_secs(20);
 
 /// A scenario that fails.
@@ -20,7 +20,7 @@ pub(crate) struct Failing<F: Sample> {
     pub(crate) failure: Failure,
 }
 
-/// The steps as Rust source, and what is wrong then.
+/// The steps as Rust source, and the fault that they show.
 impl<F: Sample> Display for Failing<F> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", show::steps(&self.steps), self.failure.what)
