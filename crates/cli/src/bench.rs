@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode};
 /// The hidden subcommand that contestants' processes run.
 pub(crate) const CONTESTANT_COMMAND: &str = "bench-contestant";
 
-/// What a shell reports for a program ended by Ctrl-C.
+/// The exit code of a program ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
 /// Measure Nearfield beside other ordered maps on this machine.
@@ -60,14 +60,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = batch)]
     batch: Vec<u64>,
 
-    /// Who takes part: nearfield, btreemap, congee, blart, ferntree, indexset, masstree, scc,
+    /// The contestants: nearfield, btreemap, congee, blart, ferntree, indexset, masstree, scc,
     /// crossbeam-skiplist, papaya, dashmap, and for the engine's techniques one by one
     /// nearfield-operation-centric, -interleaved, -combined, -shared, -triggered, -data-centric
     /// [default: nearfield,congee,blart,btreemap,masstree,dashmap]
     #[arg(long, value_name = "PEER,…", value_delimiter = ',')]
     peers: Vec<Contestant>,
 
-    /// Also count what Nearfield's operations take, beside one operation after the other
+    /// Also count the accesses of Nearfield's operations, beside executing them one after the other
     #[arg(long)]
     counters: bool,
 
@@ -191,7 +191,7 @@ fn fail(message: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Refuses a flag, as clap refuses those that it understands itself.
+/// Refuses a flag in the format of clap's own errors.
 fn reject(message: &str) -> ! {
     crate::Cli::command()
         .error(ErrorKind::ValueValidation, message)

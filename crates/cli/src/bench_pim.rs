@@ -13,7 +13,7 @@ use std::time::Duration;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// What a shell reports for a program ended by Ctrl-C.
+/// The exit code of a program ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
 /// Measure a map of words in modules that are worker threads, beside a skip list that threads
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// Answers whether nobody stopped it.
+/// Returns false if it was interrupted.
 fn measure(arguments: &Arguments) -> Result<bool, Failure> {
     // A path that cannot be written is to be known before anything is run.
     let json = arguments.json.as_deref().map(File::create).transpose()?;

@@ -1,4 +1,4 @@
-//! `nearfield bench-pool`: what a map in the pool does, one operation at a time and in batches.
+//! `nearfield bench-pool`: the speed of a map in the pool, one operation at a time and in batches.
 
 use clap::Args;
 use nearfield::{Batch, Map, Pool, Words};
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NODE,…", value_delimiter = ',')]
     nodes: Vec<NodeAddress>,
 
-    /// How many keys, such as 300k or 10M; those that are there already are not loaded again
+    /// The number of keys, such as 300k or 10M; existing keys are not loaded again
     #[arg(long, value_name = "N", default_value = "10M", value_parser = count)]
     keys: u64,
 
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 64)]
     in_flight: usize,
 
-    /// What the client may keep of inner nodes, such as 100mb
+    /// The client's budget for cached inner nodes, such as 100mb
     #[arg(long, value_name = "BYTES", default_value = "100mb", value_parser = bytes)]
     cache: u64,
 
@@ -69,10 +69,10 @@ Examples:
   nearfield bench-pool --in-flight 1
       What is gained by having many operations under way.";
 
-/// What a leaf takes for an entry, a third of its slots being empty, and as much again for what
-/// is divided while it is loaded.
+/// The memory of a leaf for an entry, with a third of its slots empty, and as much again for leaves
+/// that are divided during the load.
 const BYTES_PER_KEY: u64 = 100;
-/// What a node needs beside.
+/// The other memory of a node.
 const NODE_BYTES: u64 = 64 << 20;
 /// Entries of a scan.
 const SCANNED: u32 = 100;
@@ -107,7 +107,7 @@ struct Row {
     millions_per_second: f64,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug, Serialize)]
 struct Report {
     nodes: Vec<String>,
@@ -291,7 +291,7 @@ impl Bench {
         })
     }
 
-    /// Loads what is not there.
+    /// Loads the missing keys.
     fn load(&mut self, batch: usize) -> Result<(), Failure> {
         let last = self.keys.saturating_sub(1);
         if self.map.get(key(last))?.is_some() {

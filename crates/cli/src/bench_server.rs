@@ -14,14 +14,14 @@ use std::time::Duration;
 /// Measure the server beside redis-server: processor time for an operation, and latency.
 ///
 /// Both servers run as processes on this machine, without persistence, and are loaded in turn
-/// within the same minute. Processor time compares on a machine whose cores are shared;
-/// throughput does so only as long as the load is not what limits it.
+/// within the same minute. Processor times are comparable on a machine whose cores are shared;
+/// throughput is comparable only if the load generator does not limit it.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// What is asked: mixed (one SET to nine GETs), mget (of 16 keys), mset (of 10), set-get, del
-    /// (and as many SETs), exists, incr, knearest (with a peer that knows it), zadd,
-    /// zrangebyscore, lpush, lrange, hset, hget
+    /// The commands: mixed (one SET to nine GETs), mget (of 16 keys), mset (of 10), set-get, del
+    /// (and as many SETs), exists, incr, knearest (with a peer that knows it), zadd, zrangebyscore,
+    /// lpush, lrange, hset, hget
     #[arg(
         long,
         value_name = "TASK,…",
@@ -92,7 +92,7 @@ Examples:
   nearfield bench-server --keys 10M --value-bytes 8 --repetitions 1
       Memory for each key, in the last column.";
 
-/// What is written to the file.
+/// The content of the file.
 #[derive(Debug, Serialize)]
 struct Report {
     commit: String,
@@ -165,7 +165,7 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Shows what is being done in the place of what was, where somebody sees it.
+/// Shows the present step in place of the former one, on a terminal.
 fn show(what: String) {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K{what}");

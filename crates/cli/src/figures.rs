@@ -9,15 +9,15 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What a shell reports for a program ended by Ctrl-C.
+/// The exit code of a program ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
 /// Draw the figures of a paper again, from models of its hardware.
 ///
 /// CHIME: the indexes themselves run over a simulated network of ConnectX-6 adapters, or of memory
-/// attached by CXL; clients, nodes and their time are virtual. RADAR: they run in memory modules
-/// with processors that are modelled, by two sets of published figures. So all throughput and
-/// latency is modelled, and the same on any machine, but for what says that it was measured.
+/// attached by CXL; clients, nodes and their time are virtual. RADAR: they run in modelled memory
+/// modules with processors, by two sets of published figures. So all throughput and latency is
+/// modelled, and the same on any machine, unless a figure is marked as measured.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -26,17 +26,17 @@ pub(crate) struct Arguments {
 
     /// Figures, such as 12 or 18a, or 18 for all its parts [default: all]
     ///
-    /// CHIME: 3a to 3d: what rivals keep and read; 4a to 4c: verbs; 12: six workloads; 13: values
+    /// CHIME: 3a to 3d: caches and reads of rivals; 4a to 4c: verbs; 12: six workloads; 13: values
     /// of any length; 14: caches; 15a, 15b: one technique after the other; 16: metadata; 17:
     /// speculation; 18a to 18f: skew, caches, values, spans, neighborhoods; 19a to 19c: load
     /// factors and hotspots; cxl: memory attached by CXL, which is not in the paper.
     ///
     /// RADAR: 7: batches in time; 8, 9: heights by hotness, with training measured; 10, 10p: six
-    /// operations over skew, modules as measured and by the paper's figures; 11: what withstanding
-    /// skew takes; 12: YCSB; 13: words of documents; 14: behind the server; 15: memory. Not in the
-    /// paper: cpu: ordered maps measured on this machine; load: how full the fullest module is;
-    /// skew: kinds of it; sensitivity: what results depend on. 10, 10p, 11, 15 and sensitivity
-    /// share their runs, and so do 8 and 9: ask for them together.
+    /// operations over skew, with measured modules and with the paper's figures; 11: the cost of
+    /// withstanding skew; 12: YCSB; 13: words of documents; 14: behind the server; 15: memory. Not
+    /// in the paper: cpu: ordered maps measured on this machine; load: the load of the fullest
+    /// module; skew: kinds of it; sensitivity: the parameters that results depend on. 10, 10p, 11,
+    /// 15 and sensitivity share their runs, and so do 8 and 9: request them together.
     #[arg(value_name = "FIGURE")]
     figures: Vec<String>,
 
@@ -45,11 +45,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     quick: bool,
 
-    /// Keys in place of the paper's 60M or 500M [default: what --quick says, else those of CHIME,
-    /// 125M for RADAR, or what memory allows]
+    /// Keys in place of the paper's 60M or 500M [default: as for --quick, else those of CHIME, 125M
+    /// for RADAR, or as many as memory allows]
     ///
     /// CHIME's caches shrink with them. RADAR keeps 2048 modules and batches of 2M without --quick,
-    /// as skew is worth less with fewer: 4M keys are enough to see it.
+    /// because skew has less effect with fewer: 4M keys are enough to see it.
     #[arg(long, value_name = "N", value_parser = count)]
     count: Option<u64>,
 
@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     modules: Option<u64>,
 
     /// The text whose words are keys in RADAR's figures 13 and 14, a document a line, also
-    /// compressed by gzip [default: one that is made up]
+    /// compressed by gzip [default: a generated one]
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
 
@@ -72,7 +72,7 @@ pub(crate) struct Arguments {
     html: Option<PathBuf>,
 }
 
-/// Papers whose figures there are.
+/// The papers.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Paper {
     /// CHIME, SOSP 2024: range indexes in disaggregated memory
@@ -139,7 +139,7 @@ impl Arguments {
     }
 }
 
-/// Refuses what figures of other papers have no use for.
+/// Refuses a flag that figures of other papers do not use.
 fn only_radar(what: &'static str, given: impl ToString) -> Result<(), LabError> {
     Err(LabError::OutOfRange {
         what,
@@ -181,7 +181,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// Refuses a flag, as clap refuses those that it understands itself.
+/// Refuses a flag in the format of clap's own errors.
 fn reject(message: &str) -> ! {
     crate::Cli::command()
         .error(ErrorKind::ValueValidation, message)

@@ -19,9 +19,9 @@ use std::time::Duration;
 ///
 /// With shm:NAME the memory is an object in /dev/shm. Only processes of the same user have access
 /// to it. With ucx:HOST:PORT other machines reach it by UCX (Debian's libucx0, 1.13 or newer): over
-/// RDMA where both have adapters, else over TCP, which this process serves. Whoever reaches the
-/// port has access, to all of this process: listen only where those you trust are. Either way the
-/// memory is provided as a whole when the command starts, and empty again when it ends.
+/// RDMA where both have adapters, else over TCP, which this process serves. A client that reaches
+/// the port has access to all of this process, so listen only on trusted networks. In both cases
+/// the memory is provided as a whole when the command starts, and empty again when it ends.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -35,11 +35,11 @@ pub(crate) struct Arguments {
     size: u64,
 
     /// The number of the node in addresses; nodes that a client uses together need different ones
-    /// [default: 0, or what etcd says]
+    /// [default: 0, or the number in etcd]
     #[arg(long, value_name = "N")]
     number: Option<u16>,
 
-    /// Register the node in etcd, whose members are at these URLs, separated by commas
+    /// Register the node in etcd, with the URLs of its members, separated by commas
     #[arg(long, value_name = "URLS")]
     etcd: Option<EtcdMembers>,
 
@@ -123,7 +123,7 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     };
     let number = reservation.as_ref().map(Reservation::number);
     let number = number.or(wanted).unwrap_or_default();
-    // What is registered ends before the node does.
+    // The registration ends before the node does.
     match &arguments.listen {
         Listen::Shm(name) => {
             let node = ShmNode::create(name, number, arguments.size)?;
@@ -175,7 +175,7 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Registers a node, if it is to be, and says on the standard error what becomes of that.
+/// Registers a node, if requested, and prints its events on the standard error.
 fn announce(
     reservation: Option<Reservation>,
     address: NodeAddress,
@@ -197,11 +197,11 @@ fn announce(
 }
 
 fn say(text: &str) {
-    // Nobody may be reading here.
+    // The reader may be gone.
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// What tells somebody new what to do next.
+/// The next steps for a new user.
 fn welcome(number: NodeId, bytes: u64, how: &str, end: &str) -> String {
     format!("Memory {number} is ready with {bytes} bytes. A Rust program {how}\n\n{end}\n")
 }

@@ -70,7 +70,7 @@ impl From<Node> for Row {
     }
 }
 
-/// Prints the nodes. Fails if some of what is registered cannot be read, after what can.
+/// Prints the nodes. If some registrations cannot be read, prints the others and fails.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match show(arguments) {
         Ok(true) => ExitCode::SUCCESS,
@@ -93,7 +93,7 @@ fn show(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     } else {
         table(&rows)
     };
-    // Nobody may be reading here.
+    // The reader may be gone.
     let _ = write!(std::io::stdout(), "{text}");
     let refused = membership.refused();
     for error in &refused {

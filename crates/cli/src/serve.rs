@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// Serve Redis clients.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// A configuration file in the syntax of redis.conf; what is said here comes before it.
+    /// A configuration file in the syntax of redis.conf; flags take precedence.
     #[arg(long)]
     config: Option<PathBuf>,
     /// The port to listen on [default: 6399].
@@ -40,7 +40,7 @@ pub struct Arguments {
     /// the working directory.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Whether to log what is changed [default: yes if there is a --dir].
+    /// Whether to log changes [default: yes if there is a --dir].
     #[arg(long, value_name = "yes|no")]
     appendonly: Option<YesNo>,
     /// When the log goes to the medium [default: everysec].
@@ -52,7 +52,7 @@ pub struct Arguments {
     /// The port to listen on for TLS.
     #[arg(long, value_name = "PORT")]
     tls_port: Option<u16>,
-    /// The server's certificate and those that it rests on, in PEM.
+    /// The server's certificate and its chain, in PEM.
     #[arg(long, value_name = "FILE")]
     tls_cert_file: Option<PathBuf>,
     /// The key of the certificate, in PEM.
@@ -70,13 +70,13 @@ pub struct Arguments {
     /// The port for Prometheus, which finds /metrics there.
     #[arg(long, value_name = "PORT")]
     metrics_port: Option<u16>,
-    /// Where to write what happens [default: the standard error].
+    /// The log file [default: the standard error].
     #[arg(long, value_name = "FILE")]
     logfile: Option<PathBuf>,
     /// How lines of the log look.
     #[arg(long, value_enum, default_value = "text")]
     log_format: Format,
-    /// What is logged: debug, verbose, notice or warning [default: notice].
+    /// The least severity that is logged: debug, verbose, notice or warning [default: notice].
     #[arg(long, value_name = "LEVEL", alias = "loglevel")]
     log_level: Option<String>,
     /// The memory that may be used, such as 100mb; 0 is no limit.
@@ -112,7 +112,7 @@ enum Format {
     Json,
 }
 
-/// What the command line says, and where it says nothing, the configuration file.
+/// The options of the command line, and the configuration file's for those that it does not set.
 fn options(arguments: &Arguments) -> Result<Options, String> {
     let mut options = match &arguments.config {
         Some(file) => {
@@ -211,7 +211,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
     let served = nearfield_server::net::serve(server, |addresses| {
         let port = addresses.first().map_or(0, |address| address.port());
-        // Logs go elsewhere; nobody may be reading here any more.
+        // Logs go elsewhere; the reader may be gone.
         let _ = writeln!(std::io::stdout(), "{}", welcome(server, port));
         tracing::info!(?addresses, "ready");
         if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
@@ -227,7 +227,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// What tells somebody new what to do next.
+/// The next steps for a new user.
 fn welcome(server: &Server, port: u16) -> String {
     let text = |name| server.config.text(name);
     let password = if text("requirepass").is_empty() {

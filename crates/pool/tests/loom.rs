@@ -1,5 +1,5 @@
-//! All interleavings of a few who read, write or lock the same key: nobody is forgotten, and
-//! nothing is left of the key.
+//! All interleavings of a few readers, writers or lockers of one key: every one is answered, and no
+//! state of the key is left.
 
 #![cfg(loom)]
 
@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 const KEY: &[u8] = b"key";
 const LOCK: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
 
-/// What it answers if it can at once. It is dropped.
+/// The answer of the first poll, if there is one. The future is dropped.
 fn poll_once<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => Some(answer),
@@ -53,7 +53,7 @@ fn readers_meet_what_was_written_before_they_came() {
     });
 }
 
-/// Inserts by whoever leads, and answers what was before.
+/// Inserts by the leader, and returns the old value.
 fn insert(writes: &WriteCombining, remote: &AtomicUsize, value: u8) -> u8 {
     let answer = block_on(
         writes.combine(KEY, Write::Insert(vec![value]), async |leader| {
@@ -114,7 +114,7 @@ fn who_leaves_leaves_the_lead_to_others() {
         ];
         leaver.join().expect("leaver");
         met.sort_unstable();
-        // Who waits may be combined with another just before he leaves.
+        // A waiter may be combined with another just before it leaves.
         let expected: &[&[u8]] = &[&[0, 1, 2], &[0, 1, 9], &[0, 2, 9], &[1, 2, 9]];
         assert!(expected.contains(&&met[..]), "{met:?}");
         assert!(writes.is_empty());

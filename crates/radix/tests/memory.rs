@@ -1,5 +1,5 @@
-//! How much memory is held for what is in use. In a process of its own: what others are pinned for
-//! is not free.
+//! The memory held for the memory in use. In a process of its own, because other pinned threads
+//! delay frees.
 #![cfg(not(loom))]
 
 use nearfield_core::{Batch, Bytes, OrderedIndex};
@@ -10,8 +10,8 @@ use rand::{RngExt, SeedableRng};
 
 const KEYS: usize = 200_000;
 
-/// Memory held for each byte of leaves in use, but for what a thread has open and what waits for
-/// the epochs.
+/// Memory held for each byte of leaves in use, without a thread's open span and memory that waits
+/// for the epochs.
 fn assert_held(index: &Radix<Bytes>, when: &str) {
     let memory = index.memory();
     let most = memory.total_bytes() / 2 * 3 + (2 << 20);

@@ -1,5 +1,5 @@
-//! Threads at work on one tree: what they meet can be ordered, scans are complete, and, under
-//! AddressSanitizer, nothing is used after it was freed.
+//! Concurrent threads on one tree: their outcomes are linearizable, scans are complete, and, under
+//! AddressSanitizer, no freed memory is used.
 #![cfg(not(loom))]
 
 use nearfield_core::{Bytes, OrderedIndex, Words};
@@ -27,7 +27,7 @@ fn bytes_are_linearizable() {
 }
 
 /// Threads insert and remove the same dense runs, so that nodes of all kinds grow and shrink
-/// under each other's feet; what is left must be a valid tree.
+/// concurrently; the final tree must be valid.
 #[test]
 fn nodes_grow_and_shrink_under_each_other() {
     let index = Radix::<Words>::new().expect("address space");
@@ -50,9 +50,9 @@ fn nodes_grow_and_shrink_under_each_other() {
     index.check_invariants();
 }
 
-/// A failed attempt to take a lock once released the lock of whoever held it, so that two threads
-/// that made neighbouring nodes grow lost entries. Threads insert disjoint keys, side by side in
-/// the same nodes; all keys must be there.
+/// A failed attempt to take a lock once released the lock of its holder, so that two threads that
+/// made neighbouring nodes grow lost entries. Threads insert disjoint keys, side by side in the
+/// same nodes; all keys must be there.
 #[test]
 fn neighbours_do_not_lose_each_others_inserts() {
     const KEYS: u64 = 300_000;

@@ -1,4 +1,4 @@
-//! `nearfield top`: what a server does, as it does it.
+//! `nearfield top`: a server's work, live.
 
 mod sample;
 mod source;
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use view::View;
 
-/// Show what a server does: commands, latencies, batches, memory and hot keys. `q` ends it.
+/// Show a server's work: commands, latencies, batches, memory and hot keys. `q` ends it.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Where the server is.
@@ -70,7 +70,7 @@ fn show(arguments: &Arguments) -> io::Result<()> {
     result
 }
 
-/// Draws until somebody presses `q`.
+/// Draws until the user presses `q`.
 fn refresh(
     terminal: &mut DefaultTerminal,
     source: &mut Source,
@@ -163,7 +163,7 @@ nearfield_keys_evicted_total 4
             line.split_whitespace().collect::<Vec<_>>().join(" ")
         };
         assert!(line("get").contains("get 1,000 2.0 2.0"), "{}", line("get"));
-        // What was not used is not shown.
+        // Unused commands are not shown.
         assert!(!text.contains("set "));
         assert!(line("7 clients").contains("5 keys"));
         assert!(line("objects").contains("2.0 MiB"));

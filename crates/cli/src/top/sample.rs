@@ -1,11 +1,11 @@
-//! What a server says of itself at one time.
+//! A server's state at one time.
 
 use super::source::{Answer, Source};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What a server says of itself at one time.
+/// A server's state at one time.
 #[derive(Debug)]
 pub struct Sample {
     /// Numbers by metric, and then by the value of their label; of histograms, by the upper bound

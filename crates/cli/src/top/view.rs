@@ -1,4 +1,4 @@
-//! What is shown: what has changed between two samples.
+//! The displayed changes between two samples.
 
 use super::sample::Sample;
 use ratatui::Frame;
@@ -7,7 +7,7 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Paragraph, Row, Table};
 
-/// What is shown.
+/// The displayed values.
 #[derive(Debug)]
 pub struct View {
     head: [String; 2],
@@ -25,7 +25,7 @@ const DURATIONS: &str = "nearfield_command_duration_seconds_bucket";
 const PERCENTILES: [f64; 2] = [0.5, 0.99];
 
 impl View {
-    /// What has changed from `before` to `now`.
+    /// The changes from `before` to `now`.
     pub fn new(before: &Sample, now: &Sample) -> View {
         let seconds = now.at.saturating_sub(before.at).as_secs_f64().max(0.001);
         let rate = |name: &str| ((now.sum(name) - before.sum(name)) / seconds).max(0.0);

@@ -1,4 +1,4 @@
-//! The memory node as a process: what it prints, what it refuses, and what signals leave behind.
+//! The memory node as a process: its output, its refusals, and the state after signals.
 
 #![cfg(target_os = "linux")]
 

@@ -69,7 +69,7 @@ impl Drop for Etcd {
     }
 }
 
-/// What `nearfield nodes` prints and whether it succeeds.
+/// The output of `nearfield nodes` and whether it succeeds.
 fn nodes(arguments: &[&str]) -> (bool, String, String) {
     let mut command = Command::new(NEARFIELD);
     let output = command.arg("nodes").args(arguments).output();

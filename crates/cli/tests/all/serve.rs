@@ -1,4 +1,4 @@
-//! The server as a process: what it prints, what signals do, and what `top` shows of it.
+//! The server as a process: its output, signals, and the output of `top`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

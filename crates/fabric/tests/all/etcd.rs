@@ -64,8 +64,8 @@ fn numbers(nodes: &[Node]) -> Vec<(u16, &str)> {
         .collect()
 }
 
-/// A registration whose process dies: nobody revokes its lease or keeps it alive. Returns the URL
-/// of what it talks to, which no longer answers.
+/// A registration whose process dies: its lease is neither revoked nor renewed. Returns the URL of
+/// its etcd member, which no longer answers.
 struct Severed {
     stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
     members: EtcdMembers,
@@ -132,7 +132,7 @@ fn nodes_are_found_numbered_and_lost() {
     let all = [(0, "left"), (1, "right"), (7, "seventh")];
     assert_eq!(numbers(&membership.nodes()), all);
     assert_eq!(membership.nodes()[0].bytes, Some(4096));
-    // Who comes later finds the same.
+    // A later client finds the same.
     let late = Membership::follow(&members).expect("etcd");
     assert_eq!(late.nodes(), membership.nodes());
 
@@ -141,7 +141,7 @@ fn nodes_are_found_numbered_and_lost() {
     drop(left);
     assert_eq!(next(&changes), Change::Lost(ended.clone()));
     assert!(began.elapsed() < LONG);
-    // By its name it has its number again, which nobody else has had meanwhile.
+    // By its name it has its number again, which no other node has had meanwhile.
     let (other, _) = register(&members, "other");
     let (again, _) = register(&members, "left");
     assert_eq!(
@@ -173,7 +173,7 @@ fn names_and_numbers_are_not_given_twice() {
         "node 0 is \"left\" and cannot be \"right\" too"
     );
     drop(left);
-    // Also while nobody serves it.
+    // Also while no process serves it.
     assert_eq!(
         refused("right", Some(0)),
         "node 0 is \"left\" and cannot be \"right\" too"
@@ -226,7 +226,7 @@ fn the_dead_are_lost_when_their_lease_runs_out_and_may_come_back() {
     let changes = membership.changes();
     let (dead, events) = register(&way.members, "left");
     assert_eq!(next(&changes), Change::Found(dead.node().clone()));
-    // Three renewals on, so that what is seen is not the first grant.
+    // Three renewals later, so that the observed lease is not the first grant.
     std::thread::sleep(LEASE + LEASE / 4);
     assert!(events.try_recv().is_err());
     assert!(changes.try_recv().is_err());
@@ -244,7 +244,7 @@ fn the_dead_are_lost_when_their_lease_runs_out_and_may_come_back() {
         matches!(event, RegistrationEvent::Unreachable(_)),
         "{event:?}"
     );
-    // Who lives again and finds his name taken is told, and does not undo the new one.
+    // A process that returns and finds its name taken gets an error, and does not undo the new one.
     drop(dead);
     assert_eq!(membership.nodes(), [again.node().clone()]);
 }

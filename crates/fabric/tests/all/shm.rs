@@ -139,7 +139,7 @@ fn allocate_soon(endpoint: &ShmEndpoint) {
     assert!(begin.elapsed() < LONG);
 }
 
-/// Calls that nobody waits for any longer, made before the node looks and after it has answered.
+/// Calls whose clients no longer wait, made before the node looks and after it has answered.
 #[test]
 fn dropped_calls_keep_nothing() {
     let node = node("drop");
@@ -164,7 +164,7 @@ fn dropped_calls_keep_nothing() {
     }
 }
 
-/// What `/proc/self/smaps` says of large pages of an object that this process maps, in KiB.
+/// The large pages in `/proc/self/smaps` of an object that this process maps, in KiB.
 fn mapped_large(name: &str) -> u64 {
     let maps = std::fs::read_to_string("/proc/self/smaps").expect("a process has maps");
     let mut is_it = false;

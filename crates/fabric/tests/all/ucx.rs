@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 /// Set for a process that does the tests again.
 const AGAIN: &str = "NEARFIELD_TEST_AGAIN";
 
-/// A node has so many connections, each a file, for each client over TCP.
+/// The connections of a node for each client over TCP, each of which is a file.
 const CONNECTION_FILES: usize = 2;
 /// The state of a socket that listens, in `/proc/PID/net/tcp`.
 const LISTENS: &str = "0A";
@@ -158,7 +158,7 @@ fn connections(process: &Process) -> usize {
     table.lines().skip(1).filter(is_open).count()
 }
 
-/// A node that is a process, and what connects to it.
+/// A node that is a process, and its address.
 fn node_process() -> Option<(Process, String)> {
     // Says why if there is no UCX.
     node(NODE)?;
@@ -208,8 +208,8 @@ fn what_processes_allocate_is_theirs_and_comes_back() {
     assert_eq!(node.end(), 0);
 }
 
-/// Reads that are under way when a later verb of the same post changes what they read. The answers
-/// are so long that the node cannot send them at once.
+/// Reads in flight when a later verb of the same post changes their data. The answers are so long
+/// that the node cannot send them at once.
 #[test]
 fn reads_see_nothing_of_what_their_post_writes_later() {
     let Some(node) = node(NODE) else { return };
@@ -243,7 +243,7 @@ fn reads_see_nothing_of_what_their_post_writes_later() {
     drive(posts);
 }
 
-/// Who writes whole lines is never seen in between.
+/// A reader never sees a line half written.
 #[test]
 fn lines_are_read_and_written_as_one() {
     let Some(node) = node(NODE) else { return };
@@ -298,7 +298,7 @@ fn masked_swaps_succeed_whatever_the_other_bits_are() {
                 for _ in 0..ROUNDS {
                     let before = loop {
                         let mut count = [0; 8];
-                        // What is read behind the swap is from after it, repeated or not.
+                        // The read behind the swap is from after it, repeated or not.
                         let mut verbs = [
                             Verb::Swap {
                                 at: at(64),
@@ -314,7 +314,7 @@ fn masked_swaps_succeed_whatever_the_other_bits_are() {
                         if lock.succeeds(verbs[0].found().expect("a word")) {
                             break u64::from_le_bytes(count);
                         }
-                        // The lower bits count those who came in vain.
+                        // The lower bits count failed attempts.
                         block_on(endpoint.add(at(64), 1)).expect("a word");
                     };
                     let after = (before + 1).to_le_bytes();
@@ -385,8 +385,8 @@ fn many_posts_of_a_client_are_under_way_at_once_on_several_nodes() {
     assert!(matches!(same, UcxError::SameNumber { .. }), "{same}");
 }
 
-/// Futures that are dropped at any time leave nothing behind, and nobody writes to what they
-/// borrowed.
+/// Futures that are dropped at any time leave nothing behind, and no later write reaches the
+/// buffers that they borrowed.
 #[test]
 fn dropped_posts_and_calls_keep_nothing() {
     let Some(node) = node(NODE) else { return };
@@ -408,7 +408,7 @@ fn dropped_posts_and_calls_keep_nothing() {
         drop(call);
         let expected = if is_read { 7 } else { 0 };
         assert!(buffer.iter().all(|byte| *byte == expected));
-        // One that has been polled and is kept holds up nobody.
+        // A future that has been polled and is kept blocks no other.
         let mut kept = Box::pin(endpoint.add(at(64), 1));
         let done = kept.as_mut().poll(&mut context).is_ready();
         let freed = block_on(endpoint.free(at(1 << 19), 64));
@@ -419,7 +419,7 @@ fn dropped_posts_and_calls_keep_nothing() {
     }
     assert_eq!(word(&endpoint, 64), 200);
     drop(endpoint);
-    // Those that were answered before they were dropped have not told whom they left it to.
+    // Calls that were answered before they were dropped keep their memory until the client leaves.
     let left = node.end();
     assert!(left.is_multiple_of(64) && left < 200 * 64, "{left}");
 }
@@ -470,8 +470,8 @@ fn held(process: &Process) -> (usize, u64) {
 /// Clients that are killed at any time, also while they connect.
 #[test]
 fn clients_that_are_killed_leave_nothing_at_their_node() {
-    // UCX itself ends the process of a node of which the dead have asked several things; and who
-    // dies while he puts a message into shared memory is in the way of all that come behind it.
+    // UCX itself ends the process of a node that owes a dead client several answers; and a client
+    // that dies while it writes a message into shared memory blocks all later ones.
     let is = |name: &str| std::env::var(name).is_ok_and(|value| value == "y");
     if is("NEARFIELD_UCX_ONE_SIDED") || is("UCX_MM_ERROR_HANDLING") {
         return;
@@ -479,8 +479,7 @@ fn clients_that_are_killed_leave_nothing_at_their_node() {
     let Some((process, address)) = node_process() else {
         return;
     };
-    // Nor in the machine: what UCX makes in /dev/shm stays there if its process is killed
-    // meanwhile.
+    // Nor in the machine: UCX's files in /dev/shm stay there if their process is killed meanwhile.
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.0.id()));
     assert!(!maps.expect("a process").contains("ucx_shm"));
     let endpoint = connect(&address);
@@ -499,7 +498,7 @@ fn clients_that_are_killed_leave_nothing_at_their_node() {
         // It serves others meanwhile.
         block_on(endpoint.add(at(64), 1)).expect("a node");
         if round == 20 {
-            // What it keeps for those who come later.
+            // The memory that it keeps for later clients.
             before = held(&process);
         }
     }
@@ -584,14 +583,14 @@ fn what_cannot_be_served_or_connected_to_is_refused_by_name() {
     let error = UcxNode::listen(&node.address, NODE, SIZE).unwrap_err();
     let text = format!("UCX cannot listen at {}: ", node.address);
     assert!(error.to_string().starts_with(&text), "{error}");
-    // Who speaks something else.
+    // A server of another protocol.
     let other = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address: SocketAddr = other.local_addr().expect("an address");
     let error = UcxEndpoint::connect([address.to_string()]).unwrap_err();
     assert!(matches!(error, UcxError::Absent { .. }), "{error}");
 }
 
-/// So many machines; `None`, and a reason printed, where this user may not have any.
+/// Creates `count` machines; `None`, and a printed reason, if this user may not.
 fn machines(count: u8) -> Option<Machines> {
     match Machines::new(count) {
         Ok(machines) => Some(machines),
@@ -632,7 +631,7 @@ fn a_node_parts_with_clients_that_vanish() {
     }
     let Some(machines) = machines(3) else { return };
     let on_node = machines.on(1);
-    // For those to whom an answer is under way, and for others.
+    // For clients with an answer in flight, and for others.
     let retries = "echo 3 > /proc/sys/net/ipv4/tcp_retries2";
     let told = Command::new("ip")
         .args(&on_node[1..])
@@ -677,9 +676,9 @@ fn cut_the_cable(endpoint: &UcxEndpoint) {
     assert!(begin.elapsed() < LONG);
 }
 
-/// All other tests again, over TCP alone; over shared memory, which UCX takes only if it is told
-/// to, as it does not notice at once that another process has ended; and by what adapters are
-/// asked, which UCX does by messages of its own where there are none.
+/// All other tests again, over TCP alone; over shared memory, which UCX uses only on request,
+/// because it does not notice at once that another process has ended; and by the requests for
+/// adapters, which UCX executes by messages of its own where there are none.
 #[test]
 fn all_of_this_holds_over_chosen_transports() {
     if std::env::var_os(AGAIN).is_some() || node(NODE).is_none() {

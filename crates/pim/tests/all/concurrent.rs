@@ -1,4 +1,4 @@
-//! Callers at once: whatever an index answers them can be ordered, by itself and with single
+//! Concurrent callers: the outcomes of an index are linearizable, by itself and with single
 //! operations gathered.
 
 use nearfield_core::{Bytes, Form, OrderedIndex, Words};

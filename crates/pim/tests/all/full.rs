@@ -1,4 +1,4 @@
-//! Modules that are full, or whose programs come to nothing, lose nothing.
+//! Modules that are full, or whose programs fail, lose nothing.
 
 use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome, Words};
 use nearfield_pim::device::{Answered, Counters, Device, Program, RoundError, Workers};
@@ -47,7 +47,7 @@ fn fill(index: &impl OrderedIndex<Words>, len: impl Fn() -> usize) {
     for (key, value) in &map {
         assert_eq!(index.get(*key), Ok(Some(*value)));
     }
-    // What is removed makes room, where it was.
+    // A removal makes room in its place.
     let some = map.keys().copied().step_by(map.len() / 500);
     let some: Vec<u64> = some.collect();
     for key in &some {
@@ -86,8 +86,8 @@ fn jump_push_is_full_and_keeps_what_it_has() {
     index.check_invariants();
 }
 
-/// The batch is refused as a whole, and everything stays where it was, also what was to be moved
-/// for it.
+/// The batch is refused as a whole, and everything stays where it was, including the partitions
+/// that were to be moved for it.
 #[test]
 fn a_batch_that_is_too_large_for_a_module_is_refused() {
     let key = |number: u64| number * 1000;
@@ -156,8 +156,8 @@ impl Device for Refusing {
     }
 }
 
-/// Whichever of its rounds is refused, nothing of a batch is done, and what was to be moved for it
-/// is where it was.
+/// If any of its rounds is refused, no operation of a batch is done, and the partitions that were
+/// to be moved stay where they were.
 #[test]
 fn a_refused_round_leaves_everything_where_it_was() {
     let mut moved = 0;
@@ -177,7 +177,7 @@ fn a_refused_round_leaves_everything_where_it_was() {
         let random = &mut SmallRng::seed_from_u64(!seed);
         let mut map = BTreeMap::new();
         for batch in 0..80_u64 {
-            // Somewhere else after some batches, so that what was hot cools.
+            // Somewhere else after some batches, so that hot places cool.
             let hot = (batch / 6 % 3) << 58;
             let writes: Vec<(u64, u64)> = (0..300)
                 .map(|_| {

@@ -23,7 +23,7 @@ fn window() -> Window {
     }
 }
 
-/// RADAR whose modules look for subranges, of which there are many, that stay as they are.
+/// RADAR whose modules search for subranges, of which there are many, that stay as they are.
 fn options(heights: Heights) -> Options {
     Options {
         subranges_per_module: SUBRANGES as usize / MODULES,
@@ -36,7 +36,7 @@ fn model() -> Model {
     Model::new(MODULES, Preset::UpmemMeasured.parameters())
 }
 
-/// The key so many subranges up.
+/// A key of the subrange of this number.
 fn key(subrange: u64, number: u64) -> u64 {
     subrange * (u64::MAX / SUBRANGES + 1) + number
 }
@@ -92,7 +92,7 @@ fn hot_subranges_are_found_with_fewer_pointers() {
         assert!(found < without - 0.5, "{heights:?}: {found}, not {without}");
         let report = index.heights().expect("heights");
         assert!(report.adjusted > 0 && report.is_learning);
-        // Hotness stays what it is, so what was is what will be.
+        // Hotness is constant, so the last window predicts the next.
         let Accuracy {
             samples,
             last_window,
@@ -125,7 +125,7 @@ fn an_index_with_heights_does_what_a_map_does() {
     });
 }
 
-/// Lifts what it is not asked to at random, and remembers what it was told.
+/// Raises random subranges, and remembers its jobs.
 struct Arbitrary(u64);
 
 impl Predictor for Arbitrary {

@@ -1,5 +1,4 @@
-//! What Jump-push takes, whatever it is asked for, and what becomes of it where modules come to
-//! nothing.
+//! The costs of Jump-push for any operations, and its behaviour when modules fail.
 
 use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome, Words};
 use nearfield_hardware::modules::Preset;
@@ -35,10 +34,10 @@ fn loaded(options: Options) -> JumpPush<Model> {
     index
 }
 
-/// What a batch of predecessors of so many keys, which are beside each other, has taken.
+/// The costs of a batch of predecessors of adjacent keys.
 struct Taken {
     rounds: u64,
-    /// What the module was sent that was sent most in each round, and that on the average.
+    /// The words sent to the module with most words in each round, and the average.
     fullest: f64,
 }
 
@@ -125,8 +124,8 @@ fn memory_is_what_modules_have_in_use_and_comes_back() {
     index.check_invariants();
 }
 
-/// A device of which rounds are refused, and modules come to nothing, before they have done what
-/// they are asked for or behind it.
+/// A device that refuses rounds, and whose modules fail, before or after they have done their
+/// tasks.
 struct Faulty {
     device: Workers,
     random: SmallRng,
@@ -195,8 +194,8 @@ fn everything(index: &impl OrderedIndex<Words>) -> BTreeMap<u64, u64> {
     batch.entries(0).collect()
 }
 
-/// Executes writes, and has `map` hold what is known to be stored, and `unknown` of which keys that
-/// is not known.
+/// Executes writes. Records in `map` the entries that are known to be stored, and in `unknown` the
+/// keys whose state is not known.
 fn write(
     index: &JumpPush<Faulty>,
     random: &mut SmallRng,

@@ -1,4 +1,4 @@
-//! Every index does what a `BTreeMap` does, on both devices.
+//! Every index answers as a `BTreeMap` does, on both devices.
 
 use nearfield_core::{Bytes, OrderedIndex, Words};
 use nearfield_hardware::modules::Preset;

@@ -1,4 +1,4 @@
-//! What PIM-tree takes, and that modules which are full or fail lose nothing.
+//! The costs of PIM-tree, and that modules which are full or fail lose nothing.
 
 use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome, Words};
 use nearfield_hardware::modules::Preset;
@@ -91,7 +91,7 @@ fn operations_take_as_many_rounds_as_published_or_fewer() {
             batch.update(key(number), Some(number), number);
         };
         let found = rounds(&update);
-        // Of keys that are updated twice it has to be known what they have.
+        // The values of keys that are updated twice must be known.
         assert!((1..=2).contains(&found), "{found} for updates");
         let scan = |batch: &mut Batch<Words>, number| {
             let high = Bound::Included(key(number).saturating_add(100 * STEP));
@@ -165,7 +165,7 @@ fn memory_is_what_modules_use() {
     assert!(memory.upper >= 64 * 288 && memory.shadows > 0, "{memory:?}");
 }
 
-/// What scans with a limit have found when it takes more than one go.
+/// The results of scans with a limit that need more than one attempt.
 #[test]
 fn scans_go_on_until_their_limit() {
     let index = loaded();
@@ -231,7 +231,7 @@ fn modules_that_are_full_keep_what_they_have() {
         assert_eq!(index.len(), map.len());
     }
     assert!(full > 1000, "it never gets full");
-    // Whatever has become of chunks, everything can go, and something come again.
+    // After any changes of chunks, all keys can be removed, and new ones inserted.
     let keys: Vec<u64> = map.keys().copied().collect();
     for key in &keys {
         assert_eq!(index.remove(*key), Ok(map.remove(key)));
@@ -244,8 +244,8 @@ fn modules_that_are_full_keep_what_they_have() {
     index.check_invariants();
 }
 
-/// A device that refuses rounds now and then, or loses what a module has answered after it has done
-/// its tasks.
+/// A device that refuses rounds now and then, or loses a module's answer after it has done its
+/// tasks.
 struct Faulty {
     device: Workers,
     random: SmallRng,
@@ -283,8 +283,8 @@ impl Device for Faulty {
     }
 }
 
-/// Random batches on a faulty device. What was answered is as it was answered; what is unknown may
-/// be either.
+/// Random batches on a faulty device. Answered operations have their answered effect; unknown ones
+/// may have either.
 fn withstand(refuses: f64, loses: f64) {
     for seed in 0..10 {
         let index = PimTree::new(Faulty {
@@ -294,7 +294,7 @@ fn withstand(refuses: f64, loses: f64) {
             loses,
         });
         let random = &mut SmallRng::seed_from_u64(!seed);
-        // For each key what it may have.
+        // The possible values of each key.
         let mut map: BTreeMap<u64, Vec<Option<u64>>> = BTreeMap::new();
         for _ in 0..60 {
             let goes = random.random_bool(0.4);

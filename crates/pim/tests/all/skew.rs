@@ -1,4 +1,4 @@
-//! What becomes of modules when operations go to few keys.
+//! The loads of modules when operations go to few keys.
 
 use nearfield_core::{Batch, Direction, OrderedIndex, Outcome, Words};
 use nearfield_hardware::modules::{HostWork, Preset};
@@ -62,7 +62,7 @@ fn imbalance(
         }
         let after = counters();
         let average = after.1 - before.1;
-        // Nothing is sent to modules of what the host has.
+        // Modules get no tasks for keys of the host.
         last = (after.0 - before.0) as f64 / average.max(1.0);
     }
     last
@@ -141,7 +141,7 @@ fn no_batch_takes_more_than_two_rounds_and_what_is_even_takes_one() {
     assert_eq!(rounds() - before, 3);
 }
 
-/// The first batch on what was cold is spread already: inserts where nothing is, reads of which all
+/// The first batch on cold keys is spread already: inserts into empty subranges, reads that all
 /// find the same key in a wide gap, and reads of gaps between few keys.
 #[test]
 fn what_becomes_hot_is_spread_in_the_same_batch() {
@@ -229,8 +229,8 @@ fn what_scans_go_on_to_is_divided_by_the_paper_too() {
     assert!(fullest[2] < 2.5, "{fullest:?}, {:?}", index.moves());
 }
 
-/// As a frequent word has many documents: what is hot is a small part of a subrange, which has no
-/// benefit from its first division.
+/// As with a frequent word in many documents: the hot place is a small part of a subrange, which
+/// does not gain from its first division.
 #[test]
 fn what_is_hot_in_a_narrow_place_is_pulled_by_the_paper_too() {
     const DOCUMENTS: u64 = 30_000;
@@ -287,7 +287,7 @@ fn what_stays_hot_stays_with_the_host() {
     batch_of(50_000);
     assert!((0..12).all(|_| batch_of(50_000) > 0));
     assert_eq!(index.moves().returned, 0);
-    // A few reads of what was hot do not keep it there.
+    // A few reads of a formerly hot place do not keep it there.
     for _ in 0..12 {
         batch_of(70_000);
     }
@@ -303,8 +303,7 @@ fn what_basic_radar_has_stays_in_its_module() {
     assert_eq!(index.keys_of_host(), 0);
 }
 
-/// Once nobody asks for them any more, pieces are merged, and the host gives back what it has
-/// taken.
+/// Without requests, pieces are merged, and the host gives its keys back.
 #[test]
 fn what_was_hot_once_cools() {
     let options = Options {
@@ -350,7 +349,7 @@ fn what_was_hot_once_cools() {
     assert!((0..KEYS).all(|number| batch.value(number as usize) == Some(number)));
 }
 
-/// All operations on one key: those that read it share an answer, as long as nobody writes it
+/// All operations on one key: those that read it share an answer, as long as no operation writes it
 /// between them.
 #[test]
 fn a_key_that_all_read_is_read_once() {
@@ -384,8 +383,8 @@ fn a_key_that_all_read_is_read_once() {
     assert_eq!(index.moves(), moves);
 }
 
-/// Scans that overlap share what they read, as long as nobody writes it between them; those that
-/// are cut off by their limits, once they would read more than there is.
+/// Overlapping scans share reads, as long as no operation writes the range between them; those that
+/// are cut off by their limits, once they would read more than exists.
 #[test]
 fn a_range_that_all_scan_is_read_once() {
     const FIRST: u64 = 30_000;
@@ -430,14 +429,14 @@ fn a_range_that_all_scan_is_read_once() {
                 assert_eq!(entries, expected, "operation {position}, at most {limit}");
             }
         }
-        // Each of what is between two of the four writes, of all that is hot: not 2000 times 100.
+        // Each hot entry once between two of the four writes: not 2000 times 100.
         let most = 5 * (2 * HOT + 400) * 16;
         let answered = answered() - before;
         assert!(answered < most, "{answered} bytes, {most} at most");
     }
 }
 
-/// What the host has it has to search, as modules have.
+/// The host has to search its own keys, as modules do.
 #[test]
 fn what_the_host_does_itself_takes_time() {
     let options = Options {
@@ -469,7 +468,8 @@ fn what_the_host_does_itself_takes_time() {
     }
 }
 
-/// What all read and cannot be divided is in several modules, until somebody writes it.
+/// A place that all read and that cannot be divided is in several modules, until an operation
+/// writes it.
 #[test]
 fn what_is_read_much_is_copied_and_stays_the_same_everywhere() {
     let options = Options {

@@ -1,5 +1,5 @@
-//! Byte strings in modules: what becomes of partitions under load, of modules that are full or come
-//! to nothing, and of what is too long.
+//! Byte strings in modules: partitions under load, modules that are full or fail, and keys and
+//! values that are too long.
 
 use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Outcome};
 use nearfield_hardware::modules::Preset;
@@ -173,7 +173,7 @@ fn full_modules_keep_what_they_have() {
         assert!(number < 100_000, "it never gets full");
     }
     assert_eq!(everything(&index), Some(map.clone()));
-    // What is removed makes room.
+    // A removal makes room.
     let first: Vec<Vec<u8>> = map.keys().take(200).cloned().collect();
     for key in &first {
         assert_eq!(index.remove(key), Ok(map.remove(key)));
@@ -284,7 +284,7 @@ impl Device for Unsteady {
         let fails = self.random.random_bool(self.fails);
         let message = "on purpose".to_owned();
         if fails && self.random.random_bool(0.5) {
-            // It does a part, and panics at what is no task.
+            // It does a part, and panics at an invalid task.
             let tasks = &mut inputs[gone];
             tasks.truncate(self.random.random_range(0..=tasks.len()));
         }
@@ -303,7 +303,7 @@ impl Device for Unsteady {
     }
 }
 
-/// What a key may hold, as some answers did not come.
+/// The possible values of a key, because some answers did not come.
 type Possible = BTreeMap<Vec<u8>, Vec<Option<Vec<u8>>>>;
 
 /// Writes and reads some keys; nothing that was answered is lost.
@@ -364,7 +364,7 @@ fn nothing_is_lost_whatever_becomes_of_rounds_and_modules() {
         let random = &mut SmallRng::seed_from_u64(!seed);
         let mut possible = Possible::new();
         for batch in 0..60 {
-            // Somewhere else after some batches, so that what was hot cools.
+            // Somewhere else after some batches, so that hot places cool.
             let hot = (batch / 10 % 3) * 10_000;
             write(&index, &mut possible, random, hot);
             index.check_invariants();

@@ -1,5 +1,5 @@
 //! Clients of two compute nodes share registers in remote memory, and coordinate on their compute
-//! node: what they meet is linearizable, whoever dies and whatever is given up.
+//! node: their outcomes are linearizable, also when clients die and operations are dropped.
 
 use nearfield_fabric::recovery::lease::{Held, Locker};
 use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
@@ -21,25 +21,25 @@ use std::time::Duration;
 /// Where the address of the registers stands.
 const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
 const KEYS: u64 = 4;
-/// A register: a word that says which of two buffers holds the value, a lock, and, in two other
-/// lines, the buffers. Whatever the dead leave, the word says what is committed.
+/// A register: a word that selects one of two buffers for the value, a lock, and, in two other
+/// lines, the buffers. In any state that dead clients leave, the word selects the committed value.
 const REGISTER_BYTES: u64 = 192;
 const LOCK: u64 = 8;
 const LEASE: Duration = Duration::from_millis(2);
 
-/// What is wrong with the way in which the clients use what they share.
+/// A fault in the coordination of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
-    /// Who reads has begun before those came who take his result.
+    /// A read that others share has begun before they arrived.
     EarlyRead,
-    /// Those who are combined are answered before the last value is written.
+    /// Combined writes are answered before the last value is written.
     EarlyAnswer,
-    /// Who was combined with one who is gone writes once more.
+    /// A write that was combined with a dropped leader is written once more.
     WritesAgain,
 }
 
-/// What the clients of a compute node share.
+/// The state that the clients of a compute node share.
 struct ComputeNode {
     reads: ReadDelegation,
     writes: WriteCombining,
@@ -51,8 +51,7 @@ struct Registers {
     hand_overs: u32,
     /// Whether clients give operations up now and then.
     gives_up: bool,
-    /// Whether it takes a client a while to go on with what it has read: then there is time for
-    /// others to write and to come.
+    /// Whether a client pauses after a read: then there is time for others to write and to arrive.
     slow: bool,
     /// How many compute nodes the clients are on, by turns.
     count: u32,
@@ -115,7 +114,7 @@ impl Client {
         }
     }
 
-    /// Writes what `close` makes of what is there, which it answers.
+    /// Writes the value that `close` makes of the old one, and returns the old one.
     async fn change(
         &self,
         register: GlobalAddress,
@@ -219,7 +218,7 @@ impl Client {
         Duration::from_micros(u64::from(number % 40))
     }
 
-    /// What is answered, unless it is given up.
+    /// The answer, unless the operation is dropped.
     async fn answer(
         &self,
         operation: impl Future<Output = Result<Option<Vec<u8>>, PoolError>>,
@@ -428,7 +427,7 @@ fn clients_that_share_post_a_fraction_of_the_verbs() {
         // Of sixteen, about one in a round does it.
         assert!(shared < apart / 8.0, "{shared} of {apart}");
     }
-    // Who waits for the read that is under way waits for one more.
+    // A client that waits for the read in flight waits for one more.
     let (_, apart) = cost(16, false);
     let (_, shared) = cost(1, false);
     assert!(shared < apart * 21 / 10, "{shared:?} instead of {apart:?}");

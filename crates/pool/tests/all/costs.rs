@@ -1,5 +1,5 @@
-//! What each operation of the tree costs, in round trips, bytes and atomics, is what is published
-//! of CHIME and of Sherman as it is in CHIME's figures; where it is not, the test says why.
+//! The costs of operations of the tree, in round trips, bytes and atomics, are those published of
+//! CHIME and of Sherman in CHIME's figures; each test explains a difference.
 
 use nearfield_fabric::count::{Cost, Counting};
 use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
@@ -50,7 +50,7 @@ fn compute_node(options: Options) -> Arc<ComputeNode> {
     Arc::new(ComputeNode::new(options).expect("sizes"))
 }
 
-/// Runs what the clients do in a tree that the first has made.
+/// Runs the clients' operations in a tree that the first has created.
 fn run<F: Future<Output = ()> + 'static>(
     options: Options,
     work: impl FnOnce(Clients) -> F + 'static,
@@ -69,7 +69,7 @@ fn run<F: Future<Output = ()> + 'static>(
     assert_eq!(simulation.run(), 0);
 }
 
-/// What an operation has cost.
+/// The cost of an operation.
 async fn cost<T>(client: &Client, operation: impl Future<Output = T>) -> (T, Cost) {
     client.endpoint().take();
     let answer = operation.await;
@@ -80,7 +80,7 @@ fn bytes(key: u64) -> [u8; 8] {
     key.to_be_bytes()
 }
 
-/// Inserts random keys; answers them and what each cost.
+/// Inserts random keys; returns them and the cost of each.
 async fn load(client: &Client, count: usize) -> Vec<(u64, Cost)> {
     let random = &mut SmallRng::seed_from_u64(7);
     let mut loaded = Vec::with_capacity(count);
@@ -90,15 +90,15 @@ async fn load(client: &Client, count: usize) -> Vec<(u64, Cost)> {
         assert_eq!(before, Ok(None));
         loaded.push((key, cost));
     }
-    // What the cache has of nodes that were divided since is found out.
+    // Searches find the cached nodes that were divided since.
     for (key, _) in &loaded {
         assert_eq!(client.get(&bytes(*key)).await, Ok(Some(vec![1; 8])));
     }
     loaded
 }
 
-/// Makes a tree of two empty leaves, whose parent is kept. Answers a key of the right one for each
-/// home.
+/// Creates a tree of two empty leaves, whose parent is cached. Returns a key of the right one for
+/// each home.
 async fn two_leaves(client: &Client) -> Vec<[u8; 8]> {
     for key in 1..=60_u64 {
         client.insert(&bytes(key), &[1; 8]).await.expect("inserted");
@@ -150,8 +150,8 @@ fn near(name: &str, found: f64, expected: f64, tolerance: f64) {
     assert!((found - expected).abs() <= tolerance, "{name}: {found}");
 }
 
-/// What searching, by window, a key of each home costs: how often how many bytes, and how many
-/// homes take two reads.
+/// The costs of searching, by window, a key of each home: the frequency of each number of bytes,
+/// and the number of homes with two reads.
 async fn windows(client: &Client, keys: &[u64]) -> (Vec<(u64, u64)>, usize) {
     let mut of_homes: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
     for &key in keys {
@@ -344,8 +344,8 @@ fn a_split_takes_three_or_four_round_trips_more() {
         for cost in &splits {
             // With the parent, and with the one above where that was full as well.
             let levels = cost.atomics - 1;
-            // If the vacancy bitmap says that the leaf is full it is read as a whole at once. If it
-            // does not, the hop range was in vain; what was read of it is read again.
+            // If the vacancy bitmap shows the leaf as full, a client reads the whole leaf at once.
+            // Otherwise it has read the hop range in vain, and reads it again.
             let range = cost.read_bytes - LEAF - levels * INTERNAL;
             at_once += usize::from(range == 0);
             let round_trips = if range == 0 { 6 } else { 7 } + 4 * (levels - 1);
@@ -389,7 +389,7 @@ fn a_cold_search_reads_the_root_and_a_node_of_each_level() {
 fn a_scan_reads_leaves_with_one_notification() {
     run(chime(), async |Clients { one, .. }| {
         let loaded = load(&one, 40_000).await;
-        // How many round trips, where it is not known how many leaves the next so many keys lie in.
+        // The round trips of scans that do not know how many leaves hold the next keys.
         for (wanted, round_trips) in [(1, 1.0), (10, 1.22), (50, 1.31), (100, 1.6), (500, 1.62)] {
             let mut costs = Vec::new();
             for (from, _) in loaded.iter().step_by(50) {
@@ -439,8 +439,8 @@ fn shermans_operations_cost_what_they_cost_in_chimes_figures() {
     });
 }
 
-/// Ours: a key is found, or not, by one message, and is changed in two round trips. Now and then an
-/// operation renews what sessions are valid by.
+/// Ours: one message finds a key, or its absence, and two round trips change it. Now and then an
+/// operation renews its session.
 #[test]
 fn operations_of_ours_take_one_round_trip_or_two() {
     let options = Options {
@@ -505,7 +505,7 @@ fn what_is_overwritten_again_is_not_read() {
                 "{again} of {alone}"
             );
 
-            // Once a key has left its leaf, those that stay are read.
+            // Once a key has left its leaf, the remaining ones are read.
             let unread = async |keys: &[u64]| {
                 let mut unread = 0;
                 for key in keys {
@@ -538,8 +538,7 @@ fn the_cache_takes_half_a_byte_for_each_key() {
             0.594,
             0.01,
         );
-        // Published is 0.48, by a formula without what nodes and their places take beside their
-        // entries.
+        // Published is 0.48, by a formula without the memory of nodes beside their entries.
         let found = node.cache_bytes() as f64 / 150_000.0;
         near("cache bytes per key", found, 0.50, 0.01);
     });
@@ -557,8 +556,8 @@ fn ascending_inserts_leave_leaves_half_empty() {
     });
 }
 
-/// A client divides a leaf and dies before it tells the parent. Others who come by the parent have
-/// to see that their key does not belong to the right: from the keys that they have read or, one
+/// A client divides a leaf and dies before it updates the parent. Clients that come by the parent
+/// must find that their key does not belong to the right: from the keys that they have read or, one
 /// round trip later, from the leaf's greatest.
 #[test]
 fn an_insert_may_have_to_read_the_greatest_key_of_a_leaf_that_was_divided() {
@@ -623,7 +622,7 @@ fn an_insert_may_have_to_read_the_greatest_key_of_a_leaf_that_was_divided() {
             noted.borrow_mut().push(cost);
         }
     });
-    // Keys that do belong to the right wait for who tells the parent.
+    // Keys that do belong to the right wait for the client that updates the parent.
     let until = simulation.now() + Duration::from_millis(2);
     simulation.run_until(|now| now > until);
     let costs = costs.borrow();

@@ -60,7 +60,7 @@ fn leaves_fill_as_far_as_published() {
     }
 }
 
-/// The leaves of a tree, by the least key that belongs into each, and what has been counted.
+/// The leaves of a tree, by the least key that belongs into each, and the counts.
 struct Leaves {
     layout: LeafLayout,
     words: LockWordLayout,
@@ -79,7 +79,7 @@ struct Ranges {
     hop_range: Read,
     /// Hop ranges, and no less than the neighborhood, which an insert reads that may find its key.
     with_neighborhood: Read,
-    /// What the public implementation of CHIME reads: hop ranges that do not wrap but become the
+    /// The reads of the public implementation of CHIME: hop ranges that do not wrap but become the
     /// whole leaf, from the replica of the home's group on.
     public: Read,
     written: Read,

@@ -1,5 +1,5 @@
-//! A hopscotch leaf holds what a `BTreeMap` holds, through inserts, changes, removals and splits,
-//! and its invariants hold after each step.
+//! A hopscotch leaf holds the entries of a `BTreeMap`, through inserts, changes, removals and
+//! splits, and its invariants hold after each step.
 
 use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_pool::hopscotch::{self, Lookup, NoRoom};
@@ -117,7 +117,7 @@ fn entries(leaf: &Leaf) -> BTreeMap<Vec<u8>, Vec<u8>> {
     leaf.occupied().filter_map(entry).collect()
 }
 
-/// A reader that knows the leaf as it was and gets what was written back knows it as it is.
+/// A reader that knows the old leaf and gets the written bytes knows the new leaf.
 fn only_these_changed(before: &Leaf, after: &Leaf, written: Slots) {
     let segments = after.layout().entries(written);
     let wire = after.encode(&segments);
@@ -207,7 +207,7 @@ fn the_hop_range_is_enough_to_insert_and_the_lock_word_stays_right() {
             };
             let known = Slots::new(home, range.count().max(8), layout.span());
             assert!(range.iter().any(|slot| whole.key(slot).is_none()));
-            // What is not read is not there.
+            // The bytes that were not read are unknown.
             let mut fetched = Leaf::new(layout);
             let segments = layout.with_metadata(known);
             let wire = whole.encode(&segments);

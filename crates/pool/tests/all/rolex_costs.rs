@@ -1,5 +1,5 @@
-//! What ROLEX costs is what is published of the one in CHIME's figures: bytes of leaves, round
-//! trips, bytes and atomics of each operation.
+//! ROLEX has the costs published of the one in CHIME's figures: bytes of leaves, round trips, bytes
+//! and atomics of each operation.
 
 use nearfield_fabric::count::{Cost, Counting};
 use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
 const LOADED: usize = 50_000;
-/// What a leaf takes on the wire.
+/// The wire bytes of a leaf.
 const LEAF: u64 = 285;
 
 #[test]
@@ -63,7 +63,7 @@ fn keys() -> Vec<u64> {
     keys
 }
 
-/// Runs what clients of two compute nodes do, the one that has loaded the keys and another.
+/// Runs clients of two compute nodes: the one that has loaded the keys and another.
 fn run<F: Future<Output = ()> + 'static>(
     work: impl FnOnce(Vec<u64>, Client, Client) -> F + 'static,
 ) {
@@ -139,7 +139,7 @@ fn an_update_takes_four_round_trips_and_writes_the_leaf() {
             assert!((2..=5).contains(&leaves(&cost)));
             assert_eq!(cost.written_bytes, LEAF + 8);
         }
-        // What is not there costs a search.
+        // An absent key costs a search.
         let before = client.update(&(keys[77] - 1).to_be_bytes(), &[2; 8]).await;
         assert_eq!(before, Ok(None));
         let cost = client.endpoint().take();
@@ -236,14 +236,14 @@ fn all_that_a_compute_node_keeps_counts() {
             client.insert(&key, &[1; 8]).await.expect("a node");
         }
         let synonyms = node.cache_bytes() - kept;
-        // A leaf with a synonym: its bound and the address, and what keeps them in order.
+        // A leaf with a synonym: its bound and the address, and the memory of their order.
         assert!((100 * 16..100 * 128).contains(&synonyms), "{synonyms}");
         assert_eq!(other.compute_node().model_bytes(), models);
     });
 }
 
-/// The steps of CHIME's figure 15b, leaves of 64 entries: what a search reads, and what updates and
-/// inserts read under the lock and write.
+/// The steps of CHIME's figure 15b, leaves of 64 entries: the reads of a search, and the reads
+/// under the lock and writes of updates and inserts.
 #[test]
 fn each_step_from_rolex_to_chime_reads_less_of_a_leaf() {
     let step = |leaves, metadata| {
@@ -323,7 +323,7 @@ struct Means {
     insert_written: f64,
 }
 
-/// What operations cost on some keys, and on others between them.
+/// The costs of operations on some keys, and on others between them.
 async fn mean_costs(keys: &[u64], client: &Client) -> Means {
     let mut means = Means::default();
     // No two in a leaf.
@@ -333,7 +333,7 @@ async fn mean_costs(keys: &[u64], client: &Client) -> Means {
         let found = client.get(&key.to_be_bytes()).await;
         assert_eq!(found, Ok(Some(vec![1; 8])));
         let cost = client.endpoint().take();
-        // Of those that had no room a few were loaded into a synonym, which is met here.
+        // A few keys without room were loaded into a synonym, which the client finds here.
         assert!(cost.round_trips <= 2);
         means.search_read += cost.read_bytes as f64 * share;
     }

@@ -1,4 +1,4 @@
-//! ROLEX holds what a `BTreeMap` holds, whatever was loaded, and scans what is there.
+//! ROLEX holds the entries of a `BTreeMap` after any load, and its scans return them.
 
 use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{GlobalAddress, NodeId};
@@ -44,7 +44,7 @@ fn simulation(seed: u64, delivery: Delivery) -> (Simulation, [NodeId; 2]) {
     (simulation, nodes)
 }
 
-/// The key of a number: of 8 bytes and more, its last ones, behind zeros or what `common` says.
+/// The key of a number: of 8 bytes or more, its last ones, behind zeros or `common`.
 fn key(number: u64, options: &Options, common: u8) -> Vec<u8> {
     let length = options.geometry.shape().key_bytes;
     let mut key = vec![common; length];
@@ -282,8 +282,8 @@ fn a_node_without_memory_refuses_a_synonym_and_keeps_what_is_there() {
     assert_eq!(simulation.run(), 0);
 }
 
-/// What is there all the time is answered by each scan, in order and once, while others come and go
-/// beside it.
+/// Each scan returns the permanent keys, in order and once, during inserts and removals beside
+/// them.
 #[test]
 fn scans_are_complete_while_others_insert_and_remove() {
     for seed in 0..60 {

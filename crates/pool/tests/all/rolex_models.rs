@@ -42,7 +42,7 @@ fn prefixes(random: &mut SmallRng, kind: u32) -> Vec<u64> {
             next.collect()
         }
     };
-    // The ends of what there is.
+    // The ends of the key space.
     prefixes.extend([0, u64::MAX]);
     prefixes.sort_unstable();
     prefixes
@@ -70,7 +70,7 @@ fn ranks_lie_where_they_are_predicted() {
             let up_to = loaded.partition_point(|&other| other <= prefix) as u64;
             let ties = up_to - below;
             let ranks = models.ranks(prefix);
-            // A key of this prefix comes behind any of those that have it, or before all of them.
+            // A key of this prefix comes behind any key that has it, or before all of them.
             let (least, greatest) = (below.saturating_sub(1), up_to.saturating_sub(1));
             assert!(
                 ranks.contains(&least) && ranks.contains(&greatest),

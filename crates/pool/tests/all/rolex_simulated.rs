@@ -1,5 +1,5 @@
-//! ROLEX over a simulated fabric that tears verbs: its operations are linearizable, and what is
-//! wrong with the way to the nodes is found.
+//! ROLEX over a simulated fabric that tears verbs: its operations are linearizable, and the tests
+//! find faults of endpoints.
 
 use crate::numbers::{Numbers, ROOT, fabric};
 use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
@@ -95,14 +95,14 @@ impl Learned {
     }
 }
 
-/// What is wrong with the way to the nodes, so that the index has to fail.
+/// A fault of the endpoint with which the index has to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wrong {
-    /// What any index has to notice.
+    /// A fault for any index.
     Fault(Fault),
     /// A leaf refers to its synonym before that is written.
     SynonymLast,
-    /// Nobody sees that a leaf was written while it was read.
+    /// A reader does not notice that a leaf was written during its read.
     Blind,
 }
 
@@ -170,7 +170,7 @@ impl Interference for Way {
         bytes: u64,
     ) -> Result<GlobalAddress, FabricError> {
         let address = endpoint.allocate(node, bytes).await?;
-        // What it holds is not specified. This looks like a leaf, with a synonym that is nowhere.
+        // The content is not specified. This looks like a leaf, with a synonym that does not exist.
         let junk = vec![1; bytes as usize];
         endpoint.write(address, &junk).await?;
         Ok(address)

@@ -1,5 +1,5 @@
 //! The tree over a simulated fabric that tears verbs: its operations are linearizable, and it holds
-//! what a `BTreeMap` holds.
+//! the entries of a `BTreeMap`.
 
 use crate::numbers::ROOT;
 use crate::trees::{SmallTrees, chime, compute_node, key, nearfield, small};
@@ -450,7 +450,7 @@ fn what_is_deleted_takes_no_levels() {
     assert!(allocated < 700_000, "{allocated} bytes");
 }
 
-/// What is recorded of a merger has two nodes and their parent.
+/// The record of a merger has two nodes and their parent.
 #[test]
 fn records_have_room_for_mergers_in_trees_of_all_sizes() {
     for (leaf_span, internal_span, value_bytes, validation) in [
@@ -492,8 +492,8 @@ fn records_have_room_for_mergers_in_trees_of_all_sizes() {
     }
 }
 
-/// A client dies at each of the verbs of removals that merge nodes; others write at once to what it
-/// has merged, and then to all nodes above: what they were told is done stays.
+/// A client dies at each of the verbs of removals that merge nodes. Others write at once to the
+/// merged node, and then to all nodes above: acknowledged writes stay.
 fn merger_dies_at(verb: u64, delivery: Delivery) {
     const KEYS: u64 = 48;
     let network = Preset::ConnectX6.parameters();
@@ -564,7 +564,7 @@ fn who_merges_may_die_at_any_verb() {
     }
 }
 
-/// Waits for a future, but no longer than until it has gone on so many times.
+/// Waits for a future, but not longer than this number of polls.
 async fn for_steps<T>(steps: usize, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     let mut left = steps;
@@ -582,8 +582,8 @@ fn number(value: Option<Vec<u8>>) -> Option<u64> {
     value.map(|value| u64::from_le_bytes(value.try_into().expect("eight bytes")))
 }
 
-/// More clients come one after the other, each of which dies in the middle of an operation, than an
-/// index has numbers for: those of the dead are used again, and what these have begun is done.
+/// More clients than an index has numbers for come one after the other, and each dies in the middle
+/// of an operation. The numbers of dead clients are used again, and their changes are finished.
 #[test]
 fn numbers_of_clients_are_used_again() {
     const CLIENTS: u64 = 4200;
@@ -600,7 +600,7 @@ fn numbers_of_clients_are_used_again() {
         Tree::create(endpoint.clone(), &nodes, ROOT, compute_node(nearfield()))
             .await
             .expect("a tree");
-        // What may be there of each key.
+        // The possible values of each key.
         let mut possible: Vec<Vec<Option<u64>>> = vec![vec![None]; KEYS as usize];
         for (client, endpoint) in (1..).zip(endpoints) {
             let tree = Tree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))

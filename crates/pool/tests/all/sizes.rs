@@ -107,7 +107,7 @@ fn the_leaf_of_sherman() {
     assert_eq!((layout.replica_bytes(), layout.entry_bytes()), (27, 17));
     assert_eq!((layout.decoded_bytes(), layout.wire_bytes()), (1115, 1132));
     assert_eq!(layout.allocation_bytes(), 1148);
-    // Whatever the key is, all of it is read.
+    // All of it is read for any key.
     let read = histogram(&layout, |_| layout.neighborhood(0));
     assert_eq!(read, BTreeMap::from([(1132, 64)]));
     // Entries are written with the line's versions where one begins within.
@@ -253,7 +253,7 @@ fn homes_are_those_of_xxh3() {
     assert!(counts.iter().all(|count| (850..1150).contains(count)));
 }
 
-/// Whoever writes a value alone leaves the versions of lines as they are.
+/// A client that writes a value alone leaves the versions of lines unchanged.
 #[test]
 fn values_in_a_line_are_found_on_the_wire() {
     for (arrangement, value_bytes) in [

@@ -1,5 +1,5 @@
-//! What SMART's operations cost in round trips, bytes and atomics, and its cache in bytes, beside
-//! what is published.
+//! The costs of SMART's operations in round trips, bytes and atomics, and its cache in bytes,
+//! beside the published ones.
 
 use nearfield_fabric::count::{Cost, Counting};
 use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
@@ -95,7 +95,7 @@ fn taken(tree: &Tree) -> Row {
     row(&tree.endpoint().take())
 }
 
-/// A key whose first bytes are given, and the others 1.
+/// A key with these first bytes, and the others 1.
 fn key(first: &[u8]) -> [u8; 8] {
     let mut key = [1; 8];
     key[..first.len()].copy_from_slice(first);
@@ -191,12 +191,12 @@ fn inserts_cost_what_is_published() {
         // A free slot, of eight.
         mine.insert(&key(&[6]), &[6; 8]).await.expect("room");
         assert_eq!(taken(mine), (3, 16 + 8 * 8, 34, 1));
-        // One who knows the node as it was reads what is new as well.
+        // A client that knows the former node reads the new part as well.
         theirs.get(&key(&[6])).await.expect("an answer");
         assert_eq!(taken(theirs), (3, 16 + 8 * 4 + 8 * 4 + 34, 0, 0));
 
         // A leaf with another key is in the slot. Of the bytes written, 8 are the reverse pointer
-        // of that leaf, which nobody waits for.
+        // of that leaf, for which no client waits.
         mine.insert(&key(&[1, 1, 1, 9]), &[7; 8])
             .await
             .expect("room");
@@ -266,7 +266,7 @@ fn scans_cost_what_is_published() {
                 let last = from + count as u8;
                 assert_eq!(values, Vec::from_iter(from..last));
                 let leaves = 34 * count as u64;
-                // Published is the first; it misses what the cache does not know.
+                // The first is published; it misses keys that the cache does not know.
                 let nodes = match scan {
                     Scan::Cached => 0,
                     Scan::Complete => {
@@ -280,7 +280,7 @@ fn scans_cost_what_is_published() {
     }
 }
 
-/// How many nodes a radix tree of these keys has, whose paths are compressed, if no prefix is
+/// The number of nodes in a radix tree of these keys, whose paths are compressed, if no prefix is
 /// longer than six bytes.
 fn nodes_of(keys: &BTreeSet<[u8; 8]>) -> usize {
     let keys: Vec<&[u8; 8]> = keys.iter().collect();

@@ -1,5 +1,5 @@
-//! SMART over a simulated fabric that tears verbs: its operations are linearizable, it holds what a
-//! `BTreeMap` holds, and its scans miss nothing.
+//! SMART over a simulated fabric that tears verbs: its operations are linearizable, it holds the
+//! entries of a `BTreeMap`, and its scans miss nothing.
 
 use crate::numbers::ROOT;
 use crate::smart::{Fault, Keys, Trees, Way};
@@ -282,8 +282,8 @@ fn scans_are_complete_and_in_order_while_others_write() {
     assert_eq!(failure, None);
 }
 
-/// Scans that believe their cache find what another client has put beside a leaf that they know of
-/// by the reverse pointer of that, and only by that.
+/// Scans that trust their cache find a leaf that another client has put beside a known one only by
+/// the reverse pointer of the known one.
 #[test]
 fn the_reverse_check_tells_of_splits() {
     for (fault, expected) in [(Fault::None, 3), (Fault::NoReverse, 2)] {
@@ -306,7 +306,7 @@ fn the_reverse_check_tells_of_splits() {
             let other: Smart<SimEndpoint> = other.expect("a tree");
             let beside = [1, 1, 1, 9, 1, 1, 1, 1];
             other.insert(&beside, &[2; 8]).await.expect("room");
-            // What was written without waiting is there when the next verb to that node is done.
+            // An unsignalled write has arrived when the next verb to that node is done.
             for &node in &nodes {
                 let at = nearfield_fabric::GlobalAddress::new(node, 64);
                 other

@@ -1,5 +1,5 @@
-//! Speculation that turns itself off where it loses is about as quick as what is quicker of always
-//! and never.
+//! Speculation that turns itself off where it loses is about as fast as the faster of always and
+//! never.
 
 use nearfield_fabric::transport::sim::{Delivery, Simulation};
 use nearfield_fabric::{GlobalAddress, NodeId};

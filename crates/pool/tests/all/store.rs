@@ -1,5 +1,5 @@
-//! Stores over shared memory, each with a memory node in a thread of this process: what every index
-//! of Nearfield has to pass, and the limits that these have beside.
+//! Stores over shared memory, each with a memory node in a thread of this process: the tests of
+//! every index of Nearfield, and the limits of stores.
 #![cfg(target_os = "linux")]
 
 use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Outcome, Words};
@@ -307,7 +307,7 @@ fn long_values_are_whole_and_what_they_leave_behind_is_counted() {
     assert_eq!(store.retired_bytes(), outside as u64);
 }
 
-/// Who removes a key whose slot was guessed once knew nothing of the slots between the key and its
+/// A removal of a key whose slot was guessed once did not know the slots between the key and its
 /// home, and emptied them.
 #[test]
 fn removing_a_hot_key_leaves_its_neighbours_alone() {

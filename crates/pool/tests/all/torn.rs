@@ -66,7 +66,7 @@ fn insert(leaf: &mut Leaf, rng: &mut SmallRng) -> Option<Slots> {
     Some(inserted.written)
 }
 
-/// What a reader may get that reads while somebody writes: each line is one of two.
+/// A possible read during a write: each line is one of two.
 fn mix(segments: &Segments, old: &[Vec<u8>], new: &[Vec<u8>], rng: &mut SmallRng) -> Vec<Vec<u8>> {
     let share = rng.random_range(0.1..0.9);
     let mut mixed = old.to_vec();
@@ -253,7 +253,7 @@ fn bytes_of_any_kind_are_read_without_a_panic() {
         for _ in 0..ROUNDS {
             let mut leaf = Leaf::new(layout);
             let segments = layout.whole();
-            // The versions are right, so that what follows is taken in.
+            // The versions are right, so the content is accepted.
             let mut wire = leaf.encode(&segments);
             for slot in 0..shape.leaf_span {
                 let entry = layout.entries(Slots::new(slot, 1, shape.leaf_span));

@@ -1,4 +1,4 @@
-//! What is in the tree at first, and whether all is there afterwards that has to be.
+//! The tree's first content, and the check of its final content.
 
 use crate::journal::{self, Entry, History};
 use crate::keys::{
@@ -14,8 +14,8 @@ use std::time::Duration;
 
 /// How many operations are under way at once where none relies on another.
 const AT_ONCE: u64 = 8;
-/// An operation takes no longer than so many leases, because two dead clients may be in its way,
-/// one after the other, and a time that only a machine without processors to spare needs.
+/// The greatest time of an operation in leases. Two dead clients may block it, one after the other,
+/// and a busy machine needs more time.
 const LEASES_PER_OPERATION: u32 = 10;
 const SLACK: Duration = Duration::from_secs(60);
 
@@ -32,7 +32,7 @@ pub fn fill(run: &Run, endpoint: impl Endpoint) {
     }));
 }
 
-/// Checks, as one who comes later, that all is there that was acknowledged, and says what was done.
+/// Checks, as a later client, that all acknowledged writes are there, and prints a summary.
 pub fn check(run: &Run, incarnations: &[u64], endpoint: impl Endpoint) {
     let mut histories = Vec::new();
     let mut shared = BTreeSet::from([0]);

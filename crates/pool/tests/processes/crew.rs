@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A process that works longer than this, and so many leases, after it was told to stop hangs.
+/// A process hangs if it works for longer than this and some leases after it was told to stop.
 const SLACK: Duration = Duration::from_secs(120);
 const LEASES_TO_END: u32 = 10;
 /// Filling a tree and checking it takes less, however busy the machine is.
@@ -67,7 +67,7 @@ impl<'r> Crew<'r> {
         process.succeeds_until(Instant::now() + LONG, role);
     }
 
-    /// Goes on for half a second to one and a half, in which nobody may fail.
+    /// Runs for half a second to one and a half, in which no process may fail.
     pub fn go_on(&mut self) {
         let time = self.random.random_range(500..1500);
         std::thread::sleep(Duration::from_millis(time));
@@ -86,12 +86,12 @@ impl<'r> Crew<'r> {
         victim
     }
 
-    /// Where a process that is at work writes what it does, once it has found the nodes.
+    /// The file in which a process records its writes, once it has found the nodes.
     pub fn journal(&self, process: usize) -> PathBuf {
         self.run.journal(process as u64, self.incarnations[process])
     }
 
-    /// How much each process has noted of what it does.
+    /// The length of each process's journal.
     pub fn noted(&self) -> Vec<u64> {
         let length = |process| {
             let file = std::fs::metadata(self.journal(process));

@@ -1,5 +1,5 @@
-//! What a compute process leaves behind of each write, so that others know after its death what it
-//! had begun and what was acknowledged.
+//! A compute process's record of each write, which tells others after its death which writes it had
+//! begun and which were acknowledged.
 
 use crate::keys::{initial, is_shared};
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// A value that somebody has begun to write: its version, `None` for a removal.
+/// A value that a process has begun to write: its version, `None` for a removal.
 pub type Written = Option<u64>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +30,14 @@ pub enum Entry {
     Opened {
         nanoseconds: u64,
     },
-    /// The longest operation so far has taken so many nanoseconds, and how many were done.
+    /// The time of the longest operation so far in nanoseconds, and the number of operations.
     Longest {
         nanoseconds: u64,
         operations: u64,
     },
 }
 
-/// Written by calls to the system, whose effects outlive a killed process.
+/// Written by system calls, whose effects outlive a killed process.
 #[derive(Debug)]
 pub struct Journal(File);
 
@@ -46,7 +46,7 @@ impl Journal {
         Journal(File::create(path).expect("a journal"))
     }
 
-    /// Notes something before what comes next begins.
+    /// Records an entry before the next step begins.
     pub fn note(&self, entry: Entry) {
         let (kind, one, other) = match entry {
             Entry::Put { number, version } => (1, number, version),
@@ -64,7 +64,7 @@ impl Journal {
     }
 }
 
-/// What a journal says, as far as it was written.
+/// The entries of a journal, as far as it was written.
 pub fn read(path: &Path) -> Vec<Entry> {
     let bytes = std::fs::read(path).unwrap_or_default();
     let words: Vec<u64> = bytes
@@ -86,8 +86,8 @@ pub fn read(path: &Path) -> Vec<Entry> {
     words.as_chunks().0.iter().map(entry).collect()
 }
 
-/// What may be there of a key that one writes at a time: what was acknowledged last, or what was
-/// begun since.
+/// The possible values of a key with one writer at a time: the last acknowledged one, or one begun
+/// since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Possible {
     pub settled: Written,
@@ -105,7 +105,7 @@ impl Possible {
     }
 }
 
-/// What the journals of one process say of each key that only it writes, in the order of its
+/// The content of one process's journals about each key that only it writes, in the order of its
 /// incarnations.
 #[derive(Debug, Default)]
 pub struct History {
@@ -119,13 +119,13 @@ pub struct History {
 }
 
 impl History {
-    /// What may be there of a key.
+    /// The possible values of a key.
     pub fn of(&mut self, number: u64) -> &mut Possible {
         let first = || Possible::new(initial(number));
         self.keys.entry(number).or_insert_with(first)
     }
 
-    /// Goes on by what another incarnation has done.
+    /// Adds the writes of another incarnation.
     pub fn take(&mut self, entries: &[Entry]) {
         let mut done = 0;
         let mut under_way = 0;

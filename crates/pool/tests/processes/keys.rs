@@ -1,4 +1,4 @@
-//! Which keys there are, who writes them, and what may be there of them.
+//! The keys, their writers, and their possible values.
 
 use nearfield_pool::Entry;
 
@@ -8,7 +8,7 @@ pub const TASKS: u64 = 6;
 const WRITERS: u64 = PROCESSES * TASKS;
 /// Keys that were there at first have even numbers; odd ones are inserted later.
 pub const NUMBERS: u64 = 16_000;
-/// The first so many of the even ones are written by all.
+/// All processes write this many of the first even keys.
 const SHARED: u64 = 32;
 
 pub fn is_shared(number: u64) -> bool {
@@ -35,7 +35,7 @@ pub fn comes_and_goes(number: u64) -> bool {
     !number.is_multiple_of(2) || number / 2 / WRITERS % 4 == 3 && !is_shared(number)
 }
 
-/// What was there at first.
+/// The first value.
 pub fn initial(number: u64) -> Option<u64> {
     number.is_multiple_of(2).then_some(0)
 }
@@ -66,8 +66,8 @@ pub fn version_of(number: u64, value: &[u8]) -> u64 {
     version
 }
 
-/// The numbers and versions of what a scan has answered, which is checked: it is in order, and none
-/// of the keys is missing that never go.
+/// The numbers and versions of a scan's entries. Checks that they are in order, and that no
+/// permanent key is missing.
 pub fn scanned(entries: &[Entry], from: u64, count: usize) -> Vec<(u64, u64)> {
     assert!(entries.len() <= count, "more than were asked for");
     let number = |key: &Vec<u8>| u64::from_be_bytes(key[..].try_into().expect("a key")) - 1;

@@ -30,10 +30,10 @@ use std::sync::RwLock;
 use std::time::Instant;
 use turns::block_on;
 
-/// In milliseconds, where the system knows who has begun to write.
+/// In milliseconds, where the system knows which posts have begun.
 const LEASE: u64 = 100;
-/// Shared by those who may be at work at once: with so many processes as all tests have, two cores
-/// say more of the scheduler than of anything else.
+/// Shared by tests that may run at once: with the processes of all tests, two cores would measure
+/// only the scheduler.
 static MACHINE: RwLock<()> = RwLock::new(());
 
 /// One of the other processes, when this program is executed for it; else nothing.
@@ -55,7 +55,7 @@ fn process_in_a_role() {
         Way::Shm(endpoint) => play(kind, &numbers, &run, endpoint, began),
         Way::Ucx(endpoint) => play(kind, &numbers, &run, endpoint, began),
     }
-    // Whatever becomes of etcd, no node was lost.
+    // Failures of etcd do not count as lost nodes.
     for change in connected.changes.try_iter() {
         assert!(matches!(change, Change::Found(_)), "{change:?}");
     }
@@ -98,7 +98,7 @@ fn in_shared_memory(run: &str) -> Nodes {
     Nodes::Listed(format!("shm:{run}"))
 }
 
-/// Takes away what nodes that were killed have left, and the journals.
+/// Removes the files of killed nodes, and the journals.
 fn clean(run: &Run) {
     for name in run.nodes.shared_names(&run.name) {
         drop(ShmNode::create(&name, NODE, 1 << 20).expect("a node"));

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub enum Nodes {
     /// As `nearfield memory-node --nodes` takes it.
     Listed(String),
-    /// So many, of the numbers from 0 on, in shared memory; etcd knows where.
+    /// This many nodes, with numbers from 0 on, in shared memory, registered in etcd.
     Registered { count: usize, members: EtcdMembers },
 }
 
@@ -35,7 +35,7 @@ pub enum Way {
     Ucx(UcxEndpoint),
 }
 
-/// The way, and who says which nodes there are.
+/// The endpoint, and the source of the list of nodes.
 pub struct Connected {
     pub way: Way,
     pub changes: Receiver<Change>,
@@ -50,7 +50,7 @@ impl Nodes {
         }
     }
 
-    /// What has been in shared memory, by its names.
+    /// The names of all objects in shared memory.
     pub fn shared_names(&self, run: &str) -> Vec<String> {
         let names = |node: Node| match node.address {
             NodeAddress::Shm { name } => Some(name),
@@ -165,7 +165,7 @@ impl fmt::Display for Nodes {
 }
 
 impl From<&str> for Nodes {
-    /// Reads what was written by `Display`.
+    /// Parses the output of `Display`.
     fn from(text: &str) -> Nodes {
         match text.split_once(' ').expect("two words") {
             ("list", list) => Nodes::Listed(list.to_owned()),

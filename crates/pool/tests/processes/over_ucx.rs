@@ -13,8 +13,8 @@ use nearfield_testkit::etcd::until;
 use nearfield_testkit::machines::Machines;
 use std::time::Instant;
 
-/// In milliseconds. Nobody knows here whether others have begun to write: half of this has to be
-/// longer than a process is interrupted, on a machine with two cores for all of them.
+/// In milliseconds. Here a client cannot know whether others' posts have begun: half of this must
+/// be longer than any interruption of a process, on a machine with two cores for all of them.
 const LEASE: u64 = 400;
 
 /// A machine for the node and one for each process; `None`, and why, if there can be none.
@@ -48,7 +48,7 @@ fn no_acknowledged_write_is_lost_over_ucx() {
         crew.kill_one();
     }
     crew.end();
-    // Nothing of those who died is left at the node.
+    // The node has no connection of a dead client left.
     until("connections that are closed", || {
         files(&crew.nodes[0]) <= before
     });

@@ -1,4 +1,4 @@
-//! What all processes of a run have to know, and how they are started.
+//! The shared parameters of all processes of a run, and their start.
 
 use crate::journal::{self, History};
 use crate::nodes::Nodes;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 pub const NODE: NodeId = NodeId(0);
 const ROOT: GlobalAddress = GlobalAddress::new(NODE, 64);
-/// The words of a role, and what else the processes of a run have to know.
+/// The words of a role, and the other parameters of a run's processes.
 const ROLE: &str = "NEARFIELD_TEST_ROLE";
 const NAME: &str = "NEARFIELD_TEST_NAME";
 const FOLDER: &str = "NEARFIELD_TEST_FOLDER";
@@ -21,7 +21,7 @@ const SMALL: &str = "NEARFIELD_TEST_SMALL";
 const NODES: &str = "NEARFIELD_TEST_NODES";
 const LEASE_MS: &str = "NEARFIELD_LEASE_MS";
 
-/// What all processes of a run have to know.
+/// The shared parameters of all processes of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub name: String,
@@ -44,8 +44,8 @@ pub fn time() -> Duration {
 }
 
 impl Run {
-    /// A run of a test. The nodes get the name of the run; leases have so many milliseconds if
-    /// nothing else was asked for.
+    /// A run of a test. The nodes get the name of the run; leases have this many milliseconds
+    /// unless the environment chooses.
     pub fn new(test: &str, nodes: impl FnOnce(&str) -> Nodes, is_small: bool, lease: u64) -> Run {
         let name = format!("test-{}-{test}", std::process::id());
         let folder = std::env::temp_dir().join(format!("nearfield-{name}"));
@@ -138,7 +138,7 @@ impl Run {
         self.folder.join("stop")
     }
 
-    /// What the incarnations of a process before this one have written.
+    /// The writes of a process's former incarnations.
     pub fn history(&self, process: u64, incarnations: u64) -> History {
         let mut history = History::default();
         for incarnation in 1..incarnations {

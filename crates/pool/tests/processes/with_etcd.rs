@@ -1,7 +1,7 @@
-//! The same while etcd, through which the processes find the nodes, is killed and comes back. Who
-//! has found them needs it no more.
+//! The same while etcd, through which the processes find the nodes, is killed and comes back. A
+//! process that has found the nodes needs etcd no more.
 //!
-//! Without etcd this says so and passes, unless `NEARFIELD_REQUIRE_ETCD=1`.
+//! Without etcd this prints that and passes, unless `NEARFIELD_REQUIRE_ETCD=1`.
 
 use crate::crew::{Crew, LONG};
 use crate::nodes::Nodes;
@@ -94,7 +94,7 @@ fn no_acknowledged_write_is_lost_while_etcd_is_away() {
         all_but_one_go_on(&mut crew, victim);
         let journal = crew.journal(victim);
         assert!(!journal.exists(), "nobody has told where the nodes are");
-        // Each second time with nothing of what it knew.
+        // Each second time without its former data.
         outages += 1;
         if outages % 2 == 0 {
             cluster.forget_all();

@@ -1,5 +1,4 @@
-//! What a compute process does: YCSB's mixes, by several tasks at once, and checks of all that it
-//! reads.
+//! The work of a compute process: YCSB's mixes, by several tasks at once, and checks of all reads.
 
 use crate::journal::{Entry, History, Journal, Possible, Written};
 use crate::keys::{
@@ -23,14 +22,14 @@ const MIXES: [[u32; 5]; 6] = [
     [50, 50, 0, 0, 0],
     [95, 5, 0, 0, 0],
     [100, 0, 0, 0, 0],
-    // D reads what was inserted last.
+    // D reads the last inserted keys.
     [95, 0, 5, 0, 0],
     [0, 0, 5, 95, 0],
     // Not YCSB's: nodes are merged, too.
     [10, 0, 45, 0, 45],
 ];
 const LATEST: usize = 3;
-/// What a task does before it takes the next mix, and before it looks whether to stop.
+/// The number of operations before a task takes the next mix, and before it checks whether to stop.
 const TURN: u32 = 40;
 /// YCSB's skew.
 const THETA: f64 = 0.99;
@@ -44,7 +43,7 @@ pub struct Process<E> {
     stop: PathBuf,
     journal: Journal,
     sequence: Cell<u64>,
-    /// What may be there of the keys that this process writes.
+    /// The possible values of the keys that this process writes.
     history: RefCell<History>,
     /// The latest version that was read of a key of others.
     seen: RefCell<HashMap<u64, u64>>,
@@ -175,7 +174,7 @@ impl<E: Endpoint> Process<E> {
         self.history.borrow_mut().begin(number, version, written);
     }
 
-    /// A write of this process was acknowledged, with what was there before.
+    /// Records an acknowledged write of this process, with the old value.
     fn end(&self, number: u64, version: u64, before: Option<Vec<u8>>) {
         self.journal.note(Entry::Done { number, version });
         let before = before.map(|value| version_of(number, &value));
@@ -227,7 +226,7 @@ impl<E: Endpoint> Process<E> {
         Ok(())
     }
 
-    /// What may be there of a key that only this process writes.
+    /// The possible values of a key that only this process writes.
     fn mine(&self, number: u64) -> Option<Possible> {
         let is_mine = !is_shared(number) && writer(number).0 == self.number;
         is_mine.then(|| self.history.borrow_mut().of(number).clone())

@@ -1,5 +1,4 @@
-//! A way to the nodes on which the tasks of a thread take turns, although what they post is done at
-//! once.
+//! An endpoint on which the tasks of a thread take turns, although it executes posts at once.
 
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
 use std::future::poll_fn;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
-/// An index and what it should hold, checked after every step.
+/// An index and its expected content, checked after every step.
 #[derive(Default)]
 struct Both {
     index: Option<Radix<Words>>,
@@ -97,7 +97,7 @@ fn ascending_keys_fill_their_blocks() {
     }
     let per_key = || index.memory().leaf_bytes as f64 / keys as f64;
     let is_full = || per_key() < 128.0 / 6.0;
-    // What was replaced is freed once no other test of the process is in the middle of something.
+    // Replaced blocks are freed once no other test of the process is pinned.
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_full() && Instant::now() < deadline {
         crossbeam_epoch::pin().flush();

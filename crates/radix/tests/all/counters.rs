@@ -103,7 +103,7 @@ impl Sample for Bytes {
     }
 }
 
-/// What batches take after a warm-up, under some options.
+/// The counts of batches after a warm-up, under some options.
 fn count<F: Sample>(addresses: &[u32], choice: Choice, options: EngineOptions) -> Counters {
     let index = Radix::<F>::new().expect("address space");
     for address in addresses {
@@ -148,9 +148,8 @@ fn sum(a: Counters, b: Counters) -> Counters {
     }
 }
 
-/// Blocks are freed once no thread of the process may be reading them, so what an index does beside
-/// another is counted as more: shortcuts to blocks that wait to be freed lead nowhere. Tests have
-/// their turns.
+/// Blocks are freed once no thread of the process may be reading them, so an index beside another
+/// counts more: shortcuts to blocks that wait to be freed lead nowhere. Tests therefore take turns.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn data_centric_saves<F: Sample>(form: &str) {

@@ -1,5 +1,5 @@
-//! Bad input and too little memory: what is refused is refused with its reason and changes
-//! nothing, and the index goes on.
+//! Bad input and too little memory: a refused operation gets its reason and changes nothing, and
+//! the index continues.
 
 use nearfield_core::{Batch, Bytes, Error, Form, MAX_KEY_BYTES, OrderedIndex, Outcome, Words};
 use nearfield_radix::{EngineOptions, Radix, RadixForm};
@@ -239,7 +239,7 @@ fn add<F: Numbered>(batch: &mut Batch<F>, key: &F::OwnedKey, act: &Act<F::OwnedV
     };
 }
 
-/// Does to the model what an operation that has not failed does; answers its outcome.
+/// Applies an operation that has not failed to the model; returns its outcome.
 fn apply<F: Numbered>(
     model: &mut Model<F>,
     key: F::OwnedKey,
@@ -261,8 +261,8 @@ fn apply<F: Numbered>(
     (applied, before)
 }
 
-/// Executes batches until memory has run out for many operations. Those that have not failed must
-/// have had the outcomes, and left the entries, that they have if the others are left out.
+/// Executes batches until memory has run out for many operations. The others must have the
+/// outcomes, and leave the entries, that they have without the failed ones.
 fn batches_meet_the_limit<F: Numbered>(options: EngineOptions) {
     let index = limited::<F>();
     index.set_options(options);

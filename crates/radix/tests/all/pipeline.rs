@@ -1,5 +1,5 @@
-//! Streams of batches answer what their batches answer one by one, in their order, however many
-//! workers there are, and end when they should.
+//! Streams of batches answer as their batches do one by one, in their order, with any number of
+//! workers, and end when they should.
 
 use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Outcome, Words};
 use nearfield_radix::{Combine, EngineOptions, Radix, RadixForm};
@@ -24,7 +24,7 @@ impl Dice {
     }
 }
 
-/// What batches are made of.
+/// The source of batches.
 struct Source<F: Sample> {
     dice: Dice,
     random: Random,

@@ -1,4 +1,4 @@
-//! Shortcuts lead to the right place whatever happens around hot keys: they are removed and
+//! Shortcuts lead to the right place after any changes around hot keys: they are removed and
 //! inserted again, and their nodes grow, shrink and become dense, by one thread or by several.
 
 use nearfield_core::{Batch, OrderedIndex, Words};
@@ -163,7 +163,7 @@ fn a_hot_set_is_found_by_shortcuts() {
     wait_for_the_table_to_go(&index);
 }
 
-/// A table that is not wanted any more is dropped once nobody can be using it.
+/// An unwanted table is dropped once no thread can be using it.
 fn wait_for_the_table_to_go(index: &Radix<Words>) {
     for _ in 0..100_000 {
         if index.memory().shortcut_bytes == 0 {

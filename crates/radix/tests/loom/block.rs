@@ -1,10 +1,10 @@
-//! The latch of blocks of words: those who alter a block under the latch alone, those who replace
-//! it under the lock of the node above, and readers.
+//! The latch of blocks of words: threads that alter a block under the latch alone, threads that
+//! replace it under the lock of the node above, and readers.
 //!
 //! The blocks are the engine's own. The node above them is not: a word stands for its slot. The
 //! rule that tells whether latches are needed is left out. It is right only because a thread is
-//! pinned as long as it goes by it, and loom cannot look into crossbeam-epoch; the tests of
-//! `latching.rs` check that a change waits for those that are pinned.
+//! pinned as long as it follows it, and loom cannot look into crossbeam-epoch; the tests of
+//! `latching.rs` check that a change waits for pinned threads.
 
 use crate::{Start, check, check_within};
 use loom::sync::Arc;
@@ -13,14 +13,14 @@ use loom::thread;
 use nearfield_radix::leaf::block::{BLOCK_MAX, Block};
 use nearfield_radix::{Altered, Change};
 
-/// Adds to a key's payload, or inserts the key with it; answers what has been done.
+/// Adds to a key's payload, or inserts the key with it; returns the result.
 fn add(block: &Block, key: u64, number: u64) -> Altered {
     block.alter(key, true, &mut |payload| {
         Change::Set(payload.unwrap_or(0) + number)
     })
 }
 
-/// What an attempt to add has added.
+/// The number that an attempt to add has added.
 fn added(altered: Altered, number: u64) -> u64 {
     match altered {
         Altered::Not => 0,
@@ -39,8 +39,8 @@ fn spawn_add(
     start.spawn(move || add(&block, key, number))
 }
 
-/// Two threads add to two keys of a block. What they answer is what the block has in the end,
-/// and at least one of them gets what it wants.
+/// Two threads add to two keys of a block. Their results match the block's final content, and at
+/// least one of them succeeds.
 fn two_add(entries: &'static [(u64, u64)], keys: [u64; 2]) {
     check(move || {
         let block = Arc::new(Block::new(entries));
@@ -123,7 +123,7 @@ fn a_latch_that_is_waited_for_is_held_by_one() {
 
 // Readers.
 
-/// What a reader does not do.
+/// The missing step of a reader.
 #[derive(Clone, Copy, PartialEq)]
 enum Reading {
     Validated,
@@ -261,7 +261,7 @@ fn who_finds_a_payload_finds_what_was_set_before() {
 
 // A block that is replaced.
 
-/// What whoever replaces a block leaves out.
+/// The missing step of a replacement.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
@@ -310,8 +310,8 @@ impl Slot {
     }
 }
 
-/// Adds to a key, which is there or not, while its block is replaced. What was answered is what
-/// the copy has.
+/// Adds to a key, which exists or not, while its block is replaced. The result matches the copy's
+/// content.
 fn alter_beside_a_replacement(key: u64, fault: Fault) {
     check(move || {
         let entries = [(20, 200), (30, 300)];

@@ -34,12 +34,12 @@ fn check_within(preemptions: usize, scenario: impl Fn() + Sync + Send + 'static)
     builder.check(scenario);
 }
 
-/// What each thread of a scenario passes before it does anything.
+/// A word that each thread of a scenario passes first.
 ///
 /// Of the accesses to a word, loom remembers the last alone. A thread that loads a word before it
 /// stores there hides from loom that another has loaded it before, and that the other order is
-/// worth a try. Here every two threads meet in both orders. The word orders nothing else: all
-/// steps are relaxed.
+/// worth a try. Here every two threads meet in both orders. The word orders nothing else: all steps
+/// are relaxed.
 struct Start(Arc<AtomicUsize>);
 
 impl Start {
@@ -60,7 +60,7 @@ impl Start {
     }
 }
 
-/// What a lock guards: two fields that a writer always sets to the same number.
+/// The data that a lock guards: two fields that a writer always sets to the same number.
 struct Node {
     lock: VersionLock,
     left: AtomicU32,
@@ -231,8 +231,8 @@ fn an_obsolete_node_shows_its_last_state() {
     });
 }
 
-/// An attempt to lock that fails once made a `Held` all the same, whose end unlocked the lock that
-/// somebody else held.
+/// An attempt to lock that failed once made a `Held` nevertheless, whose end unlocked the lock of
+/// another thread.
 #[test]
 fn an_attempt_that_fails_leaves_the_lock_alone() {
     check(|| {
@@ -312,7 +312,7 @@ fn canary_a_reader_that_does_not_validate_is_caught() {
     });
 }
 
-// What another lock guards from other writers: a block below a node.
+// Data that another lock guards from other writers: a block below a node.
 
 /// Sets both fields of a block as a writer does that holds the lock of the node above.
 fn set_below(above: &VersionLock, block: &Node) {
@@ -397,7 +397,7 @@ struct Tree {
     pins: AtomicUsize,
 }
 
-/// What a faulty tree leaves out.
+/// The missing step of a faulty tree.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
@@ -469,9 +469,9 @@ impl Tree {
         }
     }
 
-    /// Waits until no reader can hold what was unlinked before. This is what crossbeam-epoch
-    /// promises: a guard that was pinned before the call keeps it from returning, and one that is
-    /// pinned after it sees what was written before it.
+    /// Waits until no reader can hold nodes that were unlinked before. This is crossbeam-epoch's
+    /// promise: a guard that was pinned before the call keeps it from returning, and one that is
+    /// pinned after it sees all writes before it.
     fn wait_for_readers(&self) {
         while self.pins.fetch_add(0, Ordering::AcqRel) > 0 {
             thread::yield_now();

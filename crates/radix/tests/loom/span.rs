@@ -10,8 +10,8 @@ use nearfield_radix::memory::span::{SPAN_UNITS, Span};
 const PIECE: usize = SPAN_UNITS / 16;
 const PIECES: usize = 16;
 
-/// A span of pieces. Whoever has a piece has its cell: loom tells of two at a time, and of accesses
-/// that nothing has put in order.
+/// A span of pieces. The owner of a piece has its cell: loom detects two at a time, and unordered
+/// accesses.
 struct Memory {
     span: Span,
     cells: [UnsafeCell<usize>; PIECES],
@@ -90,7 +90,7 @@ impl Memory {
     }
 }
 
-/// What is freed while the owner leaves is found by the next one, who is called exactly once.
+/// The next owner finds units that are freed while the owner leaves, and is called exactly once.
 #[test]
 fn a_span_becomes_ripe_once_and_its_next_owner_finds_what_was_freed() {
     check(|| {

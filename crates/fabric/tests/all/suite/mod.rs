@@ -1,5 +1,5 @@
-//! What transports with several processes are tested by, whichever it is: memory nodes and clients
-//! are processes of their own, some of which are killed. A test program executes itself in a role.
+//! The common tests of transports with several processes: memory nodes and clients are processes of
+//! their own, some of which are killed. A test program executes itself in a role.
 
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, MaskedSwap, NodeId, Verb};
 use rand::rngs::SmallRng;
@@ -103,7 +103,7 @@ pub fn run(test: &str, role: &str, name: &str, count: u64) {
     processes.into_iter().for_each(Process::succeeds);
 }
 
-/// What a process is to do.
+/// The task of a process.
 pub struct Role {
     pub role: String,
     /// The node's.
@@ -122,7 +122,7 @@ impl Role {
         Some(Role { role, name, number })
     }
 
-    /// Does what transports have in common.
+    /// Executes the tasks that transports have in common.
     pub fn play(&self, endpoint: &impl Endpoint) {
         match self.role.as_str() {
             "count" => block_on(count(endpoint)),
@@ -155,7 +155,7 @@ async fn count(endpoint: &impl Endpoint) {
     }
 }
 
-/// What is left when processes had the role `count`.
+/// The final state after processes had the role `count`.
 pub fn check_counts(endpoint: &impl Endpoint, processes: u64) {
     assert_eq!(word(endpoint, 64), 0);
     assert_eq!(word(endpoint, 256), processes * COUNTS);
@@ -187,8 +187,8 @@ async fn write_with_flag(endpoint: &impl Endpoint) {
     }
 }
 
-/// Who reads a flag reads the data behind it, and what was read first is not newer than what was
-/// announced before that was written. Meanwhile another process has the role `write`.
+/// A client that reads a flag reads the data written before it, and an earlier read is not newer
+/// than the flag. Meanwhile another process has the role `write`.
 pub fn read_with_flag(endpoint: &impl Endpoint) {
     let (mut flag, mut data, mut after) = ([0; 8], [0; 301], [0; 8]);
     let mut seen = std::collections::BTreeSet::new();
@@ -224,7 +224,7 @@ pub fn read_with_flag(endpoint: &impl Endpoint) {
 
 const CROSSINGS: u64 = 7000;
 
-/// Writes a word and reads the other's at once, and counts who has seen nothing.
+/// Writes a word and reads the other's at once, and counts the reads that have seen nothing.
 async fn cross(endpoint: &impl Endpoint, number: u64) {
     for round in 0..CROSSINGS {
         endpoint.add(at(128), 1).await.expect("a count");
@@ -258,7 +258,7 @@ async fn cross(endpoint: &impl Endpoint, number: u64) {
     }
 }
 
-/// What is left when two processes had the role `cross`.
+/// The final state after two processes had the role `cross`.
 pub fn check_crossings(endpoint: &impl Endpoint) {
     for round in 0..CROSSINGS {
         let blind = word(endpoint, 8192 + 8 * round);
@@ -291,7 +291,7 @@ async fn allocate_and_free(endpoint: &impl Endpoint, number: u64) {
     }
 }
 
-/// What every transport does alike.
+/// The common behaviour of all transports.
 pub async fn scenario(endpoint: &impl Endpoint, number: NodeId) {
     assert_eq!(endpoint.nodes(), [number]);
     let at = |offset| GlobalAddress::new(number, offset);

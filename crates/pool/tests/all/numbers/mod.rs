@@ -1,4 +1,5 @@
-//! What the suites over the simulated fabric share: an index of byte strings as one of numbers.
+//! The shared part of the suites over the simulated fabric: an index of byte strings as one of
+//! numbers.
 
 use nearfield_fabric::{FabricError, GlobalAddress, NodeId};
 use nearfield_fabric_testkit::RemoteIndex;
@@ -7,7 +8,7 @@ use nearfield_pool::{PoolError, PoolIndex};
 /// Where the root of an index stands.
 pub const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
 
-/// What is wrong with the fabric. Nothing else may be.
+/// The fabric's error. No other error may occur.
 pub fn fabric(error: PoolError) -> FabricError {
     match error {
         PoolError::Fabric(error) => error,
@@ -15,12 +16,12 @@ pub fn fabric(error: PoolError) -> FabricError {
     }
 }
 
-/// An index whose keys stand for numbers, and whose values are a number again and again.
+/// An index whose keys stand for numbers, and whose values are a repeated number.
 pub struct Numbers<I> {
     index: I,
     value_bytes: usize,
     key: Box<dyn Fn(u64) -> Vec<u8>>,
-    /// What the testkit is told of an error: [`fabric`], or more than that.
+    /// The testkit's view of an error: [`fabric`], or more than that.
     told: fn(PoolError) -> FabricError,
 }
 

@@ -19,7 +19,7 @@ pub fn key(number: u64) -> [u8; 8] {
     (FIRST + number).to_be_bytes()
 }
 
-/// An index, and what its clients share.
+/// An index, and the shared state of its clients.
 pub trait Kind: Clone + 'static {
     type Node: 'static;
     type Index: PoolIndex + 'static;
@@ -99,7 +99,7 @@ impl Trees {
         })
     }
 
-    /// Those that the dead do not stop.
+    /// The kinds that dead clients do not stop.
     pub fn leased() -> Vec<Trees> {
         let ours = Trees::nearfield();
         let apart = [None, Some(8)].map(|times| Trees::queueing(ours.clone(), times));

@@ -1,5 +1,6 @@
-//! Clients of the same compute node read, write and lock for each other, in every index: what they
-//! meet is linearizable, whoever dies and whatever is given up, and they post fewer verbs.
+//! Clients of the same compute node read, write and lock for each other, in every index: their
+//! outcomes are linearizable, also when clients die and operations are dropped, and they post fewer
+//! verbs.
 
 mod kinds;
 mod slow;
@@ -21,16 +22,15 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// What the indexes have by default.
+/// The default of the indexes.
 const VALUE_BYTES: usize = 8;
 
-/// Clients on so many compute nodes, by turns.
+/// Clients on several compute nodes, by turns.
 struct Together<K: Kind> {
     kind: K,
     count: u32,
     fault: Fault,
-    /// Whether it takes clients a while to go on with what they have read: then there is time for
-    /// others to write and to come.
+    /// Whether clients pause after a read: then there is time for others to write and to arrive.
     is_slow: bool,
     /// Whether clients give operations up now and then.
     gives_up: bool,
@@ -57,7 +57,7 @@ struct Client<I> {
     operations: Cell<u32>,
 }
 
-/// Not known is also what was left to another client of the compute node, who was gone.
+/// The outcome is also unknown if another client of the compute node led the write and was dropped.
 fn told(error: PoolError) -> FabricError {
     match error {
         PoolError::Interrupted => UNKNOWN,
@@ -69,7 +69,7 @@ fn told(error: PoolError) -> FabricError {
 const UNKNOWN: FabricError = FabricError::NodeLost { node: NodeId(0) };
 
 impl<I> Client<I> {
-    /// What is answered, unless it is given up.
+    /// The answer, unless the operation is dropped.
     async fn answer(
         &self,
         operation: impl Future<Output = Result<Option<u64>, FabricError>>,
@@ -167,8 +167,8 @@ fn few() -> Plan {
     }
 }
 
-/// One key that comes and goes, and is mostly updated: what updates find to be absent may be there
-/// soon after.
+/// One key that is inserted, removed, and mostly updated: it may exist soon after updates have
+/// found it absent.
 fn one() -> Plan {
     Plan {
         clients: 10,
@@ -288,7 +288,7 @@ fn is_found<K: Kind>(kind: K, fault: Fault) -> bool {
     matches!(failure, Some(Failure::NotLinearizable { .. }))
 }
 
-/// What is combined hides nothing of what is wrong between compute nodes.
+/// Combining hides no fault between compute nodes.
 #[test]
 fn faults_are_found() {
     assert!(is_found(Trees::chime(), Fault::NoLocks));
@@ -338,7 +338,7 @@ fn verbs<K: Kind>(kind: K, count: u32, writes: bool) -> f64 {
     verbs as f64 / f64::from(CLIENTS * OPERATIONS)
 }
 
-/// Of sixteen clients of one compute node, about one in a round does what all of them want.
+/// Of sixteen clients of one compute node, about one in a round does the operations of all.
 fn pays<K: Kind>(name: &str, kind: impl Fn(bool) -> K) {
     for writes in [false, true] {
         let apart = verbs(kind(false), 1, writes);
@@ -360,9 +360,9 @@ fn clients_that_share_post_a_fraction_of_the_verbs() {
     });
 }
 
-/// Of clients of one compute node who do their own one at a time goes for a lock, so that nobody
-/// goes in vain; and where a lock is passed on, eight of nine neither take it nor give it back.
-/// Those of ours who do not queue wait longer before they ask again, so that less is saved.
+/// Clients of one compute node without combining compete for a lock one at a time, so that no swap
+/// is in vain. Where a lock is passed on, eight of nine neither take nor release it. Our clients
+/// that do not queue back off for longer, so less is saved.
 #[test]
 fn clients_that_queue_take_locks_once_or_not_at_all() {
     let kinds = [
@@ -381,7 +381,7 @@ fn clients_that_queue_take_locks_once_or_not_at_all() {
     }
 }
 
-/// What lies in a lock that is passed on says as much of the leaf as where everybody takes it.
+/// The word of a lock that is passed on describes the leaf as well as where every client takes it.
 #[test]
 fn a_lock_that_is_passed_on_says_what_is_there() {
     for hand_overs in [None, Some(8)] {

@@ -1,4 +1,4 @@
-//! What the suites of SMART share: trees for the testkit, and ways to the nodes that are wrong.
+//! The shared part of SMART's suites: trees for the testkit, and faulty endpoints.
 
 use super::numbers::{Numbers, ROOT, fabric};
 use nearfield_fabric::transport::sim::SimEndpoint;
@@ -10,17 +10,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// What is wrong with the way to the nodes, so that the tree has to fail.
+/// A fault of the endpoint with which the tree has to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     None,
-    /// Checksums of leaves are right whatever the leaves hold.
+    /// Checksums of leaves match any content.
     NoChecksums,
-    /// Leaves say for good what slot led to them at first.
+    /// Leaves keep their first reverse pointer for ever.
     NoReverse,
-    /// Slots are written whatever they were.
+    /// Slots are written whatever their old word is.
     NoSwaps,
-    /// Locks are taken whoever holds them.
+    /// Locks are taken even if they are held.
     NoLocks,
     /// Slots that are read again are as they were.
     StaleSlots,
@@ -45,7 +45,7 @@ impl Way {
         }
     }
 
-    /// Has what is read from now on be what stays.
+    /// Makes later reads the fixed content.
     pub fn forget_words(&self) {
         self.words.borrow_mut().clear();
     }
@@ -54,7 +54,7 @@ impl Way {
         matches!(verb, Verb::Swap { swap, .. } if swap.compare_mask == u64::MAX)
     }
 
-    /// Puts something wrong into what was read.
+    /// Falsifies the bytes read.
     fn falsify(&self, verb: &mut Verb<'_>) {
         let Verb::Read { from, into } = verb else {
             return;
