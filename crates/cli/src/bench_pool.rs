@@ -24,7 +24,7 @@ type Failure = Box<dyn std::error::Error>;
 /// Measure a map in the memory of memory nodes, by one client thread.
 ///
 /// Loads random keys of 8 bytes with values of 8 bytes, and reads and writes uniformly random ones
-/// of them: one operation at a time, and in batches of which many operations are under way at once.
+/// of them: one operation at a time, and in batches of which many operations are in flight at once.
 /// Every answer is checked. The map is left at the nodes.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 4096)]
     batch: usize,
 
-    /// Operations of a batch that are under way at once
+    /// Operations of a batch that are in flight at once
     #[arg(long, value_name = "N", default_value_t = 64)]
     in_flight: usize,
 

@@ -12,14 +12,14 @@ pub trait RemoteIndex {
     /// Reads the value of a key.
     fn get(&self, key: u64) -> impl Future<Output = Result<Option<u64>, FabricError>>;
 
-    /// Sets the value of a key and answers the one before.
+    /// Sets the value of a key and answers the old one.
     fn insert(
         &self,
         key: u64,
         value: u64,
     ) -> impl Future<Output = Result<Option<u64>, FabricError>>;
 
-    /// Sets the value of a key if it is there, and answers the one before.
+    /// Sets the value of a key if it is there, and answers the old one.
     fn update(
         &self,
         key: u64,

@@ -2,8 +2,8 @@
 
 use crate::address::LINE_BYTES;
 
-/// Has the processor fetch the lines of a value into its cache, and does not wait for them. Without
-/// effect where there is no stable way to ask for it.
+/// Prefetches the lines of a value, without waiting. No effect where there is no stable instruction
+/// for it.
 #[inline]
 pub fn prefetch<T: ?Sized>(value: &T) {
     let start = std::ptr::from_ref(value).cast::<u8>();

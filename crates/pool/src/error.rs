@@ -75,7 +75,7 @@ pub enum PoolError {
         "the client that did this write with its own is gone, and whether it is done is unknown"
     )]
     Interrupted,
-    /// Entries to load have to be in strictly ascending order of their keys.
+    /// Entries to load must be in strictly ascending order of their keys.
     #[error("entry {position} of those to load is not greater than the one before")]
     Unsorted {
         /// The position of the entry, from 0 on.
@@ -87,7 +87,7 @@ pub enum PoolError {
         /// The root word.
         root: GlobalAddress,
     },
-    /// Keys or values of these lengths cannot be kept.
+    /// The index does not support keys or values of these lengths.
     #[error(
         "keys of {key_bytes} bytes and values of {value_bytes} are none: \
          keys have 1 to {key_bytes_max}, values 0 to {value_bytes_max}"

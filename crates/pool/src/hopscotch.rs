@@ -20,18 +20,18 @@ pub enum Lookup {
     Found(usize),
     /// Not the key, and the home's hop bitmap is right.
     Absent,
-    /// Not the key, but the home's hop bitmap is wrong: keys were moved while the neighborhood was
-    /// read, which has to be read again.
+    /// The home's hop bitmap does not match: keys were moved during the read of the neighborhood,
+    /// which has to be read again.
     Moved,
 }
 
-/// Looks for a key in its neighborhood, the only part of the leaf that has to be known. Source:
+/// Searches for a key in its neighborhood, the only part of the leaf that has to be known. Source:
 /// CHIME, three-level optimistic synchronization, level 3.
 ///
-/// That the bitmap is right proves less than that nothing was moved: the key may have gone from
-/// one slot to another while a key of the same home took its place. A reader that has no other
-/// proof reads again after `Absent` and compares the [versions](Leaf::entry_versions) of the home,
-/// which each move changes.
+/// A right bitmap does not prove that nothing was moved: the key may have gone from one slot to
+/// another while a key of the same home took its place. A reader that has no other proof reads
+/// again after `Absent` and compares the [versions](Leaf::entry_versions) of the home, which each
+/// move changes.
 pub fn lookup(leaf: &Leaf, key: &[u8]) -> Lookup {
     lookup_at(leaf, leaf.layout().home(key), key)
 }
@@ -128,7 +128,7 @@ pub fn insert(leaf: &mut Leaf, known: Slots, key: &[u8], value: &[u8]) -> Result
     })
 }
 
-/// Changes the value in an occupied slot, and answers the slots to write back. Nothing else has to
+/// Changes the value in an occupied slot, and returns the slots to write back. No other slot has to
 /// be known.
 pub fn replace(leaf: &mut Leaf, slot: usize, value: &[u8]) -> Slots {
     leaf.set_value(slot, value);
@@ -136,7 +136,7 @@ pub fn replace(leaf: &mut Leaf, slot: usize, value: &[u8]) -> Slots {
     Slots::new(slot, 1, leaf.layout().span())
 }
 
-/// Counts one write of each changed entry, and answers the slots to write back.
+/// Counts one write of each changed entry, and returns the slots to write back.
 fn write_back(leaf: &mut Leaf, known: Slots, mut changed: Vec<usize>) -> Slots {
     let written = known.around(&changed);
     changed.sort_unstable();
@@ -182,7 +182,7 @@ fn plan(leaf: &Leaf, known: Slots, vacated: Option<usize>) -> Option<Vec<usize>>
     Some(moves)
 }
 
-/// Empties an occupied slot, and answers the slots to write back, this one and its key's home. The
+/// Empties an occupied slot, and returns the slots to write back, this one and its key's home. The
 /// neighborhood of the key has to be known. The lock word's greatest key is the caller's concern.
 ///
 /// # Panics
@@ -228,12 +228,12 @@ pub fn split_key(leaf: &Leaf, key: &[u8]) -> Box<[u8]> {
     keys[keys.len() / 2].into()
 }
 
-/// Moves the keys from `separator` on to a new leaf, which is answered, into the same slots. `leaf`
-/// gets the new leaf's address, `right`, for its sibling, and one node write is counted; the new
-/// leaf has its former sibling. Fence keys meet at `separator`. All slots have to be known.
+/// Moves the keys from `separator` on to a new leaf, which is returned, into the same slots. `leaf`
+/// gets the new leaf's address, `right`, as its sibling, and counts one node write; the new leaf
+/// has the former sibling. Fence keys meet at `separator`. All slots have to be known.
 ///
 /// # Panics
-/// A key lies outside of its neighborhood, which no write of a leaf leads to.
+/// A key lies outside of its neighborhood, which no write of a leaf causes.
 pub fn split(leaf: &mut Leaf, separator: &[u8], right: GlobalAddress) -> Leaf {
     let mut other = leaf.clone();
     let slots: Vec<usize> = leaf.occupied().collect();
@@ -258,11 +258,11 @@ pub fn split(leaf: &mut Leaf, separator: &[u8], right: GlobalAddress) -> Leaf {
     other
 }
 
-/// Takes in the entries of the leaf to the right, and its place in front of its sibling. One node
-/// write is counted. All slots of both have to be known.
+/// Takes the entries of the leaf to the right, and its sibling. One node write is counted. All
+/// slots of both have to be known.
 ///
 /// # Errors
-/// `NoRoom`; then `leaf` is of no use.
+/// `NoRoom`; then `leaf` is unusable.
 pub fn merge(leaf: &mut Leaf, right: &Leaf) -> Result<(), NoRoom> {
     for slot in right.occupied() {
         let key = right.key(slot).expect("the slot is occupied");
@@ -289,8 +289,8 @@ pub fn retire(leaf: &mut Leaf) {
     leaf.count_node_write();
 }
 
-/// True if the hop bitmaps of a leaf are right, all of which is known. If they are not, keys were
-/// moved while it was read.
+/// True if the hop bitmaps of a fully known leaf are right. If they are not, keys were moved during
+/// its read.
 pub fn is_settled(leaf: &Leaf) -> bool {
     let homes = 0..leaf.layout().span();
     !leaf.layout().has_bitmaps()

@@ -20,27 +20,27 @@ pub trait PoolIndex {
     /// Reads the value of a key.
     fn get(&self, key: &[u8]) -> impl Future<Output = Result<Option<Vec<u8>>, PoolError>>;
 
-    /// Sets the value of a key, whether it is there or not, and answers the one before.
+    /// Sets the value of a key, whether it exists or not, and returns the old one.
     fn insert(
         &self,
         key: &[u8],
         value: &[u8],
     ) -> impl Future<Output = Result<Option<Vec<u8>>, PoolError>>;
 
-    /// Sets the value of a key if it is there, and answers the one before.
+    /// Sets the value of a key if it exists, and returns the old one.
     fn update(
         &self,
         key: &[u8],
         value: &[u8],
     ) -> impl Future<Output = Result<Option<Vec<u8>>, PoolError>>;
 
-    /// Sets the value of a key if it is there, and answers whether it was. Cheaper than
-    /// [`update`](PoolIndex::update) where the value before need not be read.
+    /// Sets the value of a key if it exists, and returns whether it did. Cheaper than
+    /// [`update`](PoolIndex::update) where the old value need not be read.
     fn overwrite(&self, key: &[u8], value: &[u8]) -> impl Future<Output = Result<bool, PoolError>> {
         async { Ok(self.update(key, value).await?.is_some()) }
     }
 
-    /// Removes a key and answers its value.
+    /// Removes a key and returns its value.
     fn remove(&self, key: &[u8]) -> impl Future<Output = Result<Option<Vec<u8>>, PoolError>>;
 
     /// The first `count` entries whose keys are `from` or greater, in ascending order. `from` has

@@ -167,7 +167,7 @@ impl<F: RadixForm> Loader<F> {
         Ok(())
     }
 
-    /// Ends the input and answers the index.
+    /// Ends the input and returns the index.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -310,7 +310,7 @@ impl<F: LeafForm> Spine<F> {
         }
     }
 
-    /// Gives the root its children.
+    /// Sets the children of the root.
     fn close_root(&mut self, root: Inner<'_>) -> Result<(), Error> {
         let children = self.gather(Open { depth: 0, start: 0 }, 0)?;
         fill_node(root, &children);

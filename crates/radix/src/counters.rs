@@ -14,7 +14,7 @@ pub trait Probe {
     /// is the only lock, not where it is taken under that of a node.
     #[inline]
     fn lock(&mut self, _waits: u32) {}
-    /// A walk that began anew because another thread has changed the tree.
+    /// A walk has restarted because another thread has changed the tree.
     #[inline]
     fn restart(&mut self) {}
     /// `operations` operations that were served by the visit of another operation on their key.
@@ -44,7 +44,7 @@ pub struct Counters {
     pub lock_acquisitions: u64,
     /// Unsuccessful attempts to acquire a lock.
     pub lock_waits: u64,
-    /// Walks begun anew.
+    /// Restarted walks.
     pub restarts: u64,
     /// Operations served by the visit of another operation on the same key.
     pub duplicates_merged: u64,

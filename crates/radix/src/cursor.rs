@@ -129,8 +129,8 @@ impl<F: LeafForm> Tree<F> {
         self.finish_chunk(scratch, guard, reader)
     }
 
-    /// Gathers the subtrees that hold the first `chunk` entries from a bound on. Answers false
-    /// if another thread was in the way.
+    /// Gathers the subtrees that hold the first `chunk` entries from a bound on. Returns false if a
+    /// concurrent change intervened.
     pub fn begin_chunk<'g>(
         &'g self,
         from: Bound<F::Key<'g>>,
@@ -142,7 +142,7 @@ impl<F: LeafForm> Tree<F> {
         scratch.items.clear();
         scratch.path.clear();
         (scratch.expanded, scratch.entries) = (0, 0);
-        // One more than asked for: the first may turn out to lie before the bound altogether.
+        // One more than requested: the first may turn out to lie before the bound altogether.
         let target = chunk + 1;
         scratch.target = target;
         let complete = match from {
@@ -157,8 +157,8 @@ impl<F: LeafForm> Tree<F> {
         complete.is_some()
     }
 
-    /// Walks to a key and gathers the subtrees from it on, up to `target` of them. Answers
-    /// whether these are all; `None` if another thread was in the way.
+    /// Walks to a key and gathers the subtrees from it on, up to `target` of them. Returns whether
+    /// these are all; `None` if a concurrent change intervened.
     fn gather_from<'g>(
         &'g self,
         key: F::Key<'g>,
@@ -243,10 +243,11 @@ impl<F: LeafForm> Tree<F> {
         Some(true)
     }
 
-    /// Adds the children of a node behind a symbol to the list, up to `target` entries. Answers
-    /// whether these are all; `None` if the node is not at the version `at` any more, or if no
-    /// version is given and a leaf covers the symbol and more behind it. The walk has found a node
-    /// there, which has given way to its last leaf since, and that leaf has joined others.
+    /// Adds the children of a node behind a symbol to the list, up to `target` entries. Returns
+    /// whether these are all. Returns `None` if the node is not at the version `at` any more, or if
+    /// no version is given and a leaf covers the symbol and more behind it. In that case the walk
+    /// has found a node there, which its last leaf has replaced since, and that leaf has joined
+    /// others.
     fn gather_siblings(
         &self,
         node: Ref,
@@ -289,8 +290,8 @@ impl<F: LeafForm> Tree<F> {
         scratch.items.push(node);
     }
 
-    /// One pass: replaces inner nodes by their children and cuts the list when it holds enough
-    /// entries. Answers whether inner nodes are left.
+    /// One pass: replaces inner nodes by their children and truncates the list when it holds enough
+    /// entries. Returns whether inner nodes are left.
     pub fn expand(&self, direction: Direction, scratch: &mut Scratch) -> bool {
         let Scratch {
             items,

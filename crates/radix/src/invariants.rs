@@ -42,8 +42,8 @@ impl<F: LeafForm> Tree<F> {
         assert_eq!(leaves, entries, "leaves reached");
     }
 
-    /// Checks a subtree that hangs at `symbol` of a node, which is where its range starts;
-    /// answers its entries.
+    /// Checks a subtree below `symbol` of a node, which is the start of its range; returns its
+    /// entries.
     fn check<'g>(
         &'g self,
         above: Inner<'_>,
@@ -125,7 +125,7 @@ impl<F: LeafForm> Tree<F> {
             }
         }
     }
-    /// Checks that the entries of a leaf are below their symbols and in order; answers their
+    /// Checks that the entries of a leaf are below their symbols and in order; returns their
     /// number.
     fn check_leaf<'g>(
         &'g self,

@@ -46,7 +46,7 @@ impl Version {
     }
 }
 
-/// The node was unlinked: a writer must find its way anew.
+/// The node was unlinked: a writer must restart its walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Obsolete;
 
@@ -112,7 +112,7 @@ impl VersionLock {
         self.0.load(Ordering::Relaxed) == version.0
     }
 
-    /// Locks, after waiting for other writers; answers how often it had to wait.
+    /// Locks, after waiting for other writers; returns the number of waits.
     ///
     /// # Errors
     /// `Obsolete` if the node was unlinked; the lock is not held then.
@@ -170,7 +170,7 @@ impl VersionLock {
         self.unlock_obsolete();
     }
 
-    /// Unlocks a node of which nothing has changed that readers combine.
+    /// Unlocks a node without a change that readers combine.
     #[inline]
     pub fn unlock_unchanged(&self) {
         let word = self.0.load(Ordering::Relaxed);
@@ -217,7 +217,7 @@ impl VersionLock {
 pub struct Held<'l>(&'l VersionLock);
 
 impl<'l> Held<'l> {
-    /// Locks after waiting for others; answers how often it had to wait as well.
+    /// Locks after waiting for others; also returns the number of waits.
     ///
     /// # Errors
     /// `Obsolete` if the node was unlinked.

@@ -52,7 +52,7 @@ const _: () = assert!(LINE_BYTES == 64);
 /// The part of the budget that tells hot keys from others.
 const SKETCH_SHARE: usize = 4;
 
-/// A key is worth an entry when it has been met this often of late.
+/// The recent frequency from which on a key is worth an entry.
 const HOT: u8 = 2;
 
 /// Look-ups after which the table's use is judged.
@@ -266,7 +266,7 @@ impl Tables {
         tables.last().cloned().flatten()
     }
 
-    /// Installs another table, or none. Answers the one that was in use until now, to be
+    /// Installs another table, or none. Returns the former one, to be
     /// [dropped](Tables::drop_replaced) after a grace period.
     pub fn replace(&self, table: Option<Shortcuts>) -> Option<Arc<Shortcuts>> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);

@@ -152,7 +152,7 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Finds the value of a key and gives it to `read`.
+    /// Finds the value of a key and passes it to `read`.
     #[inline]
     pub fn find<R>(
         &self,
@@ -171,9 +171,9 @@ impl<F: LeafForm> Tree<F> {
 
     /// Walks to the leaf or dense node that has a key if any has.
     ///
-    /// Most of a large tree's paths are node256s that skip nothing, and then a leaf. They are
-    /// told by conditional branches, since a jump by a table of kinds is often mispredicted, and
-    /// then the next look-up cannot begin before this one's line has arrived.
+    /// Most of a large tree's paths are node256s that skip nothing, and then a leaf. Conditional
+    /// branches tell them apart, because a jump by a table of kinds is often mispredicted, and then
+    /// the next look-up cannot begin before this one's line has arrived.
     #[inline]
     fn terminal(&self, key: F::Key<'_>, probe: &mut impl Probe) -> Ref {
         let mut node = self.memory.node256(self.root);
@@ -297,8 +297,8 @@ impl<F: LeafForm> Tree<F> {
         self.visit_below_lock(place, key, guard, probe, decide)
     }
 
-    /// Makes a visit without the lock of the node above the leaf that a walk has come to, which
-    /// comes with whether the walk has skipped no bytes; false if it takes more. `decide` may
+    /// Makes a visit without the lock of the node above the leaf that a walk has reached. The walk
+    /// comes with whether it has skipped no bytes. False if the change needs the lock; `decide` may
     /// have been called then.
     #[inline]
     pub fn alter_in_leaf<'v>(

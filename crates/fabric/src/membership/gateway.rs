@@ -15,9 +15,10 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long one member may take to answer before the next is asked. etcd takes milliseconds.
+/// The time for which one member may take to answer before the next one gets the request. etcd
+/// takes milliseconds.
 const ATTEMPT: Duration = Duration::from_secs(2);
-/// How long is waited before all members are asked again.
+/// The pause before all members get the request again.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Answers are no longer than this: 65,536 registrations.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
@@ -205,11 +206,11 @@ impl Gateway {
             .send(body.to_string())
     }
 
-    /// Waits until a key that begins with `prefix` has changed at `revision` or later, or for so
-    /// long, or until the member that was asked fails: a hint that it is worth looking, no more.
+    /// Waits until a key that begins with `prefix` has changed at `revision` or later, or until the
+    /// time is over, or until the member fails: a hint that a read pays, no more.
     ///
     /// # Errors
-    /// The member has not answered, so that the caller should not come back at once.
+    /// The member has not answered, so that the caller should pause before the next call.
     pub fn wait_for_change(&self, prefix: &str, revision: u64, most: Duration) -> Result<(), ()> {
         let create = json!({"create_request": {
             "key": encoded(prefix),

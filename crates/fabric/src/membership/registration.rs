@@ -157,7 +157,7 @@ impl Drop for Registration {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It has panicked only if `notice` has, which was told then.
+            // It has panicked only if `notice` has, which reported the panic.
             let _ = thread.join();
         }
     }

@@ -156,13 +156,13 @@ impl Registry<'_> {
         }
     }
 
-    /// Registers a node for as long as a new lease is kept alive.
+    /// Registers a node for as long as a new lease is renewed.
     ///
     /// # Errors
-    /// `NameTaken`, and what [`reserve`](Registry::reserve) answers.
+    /// `NameTaken`, and those of [`reserve`](Registry::reserve).
     pub fn announce(&self, registered: &Registered) -> Result<LeaseId, MembershipError> {
         let node = &registered.node;
-        // It is there but when etcd has lost what it held.
+        // It exists unless etcd has lost its data.
         self.reserve(&node.name, Some(node.number))?;
         let lease = self.grant(registered.lease)?;
         let key = format!("{NODES}{}", node.name);
@@ -186,7 +186,7 @@ impl Registry<'_> {
         }
     }
 
-    /// Has a lease last its whole time from now on; answers whether it was still there.
+    /// Renews a lease for its whole time; returns whether it still existed.
     pub fn keep_alive(&self, lease: LeaseId) -> Result<bool, MembershipError> {
         let body = json!({"ID": lease.0.to_string()});
         let answer = self.call("lease/keepalive", &body)?;
@@ -245,8 +245,8 @@ impl Registry<'_> {
         Ok((revision, entries.unwrap_or_default()))
     }
 
-    /// Does changes if keys were last changed at these revisions, 0 if they are to be absent; says
-    /// whether they were.
+    /// Makes changes if keys were last changed at these revisions, 0 if they must be absent;
+    /// returns whether they were.
     fn transaction(
         &self,
         expected: &[(&str, u64)],

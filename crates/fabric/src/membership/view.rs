@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_secs(2);
 /// How soon it is tried again when etcd was out of reach.
 const RETRY: Duration = Duration::from_millis(200);
-/// How long after an outage of etcd, beyond their leases, nodes are waited for that have to
-/// register again: until they try, and are heard.
+/// The time, beyond their leases, for which clients wait after an outage of etcd for nodes to
+/// register again.
 const SETTLING: Duration = Duration::from_secs(1);
 
 /// An event of a memory node.
@@ -48,7 +48,7 @@ struct Shared(Mutex<View>);
 struct View {
     nodes: BTreeMap<String, Known>,
     refused: Vec<MembershipError>,
-    /// Why etcd was out of reach when it was last asked.
+    /// The reason why etcd was unreachable at the last request.
     outage: Option<MembershipError>,
     subscribers: Vec<Sender<Change>>,
     ended: bool,
@@ -134,7 +134,7 @@ impl Membership {
         self.shared.view().refused.clone()
     }
 
-    /// Why nodes may have come or gone unheard: etcd did not answer when it was last asked.
+    /// The reason why nodes may have come or gone unnoticed: etcd did not answer the last request.
     pub fn outage(&self) -> Option<MembershipError> {
         self.shared.view().outage.clone()
     }

@@ -50,8 +50,8 @@ const PATIENCE: u32 = 8;
 /// The most that the last factor of that formula may be.
 const FULL: u32 = 8;
 
-/// Takes locks for one owner. No two that are at work may have the same number and incarnation;
-/// [`owners`](crate::recovery::owners) gives them.
+/// Takes locks for one owner. No two active ones may have the same number and incarnation;
+/// [`owners`](crate::recovery::owners) assigns them.
 #[derive(Debug)]
 pub struct Locker {
     owner: u16,
@@ -110,7 +110,7 @@ pub fn forwarded(word: u64) -> Option<GlobalAddress> {
         .then(|| GlobalAddress::new(node, line * LINE_BYTES))
 }
 
-/// Bytes to be read: from where, and where they go.
+/// A read: its address, and the buffer for its bytes.
 pub type Target<'b> = (GlobalAddress, &'b mut [u8]);
 
 /// Swaps a word and returns the old one; then reads, in the same post.
@@ -215,8 +215,8 @@ impl Locker {
         }
     }
 
-    /// Waits until a lock is free, and takes it, or has to be taken over. With the lock, in the
-    /// same post, `reads` are made; they are of no meaning if it was abandoned.
+    /// Waits until a lock is free, and takes it, or until it can be taken over. `reads` go in the
+    /// same post as the lock; they are meaningless if it was abandoned.
     pub(crate) async fn wait(
         &self,
         endpoint: &impl Endpoint,
@@ -344,7 +344,7 @@ mod tests {
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 8);
-        // They are told apart modulo 4096.
+        // They are distinguished modulo 4096.
         assert_eq!(words(3, 4097), words(3, 1));
     }
 
@@ -382,7 +382,7 @@ mod tests {
                         taken
                             .borrow_mut()
                             .push((client, held.before, endpoint.now()));
-                        // The first client keeps the lock for good at its third time.
+                        // The first client keeps the lock for ever at its third time.
                         if client == 0 && round == 2 {
                             return;
                         }

@@ -232,7 +232,7 @@ fn the_dead_are_lost_when_their_lease_runs_out_and_may_come_back() {
     assert!(changes.try_recv().is_err());
     way.cut();
     let cut = Instant::now();
-    // A new process of this name has to wait until the old one's lease has run out.
+    // A new process of this name must wait until the old one's lease has expired.
     let (again, _) = register(&members, "left");
     let waited = cut.elapsed();
     assert!(waited > LEASE / 3 && waited < LONG, "{waited:?}");

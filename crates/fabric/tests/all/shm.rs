@@ -97,7 +97,7 @@ fn what_processes_allocate_is_theirs_and_comes_back() {
     assert_eq!(node.allocated_bytes(), 0);
 }
 
-/// All calls that can be under way, made and never attended to.
+/// Makes as many calls as can be in flight, and never polls them again.
 fn hold(endpoint: &ShmEndpoint) {
     let call = || Box::pin(endpoint.allocate(NODE, 64)) as Pin<Box<dyn Future<Output = _>>>;
     let mut calls: Vec<_> = (0..64).map(|_| call()).collect();
@@ -236,7 +236,7 @@ fn a_killed_node_is_lost_and_can_be_replaced() {
     let id = process.0.id();
     assert!(matches!(refused, ShmError::InUse { process, .. } if process == id));
 
-    // With a call under way.
+    // With a call in flight.
     process.stop();
     let mut call = Box::pin(endpoint.allocate(NODE, 64));
     let mut context = Context::from_waker(Waker::noop());

@@ -1,7 +1,7 @@
 //! Memory nodes over UCX, with clients and nodes in processes of their own, some of which are
 //! killed: this test program executes itself in a role, and once more over chosen transports.
 //!
-//! Without the library the tests say so and pass, unless `NEARFIELD_REQUIRE_UCX` is set.
+//! Without the library the tests print that and pass, unless `NEARFIELD_REQUIRE_UCX` is set.
 
 #![cfg(target_os = "linux")]
 
@@ -44,7 +44,7 @@ struct Served {
 }
 
 impl Served {
-    /// Ends it and answers how much was allocated.
+    /// Ends it and returns the number of allocated bytes.
     fn end(mut self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().expect("it is ended once");
@@ -319,7 +319,7 @@ fn masked_swaps_succeed_whatever_the_other_bits_are() {
                     };
                     let after = (before + 1).to_le_bytes();
                     block_on(endpoint.write(at(128), &after)).expect("a word");
-                    // Gives back the lock, and leaves the other bits.
+                    // Releases the lock, and leaves the other bits.
                     block_on(endpoint.add(at(64), 1 << 63)).expect("a word");
                 }
             });
@@ -488,7 +488,7 @@ fn clients_that_are_killed_leave_nothing_at_their_node() {
     for round in 0..60 {
         let clients =
             [0, 1, 2].map(|number| Process::start(ROLES, "read until killed", &address, number));
-        // Each fourth time they get as far as to be at work.
+        // Each fourth time the processes get to work before the kill.
         let done = word(&endpoint, READS);
         until("some work", || {
             round % 4 != 0 || word(&endpoint, READS) > done + 1000
@@ -517,7 +517,7 @@ fn a_killed_node_is_lost_with_what_is_under_way() {
     };
     let endpoint = connect(&address);
     block_on(endpoint.write(at(64), &[7; 8])).expect("a node");
-    // So that the verbs are under way for sure.
+    // So that the verbs are certainly in flight.
     process.stop();
     let mut buffers = [[0; 64]; 16];
     let mut context = Context::from_waker(Waker::noop());
@@ -622,8 +622,8 @@ fn nodes_of_another_machine_are_reached_until_the_cable_is_cut() {
     start_on(&machines, 0, "cut the cable", 0).succeeds();
 }
 
-/// Clients that die while their machine is cut off: nothing tells the node of it but that the
-/// system gives up, as it is told to do sooner here.
+/// Clients that die while their machine is cut off: the node learns of it only when the system
+/// gives up, which it does sooner here.
 #[test]
 fn a_node_parts_with_clients_that_vanish() {
     if std::env::var_os(AGAIN).is_some() || node(NODE).is_none() {
@@ -664,7 +664,7 @@ fn a_node_parts_with_clients_that_vanish() {
     until("connections that are closed", || held(&node).0 <= before);
 }
 
-/// Takes the cable away while a verb is under way.
+/// Cuts the network while a verb is in flight.
 fn cut_the_cable(endpoint: &UcxEndpoint) {
     assert_eq!(block_on(endpoint.add(at(64), 1)), Ok(0));
     let cut = Command::new("ip")

@@ -136,7 +136,7 @@ mod tests {
     use super::super::Preset;
     use super::*;
 
-    /// Millions of accesses a second of clients that have one request under way each.
+    /// Millions of accesses a second of clients that have one request in flight each.
     fn throughput(preset: Preset, clients: usize, bytes: u64, access: fn(u64) -> Access) -> f64 {
         const EACH: u64 = 2000;
         let mut port = Port::new(preset.parameters());

@@ -10,7 +10,7 @@ pub struct Full {
     pub words: usize,
     /// The words that are in use.
     pub used: usize,
-    /// The words that there are.
+    /// The bank's size in words.
     pub limit: usize,
 }
 

@@ -79,7 +79,7 @@ pub enum RoundError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModuleError {
-    /// A program could not go on.
+    /// A program has failed.
     #[error("module {module}: {fault}")]
     Fault {
         /// The module.
@@ -138,8 +138,8 @@ pub trait Device {
 /// A bank has no more bytes, as its words have numbers of 32 bits.
 pub const BANK_BYTES_MAX: u64 = u32::MAX as u64 * 8;
 
-/// A module that the host has beside those of its device: the same programs work in it, in no time
-/// that is counted.
+/// A module of the host's own beside those of its device: the same programs work in it, without
+/// counted time.
 #[derive(Debug)]
 pub(crate) struct Own {
     bank: Bank,
@@ -168,7 +168,7 @@ impl Own {
     }
 }
 
-/// Checks that there is an input for each module, and that none is absurd.
+/// Checks that there is an input for each module, and that none is too long.
 fn check(inputs: &[Vec<u64>], modules: usize, bank_bytes: u64) -> Result<(), RoundError> {
     if inputs.len() != modules {
         let found = inputs.len();

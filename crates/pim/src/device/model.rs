@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// takes longer than the round.
 const WORDS_FOR_THREADS: usize = 1024;
 
-/// Modules of which programs are run by threads of this machine, and the time of each round is that
+/// Modules whose programs are run by threads of this machine, while the time of each round is that
 /// of the modelled hardware.
 #[derive(Debug)]
 pub struct Model {

@@ -3,7 +3,7 @@
 use super::bank::{Bank, Full};
 use nearfield_hardware::modules::Account;
 
-/// Why a program could not go on.
+/// The reason why a program has failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -162,7 +162,7 @@ impl<'m, M: Meter> Module<'m, M> {
         Ok(self.bank.allocate(words)?)
     }
 
-    /// Gives a block back that was allocated with this length.
+    /// Frees a block that was allocated with this length.
     pub fn free(&mut self, at: u32, words: usize) {
         self.bank.free(at, words);
     }

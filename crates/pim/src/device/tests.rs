@@ -3,8 +3,7 @@
 use super::*;
 use nearfield_hardware::modules::{Parameters, Preset};
 
-/// Appends what it is sent to a list, newest first, and puts out all of it; a 13 is a fault, a 14 a
-/// panic.
+/// Appends its input to a list, newest first, and outputs the list; a 13 is a fault, a 14 a panic.
 struct List;
 
 impl Program for List {
@@ -75,7 +74,7 @@ fn behaves(mut device: impl Device) {
         "1032 bytes for module 3, whose bank has 1024"
     );
 
-    // What others do is done and answered, and what was done before stays readable.
+    // The work of other modules is done and answered, and earlier entries stay readable.
     let bad = inputs(&[&[6], &[7], &[13], &[8, 14], &[9]]);
     let answered = device.round(List, bad).expect("begun");
     assert_eq!(answered[0], Ok(vec![6, 1]));
@@ -96,7 +95,7 @@ fn behaves(mut device: impl Device) {
     let expected = answers(&[&[6, 1], &[7, 3, 2], &[], &[8, 4], &[9, 5]]);
     assert_eq!(all, Ok(expected));
 
-    // A bank that is full says so, and keeps what it has.
+    // A full bank reports that, and keeps its content.
     let mut full = nothing();
     full[1] = vec![5; 100];
     let answered = device.round(List, full).expect("begun");

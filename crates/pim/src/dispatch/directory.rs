@@ -13,7 +13,7 @@ pub struct Partition {
     pub count: u64,
     /// Where in the module their list begins; 0 if only the module knows.
     pub list: u32,
-    /// The number of the batch in which it was last asked for something.
+    /// The number of the last batch with a request for it.
     pub used: u64,
     /// The least known key of the partition; `None` if none is known. A search for the predecessor
     /// of a greater key need not look at other partitions.
@@ -85,7 +85,7 @@ impl Planned {
         }
     }
 
-    /// The least key of which it is known that it is still there.
+    /// The least key that is known to exist still.
     fn least(&self) -> Option<u64> {
         let least = self.partition.least;
         least.filter(|_| self.is_counted && !self.is_least_going)
@@ -189,7 +189,7 @@ impl Directory {
         before.is_some_and(|place| self.planned[place as usize].partition.last >= from)
     }
 
-    /// Keeps those partitions of which that is true; it is asked in ascending order.
+    /// Keeps the partitions for which `is_kept` is true; it is called in ascending order.
     fn retain(&mut self, mut is_kept: impl FnMut(&Planned) -> bool) {
         let Directory {
             places,
@@ -205,7 +205,7 @@ impl Directory {
         });
     }
 
-    /// Takes those out of which it is known that they have no keys.
+    /// Removes and returns the partitions that are known to be empty.
     pub(crate) fn take_empty(&mut self) -> Vec<(u64, Partition)> {
         let mut empty = Vec::new();
         self.retain(|planned| {
@@ -276,7 +276,7 @@ impl Directory {
         }
     }
 
-    /// Notes which partitions are asked for something in a batch.
+    /// Records the partitions with requests in a batch.
     pub(crate) fn touch(&mut self, batch: u64, is_asked: impl Fn(Place, &Partition) -> bool) {
         for place in self.places.places() {
             let partition = &mut self.planned[place as usize].partition;

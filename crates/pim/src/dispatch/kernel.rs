@@ -105,7 +105,7 @@ pub(crate) fn run<M: Meter, L: Lists>(
 }
 
 impl Read<'_> {
-    /// The list and the key that it looks for, if the list is known.
+    /// The list and the searched key, if the list is known.
     fn looks_for(&self) -> Option<(u32, u64)> {
         let key = match self.task {
             Task::Get { key }

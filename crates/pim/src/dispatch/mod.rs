@@ -1,6 +1,6 @@
-//! How the operations of a batch come to modules, and their answers to the batch.
+//! The way of a batch's operations to modules, and of their answers back.
 //!
-//! The host's part: [`directory`] says which module owns which keys, `routing` and `shared_scans`
+//! The host's part: [`directory`] knows which module owns which keys, `routing` and `shared_scans`
 //! choose the modules of each operation and let operations share an answer, `plan` builds tasks
 //! from them and outcomes from answers. Between host and modules: [`task`] is a request of a
 //! module, `wire` its words on the way. The modules' part: `kernel` executes tasks.

@@ -82,7 +82,7 @@ impl Ordered {
         }
     }
 
-    /// Takes a key out, and answers its place.
+    /// Removes a key, and returns its place.
     pub fn remove(&mut self, key: u64) -> Option<u32> {
         let number = self.chunk_of(key)?;
         let chunk = &mut self.chunks[number];
@@ -145,7 +145,7 @@ impl Ordered {
         chunks.flat_map(|chunk| chunk.places.iter().copied())
     }
 
-    /// Keeps those of which that is true; it is asked in ascending order. O(n).
+    /// Keeps the places for which `is_kept` is true; it is called in ascending order. O(n).
     pub fn retain(&mut self, mut is_kept: impl FnMut(u32) -> bool) {
         let mut kept = Vec::with_capacity(self.len());
         let mut is_changed = false;

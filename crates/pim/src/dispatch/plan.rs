@@ -310,7 +310,7 @@ impl Plan {
         tasks
     }
 
-    /// Sends a task for an operation, and answers its tag.
+    /// Adds a task for an operation, and returns its tag.
     fn add(&mut self, position: u32, (place, copy): (Place, Replica), task: Task<'_>) -> u32 {
         let tag = self.sent.len() as u32;
         self.sent.push(Sent {
@@ -417,7 +417,7 @@ impl Plan {
 pub(crate) struct Finished {
     /// The modules that had no room.
     pub full: BTreeSet<usize>,
-    /// Words that operations took of answers to others, which came once.
+    /// Words that operations took from answers to others, which were transferred once.
     pub words_again: u64,
 }
 
@@ -458,8 +458,8 @@ impl<'p> Parts<'p> {
     }
 }
 
-/// Notes where the greatest key at or below another was found: next time that need not be looked
-/// for elsewhere.
+/// Records where the greatest key at or below another was found, so that the next search need not
+/// look elsewhere.
 fn learn(parts: Parts<'_>, changes: &mut Changes<'_>) {
     let found = parts.iter().find_map(|(part, answer)| match answer {
         Answer::Entries([key, ..]) => Some((part.place, *key)),

@@ -41,7 +41,7 @@ impl Routing {
         requests
     }
 
-    /// Finds all partitions anew, as those of a directory have changed.
+    /// Finds all partitions again, because those of a directory have changed.
     pub fn find(&mut self, input: Input<'_, Words>, directory: &Directory) {
         self.places.clear();
         let operations = input.operations().iter();
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(requests.source(3), None);
     }
 
-    /// As many keys as operations, of which many meet in the table.
+    /// As many keys as operations, many of which collide in the table.
     #[test]
     fn keys_that_meet_are_told_apart() {
         let mut batch = Batch::<Words>::new();

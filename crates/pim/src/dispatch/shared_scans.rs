@@ -77,8 +77,8 @@ struct Joint {
 }
 
 impl SharedScans {
-    /// Of the operations of a batch; `place` answers the partition of one that writes. O(n log n)
-    /// for n partitions that scans look at.
+    /// The shared scans of a batch's operations; `place` returns the partition of one that writes.
+    /// O(n log n) for n partitions that scans read.
     pub fn new(
         input: Input<'_, Words>,
         directory: &Directory,

@@ -18,14 +18,14 @@ pub enum Task<'w> {
         /// The key.
         key: u64,
     },
-    /// Sets the value of a key, and answers the one before.
+    /// Sets the value of a key, and answers the old one.
     Insert {
         /// The key.
         key: u64,
         /// Its value from now on.
         value: u64,
     },
-    /// Sets the value of a key if it has a value, or none, and answers the one before.
+    /// Sets the value of a key if it has a value, or none, and answers the old one.
     Update {
         /// The key.
         key: u64,
@@ -46,7 +46,7 @@ pub enum Task<'w> {
         /// The key.
         key: u64,
     },
-    /// Reads entries of a partition from `from` on up to `to`, both of which it may have.
+    /// Reads entries of a partition from `from` up to `to`, both included.
     Scan {
         /// Where the partition begins.
         start: u64,
@@ -293,7 +293,7 @@ impl<'w> Answer<'w> {
         }
     }
 
-    /// Takes the first of some answers, with its tag. `None` if there is none that is known.
+    /// Takes the first of some answers, with its tag. `None` if there is no known one.
     pub fn decode(words: &mut &'w [u64]) -> Option<(Answer<'w>, u32)> {
         let (&first, rest) = words.split_first()?;
         let (kind, tag) = split(first);

@@ -196,12 +196,12 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// Of answers that have tags.
+    /// A reply whose answers have tags.
     pub fn tagged(words: Vec<u64>) -> Reply {
         Reply { words, tags: None }
     }
 
-    /// Of answers in the order of tasks that have these tags.
+    /// A reply whose answers are in the order of tasks with these tags.
     pub fn of_runs(words: Vec<u64>, tags: Vec<u32>) -> Reply {
         let tags = Some(tags);
         Reply { words, tags }

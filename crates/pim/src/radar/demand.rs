@@ -208,8 +208,8 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// Notes in which batch subranges were asked for last; those of the host, for as much as would
-    /// make them hot.
+    /// Records the batch of each subrange's last request; for those of the host, only if the
+    /// requests would make them hot.
     pub(super) fn touch(&mut self, demand: &Demand) {
         let host = self.host();
         let fair = demand.loads.iter().sum::<u64>() / host.max(1) as u64;

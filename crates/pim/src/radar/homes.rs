@@ -60,8 +60,8 @@ impl<D: Device> Host<D> {
     }
 }
 
-/// The subrange that a key without one gets: the largest of those sizes that there are at first, or
-/// that come by dividing, that overlaps no other.
+/// The subrange for a key without one: the largest of the possible sizes, at first or after
+/// dividing, that overlaps no other.
 pub(super) fn fresh(
     directory: &Directory,
     options: &Options,

@@ -307,8 +307,8 @@ impl<D: Device> Host<D> {
         Ok(())
     }
 
-    /// A round: modules do their tasks, each with its header, and answers come back with theirs,
-    /// however they go.
+    /// A round: modules do their tasks, each with its header, and answers come back with theirs, in
+    /// either wire format.
     fn round(&mut self, inputs: Vec<Vec<u64>>) -> Result<Vec<Replied>, RoundError> {
         let Options { keys, packs, .. } = self.options;
         let (inputs, tags): (Vec<Vec<u64>>, Vec<Option<Vec<u32>>>) = match packs {
@@ -427,9 +427,9 @@ impl<D: Device> Host<D> {
         plan
     }
 
-    /// How many tables the host would look into for the operations of a batch: those of all sizes
-    /// of subranges from the finest to that of the key's (section IV-A), or, if it remembers lists,
-    /// one directory.
+    /// The number of tables that the host would look into for the operations of a batch: those of
+    /// all sizes of subranges from the finest to that of the key's (section IV-A), or, if it
+    /// remembers lists, one directory.
     fn probes(&self, input: Input<'_, Words>) -> u64 {
         let operations = input.operations();
         if self.options.sends_lists {

@@ -47,8 +47,8 @@ pub struct Options {
     /// with each operation, so that the module need not look for the subrange (L2). Not in the
     /// paper.
     pub sends_lists: bool,
-    /// Whether tasks for a list that are of one kind share a header, and answers have none. The
-    /// paper has an operation's type and identity in each.
+    /// Whether tasks of one kind for one list share a header, and answers have none. The paper has
+    /// an operation's type and identity in each.
     pub packs: bool,
     /// After this many batches without a request, divided subranges are merged again and those of
     /// the host go back to a module. `None`: never, as in the paper.
@@ -146,8 +146,8 @@ impl Options {
             levels: 3,
             redistributes: true,
             // With 250 operations for each module, as where many read the same keys, the fullest
-            // has 1.29 times the mean; with 1000, of which chance is less, nothing is moved for
-            // chance alone.
+            // has 1.29 times the mean; with 1000, where the random variation is less, random
+            // imbalance moves nothing.
             tolerance: 1.15,
             chance: 2.2,
             price: Price::Transfer {

@@ -295,7 +295,7 @@ impl<D: Device> Host<D> {
                 }
             }
         }
-        // Not where others lie between that are asked for, or smaller.
+        // Not where others with requests, or smaller ones, lie between.
         groups.retain(|group| {
             let all = self.directory.count_within(group.start, group.last);
             group.is_whole && group.pieces.len() > 1 && group.pieces.len() == all

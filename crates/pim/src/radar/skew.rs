@@ -41,7 +41,7 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    /// What it takes to take `keys` keys out of a module and put them elsewhere, in operations
+    /// The cost of taking `keys` keys out of a module and putting them elsewhere, in operations
     /// (formulas 2 to 5).
     fn of_moving(&self, keys: u64) -> f64 {
         let keys = keys as f64;
@@ -93,8 +93,8 @@ pub(super) struct Subrange {
     pub weight: u64,
     /// The place and weight of each operation, in ascending order.
     pub wanted: Vec<(u64, u64)>,
-    /// Those of `wanted` that are where the greatest key at or below another is looked for, each of
-    /// which counts for one.
+    /// The part of `wanted` that searches for the greatest key at or below another, each of which
+    /// counts for one.
     pub floors: Vec<u64>,
     /// Whether none of them is a write.
     pub is_read: bool,
@@ -278,7 +278,7 @@ pub(super) fn decide(
             let mut after = state.clone();
             after.loads[module] -= subrange.weight;
             assign(&mut after, &mut pieces, &subrange, division, limits);
-            // A subrange of which nothing can go elsewhere stays as it is.
+            // A subrange without a movable piece stays as it is.
             let stays = |piece: &Piece| piece.target == Target::Module(module);
             let benefit = before.saturating_sub(after.most) as f64;
             if benefit > cost && !pieces.iter().all(stays) {
@@ -599,7 +599,7 @@ mod tests {
         assert!(after.iter().max() < Some(&600), "{after:?}");
     }
 
-    /// Keys are at 3 and at 60 only, so all that is looked for between finds the first of them.
+    /// There are keys at 3 and at 60 only, so all searches between find the first of them.
     #[test]
     fn predecessors_work_where_they_find_something() {
         let floors: Vec<u64> = (0..1000).map(|number| 4 + number % 56).collect();

@@ -42,7 +42,7 @@ struct Host<D> {
     gets: Gets,
 }
 
-/// How a module finds a key that is asked for by itself.
+/// The way in which a module finds a single key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gets {
     /// By a hash table of the towers of all its keys, as in the published program.

@@ -134,7 +134,7 @@ impl Sizes {
     }
 }
 
-/// Decides about the partitions that are asked for something.
+/// Decides about the requested partitions.
 pub(super) fn divide(modules: &mut Modules, mut asked: Vec<Asked<'_>>, sizes: &Sizes) -> Vec<Move> {
     asked.sort_by_key(|asked| asked.number);
     let mut moves = Vec::new();

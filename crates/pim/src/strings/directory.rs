@@ -1,9 +1,9 @@
-//! Which module has which byte strings.
+//! The modules of byte strings.
 //!
 //! Byte strings have no aligned subranges, so partitions lie between any two keys. Together they
-//! have all keys there may be: each begins where the one before ends. (Those of words,
-//! [`partition`](crate::dispatch::directory), have a last key, leave gaps, and are known by where
-//! they begin.)
+//! have all possible keys: each begins where the one before ends. (Those of words,
+//! [`partition`](crate::dispatch::directory), have a last key, leave gaps, and are known by their
+//! starts.)
 
 use super::cut::Cut;
 use std::collections::{BTreeMap, HashMap};
@@ -20,7 +20,7 @@ pub(super) struct Partition {
     pub keys: u64,
     /// The bytes of a bank that they take, about.
     pub bytes: u64,
-    /// The number of the batch in which it was last asked for something.
+    /// The number of the last batch with a request for it.
     pub used: u64,
     /// False once a module has not reported the changes of its keys.
     pub is_counted: bool,
@@ -41,7 +41,7 @@ pub(super) struct Change {
 }
 
 impl Partition {
-    /// One that was not asked for anything.
+    /// A partition without requests.
     pub fn new(start: Vec<u8>, module: usize, keys: u64, bytes: u64, used: u64) -> Partition {
         Partition {
             start,

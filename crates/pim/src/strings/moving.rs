@@ -276,7 +276,7 @@ impl<D: Device> Host<D> {
         Ok(())
     }
 
-    /// Makes partitions of a run of entries, of which each begins at a cut.
+    /// Divides a run of entries into partitions, each of which begins at a cut.
     fn divide(
         &mut self,
         start: Vec<u8>,

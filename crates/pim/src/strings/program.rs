@@ -275,7 +275,7 @@ impl Strings {
         }
     }
 
-    /// Sets the value of a key, and answers the one before.
+    /// Sets the value of a key, and answers the old one.
     fn insert<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -301,7 +301,7 @@ impl Strings {
         }
     }
 
-    /// Puts out entries from one cut up to another.
+    /// Outputs entries from one cut up to another.
     fn ascend<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -326,7 +326,7 @@ impl Strings {
             });
     }
 
-    /// Puts out entries from one cut down to another, each of them searched, as lists have one
+    /// Outputs entries from one cut down to another, searching for each, because lists have one
     /// direction.
     fn descend<M: Meter>(
         self,
@@ -386,7 +386,7 @@ impl Strings {
         built
     }
 
-    /// Gives all memory back.
+    /// Frees all memory.
     fn take<M: Meter>(self, module: &mut Module<'_, M>) {
         for (_, block) in self.list.take(module) {
             free(module, block as u32);

@@ -93,9 +93,9 @@ impl<'w> Iterator for Blocks<'w> {
 pub(super) enum Task<'w> {
     /// Reads the value of a key.
     Get { key: &'w [u8] },
-    /// Sets the value of a key, and answers the one before.
+    /// Sets the value of a key, and answers the old one.
     Insert { entry: Block<'w> },
-    /// Sets the value of a key if it has this one, or none, and answers the one before.
+    /// Sets the value of a key if it has this one, or none, and answers the old one.
     Update {
         entry: Block<'w>,
         previous: Option<&'w [u8]>,
@@ -109,8 +109,8 @@ pub(super) enum Task<'w> {
         limit: u64,
         descends: bool,
     },
-    /// Makes the partition of entries in ascending order, of which all keys that may ever belong to
-    /// it begin with the same `skip` bytes.
+    /// Builds the partition of entries in ascending order. All its possible keys begin with the
+    /// same `skip` bytes.
     Build { skip: u32, entries: Blocks<'w> },
     /// Forgets the partition and all that is in it.
     Free,

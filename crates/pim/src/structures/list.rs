@@ -42,7 +42,7 @@ pub trait List: Copy {
     /// The value of a key.
     fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64>;
 
-    /// Sets the value of a key, and answers the one before.
+    /// Sets the value of a key, and answers the old one.
     ///
     /// # Errors
     /// The bank has no room; then nothing was done.

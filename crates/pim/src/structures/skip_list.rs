@@ -119,7 +119,7 @@ impl SkipList {
         Some(module.peek(at + 1, 1)[0])
     }
 
-    /// Sets the value of a key, and answers the one before.
+    /// Sets the value of a key, and answers the old one.
     ///
     /// # Errors
     /// The bank has no room; then nothing was done.

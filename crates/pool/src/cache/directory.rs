@@ -351,8 +351,8 @@ impl<N: Cached> Directory<N> {
         Some(self.replace(number..number + 1, &[left, right]))
     }
 
-    /// Removes the node at a place. Answers the directory that takes the place of this one, if its
-    /// runs change.
+    /// Removes the node at a place. Returns the directory that replaces this one, if its runs
+    /// change.
     pub(super) fn remove(&self, (number, position): Place) -> Option<Directory<N>> {
         let run = &self.runs[number];
         let nodes = run.nodes.load();
@@ -387,7 +387,7 @@ impl<N: Cached> Directory<N> {
         Directory::new(before.iter().chain(by).chain(behind).cloned())
     }
 
-    /// Panics unless it is in order, and answers its nodes. For tests.
+    /// Panics unless it is in order, and returns its nodes. For tests.
     #[cfg(test)]
     pub(super) fn check(&self) -> Vec<Arc<N>> {
         let mut all: Vec<Arc<N>> = Vec::new();

@@ -106,8 +106,8 @@ impl<N: Cached> Cache<N> {
         }
     }
 
-    /// Keeps a node in place of one of the same level and least key, if there is room for it.
-    /// Answers the node.
+    /// Stores a node in place of one of the same level and least key, if there is room for it.
+    /// Returns the node.
     pub fn keep(&self, node: N) -> Arc<N> {
         let node = Arc::new(node);
         self.try_keep(&node);
@@ -145,7 +145,7 @@ impl<N: Cached> Cache<N> {
         self.used_bytes.fetch_add(added, Relaxed);
     }
 
-    /// Forgets a node that was found to be stale, unless another was kept in its place since.
+    /// Drops a stale node, unless another has replaced it since.
     pub fn invalidate(&self, stale: &N) {
         let number = usize::from(stale.level().max(LOWEST) - LOWEST);
         let is_it = |kept: &N| std::ptr::eq(kept, stale) || kept.address() == stale.address();
@@ -353,7 +353,7 @@ mod tests {
         let (mut asked, mut hits) = (0, 0);
         for round in 0..40_000_u64 {
             let random = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-            // Ten nodes of a thousand are asked for half of the time.
+            // Half of the requests are for ten nodes of a thousand.
             let number = if random & 1 == 0 {
                 (random >> 1) % 10
             } else {
@@ -383,7 +383,7 @@ mod tests {
         cache.check();
     }
 
-    /// Keys of two bytes, and of ten of which the first eight tell little.
+    /// Keys of two bytes, and of ten whose first eight distinguish few.
     fn keys(long: bool) -> impl Fn(u64) -> Vec<u8> {
         move |number| {
             let short = (number as u16).to_be_bytes();

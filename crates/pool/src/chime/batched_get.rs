@@ -22,7 +22,7 @@ const READS_MAX: usize = 4;
 /// The result of a first read for a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Got {
-    /// The key is there; its value begins here among those of the [`BatchedGet`].
+    /// The key exists; its value begins here among those of the [`BatchedGet`].
     Found(usize),
     /// The key is not there.
     Absent,
@@ -173,7 +173,7 @@ impl<E: Endpoint> Session<'_, E> {
         &self.tree.node.neighborhoods[aim.home]
     }
 
-    /// Where keys should be, of those of which that is known.
+    /// The neighborhoods of the keys whose leaves are known.
     fn aim<K: AsRef<[u8]>>(&self, keys: &[K], aims: &mut Vec<Aim>) {
         self.tree
             .node

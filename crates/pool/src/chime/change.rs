@@ -45,9 +45,9 @@ pub(super) enum Intent {
 enum Scope {
     /// The value in one slot, which lies at this offset of the wire.
     Value { slot: usize, at: u64 },
-    /// Entries, none of which was moved.
+    /// Entries, without moves.
     Entries,
-    /// Entries, of which some were moved.
+    /// Entries, with moves.
     Moves,
     /// All of it, with a new node version, since entries were moved.
     Node,
@@ -55,7 +55,7 @@ enum Scope {
 
 /// The changes to a leaf.
 struct Change {
-    /// The slots to be written.
+    /// The slots to write.
     written: Slots,
     scope: Scope,
     /// How many entries more there are by it.
@@ -140,8 +140,8 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Puts another value into a slot. Where changes are recorded that are not written as one, more
-    /// of them are one if only the value is written; then nothing else of the leaf has to be known.
+    /// Puts another value into a slot. Where changes that are not atomic are recorded, more changes
+    /// are atomic if only the value is written; then no other part of the leaf has to be known.
     fn replace(&self, leaf: &mut Leaf, slot: usize, value: &[u8]) -> Change {
         let lines = self.tree.endpoint.atomic_bytes() >= LINE_BYTES;
         let at = self.tree.leaves.value_in_a_line(slot);
@@ -208,8 +208,8 @@ impl<E: Endpoint> Session<'_, E> {
         self.divide(way.leaf, lock, leaf, key, value).await
     }
 
-    /// Writes the entries back that have changed, and gives the lock back; answers the word that
-    /// lies in it. `None` if it was held for too long; then nothing was done.
+    /// Writes the changed entries, and releases the lock; returns the lock's word. `None` if it was
+    /// held for too long; then nothing was done.
     async fn write_back(
         &self,
         locked: Locked<'_>,
@@ -452,8 +452,8 @@ impl<E: Endpoint> Session<'_, E> {
         })
     }
 
-    /// The slots that a change has to know: where the key may be and, for one that is put there, as
-    /// many as the lock word says may be needed until there is an empty one.
+    /// The slots that a change has to know: the possible places of the key and, for an insert, as
+    /// many as the lock word requires to find an empty one.
     fn slots_for(&self, key: &[u8], intent: Intent, word: LockWord) -> Slots {
         let neighborhood = self
             .tree

@@ -22,10 +22,10 @@ pub(super) struct Writes {
     pub writes: Vec<Write>,
 }
 
-/// The lock of a node, which is held.
+/// The held lock of a node.
 ///
-/// Dropped without having been given back, as after an error of a memory node, it stays held: one
-/// of the paper's for good, one with a lease until that is over.
+/// If it is dropped without a release, as after an error of a memory node, it stays held: one of
+/// the paper's for ever, one with a lease until that is over.
 #[derive(Debug)]
 pub(super) struct Lock<'t> {
     node: NodeAt,
@@ -34,7 +34,7 @@ pub(super) struct Lock<'t> {
     /// The word before the lock was taken; `None` if it is unknown, because the holder has died.
     pub before: Option<u64>,
     leased: Option<redo::Locked<'t>>,
-    /// The turn among the clients of the compute node. Let go of when the lock was given back.
+    /// The turn among the clients of the compute node. Dropped at the release of the lock.
     turn: Option<LocalLock<'t, u64>>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Late;
 /// The state of a lock after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
-    /// It is given back; this lies in it while it is free.
+    /// The lock is released, with this word.
     Unlock(u64),
     Keep,
 }
@@ -226,10 +226,10 @@ impl<E: Endpoint> Session<'_, E> {
         })
     }
 
-    /// Makes a change under a lock and gives it back, or passes it on. One round trip.
+    /// Makes a change under a lock and releases it, or passes it on. One round trip.
     ///
     /// If this client dies in the middle, the client that takes the lock over finishes the change:
-    /// a change that is not written as one is recorded before.
+    /// a change that is not atomic is recorded before.
     pub(super) async fn commit(
         &self,
         mut lock: Lock<'_>,

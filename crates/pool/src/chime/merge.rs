@@ -21,7 +21,7 @@ use crate::layout::{InternalNode, Leaf, LockWord};
 use nearfield_fabric::recovery::lease::{HELD_BIT, forward};
 use nearfield_fabric::{Endpoint, GlobalAddress, MaskedSwap, Verb};
 
-/// A node of which no more than this part of a hundred is in use is merged with a neighbour.
+/// A node with at most this percentage in use is merged with a neighbour.
 const LOW_PERCENT: usize = 25;
 /// Two nodes are merged if no more of one would be in use, so that it is not divided again soon.
 const MERGED_PERCENT: usize = 60;
@@ -248,8 +248,8 @@ impl<E: Endpoint> Session<'_, E> {
         Some(Merger { writes, word: 0 })
     }
 
-    /// Makes the only child of the root the root. False if the lock was another's before it was
-    /// given back.
+    /// Makes the only child of the root the root. False if the lock was another client's before its
+    /// release.
     async fn lower(
         &self,
         root: Root,
@@ -319,7 +319,7 @@ impl<E: Endpoint> Session<'_, E> {
         address: GlobalAddress,
         child: NodeAt,
     ) -> Result<(), PoolError> {
-        // By this the dead's change is made, if it was begun.
+        // This finishes the dead client's change, if it was begun.
         let lock = Box::pin(self.lock(self.internal_at(address), &mut [])).await?;
         self.give_back_child(address, child, &lock).await?;
         self.unlock(lock, 0)

@@ -24,7 +24,7 @@ pub(super) struct Neighborhood {
 }
 
 impl Neighborhood {
-    /// Those of all homes.
+    /// The neighborhoods of all homes.
     pub fn all(layout: LeafLayout) -> Box<[Neighborhood]> {
         let homes = if layout.is_hopscotch() {
             layout.span()

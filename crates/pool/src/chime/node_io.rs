@@ -155,7 +155,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(leaf)
     }
 
-    /// Reads segments of a leaf into one of which a part may be known.
+    /// Reads segments of a leaf into a leaf that may be known in part.
     pub(super) async fn read_more(
         &self,
         address: GlobalAddress,

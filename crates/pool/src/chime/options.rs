@@ -51,7 +51,7 @@ pub struct Options {
     /// read prove that the key belongs there. Not in the paper, whose clients read the parent
     /// again.
     pub uses_divided: bool,
-    /// How locks are taken. All clients of a tree have to agree.
+    /// The kind of locks. All clients of a tree must use the same.
     pub locks: Locks,
     /// Where locks have leases: when mergers have freed this many bytes, a compute node makes
     /// others drop their old cached nodes, so that the memory can be reused.
@@ -60,7 +60,7 @@ pub struct Options {
     /// arrives during another takes up to two round trips, so this pays where the memory node's
     /// port is the bottleneck. Source: SMART, read delegation.
     pub delegates_reads: bool,
-    /// Whether one client of a compute node writes a key for all of them that want to, except for
+    /// Whether one client of a compute node writes a key for all concurrent writers, except for
     /// removals. Source: SMART, write combining.
     pub combines_writes: bool,
     /// Whether clients of a compute node that want the lock of one leaf queue locally, so that one

@@ -24,7 +24,7 @@ const SLOT_BITS: u32 = 16;
 #[derive(Debug)]
 pub(super) struct OverwriteHints {
     bytes: usize,
-    /// Made when there is the first to be remembered.
+    /// Created for the first hint.
     buckets: OnceLock<Box<[Mutex<Bucket>]>>,
     /// When the last period began, in nanoseconds.
     since: AtomicU64,

@@ -19,7 +19,7 @@ use std::time::Duration;
 pub(super) struct Owner {
     redo: Redo,
     claim: Claim,
-    /// When the claim is to be renewed.
+    /// The time at which the claim is to be renewed.
     due: Cell<Duration>,
     /// Another number, as this one was lost. Locks that were taken by it may still be in use.
     next: OnceCell<Box<Owner>>,

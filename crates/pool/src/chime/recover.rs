@@ -7,7 +7,8 @@ use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress};
 use std::time::Duration;
 
-/// How long an operation takes the clients in its way to be alive. Without leases, for ever.
+/// The time for which an operation takes clients that block it to be alive. Without leases, for
+/// ever.
 pub(super) struct Patience {
     until: Option<Duration>,
 }
@@ -55,9 +56,9 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// To be called by an operation that begins anew. After a lease of that, repairs all nodes on
-    /// the way to a key: if a client died in a merger, a parent may lead to a node that is invalid,
-    /// and an operation that only began anew would do so for ever.
+    /// An operation that restarts calls this. When it has restarted for a lease, this repairs all
+    /// nodes on the way to a key: if a client died in a merger, a parent may lead to an invalid
+    /// node, and the operation would restart for ever.
     pub(super) async fn look_after(
         &self,
         patience: &mut Patience,

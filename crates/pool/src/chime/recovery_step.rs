@@ -6,13 +6,13 @@ use nearfield_fabric::GlobalAddress;
 /// A further task under a lock before its release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RecoveryStep {
-    /// The node was divided, and its parent has to be told.
+    /// The node was divided, and its parent must be updated.
     Divided(Division),
-    /// The locks of two children of the node may be held on behalf of it, and are to be given back.
+    /// The locks of two children of the node may be held on behalf of it, and must be released.
     Children(Children),
     /// Two of its children were merged: as before, and the memory of the right one is free.
     Merged(Children),
-    /// The node was the root and has one child, which is to be the root.
+    /// The node was the root and has one child, which becomes the root.
     Lowered {
         /// The level of the node.
         level: u8,
@@ -71,7 +71,7 @@ impl RecoveryStep {
         bytes
     }
 
-    /// `None` if there is nothing to be done.
+    /// `None` if there is no task.
     pub fn decode(bytes: &[u8]) -> Option<RecoveryStep> {
         let (&[kind, level], rest) = bytes.split_first_chunk()?;
         let (first, rest) = rest.split_at_checked(ADDRESS_BYTES)?;

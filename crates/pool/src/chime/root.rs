@@ -49,8 +49,8 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(Root::from_word(u64::from_le_bytes(word)))
     }
 
-    /// Puts a root above `former`, which was divided at `separator`; false if that is the root no
-    /// more, so that there is a parent, or its lock may be another's.
+    /// Puts a root above `former`, which was divided at `separator`; false if that is no longer the
+    /// root, so that there is a parent, or if its lock may be another client's.
     pub(super) async fn grow(
         &self,
         former: Root,

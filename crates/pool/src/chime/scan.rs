@@ -111,7 +111,7 @@ impl<E: Endpoint> Session<'_, E> {
         (entries / each + 1).min(LEAVES_MAX)
     }
 
-    /// Reads leaves and takes their entries in; true if there is nothing to the right of them.
+    /// Reads leaves and takes their entries; true if there is no leaf to the right of them.
     async fn scan_stretches(
         &self,
         stretches: Vec<Stretch>,

@@ -18,8 +18,8 @@ struct ScanBack {
 }
 
 impl ScanBack {
-    /// Takes in the entries of leaves, not less than `least`, all there are from there to `from`.
-    /// False if there is none to the left of them.
+    /// Takes all entries of leaves from `least` to `from`. False if there is no leaf to the left of
+    /// them.
     fn take(&mut self, leaves: &[Leaf], least: &[u8]) -> bool {
         let mut found: Vec<(&[u8], &[u8])> = leaves
             .iter()
@@ -82,8 +82,8 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(scan.entries)
     }
 
-    /// Takes in the leaves that one parent knows, as many as may be needed. False if there is
-    /// nothing to the left of them.
+    /// Takes the leaves that one parent knows, as many as may be needed. False if there is no leaf
+    /// to the left of them.
     async fn scan_back_some(&self, scan: &mut ScanBack) -> Result<bool, PoolError> {
         let (ways, bounds): (Vec<Way>, Vec<Vec<u8>>) =
             match self.find_parent_of_leaf(&scan.from).await? {

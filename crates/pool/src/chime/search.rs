@@ -23,7 +23,7 @@ pub(super) enum Place {
 }
 
 impl<E: Endpoint> Session<'_, E> {
-    /// Where a key belongs, as a leaf says of which `segments` are known, a replica of the metadata
+    /// The place of a key relative to a leaf whose `segments` are known, a replica of the metadata
     /// among them. Source: CHIME, section 4.2.3, sibling-based validation.
     pub(super) fn place(&self, way: &Way, leaf: &Leaf, segments: &Segments, key: &[u8]) -> Place {
         let group = self.tree.leaves.replica_within(segments).unwrap_or(0);
@@ -69,7 +69,7 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Gives the value of a key to `found`. One round trip if the parent of its leaf is kept.
+    /// Passes the value of a key to `found`. One round trip if the parent of its leaf is cached.
     pub(super) async fn search<R>(
         &self,
         key: &[u8],

@@ -51,12 +51,12 @@ impl<E: Endpoint> Session<'_, E> {
             right,
         };
         // From here on the change may be made, also by another client that repeats it. So the
-        // operation must not begin anew, unless the writes turn out to be too late.
+        // operation must not restart, unless the writes turn out to be too late.
         self.note_change(true);
         if self.tree.owner.is_none() {
             if writes.marks.is_empty() {
-                // Verbs of one client on one node take effect in order, so the lock may be given
-                // back without waiting for these writes.
+                // Verbs of one client on one node take effect in order, so the client may release
+                // the lock without waiting for these writes.
                 for (to, bytes) in writes.writes {
                     self.tree.endpoint.write_unsignalled(to, &bytes)?;
                 }

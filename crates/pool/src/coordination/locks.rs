@@ -67,7 +67,7 @@ impl<T> LocalLocks<T> {
 }
 
 /// The right of one client of a compute node to have a lock in remote memory. When it is dropped,
-/// the next one has the right, and has to take the lock.
+/// the next client has the right, and has to take the lock.
 #[derive(Debug)]
 pub struct LocalLock<'l, T> {
     turn: Turn<'l, GlobalAddress, (), Option<HandedOver<T>>, Infallible>,
@@ -83,7 +83,7 @@ impl<T> LocalLock<'_, T> {
         self.times < self.most && self.turn.is_awaited()
     }
 
-    /// Forgets how often the lock was passed on: it was given back, or lost, and taken again.
+    /// Resets the count of hand-overs: the lock was released, or lost, and taken again.
     pub fn taken_again(&mut self) {
         self.times = 0;
     }

@@ -19,8 +19,8 @@ const SHARDS: usize = if cfg!(loom) { 2 } else { 256 };
 /// payloads dropped, while no lock is held.
 pub struct WaitQueues<K, M, P, A> {
     shards: Box<[Shard<K, M, P, A>]>,
-    // Not random, so that runs can be repeated. Only keys at work are in the tables, so that there
-    // is little to gain by choosing keys that collide.
+    // Not random, so that runs can be repeated. Only keys in use are in the tables, so that
+    // choosing keys that collide gains little.
     hasher: BuildHasherDefault<DefaultHasher>,
 }
 

@@ -26,7 +26,7 @@ impl Write {
     }
 }
 
-/// A value, or that there is none.
+/// A value, or none.
 type Held = Option<Vec<u8>>;
 type Answer = Result<Held, PoolError>;
 type Key = Arc<[u8]>;

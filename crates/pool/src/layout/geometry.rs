@@ -36,10 +36,10 @@ pub enum Arrangement {
 /// How a client notices that the leaf it was led to by a cached parent no longer holds the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validation {
-    /// The leaf's sibling has to be the one that the parent expects. Source: CHIME, sibling-based
+    /// The leaf's sibling must be the one that the parent expects. Source: CHIME, sibling-based
     /// validation.
     Sibling,
-    /// The key has to lie between the leaf's fence keys.
+    /// The key must lie between the leaf's fence keys.
     Fences,
 }
 

@@ -80,7 +80,7 @@ impl InternalLayout {
         lock_offset(self.wire_bytes())
     }
 
-    /// The memory that a node takes; it has to begin at a multiple of
+    /// The memory of a node; it must begin at a multiple of
     /// [`LINE_BYTES`](nearfield_fabric::LINE_BYTES).
     pub fn allocation_bytes(&self) -> usize {
         allocation_bytes(self.wire_bytes())
@@ -128,12 +128,12 @@ pub struct Route {
     pub sibling: GlobalAddress,
 }
 
-/// The node has no entry left: it has to be split.
+/// The node has no entry left, so it must be split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the internal node is full")]
 pub struct NodeFull;
 
-/// The right half of a node that was split, and where the halves meet.
+/// The right half of a node that was split, and the key between the halves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RightHalf {
     /// The least key that belongs into the right half: the separator for the parent.

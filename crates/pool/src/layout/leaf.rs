@@ -111,8 +111,7 @@ impl LeafLayout {
         lock_offset(self.wire_bytes())
     }
 
-    /// The memory that a leaf takes; it has to begin at a multiple of
-    /// [`LINE_BYTES`].
+    /// The memory of a leaf; it must begin at a multiple of [`LINE_BYTES`].
     pub fn allocation_bytes(&self) -> usize {
         allocation_bytes(self.wire_bytes())
     }

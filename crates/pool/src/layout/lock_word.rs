@@ -89,12 +89,12 @@ impl LockWordLayout {
         first(bucket)..first(bucket + 1)
     }
 
-    /// True if all slots of a bucket are said to be full.
+    /// True if the word shows all slots of a bucket as full.
     pub fn is_full(&self, word: LockWord, bucket: usize) -> bool {
         word.0 >> bucket & 1 != 0
     }
 
-    /// The word with a bucket said to be full, or not.
+    /// The word that shows a bucket as full, or not.
     #[must_use]
     pub fn with_full(&self, word: LockWord, bucket: usize, full: bool) -> LockWord {
         LockWord(word.0 & !(1 << bucket) | u64::from(full) << bucket)
@@ -112,7 +112,7 @@ impl LockWordLayout {
         LockWord(word.0 & (HELD_BIT | vacancy) | (slot as u64) << self.buckets)
     }
 
-    /// The word of a leaf of which all entries are known, unlocked.
+    /// The word of a fully known leaf, unlocked.
     pub fn of_leaf(&self, leaf: &Leaf) -> LockWord {
         let mut word = LockWord::default();
         for bucket in 0..self.buckets {

@@ -26,7 +26,7 @@ impl Slots {
         Slots { first, count, span }
     }
 
-    /// The shortest run of slots of this one with all of `slots`, of which there has to be one.
+    /// The shortest run of slots of this one with all of `slots`, of which there must be one.
     pub(crate) fn around(&self, slots: &[usize]) -> Slots {
         let mut distances: Vec<usize> = slots.iter().map(|&slot| self.distance(slot)).collect();
         distances.sort_unstable();

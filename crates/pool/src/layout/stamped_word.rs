@@ -77,13 +77,13 @@ impl StampedLayout {
         word.to_bits() >> self.stamp_shift() & low(self.stamp_bits())
     }
 
-    /// The word with another stamp, of which as many bits count as there is room for.
+    /// The word with another stamp, cut off to the bits that fit.
     #[must_use]
     pub fn with_stamp(&self, word: LockWord, stamp: u64) -> LockWord {
         replaced(word, self.stamp_shift(), self.stamp_bits(), stamp)
     }
 
-    /// The word of a leaf of which all entries are known, unlocked and with a stamp of zero.
+    /// The word of a fully known leaf, unlocked and with a stamp of zero.
     pub fn of_leaf(&self, leaf: &Leaf) -> LockWord {
         let word = self.with_max_slot(LockWord::default(), leaf.max_slot().unwrap_or(0));
         self.with_entries(word, leaf.occupied().count())

@@ -183,7 +183,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Copies `wire`, of which something else tells that it is consistent, into `node`, as
+    /// Copies `wire`, which another check has found consistent, into `node`, as
     /// [`decode`](Segment::decode).
     pub(crate) fn copy(&self, wire: &[u8], node: &mut [u8]) {
         for (decoded, at) in self.pieces() {
@@ -225,7 +225,7 @@ impl Segment {
             if !is_of_node(line) {
                 return Err(Torn::Node);
             }
-            // Of the node versions both are known to be right.
+            // Both node versions are known to be right.
             let owner = of_object(objects.object_start(decoded_offset(start)));
             entries_agree &= line.entry() == owner.entry();
         }
@@ -303,7 +303,7 @@ impl Segments {
     }
 }
 
-/// Adds one to the node version of all objects, as a write of the whole node has to.
+/// Adds one to the node version of all objects, as a write of the whole node must.
 pub(crate) fn count_node_write(objects: &impl Objects, node: &mut [u8]) {
     let mut object = 0;
     while object < objects.decoded_bytes() {

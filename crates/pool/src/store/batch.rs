@@ -111,8 +111,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         self.client.codec.encode_key(F::key_bytes(key).as_ref())
     }
 
-    /// Reads keys, each once for all gets of it, by one post; leaves those of which more has to be
-    /// read.
+    /// Reads keys, each once for all gets of it, by one post; leaves those that need more reads.
     async fn read_each(&self, groups: &[Group], left: &RefCell<Vec<(Group, Rest)>>) {
         let keys: ArrayVec<SlotKey, TOGETHER_MAX> =
             groups.iter().map(|&group| self.slot_key(group)).collect();
@@ -251,7 +250,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         Ok(())
     }
 
-    /// Writes the outcomes of operations on a key, of which the slot was this before.
+    /// Writes the outcomes of operations on a key, whose slot was this before.
     async fn tell(
         &self,
         positions: impl Iterator<Item = usize> + Clone,

@@ -96,7 +96,7 @@ impl<E: Endpoint> Client<E> {
         rest
     }
 
-    /// Gives the value of a key, of which more has to be read, to `found`.
+    /// Passes the value of a key that needs more reads to `found`.
     pub async fn get_rest<R>(
         &self,
         key: &SlotKey,

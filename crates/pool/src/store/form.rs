@@ -81,7 +81,7 @@ impl StoreForm for Words {
     }
 }
 
-/// The bytes of a word, of which all slots have as many.
+/// The bytes of a word; all slots have the same number.
 fn word(bytes: &[u8]) -> [u8; WORD] {
     let mut word = [0; WORD];
     word.copy_from_slice(bytes);

@@ -200,7 +200,7 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
         })
     }
 
-    /// Has this thread remember its client, and forget those of stores that are gone.
+    /// Makes this thread remember its client, and forget those of dropped stores.
     fn keep(&self, client: Rc<Client<E>>) {
         let name = Arc::downgrade(&self.name);
         let gone = CLIENTS.with_borrow_mut(|clients| {

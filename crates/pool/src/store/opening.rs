@@ -23,7 +23,7 @@ fn header(first: NodeId) -> GlobalAddress {
     GlobalAddress::new(first, HEADER_AT)
 }
 
-/// Opens the tree, which has to be there.
+/// Opens the tree, which must exist.
 pub(super) async fn open<E: Endpoint>(
     endpoint: E,
     nodes: &[NodeId],

@@ -569,8 +569,8 @@ fn an_insert_may_have_to_read_the_greatest_key_of_a_leaf_that_was_divided() {
             inserted.expect("inserted");
         }
     };
-    // How many verbs it does before the parent is told.
-    // It begins with a look at the tree's header.
+    // The number of its verbs before the parent is updated. It begins with a read of the tree's
+    // header.
     let verbs = Rc::new(Cell::new(1));
     let tell = Rc::clone(&verbs);
     run(chime(), async move |Clients { one, other, .. }| {

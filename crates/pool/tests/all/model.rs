@@ -63,7 +63,7 @@ impl Run {
         self.model.insert(key.to_vec(), value);
     }
 
-    /// Splits the leaf and goes on with the half that `key` belongs into.
+    /// Splits the leaf and continues with the half that `key` belongs into.
     fn split(&mut self, key: &[u8]) {
         let address = GlobalAddress::new(NodeId(0), 64 * (self.splits + 1));
         let former = self.leaf.sibling(0);

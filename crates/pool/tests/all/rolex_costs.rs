@@ -95,7 +95,7 @@ fn run_with<F: Future<Output = ()> + 'static>(
     assert_eq!(simulation.run(), 0);
 }
 
-/// Checks that all that was read were leaves, and answers how many.
+/// Checks that all reads were of leaves, and returns their number.
 fn leaves(cost: &Cost) -> u64 {
     assert!(cost.reads.iter().all(|&read| read == LEAF), "{cost:?}");
     cost.reads.len() as u64
@@ -181,7 +181,7 @@ fn an_insert_takes_four_round_trips_or_five_and_a_synonym_is_met_once() {
         client.get(&key(1)).await.expect("a node");
         let cost = client.endpoint().take();
         assert_eq!((cost.round_trips, leaves(&cost)), (1, search + 1));
-        // Another compute node meets it.
+        // Another compute node finds it.
         assert_eq!(other.insert(&key(3), &[3; 8]).await, Ok(None));
         let cost = other.endpoint().take();
         assert_eq!((cost.round_trips, cost.atomics), (5, 1));

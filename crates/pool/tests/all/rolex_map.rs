@@ -265,7 +265,7 @@ fn a_node_without_memory_refuses_a_synonym_and_keeps_what_is_there() {
         };
         assert!(error.to_string().contains("memory"), "{error}");
         assert!(number > 500);
-        // The lock was given back.
+        // The lock was released.
         assert!(
             rolex
                 .insert(&key(number, &options, 0), &[1; 8])

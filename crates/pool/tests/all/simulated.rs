@@ -91,8 +91,8 @@ fn operations_on_few_keys_are_linearizable() {
     }
 }
 
-/// Of the keys that are overwritten some are removed, moved, divided and merged meanwhile, by
-/// clients that know where they were, and some of these die.
+/// Some of the overwritten keys are removed, moved, divided and merged meanwhile, by clients that
+/// know their slots, and some of these die.
 #[test]
 fn keys_that_are_overwritten_without_being_read_are_the_right_ones() {
     for (keys, operations, removing, dying) in [
@@ -442,7 +442,7 @@ fn what_is_deleted_takes_no_levels() {
     });
     assert_eq!(simulation.run(), 0);
     // Two thousand entries of 19 bytes in leaves that are half full and lie in whole lines, their
-    // parents, and as much that waits to be used again; not six times as much.
+    // parents, and as much memory that waits for reuse; not six times as much.
     let allocated: u64 = nodes
         .iter()
         .map(|&node| simulation.allocated_bytes(node))
@@ -639,7 +639,7 @@ fn numbers_of_clients_are_used_again() {
     assert_eq!(simulation.run(), 0);
 }
 
-/// A client that was silent for so long that its number is another's goes on by a new one.
+/// A client that was silent for so long that another has its number continues with a new one.
 #[test]
 fn clients_that_were_stopped_go_on() {
     let mut simulation = Simulation::new(5, Preset::ConnectX6.parameters(), Delivery::Torn);

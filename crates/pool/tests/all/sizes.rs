@@ -15,7 +15,7 @@ fn leaf(change: impl Fn(&mut Shape)) -> LeafLayout {
     LeafLayout::new(Geometry::new(shape).expect("the shape is possible"))
 }
 
-/// How many slots have accesses of which length.
+/// The number of slots for each length of accesses.
 fn histogram(layout: &LeafLayout, access: impl Fn(usize) -> Segments) -> BTreeMap<usize, usize> {
     let mut lengths = BTreeMap::new();
     for slot in 0..layout.span() {

@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How many operations are under way at once where none relies on another.
+/// How many operations are in flight at once where none relies on another.
 const AT_ONCE: u64 = 8;
 /// The greatest time of an operation in leases. Two dead clients may block it, one after the other,
 /// and a busy machine needs more time.

@@ -2,7 +2,7 @@
 
 use nearfield_pool::Entry;
 
-/// Compute processes, and tasks of each, all of which are under way at once.
+/// Compute processes, and tasks of each, all of which are in flight at once.
 pub const PROCESSES: u64 = 3;
 pub const TASKS: u64 = 6;
 const WRITERS: u64 = PROCESSES * TASKS;

@@ -64,7 +64,7 @@ impl Nodes {
         }
     }
 
-    /// Serves one of them for good.
+    /// Serves one of them for ever.
     pub fn serve(&self, run: &str, number: u16) {
         let stop = AtomicBool::new(false);
         let number = NodeId(number);

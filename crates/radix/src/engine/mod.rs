@@ -215,7 +215,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
         workspace.locks_parents = locks > self.input.operations().len();
     }
 
-    /// Answers a batch of nothing but gets.
+    /// Executes a batch of gets alone.
     fn read_all(&mut self, workspace: &mut Workspace) {
         let operations = self.input.operations();
         let mut keys: Vec<F::Key<'_>> = Vec::with_capacity(operations.len());

@@ -1,10 +1,10 @@
 //! Scans, predecessors and successors within a batch.
 //!
-//! They must see the writes before them and none after. They are all executed first, on the
-//! index as it is before the batch's own writes. That is right unless a write that precedes an
-//! ordered operation lies in the range that the operation has read; such operations, of which
-//! there are few in a large index, become *barriers* and are executed again where they stand,
-//! between the point operations before and after them.
+//! They must see the writes before them and none after. They are all executed first, on the index
+//! before the batch's own writes. That is right unless a write that precedes an ordered operation
+//! lies in the range that the operation has read. Such operations, which are few in a large index,
+//! become *barriers* and are executed again in their turn, between the point operations before and
+//! after them.
 
 use super::traverse::{Arrivals, Keys, Manner, Run, Walk};
 use super::{Engine, Workspace};
@@ -236,7 +236,7 @@ fn finish<'e, F: LeafForm>(
     tree.scan_on(ended, scan, chunk, scratch, guard, reader);
 }
 
-/// Lines of slots behind a scan's bound that are asked for beforehand.
+/// Lines of slots behind a scan's bound that are prefetched.
 const SLOT_LINES: usize = 4;
 
 /// Receives walks that warm the cache, and prefetches the further lines that gathering reads: of a

@@ -212,7 +212,7 @@ impl<'t, F: LeafForm, P: Probe> Operator<'t, F, P> {
         )
     }
 
-    /// Makes the visits of a plan; answers the plan.
+    /// Makes the visits of a plan; returns the plan.
     fn visit_all(&mut self, plan: Plan, halves: (Input<'_, F>, Output<'_, F>)) -> Plan {
         self.workspace.plan = plan;
         super::visit_planned(
@@ -257,7 +257,7 @@ impl<F: LeafForm, P: Probe> Crew<'_, '_, F, P> {
         Ok(())
     }
 
-    /// Executes a batch, the first part on the calling thread; answers the batch.
+    /// Executes a batch, the first part on the calling thread; returns the batch.
     fn execute(&mut self, batch: Batch<F>, parts: Vec<Plan>) -> Batch<F> {
         let count = parts.len();
         let batch = Arc::new(batch);
@@ -329,7 +329,7 @@ impl<'scope, F: LeafForm> Worker<'scope, F> {
         }
     }
 
-    /// Gives the worker a part of a batch.
+    /// Sends a part of a batch to the worker.
     fn begin(&mut self, batch: &Arc<Batch<F>>, plan: Plan) {
         let outcomes = mem::take(&mut self.outcomes);
         let task = (Arc::clone(batch), Part { plan, outcomes });

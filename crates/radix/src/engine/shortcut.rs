@@ -21,7 +21,7 @@ struct Group {
 
 impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
     /// Makes the visits of keys with a valid shortcut, writes below the same parent together if
-    /// they are neighbours and `together` is true. Answers the numbers of the other visits.
+    /// they are neighbours and `together` is true. Returns the numbers of the other visits.
     pub fn take_shortcuts(&mut self, table: &Shortcuts, together: bool) -> Vec<u32> {
         let visits = self.plan.visits.len();
         let mut rest = Vec::new();

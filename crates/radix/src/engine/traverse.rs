@@ -86,7 +86,7 @@ impl Walk {
 /// A walk of several visits that are neighbours.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// The inner or dense node that the walk has come to.
+    /// The inner or dense node that the walk has reached.
     pub node: Ref,
     /// The depth of the parent plus one.
     depth: u32,
@@ -98,18 +98,18 @@ pub struct Run {
     pub count: u32,
 }
 
-/// Receives the walks that have come to an end.
+/// Receives the ended walks.
 pub trait Arrivals {
     /// Receives the counts.
     type Probe: Probe;
     /// The counters in use.
     fn probe(&mut self) -> &mut Self::Probe;
-    /// A visit will be handed over soon, together with others: its lines may be asked for.
+    /// A visit will be handed over soon, together with others: its lines may be prefetched.
     fn coming(&mut self, _walk: &Walk) {}
-    /// A visit has come to a leaf, a dense node or nothing (`walk.node()`), below `walk.parent()`.
+    /// A visit has reached a leaf, a dense node or nothing (`walk.node()`), below `walk.parent()`.
     fn single(&mut self, walk: &Walk);
-    /// A run of visits has come to the node `run.node`. Those end there for which `ends`, indexed
-    /// by visit, names the node; the others of the run are on their way elsewhere.
+    /// A run of visits has reached the node `run.node`. Those end there for which `ends`, indexed
+    /// by visit, names the node; the others of the run continue elsewhere.
     fn run(&mut self, run: &Run, ends: &[Ref]);
 }
 
@@ -350,7 +350,7 @@ impl Traversal {
     }
 }
 
-/// Hands the walks of a group over, which have all ended; answers how many they were.
+/// Hands over the walks of a group, which have all ended; returns their number.
 fn hand_over(group: &mut Group, arrivals: &mut impl Arrivals) -> usize {
     let count = std::mem::take(&mut group.count);
     for walk in &group.walks[..count] {
@@ -370,8 +370,7 @@ struct Stepper<'t, F: LeafForm, V> {
 }
 
 impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
-    /// Takes all walks of a group that have not ended a step further; answers whether one is
-    /// left that has not.
+    /// Advances all unfinished walks of a group by one step; returns whether one is left.
     #[inline]
     fn pass(&self, group: &mut Group, probe: &mut impl Probe) -> bool {
         if F::MIXES_KINDS {

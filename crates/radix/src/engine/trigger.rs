@@ -282,7 +282,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
     }
 }
 
-/// True if a walk would certainly come to the same end now, after the writes of earlier visits.
+/// True if a walk would certainly end at the same place now, after the writes of earlier visits.
 #[cold]
 pub fn is_current<F: LeafForm>(tree: &Tree<F>, walk: &Walk, key: F::Key<'_>) -> bool {
     let symbol = F::symbol(key, walk.depth().saturating_sub(1));

@@ -250,7 +250,7 @@ impl Block {
         }
     }
 
-    /// Gives a block, which no walk can reach, its first entries. It must be linked then, or
+    /// Sets the first entries of a block that no walk can reach. It must be linked then, or
     /// [retired](Block::retire).
     pub fn fill(&self, entries: &[(u64, u64)]) {
         for (i, &(key, payload)) in entries.iter().enumerate() {
@@ -292,7 +292,7 @@ impl Drop for Latch<'_> {
 }
 
 impl Latch<'_> {
-    /// Gives the entry at a place another payload.
+    /// Sets the payload of the entry at a place.
     #[inline]
     pub fn set_payload(&self, position: usize, payload: u64) {
         self.payloads[position].store(payload, Ordering::Release);

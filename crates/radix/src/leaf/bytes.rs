@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Two neighbouring blocks become one when they have no more entries together.
 const JOINED_MAX: usize = 20;
 
-/// How many blocks before its turn one that is going to be freed is asked for.
+/// The number of blocks by which a block is prefetched before it is freed.
 const FREED_AHEAD: usize = 8;
 
 impl LeafForm for Bytes {

@@ -35,7 +35,7 @@ pub enum Lookup<V> {
     Found(V),
     /// Other keys than the key.
     Absent,
-    /// A leaf that has been unlinked and does not tell: the walk has to begin anew.
+    /// A leaf that has been unlinked and proves nothing: the walk has to restart.
     Dead,
 }
 
@@ -156,8 +156,8 @@ pub trait LeafForm: Form {
         key: Self::Key<'_>,
         guard: &'g Guard,
     ) -> Option<Self::Value<'g>>;
-    /// As [`lookup`](LeafForm::lookup) in a terminal that some earlier walk has come to, which
-    /// may have been unlinked since. `Absent` does not say that the key is absent now.
+    /// As [`lookup`](LeafForm::lookup) in a terminal that some earlier walk has reached, which may
+    /// have been unlinked since. `Absent` does not prove that the key is absent now.
     fn lookup_again<'g>(
         memory: &'g Memory,
         terminal: Ref,
@@ -169,8 +169,8 @@ pub trait LeafForm: Form {
     fn prepare(memory: &Memory, terminal: Ref, key: Self::Key<'_>, guard: &Guard);
     /// Some key of a terminal; `None` if it is dead or empty.
     fn any_key<'g>(memory: &'g Memory, terminal: Ref, guard: &'g Guard) -> Option<Self::Key<'g>>;
-    /// True if a key that shares `shared` bytes with those of a terminal, which hangs at a node
-    /// of `depth`, has its own place in the terminal.
+    /// True if a key that shares `shared` bytes with those of a terminal, which is a child of a
+    /// node of `depth`, has its own place in the terminal.
     fn covers(terminal: Ref, depth: usize, shared: usize) -> bool;
     /// Calls `visit` for the entries of a terminal in `direction`, as they are at one instant.
     /// Those before the bound may be left out.
@@ -240,7 +240,7 @@ pub trait LeafForm: Form {
         key: Self::Key<'_>,
         guard: &'g Guard,
     ) -> Option<(usize, Self::Value<'g>)>;
-    /// Gives the entry at a place another value, in place or in a copy.
+    /// Sets the value of the entry at a place, in place or in a copy.
     fn set(
         memory: &Memory,
         leaf: Ref,
@@ -278,7 +278,7 @@ pub trait LeafForm: Form {
         guard: &Writer<'_, Self>,
         decide: &mut impl FnMut(Option<Self::Value<'_>>) -> Change<Self::Value<'v>>,
     ) -> InNode;
-    /// Makes a visit in a dense node that is to replace a full one, if one is; answers it.
+    /// Makes a visit in a dense node that replaces a full one, if one should; returns it.
     fn grow_dense<'v>(
         tree: &Tree<Self>,
         place: &Place,
@@ -339,7 +339,7 @@ fn write_each<'g, F: LeafForm>(
     })
 }
 
-/// Adds an entry to those of a leaf, or gives one another value.
+/// Adds an entry to those of a leaf, or replaces a value.
 pub fn put_entry<'e, F: LeafForm>(
     entries: &mut Entries<'e, F>,
     key: F::Key<'e>,

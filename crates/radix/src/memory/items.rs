@@ -21,7 +21,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Free items that a stripe keeps before it spills.
 const FREE_MAX: usize = 8192;
 
-/// How many allocations before its turn a free item is asked for.
+/// The number of allocations by which a free item is prefetched.
 const AHEAD: usize = 4;
 
 /// Free bytes of a region that are worth giving back.

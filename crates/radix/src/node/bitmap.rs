@@ -69,7 +69,7 @@ pub fn last_at_most(bits: [u64; 4], bit: u8) -> Option<u8> {
     Some((i * 64) as u8 + (63 - word.leading_zeros() as u8))
 }
 
-/// Calls `visit` for each bit that is set, ascending from `first`, until it answers false.
+/// Calls `visit` for each bit that is set, ascending from `first`, until it returns false.
 #[inline]
 pub fn for_each_from(bits: [u64; 4], first: u16, mut visit: impl FnMut(u8) -> bool) {
     let first_word = usize::from(first / 64);
@@ -86,8 +86,8 @@ pub fn for_each_from(bits: [u64; 4], first: u16, mut visit: impl FnMut(u8) -> bo
     }
 }
 
-/// Calls `visit` for each bit below `behind` that is set, descending, until it answers false;
-/// answers whether it never did.
+/// Calls `visit` for each bit below `behind` that is set, descending, until it returns false;
+/// returns whether it never did.
 #[inline]
 pub fn for_each_below(bits: [u64; 4], behind: u16, mut visit: impl FnMut(u8) -> bool) -> bool {
     for i in (0..4).rev() {

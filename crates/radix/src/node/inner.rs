@@ -134,8 +134,8 @@ impl<'m> Inner<'m> {
         });
     }
 
-    /// Calls `visit` for each child in `direction`, beginning behind the symbol `from` if there
-    /// is one, until it answers false. To be validated as `for_each` is.
+    /// Calls `visit` for each child in `direction`, beginning behind the symbol `from` if there is
+    /// one, until it returns false. To be validated as `for_each` is.
     #[inline]
     pub fn walk(
         self,

@@ -288,7 +288,7 @@ impl Slot {
         })
     }
 
-    /// The block that a walk comes to.
+    /// The block that a walk reaches.
     fn walk(&self) -> &Block {
         &self.blocks[self.linked.load(Ordering::Acquire)]
     }

@@ -15,7 +15,7 @@ const PIECES: usize = 16;
 struct Memory {
     span: Span,
     cells: [UnsafeCell<usize>; PIECES],
-    /// How often the span was told to be ripe.
+    /// The number of times that the span became ripe.
     ripe: Mutex<usize>,
     owners: AtomicUsize,
 }
@@ -58,7 +58,7 @@ impl Memory {
         }
     }
 
-    /// Owns the span, if it was told to be ripe.
+    /// Owns the span, if it was announced as ripe.
     fn acquire(&self) -> bool {
         let mut ripe = self.ripe.lock().expect("no panic");
         if *ripe == 0 {
@@ -75,7 +75,7 @@ impl Memory {
         assert_eq!(others, 0, "two owners");
     }
 
-    /// Takes all pieces that are free; answers how many.
+    /// Takes all free pieces; returns their number.
     fn take_all(&self) -> usize {
         let mut free = Vec::new();
         self.span.holes(PIECE, |at, units| {
@@ -123,8 +123,8 @@ fn a_span_becomes_ripe_once_and_its_next_owner_finds_what_was_freed() {
     });
 }
 
-/// Where memory is short, a span at rest is owned by one that looks for it, or by one that was
-/// told of it.
+/// Where memory is short, a thread that searches, or one that was told of a ripe span, owns a span
+/// at rest.
 #[test]
 fn a_span_at_rest_has_one_owner() {
     check(|| {

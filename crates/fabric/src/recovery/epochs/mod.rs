@@ -109,7 +109,7 @@ pub enum EpochError {
     /// A node did not answer, or does not own the retired memory.
     #[error(transparent)]
     Fabric(#[from] FabricError),
-    /// Others have all slots, and none of them is silent.
+    /// Other participants have all slots, and none of them is silent.
     #[error("all {SLOTS} participants that {table} has room for are at work")]
     NoSlot {
         /// The table.
@@ -127,7 +127,7 @@ pub struct Epochs {
     registration: AtomicU64,
     /// The global epoch, as far as it is known.
     local: AtomicU64,
-    /// Operations under way, of even and of odd epochs.
+    /// Operations in flight, of even and of odd epochs.
     active: [AtomicU64; 2],
     /// The time until which no other participant expels it, in nanoseconds of the endpoints' clock.
     safe_until: AtomicU64,
@@ -167,8 +167,8 @@ impl Epochs {
         Ok(epochs)
     }
 
-    /// Begins an operation. It holds up the epoch until it is dropped, so one that waits for long,
-    /// or a scan that is read bit by bit, should begin anew now and then.
+    /// Begins an operation. It holds up the epoch until it is dropped, so a long operation, or a
+    /// scan that is read in parts, should begin again now and then.
     pub fn enter(&self) -> Guard<'_> {
         loop {
             let registration = self.registration.load(Ordering::SeqCst);
@@ -271,7 +271,7 @@ fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-/// An operation under way.
+/// An operation in flight.
 pub struct Guard<'e> {
     epochs: &'e Epochs,
     epoch: Epoch,

@@ -17,8 +17,8 @@ use crate::verb::Verb;
 
 /// The greatest number of participants at once.
 pub const SLOTS: usize = 256;
-/// The length of the table, which has to be zero before the first participant comes, and aligned to
-/// a line.
+/// The length of the table, which must be zero before the first participant joins, and aligned to a
+/// line.
 pub const TABLE_BYTES: u64 = LINE_BYTES + 2 * SLOTS as u64 * WORD_BYTES;
 
 const KIND_SHIFT: u32 = 62;

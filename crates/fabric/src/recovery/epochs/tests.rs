@@ -21,8 +21,8 @@ const BLOCK_BYTES: u64 = 128;
 const RING_ENTRIES: usize = 64;
 const PARTICIPANTS: u32 = 4;
 const OPERATIONS: u64 = 40;
-/// What one who dies may lose: what its tasks have in hand, what one is giving back, with what was
-/// spare, and what another was about to use again.
+/// The greatest loss of a dead participant: the blocks that its tasks have in hand, those that one
+/// is freeing with the spare ones, and those that another was about to reuse.
 const LOST_BLOCKS_MAX: u64 = 3 * blocks::BATCH as u64 + 3;
 
 /// How a participant goes about it.
@@ -31,11 +31,11 @@ struct Way {
     grace: u64,
     /// Whether it drops addresses of older epochs.
     drops: bool,
-    /// Whether it believes only what it has read while it was safe.
+    /// Whether it trusts only what it has read while it was safe.
     confirms: bool,
     /// Whether its guards last as long as its operations.
     guards: bool,
-    /// Whether it retires what was unlinked, and not what is going to be.
+    /// Whether it unlinks memory before it retires it.
     unlinks_first: bool,
 }
 
@@ -56,7 +56,7 @@ fn contents(key: u64, id: u64) -> Vec<u8> {
     words.repeat(BLOCK_BYTES as usize / 16)
 }
 
-/// What is common to all participants of a run.
+/// The shared state of all participants of a run.
 #[derive(Default)]
 struct Run {
     wrong: RefCell<Option<String>>,
@@ -84,7 +84,7 @@ struct Participant {
     epochs: Epochs,
     way: Way,
     run: Rc<Run>,
-    /// The addresses that it keeps, with what is there and since when.
+    /// The cached addresses, with their content and its epoch.
     cache: RefCell<HashMap<u64, (GlobalAddress, u64, Epoch)>>,
     /// Until when all of it stands still.
     still_until: Cell<Duration>,
@@ -143,7 +143,7 @@ impl Participant {
         epochs.tend(endpoint).await?;
         let guard = epochs.enter();
         let old = read_word(endpoint, word_of(key)).await?;
-        // Only one who is sure to unlink can retire before.
+        // Only a participant that is sure to unlink can retire before.
         if !self.way.unlinks_first && key + 1 != u64::from(endpoint.client()) {
             return Ok(());
         }
@@ -233,7 +233,7 @@ impl Participant {
     }
 }
 
-/// What has happened in runs.
+/// The counts of runs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Report {
     retired: u64,
@@ -252,8 +252,8 @@ fn options(retired_bytes: u64) -> Options {
     }
 }
 
-/// One who comes first, or last: it makes the table and the blocks, or waits until all that can be
-/// was given back.
+/// The first or the last participant: it creates the table and the blocks, or waits until all
+/// possible blocks were freed.
 async fn alone(endpoint: SimEndpoint, table: Option<GlobalAddress>) -> Result<(), EpochError> {
     let Some(table) = table else {
         let table = endpoint.allocate(NODE, TABLE_BYTES).await?;
@@ -373,7 +373,7 @@ fn run(seed: u64, delivery: Delivery, way: Way) -> Result<Report, String> {
     let deaths = (1..=PARTICIPANTS).filter(|client| simulation.is_dead(*client));
     let deaths = deaths.count() as u64;
     let left = simulation.allocated_bytes(NODE).checked_sub(used);
-    // One who dies may have allocated a ring that nobody knows of.
+    // A dead participant may have allocated a ring that no other knows.
     let lost_max = deaths * (LOST_BLOCKS_MAX * BLOCK_BYTES + ring_bytes);
     match left {
         Some(lost) if lost <= lost_max => Ok(Report {

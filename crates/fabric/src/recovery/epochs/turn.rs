@@ -12,9 +12,9 @@ use crate::verb::Verb;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A participant without a slot looks for one this many times in a lease.
+/// A participant without a slot searches for one this many times in a lease.
 const LOOKS_PER_LEASE: u32 = 16;
-/// A participant looks for a slot for this many leases. In one of them it detects the dead.
+/// A participant searches for a slot for this many leases. In one of them it detects the dead.
 const LEASES_WITHOUT_SLOT: u32 = 2;
 
 /// A participant's place among the others.
@@ -26,7 +26,7 @@ pub(super) struct Seat {
     /// The other possible value of the word, if the task that was to renew it ended early.
     attempt: u64,
     announced: u64,
-    /// The words of all slots, and since when they are seen to be the same.
+    /// The words of all slots, and the time since which each is unchanged.
     seen: Vec<(u64, Duration)>,
     adopted: Vec<Adopted>,
 }
@@ -55,7 +55,7 @@ impl Adopted {
 }
 
 impl Seat {
-    /// Notes the words, and answers whether a slot's has been the same for a lease.
+    /// Records the words, and whether a slot's has been unchanged for a lease.
     fn look(&mut self, scan: &Scan, now: Duration) {
         self.seen.resize(SLOTS, (0, now));
         for (seen, word) in self.seen.iter_mut().zip(&scan.words) {
@@ -80,7 +80,7 @@ impl Drop for Turn<'_> {
 }
 
 impl Epochs {
-    /// Does all that is to be done now; false if another task does.
+    /// Does all that is due; false if another task does.
     pub(super) async fn turn(&self, endpoint: &impl Endpoint) -> Result<bool, EpochError> {
         if self.turning.swap(true, Ordering::SeqCst) {
             return Ok(false);
@@ -209,8 +209,8 @@ impl Epochs {
         Ok(true)
     }
 
-    /// Renews the slot, and announces the newest epoch if no operation of an older one is under
-    /// way; `None` if the slot was lost.
+    /// Renews the slot, and announces the newest epoch if no operation of an older one is in
+    /// flight; `None` if the slot was lost.
     async fn renew(&self, endpoint: &impl Endpoint) -> Result<Option<Scan>, EpochError> {
         loop {
             let began = endpoint.now();

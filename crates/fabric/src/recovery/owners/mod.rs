@@ -130,8 +130,8 @@ impl OwnerTable {
     }
 
     /// Claims a slot: two round trips while some are free, and one more for each other process that
-    /// claims one at the same time; else a lease, until the slots of processes that have died are
-    /// seen to be unused: then all of these become free.
+    /// claims one at the same time. Otherwise it takes a lease to detect the unused slots of dead
+    /// processes; then all of these become free.
     ///
     /// # Errors
     /// `Full` after three leases; `Fabric`.

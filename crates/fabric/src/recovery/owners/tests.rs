@@ -47,15 +47,15 @@ struct Ledger {
     holders: Vec<Holder>,
     /// The first number and the incarnation of each claim so far.
     claims: HashSet<(u16, u32)>,
-    /// What went wrong.
+    /// The faults found.
     faults: Vec<String>,
     taken_from_the_dead: u32,
-    /// Who came behind the lock last.
+    /// The last process behind the lock.
     inside: Option<u32>,
 }
 
 impl Ledger {
-    /// A claim, or a beat, was made: nobody else counts on its numbers.
+    /// Checks, at a claim or a beat, that no other process relies on its numbers.
     fn check(&mut self, process: u32, claim: &Claim) {
         for other in &self.holders {
             let same = other.claim.numbers() == claim.numbers();
@@ -68,7 +68,7 @@ impl Ledger {
         }
     }
 
-    /// A process gives the lock back, which it deems its own.
+    /// A process releases the lock, which it deems its own.
     fn leave(&mut self, process: u32) {
         if self.inside != Some(process) {
             let fault = format!("{process} and {:?} are behind the lock", self.inside);
@@ -77,7 +77,7 @@ impl Ledger {
     }
 }
 
-/// Takes what a process has in the ledger from it, also when it dies.
+/// Removes a process's entries from the ledger, also when it dies.
 struct Alive {
     process: u32,
     ledger: Rc<RefCell<Ledger>>,
@@ -92,7 +92,7 @@ impl Drop for Alive {
     }
 }
 
-/// One process: claims, works, and gives back, keeps or forgets what it has.
+/// One process: claims, works, and releases, keeps or forgets its numbers.
 async fn process(
     number: u32,
     patience: Duration,
@@ -170,7 +170,7 @@ async fn work(number: u32, locker: &Locker, clock: &Clock, ledger: &RefCell<Ledg
     }
 }
 
-/// Runs processes, some of which die; those who claim take a claim to be unused after `patience`.
+/// Runs processes, some of which die; a claimant takes a claim to be unused after `patience`.
 fn run(seed: u64, patience: Duration) -> (Vec<String>, Rc<RefCell<Ledger>>) {
     let mut simulation = simulation(seed);
     let mut random = SmallRng::seed_from_u64(seed);
@@ -201,7 +201,7 @@ fn no_two_that_live_have_the_same_numbers() {
         claims += ledger.borrow().claims.len();
         locks += ledger.borrow().taken_from_the_dead;
     }
-    // More than the table has, so that slots were claimed again, also of the dead.
+    // More than the table has, so that slots were claimed again, including those of dead processes.
     assert!(
         claims as u64 > seeds(2000) * 6 && locks > 0,
         "{claims} claims, {locks} locks"
@@ -235,7 +235,7 @@ fn numbers_are_divided_among_slots() {
         numbers.sort_by_key(|numbers| numbers.start);
         assert_eq!(numbers, [0..10922, 10922..21844, 21844..32766]);
         assert!(claims.iter().all(|claim| claim.incarnation() == 1));
-        // What is given back can be had at once, and the least used slot is had first.
+        // A released slot is free at once, and the least used slot is claimed first.
         let middle = claims.swap_remove(1);
         let numbers = middle.numbers();
         let began = endpoint.now();
@@ -275,7 +275,7 @@ fn the_numbers_of_the_dead_are_had_after_a_lease_and_those_of_the_living_never()
         let lost = claim.beat(&living).await.unwrap_err().to_string();
         let expected = "the owners 0..32767 of the table at 0:0x100 are another's by now";
         assert_eq!(lost, expected);
-        // It is not this one's any more to give back.
+        // It belongs to another process now.
         claim.release(&living).await.unwrap();
     });
     simulation.spawn(1, async move {
@@ -294,7 +294,7 @@ fn the_numbers_of_the_dead_are_had_after_a_lease_and_those_of_the_living_never()
         let waited = endpoint.now() - last.get();
         assert!(waited > LEASE && waited < LEASE * 5 / 4, "{waited:?}");
         assert_eq!((claim.numbers(), claim.incarnation()), (0..32767, 2));
-        // The same owner, in his first acquisition too: not the word that the dead has left.
+        // The same owner, also in its first acquisition: not the word that the dead one has left.
         let locker = claim.locker(5, LEASE);
         let held = locker.lock(&endpoint, LOCK).await.unwrap();
         let left = 1 << 63 | 5 << 48 | 1 << 36;
@@ -337,7 +337,7 @@ fn beats_of_which_nothing_is_heard_do_not_lose_the_claim() {
                 endpoint.read(TABLE, &mut word).await.unwrap();
                 if u64::from_le_bytes(word) != claim.word.get() {
                     unheard.set(unheard.get() + 1);
-                    // Nor does it keep the numbers from being given back.
+                    // Nor does it keep the numbers from being released.
                     if round > 10 {
                         break;
                     }
@@ -375,8 +375,8 @@ fn who_keeps_a_claim_is_told_when_the_table_is_lost() {
     assert_eq!(simulation.run(), 0);
 }
 
-/// Who has waited for a slot of the dead gives all of theirs back, so that the next ones do not
-/// wait.
+/// A process that has waited for a slot frees the slots of all dead processes, so that the next
+/// ones do not wait.
 #[test]
 fn the_dead_are_waited_for_once() {
     let mut simulation = simulation(1);

@@ -70,7 +70,7 @@ const STAMP_LIFE_BITS: u32 = 8;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RedoError {
-    /// A node could not be asked.
+    /// A node failed.
     #[error(transparent)]
     Fabric(#[from] FabricError),
     /// The change does not go into a slot.
@@ -132,8 +132,8 @@ pub enum Taken<'r> {
     ///
     /// [`forward`]: crate::recovery::lease::forward
     Forwarded(GlobalAddress),
-    /// The owner's number may be another's by now ([`Redo::keep_until`]), and the lock has to be
-    /// taken over. It was not.
+    /// Another client may have the owner's number by now ([`Redo::keep_until`]), and the lock has
+    /// to be taken over. It was not.
     Expired,
 }
 
@@ -530,8 +530,8 @@ async fn read_word(endpoint: &impl Endpoint, at: GlobalAddress) -> Result<u64, F
     Ok(u64::from_le_bytes(word))
 }
 
-/// A slot that belongs to an acquisition. Dropped without having been given back, it is kept until
-/// the lock has another word.
+/// A slot that belongs to an acquisition. If it is dropped without a release, it is kept until the
+/// lock has another word.
 #[derive(Debug)]
 struct Slot<'r> {
     redo: &'r Redo,
@@ -589,9 +589,8 @@ impl Locked<'_> {
         self.held.until().min(self.redo.until.get())
     }
 
-    /// The record of a change, and where it has to be written: before the change, in the same post
-    /// if all is on the lock's node. No round trip, but where changes were left unfinished by
-    /// dropping them.
+    /// The record of a change, and its address. Write it before the change, in the same post if all
+    /// is on the lock's node. No round trip, except where dropped changes were left unfinished.
     ///
     /// # Errors
     /// `TooLong`, `NoSlot`.
@@ -611,7 +610,7 @@ impl Locked<'_> {
         Ok((slot.at, bytes))
     }
 
-    /// The lock was given back: the post that did it has been answered.
+    /// The lock was released: the post that did it has been answered.
     pub fn finish(self) {
         if let Some(slot) = self.slot {
             slot.give_back();

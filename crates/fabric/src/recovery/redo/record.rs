@@ -22,7 +22,7 @@ const LENGTH_BITS: u32 = 19;
 /// No record is longer.
 pub(super) const RECORD_BYTES_MAX: usize = (1 << LENGTH_BITS) - 1;
 
-/// A change that was to be made under a lock.
+/// A change under a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The word of the lock meanwhile.
@@ -56,7 +56,7 @@ impl Record {
     }
 }
 
-/// How many bytes the record of a change has, of writes of these lengths.
+/// The number of bytes in the record of a change, with writes of these lengths.
 ///
 /// ```
 /// use nearfield_fabric::recovery::redo::record_bytes;

@@ -45,7 +45,7 @@ struct Way {
     recorded: Recorded,
     /// Whether the record is written before the change.
     first: bool,
-    /// Whether who takes over writes the record down again.
+    /// Whether a client that takes over copies the record.
     again: bool,
 }
 
@@ -55,7 +55,7 @@ const RIGHT: Way = Way {
     again: true,
 };
 
-/// What a register holds: how often it was written, and by which write.
+/// The content of a register: the number of its writes, and the last write.
 type Value = (u64, u64);
 
 fn bytes_of(value: Value) -> Vec<u8> {
@@ -63,7 +63,7 @@ fn bytes_of(value: Value) -> Vec<u8> {
     words.iter().copied().cycle().take(VALUE_BYTES).collect()
 }
 
-/// The values that were acknowledged, of each register, and what was wrong.
+/// The acknowledged values of each register, and the faults.
 #[derive(Default)]
 struct Seen {
     acknowledged: [Vec<Value>; REGISTERS as usize],
@@ -76,7 +76,7 @@ impl Seen {
         self.wrong.get_or_insert(what);
     }
 
-    /// Checks what a holder of the lock finds.
+    /// Checks the data that a holder of the lock finds.
     fn check(&mut self, register: u64, found: &[Vec<u8>], locked: &Locked<'_>) -> Value {
         let words = found[0].as_chunks::<8>().0;
         let value = (u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1]));
@@ -166,7 +166,7 @@ async fn write(
     Ok(true)
 }
 
-/// Takes a lock, and over, without writing down what is to be done again.
+/// Takes a lock, also over, without copying the record to redo.
 async fn lock_forgetfully<'r>(
     endpoint: &SimEndpoint,
     redo: &'r Redo,
@@ -183,8 +183,8 @@ async fn lock_forgetfully<'r>(
     Ok(locked)
 }
 
-/// Has many clients write all registers and die; twice, the second time with the numbers of the
-/// first. Answers how many changes were done again.
+/// Makes many clients write all registers and die; twice, the second time with the numbers of the
+/// first. Returns the number of redone changes.
 fn run(seed: u64, delivery: Delivery, way: Way) -> Result<u64, String> {
     let mut random = SmallRng::seed_from_u64(seed);
     let network = Preset::ConnectX6.parameters();
@@ -199,7 +199,7 @@ fn run(seed: u64, delivery: Delivery, way: Way) -> Result<u64, String> {
                 simulation.kill_at_verb(client, random.random_range(0..60));
             }
             let registers = (0..OPERATIONS).map(|_| random.random_range(0..REGISTERS));
-            // Those of the last life find what the others have left.
+            // The clients of the last life find the data that the others have left.
             let registers: Vec<u64> = match life {
                 2 => (0..REGISTERS).collect(),
                 _ => registers.collect(),

@@ -45,7 +45,7 @@ struct Attached {
 }
 
 impl Attached {
-    /// Whether the node is served, as far as is known or due to be looked up.
+    /// Whether the node is served, as far as the client knows.
     fn is_up(&self, now: Duration) -> bool {
         if self.object.is_ended() {
             return false;
@@ -329,7 +329,7 @@ impl Endpoint for ShmEndpoint {
         START.elapsed()
     }
 
-    /// Other tasks of the same thread go on meanwhile, if their executor is told of several.
+    /// Other tasks of the same thread run meanwhile, if their executor has several.
     async fn sleep(&self, time: Duration) {
         let until = self.now() + time;
         poll_fn(|context| {

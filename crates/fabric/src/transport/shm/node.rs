@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 const PAGE_BYTES: u64 = 4096;
 /// The longest sleep of the node without calls.
 const TURN: Duration = Duration::from_millis(50);
-/// How often it looks for slots of processes that have ended.
+/// The interval of searches for slots of ended processes.
 const SWEEP: Duration = Duration::from_millis(100);
 
 /// A memory node in shared memory, which this process serves. See the [module](super).
 ///
-/// It ends when it is dropped, and its memory is given back when the last client has detached.
+/// It ends when it is dropped, and its memory is freed when the last client has detached.
 #[derive(Debug)]
 pub struct ShmNode {
     object: Object,

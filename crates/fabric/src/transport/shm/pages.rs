@@ -18,7 +18,7 @@ const REFUSALS_MAX: u32 = 4;
 /// The state of a node's large pages.
 #[derive(Debug)]
 pub struct Pages {
-    /// The page to be asked for next, by its position in the object.
+    /// The next page to request, by its position in the object.
     next: u64,
     /// How many there are at most; the last one of the object may be cut off.
     end: u64,

@@ -43,7 +43,8 @@ thread_local! {
     static LAST: Cell<(usize, u64)> = {
         static THREADS: AtomicU64 = AtomicU64::new(0);
         let thread = THREADS.fetch_add(1, Ordering::Relaxed);
-        // Those of different threads and processes are apart from each other, most of the time.
+        // The places of different threads and processes are apart from each other, most of the
+        // time.
         let place = (u64::from(std::process::id()) + thread).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Cell::new(((place >> 32) as usize % PLACES, 0))
     };
@@ -89,12 +90,12 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Posts that were under way.
+/// Posts that were in flight.
 #[derive(Debug)]
 pub struct UnderWay<'h>(Vec<(&'h Place, u64)>);
 
 impl UnderWay<'_> {
-    /// All that are under way now.
+    /// All posts in flight.
     pub fn of(header: &Header) -> UnderWay<'_> {
         fence(Ordering::SeqCst);
         let word = |place: &'_ Place| place.0.load(Ordering::SeqCst);
@@ -109,7 +110,7 @@ impl UnderWay<'_> {
     }
 }
 
-/// Whether the post of a word is done. The place of a process that has died is given back.
+/// Whether the post of a word is done. Releases the place of a dead process.
 fn has_ended(place: &Place, word: u64) -> bool {
     if word == 0 || place.0.load(Ordering::Acquire) != word {
         return true;

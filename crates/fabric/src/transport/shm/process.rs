@@ -13,7 +13,7 @@ fn state(process: u32) -> Option<(char, u64)> {
     Some((letter, fields.nth(18)?.parse().ok()?))
 }
 
-/// Whether a process lives. One that has ended and that its parent has not asked for does not.
+/// Whether a process lives. An ended process that its parent has not waited for does not.
 pub fn is_alive(process: u32) -> bool {
     let Some(id) = i32::try_from(process).ok().and_then(Pid::from_raw) else {
         return false;

@@ -58,7 +58,7 @@ impl SimEndpoint {
     async fn done(&self, steps: Vec<Step>) -> Result<Vec<Step>, FabricError> {
         let posted = self.state.borrow_mut().post(self.place, steps, false);
         let Some(request) = posted else {
-            // The dead do not go on; their tasks are dropped.
+            // Tasks of dead clients stop; they are dropped.
             return std::future::pending().await;
         };
         let awaited = Awaited {

@@ -1,4 +1,4 @@
-//! Runs tasks and lets time go on.
+//! Runs tasks and advances time.
 
 use super::endpoint::SimEndpoint;
 use super::node::Node;
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Task {
     }
 }
 
-/// The numbers of tasks that can go on.
+/// The numbers of tasks that can run.
 #[derive(Debug, Default)]
 struct Ready(Mutex<VecDeque<usize>>);
 
@@ -150,8 +150,8 @@ impl Simulation {
         self.run_until(|_| false)
     }
 
-    /// Runs until `is_enough` of the time, asked before each event, or nothing more will happen;
-    /// answers as [`run`](Simulation::run).
+    /// Runs until `is_enough` of the time, called before each event, or until no event is left;
+    /// returns the same as [`run`](Simulation::run).
     pub fn run_until(&mut self, mut is_enough: impl FnMut(Duration) -> bool) -> usize {
         loop {
             while let Some(task) = self.ready.pop() {

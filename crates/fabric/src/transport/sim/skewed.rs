@@ -14,10 +14,10 @@ pub struct Skewed<E> {
 }
 
 impl<E: Endpoint> Skewed<E> {
-    /// Has the clock of `endpoint` go on by `percent` hundredths of a second a second.
+    /// Makes the clock of `endpoint` advance by `percent` hundredths of a second a second.
     ///
     /// # Panics
-    /// It would stand still.
+    /// The clock would stand still.
     pub fn new(endpoint: E, percent: u32) -> Skewed<E> {
         assert!(percent > 0, "clocks go on");
         Skewed { endpoint, percent }

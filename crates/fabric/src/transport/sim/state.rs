@@ -57,7 +57,7 @@ pub enum Event {
     },
     /// The client has the answer.
     Answer { request: usize },
-    /// A task that sleeps goes on.
+    /// A sleeping task continues.
     Wake { timer: usize },
     /// A client dies.
     Death { client: u32 },
@@ -69,7 +69,7 @@ pub enum Event {
     },
 }
 
-/// An event in the order of time, and those of one moment in the order in which they were planned.
+/// An event in the order of time, and at one moment in the order of planning.
 #[derive(Debug)]
 struct Planned {
     at: Time,
@@ -276,7 +276,7 @@ impl State {
             let number = verb.node();
             let node = self.nodes.get_mut(usize::from(number.0))?;
             let served = node.port.access(self.now + travel, access, verb.bytes());
-            // Answers to one client come in the order in which it has asked.
+            // Answers to one client come in the order of its requests.
             let queue = life.queue(number);
             *queue = served.max(*queue);
             done = done.max(*queue);
@@ -285,8 +285,8 @@ impl State {
         Some(done + travel)
     }
 
-    /// Posts a request of a client and answers its number; `None` if the client is dead by now.
-    /// The steps were checked.
+    /// Posts a request of a client and returns its number; `None` if the client is dead by now. The
+    /// steps were checked.
     pub fn post(
         &mut self,
         client: usize,

@@ -67,7 +67,7 @@ fn verbs_are_torn_between_atomic_parts_and_not_within() {
     assert_eq!(most(Delivery::TornWords), [true, true, false]);
 }
 
-/// What happens in a run with much going on, as one number.
+/// The events of a busy run, as one number.
 fn trace(seed: u64) -> u64 {
     let mut simulation = simulation(seed, Delivery::Torn);
     let trace = Rc::new(Cell::new(0_u64));
@@ -175,8 +175,8 @@ fn swaps_exclude_and_what_they_guard_is_kept() {
     }
 }
 
-/// A client that dies has done what it posted before, of its last verb some lines, and no more; in
-/// some runs all of them and in some none.
+/// A dead client's earlier posts are done, of its last verb some lines, and no more; in some runs
+/// all of them and in some none.
 #[test]
 fn the_dead_leave_what_they_have_done() {
     let mut lines_seen = std::collections::BTreeSet::new();
@@ -267,7 +267,7 @@ fn memory_is_given_out_and_taken_back() {
     assert_eq!(simulation.allocated_bytes(NODE), 0);
 }
 
-/// Millions of verbs a second of so many clients with `depth` tasks each.
+/// Millions of verbs a second of `clients` clients with `depth` tasks each.
 fn throughput(clients: u32, depth: u32, bytes: usize) -> f64 {
     const EACH: u64 = 300;
     let mut simulation = simulation(1, Delivery::Whole);
@@ -288,8 +288,8 @@ fn throughput(clients: u32, depth: u32, bytes: usize) -> f64 {
 
 #[test]
 fn clients_get_what_the_model_of_the_port_says() {
-    // Published for one client thread with eight reads under way: 1.9 million, with the time that
-    // the client itself takes, which is not modelled; so between that and eight in 2.1 µs.
+    // Published for one client thread with eight reads in flight: 1.9 million, with the client's
+    // own time, which is not modelled; so between that and eight in 2.1 µs.
     let one = throughput(1, 8, 8);
     assert!((1.9..3.9).contains(&one), "{one}");
     let link = throughput(60, 2, 1132);
@@ -372,8 +372,7 @@ fn instant_endpoints_take_no_time_and_are_seen_by_others() {
     }
 }
 
-/// A task with several sleeps under way: one that has ended may not take another's timer for its
-/// own.
+/// A task with several sleeps: one that has ended may not take another's timer for its own.
 #[test]
 fn sleeps_of_one_task_do_not_meet() {
     let mut simulation = simulation(1, Delivery::Whole);
@@ -385,7 +384,7 @@ fn sleeps_of_one_task_do_not_meet() {
             if endpoint.now() < Duration::from_micros(5) {
                 return first.as_mut().poll(context);
             }
-            // The first has ended, and is asked only after another has begun.
+            // The first has ended, and is polled only after another has begun.
             let next = next.get_or_insert_with(|| sleep(5));
             assert!(next.as_mut().poll(context).is_pending());
             first.as_mut().poll(context)
@@ -396,7 +395,7 @@ fn sleeps_of_one_task_do_not_meet() {
     assert_eq!(simulation.run(), 0);
 }
 
-/// What each of some clients sees of a word that all swap, and when: as the order of the port.
+/// The words that clients see and swap, with their times, follow the order of the port.
 #[test]
 fn whole_verbs_take_effect_in_the_order_of_their_answers() {
     let mut simulation = simulation(1, Delivery::Whole);

@@ -1,4 +1,4 @@
-//! The verbs of one post to a node that does them when it is asked to.
+//! The verbs of one post to a node that executes them by messages.
 
 use super::batch;
 use super::endpoint::{Awaited, Client};

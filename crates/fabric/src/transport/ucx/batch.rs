@@ -109,7 +109,7 @@ pub fn execute(memory: &impl Memory, mut message: &[u8]) -> Option<Vec<u8>> {
     Some(answer)
 }
 
-/// Appends the word at an offset to an answer, and changes it if there is something to be changed.
+/// Appends the word at an offset to an answer, and changes it if it should.
 fn change(
     memory: &impl Memory,
     offset: u64,

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a task that waits keeps others of its thread waiting.
 const TURN: Duration = Duration::from_micros(200);
-/// How long a client looks for an answer before it sleeps.
+/// The time for which a client polls for an answer before it sleeps.
 const SPIN: Duration = Duration::from_micros(50);
 /// The system does not wake a thread after so short a time.
 const BLINK: Duration = Duration::from_micros(10);
@@ -177,7 +177,7 @@ impl Client {
         }
     }
 
-    /// Gives a node up: nothing that was issued to it will ever be waited for.
+    /// Gives a node up: no task waits any more for requests to it.
     pub fn lose(&self, node: &Attached) -> FabricError {
         if let Some(connection) = node.connection.take() {
             self.adopt([connection.close(true)]);
@@ -185,7 +185,7 @@ impl Client {
         FabricError::NodeLost { node: node.number }
     }
 
-    /// Whether a node has been silent for too long, when it was asked something at this time.
+    /// Whether a node has been silent for too long after a request at this time.
     pub fn is_silent(&self, node: &Attached, asked: Instant) -> bool {
         asked.max(node.heard.get()).elapsed() > PATIENCE
     }
@@ -480,7 +480,7 @@ impl Endpoint for UcxEndpoint {
         self.client.start.elapsed()
     }
 
-    /// Other tasks of the same thread go on meanwhile, if their executor is told of several.
+    /// Other tasks of the same thread run meanwhile, if their executor has several.
     async fn sleep(&self, time: Duration) {
         let until = self.now() + time;
         poll_fn(|context| {

@@ -33,7 +33,7 @@ impl Guesses {
         self.places.borrow_mut()[place(at)] = (at, word);
     }
 
-    /// Bytes are written, perhaps over a word that is remembered: locks are given back so.
+    /// Bytes are written, perhaps over a remembered word: the release of a lock is such a write.
     pub fn note_written(&self, to: GlobalAddress, bytes: &[u8]) {
         let skipped = to.offset().next_multiple_of(WORD_BYTES) - to.offset();
         let words = bytes.get(skipped as usize..).unwrap_or_default();
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(guesses.guess(at, &swap), 79);
         guesses.note_written(at.plus(1), &[1; 7]);
         assert_eq!(guesses.guess(at, &swap), 79);
-        // It has to be one that the swap succeeds with.
+        // The guess must be a word with which the swap succeeds.
         guesses.see(at, 5 | 1 << 63);
         assert_eq!(guesses.guess(at, &swap), 5);
         assert_eq!(guesses.guess(at, &MaskedSwap::whole(9, 1)), 9);

@@ -37,7 +37,7 @@ pub enum Request {
     Taken,
     /// Likewise, but the client no longer waits for it.
     Declined,
-    /// The verbs that follow are to be done.
+    /// Execute the following verbs.
     Do,
     /// Likewise, and it is not answered.
     Tell,
@@ -91,7 +91,7 @@ pub struct Answer {
 pub struct Introduction {
     pub size: u64,
     pub node: u16,
-    /// The node does the verbs itself, when it is asked to.
+    /// The node executes the verbs itself, by messages.
     pub by_messages: bool,
     pub key: Vec<u8>,
 }

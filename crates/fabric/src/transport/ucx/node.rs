@@ -19,7 +19,8 @@ const PAGE_BYTES: u64 = 4096;
 /// delayed message may become possible to send without an event.
 const FIRST_SLEEP: Duration = Duration::from_micros(100);
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
-/// How long it looks for more before it sleeps: longer than a client needs between two verbs.
+/// The time for which it polls for more before it sleeps: longer than a client needs between two
+/// verbs.
 const SPIN: Duration = Duration::from_micros(50);
 
 /// If this is set, UCX executes verbs even if it has to do so by messages of its own, for tests of
@@ -61,7 +62,7 @@ pub struct UcxNode {
 
 struct Clients {
     connected: HashMap<ConnectionId, Client>,
-    /// Answers under way, and connections that are being closed.
+    /// Answers in flight, and connections that are being closed.
     going: Vec<Transfer>,
     chunks: Chunks,
 }
@@ -254,7 +255,7 @@ impl Drop for UcxNode {
         for (_, client) in clients.connected.drain() {
             clients.going.push(client.connection.close(true));
         }
-        // So that clients are told.
+        // Clients get a notice meanwhile.
         let begin = Instant::now();
         while !clients.going.is_empty() && begin.elapsed() < LONGEST_SLEEP {
             self.worker.progress();

@@ -30,7 +30,7 @@ pub struct Post<'p, 'b> {
     number: u64,
     verbs: &'p mut [Verb<'b>],
     lanes: Vec<Lane>,
-    /// The lanes of nodes that are asked.
+    /// The lanes of nodes that execute verbs by messages.
     asked: Vec<Asked<'p>>,
 }
 

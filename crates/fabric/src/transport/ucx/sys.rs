@@ -243,8 +243,8 @@ macro_rules! functions {
         }
 
         impl Api {
-            /// Finds all functions. The library stays for good: it has threads and patches of its
-            /// own in the process.
+            /// Finds all functions. The library stays loaded: it has threads and patches of its own
+            /// in the process.
             pub fn find(library: Library) -> Result<Api, libloading::Error> {
                 let api = Api {
                     // SAFETY: the names are those of functions of these types in UCX's interface
@@ -323,8 +323,8 @@ pub fn version(library: &Library) -> Result<(u32, u32), libloading::Error> {
 impl Api {
     /// UCX's description of a status.
     pub fn describe(&self, status: Status) -> String {
-        // SAFETY: any number may be asked for; the answer is a constant, or a text of the thread
-        // that stays until its next call.
+        // SAFETY: any number is valid; the answer is a constant, or a text of the thread that stays
+        // until its next call.
         let text = unsafe { CStr::from_ptr((self.status_string)(status)) };
         text.to_string_lossy().into_owned()
     }

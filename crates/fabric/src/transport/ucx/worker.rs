@@ -27,7 +27,7 @@ pub struct Worker {
     api: &'static Api,
     context: sys::Context,
     worker: sys::Worker,
-    /// Becomes readable when there is progress to be made, after it was asked for.
+    /// Becomes readable when there is progress to make, after a request for it.
     event: Option<RawFd>,
     /// UCX has its address.
     inbox: Box<Inbox>,
@@ -57,7 +57,7 @@ pub struct Arrival(sys::ConnectionRequest);
 // SAFETY: the request is UCX's, and is only handed back to it, by the thread of the worker.
 unsafe impl Send for Arrival {}
 
-/// Panics of other threads, of which there are none, would leave lists as they are: in order.
+/// Other threads, which could panic, do not exist; a panic would leave the lists consistent.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -134,7 +134,7 @@ impl Worker {
         unsafe { (self.api.worker_progress)(self.worker) != 0 }
     }
 
-    /// Sleeps until there is something to be done, but not longer than this.
+    /// Sleeps until there is an event to handle, but not longer than this.
     pub fn wait(&self, time: Duration) {
         let Some(event) = self.event else {
             std::thread::sleep(time.min(Duration::from_micros(100)));
@@ -142,7 +142,7 @@ impl Worker {
         };
         // SAFETY: the worker lives.
         if unsafe { (self.api.worker_arm)(self.worker) } != sys::OK {
-            // Busy: there is something to be done now.
+            // Busy: there is an event to handle now.
             return;
         }
         // SAFETY: the descriptor is the worker's, which lives.
@@ -371,7 +371,7 @@ impl Listener {
         Ok(Listener { worker, listener })
     }
 
-    /// Where it listens; with the port that was found if none was asked for.
+    /// The address on which it listens, with the chosen port if none was requested.
     pub fn address(&self) -> Result<SocketAddr, UcxError> {
         let api = self.worker.api;
         let mut attributes = sys::ListenerAttributes {
@@ -724,7 +724,7 @@ impl Key {
 
 impl Drop for Key {
     fn drop(&mut self) {
-        // SAFETY: the key lives until here, and transfers under way hold it.
+        // SAFETY: the key lives until here, and transfers in flight hold it.
         unsafe { (self.worker.api.key_destroy)(self.handle) };
     }
 }
@@ -765,7 +765,7 @@ impl Transfer {
         }
     }
 
-    /// How it has ended; `None` while it goes on. [`Worker::progress`] makes it go on.
+    /// Its result; `None` while it is in flight. [`Worker::progress`] advances it.
     pub fn poll(&mut self) -> Option<Result<(), Status>> {
         if let State::Going(request) = self.state {
             let api = self.worker.api;

@@ -75,7 +75,7 @@ impl Process {
         Process(child.expect("this program runs"))
     }
 
-    /// Has it do nothing any more, until it is killed.
+    /// Stops its work until it is killed.
     pub fn stop(&self) {
         let id = Pid::from_raw(self.0.id() as i32);
         let id = id.expect("a process");

@@ -28,12 +28,12 @@ impl Adjustment {
         told.unwrap_or_else(|| skip_list::height(start))
     }
 
-    /// A subrange is made anew.
+    /// A subrange is rebuilt.
     pub fn forget(&mut self, start: u64) {
         self.heights.remove(&start);
     }
 
-    /// Forgets subranges that there are no more.
+    /// Forgets subranges that no longer exist.
     pub fn retain(&mut self, is_there: impl Fn(u64) -> bool) {
         self.heights.retain(|&start, _| is_there(start));
     }

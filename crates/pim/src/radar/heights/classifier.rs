@@ -60,7 +60,7 @@ struct Stage {
     /// The idle time of all modules in the last batch, and the time of a task in its round.
     idle: Time,
     per_task: Time,
-    /// Tasks of the module that has most, and how many heights it is told to change.
+    /// The tasks of the fullest module, and the number of heights that it changes.
     most_tasks: u64,
     most_heights: u64,
 }

@@ -13,13 +13,13 @@ const KEYS: usize = 5;
 /// The features of a subrange in a batch. Source: RADAR, section V-A.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// How often it was asked for.
+    /// The number of requests.
     pub hotness: u32,
-    /// Whether the subrange that ends where it begins was asked for as well.
+    /// Whether the subrange that ends where it begins had requests as well.
     pub is_left: bool,
-    /// Whether the subrange that begins where it ends was asked for as well.
+    /// Whether the subrange that begins where it ends had requests as well.
     pub is_right: bool,
-    /// Windows since it was asked for before; `u32::MAX` if it never was.
+    /// Windows since the last earlier request; `u32::MAX` if there was none.
     pub lifetime: u32,
     /// Its keys.
     pub keys: u64,

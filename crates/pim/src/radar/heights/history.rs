@@ -1,4 +1,4 @@
-//! How subranges were asked for in the last batches.
+//! The requests of subranges in the last batches.
 
 use super::features::{Features, STEPS, Sequence};
 use crate::structures::hash::mix;
@@ -12,7 +12,7 @@ pub struct Requested {
     pub last: u64,
     /// The keys that it had before the batch.
     pub keys: u64,
-    /// How often it is asked for.
+    /// The number of requests.
     pub hotness: u32,
 }
 
@@ -24,7 +24,7 @@ pub struct History {
     records: HashMap<u64, Record>,
 }
 
-/// In place n the last of the batches n, n + [`STEPS`] and so on that have asked for a subrange,
+/// In place n the last of the batches n, n + [`STEPS`] and so on with a request for the subrange,
 /// and its features then.
 type Record = [Option<(u64, Features)>; STEPS];
 
@@ -107,7 +107,7 @@ impl History {
         }
     }
 
-    /// True if a subrange was asked for in one of the last [`STEPS`] batches up to `batch`.
+    /// True if a subrange had a request in one of the last [`STEPS`] batches up to `batch`.
     pub fn is_recent(&self, start: u64, batch: u64) -> bool {
         let record = self.records.get(&start);
         let known = record.into_iter().flatten().flatten();
@@ -116,7 +116,7 @@ impl History {
             .any(|(then, _)| then + STEPS as u64 > batch)
     }
 
-    /// Forgets subranges that there are no more.
+    /// Forgets subranges that no longer exist.
     pub fn retain(&mut self, is_there: impl Fn(u64) -> bool) {
         self.records.retain(|&start, _| is_there(start));
     }

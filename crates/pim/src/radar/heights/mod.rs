@@ -74,12 +74,11 @@ pub struct Window {
     /// How many subranges of a batch are sampled, at most. The paper's figure, 8 thousand, is where
     /// its training still fits into the time of modules.
     pub samples: usize,
-    /// Batches of a window, each of which is trained with once. The paper finds that more than 4
-    /// gain nothing.
+    /// Batches of a window, each of which is trained with once. The paper finds no gain above 4.
     pub batches: u64,
     /// Whether classes are those of [`LastWindow`] or [`Share`] where these were right more often
-    /// in the window than the predictor. A model that has not learnt enough yet says that all is
-    /// cold, and a list without levels is slow. Not in the paper.
+    /// in the window than the predictor. An insufficiently trained model predicts that all is cold,
+    /// and a list without levels is slow. Not in the paper.
     pub falls_back: bool,
 }
 

@@ -1,10 +1,9 @@
-//! How hot a subrange is to be for each class. Source: RADAR, section V-A (adaptive data labeling).
+//! The thresholds of hotness for classes. Source: RADAR, section V-A (adaptive data labeling).
 //!
-//! The classes of subranges that are asked for are to be as large as levels of a skip list: each
-//! half as large as that below. Instead of sorting all, some are sorted, and a curve is fitted to
-//! how hot the one of a rank is; the threshold of a class is the curve's value where its rank ends.
-//! By Zipf's law the logarithm of the hotness is a line over that of the rank, so a parabola fits
-//! closely.
+//! The classes of requested subranges should be as large as levels of a skip list: each half as
+//! large as that below. Instead of sorting all subranges, some are sorted, and a curve is fitted to
+//! the hotness by rank; the threshold of a class is the curve's value at its last rank. By Zipf's
+//! law the logarithm of the hotness is a line over that of the rank, so a parabola fits closely.
 
 /// A step of log2 of the rank, within which ranks are taken together.
 const STEP: f64 = 0.25;
@@ -63,7 +62,7 @@ impl Curve {
     }
 }
 
-/// The class of a subrange that is asked for so often: how many thresholds that reaches.
+/// The class of a subrange with this many requests: the number of thresholds that it reaches.
 pub fn class(hotness: f64, thresholds: &[f64]) -> usize {
     thresholds.partition_point(|&threshold| threshold <= hotness)
 }

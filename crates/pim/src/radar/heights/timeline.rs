@@ -21,7 +21,7 @@ pub enum Phase {
     Modules,
     /// Data come back.
     Gather,
-    /// The host puts answers together.
+    /// The host merges answers.
     Merge,
     /// A model is trained.
     Train,
@@ -78,7 +78,7 @@ pub struct Report {
     pub accuracy: Vec<Accuracy>,
     /// The spans of the last batches.
     pub spans: Vec<Span>,
-    /// How many heights modules were told to change.
+    /// The number of heights that modules were told to change.
     pub adjusted: u64,
     /// How long batches have waited for the model.
     pub waited: Duration,

@@ -35,7 +35,7 @@ pub struct Close {
     /// How many classes there are from now on, and how hot subranges are on the average.
     pub classes: usize,
     pub mean: f64,
-    /// Whether another predictor is asked that was right more often.
+    /// Whether a predictor that was right more often replaces this one.
     pub falls_back: bool,
 }
 
@@ -87,7 +87,7 @@ impl Trainer {
         }
     }
 
-    /// Gives it something to do; false if it is gone, as its predictor has panicked.
+    /// Gives it a job; false if it is gone, because its predictor has panicked.
     pub fn give(&self, job: Job) -> bool {
         let sent = self.jobs.as_ref().map(|jobs| jobs.send(job).is_ok());
         sent == Some(true)

@@ -86,7 +86,7 @@ pub struct Changing<'c, D> {
     changes: &'c mut [Change],
     /// Of towers that go, for each level.
     links: Vec<Link>,
-    /// Towers that were made and do not come to be part of the list.
+    /// New towers that will not be part of the list.
     unused: Vec<usize>,
 }
 
@@ -339,7 +339,7 @@ impl<'c, D: Device> Changing<'c, D> {
         (new, old)
     }
 
-    /// Sets links, and with those of old towers values.
+    /// Sets links, and for old towers values.
     fn link(&mut self, settings: &[Setting], sets: bool) {
         let mut inputs = self.host.inputs();
         // Once it is broken, nothing new is linked.
@@ -425,7 +425,7 @@ fn add_set(inputs: &mut Inputs, tower: Pointer, value: u64) {
     inputs.add(tower.module(), &Task::Set { at, value });
 }
 
-/// Old towers of which consecutive ones go, and new ones between them, at one level.
+/// Consecutive old towers that are removed, and new ones between them, at one level.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     /// The last old tower, be it one that goes.

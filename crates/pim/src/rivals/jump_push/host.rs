@@ -48,14 +48,14 @@ impl Inputs {
         Inputs(vec![Vec::new(); modules])
     }
 
-    /// Adds a task for a module that there is.
+    /// Adds a task for an existing module.
     pub fn add(&mut self, module: usize, task: &Task<'_>) {
         if let Some(words) = self.0.get_mut(module) {
             task.encode(words);
         }
     }
 
-    /// Adds words for a module that there is.
+    /// Adds words for an existing module.
     pub fn extend(&mut self, module: usize, words: impl IntoIterator<Item = u64>) {
         if let Some(input) = self.0.get_mut(module) {
             input.extend(words);
@@ -80,7 +80,7 @@ impl Answers {
     /// Takes the next words of a module.
     ///
     /// # Errors
-    /// The module has come to nothing.
+    /// The module has failed.
     pub fn take(&mut self, module: usize, count: usize) -> Result<&[u64], Error> {
         let missing = || Error::Unknown {
             what: format!("module {module} has not answered"),
@@ -134,8 +134,7 @@ impl<D: Device> Host<D> {
         Ok(answers)
     }
 
-    /// Has modules do tasks that come to the same if they are done again, and asks those again that
-    /// come to nothing.
+    /// Makes modules execute idempotent tasks, and repeats those of modules that fail.
     ///
     /// # Errors
     /// The round is refused each time; nothing was done.

@@ -7,8 +7,8 @@ use crate::dispatch::kernel::INSTRUCTIONS_PER_TASK;
 use crate::structures::list::List;
 use crate::structures::skip_list::{INSTRUCTIONS_PER_KEY, SkipList};
 
-/// Searches the upper part for each word of its input, and answers where the lower levels of the
-/// tower lie that has the greatest key at or below it; 0 if there is none.
+/// Searches the upper part for each word of its input, and answers the place of the lower levels of
+/// the tower that has the greatest key at or below it; 0 if there is none.
 pub struct Floors;
 
 impl Program for Floors {
@@ -115,7 +115,7 @@ fn place(at: u32, level: usize) -> u32 {
     at + words(level) as u32
 }
 
-/// The link of a level, copied, and its key compared with that which is looked for.
+/// The link of a level, copied, and its key compared with the searched one.
 fn link<M: Meter>(module: &mut Module<'_, M>, at: u32, level: usize) -> Link {
     module.instructions(INSTRUCTIONS_PER_KEY);
     module.compare();

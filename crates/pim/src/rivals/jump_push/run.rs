@@ -278,9 +278,9 @@ impl<'b> Run<'b> {
         host.work.probes += changes.len() as u64;
     }
 
-    /// Does operations on one key, which has a value before, one after the other: to `each` their
-    /// positions, the value before, and the value behind, or, of one for which there was no room,
-    /// that. Answers the value behind all.
+    /// Executes operations on one key, which has a value before, in order: passes to `each` their
+    /// positions, the value before, and the value after, or the error of one for which there was no
+    /// room. Returns the final value.
     fn replay(
         &self,
         group: &[(u64, u32)],

@@ -15,7 +15,7 @@ use super::tower::{ENTRY_WORDS, LINK_WORDS, Link, Pointer, words};
 use crate::device::Device;
 use nearfield_core::Error;
 
-/// A range of keys, both ends included, of which at most `limit` entries are wanted, at least one.
+/// A range of keys, both ends included, with a limit of at least one entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
     pub from: u64,
@@ -63,8 +63,8 @@ struct Scan {
 /// The result of a scan: entries in its direction.
 pub type Scanned = Result<Vec<(u64, u64)>, Error>;
 
-/// Reads ranges, of each of which the query was searched with its whole path: that of the greatest
-/// key below the range or, descending, of the greatest within or below.
+/// Reads ranges. The query of each was searched with its whole path: that of the greatest key below
+/// the range or, descending, of the greatest within or below.
 ///
 /// # Errors
 /// A round was refused.

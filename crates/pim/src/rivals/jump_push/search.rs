@@ -1,9 +1,9 @@
-//! Searching the lower part for many keys at once, such that no node is asked for by many of them.
+//! Searching the lower part for many keys at once, such that no node gets many of the requests.
 //!
-//! The keys are sorted. Every so manyth of them, first few, then more and more, is searched and its
-//! path recorded: the node at each level from which it went down. Where the paths of two keys have
-//! a node in common at a level, all keys between them go down from it there as well, so these begin
-//! below it, at most 16 of them at each node.
+//! The keys are sorted. Some of them at equal distances, first few, then more and more, are
+//! searched and their paths recorded: the node at each level from which the search went down. Where
+//! the paths of two keys have a node in common at a level, all keys between them go down from it
+//! there as well, so these begin below it, at most 16 of them at each node.
 
 use super::host::Host;
 use super::program::{Floors, Tasks};
@@ -16,13 +16,13 @@ use std::collections::HashMap;
 /// There are fewer than this many keys between two recorded paths (as published).
 const APART_MIN: usize = 16;
 
-/// A key that is looked for.
+/// A search for a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Query {
     pub key: u64,
-    /// It looks for the greatest key below its own, not at or below it.
+    /// It searches for the greatest key below its own, not at or below it.
     pub strict: bool,
-    /// It could not go on.
+    /// It has failed.
     pub failed: bool,
     /// The number of levels, from 0 on, at which the path is recorded.
     pub recorded: u8,
@@ -116,7 +116,7 @@ impl Search {
         &self.steps[path as usize..][..recorded.into()]
     }
 
-    /// Why a query could not go on.
+    /// The reason why a query has failed.
     pub fn error(&self, query: usize) -> Option<&Error> {
         self.errors.get(&(query as u32))
     }
@@ -299,8 +299,8 @@ impl Search {
         }
     }
 
-    /// Reads keys and values of the nodes that `wanted` answers for queries, as they lie in the
-    /// order of keys; one that is null is not wanted.
+    /// Reads keys and values of the nodes that `wanted` returns for queries, in the order of keys;
+    /// a null one is not wanted.
     ///
     /// # Errors
     /// The round was refused.

@@ -11,9 +11,9 @@ use super::tower::{LINK_WORDS, Link};
 /// A task of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task<'w> {
-    /// Takes a query one step on. Answers one word: how many levels it has gone down 8, the right
-    /// neighbour to which it goes 56, or 0; then, if it is recorded, for each of those levels the
-    /// link that was too far.
+    /// Advances a query by one step. Answers one word: the number of levels it has gone down 8, the
+    /// right neighbour to which it goes 56, or 0; then, if it is recorded, for each of those levels
+    /// the link that was too far.
     Step {
         /// The tower.
         at: u32,
@@ -43,7 +43,7 @@ pub enum Task<'w> {
         /// How many levels.
         levels: usize,
     },
-    /// Makes a tower; answers where it lies, or 0 if there is no room.
+    /// Builds a tower; answers its place, or 0 if there is no room.
     Make {
         /// Its key.
         key: u64,
@@ -68,7 +68,7 @@ pub enum Task<'w> {
         /// The value from now on.
         value: u64,
     },
-    /// Gives a tower's memory back. Answers nothing.
+    /// Frees a tower. Answers nothing.
     Free {
         /// The tower.
         at: u32,
@@ -82,13 +82,13 @@ pub enum Task<'w> {
         /// Where its lower levels lie.
         tower: u64,
     },
-    /// Takes a tower out of this module's copy of the upper part. Answers nothing.
+    /// Removes a tower from this module's copy of the upper part. Answers nothing.
     Sink {
         /// Its key.
         key: u64,
     },
-    /// Lists towers of the upper part between two keys, both included, from that end on where the
-    /// list begins. Answers how many they are, then key and tower of each.
+    /// Lists towers of the upper part between two keys, both included, from the end where the list
+    /// begins. Answers their number, then key and tower of each.
     List {
         /// The least key.
         from: u64,
@@ -104,7 +104,7 @@ pub enum Task<'w> {
 /// How a query moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Way {
-    /// It looks for the greatest key below its own, not at or below it.
+    /// It searches for the greatest key below its own, not at or below it.
     pub strict: bool,
     /// Its path is wanted.
     pub recorded: bool,

@@ -25,7 +25,7 @@ pub struct Pointer(u64);
 impl Pointer {
     pub const NULL: Pointer = Pointer(0);
 
-    /// The tower at `at` in a module, of which there are less than 2^24.
+    /// The tower at `at` in a module; there are less than 2^24 modules.
     pub fn new(module: usize, at: u32) -> Pointer {
         Pointer((module as u64) << 32 | u64::from(at))
     }

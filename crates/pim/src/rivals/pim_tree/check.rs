@@ -85,7 +85,7 @@ impl<D: Device> Host<D> {
         self.check_data(&upper);
     }
 
-    /// Checks the chunks of a level, and answers their entries.
+    /// Checks the chunks of a level, and returns their entries.
     fn check_level(&mut self, level: usize, chunks: &[(u64, Address)]) -> Vec<(u64, Address)> {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);

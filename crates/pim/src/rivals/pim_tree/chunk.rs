@@ -160,8 +160,8 @@ impl Chunk {
         Ok(())
     }
 
-    /// Copies the blocks one by one, and answers the addresses of those in use with how many
-    /// entries are in each.
+    /// Copies the blocks one by one, and returns the addresses of those in use with the number of
+    /// entries in each.
     fn each<M: Meter>(
         module: &mut Module<'_, M>,
         header: &Header,
@@ -343,7 +343,7 @@ impl Chunk {
         }
     }
 
-    /// Gives the chunk back with its shadows, if it is one that begins with `first`.
+    /// Frees the chunk with its shadows, if it is one that begins with `first`.
     pub fn free<M: Meter>(self, module: &mut Module<'_, M>, first: u64) {
         let Some(header) = self.header(module) else {
             return;

@@ -330,10 +330,10 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// Makes the chunks that begin with the least key, and with them the upper part.
+    /// Builds the chunks that begin with the least key, and with them the upper part.
     ///
     /// # Errors
-    /// There is no room, or a module has come to nothing.
+    /// There is no room, or a module has failed.
     pub(super) fn build(&mut self) -> Result<(), Error> {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
@@ -393,7 +393,7 @@ impl<D: Device> Host<D> {
     }
 }
 
-/// The keys that come to the upper part.
+/// The keys that enter the upper part.
 fn rises(plan: &Plan) -> impl Iterator<Item = u64> {
     let above = plan
         .levels

@@ -15,7 +15,7 @@ pub(super) enum Child {
     Chunk(u32),
 }
 
-/// A key that comes to a level, or goes from it.
+/// A key that enters a level, or leaves it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub key: u64,
@@ -73,8 +73,8 @@ pub(super) struct Level {
     pub outcomes: Vec<Outcome>,
     /// Chunks that go, with their first keys.
     pub freed: Vec<(Address, u64)>,
-    /// Keys that come to the next level, with the number of their chunk's outcome, and keys that go
-    /// from it.
+    /// Keys that enter the next level, with the number of their chunk's outcome, and keys that
+    /// leave it.
     pub above: Vec<(u64, Option<u32>)>,
     /// Chunks that come back to life: their first key has gone and comes again.
     pub filled: usize,

@@ -46,7 +46,7 @@ impl Wishes<'_> {
         live.filter_map(|(number, (wish, error))| error.is_none().then_some((number, wish)))
     }
 
-    /// Those of them of which the key comes or goes.
+    /// Those that insert or remove a key.
     pub fn changing(&self) -> impl Iterator<Item = (usize, &Wish)> {
         self.live().filter(|(_, wish)| wish.comes() || wish.goes())
     }
@@ -73,11 +73,11 @@ impl Wishes<'_> {
 /// A key whose chunks are searched for.
 struct Probe {
     key: u64,
-    /// The highest level of which the chunk is wanted.
+    /// The highest level whose chunk is wanted.
     reach: usize,
 }
 
-/// A copy of a chunk of level 1 that comes to where one of level 2 is or will be.
+/// A copy of a chunk of level 1 for the module of a present or future chunk of level 2.
 pub(super) struct Shadow {
     /// The outcome of level 2.
     pub of: usize,
@@ -90,7 +90,7 @@ pub(super) struct Shadow {
 #[derive(Default)]
 pub(super) struct Plan {
     pub levels: Vec<Level>,
-    /// For each entry that comes to a chunk of level 2, in their order.
+    /// For each new entry of a chunk of level 2, in their order.
     pub shadows: Vec<Shadow>,
     /// Where the shadow of a chunk of level 1 is that changes and stays.
     pub homes: HashMap<Address, Address>,

@@ -17,7 +17,7 @@ type Found = Result<Option<(u64, u64)>, Error>;
 type Owned = ((u64, Side), usize);
 
 impl<D: Device> Host<D> {
-    /// Executes reads, none of which changes anything for others.
+    /// Executes reads, which have no effect on others.
     ///
     /// # Errors
     /// The first round was refused.

@@ -57,7 +57,7 @@ impl Outbox {
     }
 }
 
-/// Answers of all modules, of which each is read from its beginning on.
+/// Answers of all modules, each of which is read from its beginning on.
 #[derive(Debug)]
 pub(super) struct Inbox {
     answered: Vec<Answered>,
@@ -73,14 +73,14 @@ impl Inbox {
     /// The next words of a module.
     ///
     /// # Errors
-    /// It has come to nothing.
+    /// It has failed.
     pub fn take(&mut self, module: usize, words: usize) -> Result<&[u64], ModuleError> {
         let answer = match &self.answered[module] {
             Ok(answer) => answer,
             Err(error) => return Err(error.clone()),
         };
         let start = self.at[module];
-        // A program answers all that it was asked or fails.
+        // A program answers its whole input or fails.
         let taken = answer.get(start..start + words);
         self.at[module] = start + words;
         taken.ok_or(ModuleError::Gone { module })

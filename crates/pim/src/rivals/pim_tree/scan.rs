@@ -17,7 +17,7 @@ use std::ops::Range;
 /// A chunk that more scans go to counts as pulled.
 const PULLED: usize = 32;
 
-/// A scan that is under way.
+/// A scan in progress.
 struct Cursor {
     /// The operation.
     number: usize,
@@ -30,7 +30,7 @@ struct Cursor {
     error: Option<Error>,
     /// The chunks of the level at hand, nearest first.
     chunks: Vec<Address>,
-    /// Where the range goes on behind these.
+    /// Where the range continues behind these.
     next: Option<u64>,
 }
 
@@ -169,7 +169,7 @@ impl<D: Device> Host<D> {
         Ok(())
     }
 
-    /// Finds the chunks of level 2: each module is asked for some of the scans.
+    /// Finds the chunks of level 2: each module gets some of the scans.
     fn uppers_of(&mut self, cursors: &mut [Cursor]) -> Result<(), Error> {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
@@ -247,7 +247,7 @@ impl<D: Device> Host<D> {
         Ok(answers)
     }
 
-    /// Reads the data nodes that scans want of the chunks of level 0, each once, and gives them to
+    /// Reads the data nodes that scans want of the chunks of level 0, each once, and passes them to
     /// the scans.
     fn entries_of(&mut self, cursors: &mut [Cursor], answers: &Answers) -> Result<(), Error> {
         let mut is_wanted = vec![false; answers.entries.len()];

@@ -48,7 +48,7 @@ pub(super) enum Neighbour {
     At(Address),
     /// It is that of another key.
     Of(u64),
-    /// The module that knows has come to nothing.
+    /// The module that has it has failed.
     Lost(Error),
 }
 
@@ -249,7 +249,7 @@ impl<D: Device> Host<D> {
         order
     }
 
-    /// The chunks of level 2, which every module knows: each is asked for its share of the keys.
+    /// The chunks of level 2, which every module knows: each module gets its share of the keys.
     fn uppers(&mut self, keys: &[u64]) -> Result<Vec<Result<Path, Error>>, Error> {
         let modules = self.modules();
         let each = keys.len().div_ceil(modules).max(1);

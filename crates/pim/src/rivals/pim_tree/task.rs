@@ -110,7 +110,7 @@ const KINDS: [Kind; 27] = [
 
 /// The answer instead of a data node if the nearest is in a chunk to the left.
 pub(super) const LEFT: u64 = u64::MAX;
-/// The answer instead of an address if a key is not in the chunk where it was looked for.
+/// The answer instead of an address if a key is not in the chunk that was searched.
 pub(super) const LOST: u64 = u64::MAX - 1;
 
 /// Items of a task, at most.
@@ -133,7 +133,7 @@ impl Kind {
         Some((*kind, (header as u32 >> 8) as usize, (header >> 32) as u32))
     }
 
-    /// The words of an item; those of [`Kind::Change`] say it themselves.
+    /// The words of an item; those of [`Kind::Change`] have a count of their own.
     pub const fn words(self) -> usize {
         match self {
             Kind::Set

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A node's first key is the least below it. The published program has an (a,b)-tree here. Ours
-//! gives a node back when it is empty, not when it is less than half full: keys have come up here
-//! by chance, so few nodes are.
+//! frees a node when it is empty, not when it is less than half full: keys reach this level at
+//! random, so there are few nodes.
 
 use super::address::Address;
 use crate::device::{Fault, Meter, Module};
@@ -218,7 +218,7 @@ impl Upper {
         Ok(())
     }
 
-    /// Answers the first key and the node that was divided from this one, if it was.
+    /// Returns the first key and the node that was divided from this one, if it was.
     fn insert_in<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -284,7 +284,7 @@ impl Upper {
     }
 
     /// The first key of the node now, which its parent has to know; none if it is empty and was
-    /// given back.
+    /// freed.
     fn remove_in<M: Meter>(self, module: &mut Module<'_, M>, at: u32, key: u64) -> Option<u64> {
         let mut node = Self::load(module, at);
         let behind = node.keys.partition_point(|&other| other <= key);

@@ -15,7 +15,7 @@ use crate::layout::{self, Leaf, Segments, Slots, Versions};
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId, Verb};
 use std::ops::RangeInclusive;
 
-/// A leaf of which some slots are known, and where it is.
+/// A leaf with some known slots, and its address.
 pub(super) struct Part {
     pub address: GlobalAddress,
     pub leaf: Leaf,
@@ -315,7 +315,7 @@ impl<E: Endpoint> Rolex<E> {
 }
 
 impl Hopscotch {
-    /// The bytes of a leaf of which all is known, and its lock word.
+    /// The bytes of a fully known leaf, and its lock word.
     pub fn image(&self, leaf: &Leaf) -> Vec<u8> {
         let mut bytes = leaf.encode(&self.layout.whole()).concat();
         bytes.resize(self.layout.lock_offset(), 0);

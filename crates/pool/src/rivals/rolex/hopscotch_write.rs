@@ -22,9 +22,8 @@ struct Held {
 }
 
 impl<E: Endpoint> Rolex<E> {
-    /// Writes a key and answers the value before. Four round trips, and one more for each synonym
-    /// that is not known, for a leaf that turns out to have no room, and for each synonym that is
-    /// tried then.
+    /// Writes a key and returns the old value. Four round trips, and one more for each unknown
+    /// synonym, for a leaf that turns out to have no room, and for each synonym that is tried then.
     pub(super) async fn hopscotch_put(
         &self,
         hopscotch: &Hopscotch,
@@ -72,8 +71,8 @@ impl<E: Endpoint> Rolex<E> {
         Ok(None)
     }
 
-    /// Puts a key that is absent into its leaf, of which `range` is known, if there is room, else
-    /// into a synonym.
+    /// Puts an absent key into its leaf, whose `range` is known, if there is room, else into a
+    /// synonym.
     async fn place(
         &self,
         hopscotch: &Hopscotch,
@@ -89,7 +88,7 @@ impl<E: Endpoint> Rolex<E> {
         for number in 0..found.chain.len() {
             let is_first = number == 0;
             if is_first && range.is_none() && found.chain.len() > 1 {
-                // It is said to be full.
+                // The word shows it as full.
                 continue;
             }
             let part = &mut found.chain[number];
@@ -145,7 +144,7 @@ impl<E: Endpoint> Rolex<E> {
         Ok(())
     }
 
-    /// Removes a key and answers its value.
+    /// Removes a key and returns its value.
     pub(super) async fn hopscotch_take(
         &self,
         hopscotch: &Hopscotch,
@@ -213,7 +212,7 @@ impl<E: Endpoint> Rolex<E> {
         Ok(())
     }
 
-    /// Writes segments of leaves and gives the lock back, all in one round trip, since they are on
+    /// Writes segments of leaves and releases the lock, all in one round trip, because they are on
     /// one node.
     async fn hopscotch_write(
         &self,

@@ -177,8 +177,7 @@ impl Leaf {
         (0..self.layout.span).find(|&slot| self.key_bytes(slot) == key && self.is_occupied(slot))
     }
 
-    /// The slot that a key may be put into that is not here: that of the bound if it is the key,
-    /// else an empty one.
+    /// The slot for a key that is not here: that of the bound if it is the key, else an empty one.
     pub fn slot_for(&self, key: &[u8]) -> Option<usize> {
         if self.is_hollow() && self.bound() == key {
             return Some(0);

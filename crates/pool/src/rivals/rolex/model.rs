@@ -81,8 +81,8 @@ impl Models {
     }
 }
 
-/// Trains lines over prefixes that come in ascending order, in constant time for each and without
-/// keeping them: a line goes on for as long as one slope serves all its keys.
+/// Trains lines over prefixes in ascending order, in constant time for each and without keeping
+/// them: a line grows as long as one slope serves all its keys.
 #[derive(Clone, Debug)]
 pub struct Trainer {
     error: u64,
@@ -95,7 +95,7 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    /// Nothing yet. A prediction is to be wrong by no more than `error`.
+    /// An empty model whose predictions will be wrong by at most `error`.
     pub fn new(error: u32) -> Trainer {
         Trainer {
             error: u64::from(error),

@@ -13,12 +13,12 @@ use std::sync::{Arc, OnceLock};
 pub enum Leaves {
     /// In no order; a leaf is read and written as a whole. Source: ROLEX.
     Arrays,
-    /// In hopscotch hash tables, of which neighborhoods are read and entries are written, and which
-    /// are loaded up to three quarters. Where the metadata are is said by the geometry. Source:
-    /// CHIME, applied to ROLEX in its figure 15b.
+    /// In hopscotch hash tables, which clients read by neighborhoods and write by entries, and
+    /// which are loaded up to three quarters. The geometry places the metadata. Source: CHIME,
+    /// applied to ROLEX in its figure 15b.
     Hopscotch {
-        /// Inserts read no more than up to the first empty slot, of which they know by the lock
-        /// word; otherwise the leaf.
+        /// Inserts read no more than up to the first empty slot, which they know by the lock word;
+        /// otherwise the leaf.
         vacancy_piggyback: bool,
     },
 }
@@ -38,10 +38,10 @@ pub struct Options {
     /// The budget of a compute node in bytes. Models are kept in any case; the rest is for
     /// addresses of synonym leaves.
     pub cache_bytes: usize,
-    /// Whether one client of a compute node reads a key for all of them that want it (read
+    /// Whether one client of a compute node reads a key for all clients that want it (read
     /// delegation: SMART). Not in ROLEX.
     pub delegates_reads: bool,
-    /// Whether one client of a compute node writes a key for all of them that want to, except for
+    /// Whether one client of a compute node writes a key for all concurrent writers, except for
     /// removals (write combining: SMART). Not in ROLEX.
     pub combines_writes: bool,
 }
@@ -63,8 +63,8 @@ impl Default for Options {
     }
 }
 
-/// How leaves that are hash tables are laid out: with fence keys, the lower of which is the leaf's
-/// bound, and with the address of their synonym for a sibling.
+/// The layout of leaves that are hash tables: with fence keys, the lower of which is the leaf's
+/// bound, and with the address of their synonym as the sibling.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hopscotch {
     pub layout: HopscotchLayout,

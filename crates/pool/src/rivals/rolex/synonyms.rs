@@ -55,7 +55,7 @@ impl Synonyms {
         within.cloned().collect()
     }
 
-    /// Notes the synonyms of a leaf, unless more of them are known, or there would be more bytes
+    /// Records the synonyms of a leaf, unless more of them are known, or there would be more bytes
     /// than `budget`.
     pub fn note(&self, bound: &[u8], leaf: u64, addresses: Vec<GlobalAddress>, budget: usize) {
         let mut kept = self.known.write();

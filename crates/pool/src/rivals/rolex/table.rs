@@ -121,7 +121,7 @@ impl Table {
     }
 }
 
-/// The words of the header that clients have to agree on, and how many keys were loaded.
+/// The words of the header that must be equal for all clients, and the number of loaded keys.
 fn sizes(options: &Options, loaded: u64) -> [u64; HEADER_WORDS - 2] {
     let shape = options.geometry.shape();
     let kind = match (options.leaves, shape.metadata) {

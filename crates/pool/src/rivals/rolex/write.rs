@@ -13,7 +13,7 @@ use std::time::Duration;
 const BACK_OFF: Duration = Duration::from_micros(2);
 
 impl<E: Endpoint> Rolex<E> {
-    /// Writes a key into its leaf and answers the value before.
+    /// Writes a key into its leaf and returns the old value.
     pub(super) async fn put(
         &self,
         mut located: Located,
@@ -56,7 +56,7 @@ impl<E: Endpoint> Rolex<E> {
         Ok(None)
     }
 
-    /// Removes a key from its leaf and answers its value.
+    /// Removes a key from its leaf and returns its value.
     pub(super) async fn take(
         &self,
         mut located: Located,
@@ -75,9 +75,8 @@ impl<E: Endpoint> Rolex<E> {
         Ok(Some(value))
     }
 
-    /// Takes the lock of a leaf, reads the leaf and its synonyms again as
-    /// far as a key may be there, and answers where the lock
-    /// is.
+    /// Takes the lock of a leaf, reads the leaf and its synonyms again as far as a key may be
+    /// there, and returns the address of the lock.
     async fn lock(&self, located: &mut Located, key: &[u8]) -> Result<GlobalAddress, PoolError> {
         let at = located.chain[0].address;
         let at = at.plus(self.leaves.lock_offset() as u64);
@@ -86,7 +85,7 @@ impl<E: Endpoint> Rolex<E> {
         Ok(at)
     }
 
-    /// Takes a lock by setting a bit of its word, and answers the word before.
+    /// Takes a lock by setting a bit of its word, and returns the old word.
     pub(super) async fn acquire(&self, at: GlobalAddress) -> Result<u64, PoolError> {
         let swap = MaskedSwap {
             expected: 0,

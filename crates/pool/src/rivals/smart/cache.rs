@@ -31,7 +31,7 @@ struct Kept {
     /// The root's slot, once it is known.
     root: Option<Position>,
     ring: VecDeque<u64>,
-    /// The number of the first word of the ring; numbers go on modulo 2^32.
+    /// The number of the first word of the ring; numbers wrap modulo 2^32.
     first: u32,
     /// Words of nodes that were written again elsewhere.
     dead_words: usize,

@@ -19,7 +19,7 @@ pub struct NewLeaf<'k> {
 pub type Tried = Result<(), Place>;
 
 impl<E: Endpoint> Smart<E> {
-    /// Inserts a key; answers the value before.
+    /// Inserts a key; returns the old value.
     pub(super) async fn put(
         &self,
         key: &[u8],
@@ -101,7 +101,7 @@ impl<E: Endpoint> Smart<E> {
         self.swing(position, slot).await
     }
 
-    /// The bytes of a new leaf that is to be reached by the slot at `reverse`.
+    /// The bytes of a new leaf for the slot at `reverse`.
     pub(super) fn new_leaf(&self, new: &NewLeaf<'_>, reverse: GlobalAddress) -> Vec<u8> {
         self.leaves.encode(&Leaf {
             reverse,

@@ -123,7 +123,7 @@ impl<E: Endpoint> Smart<E> {
         Ok(node)
     }
 
-    /// Reads the slots of a node that its header knows of and that were not read with it.
+    /// Reads the slots of a node that its header covers and that were not read with it.
     pub(super) async fn complete(
         &self,
         address: GlobalAddress,

@@ -14,7 +14,7 @@ use std::time::Duration;
 const TRUST: Duration = Duration::from_micros(100);
 
 impl<E: Endpoint> Smart<E> {
-    /// Writes a key that is there; answers the value before.
+    /// Writes an existing key; returns the old value.
     pub(super) async fn replace(
         &self,
         key: &[u8],
@@ -29,8 +29,8 @@ impl<E: Endpoint> Smart<E> {
             .await
     }
 
-    /// Writes a leaf that was read since `began`; answers the value before, or `None` if the key
-    /// was removed.
+    /// Writes a leaf that was read since `began`; returns the old value, or `None` if the key was
+    /// removed.
     pub(super) async fn replace_in(
         &self,
         address: GlobalAddress,
@@ -52,11 +52,11 @@ impl<E: Endpoint> Smart<E> {
         Ok(Some(before))
     }
 
-    /// Takes the lock of a leaf that was read since `began`, and answers the leaf as it is then;
-    /// `None` if it was removed.
+    /// Takes the lock of a leaf that was read since `began`, and returns the present leaf; `None`
+    /// if it was removed.
     ///
-    /// At first the lock is taken with the version that was read, so that nothing has to be read
-    /// again; where others write, it is taken with any version, and the leaf is read with it.
+    /// At first the lock is taken with the version that was read, so that the leaf need not be read
+    /// again; if others write, it is taken with any version, and the leaf is read with it.
     pub(super) async fn lock(
         &self,
         address: GlobalAddress,

@@ -95,10 +95,10 @@ pub struct Options {
     pub chunk_bytes: u64,
     /// The guarantee of scans.
     pub scan: Scan,
-    /// Whether one client of a compute node reads a key for all of them that want it (read
+    /// Whether one client of a compute node reads a key for all clients that want it (read
     /// delegation).
     pub delegates_reads: bool,
-    /// Whether one client of a compute node writes a key for all of them that want to, except for
+    /// Whether one client of a compute node writes a key for all concurrent writers, except for
     /// removals (write combining).
     pub combines_writes: bool,
 }

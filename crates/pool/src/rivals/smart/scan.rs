@@ -15,7 +15,7 @@ const BATCH: usize = 1024;
 #[derive(Clone, Copy, Debug)]
 struct Item {
     position: Position,
-    /// Whether some of its keys may be less than the least that was asked for.
+    /// Whether some of its keys may be less than the first wanted one.
     is_bounded: bool,
 }
 
@@ -24,7 +24,7 @@ struct Item {
 enum Want {
     Leaf(GlobalAddress),
     Node(GlobalAddress, NodeType),
-    /// A slot of which only the cache has told, and which leads elsewhere.
+    /// A slot that is known only from the cache, and that leads elsewhere.
     Slot(GlobalAddress),
 }
 

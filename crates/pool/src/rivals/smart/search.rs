@@ -6,7 +6,7 @@ use super::place::{End, Place, Position};
 use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress};
 
-/// A leaf with the key that was asked for, valid when it was read.
+/// A leaf with the wanted key, valid when it was read.
 pub struct Found {
     pub position: Position,
     pub address: GlobalAddress,

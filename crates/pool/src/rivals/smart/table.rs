@@ -1,6 +1,6 @@
 //! Where nodes lie in the cache, by their addresses.
 
-/// Places by packed addresses: open addressing, of which the next places are tried in turn.
+/// Places by packed addresses: open addressing, with linear probing.
 #[derive(Debug, Default)]
 pub struct Table {
     places: Vec<u32>,
@@ -34,7 +34,7 @@ impl Table {
         places * size_of::<u32>()
     }
 
-    /// How many places there are to be once there is one more node: at most seven eighths are used.
+    /// The number of places needed for one more node: at most seven eighths are used.
     pub fn places_for_one_more(&self) -> usize {
         let places = self.places.len();
         if (self.used + 1) * 8 <= places * 7 {

@@ -90,7 +90,7 @@ impl Trees {
         })
     }
 
-    /// Each client does its own, so that they meet at locks.
+    /// Each client does its own operations, so that they compete for locks.
     pub fn queueing(kind: Trees, hand_overs: Option<u32>) -> Trees {
         let Trees(options) = Trees::sharing(kind, false);
         Trees(chime::Options {

@@ -1,4 +1,4 @@
-//! A way to the nodes that takes a while to go on, and may be wrong.
+//! An endpoint that pauses after reads, and may have a fault.
 
 use nearfield_fabric::transport::sim::SimEndpoint;
 use nearfield_fabric::{Endpoint, FabricError, Verb};

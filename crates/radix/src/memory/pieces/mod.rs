@@ -19,7 +19,7 @@ use nearfield_core::Error;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many holes before its turn one is asked for.
+/// The number of holes by which a hole is prefetched.
 const AHEAD: usize = 4;
 
 /// The size of a cache line.

@@ -5,11 +5,11 @@ use rand::{RngExt, SeedableRng};
 const UNIT: usize = 16;
 const SPAN_BYTES: usize = SPAN_UNITS * UNIT + size_of::<Span>();
 
-/// Pieces of a region of their own, of which each has its number in all its bytes.
+/// Pieces of a region of their own. Each has its number in all its bytes.
 struct Memory {
     region: Region,
     pieces: Pieces,
-    /// Bytes asked for, and how many may be.
+    /// Requested bytes, and their limit.
     taken: AtomicUsize,
     limit: usize,
 }
@@ -75,7 +75,7 @@ impl Memory {
         self.pieces.live_units(&self.region)
     }
 
-    /// That what is accounted for has been asked for.
+    /// Checks that the counted bytes were requested.
     fn assert_accounts(&self) {
         let taken = self.taken.load(Ordering::Relaxed);
         assert_eq!(self.pieces.bytes_taken(&self.region), taken);
@@ -193,8 +193,7 @@ fn the_limit_is_kept_and_all_below_it_is_used() {
             pieces.push(piece);
         }
         memory.assert_accounts();
-        // What is left at the end of a span, or of a hole that was listed in the last round, is too
-        // short.
+        // The rest of a span, or of a hole that was listed in the last round, is too short.
         assert!(pieces.len() * units > 8 * SPAN_UNITS / 10 * 9);
         let some = pieces.swap_remove(rng.random_range(0..pieces.len()));
         std::thread::scope(|scope| {

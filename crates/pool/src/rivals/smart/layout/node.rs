@@ -75,8 +75,9 @@ impl Header {
         self.0 >> LENGTH_SHIFT & 0x7 != 0
     }
 
-    /// Compares a key, `depth` bytes of which are known to agree, with the prefix: how many bytes
-    /// agree in all, and whether these are all of the prefix, so that the next byte chooses a slot.
+    /// Compares a key, `depth` bytes of which are known to agree, with the prefix: returns the
+    /// number of equal bytes, and whether these are all of the prefix, so that the next byte
+    /// chooses a slot.
     pub fn agreement(self, key: &[u8], depth: usize) -> (usize, bool) {
         let known = depth.wrapping_sub(self.0 as usize) & 0xff;
         let rest = self.prefix(known.min(PREFIX_BYTES));
@@ -98,7 +99,7 @@ impl Header {
         bytes.into_iter().take(length).skip(from)
     }
 
-    /// Has the node have the slots of a type instead of those of another, if it does.
+    /// Changes the type of a node from one to another, if it has the first.
     pub fn growth(from: NodeType, to: NodeType) -> MaskedSwap {
         MaskedSwap {
             expected: from.bits() << TYPE_SHIFT,

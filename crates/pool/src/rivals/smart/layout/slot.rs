@@ -88,8 +88,8 @@ impl Slot {
         Slot(self.0 & !0xff | u64::from(partial))
     }
 
-    /// Has a slot that leads to a node say that it has the slots of a type instead of those of
-    /// another, if it does lead there and says so.
+    /// Changes the type of the node in a slot from one to another, if the slot leads to the node
+    /// and has the first.
     pub fn growth(node: GlobalAddress, from: NodeType, to: NodeType) -> MaskedSwap {
         MaskedSwap {
             expected: Slot::node(0, node, from).to_word(),
