@@ -1,5 +1,4 @@
-//! `nearfield memory-node`: memory that processes of this machine share, or of other machines
-//! reach.
+//! `nearfield memory-node`: memory for processes of this machine or of other machines.
 
 use clap::Args;
 use nearfield_fabric::NodeId;

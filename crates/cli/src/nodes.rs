@@ -1,4 +1,4 @@
-//! `nearfield nodes`: which memory nodes there are.
+//! `nearfield nodes`: lists the memory nodes.
 
 use clap::Args;
 use nearfield_fabric::membership::{EtcdMembers, Membership, Node, VERSION};

@@ -1,4 +1,4 @@
-//! The entries that the scans of a batch have met, one behind the other.
+//! The entries that the scans of a batch have found, one behind the other.
 
 use crate::packed::{Packed, PackedLengths};
 use crate::{Error, Form};

@@ -1,4 +1,4 @@
-//! The two forms of an entry: byte strings, and words of 8 bytes that pay nothing for generality.
+//! The two forms of an entry: byte strings, and words of 8 bytes, which have no cost of generality.
 
 use crate::Error;
 use crate::entries::{EntryList, PackedEntries, WordEntries};

@@ -1,4 +1,4 @@
-//! Ways to memory nodes on which something is wrong, so that an index over them has to fail.
+//! Endpoints with faults, with which an index must fail.
 
 use nearfield_fabric::transport::sim::SimEndpoint;
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};

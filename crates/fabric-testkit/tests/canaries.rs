@@ -1,4 +1,4 @@
-//! Small indexes that are right, and faults planted in them that have to be found.
+//! Small correct indexes, and faults planted in them that the runs must find.
 
 use nearfield_fabric::recovery::lease::Locker;
 use nearfield_fabric::transport::sim::SimEndpoint;

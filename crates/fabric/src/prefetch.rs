@@ -1,4 +1,4 @@
-//! Asking for memory before it is needed.
+//! Prefetching memory before it is needed.
 
 use crate::address::LINE_BYTES;
 

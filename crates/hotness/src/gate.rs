@@ -1,4 +1,4 @@
-//! Whether guesses pay, found out by trying.
+//! The decision whether guesses pay, by measurement.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

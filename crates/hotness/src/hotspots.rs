@@ -1,4 +1,4 @@
-//! Where hot entries were found last, so that they can be read by themselves.
+//! The last known places of hot entries, so that a client can read an entry alone.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 

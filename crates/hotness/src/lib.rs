@@ -1,8 +1,7 @@
-//! How hot a key is: an estimate of its recent frequency in a fixed budget of memory.
+//! The hotness of keys: an estimate of their recent frequency in a fixed budget of memory.
 //!
-//! An index asks it which keys are worth a shortcut ([`FrequencySketch`]), and in which slot of a
-//! remote node a hot key was found last ([`Hotspots`]), and whether it pays to go by that
-//! ([`Gate`]).
+//! An index uses [`FrequencySketch`] to choose the keys that are worth a shortcut, [`Hotspots`] to
+//! guess the slot of a hot key in a remote node, and [`Gate`] to decide whether such guesses pay.
 
 #![forbid(unsafe_code)]
 

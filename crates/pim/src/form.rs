@@ -1,4 +1,4 @@
-//! Which index has which form of entries.
+//! The index of each form of entries.
 
 use crate::device::Workers;
 use crate::radar::{self, Radar};

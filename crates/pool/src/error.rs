@@ -1,4 +1,4 @@
-//! Why an operation on the pool was not done.
+//! The reasons why an operation on the pool failed.
 
 use crate::layout::GeometryError;
 use nearfield_fabric::recovery::epochs::EpochError;

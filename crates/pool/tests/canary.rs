@@ -1,5 +1,5 @@
-//! Checks of readers that are left out one at a time (the feature `canary`) are missed: the runs of
-//! the testkit that the tree passes then end in a violation.
+//! With one check of readers switched off (the feature `canary`), the runs of the testkit that the
+//! tree passes end in a violation.
 
 #[path = "all/numbers/mod.rs"]
 mod numbers;

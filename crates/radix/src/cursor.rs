@@ -1,15 +1,15 @@
 //! Ordered reads: the entries between two bounds, in chunks.
 //!
-//! A chunk is gathered level by level instead of depth first. The walk to the bound leaves a
-//! list of subtrees in order, those to the right of its path (or to the left, downwards). Each
-//! pass replaces the inner nodes of the list by their children and cuts it where it is expected to
-//! hold the chunk's entries; should it hold fewer, another chunk follows. All nodes of a pass are
-//! prefetched together, so that a chunk of 64 entries waits for memory about as often as a
-//! single look-up does.
+//! A chunk is gathered level by level instead of depth first. The walk to the bound leaves a list
+//! of subtrees in order, those to the right of its path (or to the left, downwards). Each pass
+//! replaces the inner nodes of the list by their children and truncates it where it is expected to
+//! hold the chunk's entries; if it holds fewer, another chunk follows. All nodes of a pass are
+//! prefetched together, so that a chunk of 64 entries waits for memory about as often as a single
+//! look-up does.
 //!
-//! Other threads may change the tree meanwhile. A list element that has become obsolete still
-//! shows its state of an instant after the chunk began, so that no entry that stays is missed; a
-//! leaf that has died since makes the chunk begin anew, as its entry may have moved.
+//! Other threads may change the tree meanwhile. A list element that has become obsolete still shows
+//! its state of an instant after the chunk began, so that no entry that stays is missed. If a leaf
+//! has died since, the chunk restarts, because its entry may have moved.
 
 use crate::leaf::{LeafForm, Scan};
 use crate::lock::{Version, pause};

@@ -1,4 +1,4 @@
-//! Why bytes are not a code.
+//! The reasons why bytes are not a code.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -1,4 +1,4 @@
-//! The operations of a phase, brought together by key.
+//! The operations of a phase, grouped by key.
 
 use crate::{Form, Input};
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! A compute node's part: which memory nodes there are, and which come and go.
+//! A compute node's part: the list of memory nodes, and its changes.
 
 use super::error::MembershipError;
 use super::gateway::{EtcdMembers, Gateway};

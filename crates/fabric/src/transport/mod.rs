@@ -1,4 +1,4 @@
-//! Ways to memory nodes. Each implements [`Endpoint`](crate::Endpoint).
+//! The transports to memory nodes. Each implements [`Endpoint`](crate::Endpoint).
 //!
 //! - [`sim`]: a simulation in virtual time, repeatable from a seed. It uses all the freedom that
 //!   the contract of verbs leaves.

@@ -1,6 +1,6 @@
-//! Membership with etcd as it is: processes of it that are started, killed and started again.
+//! Membership with real etcd processes that are started, killed and started again.
 //!
-//! Without etcd (Debian's etcd-server) the tests say so and pass, unless
+//! Without etcd (Debian's etcd-server) the tests print that and pass, unless
 //! `NEARFIELD_REQUIRE_ETCD=1`.
 
 use nearfield_fabric::NodeId;

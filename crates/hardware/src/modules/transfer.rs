@@ -1,4 +1,4 @@
-//! Bringing data to modules and back.
+//! Transfers of data to modules and back.
 
 use super::{Bandwidth, Parameters};
 use crate::Time;

@@ -1,4 +1,4 @@
-//! Modules that are modelled.
+//! Modelled modules.
 
 use super::counters::Counters;
 use super::module::{Meter, Module, Program};

@@ -1,4 +1,4 @@
-//! Modules that are threads.
+//! Modules that are worker threads.
 
 use super::counters::Counters;
 use super::model::run_in;

@@ -1,4 +1,4 @@
-//! Which module has which keys.
+//! The directory of modules and their keys.
 
 use crate::dispatch::ordered::Ordered;
 

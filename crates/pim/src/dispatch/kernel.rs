@@ -1,4 +1,4 @@
-//! Doing tasks in a module.
+//! Executing tasks in a module.
 
 use crate::device::{Fault, Meter, Module};
 use crate::dispatch::task::{Answer, Task};

@@ -1,4 +1,4 @@
-//! Numbers in ascending order that are found by searches in plain arrays.
+//! Numbers in ascending order, searched in plain arrays.
 
 /// A chunk that has more is divided; two that are beside each other and together have a quarter are
 /// made one.

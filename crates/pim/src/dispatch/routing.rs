@@ -1,4 +1,4 @@
-//! Where the operations of a batch belong.
+//! The partitions of a batch's operations.
 
 use crate::dispatch::directory::{Directory, Place};
 use crate::dispatch::shared_scans::{SharedScans, Walk};

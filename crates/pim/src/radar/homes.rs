@@ -1,4 +1,4 @@
-//! Where subranges go that are new.
+//! The modules of new subranges.
 
 use super::{Host, Options, Placement};
 use crate::device::Device;

@@ -1,5 +1,5 @@
-//! Copies of subranges that are read more than one module can. Not in RADAR's paper, which has one
-//! of each.
+//! Copies of subranges that have more reads than one module can serve. Not in RADAR's paper, which
+//! has one of each.
 
 use crate::dispatch::directory::{Directory, Place};
 use crate::dispatch::plan::Replica;

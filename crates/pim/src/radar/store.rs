@@ -1,4 +1,4 @@
-//! Subranges that the host has.
+//! The host's subranges.
 
 use crate::dispatch::task::{Answer, Task};
 use std::collections::{BTreeMap, HashMap};

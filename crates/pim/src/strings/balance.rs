@@ -1,8 +1,9 @@
-//! Which partitions are divided, and where their pieces go.
+//! The partitions to divide, and the modules of their pieces.
 //!
-//! The rule of RADAR (section IV-B: a module is busy that has more to do than others by a factor,
-//! and a move has to gain more than it costs) on pieces between keys of the batch, as there are no
-//! aligned ones; and a bound on the size of partitions, as those at first are not many but one.
+//! The rule is RADAR's (section IV-B: a module is busy if its load exceeds that of others by a
+//! factor, and a move must gain more than it costs). Pieces lie between keys of the batch, because
+//! there are no aligned ones. The size of partitions is bounded as well, because there is one at
+//! first and not many.
 
 use std::cmp::Reverse;
 

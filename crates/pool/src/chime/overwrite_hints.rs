@@ -1,5 +1,5 @@
-//! In which slots keys were last overwritten, so that the next overwrite need not read them first.
-//! Not in the paper.
+//! The slots in which keys were last overwritten, so that the next overwrite need not read them
+//! first. Not in the paper.
 
 use nearfield_fabric::GlobalAddress;
 use parking_lot::Mutex;

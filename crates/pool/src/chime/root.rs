@@ -1,4 +1,4 @@
-//! The root: where it is, and how the tree grows there.
+//! The root: its place, and the growth of the tree there.
 
 use super::lock::Lock;
 use super::session::Session;

@@ -1,4 +1,4 @@
-//! Scans: all leaves of a range that the parents know of, read with one notification of each node.
+//! Scans: all leaves of a range that the parents know, read with one notification of each node.
 
 use super::node_io::Buffers;
 use super::route::{RIGHT_MOVES_MAX, Way};

@@ -1,4 +1,4 @@
-//! Reading a key: at a guess, or in its neighborhood.
+//! Reading a key: by a guess, or in its neighborhood.
 
 use super::batched_get::Got;
 use super::route::{RIGHT_MOVES_MAX, Way};

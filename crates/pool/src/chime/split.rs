@@ -1,4 +1,4 @@
-//! Dividing leaves and internal nodes that are full, and telling their parents.
+//! Dividing full leaves and internal nodes, and updating their parents.
 
 use super::BACK_OFF;
 use super::lock::Lock;

@@ -1,4 +1,4 @@
-//! The lock that everything here is made of, which loom's stands in for.
+//! The lock of this module, which loom's replaces in its tests.
 
 #[cfg(not(loom))]
 pub use parking_lot::Mutex;

@@ -1,4 +1,4 @@
-//! Internal nodes: sorted entries, and what a parent has to know to predict its children's
+//! Internal nodes: sorted entries, and the fields by which a parent predicts its children's
 //! siblings (reference: CHIME, sibling-based validation).
 //!
 //! ```text
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The keys below an entry's child are its separator or greater, and less than the next entry's.
-//! Those below the leftmost child are less than all separators. Entries that are not used are
-//! behind the others, and have a separator of zeros.
+//! Those below the leftmost child are less than all separators. Unused entries are behind the
+//! others, and have a separator of zeros.
 
 use super::versions::{self, Objects, Segment, Segments, Torn, wire_offset};
 use super::{Geometry, allocation_bytes, is_empty_key, lock_offset};

@@ -1,4 +1,4 @@
-//! Bytes of a node where they lie on the wire, looked at without being decoded.
+//! Reading a node's bytes in their wire format, without decoding.
 
 use super::versions::{LINE, LINE_PAYLOAD, Segments, payload_offset};
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! Values that have no room in a slot: each lies in a block of its own, which is written before a
-//! slot says where it is, and never again.
+//! Values that do not fit in a slot: each lies in a block of its own, which is written before a
+//! slot refers to it, and never again.
 
 use super::form::Block;
 use crate::error::PoolError;

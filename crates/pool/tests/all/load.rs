@@ -1,4 +1,5 @@
-//! How full leaves get, and how much inserts read and write, on average: as CHIME's do.
+//! The fill of leaves, and the bytes that inserts read and write, on average: as published of
+//! CHIME.
 
 use nearfield_fabric::GlobalAddress;
 use nearfield_pool::hopscotch::{self, NoRoom};

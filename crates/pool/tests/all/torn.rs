@@ -1,4 +1,4 @@
-//! Lines of two versions of a node are never taken for one version.
+//! A reader never takes lines of two versions of a node for one version.
 
 use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_pool::hopscotch::{self, Lookup};

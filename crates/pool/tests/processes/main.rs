@@ -1,7 +1,7 @@
 //! The tree with real processes: memory nodes, and compute processes that are killed at any time
 //! and started again, while they run YCSB's mixes. This test program executes itself in a role.
 //!
-//! `NEARFIELD_SECONDS` says for how long, `NEARFIELD_LEASE_MS` how long leases are.
+//! `NEARFIELD_SECONDS` sets the length of a run, `NEARFIELD_LEASE_MS` that of leases.
 
 #![cfg(target_os = "linux")]
 

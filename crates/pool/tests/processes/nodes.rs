@@ -1,4 +1,4 @@
-//! Where a run's memory nodes are, how they are served, and the way of a process to them.
+//! The memory nodes of a run: their addresses, their processes, and the endpoints of clients.
 
 use crate::yielding::Yielding;
 use nearfield_fabric::NodeId;

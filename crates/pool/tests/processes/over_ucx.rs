@@ -1,7 +1,6 @@
 //! The same with machines of their own, network namespaces here, and UCX over TCP between them.
 //!
-//! Without UCX, or where no namespaces can be made, this says so and passes, unless
-//! `NEARFIELD_REQUIRE_UCX` is set.
+//! Without UCX or namespaces this prints that and passes, unless `NEARFIELD_REQUIRE_UCX` is set.
 
 use crate::MACHINE;
 use crate::crew::Crew;

@@ -1,4 +1,4 @@
-//! Which techniques the engine uses.
+//! The options of the engine.
 
 /// When the engine sorts the operations of a batch by key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Batches of nothing but gets, each walking on its own: the plainest case has the leanest path,
-//! without a plan.
+//! Batches of gets alone, each walking by itself: this simplest case has the shortest path, without
+//! a plan.
 
 use super::traverse::{Arrivals, Run, Walk};
 use crate::counters::Probe;

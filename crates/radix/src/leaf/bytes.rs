@@ -1,4 +1,4 @@
-//! How trees of byte strings keep their entries: in blocks of [strings](super::strings).
+//! The entries of trees of byte strings: in blocks of [strings](super::strings).
 
 use super::strings::{self, STRINGS_MAX, Strings};
 use super::{Entries, LeafForm, Lookup, Room, Scan, put_entry, write_each};

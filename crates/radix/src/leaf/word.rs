@@ -1,5 +1,5 @@
-//! How trees of 8-byte keys and payloads keep their entries: in [blocks](super::block), and in
-//! [dense nodes](crate::dense).
+//! The entries of trees of 8-byte keys and payloads: in [blocks](super::block), and in [dense
+//! nodes](crate::dense).
 
 use super::block::{BLOCK_MAX, Block, Latch};
 use super::{Entries, LeafForm, Lookup, Room, Scan, write_each};

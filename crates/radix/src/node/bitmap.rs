@@ -1,4 +1,4 @@
-//! Which of 256 places are in use, for ordered steps.
+//! A bitmap of the used ones of 256 places, for ordered steps.
 
 use nearfield_core::Direction;
 use std::sync::atomic::{AtomicU64, Ordering};

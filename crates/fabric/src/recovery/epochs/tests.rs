@@ -1,5 +1,5 @@
-//! Words that name blocks, which participants replace, retire and use again at once, while others
-//! read them by addresses that they have kept.
+//! Words that name blocks, which participants replace, retire and reuse at once, while others read
+//! them by cached addresses.
 
 use super::table::{ENTRY_BYTES, read_word};
 use super::*;

@@ -1,5 +1,5 @@
-//! Bytes from and to words that others access at the same time. Each word is loaded or stored as
-//! one, also where only some of its bytes are meant.
+//! Copies bytes from and to words that others access at the same time. Each word is loaded or
+//! stored atomically, also if only some of its bytes are copied.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! A client's way to nodes in shared memory.
+//! A client's endpoint for nodes in shared memory.
 
 use super::call::{Call, Request};
 use super::copy;

@@ -1,4 +1,4 @@
-//! Why a memory node cannot be created or attached to.
+//! The reasons why a memory node cannot be created or attached to.
 
 use crate::address::NodeId;
 use std::io;

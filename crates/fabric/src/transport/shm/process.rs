@@ -1,4 +1,4 @@
-//! Which processes live.
+//! Whether a process lives.
 
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};

@@ -1,4 +1,4 @@
-//! A simulated client's way to the nodes.
+//! A simulated client's endpoint.
 
 use super::request::Step;
 use super::state::State;

@@ -1,4 +1,4 @@
-//! Clocks that are not right.
+//! Clocks with a wrong rate.
 
 use crate::address::{GlobalAddress, NodeId};
 use crate::endpoint::Endpoint;

@@ -1,4 +1,4 @@
-//! A client's way to nodes over UCX.
+//! A client's endpoint for nodes over UCX.
 
 use super::error::UcxError;
 use super::guess::Guesses;

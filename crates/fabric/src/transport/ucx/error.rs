@@ -1,4 +1,4 @@
-//! Why a memory node cannot be served or connected to.
+//! The reasons why a memory node cannot be served or connected to.
 
 use crate::address::NodeId;
 use std::io;

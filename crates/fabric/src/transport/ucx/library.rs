@@ -1,4 +1,4 @@
-//! The library, found when it is first needed.
+//! UCX's library, loaded when it is first needed.
 
 use super::error::UcxError;
 use super::sys::{self, Api};

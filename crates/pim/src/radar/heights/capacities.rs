@@ -1,4 +1,5 @@
-//! How many subranges of a module may be found from each level on. Source: RADAR, section V-A.
+//! The number of a module's subranges that can be found from each level on. Source: RADAR, section
+//! V-A.
 
 /// The remaining capacity of the levels of a module's list of subranges.
 #[derive(Debug)]

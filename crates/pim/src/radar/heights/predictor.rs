@@ -1,4 +1,4 @@
-//! Which class a subrange will be of.
+//! Prediction of a subrange's class.
 
 use super::features::{Features, STEPS, Sequence};
 use super::thresholds::class;

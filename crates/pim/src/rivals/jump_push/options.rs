@@ -1,4 +1,4 @@
-//! How queries move through the lower part.
+//! The ways of queries through the lower part.
 
 /// The treatment of queries on the way. Default: as published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

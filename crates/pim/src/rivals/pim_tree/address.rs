@@ -1,4 +1,4 @@
-//! Where nodes are: which module, and where in its bank.
+//! Addresses of nodes: a module, and a place in its bank.
 
 use crate::structures::hash::mix;
 

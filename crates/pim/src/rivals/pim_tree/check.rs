@@ -1,4 +1,4 @@
-//! Looking at all that modules have.
+//! Checks over the content of all modules.
 
 use super::address::{Address, height, place};
 use super::round::Outbox;

@@ -1,4 +1,4 @@
-//! Rounds, as the host sees them: tasks by module, and their answers in the same order.
+//! The host's view of rounds: tasks by module, and their answers in the same order.
 
 use super::task::{COUNT_MAX, Kind};
 use crate::device::{Answered, ModuleError};

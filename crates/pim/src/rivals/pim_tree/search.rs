@@ -1,7 +1,7 @@
 //! Push-pull search: from sorted keys down to chunks of level 0, and to data nodes.
 //!
-//! A key is *pushed* to the module of its chunk. Where many keys go to one module, the chunks that
-//! most of them go to are *pulled*: the host takes their entries and searches them itself. Source:
+//! A key is *pushed* to the module of its chunk. If many keys go to one module, the chunks with
+//! most of them are *pulled*: the host takes their entries and searches them itself. Source:
 //! PIM-tree (VLDB 2022), section 4.
 
 use super::Host;

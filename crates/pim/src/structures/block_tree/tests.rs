@@ -1,4 +1,4 @@
-//! Trees against maps, and what they take.
+//! Trees against maps, and their memory and time.
 
 use super::*;
 use crate::device::{Device, Model, Program};

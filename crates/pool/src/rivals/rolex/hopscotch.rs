@@ -1,9 +1,10 @@
 //! Leaves that are hopscotch hash tables, as in CHIME's figure 15b, which applies its techniques to
 //! ROLEX one after the other: reading.
 //!
-//! Of each leaf that may have a key its neighborhood is read, and with it the leaf's metadata: the
-//! bound, which is the lower fence key, and the address of the synonym leaf, in the place of the
-//! sibling. Entries move within a leaf ([`hopscotch`]), and still never from one leaf to another.
+//! A client reads the key's neighborhood in each leaf that may have the key, and with it the leaf's
+//! metadata: the bound, which is the lower fence key, and the address of the synonym leaf, in the
+//! place of the sibling. Entries move within a leaf ([`hopscotch`]), and never from one leaf to
+//! another.
 
 use super::Rolex;
 use super::options::Hopscotch;

@@ -1,4 +1,5 @@
-//! Making an index: leaves are filled with sorted entries, and models are trained over their keys.
+//! Creating an index: leaves are filled with sorted entries, and models are trained over their
+//! keys.
 
 use super::Rolex;
 use super::leaf::Leaf;

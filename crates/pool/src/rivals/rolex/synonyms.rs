@@ -1,4 +1,4 @@
-//! The addresses of synonym leaves that clients of a compute node have met.
+//! The addresses of synonym leaves that clients of a compute node know.
 
 use nearfield_fabric::GlobalAddress;
 use parking_lot::RwLock;

@@ -1,4 +1,4 @@
-//! Setting the value of a key, whether it is there or not.
+//! Setting the value of a key, whether it exists or not.
 
 use super::Smart;
 use super::layout::{HEADER_OFFSET, Header, Leaf, Node, NodeType, Slot, slot_offset};

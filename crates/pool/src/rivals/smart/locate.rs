@@ -1,4 +1,4 @@
-//! The way of a key: from the cache as far as it goes, then by reading nodes.
+//! The way of a key: through the cache as far as possible, then by reading nodes.
 
 use super::Smart;
 use super::layout::{Child, Leaf, Node, NodeType, Slot, decode_slots, slot_offset};

@@ -1,4 +1,4 @@
-//! Where a key leads.
+//! The place to which a key leads.
 
 use super::layout::{Header, Leaf, Node, NodeType, Slot};
 use nearfield_fabric::GlobalAddress;

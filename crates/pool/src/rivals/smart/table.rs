@@ -1,4 +1,4 @@
-//! Where nodes lie in the cache, by their addresses.
+//! The places of nodes in the cache, by their addresses.
 
 /// Places by packed addresses: open addressing, with linear probing.
 #[derive(Debug, Default)]
