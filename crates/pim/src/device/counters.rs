@@ -19,7 +19,7 @@ pub struct Counters {
     pub fullest_words: u64,
     /// The words sent to a module on average.
     pub average_words: f64,
-    /// How long modules have run, that which ran longest in each round.
+    /// The running time of modules: that of the longest in each round.
     pub kernel: Time,
     /// How long all modules have run together.
     pub kernels: Time,

@@ -488,7 +488,7 @@ mod tests {
         crate::structures::list::testing::does_what_a_map_does::<SkipList>();
     }
 
-    /// Builds a list of so many keys and searches each; what that takes on the average.
+    /// Builds a list of this many keys and searches each; counts the average cost.
     struct Searches(u64);
 
     impl Program for Searches {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   read     1 │ offset │ bytes                                        is answered by the bytes
-//!   write    2 │ offset │ bytes │ so many bytes                        by nothing
-//!   swap     3 │ offset │ expected │ compare │ desired │ swap mask     by the word that was there
+//!   write    2 │ offset │ bytes │ the bytes                            by nothing
+//!   swap     3 │ offset │ expected │ compare │ desired │ swap mask     by the old word
 //!   add      4 │ offset │ summand                                      likewise
 //! ```
 //!

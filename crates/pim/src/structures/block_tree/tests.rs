@@ -64,7 +64,7 @@ fn a_full_bank_refuses_and_loses_nothing() {
     );
 }
 
-/// Builds a tree of so many keys, then reads each.
+/// Builds a tree of this many keys, then reads each.
 struct Reads(u64);
 
 impl Program for Reads {
