@@ -37,6 +37,7 @@ enum Step {
     /// `None` in place of the value before asks for an absent key.
     Update(u8, Option<u8>, u8),
     Remove(u8),
+    RemoveIf(u8, u8),
     Predecessor(u8),
     Successor(u8),
     Scan(Bound<u8>, Bound<u8>, u32, Direction),
@@ -107,6 +108,7 @@ fn step(input: &mut Unstructured<'_>) -> Result<Option<Step>> {
             let limit = u32::from(shape >> 4);
             Step::Scan(bound(at, shape), bound(other, shape >> 2), limit, direction)
         }
+        14 => Step::RemoveIf(at, input.arbitrary()?),
         _ => return Ok(None),
     }))
 }
@@ -159,6 +161,7 @@ where
             }
             Step::Remove(at) if forgetful => batch.get(key(at)),
             Step::Remove(at) => batch.remove(key(at)),
+            Step::RemoveIf(at, expected) => batch.remove_if(key(at), value(expected)),
             Step::Predecessor(at) => batch.predecessor(key(at)),
             Step::Successor(at) => batch.successor(key(at)),
             Step::Scan(low, high, limit, direction) => {

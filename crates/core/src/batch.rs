@@ -151,6 +151,17 @@ impl<F: Form> Batch<F> {
         self.push(operation)
     }
 
+    /// Adds a conditional remove: removes the key only if its value equals `expected`.
+    pub fn remove_if(&mut self, key: F::Key<'_>, expected: F::Value<'_>) -> usize {
+        let operation =
+            self.store_entry(key, expected)
+                .map(|(key, expected)| Operation::RemoveIf {
+                    key,
+                    previous: self.sides.add_previous(Some(expected)),
+                });
+        self.push(operation)
+    }
+
     /// Adds a search for the greatest key at or below `key`.
     pub fn predecessor(&mut self, key: F::Key<'_>) -> usize {
         let operation =
@@ -202,9 +213,8 @@ impl<F: Form> Batch<F> {
         }
     }
 
-    /// The value that a get, insert, update or remove at `position` has met; `None` for an
-    /// absent key, for other operations and for operations that failed. Cheaper than
-    /// [`outcome`](Batch::outcome).
+    /// The value that an operation on one key at `position` has met; `None` for an absent key, for
+    /// other operations and for operations that failed. Cheaper than [`outcome`](Batch::outcome).
     #[inline]
     pub fn value(&self, position: usize) -> Option<F::Value<'_>> {
         match self.outcomes.at(position)? {
@@ -469,7 +479,7 @@ impl<'b, F: Form> Input<'b, F> {
         F::load_value(self.arena, stored)
     }
 
-    /// Reads the value that an update compares with.
+    /// Reads the value that an update or a conditional remove compares with.
     #[inline]
     pub fn previous(&self, previous: Previous) -> Option<F::Value<'b>> {
         self.sides.previous[previous.0 as usize].map(|stored| self.value(stored))
@@ -509,7 +519,7 @@ impl<F: Form> Output<'_, F> {
         };
     }
 
-    /// Writes the outcome of an update.
+    /// Writes the outcome of an update or a conditional remove.
     pub fn updated(
         &mut self,
         position: usize,

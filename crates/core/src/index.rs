@@ -66,11 +66,7 @@ pub trait OrderedIndex<F: Form>: Send + Sync {
         let mut batch = Batch::new();
         batch.update(key, previous, value);
         self.execute(&mut batch)?;
-        match batch.outcome(0) {
-            Outcome::Updated { applied, before } => Ok((applied, before.map(F::own_value))),
-            Outcome::Failed(error) => Err(error),
-            outcome => unreachable!("an update had the outcome {outcome:?}"),
-        }
+        only_updated(&batch)
     }
 
     /// Removes a key and answers its value.
@@ -83,6 +79,21 @@ pub trait OrderedIndex<F: Form>: Send + Sync {
         self.execute(&mut batch)?;
         only_value(&batch)
     }
+
+    /// Removes a key if its value equals `expected`. Answers whether it did, and the value before.
+    ///
+    /// # Errors
+    /// Those of the operation.
+    fn remove_if(
+        &self,
+        key: F::Key<'_>,
+        expected: F::Value<'_>,
+    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+        let mut batch = Batch::new();
+        batch.remove_if(key, expected);
+        self.execute(&mut batch)?;
+        only_updated(&batch)
+    }
 }
 
 fn only_value<F: Form>(batch: &Batch<F>) -> Result<Option<F::OwnedValue>, Error> {
@@ -90,5 +101,13 @@ fn only_value<F: Form>(batch: &Batch<F>) -> Result<Option<F::OwnedValue>, Error>
         Outcome::Value(value) => Ok(value.map(F::own_value)),
         Outcome::Failed(error) => Err(error),
         outcome => unreachable!("a point operation had the outcome {outcome:?}"),
+    }
+}
+
+fn only_updated<F: Form>(batch: &Batch<F>) -> Result<(bool, Option<F::OwnedValue>), Error> {
+    match batch.outcome(0) {
+        Outcome::Updated { applied, before } => Ok((applied, before.map(F::own_value))),
+        Outcome::Failed(error) => Err(error),
+        outcome => unreachable!("a comparing operation had the outcome {outcome:?}"),
     }
 }

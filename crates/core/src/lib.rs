@@ -12,12 +12,12 @@
 //!
 //! - **Duplicate keys.** Operations on one key see each other in order: an insert, a get and a
 //!   remove of the same key answer the old value, the new value and the new value again.
-//! - **Conditional updates** compare with the value after the earlier operations of the batch, not
-//!   with the value in the index when the batch began.
+//! - **Conditional updates and removes** compare with the value after the earlier operations of the
+//!   batch, not with the value in the index when the batch began.
 //! - **Scans, predecessor and successor** see every write that precedes them in the batch and none
 //!   that follows them.
-//! - **A failed operation** ([`Outcome::Failed`], or an update whose comparison failed) changes
-//!   nothing; the operations after it are executed.
+//! - **A failed operation** ([`Outcome::Failed`], or an update or remove whose comparison failed)
+//!   changes nothing; the operations after it are executed.
 //!
 //! An index may therefore reorder point operations on different keys, and reads around reads, and
 //! nothing else.

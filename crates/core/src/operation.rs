@@ -12,7 +12,7 @@ pub enum Direction {
     Descending,
 }
 
-/// Where a batch keeps the value that an update compares with;
+/// Where a batch keeps the value that an update or a conditional remove compares with;
 /// [`Input::previous`](crate::Input::previous) reads it.
 #[derive(Clone, Copy, Debug)]
 pub struct Previous(pub(crate) u32);
@@ -52,6 +52,13 @@ pub enum Operation<F: Form> {
         /// The key.
         key: F::StoredKey,
     },
+    /// Removes a key if its value now is `previous`, and answers the value now.
+    RemoveIf {
+        /// The key.
+        key: F::StoredKey,
+        /// The value to compare with, which is never none.
+        previous: Previous,
+    },
     /// Finds the entry with the greatest key at or below `key`.
     Predecessor {
         /// The key.
@@ -78,13 +85,15 @@ pub enum Operation<F: Form> {
 const _: () = assert!(size_of::<Operation<Words>>() == 24);
 
 impl<F: Form> Operation<F> {
-    /// The key, if this is an operation on one key: a get, insert, update or remove.
+    /// The key, if this is an operation on one key: a get, insert, update, remove or conditional
+    /// remove.
     pub fn point_key(&self) -> Option<F::StoredKey> {
         match *self {
             Operation::Get { key }
             | Operation::Insert { key, .. }
             | Operation::Update { key, .. }
-            | Operation::Remove { key } => Some(key),
+            | Operation::Remove { key }
+            | Operation::RemoveIf { key, .. } => Some(key),
             _ => None,
         }
     }
@@ -93,7 +102,10 @@ impl<F: Form> Operation<F> {
     pub fn is_write(&self) -> bool {
         matches!(
             self,
-            Operation::Insert { .. } | Operation::Update { .. } | Operation::Remove { .. }
+            Operation::Insert { .. }
+                | Operation::Update { .. }
+                | Operation::Remove { .. }
+                | Operation::RemoveIf { .. }
         )
     }
 

@@ -10,9 +10,9 @@ pub enum Outcome<'a, F: Form> {
     /// Of a get: the value; of an insert or remove: the value before; `None` if the key was
     /// absent.
     Value(Option<F::Value<'a>>),
-    /// Of an update.
+    /// Of an update or a conditional remove.
     Updated {
-        /// Whether the comparison held and the value was set.
+        /// Whether the comparison held, and the value was set or the key removed.
         applied: bool,
         /// The value before the operation, `None` if the key was absent.
         before: Option<F::Value<'a>>,
@@ -35,7 +35,7 @@ pub enum StoredOutcome<F: Form> {
     NoValue,
     /// See [`Outcome::Value`].
     Value(F::StoredValue),
-    /// See [`Outcome::Updated`]: whether the value was set; the key was absent before.
+    /// See [`Outcome::Updated`]: whether it was applied; the key was absent before.
     UpdatedNone(bool),
     /// See [`Outcome::Updated`].
     Updated(bool, F::StoredValue),

@@ -141,17 +141,10 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     #[inline]
     pub fn update(&self, key: K, previous: Option<V>, value: V) -> Result<Updated<V>, Error> {
         let previous = previous.map(V::to_word);
-        Ok(
-            match self
-                .words
-                .update(key.to_word(), previous, value.to_word())?
-            {
-                Updated::Applied => Updated::Applied,
-                Updated::Differs { current } => Updated::Differs {
-                    current: current.map(decode),
-                },
-            },
-        )
+        let updated = self
+            .words
+            .update(key.to_word(), previous, value.to_word())?;
+        Ok(updated.map(decode))
     }
 
     /// Removes a key and answers its value, `None` if it was absent.
@@ -167,6 +160,26 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     #[inline]
     pub fn remove(&self, key: K) -> Result<Option<V>, Error> {
         Ok(self.words.remove(key.to_word())?.map(decode))
+    }
+
+    /// Removes a key if its value is `expected` now; see [`Map::remove_if`](crate::Map::remove_if).
+    /// Values are compared as words: a NaN equals itself, and −0.0 differs from +0.0.
+    ///
+    /// # Errors
+    /// As [`insert`](TypedMap::insert).
+    ///
+    /// ```
+    /// use nearfield::Updated;
+    ///
+    /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
+    /// assert_eq!(map.remove_if(5, 1)?, Updated::Differs { current: Some(2) });
+    /// assert_eq!(map.remove_if(5, 2)?, Updated::Applied);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    #[inline]
+    pub fn remove_if(&self, key: K, expected: V) -> Result<Updated<V>, Error> {
+        let removed = self.words.remove_if(key.to_word(), expected.to_word())?;
+        Ok(removed.map(decode))
     }
 
     /// The entry with the least key.

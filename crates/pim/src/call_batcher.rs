@@ -52,9 +52,10 @@ enum Single<F: Form> {
     Insert(F::OwnedKey, F::OwnedValue),
     Update(F::OwnedKey, Option<F::OwnedValue>, F::OwnedValue),
     Remove(F::OwnedKey),
+    RemoveIf(F::OwnedKey, F::OwnedValue),
 }
 
-/// Of an update, whether it was applied; and the value before.
+/// Of an update or a conditional remove, whether it was applied; and the value before.
 type Met<F> = (bool, Option<<F as Form>::OwnedValue>);
 
 /// Where a caller waits.
@@ -110,6 +111,7 @@ impl<F: Form> Single<F> {
                 batch.update(F::key(key), previous, F::value(value))
             }
             Single::Remove(key) => batch.remove(F::key(key)),
+            Single::RemoveIf(key, expected) => batch.remove_if(F::key(key), F::value(expected)),
         };
     }
 }
@@ -264,5 +266,13 @@ impl<F: Form, I: OrderedIndex<F>> OrderedIndex<F> for CallBatcher<F, I> {
     fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
         let (_, value) = self.ask(Single::Remove(F::own_key(key)))?;
         Ok(value)
+    }
+
+    fn remove_if(
+        &self,
+        key: F::Key<'_>,
+        expected: F::Value<'_>,
+    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+        self.ask(Single::RemoveIf(F::own_key(key), F::own_value(expected)))
     }
 }

@@ -209,6 +209,26 @@ impl<F: RadixForm> Radix<F> {
         let guard = self.tree.writer();
         self.tree.visit(key, &guard, &mut Off, &mut decide)
     }
+
+    /// Makes a change if the value of a key equals `previous`; answers whether it did, and the
+    /// value before.
+    fn change_if(
+        &self,
+        key: F::Key<'_>,
+        previous: Option<F::Value<'_>>,
+        change: Change<F::Value<'_>>,
+    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+        let mut outcome = (false, None);
+        self.visit(key, |current| {
+            let applied = current.map(F::shorten_value) == previous.map(F::shorten_value);
+            outcome = (applied, current.map(F::own_value));
+            match applied {
+                true => change,
+                false => Change::Keep,
+            }
+        })?;
+        Ok(outcome)
+    }
 }
 
 impl<F: RadixForm> OrderedIndex<F> for Radix<F> {
@@ -247,16 +267,7 @@ impl<F: RadixForm> OrderedIndex<F> for Radix<F> {
     ) -> Result<(bool, Option<F::OwnedValue>), Error> {
         F::check(key, previous)?;
         F::check(key, Some(value))?;
-        let mut outcome = (false, None);
-        self.visit(key, |current| {
-            let applied = current.map(F::shorten_value) == previous.map(F::shorten_value);
-            outcome = (applied, current.map(F::own_value));
-            match applied {
-                true => Change::Set(value),
-                false => Change::Keep,
-            }
-        })?;
-        Ok(outcome)
+        self.change_if(key, previous, Change::Set(value))
     }
 
     fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
@@ -267,5 +278,14 @@ impl<F: RadixForm> OrderedIndex<F> for Radix<F> {
             Change::Remove
         })?;
         Ok(before)
+    }
+
+    fn remove_if(
+        &self,
+        key: F::Key<'_>,
+        expected: F::Value<'_>,
+    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+        F::check(key, Some(expected))?;
+        self.change_if(key, Some(expected), Change::Remove)
     }
 }

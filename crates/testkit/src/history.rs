@@ -49,6 +49,13 @@ pub enum Action {
     },
     /// Left no value.
     Remove,
+    /// Left no value if it met `previous`.
+    RemoveIf {
+        /// What it was to meet.
+        previous: u64,
+        /// Whether the index says that it did.
+        applied: bool,
+    },
 }
 
 /// A point operation that has returned.
@@ -126,6 +133,11 @@ impl Event {
                 applied,
             } => match (applied, state == previous) {
                 (true, true) => Some(Some(value)),
+                (false, false) => Some(state),
+                _ => None,
+            },
+            Action::RemoveIf { previous, applied } => match (applied, state == Some(previous)) {
+                (true, true) => Some(None),
                 (false, false) => Some(state),
                 _ => None,
             },

@@ -343,6 +343,10 @@ impl Display for Event {
                 let applied = if applied { "applied" } else { "did not apply" };
                 write!(f, "update({previous:?}, {value}) {applied} and")?;
             }
+            Action::RemoveIf { previous, applied } => {
+                let applied = if applied { "applied" } else { "did not apply" };
+                write!(f, "remove_if({previous}) {applied} and")?;
+            }
         }
         write!(f, " met {:?}", self.met)
     }
@@ -407,6 +411,24 @@ mod tests {
         assert_eq!(check(vec![won, update(1, 2, false, Some(1))]), Ok(()));
         assert!(check(vec![won, update(1, 2, true, None)]).is_err());
         assert!(check(vec![won, update(1, 2, false, None)]).is_err());
+    }
+
+    #[test]
+    fn of_two_conditional_removes_only_one_applies() {
+        let write = event(0, (0, 1), Action::Insert(1), None);
+        let remove = |session, applied, met| {
+            let action = Action::RemoveIf {
+                previous: 1,
+                applied,
+            };
+            event(session, (2, 9), action, met)
+        };
+        let won = remove(1, true, Some(1));
+        let check_with = |other| check(vec![write, won, other]);
+        assert_eq!(check_with(remove(2, false, None)), Ok(()));
+        assert!(check_with(remove(2, true, Some(1))).is_err());
+        assert!(check_with(remove(2, true, None)).is_err());
+        assert!(check_with(remove(2, false, Some(1))).is_err());
     }
 
     #[test]

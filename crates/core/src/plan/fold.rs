@@ -54,7 +54,7 @@ pub struct Met {
     pub position: usize,
     /// The state of the key before the operation.
     pub now: Fate,
-    /// Of an update: whether it has set its value.
+    /// Of an update or a conditional remove: whether the comparison held.
     pub applied: bool,
 }
 
@@ -71,7 +71,9 @@ pub fn value_set<'b, F: Form>(input: &Input<'b, F>, position: usize) -> Option<F
 /// True if the operation at `position` compares the present value with another one.
 pub fn compares<F: Form>(input: &Input<'_, F>, position: usize) -> bool {
     match input.operations()[position] {
-        Operation::Update { previous, .. } => input.previous(previous).is_some(),
+        Operation::Update { previous, .. } | Operation::RemoveIf { previous, .. } => {
+            input.previous(previous).is_some()
+        }
         _ => false,
     }
 }
@@ -92,7 +94,7 @@ pub fn fold<F: Form>(
         let mut applied = true;
         let next = match input.operations()[position] {
             Operation::Insert { .. } => Fate::Set(position),
-            Operation::Update { previous, .. } => {
+            Operation::Update { previous, .. } | Operation::RemoveIf { previous, .. } => {
                 applied = match (now, input.previous(previous)) {
                     (Fate::Absent, None) => true,
                     (Fate::Absent, Some(_)) | (_, None) => false,
@@ -101,7 +103,11 @@ pub fn fold<F: Form>(
                         .is_some_and(|value| F::shorten_value(value) == F::shorten_value(previous)),
                     (Fate::Set(at), Some(previous)) => value_set(input, at) == Some(previous),
                 };
-                if applied { Fate::Set(position) } else { now }
+                match (applied, value_set(input, position)) {
+                    (false, _) => now,
+                    (true, Some(_)) => Fate::Set(position),
+                    (true, None) => Fate::Absent,
+                }
             }
             Operation::Remove { .. } => Fate::Absent,
             _ => now,
@@ -134,7 +140,9 @@ pub fn write_outcome<F: Form>(
         Fate::Set(at) => value_set(input, at).map(F::shorten_value),
     };
     match operation {
-        Operation::Update { .. } => output.updated(met.position, key, met.applied, value),
+        Operation::Update { .. } | Operation::RemoveIf { .. } => {
+            output.updated(met.position, key, met.applied, value);
+        }
         _ => output.value(met.position, key, value),
     }
 }

@@ -15,6 +15,7 @@ enum Asked {
     Insert(u64, u64),
     Update(u64, Option<u64>, u64),
     Remove(u64),
+    RemoveIf(u64, u64),
     Predecessor(u64),
     Successor(u64),
     Scan(u64, u64, u32),
@@ -26,9 +27,14 @@ fn asked() -> impl Strategy<Value = Asked> {
     prop_oneof![
         key.clone().prop_map(Asked::Get),
         (key.clone(), value.clone()).prop_map(|(key, value)| Asked::Insert(key, value)),
-        (key.clone(), proptest::option::of(value.clone()), value)
+        (
+            key.clone(),
+            proptest::option::of(value.clone()),
+            value.clone()
+        )
             .prop_map(|(key, previous, value)| Asked::Update(key, previous, value)),
         key.clone().prop_map(Asked::Remove),
+        (key.clone(), value).prop_map(|(key, expected)| Asked::RemoveIf(key, expected)),
         key.clone().prop_map(Asked::Predecessor),
         key.clone().prop_map(Asked::Successor),
         (key.clone(), key, 0..4_u32).prop_map(|(low, high, limit)| Asked::Scan(low, high, limit)),
@@ -43,6 +49,7 @@ fn batch_of(asked: &[Asked]) -> Batch<Words> {
             Asked::Insert(key, value) => batch.insert(key, value),
             Asked::Update(key, previous, value) => batch.update(key, previous, value),
             Asked::Remove(key) => batch.remove(key),
+            Asked::RemoveIf(key, expected) => batch.remove_if(key, expected),
             Asked::Predecessor(key) => batch.predecessor(key),
             Asked::Successor(key) => batch.successor(key),
             Asked::Scan(low, high, limit) => batch.scan(
@@ -140,6 +147,13 @@ fn one_by_one(map: &mut Map, asked: &[Asked]) -> Vec<Answer> {
             Answer::Updated(before == previous, before)
         }
         Asked::Remove(key) => Answer::Value(map.remove(&key)),
+        Asked::RemoveIf(key, expected) => {
+            let before = map.get(&key).copied();
+            if before == Some(expected) {
+                map.remove(&key);
+            }
+            Answer::Updated(before == Some(expected), before)
+        }
         Asked::Predecessor(key) => Answer::Entry(map.range(..=key).next_back().map(entry)),
         Asked::Successor(key) => Answer::Entry(map.range(key..).next().map(entry)),
         Asked::Scan(low, high, limit) => {

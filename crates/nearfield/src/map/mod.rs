@@ -51,7 +51,7 @@ impl<F: MapForm, P: Placement<F>> Debug for Map<F, P> {
     }
 }
 
-/// What an update has done.
+/// What an update or a conditional remove has done.
 ///
 /// ```
 /// use nearfield::{Updated, WordMap};
@@ -64,9 +64,9 @@ impl<F: MapForm, P: Placement<F>> Debug for Map<F, P> {
 /// # Ok::<(), nearfield::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "an update may have met another value than expected"]
+#[must_use = "the value may have been another one than expected"]
 pub enum Updated<V> {
-    /// The value was the one expected, and has been set.
+    /// The value was the one expected, and has been set or removed.
     Applied,
     /// The value was another one, or absent, and has been left as it is.
     Differs {
@@ -76,7 +76,7 @@ pub enum Updated<V> {
 }
 
 impl<V> Updated<V> {
-    /// What an index answers: whether the value was set, and the one before.
+    /// What an index answers: whether the value was the one expected, and what it was.
     pub(crate) fn of((applied, current): (bool, Option<V>)) -> Updated<V> {
         match applied {
             true => Updated::Applied,
@@ -84,7 +84,17 @@ impl<V> Updated<V> {
         }
     }
 
-    /// True if the value has been set.
+    /// The same with another type of values.
+    pub(crate) fn map<W>(self, map: impl FnOnce(V) -> W) -> Updated<W> {
+        match self {
+            Updated::Applied => Updated::Applied,
+            Updated::Differs { current } => Updated::Differs {
+                current: current.map(map),
+            },
+        }
+    }
+
+    /// True if the value has been set or removed.
     pub fn is_applied(&self) -> bool {
         matches!(self, Updated::Applied)
     }
@@ -272,6 +282,30 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     #[inline]
     pub fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
         OrderedIndex::remove(&self.index, key)
+    }
+
+    /// Removes a key if its value is `expected` now. Comparing and removing are one atomic step.
+    ///
+    /// # Errors
+    /// As [`insert`](Map::insert).
+    ///
+    /// ```
+    /// use nearfield::{Bytes, Map, Updated};
+    ///
+    /// let locks = Map::<Bytes>::from_sorted([("door", "ann")])?;
+    /// let owned_by_ann = Updated::Differs { current: Some(b"ann".to_vec()) };
+    /// assert_eq!(locks.remove_if(b"door", b"bob")?, owned_by_ann);
+    /// assert_eq!(locks.remove_if(b"door", b"ann")?, Updated::Applied);
+    /// assert_eq!(locks.remove_if(b"door", b"ann")?, Updated::Differs { current: None });
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    #[inline]
+    pub fn remove_if(
+        &self,
+        key: F::Key<'_>,
+        expected: F::Value<'_>,
+    ) -> Result<Updated<F::OwnedValue>, Error> {
+        OrderedIndex::remove_if(&self.index, key, expected).map(Updated::of)
     }
 
     /// The entry with the least key, copied.
@@ -491,5 +525,13 @@ impl<F: MapForm, P: Placement<F>> OrderedIndex<F> for Map<F, P> {
 
     fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
         self.index.remove(key)
+    }
+
+    fn remove_if(
+        &self,
+        key: F::Key<'_>,
+        expected: F::Value<'_>,
+    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+        self.index.remove_if(key, expected)
     }
 }

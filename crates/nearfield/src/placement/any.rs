@@ -97,6 +97,15 @@ impl<F: MapForm> OrderedIndex<F> for AnyIndex<F> {
     fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
         on_index!(self, index => OrderedIndex::remove(index, key))
     }
+
+    #[inline]
+    fn remove_if(
+        &self,
+        key: F::Key<'_>,
+        expected: F::Value<'_>,
+    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+        on_index!(self, index => OrderedIndex::remove_if(index, key, expected))
+    }
 }
 
 impl<F: MapForm> Placement<F> for AnyPlacement {

@@ -55,7 +55,7 @@ impl<F: MapForm + Sample, P: Placement<F>> Pair<'_, F, P> {
         let (k, v) = (F::key(&key), F::value(&value));
         let present = self.model.get(&key).cloned();
         let owned = |entry: (&F::OwnedKey, &F::OwnedValue)| (entry.0.clone(), entry.1.clone());
-        match self.random.random_range(0..16) {
+        match self.random.random_range(0..18) {
             0..3 => {
                 assert_eq!(self.map.insert(k, v), Ok(present));
                 self.model.insert(key, value);
@@ -119,6 +119,21 @@ impl<F: MapForm + Sample, P: Placement<F>> Pair<'_, F, P> {
                 let lent = (bounds.0.as_ref().map(F::key), bounds.1.as_ref().map(F::key));
                 let removed = self.map.remove_range(lent);
                 assert_eq!(removed, Ok(usize::from(self.model.remove(&key).is_some())));
+            }
+            15 => {
+                let expected = present.as_ref().map_or(v, F::value);
+                let removed = self.map.remove_if(k, expected).expect("removed");
+                assert_eq!(removed.is_applied(), present.is_some());
+                self.model.remove(&key);
+            }
+            16 => {
+                let removed = self.map.remove_if(k, v).expect("compared");
+                if present.as_ref() == Some(&value) {
+                    assert!(removed.is_applied());
+                    self.model.remove(&key);
+                } else {
+                    assert_eq!(removed, Updated::Differs { current: present });
+                }
             }
             _ => {
                 let mut batch = Batch::<F>::new();

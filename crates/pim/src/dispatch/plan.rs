@@ -190,7 +190,7 @@ impl Plan {
                     let task = Task::Update {
                         key,
                         previous,
-                        value,
+                        value: Some(value),
                     };
                     if let Some(place) = place {
                         plan.add(position, first(directory, place), task);
@@ -200,9 +200,10 @@ impl Plan {
                         }
                     }
                 }
-                Operation::Remove { key } => {
+                Operation::Remove { key } | Operation::RemoveIf { key, .. } => {
                     if let Some(place) = requests.place(number, key, directory) {
-                        plan.add(position, first(directory, place), Task::Remove { key });
+                        let task = removal(input, operation, key);
+                        plan.add(position, first(directory, place), task);
                         walk.wrote(place);
                         directory.may_go(place, key);
                     }
@@ -458,6 +459,18 @@ impl<'p> Parts<'p> {
     }
 }
 
+/// The task of a remove, which has a condition or not.
+fn removal(input: Input<'_, Words>, operation: &Operation<Words>, key: u64) -> Task<'static> {
+    match *operation {
+        Operation::RemoveIf { previous, .. } => Task::Update {
+            key,
+            previous: input.previous(previous),
+            value: None,
+        },
+        _ => Task::Remove { key },
+    }
+}
+
 /// Records where the greatest key at or below another was found, so that the next search need not
 /// look elsewhere.
 fn learn(parts: Parts<'_>, changes: &mut Changes<'_>) {
@@ -519,6 +532,14 @@ fn write(
                 change.has_not(key);
             }
             output.value(position, key, value);
+        }
+        Operation::RemoveIf { key, previous } => {
+            let applied = value.is_some() && value == input.previous(previous);
+            if let (true, Some(change)) = (applied, change) {
+                change.went += 1;
+                change.has_not(key);
+            }
+            output.updated(position, key, applied, value);
         }
         Operation::Predecessor { .. } | Operation::Successor { .. } => {
             let mut entries = entries(parts, (0, u64::MAX));

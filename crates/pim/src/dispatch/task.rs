@@ -25,14 +25,15 @@ pub enum Task<'w> {
         /// Its value from now on.
         value: u64,
     },
-    /// Sets the value of a key if it has a value, or none, and answers the old one.
+    /// Sets the value of a key, or removes the key, if it has a value, or none. Answers the old
+    /// value.
     Update {
         /// The key.
         key: u64,
         /// The value that it must hold.
         previous: Option<u64>,
-        /// Its value from then on.
-        value: u64,
+        /// Its value from then on, none to remove it.
+        value: Option<u64>,
     },
     /// Removes a key, and answers its value.
     Remove {
@@ -96,6 +97,7 @@ const DESCEND: u32 = 8;
 const BUILD: u32 = 9;
 const FREE: u32 = 10;
 const HEIGHT: u32 = 11;
+const REMOVE_IF: u32 = 12;
 
 /// The header of tasks.
 pub(crate) struct Kind;
@@ -130,9 +132,14 @@ impl<'w> Task<'w> {
             Task::Get { .. } => (GET, list),
             Task::Insert { .. } => (INSERT, list),
             Task::Update {
-                previous: Some(_), ..
-            } => (UPDATE, list),
-            Task::Update { previous: None, .. } => (UPDATE_ABSENT, list),
+                previous, value, ..
+            } => match (previous, value) {
+                (Some(_), Some(_)) => (UPDATE, list),
+                (None, Some(_)) => (UPDATE_ABSENT, list),
+                (Some(_), None) => (REMOVE_IF, list),
+                // A key that is absent and stays absent is only read.
+                (None, None) => (GET, list),
+            },
             Task::Remove { .. } => (REMOVE, list),
             Task::Floor { .. } => (FLOOR, list),
             Task::Scan { descends, .. } => (if descends { DESCEND } else { ASCEND }, list),
@@ -151,14 +158,9 @@ impl<'w> Task<'w> {
             Task::Insert { key, value } => words.extend([key, value]),
             Task::Update {
                 key,
-                previous: Some(previous),
+                previous,
                 value,
-            } => words.extend([key, previous, value]),
-            Task::Update {
-                key,
-                previous: None,
-                value,
-            } => words.extend([key, value]),
+            } => words.extend([Some(key), previous, value].into_iter().flatten()),
             Task::Floor { key, .. } if is_known => words.push(key),
             Task::Floor { start, key } => words.extend([start, key]),
             Task::Scan {
@@ -202,20 +204,26 @@ impl<'w> Task<'w> {
             (GET, &[key, ref rest @ ..]) => (Task::Get { key }, rest),
             (INSERT, &[key, value, ref rest @ ..]) => (Task::Insert { key, value }, rest),
             (UPDATE, &[key, previous, value, ref rest @ ..]) => {
-                let previous = Some(previous);
                 let task = Task::Update {
                     key,
-                    previous,
-                    value,
+                    previous: Some(previous),
+                    value: Some(value),
                 };
                 (task, rest)
             }
             (UPDATE_ABSENT, &[key, value, ref rest @ ..]) => {
-                let previous = None;
                 let task = Task::Update {
                     key,
-                    previous,
-                    value,
+                    previous: None,
+                    value: Some(value),
+                };
+                (task, rest)
+            }
+            (REMOVE_IF, &[key, previous, ref rest @ ..]) => {
+                let task = Task::Update {
+                    key,
+                    previous: Some(previous),
+                    value: None,
                 };
                 (task, rest)
             }
@@ -338,16 +346,17 @@ mod tests {
             limit: u64::MAX,
             descends,
         };
-        let update = |previous| Task::Update {
+        let update = |previous, value| Task::Update {
             key: 3,
             previous,
-            value: 4,
+            value,
         };
         let tasks = [
             Task::Get { key: u64::MAX },
             Task::Insert { key: 0, value: 9 },
-            update(Some(0)),
-            update(None),
+            update(Some(0), Some(4)),
+            update(None, Some(4)),
+            update(Some(0), None),
             Task::Remove { key: 7 },
             Task::Floor { start: 5, key: 6 },
             scan(true),
@@ -377,8 +386,13 @@ mod tests {
             assert_eq!(read, Some((*task, list, u32::MAX - tag as u32)));
         }
         assert_eq!(Task::decode(&mut rest), None);
+        // A key that is absent and stays absent is only read.
+        let mut words = Vec::new();
+        update(None, None).encode(0, 0, &mut words);
+        let read = Task::decode(&mut &words[..]);
+        assert_eq!(read, Some((Task::Get { key: 3 }, 0, 0)));
         // Words that are cut off, and no words.
-        for (task, length) in [(update(None), 3), (scan(true), 5), (tasks[0], 2)] {
+        for (task, length) in [(update(None, Some(4)), 3), (scan(true), 5), (tasks[0], 2)] {
             let mut words = Vec::new();
             task.encode(0, 0, &mut words);
             assert_eq!(words.len(), length);

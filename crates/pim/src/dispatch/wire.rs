@@ -308,10 +308,10 @@ mod tests {
             limit: 7,
             descends: true,
         };
-        let update = |previous| Task::Update {
+        let update = |previous, value| Task::Update {
             key: 3,
             previous,
-            value: 4,
+            value,
         };
         let build = Task::Build {
             start: 1,
@@ -332,15 +332,16 @@ mod tests {
             (height, 0),
             (scan(2), 0),
             (floor(2), 0),
-            (update(None), 9),
-            (update(Some(1)), 9),
+            (update(None, Some(4)), 9),
+            (update(Some(1), Some(4)), 9),
+            (update(Some(1), None), 9),
             (Task::Remove { key: 1 }, 9),
             (floor(6), 9),
             (scan(5), 9),
         ];
         let tagged = words(&tasks);
         let (packed, tags) = pack(&tagged);
-        assert_eq!(tags, (0..11).collect::<Vec<_>>());
+        assert_eq!(tags, (0..12).collect::<Vec<_>>());
         assert_eq!(read(&packed), tasks);
         // A run that is cut off is none.
         let mut wire = Runs::default();

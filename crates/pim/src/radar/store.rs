@@ -62,7 +62,10 @@ impl Store {
             } => {
                 let before = entries.get(&key).copied();
                 if before == previous {
-                    entries.insert(key, new);
+                    match new {
+                        Some(new) => entries.insert(key, new),
+                        None => entries.remove(&key),
+                    };
                 }
                 value(before)
             }

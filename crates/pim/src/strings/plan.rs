@@ -7,7 +7,9 @@
 
 use super::cut::Cut;
 use super::directory::{Change, Directory};
-use super::task::{Answer, Block, block_words, put_insert, put_key, put_scan, put_update};
+use super::task::{
+    Answer, Block, block_words, put_insert, put_key, put_remove_if, put_scan, put_update,
+};
 use crate::device::Answered;
 use crate::dispatch::plan::unknown;
 use nearfield_core::{
@@ -215,6 +217,13 @@ impl Plan {
                     directory.may_change(number, true);
                 }
             }
+            Operation::RemoveIf { previous, .. } => {
+                let expected = input.previous(previous).unwrap_or_default();
+                lengths.check(key, expected, &[])?;
+                let (part, words) = self.add(position, number, module);
+                put_remove_if(number, part.tag, key, expected, words);
+                directory.may_change(number, false);
+            }
             _ => {
                 let (part, words) = self.add(position, number, module);
                 put_key(number, part.tag, key, true, words);
@@ -380,6 +389,13 @@ fn write(
         Operation::Remove { .. } => {
             change(None, value);
             output.value(position, key, value);
+        }
+        Operation::RemoveIf { previous, .. } => {
+            let applied = value.is_some() && value == input.previous(previous);
+            if applied {
+                change(None, value);
+            }
+            output.updated(position, key, applied, value);
         }
         _ => output.value(position, key, value),
     }

@@ -241,7 +241,15 @@ impl Strings {
                     false => self.answer(module, found, tag, output),
                 }
             }
-            Task::Remove { key } => {
+            Task::Remove { key, expected } => {
+                if let Some(expected) = expected {
+                    let found = self.list.get(module, self.key(key));
+                    let applies =
+                        found.is_some_and(|block| read(module, block as u32).value() == expected);
+                    if !applies {
+                        return self.answer(module, found, tag, output);
+                    }
+                }
                 let found = self.list.remove(module, self.key(key));
                 self.answer(module, found, tag, output);
                 if let Some(block) = found {

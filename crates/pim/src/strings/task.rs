@@ -100,8 +100,12 @@ pub(super) enum Task<'w> {
         entry: Block<'w>,
         previous: Option<&'w [u8]>,
     },
-    /// Removes a key, and answers its value.
-    Remove { key: &'w [u8] },
+    /// Removes a key and answers its value. With an expected value, only a key that has it is
+    /// removed.
+    Remove {
+        key: &'w [u8],
+        expected: Option<&'w [u8]>,
+    },
     /// Reads up to this many entries between two cuts, from the greatest on if it descends.
     Scan {
         low: Cut<'w>,
@@ -125,6 +129,7 @@ const ASCEND: u8 = 6;
 const DESCEND: u8 = 7;
 const BUILD: u8 = 8;
 const FREE: u8 = 9;
+const REMOVE_IF: u8 = 10;
 
 /// Appends a task that has a key and a value.
 pub(super) fn put_insert(partition: u64, tag: u32, key: &[u8], value: &[u8], words: &mut Vec<u64>) {
@@ -154,6 +159,18 @@ pub(super) fn put_key(partition: u64, tag: u32, key: &[u8], removes: bool, words
     let kind = if removes { REMOVE } else { GET };
     words.extend([header(kind, tag), partition]);
     put_block(key, &[], words);
+}
+
+/// Appends the removal of a key that has a value.
+pub(super) fn put_remove_if(
+    partition: u64,
+    tag: u32,
+    key: &[u8],
+    expected: &[u8],
+    words: &mut Vec<u64>,
+) {
+    words.extend([header(REMOVE_IF, tag), partition]);
+    put_block(key, expected, words);
 }
 
 /// Appends a scan.
@@ -198,9 +215,13 @@ impl<'w> Task<'w> {
             GET => Task::Get {
                 key: block()?.key(),
             },
-            REMOVE => Task::Remove {
-                key: block()?.key(),
-            },
+            REMOVE | REMOVE_IF => {
+                let block = block()?;
+                Task::Remove {
+                    key: block.key(),
+                    expected: (kind == REMOVE_IF).then(|| block.value()),
+                }
+            }
             INSERT => Task::Insert { entry: block()? },
             UPDATE | UPDATE_ABSENT => {
                 let entry = block()?;
@@ -350,6 +371,7 @@ mod tests {
         for key in STRINGS {
             put_key(7, 1, key, false, &mut words);
             put_key(7, 2, key, true, &mut words);
+            put_remove_if(7, 6, key, b"old", &mut words);
             put_insert(u64::MAX, 3, key, b"value", &mut words);
             for previous in [None, Some(&b""[..]), Some(key)] {
                 put_update(8, 4, key, previous, b"", &mut words);
@@ -364,7 +386,9 @@ mod tests {
         let mut next = || Task::decode(&mut rest).expect("a task");
         for key in STRINGS {
             assert_eq!(next(), (Task::Get { key }, 7, 1));
-            assert_eq!(next(), (Task::Remove { key }, 7, 2));
+            let remove = |expected| Task::Remove { key, expected };
+            assert_eq!(next(), (remove(None), 7, 2));
+            assert_eq!(next(), (remove(Some(&b"old"[..])), 7, 6));
             let (Task::Insert { entry }, u64::MAX, 3) = next() else {
                 panic!("no insert");
             };

@@ -53,8 +53,8 @@ pub trait List: Copy {
         value: u64,
     ) -> Result<Option<u64>, Fault>;
 
-    /// Sets the value of a key if it holds `previous`, or is absent if that is `None`; answers the
-    /// value before.
+    /// Sets the value of a key if it holds `previous`, where `None` stands for an absent key; a
+    /// `value` of `None` removes the key. Answers the value before.
     ///
     /// # Errors
     /// As [`insert`](List::insert).
@@ -63,11 +63,14 @@ pub trait List: Copy {
         module: &mut Module<'_, M>,
         key: u64,
         previous: Option<u64>,
-        value: u64,
+        value: Option<u64>,
     ) -> Result<Option<u64>, Fault> {
         let before = self.get(module, key);
         if before == previous {
-            self.insert(module, key, value)?;
+            match value {
+                Some(value) => self.insert(module, key, value)?,
+                None => self.remove(module, key),
+            };
         }
         Ok(before)
     }
@@ -148,6 +151,10 @@ pub(crate) mod testing {
                         is_there.map(u64::from).into_iter().collect()
                     }
                     "remove" => list.remove(module, key).into_iter().collect(),
+                    "remove_if" => {
+                        let before = list.update(module, key, Some(value), None);
+                        before.expect("room").into_iter().collect()
+                    }
                     "floor" => {
                         let found = list.floor(module, key);
                         found.map_or(Vec::new(), |(key, value)| vec![key, value])
@@ -187,7 +194,7 @@ pub(crate) mod testing {
                         1 => 0,
                         key => key * 7919,
                     };
-                    match random.random_range(0..8) {
+                    match random.random_range(0..9) {
                         0 | 1 => assert_eq!(list("insert", key, step), some(map.insert(key, step))),
                         6 | 7 => {
                             let height = random.random_range(1..=20);
@@ -197,6 +204,15 @@ pub(crate) mod testing {
                             }
                         }
                         2 => assert_eq!(list("remove", key, 0), some(map.remove(&key))),
+                        8 => {
+                            let before = map.get(&key).copied();
+                            let expected = before.filter(|_| random.random_bool(0.8));
+                            let found = list("remove_if", key, expected.unwrap_or(step));
+                            assert_eq!(found, some(before));
+                            if expected.is_some() {
+                                map.remove(&key);
+                            }
+                        }
                         3 => assert_eq!(list("get", key, 0), some(map.get(&key).copied())),
                         4 => {
                             let floor = map.range(..=key).next_back();

@@ -89,7 +89,9 @@ impl<F: LeafForm, P: Probe> Arrivals for InOrder<'_, '_, '_, F, P> {
                 self.insert(walk, self.input.key(key), self.input.value(value));
             }
             Operation::Update { key, .. } => self.update(walk, self.input.key(key)),
-            Operation::Remove { key } => self.write(walk, self.input.key(key)),
+            Operation::Remove { key } | Operation::RemoveIf { key, .. } => {
+                self.write(walk, self.input.key(key))
+            }
             _ => unreachable!("a batch of nothing but point operations"),
         }
     }

@@ -126,9 +126,10 @@ impl Kinds {
         for operation in input.operations() {
             seen |= match operation {
                 Operation::Get { .. } => GET,
-                Operation::Insert { .. } | Operation::Update { .. } | Operation::Remove { .. } => {
-                    WRITE
-                }
+                Operation::Insert { .. }
+                | Operation::Update { .. }
+                | Operation::Remove { .. }
+                | Operation::RemoveIf { .. } => WRITE,
                 Operation::Predecessor { .. }
                 | Operation::Successor { .. }
                 | Operation::Scan { .. } => ORDERED,

@@ -346,14 +346,27 @@ pub fn fold_at<'b, F: LeafForm>(
             Operation::Remove { key } => {
                 output.value(position, input.key(key), current);
                 current = None;
-                change = if existed {
-                    Change::Remove
-                } else {
-                    Change::Keep
-                };
+                change = removal(existed);
+            }
+            Operation::RemoveIf { key, previous } => {
+                let previous = input.previous(previous).map(F::shorten_value);
+                let applied = current.is_some() && previous == current;
+                output.updated(position, input.key(key), applied, current);
+                if applied {
+                    current = None;
+                    change = removal(existed);
+                }
             }
             _ => unreachable!("only point operations are visited"),
         }
     }
     change
+}
+
+/// What becomes of the value of a key that is removed, which `existed` before all or not.
+fn removal<V>(existed: bool) -> Change<V> {
+    match existed {
+        true => Change::Remove,
+        false => Change::Keep,
+    }
 }

@@ -15,6 +15,8 @@ enum Race {
     GetIsCached,
     /// Between comparison and write, others may write.
     UpdateIsTwoSteps,
+    /// Between comparison and removal, others may write.
+    RemoveIfIsTwoSteps,
     /// The rest of a scan is found by position.
     ScanResumesByPosition,
     /// A value is written in two halves.
@@ -67,6 +69,15 @@ impl<F: Torn> Racy<F> {
                 let applies = before == *previous;
                 if applies {
                     self.inner.state().insert(key.clone(), value.clone());
+                }
+                Answer::Updated(applies, before)
+            }
+            (Race::RemoveIfIsTwoSteps, Request::RemoveIf(key, expected)) => {
+                let before = self.inner.state().get(key).cloned();
+                thread::yield_now();
+                let applies = before.as_ref() == Some(expected);
+                if applies {
+                    self.inner.state().remove(key);
                 }
                 Answer::Updated(applies, before)
             }
@@ -197,6 +208,11 @@ fn stale_reads_are_found() {
 #[test]
 fn lost_updates_are_found() {
     only_threads_find::<Words>(Race::UpdateIsTwoSteps, is_disorder);
+}
+
+#[test]
+fn writes_lost_to_a_conditional_remove_are_found() {
+    only_threads_find::<Words>(Race::RemoveIfIsTwoSteps, is_disorder);
 }
 
 #[test]

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 enum Fault {
     UpdateIsLost,
     UpdateIgnoresComparison,
+    RemoveIfIsLost,
+    RemoveIfIgnoresComparison,
     GetIsStaleWithinBatch,
     ScanMissesEntry,
     ScanIgnoresLimit,
@@ -30,9 +32,11 @@ enum Fault {
 
 use Fault::*;
 
-const FAULTS: [Fault; 16] = [
+const FAULTS: [Fault; 18] = [
     UpdateIsLost,
     UpdateIgnoresComparison,
+    RemoveIfIsLost,
+    RemoveIfIgnoresComparison,
     GetIsStaleWithinBatch,
     ScanMissesEntry,
     ScanIgnoresLimit,
@@ -85,10 +89,17 @@ impl<F: Sample> Faulty<F> {
 
     fn answer(&self, request: &Request<F>, state: &mut State<F>, begin: &State<F>) -> Answer<F> {
         match (self.fault, request) {
-            (UpdateIsLost, Request::Update(..)) => request.apply(&mut state.clone()),
+            (UpdateIsLost, Request::Update(..)) | (RemoveIfIsLost, Request::RemoveIf(..)) => {
+                request.apply(&mut state.clone())
+            }
             (UpdateIgnoresComparison, Request::Update(key, _, value)) => {
                 let answer = request.apply(state);
                 state.insert(key.clone(), value.clone());
+                answer
+            }
+            (RemoveIfIgnoresComparison, Request::RemoveIf(key, _)) => {
+                let answer = request.apply(state);
+                state.remove(key);
                 answer
             }
             (GetIsStaleWithinBatch, Request::Get(_)) => request.apply(&mut begin.clone()),

@@ -18,8 +18,8 @@ pub(crate) struct Plan<F: Form> {
     pub(crate) ordered: f64,
     /// How often a thread lets others run.
     pub(crate) yields: f64,
-    /// Relative frequencies of get, insert, update and remove.
-    pub(crate) mix: [u32; 4],
+    /// Relative frequencies of get, insert, update, remove and conditional remove.
+    pub(crate) mix: [u32; 5],
 }
 
 /// The writer of the values that are there before the threads begin.
@@ -31,7 +31,7 @@ impl<F: Sample> Plan<F> {
         let key_count = 2 * draw_size(config.keys_max, random);
         let mut keys = F::keys(kind, key_count, random);
         keys.sort();
-        let mut mix = [(); 4].map(|()| random.random_range(0..6));
+        let mut mix = [(); 5].map(|()| random.random_range(0..6));
         mix[1] += 1;
         Plan {
             keys,

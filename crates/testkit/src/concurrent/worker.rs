@@ -113,8 +113,9 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
     }
 
     fn plan_operation(&mut self) -> Planned {
-        let [get, insert, update, remove] = self.plan.mix;
-        let draw = self.random.random_range(0..get + insert + update + remove);
+        let [get, insert, update, remove, remove_if] = self.plan.mix;
+        let sum = get + insert + update + remove + remove_if;
+        let draw = self.random.random_range(0..sum);
         if draw < get {
             return (self.plan.any_key(&mut self.random), Action::Get);
         }
@@ -129,8 +130,14 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
                 value,
                 applied: false,
             }
-        } else {
+        } else if draw < get + insert + update + remove {
             Action::Remove
+        } else {
+            Action::RemoveIf {
+                // A key that was absent when last met is expected to have a value of no writer.
+                previous: self.last_met[number].unwrap_or(value),
+                applied: false,
+            }
         };
         (number, action)
     }
@@ -165,6 +172,14 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
                     value,
                     applied,
                 };
+                (interval, action, result.map(|(_, met)| met))
+            }
+            Action::RemoveIf { previous, .. } => {
+                let expected = seal(previous);
+                let (interval, result) =
+                    recorder.call(|| index.remove_if(key, F::value(&expected)));
+                let applied = matches!(result, Ok((true, _)));
+                let action = Action::RemoveIf { previous, applied };
                 (interval, action, result.map(|(_, met)| met))
             }
         };
@@ -208,6 +223,9 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
                 let previous = previous.as_ref().map(F::value);
                 self.batch.update(key, previous, F::value(&sealed))
             }
+            Action::RemoveIf { previous, .. } => {
+                self.batch.remove_if(key, F::value(&F::seal(previous)))
+            }
         }
     }
 
@@ -239,7 +257,10 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
                 };
                 (action, before)
             }
-            (Action::Update { .. }, outcome) => {
+            (Action::RemoveIf { previous, .. }, Outcome::Updated { applied, before }) => {
+                (Action::RemoveIf { previous, applied }, before)
+            }
+            (Action::Update { .. } | Action::RemoveIf { .. }, outcome) => {
                 return wrong(format!("{action:?} has the outcome {outcome:?}"));
             }
             (_, Outcome::Value(met)) => (action, met),

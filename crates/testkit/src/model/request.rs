@@ -17,6 +17,7 @@ pub(crate) enum Request<F: Form> {
     Insert(F::OwnedKey, F::OwnedValue),
     Update(F::OwnedKey, Option<F::OwnedValue>, F::OwnedValue),
     Remove(F::OwnedKey),
+    RemoveIf(F::OwnedKey, F::OwnedValue),
     Predecessor(F::OwnedKey),
     Successor(F::OwnedKey),
     Scan(Scan<F>),
@@ -55,6 +56,7 @@ impl Request<Bytes> {
             | Request::Insert(key, _)
             | Request::Update(key, ..)
             | Request::Remove(key)
+            | Request::RemoveIf(key, _)
             | Request::Predecessor(key)
             | Request::Successor(key) => shorten(key),
             Request::Scan(scan) => {
@@ -88,6 +90,10 @@ impl<F: Form> Request<F> {
                 Request::Update(key(at), previous, value(new))
             }
             Operation::Remove { key: at } => Request::Remove(key(at)),
+            Operation::RemoveIf { key: at, previous } => {
+                let expected = input.previous(previous).map(F::own_value);
+                Request::RemoveIf(key(at), expected.expect("a batch stores a value"))
+            }
             Operation::Predecessor { key: at } => Request::Predecessor(key(at)),
             Operation::Successor { key: at } => Request::Successor(key(at)),
             Operation::Scan {
@@ -118,6 +124,7 @@ impl<F: Form> Request<F> {
                 F::value(value),
             ),
             Request::Remove(key) => batch.remove(F::key(key)),
+            Request::RemoveIf(key, expected) => batch.remove_if(F::key(key), F::value(expected)),
             Request::Predecessor(key) => batch.predecessor(F::key(key)),
             Request::Successor(key) => batch.successor(F::key(key)),
             Request::Scan(scan) => batch.scan(
@@ -143,6 +150,14 @@ impl<F: Form> Request<F> {
                 Answer::Updated(applies, before)
             }
             Request::Remove(key) => Answer::Value(state.remove(key)),
+            Request::RemoveIf(key, expected) => {
+                let before = state.get(key).cloned();
+                let applies = before.as_ref() == Some(expected);
+                if applies {
+                    state.remove(key);
+                }
+                Answer::Updated(applies, before)
+            }
             Request::Predecessor(key) => {
                 Answer::Entry(state.range(..=key).next_back().map(owned::<F>))
             }
@@ -158,6 +173,7 @@ impl<F: Form> Request<F> {
             | Request::Insert(key, _)
             | Request::Update(key, ..)
             | Request::Remove(key)
+            | Request::RemoveIf(key, _)
             | Request::Predecessor(key)
             | Request::Successor(key) => (Some(key), None),
             Request::Scan(scan) => (bound_key(&scan.low), bound_key(&scan.high)),
@@ -168,7 +184,7 @@ impl<F: Form> Request<F> {
     /// All values.
     pub(crate) fn values(&self) -> impl Iterator<Item = &F::OwnedValue> {
         let (first, second) = match self {
-            Request::Insert(_, value) => (Some(value), None),
+            Request::Insert(_, value) | Request::RemoveIf(_, value) => (Some(value), None),
             Request::Update(_, previous, value) => (Some(value), previous.as_ref()),
             _ => (None, None),
         };

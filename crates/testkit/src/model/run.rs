@@ -149,6 +149,10 @@ fn single<F: Sample>(
             answer.map(|(applied, before)| Answer::Updated(applied, before))
         }
         Request::Remove(key) => index.remove(F::key(key)).map(Answer::Value),
+        Request::RemoveIf(key, expected) => {
+            let answer = index.remove_if(F::key(key), F::value(expected));
+            answer.map(|(applied, before)| Answer::Updated(applied, before))
+        }
         Request::Predecessor(_) | Request::Successor(_) | Request::Scan(_) => {
             unreachable!("the trait has no single operation for {request:?}")
         }

@@ -67,7 +67,7 @@ struct Scenario<F: Form> {
     oversized: f64,
     /// Relative frequencies in the order of the variants of [`Request`]. Some are zero, because
     /// some faults show only without some of the operations.
-    mix: [u32; 7],
+    mix: [u32; 8],
     batch_size_max: usize,
     singles: f64,
     /// Values are drawn from these, unless there are none.
@@ -83,12 +83,12 @@ impl<F: Sample> Scenario<F> {
         let kind = *choose(F::KINDS, &mut random);
         let key_count = *choose(&[1, 3, 10, 40, 200, 1000, 6000], &mut random);
         let value_count = *choose(&[0, 0, 1, 3], &mut random);
-        let mut mix = [(); 7].map(|()| match random.random_range(0..4) {
+        let mut mix = [(); 8].map(|()| match random.random_range(0..4) {
             0 => 0,
             _ => random.random_range(1..=8),
         });
-        if mix == [0; 7] {
-            mix = [1; 7];
+        if mix == [0; 8] {
+            mix = [1; 8];
         }
         Scenario {
             keys: F::keys(kind, key_count, &mut random),
@@ -172,8 +172,12 @@ impl<F: Sample> Scenario<F> {
                 Request::Update(key, previous, self.value())
             }
             3 => Request::Remove(key),
-            4 => Request::Predecessor(key),
-            5 => Request::Successor(key),
+            4 => {
+                let expected = self.previous(&key).unwrap_or_else(|| self.value());
+                Request::RemoveIf(key, expected)
+            }
+            5 => Request::Predecessor(key),
+            6 => Request::Successor(key),
             _ => Request::Scan(self.scan(key)),
         };
         self.account(request)
@@ -200,7 +204,7 @@ impl<F: Sample> Scenario<F> {
         self.bytes_left = self.bytes_left.saturating_sub(bytes);
         if matches!(
             request,
-            Request::Insert(..) | Request::Update(..) | Request::Remove(_)
+            Request::Insert(..) | Request::Update(..) | Request::Remove(_) | Request::RemoveIf(..)
         ) {
             request.expected(&mut self.state);
         }

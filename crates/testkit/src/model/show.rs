@@ -52,6 +52,9 @@ pub(crate) fn call<F: Sample>(target: &str, request: &Request<F>) -> String {
             )
         }
         Request::Remove(at) => format!("remove({})", key(at)),
+        Request::RemoveIf(at, expected) => {
+            format!("remove_if({}, {})", key(at), value(expected))
+        }
         Request::Predecessor(at) => format!("predecessor({})", key(at)),
         Request::Successor(at) => format!("successor({})", key(at)),
         Request::Scan(scan) => scan_arguments(scan),

@@ -45,6 +45,7 @@ pub(crate) fn shrink<F: Sample>(
         shrinker.drop_steps();
         shrinker.drop_requests();
         shrinker.widen_scans();
+        shrinker.lower_limits();
         shrinker.simplify_keys();
         shrinker.simplify_values();
     }
@@ -144,6 +145,26 @@ impl<F: Sample, R: FnMut(&[Step<F>]) -> Result<(), Failure>> Shrinker<F, R> {
         }
     }
 
+    /// Lowers the limits of scans that cannot do without: a lower one needs fewer entries.
+    fn lower_limits(&mut self) {
+        for position in 0..requests(&self.best.steps).count() {
+            for lower in [|limit: u32| limit / 2, |limit: u32| limit - 1] {
+                loop {
+                    let mut steps = self.best.steps.clone();
+                    match requests_mut(&mut steps).nth(position) {
+                        Some(Request::Scan(scan)) if !matches!(scan.limit, 0 | u32::MAX) => {
+                            scan.limit = lower(scan.limit);
+                        }
+                        _ => break,
+                    }
+                    if !self.accept(steps) {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
     fn simplify_keys(&mut self) {
         let keys: BTreeSet<_> = requests(&self.best.steps)
             .flat_map(Request::keys)
@@ -214,6 +235,7 @@ fn replace_key<F: Sample>(request: &mut Request<F>, from: &F::OwnedKey, to: &F::
         | Request::Insert(key, _)
         | Request::Update(key, ..)
         | Request::Remove(key)
+        | Request::RemoveIf(key, _)
         | Request::Predecessor(key)
         | Request::Successor(key) => replace(key),
         Request::Scan(scan) => {
@@ -233,7 +255,7 @@ fn replace_value<F: Sample>(request: &mut Request<F>, from: &F::OwnedValue, to: 
         }
     };
     match request {
-        Request::Insert(_, value) => replace(value),
+        Request::Insert(_, value) | Request::RemoveIf(_, value) => replace(value),
         Request::Update(_, previous, value) => {
             previous.iter_mut().for_each(replace);
             replace(value);

@@ -75,6 +75,14 @@ impl<F: MapForm> OrderedIndex<F> for PoolIndex<F> {
     fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
         self.store.remove(key)
     }
+
+    fn remove_if(
+        &self,
+        key: F::Key<'_>,
+        expected: F::Value<'_>,
+    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+        self.store.remove_if(key, expected)
+    }
 }
 
 impl sealed::Sealed for Pool {}

@@ -72,7 +72,10 @@ pub fn end(operations: &[Operation<Words>], start: usize) -> usize {
         if operation.is_ordered() && removes {
             return position;
         }
-        removes |= matches!(operation, Operation::Remove { .. });
+        removes |= matches!(
+            operation,
+            Operation::Remove { .. } | Operation::RemoveIf { .. }
+        );
     }
     operations.len()
 }
@@ -141,7 +144,8 @@ impl<'b> Run<'b> {
                 Operation::Get { key }
                 | Operation::Insert { key, .. }
                 | Operation::Update { key, .. }
-                | Operation::Remove { key } => {
+                | Operation::Remove { key }
+                | Operation::RemoveIf { key, .. } => {
                     self.points.push((key, position));
                     continue;
                 }
@@ -297,6 +301,9 @@ impl<'b> Run<'b> {
                     ..
                 } if self.input.previous(previous) == value => Some(after),
                 Operation::Remove { .. } => None,
+                Operation::RemoveIf { previous, .. } if self.input.previous(previous) == value => {
+                    None
+                }
                 _ => value,
             };
             if is_full && value.is_none() && after.is_some() {
@@ -332,7 +339,10 @@ impl<'b> Run<'b> {
                 let place = position as usize;
                 match (self.operation(position), after, &change.error) {
                     (_, None, Some(error)) => return output.fail(place, error.clone()),
-                    (Operation::Update { previous, .. }, ..) => {
+                    (
+                        Operation::Update { previous, .. } | Operation::RemoveIf { previous, .. },
+                        ..,
+                    ) => {
                         let applied = self.input.previous(*previous) == value;
                         output.updated(place, key, applied, value);
                     }

@@ -43,6 +43,14 @@ impl Blocks {
         node
     }
 
+    /// Removes the entry at a place of a leaf, which has this key.
+    fn remove_at<M: Meter>(self, module: &mut Module<'_, M>, leaf: Node, place: usize, key: u64) {
+        leaf.remove(module, place);
+        if leaf.at() != self.root && leaf.is_sparse(module) {
+            self.merge_at(module, key);
+        }
+    }
+
     /// The nodes from the root down to a key's place: where it is, or the first entry behind it.
     fn path<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Vec<Step> {
         let mut path = Vec::with_capacity(4);
@@ -176,18 +184,21 @@ impl List for Blocks {
         module: &mut Module<'_, M>,
         key: u64,
         previous: Option<u64>,
-        value: u64,
+        value: Option<u64>,
     ) -> Result<Option<u64>, Fault> {
         let leaf = self.leaf(module, key);
         let Ok(place) = leaf.find(module, key) else {
-            if previous.is_none() {
+            if let (None, Some(value)) = (previous, value) {
                 self.insert(module, key, value)?;
             }
             return Ok(None);
         };
         let before = leaf.value(module, place);
         if previous == Some(before) {
-            leaf.set_value(module, place, value);
+            match value {
+                Some(value) => leaf.set_value(module, place, value),
+                None => self.remove_at(module, leaf, place, key),
+            }
         }
         Ok(Some(before))
     }
@@ -196,10 +207,7 @@ impl List for Blocks {
         let leaf = self.leaf(module, key);
         let place = leaf.find(module, key).ok()?;
         let value = leaf.value(module, place);
-        leaf.remove(module, place);
-        if leaf.at() != self.root && leaf.is_sparse(module) {
-            self.merge_at(module, key);
-        }
+        self.remove_at(module, leaf, place, key);
         Some(value)
     }
 

@@ -67,7 +67,10 @@ pub(super) fn request(
                 ],
             );
         }
-        Operation::Successor { .. } | Operation::Scan { .. } | Operation::Refused => {
+        Operation::RemoveIf { .. }
+        | Operation::Successor { .. }
+        | Operation::Scan { .. }
+        | Operation::Refused => {
             return Err(format!("there is no command for {operation:?}"));
         }
     }
