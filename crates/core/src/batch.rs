@@ -1,6 +1,6 @@
 //! An ordered list of operations that are executed together, and their outcomes.
 
-use crate::entries::{EntryList, too_long};
+use crate::form::{EntryList, too_long};
 use crate::{
     Bytes, Direction, Error, Form, Operation, Outcome, Previous, ScanRange, StoredOutcome, Words,
 };

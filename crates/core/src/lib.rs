@@ -33,7 +33,6 @@
 
 mod batch;
 pub mod codec;
-mod entries;
 mod error;
 mod form;
 mod index;
@@ -43,9 +42,10 @@ pub mod packed;
 pub mod plan;
 
 pub use batch::{Batch, EntriesWriter, Input, Outcomes, Output};
-pub use entries::{EntryList, PackedEntries, WordEntries};
 pub use error::Error;
-pub use form::{Bytes, Form, MAX_KEY_BYTES, MAX_VALUE_BYTES, Span, Words};
+pub use form::{
+    Bytes, EntryList, Form, MAX_KEY_BYTES, MAX_VALUE_BYTES, PackedEntries, Span, WordEntries, Words,
+};
 pub use index::OrderedIndex;
 pub use operation::{Direction, Operation, Previous, ScanRange};
 pub use outcome::{Outcome, StoredOutcome};

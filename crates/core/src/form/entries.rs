@@ -1,7 +1,8 @@
 //! The entries that the scans of a batch have found, one behind the other.
 
+use super::{Bytes, Form, Words};
+use crate::Error;
 use crate::packed::{Packed, PackedLengths};
-use crate::{Error, Form};
 use std::fmt::Debug;
 
 /// A list of entries, in the form that costs a scan least.
@@ -23,7 +24,7 @@ pub trait EntryList<F: Form>: Default + Debug + Clone + Send + Sync + 'static {
 #[derive(Clone, Debug, Default)]
 pub struct WordEntries(Vec<(u64, u64)>);
 
-impl EntryList<crate::Words> for WordEntries {
+impl EntryList<Words> for WordEntries {
     type Iter<'a> = std::iter::Copied<std::slice::Iter<'a, (u64, u64)>>;
 
     #[inline]
@@ -55,7 +56,7 @@ impl WordEntries {
 #[derive(Clone, Debug, Default)]
 pub struct PackedEntries(Vec<u8>);
 
-impl EntryList<crate::Bytes> for PackedEntries {
+impl EntryList<Bytes> for PackedEntries {
     type Iter<'a> = Packed<'a>;
 
     #[inline]

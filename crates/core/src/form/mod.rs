@@ -1,7 +1,11 @@
 //! The two forms of an entry: byte strings, and words of 8 bytes, which have no cost of generality.
 
+mod entries;
+
+pub(crate) use entries::too_long;
+pub use entries::{EntryList, PackedEntries, WordEntries};
+
 use crate::Error;
-use crate::entries::{EntryList, PackedEntries, WordEntries};
 use std::fmt::Debug;
 
 /// The longest key, in bytes: 64 KiB.
