@@ -1,6 +1,7 @@
 //! The forms of entries that a map can hold.
 
-use crate::placement::{Answer, AnyValue, always};
+use crate::answer::{Answer, always};
+use crate::any_value::AnyValue;
 use nearfield_core::{Bytes, Error, Form, MAX_KEY_BYTES, Words};
 use nearfield_radix::{Radix, RadixForm, ValueRef};
 use std::convert::Infallible;

@@ -45,16 +45,23 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod answer;
+mod any_value;
 mod builder;
 mod form;
 mod map;
 mod placement;
-mod range;
 mod typed;
 
+pub use answer::Answer;
+pub use any_value::AnyValue;
 pub use builder::Builder;
+#[cfg(feature = "pim")]
+pub use builder::PimBuilder;
+#[cfg(feature = "pool")]
+pub use builder::PoolBuilder;
 pub use form::MapForm;
-pub use map::{Map, Updated, WordMap};
+pub use map::{Map, Range, Updated, WordMap};
 pub use nearfield_core::{
     Batch, Bytes, Direction, Error, Form, MAX_KEY_BYTES, MAX_VALUE_BYTES, OrderedIndex, Outcome,
     Words, codec,
@@ -65,11 +72,10 @@ pub use nearfield_fabric::membership::NodeAddress;
 pub use nearfield_pool::store::OpenError;
 pub use nearfield_radix::{Combine, Counters, EngineOptions, Entry, MemoryUse, Pinned, ValueRef};
 #[cfg(feature = "pim")]
-pub use placement::pim::{Pim, PimBuilder};
+pub use placement::Pim;
 #[cfg(feature = "pool")]
-pub use placement::pool::{Pool, PoolBuilder};
-pub use placement::{Answer, AnyPlacement, AnyValue, Local, Placement};
-pub use range::Range;
+pub use placement::Pool;
+pub use placement::{AnyPlacement, Local, Placement};
 pub use typed::{TypedMap, TypedRange};
 
 /// The README's examples are tests.

@@ -1,6 +1,7 @@
 //! A map of numbers in the form of words.
 
-use crate::{Local, Map, Placement, Range, Updated, WordMap};
+use crate::map::{Map, Range, Updated, WordMap};
+use crate::placement::{Local, Placement};
 use nearfield_core::codec::WordCodec;
 use nearfield_core::{Error, Words};
 use std::iter::FusedIterator;

@@ -1,52 +1,9 @@
 //! What a map of byte strings has of its own: prefixes, and entries that borrow.
 
-use crate::{Local, Map, Placement, Range};
+use super::{Map, Range};
+use crate::placement::Placement;
 use nearfield_core::{Bytes, Error};
 use std::ops::Bound;
-
-impl Map<Bytes, Local> {
-    /// Creates a map of entries that come in strictly ascending order of their keys, owned or
-    /// borrowed, in one pass over them. Takes a fraction of the time of inserting them, and puts
-    /// them into memory in their order, so that ranges read it in order, too.
-    ///
-    /// # Errors
-    /// `NotSorted` with the position of the first key that is not greater than the one before;
-    /// `KeyTooLong`, `ValueTooLong`, `OutOfMemory`.
-    ///
-    /// ```
-    /// use nearfield::{Bytes, Error, Map};
-    ///
-    /// let map = Map::<Bytes>::from_sorted([("ann", "1"), ("bob", "2")])?;
-    /// assert_eq!(map.len(), 2);
-    /// let error = Map::<Bytes>::from_sorted([("bob", "2"), ("ann", "1")]).unwrap_err();
-    /// assert!(matches!(error, Error::NotSorted { position: 1, .. }));
-    /// # Ok::<(), nearfield::Error>(())
-    /// ```
-    pub fn from_sorted<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        entries: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<Self, Error> {
-        Self::builder().from_sorted(entries)
-    }
-
-    /// Creates a map of entries in any order. Of entries with equal keys, the last one's value
-    /// stays.
-    ///
-    /// # Errors
-    /// As [`insert`](Map::insert).
-    ///
-    /// ```
-    /// let map = nearfield::Map::<nearfield::Bytes>::from_entries([("bob", "2"), ("ann", "1")])?;
-    /// assert_eq!(map.first(), Some((b"ann".to_vec(), b"1".to_vec())));
-    /// # Ok::<(), nearfield::Error>(())
-    /// ```
-    pub fn from_entries<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        entries: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<Self, Error> {
-        let map = Self::new()?;
-        map.extend(entries)?;
-        Ok(map)
-    }
-}
 
 impl<P: Placement<Bytes>> Map<Bytes, P> {
     /// Inserts all entries that an iterator gives, in its order and in batches; answers how many

@@ -1,37 +1,13 @@
 //! What only a map in this machine's memory can do.
 
-use crate::{Builder, Local, Map, MapForm};
+use super::Map;
+use crate::form::MapForm;
+use crate::placement::Local;
 use nearfield_core::{Batch, Error};
 use nearfield_radix::{Counters, EngineOptions, MemoryUse, Pinned};
 use std::ops::ControlFlow;
 
 impl<F: MapForm> Map<F, Local> {
-    /// Creates an empty map that may take all memory there is.
-    ///
-    /// # Errors
-    /// `OutOfMemory` if the system grants no address space.
-    ///
-    /// ```
-    /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
-    /// assert!(map.is_empty());
-    /// # Ok::<(), nearfield::Error>(())
-    /// ```
-    pub fn new() -> Result<Self, Error> {
-        Self::builder().build()
-    }
-
-    /// Begins a map with a limit of memory, options of the engine, or another placement; see
-    /// [`Builder`].
-    ///
-    /// ```
-    /// let map = nearfield::WordMap::builder().memory_limit(1 << 20).build()?;
-    /// assert!(map.is_empty());
-    /// # Ok::<(), nearfield::Error>(())
-    /// ```
-    pub fn builder() -> Builder<F> {
-        Builder::default()
-    }
-
     /// As [`execute`](Map::execute), and adds what it has taken to `counters`.
     ///
     /// # Errors

@@ -1,6 +1,8 @@
 //! Methods that read or change many entries, in batches.
 
-use crate::{Map, MapForm, Placement};
+use super::Map;
+use crate::form::MapForm;
+use crate::placement::Placement;
 use nearfield_core::{Batch, Error, OrderedIndex, Outcome};
 use std::ops::RangeBounds;
 

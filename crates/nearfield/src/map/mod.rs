@@ -1,13 +1,19 @@
 //! The map: one set of methods for every placement.
 
+mod any;
 mod bytes;
 mod local;
 mod many;
+#[cfg(feature = "pool")]
+mod pool;
+mod range;
 mod words;
 
+pub use range::Range;
 pub use words::WordMap;
 
-use crate::{Local, MapForm, Placement, Range};
+use crate::form::MapForm;
+use crate::placement::{Local, Placement};
 use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex};
 use nearfield_radix::Entry;
 use std::fmt::{self, Debug, Formatter};

@@ -1,16 +1,16 @@
 //! A placement that a program chooses when it runs.
 
-use super::{Bounds, Local, Placement, always, fallible_reads, sealed};
-use crate::{Map, MapForm};
+use super::{Bounds, Local, Placement, fallible_reads, sealed};
+use crate::answer::always;
+use crate::form::MapForm;
 use nearfield_core::{Batch, Direction, Error, OrderedIndex};
-use nearfield_radix::{Entry, Radix, ValueRef};
+use nearfield_radix::{Entry, Radix};
 use std::fmt::Debug;
-use std::ops::Deref;
 
 #[cfg(feature = "pim")]
-use super::pim::Pim;
+use super::Pim;
 #[cfg(feature = "pool")]
-use super::pool::Pool;
+use super::Pool;
 
 /// One of the placements that this build has, chosen when the program runs. Each call looks once
 /// where the map is.
@@ -163,107 +163,6 @@ impl<F: MapForm> Placement<F> for AnyPlacement {
             AnyIndex::Pim(index) => {
                 <Pim as Placement<F>>::scan(index, bounds, direction, limit, found)
             }
-        }
-    }
-}
-
-impl<F: MapForm> Map<F, AnyPlacement> {
-    /// The name of the placement: `local`, `pool` or `pim`.
-    pub fn placement_name(&self) -> &'static str {
-        match &self.index {
-            AnyIndex::Local(_) => "local",
-            #[cfg(feature = "pool")]
-            AnyIndex::Pool(_) => "pool",
-            #[cfg(feature = "pim")]
-            AnyIndex::Pim(_) => "pim",
-        }
-    }
-
-    /// The memory that the map takes by kind of node, if it is in this machine's memory.
-    ///
-    /// ```
-    /// use nearfield::{AnyPlacement, Map, WordMap, Words};
-    ///
-    /// let map: Map<Words, AnyPlacement> = WordMap::from_sorted([(1, 10)])?.into();
-    /// assert_eq!(map.local_memory().map(|memory| memory.leaf_bytes), Some(128));
-    /// # Ok::<(), nearfield::Error>(())
-    /// ```
-    pub fn local_memory(&self) -> Option<crate::MemoryUse> {
-        match &self.index {
-            AnyIndex::Local(radix) => Some(radix.memory()),
-            #[cfg(any(feature = "pool", feature = "pim"))]
-            _ => None,
-        }
-    }
-}
-
-impl<F: MapForm> From<Map<F, Local>> for Map<F, AnyPlacement> {
-    fn from(map: Map<F, Local>) -> Self {
-        Map::of(AnyIndex::Local(map.index))
-    }
-}
-
-#[cfg(feature = "pool")]
-impl<F: MapForm> From<Map<F, Pool>> for Map<F, AnyPlacement> {
-    fn from(map: Map<F, Pool>) -> Self {
-        Map::of(AnyIndex::Pool(map.index))
-    }
-}
-
-#[cfg(feature = "pim")]
-impl<F: MapForm> From<Map<F, Pim>> for Map<F, AnyPlacement> {
-    fn from(map: Map<F, Pim>) -> Self {
-        Map::of(AnyIndex::Pim(map.index))
-    }
-}
-
-/// A byte string that a map of [`AnyPlacement`] has answered: lent by the local index, or owned.
-///
-/// ```
-/// use nearfield::{AnyPlacement, Bytes, Map};
-///
-/// let map: Map<Bytes, AnyPlacement> = Map::<Bytes>::from_sorted([("ann", "1")])?.into();
-/// let value = map.get(b"ann")?.expect("present");
-/// assert_eq!((&*value, value.len()), (&b"1"[..], 1));
-/// # Ok::<(), nearfield::Error>(())
-/// ```
-#[derive(Debug)]
-pub enum AnyValue<'m> {
-    /// Lent by the local index; see [`ValueRef`] for how long to hold it.
-    Lent(ValueRef<'m>),
-    /// Read from elsewhere.
-    Owned(Vec<u8>),
-}
-
-impl Deref for AnyValue<'_> {
-    type Target = [u8];
-
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        match self {
-            AnyValue::Lent(value) => value,
-            AnyValue::Owned(value) => value,
-        }
-    }
-}
-
-impl<'m> From<ValueRef<'m>> for AnyValue<'m> {
-    fn from(value: ValueRef<'m>) -> Self {
-        AnyValue::Lent(value)
-    }
-}
-
-impl From<Vec<u8>> for AnyValue<'_> {
-    fn from(value: Vec<u8>) -> Self {
-        AnyValue::Owned(value)
-    }
-}
-
-impl From<AnyValue<'_>> for Vec<u8> {
-    fn from(value: AnyValue<'_>) -> Vec<u8> {
-        match value {
-            AnyValue::Lent(value) => value.to_vec(),
-            AnyValue::Owned(value) => value,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Scans of indexes that lend no entries: by batches.
 
 use super::Bounds;
-use crate::MapForm;
+use crate::form::MapForm;
 use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome};
 use nearfield_radix::Entry;
 use std::ops::Bound;

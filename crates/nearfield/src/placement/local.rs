@@ -1,7 +1,8 @@
 //! The placement in this machine's memory.
 
-use super::{Bounds, Placement, always, sealed};
-use crate::MapForm;
+use super::{Bounds, Placement, sealed};
+use crate::answer::always;
+use crate::form::MapForm;
 use nearfield_core::{Direction, OrderedIndex};
 use nearfield_radix::{Entry, Radix};
 use std::convert::Infallible;

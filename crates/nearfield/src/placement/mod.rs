@@ -10,17 +10,22 @@ mod any;
 mod by_batch;
 mod local;
 #[cfg(feature = "pim")]
-pub(crate) mod pim;
+mod pim;
 #[cfg(feature = "pool")]
-pub(crate) mod pool;
+mod pool;
 
-pub use any::{AnyPlacement, AnyValue};
+pub(crate) use any::AnyIndex;
+pub use any::AnyPlacement;
 pub use local::Local;
+#[cfg(feature = "pim")]
+pub use pim::Pim;
+#[cfg(feature = "pool")]
+pub use pool::Pool;
 
-use crate::MapForm;
+use crate::answer::Answer;
+use crate::form::MapForm;
 use nearfield_core::{Direction, Error, OrderedIndex};
 use nearfield_radix::Entry;
-use std::convert::Infallible;
 use std::fmt::Debug;
 use std::ops::Bound;
 
@@ -28,42 +33,6 @@ use std::ops::Bound;
 pub(crate) mod sealed {
     /// Implemented by the placements of this crate.
     pub trait Sealed {}
-}
-
-/// What a read of a map answers: `T`, or `Result<T, Error>` where the read can fail.
-///
-/// Code that is generic over placements turns both into a `Result`:
-///
-/// ```
-/// use nearfield::{Answer, Error, Map, MapForm, Placement};
-///
-/// fn count<F: MapForm, P: Placement<F>>(map: &Map<F, P>) -> Result<usize, Error> {
-///     map.len().into_result()
-/// }
-/// let map = nearfield::WordMap::from_sorted([(1, 10)])?;
-/// assert_eq!(count(&map)?, 1);
-/// # Ok::<(), nearfield::Error>(())
-/// ```
-pub trait Answer<T> {
-    /// The answer as a `Result`, which is `Ok` where a read cannot fail.
-    ///
-    /// # Errors
-    /// That of the read.
-    fn into_result(self) -> Result<T, Error>;
-}
-
-impl<T> Answer<T> for T {
-    #[inline]
-    fn into_result(self) -> Result<T, Error> {
-        Ok(self)
-    }
-}
-
-impl<T> Answer<T> for Result<T, Error> {
-    #[inline]
-    fn into_result(self) -> Result<T, Error> {
-        self
-    }
 }
 
 /// A place for the entries of a [`Map`](crate::Map): [`Local`], `Pool`, `Pim`, or one of them that
@@ -133,14 +102,6 @@ pub type Bounds<'k, F> = (
     Bound<<F as nearfield_core::Form>::Key<'k>>,
     Bound<<F as nearfield_core::Form>::Key<'k>>,
 );
-
-/// The value of a result that cannot be an error.
-#[inline]
-pub(crate) fn always<T>(result: Result<T, Infallible>) -> T {
-    match result {
-        Ok(value) => value,
-    }
-}
 
 /// Implements what all placements have in common whose reads can fail.
 macro_rules! fallible_reads {

@@ -1,19 +1,77 @@
 //! The placement in the memory of memory nodes, which processes and machines share.
 
-mod builder;
 #[cfg(target_os = "linux")]
 mod transport;
 
-pub use builder::{Pool, PoolBuilder};
-
 use super::by_batch::scan_by_batch;
 use super::{Bounds, Placement, fallible_reads, sealed};
-use crate::{Map, MapForm};
+use crate::form::MapForm;
 use nearfield_core::{Batch, Direction, Error, OrderedIndex};
 use nearfield_fabric::Endpoint;
-use nearfield_pool::store::Store;
+use nearfield_fabric::membership::NodeAddress;
+use nearfield_pool::store::{OpenError, Store, StoreOptions};
 use nearfield_radix::Entry;
 use std::fmt::Debug;
+use std::mem::discriminant;
+
+/// The memory of memory nodes: which nodes a map lies on, and, as a type, the placement there.
+///
+/// Threads share such a map by reference, and processes by opening it as well. It outlives all of
+/// them, as long as its nodes do.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    nodes: Vec<NodeAddress>,
+}
+
+impl Pool {
+    /// The nodes at these addresses, all of one transport.
+    ///
+    /// ```
+    /// use nearfield::Pool;
+    /// let addresses = ["shm:left", "shm:right"].map(str::parse);
+    /// let pool = Pool::at(addresses.into_iter().collect::<Result<Vec<_>, _>>()?);
+    /// # drop(pool);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn at(nodes: impl IntoIterator<Item = NodeAddress>) -> Pool {
+        Pool {
+            nodes: nodes.into_iter().collect(),
+        }
+    }
+
+    /// The nodes of these names in the shared memory of this machine, each made by
+    /// `nearfield memory-node --listen shm:NAME`.
+    pub fn shm<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Pool {
+        let shm = |name: N| NodeAddress::Shm {
+            name: name.as_ref().to_owned(),
+        };
+        Pool::at(names.into_iter().map(shm))
+    }
+    /// Opens the index that lies on these nodes, or makes an empty one if there is none.
+    pub(crate) fn open<F: MapForm>(
+        &self,
+        options: &StoreOptions,
+    ) -> Result<PoolIndex<F>, OpenError> {
+        let nodes = &self.nodes;
+        let Some(first) = nodes.first() else {
+            return Err(OpenError::NoNodes);
+        };
+        if let Some(other) = nodes
+            .iter()
+            .find(|node| discriminant(*node) != discriminant(first))
+        {
+            let what = format!("no transport leads to both {first} and {other}");
+            return Err(OpenError::Connect(what));
+        }
+        #[cfg(target_os = "linux")]
+        match first {
+            NodeAddress::Shm { .. } => return transport::open_shm(nodes, options),
+            NodeAddress::Ucx { .. } => return transport::open_ucx(nodes, options),
+            _ => {}
+        }
+        Err(OpenError::Connect(format!("no transport leads to {first}")))
+    }
+}
 
 /// What a map asks of a store, whichever transport leads to its nodes.
 trait AnyStore<F: MapForm>: OrderedIndex<F> + Debug {
@@ -43,6 +101,11 @@ impl<F: MapForm> PoolIndex<F> {
     fn new<E: Endpoint + 'static>(store: Store<F, E>) -> PoolIndex<F> {
         let store = Box::new(store);
         PoolIndex { store }
+    }
+
+    /// The bytes of inner nodes that this process keeps.
+    pub(crate) fn cache_bytes(&self) -> usize {
+        self.store.cache_bytes()
     }
 }
 
@@ -108,12 +171,5 @@ impl<F: MapForm> Placement<F> for Pool {
         found: impl FnMut(Entry<F>),
     ) -> Result<bool, Error> {
         scan_by_batch(index, bounds, direction, limit, found)
-    }
-}
-
-impl<F: MapForm> Map<F, Pool> {
-    /// The bytes that this process keeps of the map's inner nodes.
-    pub fn cache_bytes(&self) -> usize {
-        self.index.store.cache_bytes()
     }
 }

@@ -1,7 +1,7 @@
 //! Ways to memory nodes.
 
-use super::{Pool, PoolIndex};
-use crate::{Map, MapForm};
+use super::PoolIndex;
+use crate::form::MapForm;
 use nearfield_fabric::membership::NodeAddress;
 use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::transport::ucx::UcxEndpoint;
@@ -23,21 +23,21 @@ fn places(nodes: &[NodeAddress]) -> Vec<String> {
 pub fn open_shm<F: MapForm>(
     nodes: &[NodeAddress],
     options: &StoreOptions,
-) -> Result<Map<F, Pool>, OpenError> {
+) -> Result<PoolIndex<F>, OpenError> {
     let endpoint = ShmEndpoint::attach(places(nodes));
     let endpoint = endpoint.map_err(|error| OpenError::Connect(error.to_string()))?;
     // Single operations lose little by it.
     let endpoint = endpoint.prefetching();
     let connect = move || Ok(endpoint.clone());
-    Ok(Map::of(PoolIndex::new(Store::open(connect, options)?)))
+    Ok(PoolIndex::new(Store::open(connect, options)?))
 }
 
 /// Connects to nodes by UCX, each thread for itself.
 pub fn open_ucx<F: MapForm>(
     nodes: &[NodeAddress],
     options: &StoreOptions,
-) -> Result<Map<F, Pool>, OpenError> {
+) -> Result<PoolIndex<F>, OpenError> {
     let places = places(nodes);
     let connect = move || UcxEndpoint::connect(&places).map_err(|error| error.to_string());
-    Ok(Map::of(PoolIndex::new(Store::open(connect, options)?)))
+    Ok(PoolIndex::new(Store::open(connect, options)?))
 }

@@ -1,45 +1,10 @@
-//! Which memory nodes a map lies on, and what else it is opened with.
+//! How a map in a pool is opened.
 
-use crate::{Map, MapForm};
-use nearfield_fabric::membership::NodeAddress;
+use crate::form::MapForm;
+use crate::map::Map;
+use crate::placement::Pool;
 use nearfield_pool::store::{OpenError, StoreOptions};
 use std::marker::PhantomData;
-use std::mem::discriminant;
-
-/// The memory of memory nodes: which nodes a map lies on, and, as a type, the placement there.
-///
-/// Threads share such a map by reference, and processes by opening it as well. It outlives all of
-/// them, as long as its nodes do.
-#[derive(Clone, Debug)]
-pub struct Pool {
-    nodes: Vec<NodeAddress>,
-}
-
-impl Pool {
-    /// The nodes at these addresses, all of one transport.
-    ///
-    /// ```
-    /// use nearfield::Pool;
-    /// let addresses = ["shm:left", "shm:right"].map(str::parse);
-    /// let pool = Pool::at(addresses.into_iter().collect::<Result<Vec<_>, _>>()?);
-    /// # drop(pool);
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn at(nodes: impl IntoIterator<Item = NodeAddress>) -> Pool {
-        Pool {
-            nodes: nodes.into_iter().collect(),
-        }
-    }
-
-    /// The nodes of these names in the shared memory of this machine, each made by
-    /// `nearfield memory-node --listen shm:NAME`.
-    pub fn shm<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Pool {
-        let shm = |name: N| NodeAddress::Shm {
-            name: name.as_ref().to_owned(),
-        };
-        Pool::at(names.into_iter().map(shm))
-    }
-}
 
 /// What a [`Map`] in a pool is opened with, where that is not the default; from
 /// [`Builder::pool`](crate::Builder::pool).
@@ -109,23 +74,6 @@ impl<F: MapForm> PoolBuilder<F> {
     /// # }
     /// ```
     pub fn build(self) -> Result<Map<F, Pool>, OpenError> {
-        let nodes = &self.pool.nodes;
-        let Some(first) = nodes.first() else {
-            return Err(OpenError::NoNodes);
-        };
-        if let Some(other) = nodes
-            .iter()
-            .find(|node| discriminant(*node) != discriminant(first))
-        {
-            let what = format!("no transport leads to both {first} and {other}");
-            return Err(OpenError::Connect(what));
-        }
-        #[cfg(target_os = "linux")]
-        match first {
-            NodeAddress::Shm { .. } => return super::transport::open_shm(nodes, &self.options),
-            NodeAddress::Ucx { .. } => return super::transport::open_ucx(nodes, &self.options),
-            _ => {}
-        }
-        Err(OpenError::Connect(format!("no transport leads to {first}")))
+        self.pool.open(&self.options).map(Map::of)
     }
 }

@@ -10,7 +10,9 @@
 //! `low` and `high` move past a chunk as it is read, so that no key is met twice; when nothing is
 //! left between them, each end goes on with the other's chunk.
 
-use crate::{Map, MapForm, Placement};
+use super::Map;
+use crate::form::MapForm;
+use crate::placement::{Local, Placement};
 use nearfield_core::Direction;
 use nearfield_radix::Entry;
 use std::collections::VecDeque;
@@ -44,7 +46,7 @@ const CHUNK_MIN: usize = 16;
 /// assert_eq!(map.len(), 92);
 /// # Ok::<(), nearfield::Error>(())
 /// ```
-pub struct Range<'m, F: MapForm, P: Placement<F> = crate::Local> {
+pub struct Range<'m, F: MapForm, P: Placement<F> = Local> {
     map: &'m Map<F, P>,
     low: Bound<F::OwnedKey>,
     high: Bound<F::OwnedKey>,

@@ -1,10 +1,12 @@
-//! Which modules a map lies in.
+//! The placement in modules, each with a processor of its own.
 
-use crate::{Map, MapForm};
-use nearfield_core::Error;
+use super::by_batch::scan_by_batch;
+use super::{Bounds, Placement, fallible_reads, sealed};
+use crate::form::MapForm;
+use nearfield_core::{Direction, Error, OrderedIndex};
 use nearfield_pim::call_batcher::CallBatcher;
 use nearfield_pim::device::Workers;
-use std::marker::PhantomData;
+use nearfield_radix::Entry;
 use std::thread::available_parallelism;
 
 /// Modules with processors of their own: what they are, and, as a type, the placement there.
@@ -48,52 +50,17 @@ impl Pim {
         self.modules_per_thread = modules.clamp(1, 1024);
         self
     }
-}
 
-/// What a [`Map`] in modules is created with; from [`Builder::pim`](crate::Builder::pim).
-#[derive(Clone, Debug)]
-#[must_use = "a builder does nothing until it builds"]
-pub struct PimBuilder<F: MapForm> {
-    pim: Pim,
-    memory_limit: usize,
-    form: PhantomData<F>,
-}
-
-impl<F: MapForm> PimBuilder<F> {
-    pub(crate) fn new(pim: Pim, memory_limit: usize) -> PimBuilder<F> {
-        PimBuilder {
-            pim,
-            memory_limit,
-            form: PhantomData,
-        }
-    }
-
-    /// The greatest number of bytes that keys, values and what leads to them may take in all
-    /// modules; half of the machine's memory by default. Writes to a full module fail with
-    /// `OutOfMemory`.
-    pub fn memory_limit(mut self, bytes: usize) -> Self {
-        self.memory_limit = bytes;
-        self
-    }
-
-    /// Starts the threads of an empty map.
-    ///
-    /// # Errors
-    /// `OutOfMemory` if one cannot be started.
-    ///
-    /// ```
-    /// use nearfield::{Pim, WordMap};
-    ///
-    /// let map = WordMap::builder().pim(Pim::workers().threads(2)).build()?;
-    /// assert_eq!(map.insert(1, 10)?, None);
-    /// assert_eq!(map.get(1)?, Some(10));
-    /// # Ok::<(), nearfield::Error>(())
-    /// ```
-    pub fn build(self) -> Result<Map<F, Pim>, Error> {
+    /// Starts the threads of an empty index, whose modules take so many bytes together at most;
+    /// `usize::MAX` stands for no limit.
+    pub(crate) fn start<F: MapForm>(
+        &self,
+        memory_limit: usize,
+    ) -> Result<<Pim as Placement<F>>::Index, Error> {
         let cores = || available_parallelism().map_or(1, usize::from);
-        let threads = self.pim.threads.unwrap_or_else(cores);
-        let modules = threads.saturating_mul(self.pim.modules_per_thread);
-        let limit = match self.memory_limit {
+        let threads = self.threads.unwrap_or_else(cores);
+        let modules = threads.saturating_mul(self.modules_per_thread);
+        let limit = match memory_limit {
             usize::MAX => memory_bytes() / SHARE,
             bytes => bytes as u64,
         };
@@ -101,7 +68,33 @@ impl<F: MapForm> PimBuilder<F> {
         let workers = workers.map_err(|error| Error::OutOfMemory {
             what: format!("no thread for modules: {error}"),
         })?;
-        Ok(Map::of(CallBatcher::new(F::on_workers(workers))))
+        Ok(CallBatcher::new(F::on_workers(workers)))
+    }
+}
+
+impl sealed::Sealed for Pim {}
+
+impl<F: MapForm> Placement<F> for Pim {
+    fallible_reads!();
+    type Value<'m> = F::OwnedValue;
+    type Index = CallBatcher<F, F::OnWorkers>;
+
+    fn get(index: &Self::Index, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+        OrderedIndex::get(index, key)
+    }
+
+    fn len(index: &Self::Index) -> Result<usize, Error> {
+        Ok(OrderedIndex::len(index))
+    }
+
+    fn scan(
+        index: &Self::Index,
+        bounds: Bounds<'_, F>,
+        direction: Direction,
+        limit: usize,
+        found: impl FnMut(Entry<F>),
+    ) -> Result<bool, Error> {
+        scan_by_batch(index, bounds, direction, limit, found)
     }
 }
 

@@ -1,10 +1,22 @@
 //! Choices that a map is created with.
 
-use crate::{Local, Map, MapForm};
+mod local;
 #[cfg(feature = "pim")]
-use crate::{Pim, PimBuilder};
+mod pim;
 #[cfg(feature = "pool")]
-use crate::{Pool, PoolBuilder};
+mod pool;
+
+#[cfg(feature = "pim")]
+pub use pim::PimBuilder;
+#[cfg(feature = "pool")]
+pub use pool::PoolBuilder;
+
+use crate::form::MapForm;
+use crate::map::Map;
+#[cfg(feature = "pim")]
+use crate::placement::Pim;
+#[cfg(feature = "pool")]
+use crate::placement::Pool;
 use nearfield_core::{Bytes, Error, Words};
 use nearfield_radix::{EngineOptions, Loader, Radix};
 use std::marker::PhantomData;
@@ -120,10 +132,7 @@ impl<F: MapForm> Builder<F> {
         Radix::with_memory_limit(self.memory_limit).map(|radix| self.place(radix))
     }
 
-    fn load(
-        self,
-        fill: impl FnOnce(&mut Loader<F>) -> Result<(), Error>,
-    ) -> Result<Map<F, Local>, Error> {
+    fn load(self, fill: impl FnOnce(&mut Loader<F>) -> Result<(), Error>) -> Result<Map<F>, Error> {
         let mut loader = Loader::new(self.memory_limit)?;
         fill(&mut loader)?;
         loader.finish().map(|radix| self.place(radix))

@@ -1,0 +1,48 @@
+//! What a read answers: a value, or a `Result` where the read can fail.
+
+use nearfield_core::Error;
+use std::convert::Infallible;
+
+/// What a read of a map answers: `T`, or `Result<T, Error>` where the read can fail.
+///
+/// Code that is generic over placements turns both into a `Result`:
+///
+/// ```
+/// use nearfield::{Answer, Error, Map, MapForm, Placement};
+///
+/// fn count<F: MapForm, P: Placement<F>>(map: &Map<F, P>) -> Result<usize, Error> {
+///     map.len().into_result()
+/// }
+/// let map = nearfield::WordMap::from_sorted([(1, 10)])?;
+/// assert_eq!(count(&map)?, 1);
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+pub trait Answer<T> {
+    /// The answer as a `Result`, which is `Ok` where a read cannot fail.
+    ///
+    /// # Errors
+    /// That of the read.
+    fn into_result(self) -> Result<T, Error>;
+}
+
+impl<T> Answer<T> for T {
+    #[inline]
+    fn into_result(self) -> Result<T, Error> {
+        Ok(self)
+    }
+}
+
+impl<T> Answer<T> for Result<T, Error> {
+    #[inline]
+    fn into_result(self) -> Result<T, Error> {
+        self
+    }
+}
+
+/// The value of a result that cannot be an error.
+#[inline]
+pub(crate) fn always<T>(result: Result<T, Infallible>) -> T {
+    match result {
+        Ok(value) => value,
+    }
+}

@@ -1,0 +1,56 @@
+//! A value that a map has answered whose placement is chosen when a program runs.
+
+use nearfield_radix::ValueRef;
+use std::ops::Deref;
+
+/// A byte string that a map of [`AnyPlacement`](crate::AnyPlacement) has answered: lent by the
+/// local index, or owned.
+///
+/// ```
+/// use nearfield::{AnyPlacement, Bytes, Map};
+///
+/// let map: Map<Bytes, AnyPlacement> = Map::<Bytes>::from_sorted([("ann", "1")])?.into();
+/// let value = map.get(b"ann")?.expect("present");
+/// assert_eq!((&*value, value.len()), (&b"1"[..], 1));
+/// # Ok::<(), nearfield::Error>(())
+/// ```
+#[derive(Debug)]
+pub enum AnyValue<'m> {
+    /// Lent by the local index; see [`ValueRef`] for how long to hold it.
+    Lent(ValueRef<'m>),
+    /// Read from elsewhere.
+    Owned(Vec<u8>),
+}
+
+impl Deref for AnyValue<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            AnyValue::Lent(value) => value,
+            AnyValue::Owned(value) => value,
+        }
+    }
+}
+
+impl<'m> From<ValueRef<'m>> for AnyValue<'m> {
+    fn from(value: ValueRef<'m>) -> Self {
+        AnyValue::Lent(value)
+    }
+}
+
+impl From<Vec<u8>> for AnyValue<'_> {
+    fn from(value: Vec<u8>) -> Self {
+        AnyValue::Owned(value)
+    }
+}
+
+impl From<AnyValue<'_>> for Vec<u8> {
+    fn from(value: AnyValue<'_>) -> Vec<u8> {
+        match value {
+            AnyValue::Lent(value) => value.to_vec(),
+            AnyValue::Owned(value) => value,
+        }
+    }
+}

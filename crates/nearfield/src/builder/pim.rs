@@ -1,0 +1,51 @@
+//! How a map in modules is created.
+
+use crate::form::MapForm;
+use crate::map::Map;
+use crate::placement::Pim;
+use nearfield_core::Error;
+use std::marker::PhantomData;
+
+/// What a [`Map`] in modules is created with; from [`Builder::pim`](crate::Builder::pim).
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it builds"]
+pub struct PimBuilder<F: MapForm> {
+    pim: Pim,
+    memory_limit: usize,
+    form: PhantomData<F>,
+}
+
+impl<F: MapForm> PimBuilder<F> {
+    pub(crate) fn new(pim: Pim, memory_limit: usize) -> PimBuilder<F> {
+        PimBuilder {
+            pim,
+            memory_limit,
+            form: PhantomData,
+        }
+    }
+
+    /// The greatest number of bytes that keys, values and what leads to them may take in all
+    /// modules; half of the machine's memory by default. Writes to a full module fail with
+    /// `OutOfMemory`.
+    pub fn memory_limit(mut self, bytes: usize) -> Self {
+        self.memory_limit = bytes;
+        self
+    }
+
+    /// Starts the threads of an empty map.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if one cannot be started.
+    ///
+    /// ```
+    /// use nearfield::{Pim, WordMap};
+    ///
+    /// let map = WordMap::builder().pim(Pim::workers().threads(2)).build()?;
+    /// assert_eq!(map.insert(1, 10)?, None);
+    /// assert_eq!(map.get(1)?, Some(10));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn build(self) -> Result<Map<F, Pim>, Error> {
+        Ok(Map::of(self.pim.start(self.memory_limit)?))
+    }
+}

@@ -1,0 +1,60 @@
+//! What a map has of its own whose placement is chosen when a program runs.
+
+use super::Map;
+use crate::form::MapForm;
+#[cfg(feature = "pim")]
+use crate::placement::Pim;
+#[cfg(feature = "pool")]
+use crate::placement::Pool;
+use crate::placement::{AnyIndex, AnyPlacement, Local};
+use nearfield_radix::MemoryUse;
+
+impl<F: MapForm> Map<F, AnyPlacement> {
+    /// The name of the placement: `local`, `pool` or `pim`.
+    pub fn placement_name(&self) -> &'static str {
+        match &self.index {
+            AnyIndex::Local(_) => "local",
+            #[cfg(feature = "pool")]
+            AnyIndex::Pool(_) => "pool",
+            #[cfg(feature = "pim")]
+            AnyIndex::Pim(_) => "pim",
+        }
+    }
+
+    /// The memory that the map takes by kind of node, if it is in this machine's memory.
+    ///
+    /// ```
+    /// use nearfield::{AnyPlacement, Map, WordMap, Words};
+    ///
+    /// let map: Map<Words, AnyPlacement> = WordMap::from_sorted([(1, 10)])?.into();
+    /// assert_eq!(map.local_memory().map(|memory| memory.leaf_bytes), Some(128));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn local_memory(&self) -> Option<MemoryUse> {
+        match &self.index {
+            AnyIndex::Local(radix) => Some(radix.memory()),
+            #[cfg(any(feature = "pool", feature = "pim"))]
+            _ => None,
+        }
+    }
+}
+
+impl<F: MapForm> From<Map<F, Local>> for Map<F, AnyPlacement> {
+    fn from(map: Map<F, Local>) -> Self {
+        Map::of(AnyIndex::Local(map.index))
+    }
+}
+
+#[cfg(feature = "pool")]
+impl<F: MapForm> From<Map<F, Pool>> for Map<F, AnyPlacement> {
+    fn from(map: Map<F, Pool>) -> Self {
+        Map::of(AnyIndex::Pool(map.index))
+    }
+}
+
+#[cfg(feature = "pim")]
+impl<F: MapForm> From<Map<F, Pim>> for Map<F, AnyPlacement> {
+    fn from(map: Map<F, Pim>) -> Self {
+        Map::of(AnyIndex::Pim(map.index))
+    }
+}
