@@ -1,4 +1,4 @@
-//! Building nodes above sorted entries, and other copies of nodes.
+//! Building nodes above sorted entries, other copies of nodes, and freeing what was not linked.
 
 use crate::leaf::LeafForm;
 use crate::memory::Memory;
@@ -55,7 +55,11 @@ fn children(node: Inner<'_>) -> usize {
 /// The replacement of an underfull node. Call it under the locks of the node and its parent.
 pub fn smaller<F: LeafForm>(memory: &Memory, node: Ref) -> Result<Ref, Error> {
     if node.kind() == Kind::Dense {
-        return F::smaller_than_dense(memory, node);
+        let entries = F::dense_entries(memory, node);
+        return match entries.is_empty() {
+            true => Ok(Ref::NULL),
+            false => build::<F>(memory, &entries, F::LEAF_ENTRIES_MAX - 2),
+        };
     }
     let inner = memory.inner(node);
     // That needs no memory: a node of nothing must not stay where there is none.
@@ -227,6 +231,24 @@ pub fn discard<F: LeafForm>(memory: &Memory, node: Ref) {
             };
             lock.retire_alone();
             memory.free_node(node);
+        }
+    }
+}
+
+/// Frees the memory that leaves below some nodes keep outside the leaf region.
+///
+/// # Safety
+/// No thread may reach the nodes, then or later, and no leaf is below two of them.
+pub unsafe fn free_outside<F: LeafForm>(memory: &Memory, mut nodes: Vec<Ref>) {
+    if !memory.has_outside() {
+        return;
+    }
+    while let Some(node) = nodes.pop() {
+        match node.kind() {
+            // SAFETY: promised by the caller.
+            Kind::Leaf => unsafe { F::free_outside(memory, node) },
+            Kind::Dense | Kind::Nothing => {}
+            _ => memory.inner(node).for_each(|_, child| nodes.push(child)),
         }
     }
 }

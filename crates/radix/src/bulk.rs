@@ -15,10 +15,10 @@
 //! Entries wait, and become full leaves when it is known which of them share a node. Leaves are
 //! allocated in the order of their keys, so that a scan reads memory in order.
 
-use crate::build::{Group, fill_node, kind_for, pack};
+use crate::build::{Group, fill_node, free_outside, kind_for, pack};
 use crate::leaf::LeafForm;
 use crate::memory::Memory;
-use crate::node::{END, Inner, Kind, Ref, Symbol};
+use crate::node::{END, Inner, Ref, Symbol};
 use crate::radix::{Radix, RadixForm};
 use crate::tree::Tree;
 use nearfield_core::{Error, Form};
@@ -346,23 +346,5 @@ impl<F: LeafForm> Drop for Spine<F> {
         // SAFETY: the nodes in the list, and that of the last key, have not been linked to the
         // tree, and nothing else refers to them.
         unsafe { free_outside::<F>(&self.memory, built.collect()) };
-    }
-}
-
-/// Frees the memory that leaves below some nodes keep outside the leaf region.
-///
-/// # Safety
-/// No thread may reach the nodes, then or later, and no leaf is below two of them.
-pub unsafe fn free_outside<F: LeafForm>(memory: &Memory, mut nodes: Vec<Ref>) {
-    if !memory.has_outside() {
-        return;
-    }
-    while let Some(node) = nodes.pop() {
-        match node.kind() {
-            // SAFETY: promised by the caller.
-            Kind::Leaf => unsafe { F::free_outside(memory, node) },
-            Kind::Dense | Kind::Nothing => {}
-            _ => memory.inner(node).for_each(|_, child| nodes.push(child)),
-        }
     }
 }

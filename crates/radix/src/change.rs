@@ -1,6 +1,6 @@
 //! Changes of a key, and whether its leaf could take them.
 
-/// The change that a visit makes to the key, whether it was found or not.
+/// The change of a key, whether it was found or not.
 #[derive(Clone, Copy, Debug)]
 pub enum Change<V> {
     /// Leaves everything as it is.

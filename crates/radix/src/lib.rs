@@ -11,8 +11,6 @@ mod counters;
 #[cfg(not(loom))]
 mod cursor;
 #[cfg(not(loom))]
-mod dense;
-#[cfg(not(loom))]
 mod engine;
 #[cfg(not(loom))]
 mod invariants;
@@ -40,7 +38,7 @@ mod tree;
 #[cfg(not(loom))]
 mod value_ref;
 #[cfg(not(loom))]
-mod visits;
+mod write;
 #[cfg(not(loom))]
 mod writer;
 

@@ -200,14 +200,14 @@ impl<F: RadixForm> Radix<F> {
         }
     }
 
-    /// Makes one visit to a key.
-    fn visit<'v>(
+    /// Makes one change to a key.
+    fn modify<'v>(
         &self,
         key: F::Key<'_>,
         mut decide: impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
     ) -> Result<(), Error> {
         let guard = self.tree.writer();
-        self.tree.visit(key, &guard, &mut Off, &mut decide)
+        self.tree.modify(key, &guard, &mut Off, &mut decide)
     }
 
     /// Makes a change if the value of a key equals `previous`; answers whether it did, and the
@@ -219,7 +219,7 @@ impl<F: RadixForm> Radix<F> {
         change: Change<F::Value<'_>>,
     ) -> Result<(bool, Option<F::OwnedValue>), Error> {
         let mut outcome = (false, None);
-        self.visit(key, |current| {
+        self.modify(key, |current| {
             let applied = current.map(F::shorten_value) == previous.map(F::shorten_value);
             outcome = (applied, current.map(F::own_value));
             match applied {
@@ -252,7 +252,7 @@ impl<F: RadixForm> OrderedIndex<F> for Radix<F> {
     fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<Option<F::OwnedValue>, Error> {
         F::check(key, Some(value))?;
         let mut before = None;
-        self.visit(key, |current| {
+        self.modify(key, |current| {
             before = current.map(F::own_value);
             Change::Set(value)
         })?;
@@ -273,7 +273,7 @@ impl<F: RadixForm> OrderedIndex<F> for Radix<F> {
     fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
         F::check(key, None)?;
         let mut before = None;
-        self.visit(key, |current| {
+        self.modify(key, |current| {
             before = current.map(F::own_value);
             Change::Remove
         })?;

@@ -1,4 +1,5 @@
-//! The tree: walks from the root to the place of a key, and changes at that place.
+//! The tree: walks from the root to the place of a key. [`write`](crate::write) has the changes at
+//! that place.
 //!
 //! The root is a node256 that stays. Below it, a node's [depth](crate::node::Header::depth) is the
 //! number of the byte that it decides on; bytes between a node and its child are skipped, and
@@ -17,16 +18,13 @@
 //! lock, payloads of a dense node by its own. A change within one block of words may be made under
 //! its latch alone, see [`latching`](crate::latching); a thread that holds a latch never waits.
 
-use crate::bulk::free_outside;
-use crate::change::{Altered, Change};
+use crate::build::free_outside;
 use crate::counters::Probe;
 use crate::latching::Latching;
 use crate::leaf::LeafForm;
-use crate::lock::pause;
 use crate::memory::Memory;
 use crate::node::{Inner, Kind, Ref, Symbol};
 use crate::shortcut::{Shortcuts, Tables};
-use crate::writer::Writer;
 use crossbeam_epoch::Guard;
 use crossbeam_utils::CachePadded;
 use nearfield_core::Error;
@@ -65,28 +63,6 @@ pub struct Place {
     pub parent: Option<(Ref, Symbol)>,
     /// True if the path has skipped bytes that only a leaf can tell.
     pub skipped: bool,
-}
-
-/// How an attempt to change a place has ended.
-#[derive(Clone, Copy, Debug)]
-pub enum Attempt {
-    Done,
-    /// The key leaves the path at this depth already, in bytes that the path skips.
-    Leaves(usize),
-    /// Another thread was faster.
-    Restart,
-}
-
-/// The result of a visit to a node under its lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InNode {
-    /// Nothing that readers of the node combine.
-    Unchanged,
-    Changed,
-    /// As `Changed`, and the node may be underfull now.
-    Shrunk,
-    /// Nothing: the visit needs a walk of its own.
-    Postponed,
 }
 
 impl<F: LeafForm> Tree<F> {
@@ -260,111 +236,6 @@ impl<F: LeafForm> Tree<F> {
                     node = child;
                 }
             }
-        }
-    }
-
-    /// Finds a key and changes it as `decide` says, given its present value. The read of the value
-    /// and the change are one atomic step. `decide` may be called several times; the last call
-    /// counts.
-    ///
-    /// # Errors
-    /// `OutOfMemory`; nothing has been changed then.
-    pub fn visit<'v>(
-        &self,
-        key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> Result<(), Error> {
-        let place = self.descend(key, usize::MAX, probe);
-        self.visit_from(&place, key, guard, probe, decide)
-    }
-
-    /// As [`visit`](Tree::visit), for a key whose place is known.
-    #[inline]
-    pub fn visit_from<'v>(
-        &self,
-        place: &Place,
-        key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> Result<(), Error> {
-        let leaf = (place.child, !place.skipped);
-        if self.alter_in_leaf(leaf, key, guard, probe, decide) {
-            return Ok(());
-        }
-        self.visit_below_lock(place, key, guard, probe, decide)
-    }
-
-    /// Makes a visit without the lock of the node above the leaf that a walk has reached. The walk
-    /// comes with whether it has skipped no bytes. False if the change needs the lock; `decide` may
-    /// have been called then.
-    #[inline]
-    pub fn alter_in_leaf<'v>(
-        &self,
-        (leaf, belongs): (Ref, bool),
-        key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> bool {
-        if !leaf.is_leaf() || !guard.latching().alone {
-            return false;
-        }
-        match F::alter_in_leaf(&self.memory, leaf, key, belongs, decide) {
-            Altered::Not => return false,
-            Altered::InPlace => {}
-            Altered::Inserted => guard.count_entries(1),
-        }
-        probe.lock(0);
-        true
-    }
-
-    /// As [`visit_from`](Tree::visit_from), where the lock of a node is needed.
-    #[inline]
-    pub fn visit_below_lock<'v>(
-        &self,
-        place: &Place,
-        key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> Result<(), Error> {
-        match self.visit_at(place, key, guard, probe, decide)? {
-            Attempt::Done => Ok(()),
-            attempt => self.visit_again(attempt, place.parent.is_some(), key, guard, probe, decide),
-        }
-    }
-
-    /// Goes on after an attempt that was not the last. `knew_parent` tells whether the place of
-    /// that attempt had all that a visit needs.
-    #[cold]
-    fn visit_again<'v>(
-        &self,
-        mut attempt: Attempt,
-        mut knew_parent: bool,
-        key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> Result<(), Error> {
-        let mut waits = 0;
-        loop {
-            let until = match attempt {
-                Attempt::Done => return Ok(()),
-                Attempt::Leaves(depth) => depth,
-                Attempt::Restart => {
-                    probe.restart();
-                    if waits > 0 || knew_parent {
-                        pause(&mut waits);
-                    }
-                    usize::MAX
-                }
-            };
-            let place = self.descend(key, until, probe);
-            knew_parent = place.parent.is_some();
-            attempt = self.visit_at(&place, key, guard, probe, decide)?;
         }
     }
 

@@ -11,7 +11,6 @@ pub const UNCLEAN: &[(&str, &str)] = &[
     ("columns", "crates/server"),
     ("columns", "crates/server-testkit"),
     ("cycles", "crates/lab"),
-    ("cycles", "crates/radix"),
     ("cycles", "crates/server"),
 ];
 

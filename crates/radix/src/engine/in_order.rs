@@ -180,9 +180,9 @@ impl<F: LeafForm, P: Probe> InOrder<'_, '_, '_, F, P> {
                     skipped: walk.skipped(),
                 };
                 self.tree
-                    .visit_below_lock(&place, key, self.guard, self.probe, &mut decide)
+                    .modify_below_lock(&place, key, self.guard, self.probe, &mut decide)
             }
-            None => self.tree.visit(key, self.guard, self.probe, &mut decide),
+            None => self.tree.modify(key, self.guard, self.probe, &mut decide),
         };
         if let Err(error) = result {
             self.output.fail(walk.visit() as usize, error);

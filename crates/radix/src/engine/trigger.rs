@@ -6,11 +6,11 @@ use super::traverse::{Arrivals, Run, Walk};
 use crate::build::is_underfull;
 use crate::change::Change;
 use crate::counters::Probe;
-use crate::leaf::{LeafForm, Lookup, Spot};
+use crate::leaf::{InNode, LeafForm, Lookup, Spot};
 use crate::lock::{Held, VersionLock};
 use crate::node::{Kind, Ref};
 use crate::shortcut::Shortcuts;
-use crate::tree::{InNode, Place, Tree};
+use crate::tree::{Place, Tree};
 use crate::writer::Writer;
 use nearfield_core::{Error, Input, Operation, Output};
 
@@ -170,8 +170,8 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         let result = match place {
             Some(place) => self
                 .tree
-                .visit_from(place, key, self.guard, self.probe, &mut decide),
-            None => self.tree.visit(key, self.guard, self.probe, &mut decide),
+                .modify_from(place, key, self.guard, self.probe, &mut decide),
+            None => self.tree.modify(key, self.guard, self.probe, &mut decide),
         };
         self.probe.duplicates(u64::from(visit.count) - 1);
         if let Err(error) = result {
@@ -206,7 +206,9 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             let output = &mut *trigger.output;
             let mut decide =
                 |current: Option<F::Value<'_>>| fold(input, plan, visit, output, current);
-            F::visit_in_dense(trigger.tree, run.node, key, trigger.guard, &mut decide)
+            trigger
+                .tree
+                .modify_in_dense(run.node, key, trigger.guard, &mut decide)
         });
     }
 
@@ -232,7 +234,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
                 |current: Option<F::Value<'_>>| fold(input, plan, visit, output, current);
             let done = trigger
                 .tree
-                .visit_in_node(spot, key, trigger.guard, &mut decide);
+                .modify_in_node(spot, key, trigger.guard, &mut decide);
             trigger.probe.leaf();
             trigger.offer_if_found(number, F::child(node, symbol), parent);
             done

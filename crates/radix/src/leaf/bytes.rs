@@ -1,13 +1,11 @@
 //! The entries of trees of byte strings: in blocks of [strings](super::strings).
 
+use super::read::write_each;
 use super::strings::{self, STRINGS_MAX, Strings};
-use super::{Entries, LeafForm, Lookup, Room, Scan, put_entry, write_each};
-use crate::change::Change;
+use super::{Entries, Lookup, ModifyLeaf, ReadLeaf, Reclaim, Room, Scan, Symbols, put_entry};
 use crate::memory::Memory;
 use crate::node::{END, Inner, Ref, Sorted, Symbol};
 use crate::shortcut::Tables;
-use crate::tree::{InNode, Place, Tree};
-use crate::writer::Writer;
 use crossbeam_epoch::Guard;
 use nearfield_core::{Bytes, Direction, EntriesWriter, Error};
 use std::hash::BuildHasher;
@@ -20,20 +18,7 @@ const JOINED_MAX: usize = 20;
 /// The number of blocks by which a block is prefetched before it is freed.
 const FREED_AHEAD: usize = 8;
 
-impl LeafForm for Bytes {
-    // Blocks are changed under the lock of the node above only.
-    type Latch<'m> = ();
-
-    const LEAF_UNIT_BYTES: usize = strings::GRANULE_BYTES;
-    const LEAF_UNITS_MAX: usize = strings::GRANULES_MAX;
-    const LEAF_SECOND_LINE: usize = 64;
-    const LEAF_LINES: usize = 8;
-    const LEAF_ENTRIES_MAX: usize = STRINGS_MAX;
-    const JOINED_MAX: usize = JOINED_MAX;
-    const PREPARES: bool = true;
-    const HAS_NODE48: bool = true;
-    const MIXES_KINDS: bool = true;
-
+impl Symbols for Bytes {
     #[inline]
     fn symbol(key: &[u8], depth: usize) -> Option<Symbol> {
         match key.get(depth) {
@@ -69,6 +54,13 @@ impl LeafForm for Bytes {
     fn show(key: &[u8]) -> String {
         Error::shorten(key)
     }
+}
+
+impl ReadLeaf for Bytes {
+    const LEAF_SECOND_LINE: usize = 64;
+    const LEAF_LINES: usize = 8;
+    const PREPARES: bool = true;
+    const MIXES_KINDS: bool = true;
 
     #[inline]
     fn child(node: Inner<'_>, symbol: Symbol) -> Ref {
@@ -202,6 +194,17 @@ impl LeafForm for Bytes {
             false => ControlFlow::Continue(()),
         }
     }
+}
+
+impl ModifyLeaf for Bytes {
+    // Blocks are changed under the lock of the node above only.
+    type Latch<'m> = ();
+
+    const LEAF_UNIT_BYTES: usize = strings::GRANULE_BYTES;
+    const LEAF_UNITS_MAX: usize = strings::GRANULES_MAX;
+    const LEAF_ENTRIES_MAX: usize = STRINGS_MAX;
+    const JOINED_MAX: usize = JOINED_MAX;
+    const HAS_NODE48: bool = true;
 
     fn fits(entries: &[(&[u8], &[u8])]) -> bool {
         strings::fits(entries)
@@ -317,53 +320,9 @@ impl LeafForm for Bytes {
     fn kill(memory: &Memory, leaf: Ref) {
         strings::mark_dead(memory, leaf);
     }
+}
 
-    fn last_byte(_key: &[u8]) -> usize {
-        0
-    }
-
-    #[inline]
-    fn is_in_dense(_memory: &Memory, _node: Ref, _key: &[u8]) -> bool {
-        false
-    }
-
-    fn visit_in_dense<'v>(
-        _tree: &Tree<Self>,
-        _node: Ref,
-        _key: &[u8],
-        _guard: &Writer<'_, Self>,
-        _decide: &mut impl FnMut(Option<&[u8]>) -> Change<&'v [u8]>,
-    ) -> InNode {
-        unreachable!("byte strings have no dense nodes")
-    }
-
-    fn grow_dense<'v>(
-        _tree: &Tree<Self>,
-        _place: &Place,
-        _node: Inner<'_>,
-        _key: &[u8],
-        _guard: &Writer<'_, Self>,
-        _decide: &mut impl FnMut(Option<&[u8]>) -> Change<&'v [u8]>,
-    ) -> Result<Option<Ref>, Error> {
-        Ok(None)
-    }
-
-    fn build_dense(
-        _memory: &Memory,
-        _depth: usize,
-        _entries: &[(Vec<u8>, Vec<u8>)],
-    ) -> Result<Option<Ref>, Error> {
-        Ok(None)
-    }
-
-    fn is_dense_underfull(_memory: &Memory, _node: Ref) -> bool {
-        unreachable!("byte strings have no dense nodes")
-    }
-
-    fn smaller_than_dense(_memory: &Memory, _node: Ref) -> Result<Ref, Error> {
-        unreachable!("byte strings have no dense nodes")
-    }
-
+impl Reclaim for Bytes {
     unsafe fn free_unlinked(memory: &Arc<Memory>, shortcuts: &Tables, unlinked: &[Ref]) {
         let guard = crossbeam_epoch::pin();
         for (i, &node) in unlinked.iter().enumerate() {

@@ -1,15 +1,13 @@
 //! The entries of trees of 8-byte keys and payloads: in [blocks](super::block), and in [dense
-//! nodes](crate::dense).
+//! nodes](super::dense).
 
 use super::block::{BLOCK_MAX, Block, Latch};
-use super::{Entries, LeafForm, Lookup, Room, Scan, write_each};
+use super::read::write_each;
+use super::{Entries, Lookup, ModifyLeaf, ReadLeaf, Reclaim, Room, Scan, Symbols, dense};
 use crate::change::{Altered, Change};
-use crate::dense;
 use crate::memory::Memory;
 use crate::node::{Inner, Kind, Ref, Sorted, Symbol, bitmap};
 use crate::shortcut::Tables;
-use crate::tree::{InNode, Place, Tree};
-use crate::writer::Writer;
 use crossbeam_epoch::Guard;
 use nearfield_core::{Direction, EntriesWriter, Error, Words};
 use std::ops::{Bound, ControlFlow};
@@ -37,21 +35,7 @@ fn byte_at(key: u64, depth: usize) -> u8 {
     (key >> (56 - 8 * (depth & 7))) as u8
 }
 
-impl LeafForm for Words {
-    type Latch<'m> = Latch<'m>;
-
-    const LEAF_UNIT_BYTES: usize = size_of::<Block>();
-    const LEAF_UNITS_MAX: usize = 1;
-    const LEAF_SECOND_LINE: usize = 64;
-    const LEAF_LINES: usize = 2;
-    const LEAF_ENTRIES_MAX: usize = BLOCK_MAX;
-    const JOINED_MAX: usize = 5;
-    const PREPARES: bool = false;
-    // It would save three quarters of a node256, but each look-up would read a line more; with 17
-    // ranges of about five keys, a node256 takes 13 bytes a key, with more it takes less.
-    const HAS_NODE48: bool = false;
-    const MIXES_KINDS: bool = false;
-
+impl Symbols for Words {
     #[inline]
     fn symbol(key: u64, depth: usize) -> Option<Symbol> {
         Some(Symbol::from(byte_at(key, depth)))
@@ -78,6 +62,13 @@ impl LeafForm for Words {
     fn show(key: u64) -> String {
         key.to_string()
     }
+}
+
+impl ReadLeaf for Words {
+    const LEAF_SECOND_LINE: usize = 64;
+    const LEAF_LINES: usize = 2;
+    const PREPARES: bool = false;
+    const MIXES_KINDS: bool = false;
 
     #[inline]
     fn child(node: Inner<'_>, symbol: Symbol) -> Ref {
@@ -202,6 +193,18 @@ impl LeafForm for Words {
             false => ControlFlow::Continue(()),
         }
     }
+}
+
+impl ModifyLeaf for Words {
+    type Latch<'m> = Latch<'m>;
+
+    const LEAF_UNIT_BYTES: usize = size_of::<Block>();
+    const LEAF_UNITS_MAX: usize = 1;
+    const LEAF_ENTRIES_MAX: usize = BLOCK_MAX;
+    const JOINED_MAX: usize = 5;
+    // It would save three quarters of a node256, but each look-up would read a line more; with 17
+    // ranges of about five keys, a node256 takes 13 bytes a key, with more it takes less.
+    const HAS_NODE48: bool = false;
 
     #[inline]
     fn fits(entries: &[(u64, u64)]) -> bool {
@@ -318,54 +321,9 @@ impl LeafForm for Words {
     fn kill(memory: &Memory, leaf: Ref) {
         latched(memory, leaf).retire();
     }
+}
 
-    #[inline]
-    fn last_byte(key: u64) -> usize {
-        key as u8 as usize
-    }
-
-    #[inline]
-    fn is_in_dense(memory: &Memory, node: Ref, key: u64) -> bool {
-        memory.dense(node).base() == key >> 8
-    }
-
-    fn visit_in_dense<'v>(
-        tree: &Tree<Self>,
-        node: Ref,
-        key: u64,
-        guard: &Writer<'_, Self>,
-        decide: &mut impl FnMut(Option<u64>) -> Change<Self::Value<'v>>,
-    ) -> InNode {
-        dense::visit(&tree.memory, node, key, guard, decide)
-    }
-
-    fn grow_dense<'v>(
-        tree: &Tree<Self>,
-        place: &Place,
-        node: Inner<'_>,
-        key: u64,
-        guard: &Writer<'_, Self>,
-        decide: &mut impl FnMut(Option<u64>) -> Change<Self::Value<'v>>,
-    ) -> Result<Option<Ref>, Error> {
-        dense::grow(tree, place, node, key, guard, decide)
-    }
-
-    fn build_dense(
-        memory: &Memory,
-        depth: usize,
-        entries: &[(u64, u64)],
-    ) -> Result<Option<Ref>, Error> {
-        dense::build_dense(memory, depth, entries)
-    }
-
-    fn is_dense_underfull(memory: &Memory, node: Ref) -> bool {
-        dense::is_underfull(memory, node)
-    }
-
-    fn smaller_than_dense(memory: &Memory, node: Ref) -> Result<Ref, Error> {
-        dense::smaller(memory, node)
-    }
-
+impl Reclaim for Words {
     unsafe fn free_unlinked(memory: &Arc<Memory>, _shortcuts: &Tables, unlinked: &[Ref]) {
         // A stale shortcut may lead to a block for ever. Its memory never becomes anything but
         // blocks, which are live with a key only if they are the key's.

@@ -1,4 +1,4 @@
-//! Changes of trees, whose leaves are blocks of several entries.
+//! Changes under the lock of one node, whose leaves are blocks of several entries.
 //!
 //! The children of a node cover ranges of bytes. A leaf may cover several, an inner or dense node
 //! covers one, and null covers those between. Beside them is a leaf of the one key that ends at the
@@ -20,126 +20,37 @@
 //! A leaf is never divided in place. Its replacements are linked, and it is marked and never
 //! changes again: a walk that has reached it sees the state before, which was the tree's after the
 //! walk began.
-//!
-//! A key that differs from all keys below a node in a byte that the path skips gets a node that
-//! decides on that byte, and nothing else changes:
-//!
-//! ```text
-//!   p ──▶ x          p ──▶ fork ──▶ x
-//!                            └────▶ leaf
-//! ```
 
-use crate::build::{Group, build, copy, discard, discard_all, is_underfull, pack, room};
+use super::{Decide, Step};
+use crate::build::{Group, build, discard_all, pack, room};
 use crate::change::Change;
-use crate::counters::Probe;
-use crate::leaf::{Entries, LeafForm, Room, Spot, put_entry};
-use crate::lock::Held;
+use crate::leaf::{Entries, InNode, LeafForm, Room, Spot, put_entry};
 use crate::node::{END, Inner, Kind, Range, Ref, Symbol};
-use crate::tree::{Attempt, InNode, Place, Tree};
+use crate::tree::Tree;
 use crate::writer::Writer;
 use arrayvec::ArrayVec;
-use nearfield_core::{Error, Form};
-
-/// How an attempt under a node's lock has ended.
-enum Step {
-    Done(InNode),
-    /// The key differs from those below the node in this byte, which the path skips.
-    Above(usize),
-    /// The node has no room for another range.
-    Full,
-    /// The child is no leaf.
-    Below(Ref),
-    /// Another thread is at work where the answer lies.
-    Unknown,
-}
-
-/// The change of a visit, given the present value.
-type Decide<'d, 'v, F> =
-    dyn FnMut(Option<<F as Form>::Value<'_>>) -> Change<<F as Form>::Value<'v>> + 'd;
+use nearfield_core::Error;
 
 impl<F: LeafForm> Tree<F> {
-    /// Makes a visit to a key whose walk has ended at a place: one attempt.
-    pub fn visit_at<'v>(
-        &self,
-        place: &Place,
-        key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> Result<Attempt, Error> {
-        if place.child.kind() == Kind::Dense && F::is_in_dense(&self.memory, place.child, key) {
-            return Ok(self.visit_dense(place.child, key, guard, probe, decide));
-        }
-        let node = self.memory.inner(place.node);
-        let Ok((held, waits)) = Held::lock(&node.header().lock) else {
-            return Ok(Attempt::Restart);
-        };
-        probe.lock(waits);
-        if F::child(node, place.symbol) != place.child {
-            held.unlock_unchanged();
-            return Ok(Attempt::Restart);
-        }
-        let spot = Spot {
-            node,
-            symbol: place.symbol,
-            skipped: place.skipped,
-        };
-        let attempt = match self.visit_spot(spot, key, guard, decide) {
-            Ok(Step::Done(InNode::Changed)) => {
-                drop(held);
-                return Ok(Attempt::Done);
-            }
-            Ok(Step::Done(InNode::Shrunk)) => {
-                let underfull = is_underfull::<F>(&self.memory, place.node);
-                drop(held);
-                if underfull {
-                    self.tidy(key, guard, probe);
-                }
-                return Ok(Attempt::Done);
-            }
-            Ok(Step::Done(_)) => Ok(Attempt::Done),
-            Ok(Step::Above(depth)) => Ok(Attempt::Leaves(depth)),
-            Ok(Step::Unknown) => Ok(Attempt::Restart),
-            Ok(Step::Full) => match self.grow(place, node, key, guard, probe, decide) {
-                Ok(Attempt::Done) => {
-                    held.unlock_obsolete();
-                    guard.retire(place.node);
-                    return Ok(Attempt::Done);
-                }
-                attempt => attempt,
-            },
-            Ok(Step::Below(child)) => match self.fork(place, node, child, key, guard, decide) {
-                Ok(Attempt::Done) => {
-                    drop(held);
-                    return Ok(Attempt::Done);
-                }
-                attempt => attempt,
-            },
-            Err(error) => Err(error),
-        };
-        held.unlock_unchanged();
-        attempt
-    }
-
-    /// Makes a visit under the lock of a node, unless it changes more than that node.
+    /// Makes a change under the lock of a node, unless it changes more than that node.
     #[inline]
-    pub fn visit_in_node<'v>(
+    pub fn modify_in_node<'v>(
         &self,
         spot: Spot<'_>,
         key: F::Key<'_>,
         guard: &Writer<'_, F>,
         decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
     ) -> InNode {
-        match self.visit_spot(spot, key, guard, decide) {
+        match self.modify_spot(spot, key, guard, decide) {
             Ok(Step::Done(done)) => done,
-            // Out of memory as well: a visit of its own will say so.
+            // Out of memory as well: a walk of its own will say so.
             _ => InNode::Postponed,
         }
     }
 
-    /// Makes a visit under a node's lock, if the node covers the key and has room.
+    /// Makes a change under a node's lock, if the node covers the key and has room.
     #[inline]
-    fn visit_spot<'v>(
+    pub(super) fn modify_spot<'v>(
         &self,
         spot: Spot<'_>,
         key: F::Key<'_>,
@@ -151,7 +62,7 @@ impl<F: LeafForm> Tree<F> {
         let leaf = F::child(node, symbol);
         match leaf.kind() {
             Kind::Leaf => {}
-            Kind::Nothing => return self.visit_gap(spot, key, guard, decide),
+            Kind::Nothing => return self.modify_gap(spot, key, guard, decide),
             _ => return Ok(Step::Below(leaf)),
         }
         let _latch = self.latch(leaf, guard);
@@ -204,7 +115,7 @@ impl<F: LeafForm> Tree<F> {
         Ok(step)
     }
 
-    /// The end of a visit whose key is not below the node, because it differs from `other`, some
+    /// The end of a change whose key is not below the node, because it differs from `other`, some
     /// key there, in bytes that the path skips.
     #[inline]
     fn leaves_path<'g>(
@@ -222,9 +133,9 @@ impl<F: LeafForm> Tree<F> {
         (depth < spot.node.header().depth()).then_some(Step::Above(depth))
     }
 
-    /// As `visit_spot`, where the node has nothing for the key.
+    /// As `modify_spot`, where the node has nothing for the key.
     #[cold]
-    fn visit_gap<'v>(
+    fn modify_gap<'v>(
         &self,
         spot: Spot<'_>,
         key: F::Key<'_>,
@@ -476,174 +387,14 @@ impl<F: LeafForm> Tree<F> {
 
     /// Latches a leaf below a node whose lock is held.
     #[inline]
-    fn latch(&self, leaf: Ref, guard: &Writer<'_, F>) -> F::Latch<'_> {
+    pub(super) fn latch(&self, leaf: Ref, guard: &Writer<'_, F>) -> F::Latch<'_> {
         F::latch(&self.memory, leaf, guard.latching().needed)
     }
 
     /// Retires a leaf that is about to be unlinked.
-    fn retire_leaf(&self, leaf: Ref, guard: &Writer<'_, F>) {
+    pub(super) fn retire_leaf(&self, leaf: Ref, guard: &Writer<'_, F>) {
         F::kill(&self.memory, leaf);
         guard.retire(leaf);
-    }
-
-    /// Replaces a node without room by a larger one, in which the visit is made.
-    fn grow<'v>(
-        &self,
-        place: &Place,
-        node: Inner<'_>,
-        key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> Result<Attempt, Error> {
-        let Some((parent, parent_symbol)) = place.parent else {
-            return Ok(Attempt::Restart);
-        };
-        let above = self.memory.inner(parent);
-        let Some(held_above) = Held::try_lock(&above.header().lock) else {
-            return Ok(Attempt::Restart);
-        };
-        probe.lock(0);
-        if !above.covering(parent_symbol as u8).same(place.node) {
-            held_above.unlock_unchanged();
-            return Ok(Attempt::Restart);
-        }
-        match self.enlarged(place, node, key, guard, decide) {
-            Ok(Some(larger)) => {
-                let edge = self.memory.edge(above.header().depth(), larger);
-                above.set_covering(parent_symbol as u8, edge);
-                Ok(Attempt::Done)
-            }
-            answer => {
-                held_above.unlock_unchanged();
-                answer.map(|_| Attempt::Restart)
-            }
-        }
-    }
-
-    /// A larger copy of a node, in which the visit has been made; `None` if it could not be.
-    fn enlarged<'v>(
-        &self,
-        place: &Place,
-        node: Inner<'_>,
-        key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> Result<Option<Ref>, Error> {
-        if let Some(dense) = F::grow_dense(self, place, node, key, guard, decide)? {
-            return Ok(Some(dense));
-        }
-        let kind = match node {
-            Inner::Node4(_) => Kind::Node16,
-            Inner::Node16(_) if F::HAS_NODE48 => Kind::Node48,
-            _ => Kind::Node256,
-        };
-        let larger = copy(&self.memory, node, kind)?;
-        let spot = Spot {
-            node: self.memory.inner(larger),
-            symbol: place.symbol,
-            skipped: false,
-        };
-        match self.visit_spot(spot, key, guard, decide) {
-            Ok(Step::Done(_)) => {
-                spot.node.header().publish();
-                Ok(Some(larger))
-            }
-            other => {
-                self.memory.free_node(larger);
-                other.map(|_| None)
-            }
-        }
-    }
-
-    /// Inserts a key that differs from all keys below a child in a byte that the path to the
-    /// child skips: a node that decides on that byte takes the child's place.
-    fn fork<'v>(
-        &self,
-        place: &Place,
-        node: Inner<'_>,
-        child: Ref,
-        key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        decide: &mut Decide<'_, 'v, F>,
-    ) -> Result<Attempt, Error> {
-        let memory = &self.memory;
-        let Some(other) = self.any_key(child, guard) else {
-            return Ok(Attempt::Restart);
-        };
-        let below = match child.kind() {
-            Kind::Dense => 7,
-            _ => memory.inner(child).header().depth(),
-        };
-        let depth = match F::difference(F::shorten_key(key), F::shorten_key(other)) {
-            Some(depth) if depth < place.depth => return Ok(Attempt::Leaves(depth)),
-            Some(depth) if depth > place.depth && depth < below => depth,
-            // The child covers the key by now.
-            _ => return Ok(Attempt::Restart),
-        };
-        let Change::Set(value) = decide(None) else {
-            return Ok(Attempt::Done);
-        };
-        let leaf = F::create(memory, &[(F::shorten_key(key), F::shorten_value(value))])?;
-        let fork = match memory.allocate_inner(Kind::Node4, depth) {
-            Ok(fork) => fork,
-            Err(error) => {
-                discard::<F>(memory, leaf);
-                return Err(error);
-            }
-        };
-        let own = F::symbol(key, depth).unwrap_or_default();
-        let others = F::symbol(other, depth).unwrap_or_default() as u8;
-        let inner = memory.inner(fork);
-        let child = memory.edge(depth, child);
-        let beside = |is_own: bool| if is_own { leaf } else { Ref::NULL };
-        let (before, behind) = match own {
-            END => {
-                inner.header().set_end(leaf);
-                (Ref::NULL, Ref::NULL)
-            }
-            own => {
-                let own = own as u8;
-                (beside(own < others), beside(own > others))
-            }
-        };
-        let pieces = around(inner.range(0), others, child, before, behind);
-        inner.splice(0, 255, &pieces);
-        inner.header().publish();
-        node.set_covering(place.symbol as u8, fork);
-        guard.count_entries(1);
-        Ok(Attempt::Done)
-    }
-
-    /// Makes a visit in a dense node: one attempt.
-    fn visit_dense<'v>(
-        &self,
-        node: Ref,
-        key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> Attempt {
-        let Ok((held, waits)) = Held::lock(&self.memory.dense(node).header().lock) else {
-            return Attempt::Restart;
-        };
-        probe.lock(waits);
-        match F::visit_in_dense(self, node, key, guard, decide) {
-            InNode::Unchanged => held.unlock_unchanged(),
-            InNode::Changed => drop(held),
-            InNode::Shrunk => {
-                let underfull = F::is_dense_underfull(&self.memory, node);
-                drop(held);
-                if underfull {
-                    self.tidy(key, guard, probe);
-                }
-            }
-            InNode::Postponed => {
-                held.unlock_unchanged();
-                return Attempt::Restart;
-            }
-        }
-        Attempt::Done
     }
 }
 
@@ -664,7 +415,13 @@ impl Pieces {
 }
 
 /// A child of one byte, and the children that cover the range's bytes before and behind it.
-fn around(range: Range, byte: u8, child: Ref, before: Ref, behind: Ref) -> ArrayVec<(u8, Ref), 3> {
+pub(super) fn around(
+    range: Range,
+    byte: u8,
+    child: Ref,
+    before: Ref,
+    behind: Ref,
+) -> ArrayVec<(u8, Ref), 3> {
     let mut ranges = ArrayVec::new();
     if range.start < byte {
         ranges.push((range.start, before));

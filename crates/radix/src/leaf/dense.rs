@@ -1,0 +1,221 @@
+//! Dense nodes of trees of words: up to 256 payloads under one 7-byte prefix.
+
+use super::block::BLOCK_MAX;
+use super::modify::InNode;
+use crate::change::Change;
+use crate::lock::Version;
+use crate::memory::Memory;
+use crate::node::{Dense, Inner, Ref, bitmap};
+use nearfield_core::{Bytes, Direction, Error, Form, Words};
+use std::ops::{Bound, ControlFlow};
+
+/// Entries at the last byte of sorted input that make a dense node: 16 blocks and a node16 take
+/// more memory.
+const DENSE_AT: usize = 15 * BLOCK_MAX + 1;
+/// A dense node with no more entries becomes blocks again.
+const DENSE_MIN: usize = 37;
+
+/// How dense nodes are used, where a form has any.
+pub trait DenseNodes: Form {
+    /// The byte that a dense node decides on.
+    fn last_byte(key: Self::Key<'_>) -> usize;
+    /// True if a dense node is the place of a key.
+    fn is_in_dense(memory: &Memory, node: Ref, key: Self::Key<'_>) -> bool;
+    /// Makes a change under the lock of a dense node. The caller counts entries: one more if it has
+    /// `Changed`, one less if it has `Shrunk`.
+    fn modify_in_dense<'v>(
+        memory: &Memory,
+        node: Ref,
+        key: Self::Key<'_>,
+        decide: &mut impl FnMut(Option<Self::Value<'_>>) -> Change<Self::Value<'v>>,
+    ) -> InNode;
+    /// True if a dense node is to take the place of a node without room.
+    fn becomes_dense(node: Inner<'_>) -> bool;
+    /// Creates a dense node of entries in ascending order that belong in one.
+    fn create_dense(
+        memory: &Memory,
+        entries: &[(Self::Key<'_>, Self::Value<'_>)],
+    ) -> Result<Ref, Error>;
+    /// A dense node of sorted entries that agree in all bytes before a depth, if they are better
+    /// kept in one.
+    fn build_dense(
+        memory: &Memory,
+        depth: usize,
+        entries: &[(Self::OwnedKey, Self::OwnedValue)],
+    ) -> Result<Option<Ref>, Error>;
+    /// True if a dense node has so few entries that it ought not to be.
+    fn is_dense_underfull(memory: &Memory, node: Ref) -> bool;
+    /// The entries of a dense node, in ascending order. Under its lock.
+    fn dense_entries(memory: &Memory, node: Ref) -> Vec<(Self::Key<'_>, Self::Value<'_>)>;
+}
+
+impl DenseNodes for Words {
+    #[inline]
+    fn last_byte(key: u64) -> usize {
+        key as u8 as usize
+    }
+
+    #[inline]
+    fn is_in_dense(memory: &Memory, node: Ref, key: u64) -> bool {
+        memory.dense(node).base() == key >> 8
+    }
+
+    fn modify_in_dense<'v>(
+        memory: &Memory,
+        node: Ref,
+        key: u64,
+        decide: &mut impl FnMut(Option<u64>) -> Change<Self::Value<'v>>,
+    ) -> InNode {
+        let dense = memory.dense(node);
+        if dense.base() != key >> 8 {
+            return InNode::Postponed;
+        }
+        let byte = key as u8;
+        let current = dense.find(byte);
+        match decide(current) {
+            Change::Set(payload) => {
+                dense.set_payload(byte, payload);
+                if current.is_some() {
+                    return InNode::Unchanged;
+                }
+                dense.set_used(byte, true);
+                InNode::Changed
+            }
+            Change::Remove if current.is_some() => {
+                dense.set_used(byte, false);
+                InNode::Shrunk
+            }
+            _ => InNode::Unchanged,
+        }
+    }
+
+    fn becomes_dense(node: Inner<'_>) -> bool {
+        node.header().depth() == 7 && matches!(node, Inner::Node16(_))
+    }
+
+    fn create_dense(memory: &Memory, entries: &[(u64, u64)]) -> Result<Ref, Error> {
+        let node = memory.allocate_dense(entries[0].0 >> 8)?;
+        let dense = memory.dense(node);
+        for &(key, payload) in entries {
+            dense.set_payload(key as u8, payload);
+            dense.set_used(key as u8, true);
+        }
+        dense.header().publish();
+        Ok(node)
+    }
+
+    fn build_dense(
+        memory: &Memory,
+        depth: usize,
+        entries: &[(u64, u64)],
+    ) -> Result<Option<Ref>, Error> {
+        match depth == 7 && entries.len() >= DENSE_AT {
+            true => Self::create_dense(memory, entries).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn is_dense_underfull(memory: &Memory, node: Ref) -> bool {
+        memory.dense(node).header().count() <= DENSE_MIN
+    }
+
+    fn dense_entries(memory: &Memory, node: Ref) -> Vec<(u64, u64)> {
+        let mut entries = Vec::with_capacity(DENSE_MIN);
+        let dense = memory.dense(node);
+        bitmap::for_each_from(dense.bitmap().load(), 0, |byte| {
+            entries.push((dense.base() << 8 | u64::from(byte), dense.payload(byte)));
+            true
+        });
+        entries
+    }
+}
+
+/// Byte strings have no dense nodes: values of any length do not lie side by side.
+impl DenseNodes for Bytes {
+    fn last_byte(_key: &[u8]) -> usize {
+        0
+    }
+
+    #[inline]
+    fn is_in_dense(_memory: &Memory, _node: Ref, _key: &[u8]) -> bool {
+        false
+    }
+
+    fn modify_in_dense<'v>(
+        _memory: &Memory,
+        _node: Ref,
+        _key: &[u8],
+        _decide: &mut impl FnMut(Option<&[u8]>) -> Change<&'v [u8]>,
+    ) -> InNode {
+        unreachable!("byte strings have no dense nodes")
+    }
+
+    fn becomes_dense(_node: Inner<'_>) -> bool {
+        false
+    }
+
+    fn create_dense(_memory: &Memory, _entries: &[(&[u8], &[u8])]) -> Result<Ref, Error> {
+        unreachable!("byte strings have no dense nodes")
+    }
+
+    fn build_dense(
+        _memory: &Memory,
+        _depth: usize,
+        _entries: &[(Vec<u8>, Vec<u8>)],
+    ) -> Result<Option<Ref>, Error> {
+        Ok(None)
+    }
+
+    fn is_dense_underfull(_memory: &Memory, _node: Ref) -> bool {
+        unreachable!("byte strings have no dense nodes")
+    }
+
+    fn dense_entries(_memory: &Memory, _node: Ref) -> Vec<(&[u8], &[u8])> {
+        unreachable!("byte strings have no dense nodes")
+    }
+}
+
+/// The payload of a key in a dense node, and the version at which it was read.
+#[inline]
+pub fn find(dense: &Dense, key: u64) -> (Option<u64>, Version) {
+    let lock = &dense.header().lock;
+    loop {
+        let version = lock.read();
+        let payload = (dense.base() == key >> 8)
+            .then(|| dense.find(key as u8))
+            .flatten();
+        if lock.validate(version) {
+            return (payload, version);
+        }
+    }
+}
+
+/// Calls `visit` for the entries of a dense node at one instant, those before a bound left out.
+pub fn entries(
+    dense: &Dense,
+    from: Bound<u64>,
+    direction: Direction,
+    mut visit: impl FnMut(u64, u64) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let lock = &dense.header().lock;
+    let mut payloads = [0; 256];
+    let (base, bits) = loop {
+        let version = lock.read();
+        let base = dense.base();
+        let mut bits = dense.bitmap().load();
+        if let Bound::Included(key) | Bound::Excluded(key) = from
+            && key >> 8 == base
+        {
+            bitmap::keep(&mut bits, key as u8, direction);
+        }
+        bitmap::for_each_from(bits, 0, |byte| {
+            payloads[byte as usize] = dense.payload(byte);
+            true
+        });
+        if lock.validate(version) {
+            break (base, bits);
+        }
+    };
+    bitmap::Bits::new(bits, direction)
+        .try_for_each(|byte| visit(base << 8 | u64::from(byte), payloads[byte as usize]))
+}

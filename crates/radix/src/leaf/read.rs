@@ -1,0 +1,154 @@
+//! Reading leaves and dense nodes.
+
+use super::Symbols;
+use crate::memory::Memory;
+use crate::node::{Inner, Ref, Sorted, Symbol};
+use crossbeam_epoch::Guard;
+use nearfield_core::{Direction, EntriesWriter};
+use std::ops::{Bound, ControlFlow};
+
+/// The result of a look-up in a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup<V> {
+    /// The key, with this value.
+    Found(V),
+    /// Other keys than the key.
+    Absent,
+    /// A leaf that has been unlinked and proves nothing: the walk has to restart.
+    Dead,
+}
+
+/// The range of a scan in a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Scan<K> {
+    pub from: Bound<K>,
+    pub to: Bound<K>,
+    pub direction: Direction,
+    pub limit: usize,
+}
+
+impl<K: Ord + Copy> Scan<K> {
+    /// True if a key lies behind the far bound.
+    #[inline]
+    pub fn is_behind(&self, key: K) -> bool {
+        match (self.to, self.direction) {
+            (Bound::Unbounded, _) => false,
+            (Bound::Included(to), Direction::Ascending) => key > to,
+            (Bound::Excluded(to), Direction::Ascending) => key >= to,
+            (Bound::Included(to), Direction::Descending) => key < to,
+            (Bound::Excluded(to), Direction::Descending) => key <= to,
+        }
+    }
+
+    /// True if a key does not lie before the near bound.
+    #[inline]
+    pub fn is_past(&self, key: K) -> bool {
+        match (self.from, self.direction) {
+            (Bound::Unbounded, _) => true,
+            (Bound::Included(from), Direction::Ascending) => key >= from,
+            (Bound::Excluded(from), Direction::Ascending) => key > from,
+            (Bound::Included(from), Direction::Descending) => key <= from,
+            (Bound::Excluded(from), Direction::Descending) => key < from,
+        }
+    }
+}
+
+/// How terminals are read.
+///
+/// A *terminal* is a leaf or a dense node. Where a method takes one and a guard, it must have
+/// been read from the tree, or from the shortcut table, under that guard, which keeps it from
+/// being freed.
+pub trait ReadLeaf: Symbols {
+    /// The distance from a leaf's first line of a second one that a look-up reads; 0 for none.
+    const LEAF_SECOND_LINE: usize;
+    /// Lines that a scan reads of a leaf, about.
+    const LEAF_LINES: usize;
+    /// True if look-ups read more of a leaf than its first lines, see
+    /// [`prepare`](ReadLeaf::prepare).
+    const PREPARES: bool;
+    /// True if the nodes at one level are often of several kinds.
+    const MIXES_KINDS: bool;
+
+    /// The child for a symbol. To be validated by the version unless under the lock or of a
+    /// node256.
+    fn child(node: Inner<'_>, symbol: Symbol) -> Ref;
+    /// As [`child`](ReadLeaf::child), where the kind is known.
+    fn child_of_small<N: Sorted>(node: &N, symbol: Symbol) -> Ref;
+    /// Entries that a subtree is expected to hold, by the tag of its top.
+    fn entries_expected(tag: usize) -> usize;
+
+    /// Finds a key in a terminal that was read from the tree.
+    fn lookup<'g>(
+        memory: &'g Memory,
+        terminal: Ref,
+        key: Self::Key<'_>,
+        guard: &'g Guard,
+    ) -> Option<Self::Value<'g>>;
+    /// As [`lookup`](ReadLeaf::lookup) in a terminal that some earlier walk has reached, which may
+    /// have been unlinked since. `Absent` does not prove that the key is absent now.
+    fn lookup_again<'g>(
+        memory: &'g Memory,
+        terminal: Ref,
+        key: Self::Key<'_>,
+        guard: &'g Guard,
+    ) -> Lookup<Self::Value<'g>>;
+    /// Prefetches the lines that a look-up reads of a terminal besides its first ones, which have
+    /// been prefetched before.
+    fn prepare(memory: &Memory, terminal: Ref, key: Self::Key<'_>, guard: &Guard);
+    /// Some key of a terminal; `None` if it is dead or empty.
+    fn any_key<'g>(memory: &'g Memory, terminal: Ref, guard: &'g Guard) -> Option<Self::Key<'g>>;
+    /// True if a key that shares `shared` bytes with those of a terminal, which is a child of a
+    /// node of `depth`, has its own place in the terminal.
+    fn covers(terminal: Ref, depth: usize, shared: usize) -> bool;
+    /// Calls `visit` for the entries of a terminal in `direction`, as they are at one instant.
+    /// Those before the bound may be left out.
+    fn entries<'g>(
+        memory: &'g Memory,
+        terminal: Ref,
+        from: Bound<Self::Key<'_>>,
+        direction: Direction,
+        guard: &'g Guard,
+        visit: impl FnMut(Self::Key<'g>, Self::Value<'g>) -> ControlFlow<()>,
+    ) -> ControlFlow<()>;
+    /// Writes the entries of a terminal that a scan is to read, and sets `last` to the last.
+    /// Breaks when the scan is complete.
+    #[inline]
+    fn write_entries<'g>(
+        memory: &'g Memory,
+        terminal: Ref,
+        scan: &Scan<Self::Key<'g>>,
+        last: &mut Option<Self::Key<'g>>,
+        guard: &'g Guard,
+        writer: &mut EntriesWriter<'_, Self>,
+    ) -> ControlFlow<()> {
+        write_each(memory, terminal, scan, last, guard, writer)
+    }
+}
+
+/// Writes the entries of a terminal that a scan is to read, one by one.
+#[inline]
+pub(super) fn write_each<'g, F: ReadLeaf>(
+    memory: &'g Memory,
+    terminal: Ref,
+    scan: &Scan<F::Key<'g>>,
+    last: &mut Option<F::Key<'g>>,
+    guard: &'g Guard,
+    writer: &mut EntriesWriter<'_, F>,
+) -> ControlFlow<()> {
+    let (from, direction) = (scan.from, scan.direction);
+    F::entries(memory, terminal, from, direction, guard, |key, value| {
+        // Entries come in order: none lies before the bound after one that does not.
+        if last.is_none() && !scan.is_past(key) {
+            return ControlFlow::Continue(());
+        }
+        if scan.is_behind(key) {
+            return ControlFlow::Break(());
+        }
+        *last = Some(key);
+        writer.push(F::shorten_key(key), F::shorten_value(value))?;
+        match writer.count() < scan.limit {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    })
+}

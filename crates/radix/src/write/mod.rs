@@ -1,0 +1,269 @@
+//! Changes of the tree: the value of a key is given to the caller, and what the caller decides is
+//! done to the key, in one atomic step.
+//!
+//! - What takes no more than a leaf is done under its latch alone, where that is allowed.
+//! - `in_node` has what takes no more than the node above the leaf, under that node's lock.
+//! - `grow` has what replaces nodes.
+//!
+//! An attempt that meets another thread, or finds that its place is another one, walks again.
+
+mod grow;
+mod in_node;
+
+use crate::build::is_underfull;
+use crate::change::{Altered, Change};
+use crate::counters::Probe;
+use crate::leaf::{InNode, LeafForm, Spot};
+use crate::lock::{Held, pause};
+use crate::node::{Kind, Ref};
+use crate::tree::{Place, Tree};
+use crate::writer::Writer;
+use nearfield_core::{Error, Form};
+
+/// How an attempt to change a place has ended.
+#[derive(Clone, Copy, Debug)]
+pub enum Attempt {
+    Done,
+    /// The key leaves the path at this depth already, in bytes that the path skips.
+    Leaves(usize),
+    /// Another thread was faster.
+    Restart,
+}
+
+/// How an attempt under a node's lock has ended.
+enum Step {
+    Done(InNode),
+    /// The key differs from those below the node in this byte, which the path skips.
+    Above(usize),
+    /// The node has no room for another range.
+    Full,
+    /// The child is no leaf.
+    Below(Ref),
+    /// Another thread is at work where the answer lies.
+    Unknown,
+}
+
+/// The change of a key, given the present value.
+type Decide<'d, 'v, F> =
+    dyn FnMut(Option<<F as Form>::Value<'_>>) -> Change<<F as Form>::Value<'v>> + 'd;
+
+impl<F: LeafForm> Tree<F> {
+    /// Finds a key and changes it as `decide` says, given its present value. The read of the value
+    /// and the change are one atomic step. `decide` may be called several times; the last call
+    /// counts.
+    ///
+    /// # Errors
+    /// `OutOfMemory`; nothing has been changed then.
+    pub fn modify<'v>(
+        &self,
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+        probe: &mut impl Probe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) -> Result<(), Error> {
+        let place = self.descend(key, usize::MAX, probe);
+        self.modify_from(&place, key, guard, probe, decide)
+    }
+
+    /// As [`modify`](Tree::modify), for a key whose place is known.
+    #[inline]
+    pub fn modify_from<'v>(
+        &self,
+        place: &Place,
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+        probe: &mut impl Probe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) -> Result<(), Error> {
+        let leaf = (place.child, !place.skipped);
+        if self.alter_in_leaf(leaf, key, guard, probe, decide) {
+            return Ok(());
+        }
+        self.modify_below_lock(place, key, guard, probe, decide)
+    }
+
+    /// Makes a change without the lock of the node above the leaf that a walk has reached. The walk
+    /// comes with whether it has skipped no bytes. False if the change needs the lock; `decide` may
+    /// have been called then.
+    #[inline]
+    pub fn alter_in_leaf<'v>(
+        &self,
+        (leaf, belongs): (Ref, bool),
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+        probe: &mut impl Probe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) -> bool {
+        if !leaf.is_leaf() || !guard.latching().alone {
+            return false;
+        }
+        match F::alter_in_leaf(&self.memory, leaf, key, belongs, decide) {
+            Altered::Not => return false,
+            Altered::InPlace => {}
+            Altered::Inserted => guard.count_entries(1),
+        }
+        probe.lock(0);
+        true
+    }
+
+    /// As [`modify_from`](Tree::modify_from), where the lock of a node is needed.
+    #[inline]
+    pub fn modify_below_lock<'v>(
+        &self,
+        place: &Place,
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+        probe: &mut impl Probe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) -> Result<(), Error> {
+        match self.modify_at(place, key, guard, probe, decide)? {
+            Attempt::Done => Ok(()),
+            attempt => {
+                self.modify_again(attempt, place.parent.is_some(), key, guard, probe, decide)
+            }
+        }
+    }
+
+    /// Goes on after an attempt that was not the last. `knew_parent` tells whether the place of
+    /// that attempt had all that a change needs.
+    #[cold]
+    fn modify_again<'v>(
+        &self,
+        mut attempt: Attempt,
+        mut knew_parent: bool,
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+        probe: &mut impl Probe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) -> Result<(), Error> {
+        let mut waits = 0;
+        loop {
+            let until = match attempt {
+                Attempt::Done => return Ok(()),
+                Attempt::Leaves(depth) => depth,
+                Attempt::Restart => {
+                    probe.restart();
+                    if waits > 0 || knew_parent {
+                        pause(&mut waits);
+                    }
+                    usize::MAX
+                }
+            };
+            let place = self.descend(key, until, probe);
+            knew_parent = place.parent.is_some();
+            attempt = self.modify_at(&place, key, guard, probe, decide)?;
+        }
+    }
+
+    /// Makes a change to a key whose walk has ended at a place: one attempt.
+    pub fn modify_at<'v>(
+        &self,
+        place: &Place,
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+        probe: &mut impl Probe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) -> Result<Attempt, Error> {
+        if place.child.kind() == Kind::Dense && F::is_in_dense(&self.memory, place.child, key) {
+            return Ok(self.modify_dense(place.child, key, guard, probe, decide));
+        }
+        let node = self.memory.inner(place.node);
+        let Ok((held, waits)) = Held::lock(&node.header().lock) else {
+            return Ok(Attempt::Restart);
+        };
+        probe.lock(waits);
+        if F::child(node, place.symbol) != place.child {
+            held.unlock_unchanged();
+            return Ok(Attempt::Restart);
+        }
+        let spot = Spot {
+            node,
+            symbol: place.symbol,
+            skipped: place.skipped,
+        };
+        let attempt = match self.modify_spot(spot, key, guard, decide) {
+            Ok(Step::Done(InNode::Changed)) => {
+                drop(held);
+                return Ok(Attempt::Done);
+            }
+            Ok(Step::Done(InNode::Shrunk)) => {
+                let underfull = is_underfull::<F>(&self.memory, place.node);
+                drop(held);
+                if underfull {
+                    self.tidy(key, guard, probe);
+                }
+                return Ok(Attempt::Done);
+            }
+            Ok(Step::Done(_)) => Ok(Attempt::Done),
+            Ok(Step::Above(depth)) => Ok(Attempt::Leaves(depth)),
+            Ok(Step::Unknown) => Ok(Attempt::Restart),
+            Ok(Step::Full) => match self.grow(place, node, key, guard, probe, decide) {
+                Ok(Attempt::Done) => {
+                    held.unlock_obsolete();
+                    guard.retire(place.node);
+                    return Ok(Attempt::Done);
+                }
+                attempt => attempt,
+            },
+            Ok(Step::Below(child)) => match self.fork(place, node, child, key, guard, decide) {
+                Ok(Attempt::Done) => {
+                    drop(held);
+                    return Ok(Attempt::Done);
+                }
+                attempt => attempt,
+            },
+            Err(error) => Err(error),
+        };
+        held.unlock_unchanged();
+        attempt
+    }
+
+    /// Makes a change in a dense node: one attempt.
+    fn modify_dense<'v>(
+        &self,
+        node: Ref,
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+        probe: &mut impl Probe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) -> Attempt {
+        let Ok((held, waits)) = Held::lock(&self.memory.dense(node).header().lock) else {
+            return Attempt::Restart;
+        };
+        probe.lock(waits);
+        match self.modify_in_dense(node, key, guard, decide) {
+            InNode::Unchanged => held.unlock_unchanged(),
+            InNode::Changed => drop(held),
+            InNode::Shrunk => {
+                let underfull = F::is_dense_underfull(&self.memory, node);
+                drop(held);
+                if underfull {
+                    self.tidy(key, guard, probe);
+                }
+            }
+            InNode::Postponed => {
+                held.unlock_unchanged();
+                return Attempt::Restart;
+            }
+        }
+        Attempt::Done
+    }
+
+    /// Makes a change in a dense node under its lock, or in one that nobody else knows.
+    #[inline]
+    pub fn modify_in_dense<'v>(
+        &self,
+        node: Ref,
+        key: F::Key<'_>,
+        guard: &Writer<'_, F>,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) -> InNode {
+        let done = F::modify_in_dense(&self.memory, node, key, decide);
+        match done {
+            InNode::Changed => guard.count_entries(1),
+            InNode::Shrunk => guard.count_entries(-1),
+            InNode::Unchanged | InNode::Postponed => {}
+        }
+        done
+    }
+}
