@@ -3,7 +3,7 @@
 use crate::answer::{Answer, always};
 use crate::any_value::AnyValue;
 use nearfield_core::{Bytes, Error, Form, MAX_KEY_BYTES, Words};
-use nearfield_radix::{Radix, RadixForm, ValueRef};
+use nearfield_radix::RadixForm;
 use std::convert::Infallible;
 
 #[cfg(feature = "pim")]
@@ -28,15 +28,9 @@ impl<F: Form> PimForm for F {}
 /// A form of entries that a [`Map`](crate::Map) can hold: [`Bytes`] or [`Words`]. The set is
 /// closed.
 pub trait MapForm: RadixForm + StoreForm + PimForm {
-    /// A value as the local map answers it.
-    #[doc(hidden)]
-    type Lent<'m>: Into<Self::OwnedValue>;
     /// A value as a map of any placement answers it.
     #[doc(hidden)]
     type AnyValue<'m>: Into<Self::OwnedValue> + From<Self::Lent<'m>> + From<Self::OwnedValue>;
-    /// Why a key may be refused.
-    #[doc(hidden)]
-    type KeyFailure: Into<Error> + From<Infallible>;
     /// What a read of a key answers where nothing else can fail.
     #[doc(hidden)]
     type Lookup<T>: Answer<T>;
@@ -47,11 +41,6 @@ pub trait MapForm: RadixForm + StoreForm + PimForm {
     fn map_lookup<T, U>(read: Self::Lookup<T>, change: impl FnOnce(T) -> U) -> Self::Lookup<U>;
     #[doc(hidden)]
     fn check_key(key: Self::Key<'_>) -> Result<(), Self::KeyFailure>;
-    #[doc(hidden)]
-    fn lend<'m>(
-        radix: &'m Radix<Self>,
-        key: Self::Key<'_>,
-    ) -> Result<Option<Self::Lent<'m>>, Self::KeyFailure>;
 
     /// The bytes of an entry's key and value.
     #[doc(hidden)]
@@ -64,9 +53,7 @@ pub trait MapForm: RadixForm + StoreForm + PimForm {
 }
 
 impl MapForm for Bytes {
-    type Lent<'m> = ValueRef<'m>;
     type AnyValue<'m> = AnyValue<'m>;
-    type KeyFailure = Error;
     type Lookup<T> = Result<T, Error>;
 
     #[inline]
@@ -84,11 +71,6 @@ impl MapForm for Bytes {
         Bytes::check(key, None)
     }
 
-    #[inline]
-    fn lend<'m>(radix: &'m Radix<Bytes>, key: &[u8]) -> Result<Option<ValueRef<'m>>, Error> {
-        radix.get_ref(key)
-    }
-
     fn entry_bytes(key: &[u8], value: &[u8]) -> usize {
         key.len() + value.len()
     }
@@ -101,9 +83,7 @@ impl MapForm for Bytes {
 }
 
 impl MapForm for Words {
-    type Lent<'m> = u64;
     type AnyValue<'m> = u64;
-    type KeyFailure = Infallible;
     type Lookup<T> = T;
 
     #[inline]
@@ -119,11 +99,6 @@ impl MapForm for Words {
     #[inline]
     fn check_key(_key: u64) -> Result<(), Infallible> {
         Ok(())
-    }
-
-    #[inline]
-    fn lend(radix: &Radix<Words>, key: u64) -> Result<Option<u64>, Infallible> {
-        Ok(radix.read(key, |value| value))
     }
 
     #[inline]

@@ -7,16 +7,52 @@ use crate::engine::{self, Combine, EngineOptions, Workspace, pipeline};
 use crate::leaf::LeafForm;
 use crate::memory::MemoryUse;
 use crate::tree::Tree;
-use nearfield_core::{Batch, Direction, Error, Form, OrderedIndex};
+use nearfield_core::{Batch, Direction, Error, Form, OrderedIndex, Words};
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::ops::{Bound, ControlFlow};
 use std::sync::{PoisonError, RwLock};
 
-/// A form that a [`Radix`] can hold: [`Words`](nearfield_core::Words) or
-/// [`Bytes`](nearfield_core::Bytes).
-pub trait RadixForm: LeafForm {}
+/// A form that a [`Radix`] can hold: [`Words`] or [`Bytes`](nearfield_core::Bytes). The set is
+/// closed.
+pub trait RadixForm: LeafForm {
+    /// A value as an index lends it.
+    type Lent<'m>: Into<Self::OwnedValue>;
+    /// Why a key may be refused.
+    type KeyFailure: Into<Error> + From<Infallible>;
 
-impl<F: LeafForm> RadixForm for F {}
+    /// Finds the value of a key, without copying a byte string; `None` if the key is absent.
+    ///
+    /// # Errors
+    /// `KeyTooLong`.
+    ///
+    /// ```
+    /// use nearfield_core::{Bytes, OrderedIndex};
+    /// use nearfield_radix::{Radix, RadixForm};
+    ///
+    /// let index = Radix::<Bytes>::new()?;
+    /// index.insert(b"ann", b"one")?;
+    /// let value = Bytes::lend(&index, b"ann")?.expect("inserted before");
+    /// index.insert(b"ann", b"two")?;
+    /// assert_eq!(&*value, b"one");
+    /// # Ok::<(), nearfield_core::Error>(())
+    /// ```
+    fn lend<'m>(
+        radix: &'m Radix<Self>,
+        key: Self::Key<'_>,
+    ) -> Result<Option<Self::Lent<'m>>, Self::KeyFailure>;
+}
+
+impl RadixForm for Words {
+    type Lent<'m> = u64;
+    type KeyFailure = Infallible;
+
+    #[inline]
+    fn lend(radix: &Radix<Words>, key: u64) -> Result<Option<u64>, Infallible> {
+        let guard = crossbeam_epoch::pin();
+        Ok(radix.tree.find(key, &guard, &mut Off, |value| value))
+    }
+}
 
 /// An entry that owns its key and value.
 pub type Entry<F> = (<F as Form>::OwnedKey, <F as Form>::OwnedValue);

@@ -1,7 +1,7 @@
 //! Values of byte strings, read where they lie.
 
 use crate::counters::Off;
-use crate::radix::Radix;
+use crate::radix::{Radix, RadixForm};
 use crossbeam_epoch::Guard;
 use nearfield_core::{Bytes, Error, Form};
 use std::fmt::{self, Debug, Formatter};
@@ -21,28 +21,15 @@ pub struct ValueRef<'m> {
     _index: PhantomData<&'m Radix<Bytes>>,
 }
 
-impl Radix<Bytes> {
-    /// Finds the value of a key without copying it; `None` if the key is absent.
-    ///
-    /// # Errors
-    /// `KeyTooLong`.
-    ///
-    /// ```
-    /// use nearfield_core::{Bytes, OrderedIndex};
-    /// use nearfield_radix::Radix;
-    ///
-    /// let index = Radix::<Bytes>::new()?;
-    /// index.insert(b"ann", b"one")?;
-    /// let value = index.get_ref(b"ann")?.expect("inserted before");
-    /// index.insert(b"ann", b"two")?;
-    /// assert_eq!(&*value, b"one");
-    /// # Ok::<(), nearfield_core::Error>(())
-    /// ```
+impl RadixForm for Bytes {
+    type Lent<'m> = ValueRef<'m>;
+    type KeyFailure = Error;
+
     #[inline]
-    pub fn get_ref(&self, key: &[u8]) -> Result<Option<ValueRef<'_>>, Error> {
+    fn lend<'m>(radix: &'m Radix<Bytes>, key: &[u8]) -> Result<Option<ValueRef<'m>>, Error> {
         Bytes::check(key, None)?;
         let guard = crossbeam_epoch::pin();
-        let value = self.tree.find(key, &guard, &mut Off, std::ptr::from_ref);
+        let value = radix.tree.find(key, &guard, &mut Off, std::ptr::from_ref);
         Ok(value.map(|value| ValueRef {
             value,
             _guard: guard,
@@ -56,7 +43,7 @@ impl Deref for ValueRef<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `get_ref` has taken the pointer from a reference into a block that it found in
+        // SAFETY: `lend` has taken the pointer from a reference into a block that it found in
         // the tree under `_guard`. A block's entries are never written after it is linked.
         // It is freed by a function deferred after it was unlinked, which does not run while
         // `_guard` lives, since that was pinned before; the region that it lies in is unmapped,
