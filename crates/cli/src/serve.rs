@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use nearfield_server::config::Settings;
+use nearfield_server::keyspace::Home;
 use nearfield_server::log::Policy;
 use nearfield_server::log::load::Damage;
 use nearfield_server::server::{Options, Server};
@@ -79,6 +80,24 @@ pub struct Arguments {
     /// The least severity that is logged: debug, verbose, notice or warning [default: notice].
     #[arg(long, value_name = "LEVEL", alias = "loglevel")]
     log_level: Option<String>,
+    /// Where the keys lie: in this process, in a pool of memory nodes that several servers share,
+    /// or in modules with processors of their own (here: threads).
+    #[arg(long, value_enum, default_value = "local", help_heading = "Placement")]
+    placement: Placement,
+    /// The memory nodes of the pool, separated by commas: shm:NAME, ucx:HOST:PORT, or
+    /// etcd:URL,URL for those that are registered there.
+    #[arg(long, value_name = "NODES", required_if_eq("placement", "pool"))]
+    #[arg(help_heading = "Placement")]
+    pool: Option<nearfield::Pool>,
+    /// How many memory nodes have to be registered in etcd before the server starts.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "pool")]
+    #[arg(help_heading = "Placement")]
+    pool_nodes: usize,
+    /// The longest key in the pool, in bytes, up to 4084. Each key takes as much. All servers of a
+    /// pool have to agree on it.
+    #[arg(long, value_name = "BYTES", default_value_t = 64, requires = "pool")]
+    #[arg(help_heading = "Placement")]
+    pool_key_bytes: usize,
     /// The memory that may be used, such as 100mb; 0 is no limit.
     #[arg(long, value_name = "BYTES")]
     maxmemory: Option<String>,
@@ -86,6 +105,13 @@ pub struct Arguments {
     /// allkeys-random, volatile-lru, volatile-lfu, volatile-random or volatile-ttl.
     #[arg(long, value_name = "POLICY")]
     maxmemory_policy: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Placement {
+    Local,
+    Pool,
+    Pim,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -175,7 +201,22 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
             added.map_err(|why| why.to_string())?;
         }
     }
+    options.home = home(arguments)?;
+    options.check_placement()?;
     Ok(options)
+}
+
+/// Opens the placement.
+fn home(arguments: &Arguments) -> Result<Home, String> {
+    match (arguments.placement, &arguments.pool) {
+        (Placement::Pool, Some(pool)) => {
+            let pool = pool.clone().with_at_least(arguments.pool_nodes);
+            Home::open_pool(pool, arguments.pool_key_bytes).map_err(|error| error.to_string())
+        }
+        (_, Some(_)) => Err("--pool needs --placement pool".into()),
+        (Placement::Pim, None) => Ok(Home::Modules(nearfield::Pim::workers())),
+        (_, None) => Ok(Home::Local),
+    }
 }
 
 /// Runs the command.
@@ -239,7 +280,9 @@ fn welcome(server: &Server, port: u16) -> String {
         dir if dir.is_empty() => "this folder".to_owned(),
         dir => dir,
     };
-    let kept = if text("appendonly") == "yes" {
+    let kept = if server.keyspace.is_shared() {
+        "The keys lie in the pool and stay there when the server ends.".to_owned()
+    } else if text("appendonly") == "yes" {
         format!("Data are kept in {folder}.")
     } else if text("save").is_empty() {
         "Nothing is kept when the server ends; --dir DIRECTORY keeps it.".to_owned()

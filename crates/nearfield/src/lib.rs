@@ -67,7 +67,7 @@ pub use nearfield_core::{
     Words, codec,
 };
 #[cfg(feature = "pool")]
-pub use nearfield_fabric::membership::NodeAddress;
+pub use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};
 #[cfg(feature = "pool")]
 pub use nearfield_pool::store::OpenError;
 pub use nearfield_radix::{Combine, Counters, EngineOptions, Entry, MemoryUse, Pinned, ValueRef};

@@ -3,6 +3,7 @@
 use nearfield_server::keyspace::{Keyspace, Payload, Record};
 use nearfield_server::object::Object;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// All keys, each with its database, its value in words, and when it expires.
 pub type State = BTreeMap<(usize, Vec<u8>), (String, Option<u64>)>;
@@ -12,7 +13,10 @@ pub fn state(keyspace: &Keyspace) -> State {
     let databases = keyspace.exclude();
     let mut state = State::new();
     for (number, database) in databases.iter().enumerate() {
-        for (key, stored) in database.entries().into_iter().flat_map(|map| map.range(..)) {
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let entries = database.entries().into_iter();
+        for entry in entries.flat_map(|entries| entries.range(all)) {
+            let (key, stored) = entry.expect("the placement answers");
             let record = Record::parse(&stored);
             let value = match record.payload {
                 Payload::Inline(value) => format!("string {}", value.escape_ascii()),
@@ -25,7 +29,7 @@ pub fn state(keyspace: &Keyspace) -> State {
         let expiring = state
             .iter()
             .filter(|((other, _), (_, time))| *other == number && time.is_some());
-        assert_eq!(expiring.count(), database.expiring());
+        assert_eq!(Ok(expiring.count()), database.expiring());
     }
     state
 }

@@ -261,6 +261,7 @@ impl<'s> Executor<'s> {
             return Err(not_while_subscribed(command, args));
         }
         self.server.admit_write(command)?;
+        command.admit_on(&self.server.keyspace.home)?;
         Ok(command)
     }
 
@@ -583,7 +584,10 @@ pub fn invoke(
     let command = account.command();
     let start = reply.len();
     // What has begun as a whole is ended as a whole; a transaction was asked before.
-    if !nested && let Err(error) = server.admit_write(command) {
+    let may_write = || server.admit_write(command);
+    let admitted = command.admit_on(&server.keyspace.home);
+    let admitted = admitted.and_then(|()| if nested { Ok(()) } else { may_write() });
+    if let Err(error) = admitted {
         reply.error(&error.to_string());
         return None;
     }
@@ -597,14 +601,12 @@ pub fn invoke(
         wait: None,
         nested,
     };
-    let answer = match (command.run, command.bare) {
-        (Run::Command(run), _) | (Run::Container(_), Some(run)) => run(&mut call),
-        (Run::Planned(plan), _) => {
-            let (_, step) = command.keys.count(args.len());
-            let keys = call.keys.nested();
-            (plan.complete)(&mut Planned::alone(args, step, keys, call.reply))
-        }
-        (Run::Container(_), None) => unreachable!("`lookup` finds subcommands"),
+    let answer = if nested {
+        perform(command, &mut call)
+    } else {
+        let by_key = command.flags.has(Flags::KEY_BY_KEY);
+        call.keys.effects().key_by_key = by_key;
+        call.until_committed(|call| perform(command, call))
     };
     let wait = call.wait.take();
     let database = call.keys.database_number();
@@ -621,6 +623,19 @@ pub fn invoke(
         reply.error(&error.to_string());
     }
     wait
+}
+
+/// Runs a command's implementation once.
+fn perform(command: &'static Command, call: &mut Call<'_>) -> command::Answer {
+    match (command.run, command.bare) {
+        (Run::Command(run), _) | (Run::Container(_), Some(run)) => run(call),
+        (Run::Planned(plan), _) => {
+            let (_, step) = command.keys.count(call.args.len());
+            let keys = call.keys.nested();
+            (plan.complete)(&mut Planned::alone(call.args, step, keys, call.reply))
+        }
+        (Run::Container(_), None) => unreachable!("`lookup` finds subcommands"),
+    }
 }
 
 impl Server {

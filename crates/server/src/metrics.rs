@@ -1,9 +1,9 @@
 //! Metrics, in the text format of Prometheus: over HTTP at `/metrics` and by the command METRICS.
 
-use crate::keyspace::Databases;
+use crate::keyspace::{Database, Databases};
 use crate::persistence::Task;
 use crate::server::Server;
-use nearfield::{Bytes, Map, MemoryUse};
+use nearfield::Error;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -196,14 +196,11 @@ impl Metrics {
         self.add("nearfield_uptime_seconds", "Time since the start", uptime);
     }
 
-    fn add_memory(&mut self, server: &Server, databases: &Databases) {
+    fn add_memory<'d>(&mut self, server: &Server, databases: &'d Databases) {
         let (mut nodes, mut leaves, mut taken) = (0, 0, 0);
-        let both = |it| -> [Option<&Map<Bytes>>; 2] {
-            let database: &crate::keyspace::Database = it;
-            [database.entries(), database.expiries()]
-        };
-        for map in databases.iter().flat_map(both).flatten() {
-            let memory: MemoryUse = map.memory();
+        let both = |database: &'d Database| [database.entries(), database.expiries()];
+        for index in databases.iter().flat_map(both).flatten() {
+            let memory = index.memory();
             leaves += memory.leaf_bytes;
             nodes += memory.total_bytes() - memory.leaf_bytes;
             taken += memory.taken_bytes;
@@ -225,19 +222,20 @@ impl Metrics {
     }
 
     fn add_keys(&mut self, server: &Server, databases: &Databases) {
-        let count = |of: fn(&crate::keyspace::Database) -> usize| {
-            let used = databases.iter().zip(0..).filter(|it| !it.0.is_empty());
+        // Keys that are shared would all be read to count them.
+        let counted =
+            |database: &Database| !database.is_shared() && database.is_empty() == Ok(false);
+        let count = |of: fn(&Database) -> Result<usize, Error>| {
+            let used = databases.iter().zip(0..).filter(|it| counted(it.0));
             used.map(|(database, number): (_, u32)| {
-                (
-                    label("database", number),
-                    Sample::Gauge(of(database) as u64),
-                )
+                let count = of(database).unwrap_or(0);
+                (label("database", number), Sample::Gauge(count as u64))
             })
             .collect()
         };
-        self.add_all("nearfield_keys", "Keys", count(|it| it.len()));
+        self.add_all("nearfield_keys", "Keys", count(Database::len));
         let help = "Keys that expire";
-        self.add_all("nearfield_keys_expiring", help, count(|it| it.expiring()));
+        self.add_all("nearfield_keys_expiring", help, count(Database::expiring));
         let keyspace = &server.keyspace;
         let of = |counter: &AtomicU64| Sample::Count(counter.load(Ordering::Relaxed));
         let expired = of(&keyspace.expired_keys);

@@ -7,7 +7,7 @@ use crate::client::{Client, ClientShared};
 use crate::config::{Config, Settings};
 use crate::cursors::Cursors;
 use crate::eviction::{Access, Eviction};
-use crate::keyspace::{Databases, Keyspace};
+use crate::keyspace::{Databases, Home, Keyspace};
 use crate::latency::LatencyMonitor;
 use crate::log::Log;
 use crate::monitor::Monitors;
@@ -50,6 +50,8 @@ pub struct Options {
     pub settings: Settings,
     /// What is kept on disk.
     pub persistence: persistence::Options,
+    /// Where the keys lie.
+    pub home: Home,
 }
 
 impl Default for Options {
@@ -63,8 +65,54 @@ impl Default for Options {
             protected: true,
             settings: Settings::default(),
             persistence: persistence::Options::default(),
+            home: Home::Local,
         }
     }
+}
+
+impl Options {
+    /// Refuses what is not possible where the keys lie.
+    ///
+    /// # Errors
+    /// Which option it is, and why.
+    pub fn check_placement(&self) -> Result<(), String> {
+        if !self.home.is_shared() {
+            return Ok(());
+        }
+        let mut kept = self.persistence.clone();
+        kept.complete(&self.settings);
+        if kept.log() || !kept.save_points().is_empty() {
+            return Err(
+                "keys in a pool stay there when the server ends: with --placement pool there is no \
+                 --dir, --appendonly or save"
+                    .into(),
+            );
+        }
+        for setting in &self.settings.values {
+            check_setting(&setting.name, &setting.value)?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a setting that needs keys which no other server changes.
+///
+/// # Errors
+/// Which setting it is, and why.
+pub fn check_setting(name: &str, value: &str) -> Result<(), String> {
+    let is = |other: &str| name.eq_ignore_ascii_case(other);
+    let why = if is("maxmemory") && value != "0" {
+        "the memory is that of the pool's nodes"
+    } else if is("notify-keyspace-events") && !value.is_empty() {
+        "a server does not see what other servers change"
+    } else if is("appendonly") && value != "no" || is("save") && !value.is_empty() {
+        "keys in a pool stay there when the server ends"
+    } else {
+        return Ok(());
+    };
+    Err(format!(
+        "{name} is not possible with the placement pool: {why}"
+    ))
 }
 
 /// One thread less than there are cores, as the clients need one, too; at most eight.
@@ -155,7 +203,7 @@ impl Server {
             statistics: Statistics::default(),
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),
-            keyspace: Keyspace::new(),
+            keyspace: Keyspace::new(options.home.clone()),
             eviction: Eviction::default(),
             access: Access::new(0, false),
             acl: Acl::new(

@@ -4,6 +4,8 @@
 //! Needs root and `ip` (Debian's iproute2).
 
 use std::net::{IpAddr, Ipv4Addr};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -71,6 +73,30 @@ impl Machines {
     /// A machine's address, of a network that is kept for trials.
     pub fn address(&self, machine: usize) -> IpAddr {
         IpAddr::V4(Ipv4Addr::new(198, 18, 77, machine as u8 + 1))
+    }
+
+    /// Has this thread run on a machine from now on: the sockets that it opens are those of the
+    /// machine.
+    ///
+    /// # Panics
+    /// The machine is gone.
+    #[cfg(target_os = "linux")]
+    pub fn enter(&self, machine: usize) {
+        use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+        let path = format!("/run/netns/{}", self.namespaces[machine]);
+        let file = std::fs::File::open(path).expect("the machine is there");
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+            .expect("who may make machines may enter them");
+    }
+
+    /// Cuts the cable of a machine, or joins it again.
+    ///
+    /// # Panics
+    /// The machine is gone.
+    pub fn set_cable(&self, machine: usize, is_up: bool) {
+        let name = &self.namespaces[machine];
+        let state = if is_up { "up" } else { "down" };
+        ip(&format!("-n {name} link set {CABLE} {state}")).expect("the machine is there");
     }
 
     /// The words before a command that have it run on a machine, in the same process.

@@ -8,3 +8,5 @@ mod figures;
 mod memory_node;
 mod nodes;
 mod serve;
+#[cfg(target_os = "linux")]
+mod shared_pool;

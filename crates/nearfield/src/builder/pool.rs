@@ -63,7 +63,8 @@ impl<F: MapForm> PoolBuilder<F> {
     ///
     /// # Errors
     /// `Connect` if there is no way to a node; `Pool` if what lies there was made with other
-    /// lengths, if there is no room, or a node does not answer; `KeyBytes`, `NoNodes`.
+    /// lengths, if there is no room, or a node does not answer; `KeyBytes`, `NoNodes`. Nodes that
+    /// are not registered in etcd are waited for, up to 30 s.
     ///
     /// ```
     /// # #[cfg(target_os = "linux")] {

@@ -238,9 +238,8 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
                 return Err((position, self.no_room(position, &error)));
             }
             Err(error) => {
-                let what = error.to_string();
                 for position in positions {
-                    let error = Error::Unknown { what: what.clone() };
+                    let error = self.unknown(&error);
                     self.output.borrow_mut().fail(position, error);
                 }
                 return Ok(());
@@ -272,8 +271,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
                     Ok(value) => value,
                     Err(error) => {
                         for position in positions {
-                            let what = error.to_string();
-                            let error = Error::Unknown { what };
+                            let error = self.unknown(&error);
                             self.output.borrow_mut().fail(position, error);
                         }
                         return;
@@ -313,8 +311,15 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
     }
 
     fn unreachable(&self, error: &PoolError) -> Error {
+        self.client.is_lost.set(true);
         let what = error.to_string();
         Error::Unreachable { what }
+    }
+
+    fn unknown(&self, error: &PoolError) -> Error {
+        self.client.is_lost.set(true);
+        let what = error.to_string();
+        Error::Unknown { what }
     }
 
     /// Does a scan, predecessor or successor.

@@ -8,6 +8,7 @@ use crate::index::{Entry, PoolIndex};
 use nearfield_core::Direction;
 use nearfield_fabric::{Endpoint, FabricError};
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::ops::Bound;
 
 /// Slots of values up to this length are copied without memory of their own.
@@ -23,6 +24,9 @@ pub(super) struct Client<E> {
     pub tree: Tree<E>,
     pub codec: Codec,
     pub blocks: Blocks,
+    /// A node has not answered. The thread makes a new client before it executes more, because a
+    /// way to a node that is lost stays so, also when the node can be reached again.
+    pub is_lost: Cell<bool>,
 }
 
 /// The remaining reads of a key.

@@ -25,13 +25,13 @@ pub use form::StoreForm;
 use nearfield_core::{Batch, Error, OrderedIndex};
 use nearfield_fabric::{Endpoint, NodeId};
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 /// The longest key that any store can have, in bytes: a slot's key has up to 4,096.
 pub const KEY_BYTES_MAX: usize = 4094;
@@ -71,6 +71,9 @@ impl Default for StoreOptions {
 /// milliseconds now and then, and its locks must not expire meanwhile: each that does takes one of
 /// its 62 places for records until a client comes to the same lock.
 const LEASE: Duration = Duration::from_millis(100);
+
+/// How long all is refused after a node could not be reached.
+const AWAY: Duration = Duration::from_secs(1);
 
 /// Makes a way to the nodes, for one thread, or says why there is none.
 type Connect<E> = Box<dyn Fn() -> Result<E, String> + Send + Sync>;
@@ -113,6 +116,8 @@ pub struct Store<F, E> {
     /// By it threads know the client that is of this store.
     name: Arc<()>,
     retired: Arc<AtomicU64>,
+    /// When a node could not be reached last, and why.
+    refused: Mutex<Option<(Instant, String)>>,
     form: PhantomData<F>,
 }
 
@@ -162,6 +167,7 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
             in_flight: options.in_flight,
             name: Arc::new(()),
             retired: Arc::default(),
+            refused: Mutex::default(),
             form: PhantomData,
         };
         let node = Arc::clone(&store.node);
@@ -197,6 +203,7 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
             tree,
             codec: self.codec,
             blocks: Blocks::new(&self.nodes, Arc::clone(&self.retired)),
+            is_lost: Cell::new(false),
         })
     }
 
@@ -213,7 +220,7 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
         drop(gone);
     }
 
-    /// This thread's client.
+    /// This thread's client: a new one if it has none, or if a node has not answered the last one.
     fn client(&self) -> Result<Rc<Client<E>>, Error> {
         let name = Arc::as_ptr(&self.name);
         let found = CLIENTS.with_borrow(|clients| {
@@ -222,15 +229,50 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
             Rc::clone(client).downcast::<Client<E>>().ok()
         });
         if let Some(client) = found {
-            return Ok(client);
+            if !client.is_lost.get() {
+                return Ok(client);
+            }
+            self.forget();
         }
-        let unreachable = |what| Error::Unreachable { what };
-        let endpoint = (self.connect)().map_err(unreachable)?;
+        self.refuse_while_away()?;
+        let connected = self.connect_again();
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = match &connected {
+            Ok(_) => None,
+            Err(what) => Some((Instant::now(), what.clone())),
+        };
+        connected.map_err(|what| Error::Unreachable { what })
+    }
+
+    /// Refuses what is asked for shortly after a node could not be reached. To wait for a node
+    /// takes seconds, in which a thread would do nothing else.
+    fn refuse_while_away(&self) -> Result<(), Error> {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*refused {
+            Some((when, what)) if when.elapsed() < AWAY => {
+                Err(Error::Unreachable { what: what.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn connect_again(&self) -> Result<Rc<Client<E>>, String> {
+        let endpoint = (self.connect)()?;
         let tree = opening::open(endpoint, &self.nodes, Arc::clone(&self.node));
-        let tree = block_on(tree).map_err(|error| unreachable(error.to_string()))?;
+        let tree = block_on(tree).map_err(|error| error.to_string())?;
         let client = self.client_of(tree);
         self.keep(Rc::clone(&client));
         Ok(client)
+    }
+
+    /// Has this thread forget its client.
+    fn forget(&self) {
+        let name = Arc::as_ptr(&self.name);
+        let gone = CLIENTS.with_borrow_mut(|clients| {
+            let is_mine = |kept: &mut Kept| std::ptr::eq(kept.0.as_ptr(), name);
+            clients.extract_if(.., is_mine).collect::<Vec<Kept>>()
+        });
+        // Out of the borrow, as in `keep`.
+        drop(gone);
     }
 }
 

@@ -1,12 +1,13 @@
 //! A command while it runs: what its implementation is given.
 
-use super::{Command, Planned};
+use super::{Answer, Command, Planned};
 use crate::account::Account;
 use crate::client::Client;
 use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::execute::{invoke, note_uses};
 use crate::keyspace::Keys;
+use crate::keyspace::draft::{ATTEMPTS_MAX, Committed};
 use crate::number::{parse_double, parse_integer};
 use crate::resp::Reply;
 use crate::server::Server;
@@ -64,6 +65,31 @@ impl<'c> Call<'c> {
             until_ms: (timeout_ms > 0).then(|| self.keys.now_ms().saturating_add(timeout_ms)),
             in_vain: in_vain.take(),
         });
+    }
+
+    /// Runs `run` and writes what it has made of keys that other servers share. If another server
+    /// has changed the key meanwhile, what was done is forgotten, and `run` runs again.
+    ///
+    /// # Errors
+    /// That of `run`, or why nothing could be written.
+    pub fn until_committed(&mut self, mut run: impl FnMut(&mut Self) -> Answer) -> Answer {
+        let start = self.reply.len();
+        for _ in 0..ATTEMPTS_MAX {
+            let answer = run(self);
+            match self.keys.commit()? {
+                Committed::Done => return answer,
+                Committed::Conflict => {
+                    self.reply.truncate(start);
+                    let effects = self.keys.effects();
+                    let key_by_key = effects.key_by_key;
+                    effects.clear();
+                    effects.key_by_key = key_by_key;
+                }
+            }
+        }
+        Err(CommandError::text(
+            "TRYAGAIN other servers change the key all the time, and nothing was changed",
+        ))
     }
 
     /// Executes another command within this one, which must have the keyspace to itself; it is

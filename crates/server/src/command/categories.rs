@@ -41,6 +41,10 @@ impl Command {
         if matches!(self.keys, KeySpec::Counted { .. } | KeySpec::Custom(_)) {
             names.push("movablekeys");
         }
+        if !self.is_for_pools() {
+            // Not a flag of Redis: the command is refused where the keys lie in a pool.
+            names.push("no_pool");
+        }
         names
     }
 }

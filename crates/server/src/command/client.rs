@@ -118,6 +118,7 @@ const SUBCOMMANDS: &[Command] = &[
         "Returns the client that invalidations are sent to.",
     ),
     Command::new("tracking", -3, tracking::switch)
+        .unshared()
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::LOADING)

@@ -4,6 +4,7 @@ use super::help::help;
 use super::{Answer, Call, Command, Flags, Group};
 use crate::config::apply;
 use crate::error::CommandError;
+use crate::server::check_setting;
 use std::sync::atomic::Ordering;
 
 const GROUP: Group = Group::Server;
@@ -85,6 +86,12 @@ fn set(call: &mut Call<'_>) -> Answer {
         .chunks_exact(2)
         .filter_map(|pair| Some((text(pair.first()?), text(pair.get(1)?))))
         .collect();
+    if call.keys.is_shared() {
+        for (name, value) in &pairs {
+            check_setting(name, value)
+                .map_err(|why| CommandError::owned(format!("ERR CONFIG SET failed: {why}")))?;
+        }
+    }
     let result = call.server.config.set(&pairs);
     result.map_err(|error| CommandError::owned(error.to_string()))?;
     apply(call.server);

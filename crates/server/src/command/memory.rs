@@ -88,7 +88,10 @@ const ENTRY_BYTES: usize = 16;
 
 fn stats(call: &mut Call<'_>) -> Answer {
     let figures = Figures::take(call.server, call.keys.databases());
-    let keys: usize = call.keys.databases().iter().map(|it| it.len()).sum();
+    let mut keys = 0;
+    for database in call.keys.databases() {
+        keys += database.len()?;
+    }
     let dataset = figures.used as i64;
     let fields = [
         ("peak.allocated", figures.peak as i64),

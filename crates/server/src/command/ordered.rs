@@ -3,9 +3,9 @@
 use super::{Answer, Call, Command, Flags, Group, Planned, Touch, integer, is};
 use crate::error::CommandError;
 use crate::glob::end_of_prefix;
-use crate::keyspace::{Class, KeyBounds, Keyspace, Kind, Record};
+use crate::keyspace::{Class, Entry, KeyBounds, Keyspace, Kind, Record};
 use crate::resp::Reply;
-use nearfield::Direction;
+use nearfield::{Direction, Error};
 use std::ops::Bound;
 
 const GROUP: Group = Group::Ordered;
@@ -27,6 +27,7 @@ pub const COMMANDS: &[Command] = &[
         )
         .differs("Not in Redis. Bounds, REV and LIMIT are those of ZRANGE with BYLEX: KRANGE min max [REV] [LIMIT offset count] [WITHVALUES | COUNT | DEL]. With WITHVALUES keys of other types than strings have null for a value. Needs permission to read all keys."),
     Command::new("krangedel", -3, krangedel)
+        .flag(Flags::KEY_BY_KEY)
         .writes()
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::OWN)
@@ -52,6 +53,7 @@ pub const COMMANDS: &[Command] = &[
         )
         .differs("Not in Redis: KPREFIX prefix [REV] [LIMIT offset count] [WITHVALUES | COUNT | DEL]. Needs permission to read all keys with the prefix, as `~user:*` gives it for user: and what begins with that."),
     Command::new("kprefixdel", -2, kprefixdel)
+        .flag(Flags::KEY_BY_KEY)
         .writes()
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::OWN)
@@ -205,20 +207,24 @@ fn run(call: &mut Call<'_>, bounds: KeyBounds<'_>, options: Options) -> Answer {
     };
     let take = usize::try_from(take).unwrap_or(usize::MAX);
     let (keys, reply) = (&call.keys, &mut *call.reply);
-    let range = keys.range(bounds);
-    let range: Box<dyn Iterator<Item = (Vec<u8>, Vec<u8>)>> = if options.reverse {
+    let range = keys.range(bounds)?;
+    let range: Box<dyn Iterator<Item = Result<Entry, Error>>> = if options.reverse {
         Box::new(range.rev())
     } else {
         Box::new(range)
     };
     let range = range.skip(skip).take(take);
     match options.action {
-        Action::Count => reply.count(range.count()),
+        Action::Count => {
+            let mut range = range;
+            let count = range.try_fold(0, |count, entry| entry.map(|_| count + 1))?;
+            reply.count(count);
+        }
         Action::List => {
             let mark = reply.begin();
             let mut count = 0;
-            for (key, _) in range {
-                reply.bulk(&key);
+            for entry in range {
+                reply.bulk(&entry?.0);
                 count += 1;
             }
             reply.end_array(mark, count);
@@ -226,7 +232,8 @@ fn run(call: &mut Call<'_>, bounds: KeyBounds<'_>, options: Options) -> Answer {
         Action::ListWithValues => {
             let mark = reply.begin();
             let mut count = 0;
-            for (key, stored) in range {
+            for entry in range {
+                let (key, stored) = entry?;
                 reply.pair();
                 reply.bulk(&key);
                 write_value(keys.keyspace(), reply, &Record::parse(&stored));
@@ -235,8 +242,8 @@ fn run(call: &mut Call<'_>, bounds: KeyBounds<'_>, options: Options) -> Answer {
             reply.end_pairs(mark, count);
         }
         Action::Delete => {
-            let keys: Vec<Vec<u8>> = range.map(|(key, _)| key).collect();
-            return delete(call, &keys);
+            let keys: Result<Vec<Vec<u8>>, Error> = range.map(|entry| Ok(entry?.0)).collect();
+            return delete(call, &keys?);
         }
     }
     Ok(())
@@ -255,9 +262,13 @@ fn write_value(keyspace: &Keyspace, reply: &mut Reply, record: &Record<'_>) {
 const LOGGED_KEYS: usize = 1000;
 
 fn delete(call: &mut Call<'_>, keys: &[Vec<u8>]) -> Answer {
+    let mut removed = 0;
     for key in keys {
-        call.keys.remove(key)?;
-        call.keys.changed(key, Class::Generic, "del");
+        // Of keys that are shared, another server may have been faster.
+        if call.keys.remove(key)? {
+            call.keys.changed(key, Class::Generic, "del");
+            removed += 1;
+        }
     }
     // The keys themselves, as others may be there when the log is read: ones whose time is over.
     for keys in keys.chunks(LOGGED_KEYS) {
@@ -265,7 +276,7 @@ fn delete(call: &mut Call<'_>, keys: &[Vec<u8>]) -> Answer {
         let words: Vec<&[u8]> = std::iter::once(&b"DEL"[..]).chain(keys).collect();
         call.keys.effects().log_instead(&words);
     }
-    call.reply.count(keys.len());
+    call.reply.count(removed);
     Ok(())
 }
 
@@ -299,6 +310,5 @@ fn knearest(planned: &mut Planned<'_>) -> Answer {
         Some((key, _)) => reply.bulk(key),
         None if with_value => reply.null_array(),
         None => reply.null(),
-    });
-    Ok(())
+    })
 }

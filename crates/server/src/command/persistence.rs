@@ -8,6 +8,7 @@ use crate::log::load::{LoadError, Loader};
 use crate::log::manifest::Manifest;
 use crate::number::parse_double;
 use crate::persistence::{self, DUMP, Requested, Task, load_log, save_now};
+use std::ops::Bound;
 use std::time::Duration;
 
 const GROUP: Group = Group::Server;
@@ -15,6 +16,7 @@ const GROUP: Group = Group::Server;
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
     Command::new("save", 1, save)
+        .unshared()
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
@@ -26,6 +28,7 @@ pub const COMMANDS: &[Command] = &[
             "Saves all keys to dump.rdb, and serves nobody meanwhile.",
         ),
     Command::new("bgsave", -1, bgsave)
+        .unshared()
         .flag(Flags::NO_PHASE)
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
@@ -40,6 +43,7 @@ pub const COMMANDS: &[Command] = &[
                   kept by saving each before it is changed.",
         ),
     Command::new("bgrewriteaof", 1, bgrewriteaof)
+        .unshared()
         .flag(Flags::NO_PHASE)
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
@@ -86,6 +90,7 @@ pub const COMMANDS: &[Command] = &[
 
 const DEBUG: &[Command] = &[
     Command::new("reload", -2, debug_reload)
+        .unshared()
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
@@ -253,7 +258,9 @@ fn read_again(
     for database in databases.iter() {
         retire_objects(keyspace, database);
     }
-    *databases = Default::default();
+    for database in databases.iter_mut() {
+        drop(database.replace());
+    }
     let loaded = load(databases);
     keyspace
         .changes
@@ -269,7 +276,9 @@ fn read_again(
 }
 
 fn retire_objects(keyspace: &crate::keyspace::Keyspace, database: &crate::keyspace::Database) {
-    for (_, stored) in database.entries().into_iter().flat_map(|map| map.range(..)) {
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    let entries = database.entries().into_iter();
+    for (_, stored) in entries.flat_map(|entries| entries.range(all)).flatten() {
         if let Some(slot) = crate::keyspace::Record::parse(&stored).slot() {
             keyspace.slots.retire(slot);
         }

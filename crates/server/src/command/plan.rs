@@ -19,7 +19,7 @@ use crate::keyspace::{Class, Found, InBatch, Keys, Keyspace, Record};
 use crate::number::parse_integer;
 use crate::object::Container;
 use crate::resp::Reply;
-use nearfield::{Direction, Outcome};
+use nearfield::Direction;
 
 /// What is done to each key of a command before the command is completed.
 #[derive(Clone, Copy, Debug)]
@@ -160,7 +160,7 @@ impl<'p> Planned<'p> {
         let key = self.key(position);
         match &mut self.keys {
             Source::Alone(keys) => keys.peek(key),
-            Source::InBatch(keys) => Ok(keys.peek(position, key)),
+            Source::InBatch(keys) => keys.peek(position, key),
         }
     }
 
@@ -173,7 +173,7 @@ impl<'p> Planned<'p> {
         let key = self.key(position);
         match &mut self.keys {
             Source::Alone(keys) => keys.find(key),
-            Source::InBatch(keys) => Ok(keys.find(position, key)),
+            Source::InBatch(keys) => keys.find(position, key),
         }
     }
 
@@ -218,32 +218,23 @@ impl<'p> Planned<'p> {
 
     /// Gives the key that is nearest to the command's first argument, and what is stored for it,
     /// to `write`; `None` if there is none.
+    ///
+    /// # Errors
+    /// Those of the index.
     pub fn nearest(
         &mut self,
         direction: Direction,
         write: impl FnOnce(&mut Reply, &Keyspace, Option<(&[u8], Record<'_>)>),
-    ) {
+    ) -> Answer {
         let key = self.key(0);
         let (keyspace, found) = match &self.keys {
-            Source::Alone(keys) => (keys.keyspace(), keys.nearest(key, direction)),
-            Source::InBatch(keys) => {
-                let met = match keys.batch.outcome(keys.first) {
-                    Outcome::Entry(met) => met,
-                    _ => None,
-                };
-                let met = met.map(|(key, stored)| (key, Record::parse(stored)));
-                let is_over = |(_, record): &(_, Record<'_>)| record.is_expired(keys.now_ms);
-                if !met.as_ref().is_some_and(is_over) {
-                    return write(self.reply, keys.keyspace, met);
-                }
-                // The batch has the keyspace to itself and changes nothing.
-                let found = keys.database.nearest(key, direction, Some(keys.now_ms));
-                (keys.keyspace, found)
-            }
+            Source::Alone(keys) => (keys.keyspace(), keys.nearest(key, direction)?),
+            Source::InBatch(keys) => (keys.keyspace, keys.nearest(key, direction)?),
         };
         let found = found.as_ref();
         let found = found.map(|(key, stored)| (key.as_slice(), Record::parse(stored)));
         write(self.reply, keyspace, found);
+        Ok(())
     }
 
     // ---- Changing --------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 use super::call::Call;
 use super::plan::{Plan, Planned, Touch};
 use crate::error::CommandError;
+use crate::keyspace::Home;
 use smallvec::SmallVec;
 
 /// What a command's implementation answers. What it has replied before an error is taken back.
@@ -50,6 +51,11 @@ impl Flags {
     pub const NO_PHASE: Flags = Flags(1 << 16);
     /// Asks about keys, and is no use of them.
     pub const LOOKS_ONLY: Flags = Flags(1 << 17);
+
+    /// Not possible with keys that other servers change as well.
+    pub const UNSHARED: Flags = Flags(1 << 18);
+    /// Changes each of its keys by itself where other servers change them as well.
+    pub const KEY_BY_KEY: Flags = Flags(1 << 19);
 
     /// True if all of `other` are set.
     pub const fn has(self, other: Flags) -> bool {
@@ -344,6 +350,38 @@ impl Command {
     pub const fn categories(mut self, categories: &'static [&'static str]) -> Command {
         self.categories = categories;
         self
+    }
+
+    /// It is not possible with keys that other servers change as well.
+    pub const fn unshared(self) -> Command {
+        self.flag(Flags::UNSHARED)
+    }
+
+    /// True if it is possible with keys that other servers change as well: a pool holds strings.
+    pub fn is_for_pools(&self) -> bool {
+        let is_for_strings = !matches!(
+            self.group,
+            Group::List | Group::Hash | Group::Set | Group::SortedSet
+        );
+        is_for_strings && !self.flags.has(Flags::UNSHARED)
+    }
+
+    /// Refuses it if it is not possible with keys that lie there.
+    ///
+    /// # Errors
+    /// An error that names it and the placement.
+    pub fn admit_on(&self, home: &Home) -> Answer {
+        if !home.is_shared() || self.is_for_pools() {
+            return Ok(());
+        }
+        Err(CommandError::owned(format!(
+            "ERR the placement pool cannot do '{}': {}",
+            self.name,
+            match self.flags.has(Flags::UNSHARED) {
+                true => "it needs keys that no other server changes",
+                false => "it holds strings only",
+            }
+        )))
     }
 
     /// True if `arguments`, with the name, are as many as there may be.

@@ -47,6 +47,7 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::LOOKS_ONLY)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::IN_MULTI)
+        .flag(Flags::UNSHARED)
         .keys_at(1, -1, 1)
         .about(
             GROUP,
@@ -115,8 +116,17 @@ fn exec(call: &mut Call<'_>) -> Answer {
         call.reply.null_array();
         return Ok(());
     }
-    call.reply.array(transaction.commands.len());
-    for words in &transaction.commands {
+    let commands = transaction.commands;
+    call.until_committed(|call| {
+        execute_all(call, &commands);
+        Ok(())
+    })
+}
+
+/// Executes the commands of a transaction, one after the other.
+fn execute_all(call: &mut Call<'_>, commands: &[Words]) {
+    call.reply.array(commands.len());
+    for words in commands {
         let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         match lookup(&args) {
             Ok(command) => {
@@ -134,7 +144,6 @@ fn exec(call: &mut Call<'_>) -> Answer {
             Err(error) => call.reply.error(&error.to_string()),
         }
     }
-    Ok(())
 }
 
 /// Refuses a transaction that writes while what it does could not be kept.

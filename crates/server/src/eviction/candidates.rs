@@ -26,7 +26,7 @@ use super::Policy;
 use super::access::{Access, Noting};
 use super::walk::walk;
 use crate::keyspace::database::parse_expiry_key;
-use crate::keyspace::{DATABASES, Database, Databases};
+use crate::keyspace::{DATABASES, Database, Databases, Index};
 use std::collections::VecDeque;
 use std::ops::Bound;
 
@@ -88,7 +88,7 @@ impl Hand {
         let length = |number: usize| {
             let database = databases.get(number);
             let index = database.and_then(|database| index(database, expiring));
-            index.map_or(0, nearfield::Map::len)
+            index.map_or(0, |index| index.len().unwrap_or(0))
         };
         let total: usize = (0..DATABASES).map(length).sum();
         if total == 0 {
@@ -107,7 +107,7 @@ impl Hand {
                 Some(key) => key.get(at).map_or(0, |&byte| u16::from(byte) + 1),
                 None => rand::random_range(low..=high),
             })?;
-            Some((end, probability + (index.len() as f64).ln()))
+            Some((end, probability + (index.len().ok()? as f64).ln()))
         };
         let Some(number) = number else { return };
         let Some((key, there)) = walk_in(number, None) else {
@@ -132,7 +132,8 @@ impl Hand {
             return;
         };
         let from = from.map(Vec::as_slice);
-        for (key, _) in index.range((from, Bound::Unbounded)).take(KEYS_AT_ONCE) {
+        let range = index.range((from, Bound::Unbounded)).take(KEYS_AT_ONCE);
+        for (key, _) in range.flatten() {
             self.after = (number, key.to_vec());
             let key = match expiring {
                 true => parse_expiry_key(&key).map(|(_, key)| key.to_vec()),
@@ -143,7 +144,7 @@ impl Hand {
     }
 }
 
-fn index(database: &Database, expiring: bool) -> Option<&nearfield::Map<nearfield::Bytes>> {
+fn index(database: &Database, expiring: bool) -> Option<&Index> {
     match expiring {
         true => database.expiries(),
         false => database.entries(),
@@ -236,7 +237,11 @@ impl Pool {
 fn is_there(databases: &Databases, (number, key): &Place, expiring: bool) -> bool {
     let database = databases.get(*number);
     database
-        .and_then(|database| database.read(key, |record| record.expires_at_ms.is_some()))
+        .and_then(|database| {
+            database
+                .read(key, |record| record.expires_at_ms.is_some())
+                .ok()?
+        })
         .is_some_and(|expires| expires || !expiring)
 }
 
@@ -255,7 +260,7 @@ fn score(policy: Policy, noting: &Noting<'_>, (database, key): &Place) -> u64 {
 /// The key of all databases that expires next.
 fn soonest(databases: &Databases) -> Option<Place> {
     let first = |(number, database): (usize, &Database)| {
-        let (entry, _) = database.expiries()?.first()?;
+        let (entry, _) = database.expiries()?.first().ok()??;
         let (time, key) = parse_expiry_key(&entry)?;
         Some((time, number, key.to_vec()))
     };
@@ -266,12 +271,12 @@ fn soonest(databases: &Databases) -> Option<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keyspace::{Access as Phase, Effects, Keys, Keyspace};
+    use crate::keyspace::{Access as Phase, Effects, Home, Keys, Keyspace};
 
     /// Ten keys that stand alone, a crowd of random keys and a crowd of numbers, in two databases.
     #[test]
     fn all_keys_are_met_equally_often() {
-        let keyspace = Keyspace::new();
+        let keyspace = Keyspace::new(Home::Local);
         let mut databases = keyspace.exclude();
         let mut effects = Effects::default();
         let phase = Phase::Exclusive(&mut databases);

@@ -1,6 +1,6 @@
 //! A walk down the keys of an index, which ends at one of them.
 
-use nearfield::{Bytes, Map};
+use crate::keyspace::Index;
 
 /// Bytes that follow the last key of a subtree; keys of more bytes of 255 are met a little too
 /// often.
@@ -14,11 +14,11 @@ const AFTER: [u8; 16] = [0xff; 16];
 /// symbol is a byte and one; 0 is the end of a key. `choose` is given where the symbol stands, and
 /// the least and the greatest.
 pub fn walk(
-    index: &Map<Bytes>,
+    index: &Index,
     mut choose: impl FnMut(usize, u16, u16) -> u16,
 ) -> Option<(Vec<u8>, f64)> {
-    let mut first = index.first()?.0.to_vec();
-    let mut last = index.last()?.0.to_vec();
+    let mut first = index.first().ok()??.0;
+    let mut last = index.last().ok()??.0;
     let mut probability = 0.0;
     while first < last {
         let shared = first.iter().zip(&last).take_while(|(a, b)| a == b).count();
@@ -32,7 +32,7 @@ pub fn walk(
         };
         let (low, high) = (symbol(&first), symbol(&last));
         let chosen = choose(shared, low, high).clamp(low, high);
-        let next = index.successor(&position(chosen, b"")).ok()??.0.to_vec();
+        let next = index.successor(&position(chosen, b"")).ok()??.0;
         let landed = symbol(&next);
         let before = if landed <= low {
             low.checked_sub(1)
@@ -45,11 +45,7 @@ pub fn walk(
         probability += (f64::from(gap) / f64::from(high - low + 1)).ln();
         last = match landed {
             0 => next.clone(),
-            _ => index
-                .predecessor(&position(landed, &AFTER))
-                .ok()??
-                .0
-                .to_vec(),
+            _ => index.predecessor(&position(landed, &AFTER)).ok()??.0,
         };
         first = next;
     }
@@ -59,18 +55,19 @@ pub fn walk(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keyspace::Home;
 
     #[test]
     fn walks_end_at_keys_and_tell_how_probable_they_are() {
         let keys: [&[u8]; 7] = [b"", b"a", b"ab", b"ab\0", b"b", b"c1", b"c9"];
-        let map: Map<Bytes> = Map::new().unwrap();
+        let map = Home::Local.entries(0).unwrap();
         assert_eq!(walk(&map, |_, low, _| low), None);
         for key in keys {
             map.insert(key, b"").unwrap();
         }
         // All walks that there are.
         let mut sums = vec![0.0; keys.len()];
-        fn go(map: &Map<Bytes>, keys: &[&[u8]], path: Vec<u16>, share: f64, sums: &mut [f64]) {
+        fn go(map: &Index, keys: &[&[u8]], path: Vec<u16>, share: f64, sums: &mut [f64]) {
             let (mut step, mut branches) = (0, None);
             let (key, probability) = walk(map, |_, low, high| {
                 let chosen = path.get(step).copied().unwrap_or_else(|| {

@@ -201,8 +201,11 @@ pub fn cluster(page: &mut Page<'_>) {
 pub fn keyspace(page: &mut Page<'_>) {
     let databases = page.databases;
     for (number, database) in databases.iter().enumerate() {
-        if !database.is_empty() {
-            let (keys, expires) = (database.len(), database.expiring());
+        // Keys that are shared would all be read to count them; `DBSIZE` does so.
+        if database.is_shared() {
+            continue;
+        }
+        if let (Ok(keys @ 1..), Ok(expires)) = (database.len(), database.expiring()) {
             let value = format!("keys={keys},expires={expires},avg_ttl=0");
             page.field(&format!("db{number}"), value);
         }

@@ -1,6 +1,8 @@
 //! What a command has done, for those who want to know: the log, watchers, subscribers of
 //! keyspace events, blocked clients.
 
+use super::draft::Draft;
+
 /// The classes of keyspace events, as `notify-keyspace-events` names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
@@ -64,6 +66,10 @@ pub struct Effects {
     pub observed: bool,
     /// The number of the client whose command it is; 0: the server itself.
     pub origin: u64,
+    /// What becomes of keys that other servers change as well.
+    pub draft: Draft,
+    /// Whether such keys are changed one by one, without a draft.
+    pub key_by_key: bool,
 }
 
 impl Effects {
@@ -75,6 +81,8 @@ impl Effects {
         self.instead = None;
         self.events.clear();
         self.last_events.clear();
+        self.draft.clear();
+        self.key_by_key = false;
     }
 
     /// True if `key` was found to be over and deleted.

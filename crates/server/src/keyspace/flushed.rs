@@ -4,6 +4,7 @@ use super::Database;
 use super::record::Record;
 use super::slots::Slots;
 use parking_lot::Mutex;
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// Fewer keys than this are freed at once, which takes less time than to start a thread.
@@ -12,7 +13,11 @@ const KEYS_AT_ONCE: usize = 1000;
 /// Frees databases that were taken out of the keyspace in the exclusive phase, and their objects.
 /// Where there are many keys a thread of its own does it.
 pub fn free(databases: Vec<Database>, slots: &Arc<Slots>) {
-    let keys: usize = databases.iter().map(Database::len).sum();
+    // What cannot be counted is freed by the thread.
+    let keys: usize = databases
+        .iter()
+        .map(|database| database.len().unwrap_or(KEYS_AT_ONCE + 1))
+        .sum();
     if keys <= KEYS_AT_ONCE {
         free_all(databases, slots);
         return;
@@ -31,7 +36,9 @@ pub fn free(databases: Vec<Database>, slots: &Arc<Slots>) {
 
 fn free_all(databases: Vec<Database>, slots: &Slots) {
     for database in databases {
-        for (_, stored) in database.entries().into_iter().flat_map(|all| all.range(..)) {
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let entries = database.entries().into_iter();
+        for (_, stored) in entries.flat_map(|entries| entries.range(all)).flatten() {
             // Nobody who has read the slot's number from the index is still at work, as that
             // would have been before the exclusive phase.
             if let Some(slot) = Record::parse(&stored).slot() {

@@ -15,12 +15,12 @@
 //! are collected here.
 
 use super::record::{Payload, Record};
-use super::{Database, Found, Keyspace, Kind};
+use super::{Database, Entry, Found, Keyspace, Kind};
 use crate::error::CommandError;
 use crate::log::encode;
 use crate::object::{Container, Text};
 use hashbrown::HashTable;
-use nearfield::{Batch, Bytes, Error, Outcome};
+use nearfield::{Batch, Bytes, Direction, Error, Outcome};
 use std::ops::Range;
 
 /// What the commands of a batch have done together, apart from the values of keys.
@@ -107,12 +107,12 @@ impl Folded {
         self.changed.clear();
     }
 
-    /// Adds an operation on `key`, whose hash is given, and has `batch` read the key unless it
-    /// does so already. `key_of` answers the key of a get.
+    /// Adds an operation on `key`, whose hash is given, and has `batch` read the key, `stored_key`
+    /// in the index, unless it does so already. `key_of` answers the key of a get.
     pub fn add<'k>(
         &mut self,
         batch: &mut Batch<Bytes>,
-        key: &[u8],
+        (key, stored_key): (&[u8], &[u8]),
         hash: u64,
         key_of: impl Fn(u32) -> &'k [u8],
         hash_of: impl Fn(&[u8]) -> u64,
@@ -121,7 +121,7 @@ impl Folded {
             self.gets.push(get);
             return false;
         }
-        let get = batch.get(key) as u32;
+        let get = batch.get(stored_key) as u32;
         self.by_key
             .insert_unique(hash, get, |&get| hash_of(key_of(get)));
         self.states.push(State::Unchanged);
@@ -135,12 +135,16 @@ impl Folded {
     }
 
     /// What is stored for the key of an operation, by the commands so far.
-    fn stored<'a>(&'a self, batch: &'a Batch<Bytes>, operation: usize) -> Option<&'a [u8]> {
+    fn stored<'a>(
+        &'a self,
+        batch: &'a Batch<Bytes>,
+        operation: usize,
+    ) -> Result<Option<&'a [u8]>, CommandError> {
         let get = self.get_of(operation);
-        match self.states.get(get)? {
-            State::Unchanged => batch.value(get),
-            State::Absent => None,
-            State::Stored(place) => self.values.get(place.clone()),
+        match self.states.get(get) {
+            Some(State::Unchanged) => value_met(batch, get),
+            Some(State::Stored(place)) => Ok(self.values.get(place.clone())),
+            Some(State::Absent) | None => Ok(None),
         }
     }
 
@@ -162,32 +166,57 @@ impl Folded {
         }
     }
 
-    /// Fills `writes` with what has become of the keys, and answers of which gets they are.
+    /// Fills `writes` with what has become of the keys, and answers of which gets they are. If the
+    /// keys are shared with other servers, each write compares with what `batch` has read.
     pub fn plan_writes<'k>(
         &self,
         writes: &mut Batch<Bytes>,
+        shared: Option<&Batch<Bytes>>,
         key_of: impl Fn(u32) -> &'k [u8],
     ) -> &[u32] {
         for &get in &self.changed {
-            match self.states.get(get as usize) {
-                Some(State::Stored(place)) => {
-                    let value = self.values.get(place.clone()).unwrap_or_default();
-                    writes.insert(key_of(get), value);
-                }
-                _ => {
-                    writes.remove(key_of(get));
-                }
-            }
+            let (key, now) = (key_of(get), self.now(get));
+            match (shared, now) {
+                (None, Some(value)) => writes.insert(key, value),
+                (None, None) => writes.remove(key),
+                (Some(read), now) => match (read.value(get as usize), now) {
+                    (before, Some(value)) => writes.update(key, before, value),
+                    (Some(before), None) => writes.remove_if(key, before),
+                    // It was absent, and is absent again.
+                    (None, None) => writes.get(key),
+                },
+            };
         }
         &self.changed
     }
 
-    /// When the key of a get expires from now on.
-    pub fn expires_at_ms(&self, get: u32) -> Option<u64> {
+    /// What the key of a get that was changed holds from now on.
+    fn now(&self, get: u32) -> Option<&[u8]> {
         match self.states.get(get as usize)? {
-            State::Stored(place) => Record::parse(self.values.get(place.clone())?).expires_at_ms,
+            State::Stored(place) => Some(self.values.get(place.clone()).unwrap_or_default()),
             _ => None,
         }
+    }
+
+    /// When the key of a get expires from now on.
+    pub fn expires_at_ms(&self, get: u32) -> Option<u64> {
+        Record::parse(self.now(get)?).expires_at_ms
+    }
+}
+
+/// The value that an operation has met. A key that is longer than a key can be is not there.
+///
+/// # Errors
+/// That of the operation.
+#[inline]
+fn value_met(batch: &Batch<Bytes>, operation: usize) -> Result<Option<&[u8]>, CommandError> {
+    match batch.value(operation) {
+        None => match batch.outcome(operation) {
+            Outcome::Failed(Error::KeyTooLong { .. }) => Ok(None),
+            Outcome::Failed(error) => Err(error.into()),
+            _ => Ok(None),
+        },
+        value => Ok(value),
     }
 }
 
@@ -238,42 +267,68 @@ impl InBatch<'_> {
     /// is over. A command that changes keys deletes such a key, and the log says so, because the
     /// command is executed without looking at times when the log is read.
     #[inline]
-    fn met(&mut self, position: usize, key: &[u8]) -> Option<Record<'_>> {
+    fn met(&mut self, position: usize, key: &[u8]) -> Result<Option<Record<'_>>, CommandError> {
         let operation = self.first + position;
         let is_over = |stored: &[u8]| Record::parse(stored).is_expired(self.now_ms);
         let stored = match &mut self.folded {
-            None => self.batch.value(operation)?,
+            None => value_met(self.batch, operation)?,
             Some(folded) => {
                 let stored = folded.stored(self.batch, operation)?;
-                if self.writes && is_over(stored) {
+                if self.writes && stored.is_some_and(is_over) {
                     folded.change(operation, None);
                     self.ledger.expired += 1;
                     if self.ledger.logging {
                         encode::words(&mut self.ledger.log, &[b"DEL", key]);
                     }
-                    return None;
+                    return Ok(None);
                 }
                 folded.stored(self.batch, operation)?
             }
         };
-        let record = Record::parse(stored);
-        (!record.is_expired(self.now_ms)).then_some(record)
+        let record = stored.map(Record::parse);
+        Ok(record.filter(|record| !record.is_expired(self.now_ms)))
     }
 
     /// What is known of a key.
-    pub fn peek(&mut self, position: usize, key: &[u8]) -> Option<Found> {
-        self.met(position, key).map(Found::from)
+    ///
+    /// # Errors
+    /// Those of the index.
+    pub fn peek(&mut self, position: usize, key: &[u8]) -> Result<Option<Found>, CommandError> {
+        Ok(self.met(position, key)?.map(Found::from))
     }
 
     /// What is known of a key that a client wants to read.
+    ///
+    /// # Errors
+    /// Those of the index.
     #[inline]
-    pub fn find(&mut self, position: usize, key: &[u8]) -> Option<Found> {
-        let found = self.peek(position, key);
+    pub fn find(&mut self, position: usize, key: &[u8]) -> Result<Option<Found>, CommandError> {
+        let found = self.peek(position, key)?;
         match found {
             Some(_) => self.ledger.hits += 1,
             None => self.ledger.misses += 1,
         }
-        found
+        Ok(found)
+    }
+
+    /// The key that is nearest to that of the command's operation, itself included, and what is
+    /// stored for it. Needs a batch that has the keyspace for itself and changes nothing.
+    ///
+    /// # Errors
+    /// Those of the index.
+    pub fn nearest(&self, key: &[u8], direction: Direction) -> Result<Option<Entry>, CommandError> {
+        let met = match self.batch.outcome(self.first) {
+            Outcome::Entry(met) => met,
+            Outcome::Failed(error) => return Err(error.into()),
+            _ => None,
+        };
+        let met = met.map(|(key, stored)| (key.to_vec(), stored.to_vec()));
+        let met = self.database.entries().and_then(|entries| entries.own(met));
+        let over = |(_, stored): &Entry| Record::parse(stored).is_expired(self.now_ms);
+        if met.as_ref().is_some_and(over) {
+            return Ok(self.database.nearest(key, direction, self.now_ms)?);
+        }
+        Ok(met)
     }
 
     /// Gives the string of a key and its expiry to `read`, as
@@ -289,7 +344,7 @@ impl InBatch<'_> {
         read: impl FnOnce(Option<&[u8]>, Option<u64>) -> R,
     ) -> Result<R, CommandError> {
         let keyspace = self.keyspace;
-        let Some(record) = self.met(position, key) else {
+        let Some(record) = self.met(position, key)? else {
             self.ledger.misses += 1;
             return Ok(read(None, None));
         };
@@ -316,7 +371,7 @@ impl InBatch<'_> {
         key: &[u8],
         read: impl FnOnce(Option<&T>) -> R,
     ) -> Result<R, CommandError> {
-        let Some(found) = self.find(position, key) else {
+        let Some(found) = self.find(position, key)? else {
             return Ok(read(None));
         };
         let Some(slot) = found.slot.filter(|_| found.kind == T::KIND) else {
@@ -354,7 +409,10 @@ impl InBatch<'_> {
                 .keyspace
                 .give_up(self.database, key, old, expires_at_ms)?),
             None => match self.batch.outcome(operation) {
-                Outcome::Failed(error) => Err(error.into()),
+                Outcome::Failed(error) => Err(match self.database.entries() {
+                    Some(entries) => entries.own_error(error, key).into(),
+                    None => error.into(),
+                }),
                 _ => Ok(()),
             },
         }
@@ -368,13 +426,13 @@ impl InBatch<'_> {
     pub fn remove(&mut self, position: usize, key: &[u8]) -> Result<bool, CommandError> {
         let operation = self.first + position;
         if self.folded.is_some() {
-            let was_there = self.met(position, key).is_some();
+            let was_there = self.met(position, key)?.is_some();
             if let (true, Some(folded)) = (was_there, &mut self.folded) {
                 folded.change(operation, None);
             }
             return Ok(was_there);
         }
-        let Some(old) = self.batch.value(operation) else {
+        let Some(old) = value_met(self.batch, operation)? else {
             return Ok(false);
         };
         let is_over = Record::parse(old).is_expired(self.now_ms);

@@ -1,6 +1,7 @@
 //! What a command may do with keys.
 
 use super::database::parse_expiry_key;
+use super::draft::Committed;
 use super::effects::{Class, Effects, Event};
 use super::record::{INLINE_BYTES_MAX, Kind, Record};
 use super::slots::Slot;
@@ -176,13 +177,81 @@ impl<'c> Keys<'c> {
         self.keyspace.limits()
     }
 
+    /// True if other servers read and change the same keys.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.keyspace.is_shared()
+    }
+
+    /// Writes what the command has made of keys that are shared. If another server has changed the
+    /// key meanwhile, nothing was written, and the command has to run again.
+    ///
+    /// # Errors
+    /// As [`Draft::commit`](super::draft::Draft::commit).
+    #[inline]
+    pub fn commit(&mut self) -> Result<Committed, CommandError> {
+        if !self.is_shared() {
+            return Ok(Committed::Done);
+        }
+        let mut draft = std::mem::take(&mut self.effects.draft);
+        match &self.access {
+            Access::None => Ok(Committed::Done),
+            Access::Shared(databases) => draft.commit(databases),
+            Access::Exclusive(databases) => draft.commit(databases),
+        }
+    }
+
     // ---- Looking up ------------------------------------------------------------------------
+
+    /// Gives what is stored for a key to `read`, whether its time is over or not.
+    #[inline]
+    fn read_record<R>(
+        &mut self,
+        key: &[u8],
+        read: impl FnOnce(Record<'_>) -> R,
+    ) -> Result<Option<R>, CommandError> {
+        if self.has_draft() {
+            return self.read_draft(key, read);
+        }
+        Ok(self.database().read(key, read)?)
+    }
+
+    /// True if the command reads and writes by a draft.
+    #[inline]
+    fn has_draft(&self) -> bool {
+        self.is_shared() && !self.effects.key_by_key
+    }
+
+    /// True if changes of the command are not written yet.
+    pub fn has_unwritten_changes(&self) -> bool {
+        self.effects.draft.has_changes()
+    }
+
+    #[cold]
+    fn read_draft<R>(
+        &mut self,
+        key: &[u8],
+        read: impl FnOnce(Record<'_>) -> R,
+    ) -> Result<Option<R>, CommandError> {
+        let databases: &Databases = match &self.access {
+            Access::Shared(databases) => databases,
+            Access::Exclusive(databases) => databases,
+            Access::None => return Ok(None),
+        };
+        let Some(database) = databases.get(self.database) else {
+            return Ok(None);
+        };
+        let stored = self.effects.draft.stored(self.database, database, key)?;
+        Ok(stored.map(|stored| read(Record::parse(stored))))
+    }
 
     /// What is known of a key, without a trace in the statistics. A key whose time is over is
     /// deleted.
     pub fn peek(&mut self, key: &[u8]) -> Result<Option<Found>, CommandError> {
-        let found = self.database().read(key, |record| Found::from(record));
+        let found = self.read_record(key, |record| Found::from(record))?;
         match found {
+            // Of keys that are shared, those whose time is over are left to `expire_due`.
+            Some(found) if self.is_over(found.expires_at_ms) && self.is_shared() => Ok(None),
             Some(found) if self.is_over(found.expires_at_ms) => {
                 // Those who observe are told in the exclusive phase alone; then it is left to
                 // whoever looks for such keys there.
@@ -247,8 +316,10 @@ impl<'c> Keys<'c> {
     ) -> Result<R, CommandError> {
         let (keyspace, mut read) = (self.keyspace, Some(read));
         let (hit, result) = {
-            let is_over = |record: &Record<'_>| self.is_over(record.expires_at_ms);
-            let met = self.database().read(key, |record| match record.payload {
+            let over_at_ms = self.expires.then_some(self.now_ms);
+            let is_over =
+                |record: &Record<'_>| over_at_ms.is_some_and(|now| record.is_expired(now));
+            let met = self.read_record(key, |record| match record.payload {
                 _ if is_over(&record) => None,
                 _ if record.kind != Kind::String => Some(Err(CommandError::WrongType)),
                 _ => {
@@ -257,7 +328,7 @@ impl<'c> Keys<'c> {
                     let read = |value: Option<&[u8]>| read(value, expires_at_ms);
                     Some(Ok(keyspace.read_stored(&record, read)))
                 }
-            });
+            })?;
             (met.is_some(), met.flatten())
         };
         let counter = match result {
@@ -294,7 +365,7 @@ impl<'c> Keys<'c> {
         value: &[u8],
         expires_at_ms: Option<u64>,
     ) -> Result<(), CommandError> {
-        if value.len() > INLINE_BYTES_MAX {
+        if value.len() > INLINE_BYTES_MAX && !self.is_shared() {
             let text = Text::new_in(value, self.keyspace.heap.clone());
             return self.put_object(key, text.wrap(), expires_at_ms);
         }
@@ -339,7 +410,7 @@ impl<'c> Keys<'c> {
                     return Ok(result);
                 }
                 let expires_at_ms = found.and_then(|found| found.expires_at_ms);
-                if text.bytes().len() > CHANGED_INLINE_BYTES_MAX {
+                if text.bytes().len() > CHANGED_INLINE_BYTES_MAX && !self.is_shared() {
                     self.put_object(key, text.wrap(), expires_at_ms)?;
                 } else {
                     let record = Record {
@@ -448,6 +519,12 @@ impl<'c> Keys<'c> {
         expires_at_ms: Option<u64>,
     ) -> Result<(), CommandError> {
         let kind = object.kind();
+        if self.is_shared() {
+            let name = kind.name();
+            return Err(CommandError::owned(format!(
+                "ERR the placement pool holds strings only, and this would store a {name}"
+            )));
+        }
         let Some(slot) = self.keyspace.slots.put(object) else {
             return Err(CommandError::text("OOM too many objects"));
         };
@@ -484,12 +561,16 @@ impl<'c> Keys<'c> {
 
     /// Deletes a key and says whether it was there. Frees its object.
     pub fn remove(&mut self, key: &[u8]) -> Result<bool, CommandError> {
+        if self.has_draft() {
+            let expires_at_ms = self.read_draft(key, |record| record.expires_at_ms)?;
+            self.effects.draft.set(self.database, key, None);
+            return Ok(expires_at_ms.is_some_and(|time| !self.is_over(time)));
+        }
         self.before_change(key);
         let Some(entries) = self.database().entries() else {
             return Ok(false);
         };
-        // A key that is too long to be stored is not there.
-        let Ok(Some(old)) = entries.remove(key) else {
+        let Some(old) = entries.remove(key)? else {
             return Ok(false);
         };
         let old = Record::parse(&old);
@@ -511,7 +592,7 @@ impl<'c> Keys<'c> {
     ) -> Result<(), CommandError> {
         let mut stored = std::mem::take(&mut self.scratch);
         stored.clear();
-        let before = self.database().read(key, |record| {
+        let before = self.read_record(key, |record| {
             let changed = Record {
                 expires_at_ms,
                 ..record
@@ -520,20 +601,25 @@ impl<'c> Keys<'c> {
             record.expires_at_ms
         });
         let result = match before {
-            Some(before) => self.replace(key, &stored, before, expires_at_ms),
-            None => Err(CommandError::NoSuchKey),
+            Ok(Some(before)) => self.replace(key, &stored, before, expires_at_ms),
+            Ok(None) => Err(CommandError::NoSuchKey),
+            Err(error) => Err(error),
         };
         self.scratch = stored;
         result
     }
 
     fn replace(
-        &self,
+        &mut self,
         key: &[u8],
         stored: &[u8],
         before: Option<u64>,
         after: Option<u64>,
     ) -> Result<(), CommandError> {
+        if self.has_draft() {
+            self.effects.draft.set(self.database, key, Some(stored));
+            return Ok(());
+        }
         self.before_change(key);
         let database = self.database();
         database.note_expiry(key, before, after)?;
@@ -562,7 +648,8 @@ impl<'c> Keys<'c> {
             return Ok(true);
         }
         self.before_change(source);
-        let Some(Ok(Some(stored))) = self.database().entries().map(|map| map.remove(source)) else {
+        let removed = self.database().entries().map(|index| index.remove(source));
+        let Some(stored) = removed.transpose()?.flatten() else {
             return Ok(false);
         };
         let record = Record::parse(&stored);
@@ -595,6 +682,10 @@ impl<'c> Keys<'c> {
         stored: &[u8],
         expires_at_ms: Option<u64>,
     ) -> Result<(), CommandError> {
+        if self.has_draft() {
+            self.effects.draft.set(self.database, key, Some(stored));
+            return Ok(());
+        }
         self.before_change(key);
         let database = self.database();
         let old = database.entries_or_create()?.insert(key, stored)?;
@@ -651,12 +742,18 @@ impl<'c> Keys<'c> {
     /// Deletes up to `limit` keys of the database whose time is over, the oldest first. Needs
     /// the exclusive phase. Says how many there were.
     pub fn expire_due(&mut self, limit: usize) -> Result<usize, CommandError> {
+        if self.is_shared() {
+            let (notes, keys) = self.database().expire_shared(self.now_ms, limit)?;
+            let expired = &self.keyspace.expired_keys;
+            expired.fetch_add(keys, Ordering::Relaxed);
+            return Ok(notes);
+        }
         let mut due = Vec::new();
         if let Some(expiries) = self.database().expiries() {
             let end = (self.now_ms + 1).to_be_bytes();
             let range = expiries.range((Bound::Unbounded, Bound::Excluded(&end[..])));
             for entry in range.take(limit) {
-                if let Some((_, key)) = parse_expiry_key(&entry.0) {
+                if let Some((_, key)) = parse_expiry_key(&entry?.0) {
                     due.push(key.to_vec());
                 }
             }

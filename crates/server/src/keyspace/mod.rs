@@ -16,9 +16,12 @@
 //! ascending order ([`lock_all`](stripes::Stripes::lock_all)).
 
 pub mod database;
+pub mod draft;
 pub mod effects;
 pub mod flushed;
+pub mod home;
 mod in_batch;
+pub mod index;
 mod keys;
 mod range;
 pub mod record;
@@ -27,9 +30,10 @@ pub mod stripes;
 
 pub use database::{DATABASES, Database};
 pub use effects::{Class, Effects, Event};
+pub use home::Home;
 pub use in_batch::{Folded, InBatch, Ledger};
+pub use index::{Entry, Index, KeyBounds};
 pub use keys::{Access, Found, Keys};
-pub use range::KeyBounds;
 pub use record::{Kind, Payload, Record};
 
 use crate::object::{Limits, SharedLimits};
@@ -66,8 +70,10 @@ pub enum Observer {
 }
 
 /// The databases, their objects and their locks. See the [module](self).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Keyspace {
+    /// Where the keys lie.
+    pub home: Home,
     phase: RwLock<Databases>,
     /// A lock for each key, for the shared phase.
     pub stripes: Stripes,
@@ -92,9 +98,30 @@ pub struct Keyspace {
 }
 
 impl Keyspace {
-    /// An empty keyspace.
-    pub fn new() -> Keyspace {
-        Keyspace::default()
+    /// A keyspace without keys, or with those that are there if it is shared.
+    pub fn new(home: Home) -> Keyspace {
+        let databases = std::array::from_fn(|number| Database::new(&home, number));
+        Keyspace {
+            home,
+            phase: RwLock::new(databases),
+            stripes: Stripes::default(),
+            slots: Arc::default(),
+            heap: Heap::default(),
+            snapshot: Snapshot::default(),
+            logging: AtomicBool::default(),
+            observers: AtomicU32::default(),
+            limits: SharedLimits::default(),
+            changes: AtomicU64::default(),
+            expired_keys: AtomicU64::default(),
+            hits: AtomicU64::default(),
+            misses: AtomicU64::default(),
+        }
+    }
+
+    /// True if other servers read and change the same keys.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.home.is_shared()
     }
 
     /// Enters the shared phase.

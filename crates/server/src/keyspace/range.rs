@@ -1,61 +1,82 @@
 //! Ranges of keys, in the order of their bytes.
 
+use super::index::{Entry, KeyBounds};
 use super::record::{Payload, Record};
 use super::{Database, Keys, Keyspace};
+use crate::error::CommandError;
 use crate::object::{Container, Text};
-use nearfield::Direction;
+use nearfield::{Direction, Error};
 use std::ops::Bound;
-
-/// The bounds of a range of keys.
-pub type KeyBounds<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
 
 impl Keys<'_> {
     /// The keys within bounds that have time left, with what is stored for each, to be taken from
     /// either end. Any key may be read so in the shared phase, as none is deleted.
+    ///
+    /// # Errors
+    /// The command has changed keys that other servers share: they are written when it ends, so
+    /// that ranges would not see them. Items are errors of the placement.
     pub fn range(
         &self,
         bounds: KeyBounds<'_>,
-    ) -> impl DoubleEndedIterator<Item = (Vec<u8>, Vec<u8>)> {
+    ) -> Result<impl DoubleEndedIterator<Item = Result<Entry, Error>>, CommandError> {
+        if self.has_unwritten_changes() {
+            return Err(CommandError::text(
+                "ERR the placement pool cannot read ranges of keys after a change in the same \
+                 transaction or script",
+            ));
+        }
         let entries = self.database().entries();
         let range = entries.map(|entries| entries.range(bounds));
-        let is_alive = |entry: &(Vec<u8>, Vec<u8>)| {
-            let record = Record::parse(&entry.1);
-            !self.is_over(record.expires_at_ms)
+        let is_alive = |entry: &Result<Entry, Error>| {
+            let over = |(_, stored): &Entry| self.is_over(Record::parse(stored).expires_at_ms);
+            !entry.as_ref().is_ok_and(over)
         };
-        range.into_iter().flatten().filter(is_alive)
+        Ok(range.into_iter().flatten().filter(is_alive))
     }
 
     /// The key that is nearest to another one, itself included, with what is stored for it.
-    pub fn nearest(&self, key: &[u8], direction: Direction) -> Option<(Vec<u8>, Vec<u8>)> {
-        let expires = self.is_over(Some(0)).then(|| self.now_ms());
-        self.database().nearest(key, direction, expires)
+    ///
+    /// # Errors
+    /// As [`range`](Keys::range).
+    pub fn nearest(&self, key: &[u8], direction: Direction) -> Result<Option<Entry>, CommandError> {
+        let bounds = match direction {
+            Direction::Ascending => (Bound::Included(key), Bound::Unbounded),
+            Direction::Descending => (Bound::Unbounded, Bound::Included(key)),
+        };
+        let mut range = self.range(bounds)?;
+        let nearest = match direction {
+            Direction::Ascending => range.next(),
+            Direction::Descending => range.next_back(),
+        };
+        Ok(nearest.transpose()?)
     }
 }
 
 impl Database {
     /// The key that is nearest to another one, itself included, with what is stored for it; keys
-    /// whose time is over at `now_ms` are passed over, if that is given.
+    /// whose time is over at `now_ms` are passed over.
+    ///
+    /// # Errors
+    /// Those of the placement.
     pub fn nearest(
         &self,
         key: &[u8],
         direction: Direction,
-        now_ms: Option<u64>,
-    ) -> Option<(Vec<u8>, Vec<u8>)> {
-        let is_alive = |entry: &(Vec<u8>, Vec<u8>)| {
-            !now_ms.is_some_and(|now_ms| Record::parse(&entry.1).is_expired(now_ms))
+        now_ms: u64,
+    ) -> Result<Option<Entry>, Error> {
+        let Some(entries) = self.entries() else {
+            return Ok(None);
+        };
+        let is_alive = |entry: &Result<Entry, Error>| {
+            let over = |(_, stored): &Entry| Record::parse(stored).is_expired(now_ms);
+            !entry.as_ref().is_ok_and(over)
         };
         let key = Bound::Included(key);
-        match direction {
-            Direction::Ascending => self
-                .entries()?
-                .range((key, Bound::Unbounded))
-                .find(is_alive),
-            Direction::Descending => self
-                .entries()?
-                .range((Bound::Unbounded, key))
-                .rev()
-                .find(is_alive),
-        }
+        let nearest = match direction {
+            Direction::Ascending => entries.range((key, Bound::Unbounded)).find(is_alive),
+            Direction::Descending => entries.range((Bound::Unbounded, key)).rev().find(is_alive),
+        };
+        nearest.transpose()
     }
 }
 

@@ -30,10 +30,10 @@ use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::execute::{Executor, Tally};
 use crate::keyspace::record::PLAIN_STRING;
 use crate::keyspace::stripes::{StripeSet, Stripes};
-use crate::keyspace::{Database, Databases, Folded, InBatch, Keyspace, Ledger};
+use crate::keyspace::{Database, Databases, Folded, InBatch, Index, Keyspace, Ledger};
 use crate::resp::{Parser, Reply};
 use crate::server::Server;
-use nearfield::{Batch, Bytes, Direction, Map, Outcome};
+use nearfield::{Batch, Bytes, Direction, Outcome};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -56,9 +56,13 @@ pub struct Round {
     /// The words that are the keys of the gets of a batch that is folded.
     keys: Vec<u32>,
     writes: Batch<Bytes>,
+    /// The gets whose keys another server has changed meanwhile.
+    conflicts: Vec<u32>,
     ledger: Ledger,
     /// Uses of keys since one was looked at, to find those that are used most.
     uses: u32,
+    /// Other servers change the same keys.
+    is_shared: bool,
 }
 
 /// A command of a batch.
@@ -86,6 +90,8 @@ struct Pending {
 struct Words {
     bytes: Vec<u8>,
     ends: Vec<usize>,
+    /// Keys have the prefix of the index in place of that byte.
+    prefixed: bool,
 }
 
 /// What the commands of a batch need.
@@ -97,6 +103,8 @@ struct Needs {
     grows: bool,
     /// Some command decides by what it reads.
     fold: bool,
+    /// Some command has several keys.
+    several: bool,
     /// The keyspace for itself.
     alone: bool,
     /// The nearest key is searched for, which has to see the writes before it in the index.
@@ -140,6 +148,28 @@ impl Words {
     fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
+        self.prefixed = false;
+    }
+
+    /// Puts the prefix of the index before a key.
+    fn set_prefix(&mut self, number: usize, prefix: u8) {
+        let start = match number.checked_sub(1) {
+            Some(before) => self.ends.get(before).copied().unwrap_or(0),
+            None => 0,
+        };
+        if let Some(byte) = self.bytes.get_mut(start) {
+            *byte = prefix;
+        }
+        self.prefixed = true;
+    }
+
+    /// A key as the index stores it.
+    #[inline]
+    fn stored_key(&self, number: usize) -> &[u8] {
+        match self.prefixed {
+            true => self.stored(number),
+            false => self.get(number),
+        }
     }
 
     /// The stored form of a word.
@@ -189,8 +219,9 @@ impl Pending {
     }
 }
 
-impl Default for Round {
-    fn default() -> Self {
+impl Round {
+    /// A round of a server, which shares its keys with other servers or not.
+    pub fn new(is_shared: bool) -> Round {
         Round {
             names: batchables(),
             database: 0,
@@ -203,13 +234,13 @@ impl Default for Round {
             folded: Folded::default(),
             keys: Vec::new(),
             writes: Batch::new(),
+            conflicts: Vec::new(),
             ledger: Ledger::default(),
             uses: 0,
+            is_shared,
         }
     }
-}
 
-impl Round {
     /// True if the round has to be executed before more is added.
     pub fn is_full(&self) -> bool {
         self.operations >= OPERATIONS_MAX
@@ -229,7 +260,7 @@ impl Round {
             return Added::Never;
         };
         let command = batchable.command;
-        if !command.accepts(count) {
+        if !command.accepts(count) || self.is_shared && !command.is_for_pools() {
             return Added::Never;
         }
         let (keys, step) = command.keys.count(count);
@@ -239,6 +270,17 @@ impl Round {
         let touch = batchable.plan.touch(count, keys);
         let writes = command.flags.has(Flags::WRITE);
         let nearest = matches!(touch, Touch::Nearest(_));
+        let fold = writes && matches!(touch, Touch::Change);
+        let several = keys > 1;
+        if self.is_shared && (fold || self.needs.fold) && (several || self.needs.several) {
+            // Of the comparisons that a fold ends with, some may fail. A command on several keys
+            // would then be done in part. One that only reads would run again, and see what later
+            // commands of its connection have done to the other keys.
+            return match self.pending.is_empty() {
+                true => Added::Never,
+                false => Added::Later,
+            };
+        }
         if !self.pending.is_empty()
             && (database != self.database
                 || writes && self.needs.nearest
@@ -259,11 +301,12 @@ impl Round {
         self.database = database;
         let needs = &mut self.needs;
         needs.nearest |= nearest;
+        needs.several |= several;
         needs.alone |= nearest || writes && keys > 1;
         if writes {
             needs.writes = true;
             needs.grows |= command.flags.has(Flags::DENYOOM);
-            needs.fold |= matches!(touch, Touch::Change);
+            needs.fold |= fold;
             needs.written_keys += keys;
             needs.written_bytes += self.words.bytes.len() - before;
         }
@@ -319,6 +362,9 @@ impl Round {
             || executor.make_room(now_ms);
         if room && self.execute_in_phase(executor, now_ms, clients) {
             server.batches.count(self.pending.len());
+            if !self.conflicts.is_empty() {
+                self.execute_again(executor, now_ms, clients);
+            }
             self.note_uses(server);
         } else {
             self.execute_singly(executor, now_ms, clients);
@@ -371,6 +417,11 @@ impl Round {
         let Ok(entries) = database.entries_or_create() else {
             return false;
         };
+        if let Some(prefix) = entries.prefix() {
+            for word in self.pending.iter().flat_map(Pending::keys) {
+                self.words.set_prefix(word, prefix);
+            }
+        }
         let started = Instant::now();
         let stripes = self.plan(&keyspace.stripes);
         let held = if self.needs.alone {
@@ -435,6 +486,7 @@ impl Round {
                         words.get(word as usize)
                     };
                     let hash_of = |key: &[u8]| stripes.hash(key);
+                    let key = (key, words.stored_key(word));
                     if self.folded.add(&mut self.batch, key, hash, key_of, hash_of) {
                         keys.push(word as u32);
                     }
@@ -443,6 +495,7 @@ impl Round {
                 if locks {
                     set.add(stripes.hash(key));
                 }
+                let key = words.stored_key(word);
                 match pending.touch {
                     Touch::Read | Touch::Change => self.batch.get(key),
                     Touch::Set => self.batch.insert(key, words.stored(word + 1)),
@@ -497,29 +550,37 @@ impl Round {
         }
     }
 
-    /// Writes what commands have made of the keys of a batch that is folded.
+    /// Writes what commands have made of the keys of a batch that is folded. If another server has
+    /// changed a key meanwhile, nothing is written for it, and the commands on it are marked to be
+    /// executed again.
     fn write(
         &mut self,
         keyspace: &Keyspace,
         database: &Database,
-        entries: &Map<Bytes>,
+        entries: &Index,
         clients: &mut impl Clients,
     ) {
         let (words, keys) = (&self.words, &self.keys);
-        let key_of = |get: u32| {
-            let word = keys.get(get as usize).copied().unwrap_or(0);
-            words.get(word as usize)
-        };
+        let word_of = |get: u32| keys.get(get as usize).copied().unwrap_or(0) as usize;
         self.writes.clear();
-        let gets = self.folded.plan_writes(&mut self.writes, key_of);
+        let shared = self.is_shared.then_some(&self.batch);
+        let key_of = |get: u32| words.stored_key(word_of(get));
+        let gets = self.folded.plan_writes(&mut self.writes, shared, key_of);
         let executed = entries.execute(&mut self.writes);
         let mut failed: Vec<(u32, CommandError)> = Vec::new();
         for (position, &get) in gets.iter().enumerate() {
             let error = match (&executed, self.writes.outcome(position)) {
                 (Err(error), _) => Some(error.clone()),
-                (_, Outcome::Failed(error)) => Some(error),
+                (_, Outcome::Failed(error)) => {
+                    Some(entries.own_error(error, words.get(word_of(get))))
+                }
+                (_, Outcome::Updated { applied: false, .. }) => {
+                    self.conflicts.push(get);
+                    None
+                }
                 _ => {
-                    let (key, after) = (key_of(get), self.folded.expires_at_ms(get));
+                    let key = words.get(word_of(get));
+                    let after = self.folded.expires_at_ms(get);
                     let settled = match self.batch.value(get as usize) {
                         Some(old) => keyspace.give_up(database, key, old, after),
                         None => database.note_expiry(key, None, after),
@@ -535,6 +596,41 @@ impl Round {
             self.take_back(&failed, clients);
         }
     }
+
+    /// Executes the commands again that have worked on keys which another server has changed
+    /// meanwhile, one by one and in their order. Their answers take the place of the first ones.
+    #[cold]
+    fn execute_again(
+        &mut self,
+        executor: &mut Executor<'_>,
+        now_ms: u64,
+        clients: &mut impl Clients,
+    ) {
+        let conflicts = std::mem::take(&mut self.conflicts);
+        let mut answers = Vec::new();
+        for (number, pending) in self.pending.iter().enumerate() {
+            let mut operations = pending.first as usize..(pending.first + pending.keys) as usize;
+            let is_met = operations.any(|operation| {
+                let get = self.folded.get_of(operation) as u32;
+                conflicts.contains(&get)
+            });
+            if is_met && !pending.reply.is_empty() {
+                let (client, reply) = clients.client(pending.connection);
+                let mut answer = Reply::new(reply.protocol());
+                executor.run(client, &self.words.of(pending), now_ms, &mut answer);
+                answers.push((number, answer));
+            }
+        }
+        // From the last one on, so that what lies before stays where it is.
+        for (number, answer) in answers.into_iter().rev() {
+            let Some(pending) = self.pending.get(number) else {
+                continue;
+            };
+            let reply = clients.client(pending.connection).1;
+            replace(reply, &pending.reply, |reply| reply.raw(answer.bytes()));
+        }
+    }
+
     /// Answers an error to the commands on keys that the index has refused to write, each with the
     /// command's get, and has the log not tell of them.
     #[cold]
@@ -550,10 +646,9 @@ impl Round {
                 continue;
             };
             let reply = clients.client(pending.connection).1;
-            let behind = reply.bytes().get(pending.reply.end..).map(<[u8]>::to_vec);
-            reply.truncate(pending.reply.start);
-            reply.error(&error.to_string());
-            reply.raw(&behind.unwrap_or_default());
+            replace(reply, &pending.reply, |reply| {
+                reply.error(&error.to_string())
+            });
             self.ledger.log.drain(pending.log.clone());
         }
     }
@@ -602,6 +697,14 @@ impl Round {
             }
         }
     }
+}
+
+/// Has `write` write another answer in place of one that lies in `reply`.
+fn replace(reply: &mut Reply, answer: &Range<usize>, write: impl FnOnce(&mut Reply)) {
+    let behind = reply.bytes().get(answer.end..).map(<[u8]>::to_vec);
+    reply.truncate(answer.start);
+    write(reply);
+    reply.raw(&behind.unwrap_or_default());
 }
 
 /// Answers that a command has failed, and counts that.

@@ -217,7 +217,7 @@ impl<'s> IoThread<'s> {
             connections: Connections(Slab::new()),
             by_client: hashbrown::HashMap::new(),
             executor: Executor::new(server, number),
-            round: Round::default(),
+            round: Round::new(server.keyspace.is_shared()),
             dirty: Vec::new(),
             unread: Vec::new(),
             scratch: vec![0; READ_BYTES],

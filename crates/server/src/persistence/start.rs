@@ -191,7 +191,10 @@ fn open_log(
         base: None,
         logs: vec![log_name(number)],
     };
-    if databases.iter().any(|database| !database.is_empty()) {
+    if databases
+        .iter()
+        .any(|database| database.is_empty() != Ok(true))
+    {
         let path = directory.join(base_name(number));
         snapshot::take_exclusively(&server.keyspace, databases, disk, &path)?;
         manifest.base = Some(base_name(number));

@@ -16,6 +16,9 @@ pub enum Error {
         /// How far it had come.
         offset: u64,
     },
+    /// The keys to be written cannot be read.
+    #[error("the keys cannot be read: {0}")]
+    Index(#[from] nearfield::Error),
     /// The data end before the file or payload does.
     #[error("data are cut off at offset {offset}")]
     Truncated {

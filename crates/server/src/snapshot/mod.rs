@@ -177,7 +177,7 @@ impl Running {
         if !is_new {
             return Ok(());
         }
-        let written = database.read(key, |record| self.write(keyspace, number, key, record));
+        let written = database.read(key, |record| self.write(keyspace, number, key, record))?;
         written.unwrap_or(Ok(()))
     }
 
@@ -194,7 +194,8 @@ impl Running {
                 };
                 let mut last = None;
                 let mut full = false;
-                for (key, stored) in entries.range((start, Bound::Unbounded)) {
+                for entry in entries.range((start, Bound::Unbounded)) {
+                    let (key, stored) = entry?;
                     let number = self.database;
                     let saved = self.saved.get_mut(number);
                     if !saved.is_some_and(|saved| saved.remove(&*key)) {

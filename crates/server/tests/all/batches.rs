@@ -5,11 +5,16 @@
 //! batches hold commands of all connections. One at a time commands go to a server whose slow log
 //! takes all of them, so that none of them is part of a batch. Times at which keys expire lie far
 //! away or in the past, so that only replies that are such times depend on the clock.
+//!
+//! A server whose keys lie in modules or in a pool answers as one whose keys lie in its own memory.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::persistence;
+use nearfield::{Pim, Pool};
+use nearfield_fabric_testkit::ShmNodes;
+use nearfield_server::keyspace::Home;
 use nearfield_server::server::Options;
+use nearfield_server::{command, persistence};
 use nearfield_server_testkit::connection::{Connection, encode};
 use nearfield_server_testkit::folder::Folder;
 use nearfield_server_testkit::nearfield::Nearfield;
@@ -112,13 +117,16 @@ type Words = Vec<Vec<u8>>;
 struct Lines {
     random: SmallRng,
     prefix: String,
+    /// Which lines there are.
+    is_possible: fn(&str) -> bool,
 }
 
 impl Lines {
-    fn new(seed: u64, connection: usize) -> Lines {
+    fn new(seed: u64, connection: usize, is_possible: fn(&str) -> bool) -> Lines {
         Lines {
             random: SmallRng::seed_from_u64(seed * CONNECTIONS as u64 + connection as u64),
             prefix: format!("c{connection}:"),
+            is_possible,
         }
     }
 
@@ -129,7 +137,12 @@ impl Lines {
         } else {
             OTHERS
         };
-        let line = all.choose(&mut self.random).unwrap();
+        let line = loop {
+            let line = all.choose(&mut self.random).unwrap();
+            if (self.is_possible)(line) {
+                break line;
+            }
+        };
         line.split(' ').map(|word| self.word(word)).collect()
     }
 
@@ -228,9 +241,11 @@ fn compare(
     batching: &Nearfield,
     single: &Nearfield,
     seed: u64,
+    is_possible: fn(&str) -> bool,
     mut disturb: impl FnMut(usize, &mut Vec<Words>),
 ) -> Result<(), String> {
-    let mut lines: Vec<Lines> = (0..CONNECTIONS).map(|it| Lines::new(seed, it)).collect();
+    let lines = (0..CONNECTIONS).map(|connection| Lines::new(seed, connection, is_possible));
+    let mut lines: Vec<Lines> = lines.collect();
     let (mut together, mut apart) = (open(batching), open(single));
     for round in 0..ROUNDS {
         let commands: Vec<Vec<Words>> = lines
@@ -274,7 +289,8 @@ fn a_batch_answers_as_its_commands_do_alone() {
         let folders = [Folder::new(), Folder::new()];
         let batching = Nearfield::start(saving_into(&folders[0], 1 + seed as usize % 2));
         let single = without_batches(&folders[1]);
-        compare(&batching, &single, seed, |_, _| ()).unwrap_or_else(|error| panic!("{error}"));
+        compare(&batching, &single, seed, |_| true, |_, _| ())
+            .unwrap_or_else(|error| panic!("{error}"));
         let batched = batching.server.batches.counts();
         let sent = (CONNECTIONS * ROUNDS * PIPELINE) as u64;
         assert!(batched.commands > sent / 2, "{batched:?}");
@@ -284,20 +300,70 @@ fn a_batch_answers_as_its_commands_do_alone() {
     }
 }
 
+/// Compares a server whose keys lie elsewhere with one whose keys lie in its own memory.
+fn compare_placement(home: impl Fn() -> Home, is_possible: fn(&str) -> bool) {
+    for seed in 0..2 {
+        let folder = Folder::new();
+        let elsewhere = Nearfield::start(Options {
+            threads: 1 + seed as usize % 2,
+            home: home(),
+            ..Options::default()
+        });
+        let single = without_batches(&folder);
+        compare(&elsewhere, &single, seed, is_possible, |_, _| ())
+            .unwrap_or_else(|error| panic!("{error}"));
+        let batched = elsewhere.server.batches.counts();
+        let sent = (CONNECTIONS * ROUNDS * PIPELINE) as u64;
+        assert!(batched.commands > sent / 2, "{batched:?}");
+    }
+}
+
+#[test]
+fn keys_in_modules_are_answered_as_keys_in_memory() {
+    compare_placement(|| Home::Modules(Pim::workers().threads(1)), |_| true);
+}
+
+#[test]
+fn keys_in_a_pool_are_answered_as_keys_in_memory() {
+    /// Transactions here change several keys.
+    fn is_possible(line: &str) -> bool {
+        let name = line.split(' ').next().unwrap_or(line);
+        let is_for_pools = |name: &str| match command::find(name.as_bytes()) {
+            Some(command) => command.is_for_pools(),
+            None => true,
+        };
+        is_for_pools(name) && !["MULTI", "EXEC"].contains(&name)
+    }
+    let nodes = std::cell::RefCell::new(Vec::new());
+    let home = || {
+        let served = ShmNodes::serve(2, 256 << 20).expect("nodes");
+        let home = Home::open_pool(Pool::shm(served.names()), 64).expect("a pool");
+        nodes.borrow_mut().push(served);
+        home
+    };
+    compare_placement(home, is_possible);
+}
+
 #[test]
 fn a_command_that_is_left_out_is_noticed() {
     let folders = [Folder::new(), Folder::new()];
     let batching = Nearfield::start(saving_into(&folders[0], 1));
     let single = without_batches(&folders[1]);
     let mut left_out = false;
-    let difference = compare(&batching, &single, 1, |round, commands| {
-        let counter = commands.iter_mut().find(|words| words[0] == b"INCR");
-        if let (2.., false, Some(words)) = (round, left_out, counter) {
-            // It would be answered one more.
-            *words = vec![b"ECHO".to_vec(), b"nothing".to_vec()];
-            left_out = true;
-        }
-    });
+    let difference = compare(
+        &batching,
+        &single,
+        1,
+        |_| true,
+        |round, commands| {
+            let counter = commands.iter_mut().find(|words| words[0] == b"INCR");
+            if let (2.., false, Some(words)) = (round, left_out, counter) {
+                // It would be answered one more.
+                *words = vec![b"ECHO".to_vec(), b"nothing".to_vec()];
+                left_out = true;
+            }
+        },
+    );
     assert!(left_out && difference.is_err());
 }
 
@@ -337,7 +403,9 @@ fn is_replayed(seed: u64, change: impl FnOnce(&mut Connection)) -> bool {
     let folder = Folder::new();
     let noted = {
         let server = Nearfield::start(logging_into(&folder));
-        let mut lines: Vec<Lines> = (0..CONNECTIONS).map(|it| Lines::new(seed, it)).collect();
+        let mut lines: Vec<Lines> = (0..CONNECTIONS)
+            .map(|it| Lines::new(seed, it, |_| true))
+            .collect();
         let mut connections = open(&server);
         for _ in 0..ROUNDS {
             let commands: Vec<Vec<Words>> = lines

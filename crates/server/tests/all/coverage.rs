@@ -24,7 +24,7 @@ fn table() -> String {
     let count = rows.len();
     let rows: String = rows.into_iter().map(|(_, row)| row).collect();
     format!(
-        "{count} commands and subcommands.\n\n| group | command | since Redis | differs from Redis |\n|---|---|---|---|\n{rows}"
+        "{count} commands and subcommands.\n\n| group | command | since Redis | on a pool | differs from Redis |\n|---|---|---|---|---|\n{rows}"
     )
 }
 
@@ -35,11 +35,16 @@ fn row(command: &Command, name: String) -> (String, String) {
         command.since
     };
     let name = name.to_ascii_uppercase();
+    let pool = match (command.is_for_pools(), command.flags.has(Flags::KEY_BY_KEY)) {
+        (false, _) => "no",
+        (true, true) => "key by key",
+        (true, false) => "yes",
+    };
     let (group, differs) = (command.group.name(), command.deviation.replace('|', "\\|"));
     let sorted = format!("{:02} {name}", command.group as u8);
     (
         sorted,
-        format!("| {group} | {name} | {since} | {differs} |\n"),
+        format!("| {group} | {name} | {since} | {pool} | {differs} |\n"),
     )
 }
 

@@ -1,5 +1,6 @@
 //! The placement in the memory of memory nodes, which processes and machines share.
 
+mod nodes;
 #[cfg(target_os = "linux")]
 mod transport;
 
@@ -8,19 +9,43 @@ use super::{Bounds, Placement, fallible_reads, sealed};
 use crate::form::MapForm;
 use nearfield_core::{Batch, Direction, Error, OrderedIndex};
 use nearfield_fabric::Endpoint;
-use nearfield_fabric::membership::NodeAddress;
+use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};
 use nearfield_pool::store::{OpenError, Store, StoreOptions};
 use nearfield_radix::Entry;
+use nodes::Nodes;
 use std::fmt::Debug;
 use std::mem::discriminant;
+use std::str::FromStr;
 
 /// The memory of memory nodes: which nodes a map lies on, and, as a type, the placement there.
 ///
 /// Threads share such a map by reference, and processes by opening it as well. It outlives all of
 /// them, as long as its nodes do.
+///
+/// As text it is the addresses of the nodes, or where etcd knows them:
+///
+/// ```
+/// use nearfield::Pool;
+/// let listed: Pool = "shm:left,shm:right".parse()?;
+/// let registered: Pool = "etcd:http://a:2379,http://b:2379".parse()?;
+/// # drop((listed, registered));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Pool {
-    nodes: Vec<NodeAddress>,
+    nodes: Nodes,
+}
+
+impl FromStr for Pool {
+    type Err = MembershipError;
+
+    fn from_str(text: &str) -> Result<Pool, MembershipError> {
+        if let Some(members) = text.strip_prefix("etcd:") {
+            return Ok(Pool::registered(members.parse()?, 1));
+        }
+        let addresses = text.split(',').map(|address| address.trim().parse());
+        Ok(Pool::at(addresses.collect::<Result<Vec<_>, _>>()?))
+    }
 }
 
 impl Pool {
@@ -35,7 +60,23 @@ impl Pool {
     /// ```
     pub fn at(nodes: impl IntoIterator<Item = NodeAddress>) -> Pool {
         Pool {
-            nodes: nodes.into_iter().collect(),
+            nodes: Nodes::Listed(nodes.into_iter().collect()),
+        }
+    }
+
+    /// The nodes that are registered in etcd. The map is opened when at least `count` of them are,
+    /// so that all who open it know the same ones.
+    pub fn registered(members: EtcdMembers, count: usize) -> Pool {
+        Pool {
+            nodes: Nodes::Registered(members, count.max(1)),
+        }
+    }
+
+    /// The same pool, of at least `count` nodes if etcd knows them.
+    pub fn with_at_least(self, count: usize) -> Pool {
+        match self.nodes {
+            Nodes::Registered(members, _) => Pool::registered(members, count),
+            nodes => Pool { nodes },
         }
     }
 
@@ -47,12 +88,13 @@ impl Pool {
         };
         Pool::at(names.into_iter().map(shm))
     }
+
     /// Opens the index that lies on these nodes, or makes an empty one if there is none.
     pub(crate) fn open<F: MapForm>(
         &self,
         options: &StoreOptions,
     ) -> Result<PoolIndex<F>, OpenError> {
-        let nodes = &self.nodes;
+        let nodes = &self.nodes.addresses()?;
         let Some(first) = nodes.first() else {
             return Err(OpenError::NoNodes);
         };

@@ -7,7 +7,8 @@ use crate::number::parse_integer;
 use std::ops::Range;
 
 pub(super) fn dbsize(call: &mut Call<'_>) -> Answer {
-    call.reply.count(call.keys.database().len());
+    let count = call.keys.database().len()?;
+    call.reply.count(count);
     Ok(())
 }
 
@@ -34,8 +35,13 @@ fn flush(call: &mut Call<'_>, numbers: Range<usize>) -> Answer {
         let Some(database) = call.keys.databases_mut().get_mut(number) else {
             continue;
         };
-        keys += database.len() as u64;
-        flushed.push(std::mem::take(database));
+        if database.is_shared() {
+            // Other servers go on with it meanwhile.
+            database.entries_or_create()?.clear()?;
+            continue;
+        }
+        keys += database.len()? as u64;
+        flushed.push(database.replace());
     }
     flushed::free(flushed, &call.keys.keyspace().slots);
     // Logged even if nothing was there.
@@ -51,7 +57,7 @@ fn touch_watched(call: &mut Call<'_>, number: usize, other: usize) {
         let databases = call.keys.databases();
         let has_key = |number| -> bool {
             let database: Option<&Database> = databases.get(number);
-            database.is_some_and(|database| database.read(&key, |_| ()).is_some())
+            database.is_some_and(|database| matches!(database.read(&key, |_| ()), Ok(Some(()))))
         };
         if has_key(number) || has_key(other) {
             call.server.watches.touch(number, &key);
@@ -87,7 +93,7 @@ fn wake_waiting(call: &mut Call<'_>, number: usize) {
     let own = call.keys.database_number();
     call.keys.select(number);
     for key in call.server.blocked.keys_of(number) {
-        if call.keys.database().read(&key, |_| ()).is_some() {
+        if matches!(call.keys.database().read(&key, |_| ()), Ok(Some(()))) {
             call.keys.changed(&key, Class::Generic, "swapdb");
         }
     }

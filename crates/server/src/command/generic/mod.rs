@@ -16,13 +16,13 @@ const GROUP: Group = Group::Generic;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    Command::planned("del", -2, Touch::Remove, del).writes().keys_at(1, -1, 1).about(
+    Command::planned("del", -2, Touch::Remove, del).writes().flag(Flags::KEY_BY_KEY).keys_at(1, -1, 1).about(
         GROUP,
         "1.0.0",
         "O(N log M) for N keys of M",
         "Deletes one or more keys.",
     ),
-    Command::planned("unlink", -2, Touch::Remove, del).writes().fast().keys_at(1, -1, 1).about(
+    Command::planned("unlink", -2, Touch::Remove, del).writes().flag(Flags::KEY_BY_KEY).fast().keys_at(1, -1, 1).about(
         GROUP,
         "4.0.0",
         "O(N log M) for N keys of M",
@@ -46,13 +46,13 @@ pub const COMMANDS: &[Command] = &[
         "O(1)",
         "Returns the type of a key.",
     ),
-    Command::new("rename", 3, rename).writes().keys_at(1, 2, 1).about(
+    Command::new("rename", 3, rename).unshared().writes().keys_at(1, 2, 1).about(
         GROUP,
         "1.0.0",
         "O(log N)",
         "Renames a key, and replaces what has the new name.",
     ),
-    Command::new("renamenx", 3, renamenx).writes().fast().keys_at(1, 2, 1).about(
+    Command::new("renamenx", 3, renamenx).unshared().writes().fast().keys_at(1, 2, 1).about(
         GROUP,
         "1.0.0",
         "O(log N)",
@@ -64,7 +64,7 @@ pub const COMMANDS: &[Command] = &[
         "O(N) for the N elements of the value",
         "Copies a key to another.",
     ),
-    Command::new("move", 3, r#move).writes().fast().key(1).about(
+    Command::new("move", 3, r#move).unshared().writes().fast().key(1).about(
         GROUP,
         "1.0.0",
         "O(log N)",
@@ -117,6 +117,7 @@ pub const COMMANDS: &[Command] = &[
         )
         .differs("IDLETIME and FREQ are checked and ignored: how keys are used is not stored with them. Streams and values of modules are refused."),
     Command::new("sort", -2, sort::sort)
+        .unshared()
         .grows()
         .keys_found(sort::keys_of_sort)
         .flag(Flags::EXCLUSIVE)
@@ -129,6 +130,7 @@ pub const COMMANDS: &[Command] = &[
         )
         .differs("With ALPHA elements are compared byte by byte, whatever the locale."),
     Command::new("sort_ro", -2, sort::sort_ro)
+        .unshared()
         .reads()
         .key(1)
         .flag(Flags::EXCLUSIVE)
@@ -176,6 +178,7 @@ pub const COMMANDS: &[Command] = &[
             "Removes all keys from all databases.",
         ),
     Command::new("swapdb", 3, flush::swapdb)
+        .unshared()
         .writes()
         .fast()
         .flag(Flags::EXCLUSIVE)

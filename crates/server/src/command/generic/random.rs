@@ -3,7 +3,8 @@
 use crate::command::{Answer, Call};
 use crate::glob::end_of_prefix;
 use crate::keyspace::record::Record;
-use nearfield::{Bytes, Map};
+use crate::keyspace::{Index, Keys};
+use nearfield::Error;
 use rand::RngExt;
 use std::ops::Bound;
 
@@ -11,48 +12,65 @@ use std::ops::Bound;
 const ATTEMPTS: usize = 100;
 
 pub(super) fn randomkey(call: &mut Call<'_>) -> Answer {
-    let chosen = call.keys.database().entries().and_then(|entries| {
-        let alive = |key: Vec<u8>| {
-            let stored = entries.get(&key).ok()??;
-            let record = Record::parse(&stored);
-            (!call.keys.is_over(record.expires_at_ms)).then_some(key)
-        };
-        (0..ATTEMPTS).find_map(|_| alive(choose(entries)?))
-    });
-    // Where nearly all are over, the first that is not.
-    let unbounded = (Bound::Unbounded, Bound::Unbounded);
-    let chosen = chosen.or_else(|| Some(call.keys.range(unbounded).next()?.0));
+    let mut chosen = alive(&call.keys)?;
+    if chosen.is_none() {
+        // Where nearly all are over, the first that is not.
+        let mut all = call.keys.range((Bound::Unbounded, Bound::Unbounded))?;
+        chosen = all.next().transpose()?.map(|(key, _)| key);
+    }
     call.reply.bulk_or_null(chosen.as_deref());
     Ok(())
 }
 
+/// A key by chance that has time left, if one is found within some attempts.
+fn alive(keys: &Keys<'_>) -> Result<Option<Vec<u8>>, Error> {
+    let Some(entries) = keys.database().entries() else {
+        return Ok(None);
+    };
+    for _ in 0..ATTEMPTS {
+        let Some(key) = choose(entries)? else {
+            return Ok(None);
+        };
+        let stored = entries.get(&key)?;
+        if stored.is_some_and(|stored| !keys.is_over(Record::parse(&stored).expires_at_ms)) {
+            return Ok(Some(key));
+        }
+    }
+    Ok(None)
+}
+
 /// Chooses a key: at each position where keys with the bytes before differ, chance decides on the
 /// next byte.
-fn choose(entries: &Map<Bytes>) -> Option<Vec<u8>> {
+fn choose(entries: &Index) -> Result<Option<Vec<u8>>, Error> {
     let mut random = rand::rng();
     let mut prefix = Vec::new();
     loop {
         let end = end_of_prefix(&prefix);
         let high = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let mut range = entries.range((Bound::Included(&prefix[..]), high));
-        let (first, _) = range.next()?;
-        let Some((last, _)) = range.next_back() else {
-            return Some(first);
+        let Some((first, _)) = range.next().transpose()? else {
+            return Ok(None);
+        };
+        let Some((last, _)) = range.next_back().transpose()? else {
+            return Ok(Some(first));
         };
         let common = first.iter().zip(&last).take_while(|(a, b)| a == b).count();
         // The first key may end where the others go on; then it is one more choice.
         let ends = first.len() == common;
-        let (low, high) = (first.get(common), last.get(common)?);
-        let low = i32::from(low.map_or(0, |&byte| byte)) - i32::from(ends);
-        let Ok(byte) = u8::try_from(random.random_range(low..=i32::from(*high))) else {
-            return Some(first);
+        let byte_of = |key: &[u8]| key.get(common).map_or(0, |&byte| i32::from(byte));
+        let low = byte_of(&first) - i32::from(ends);
+        let Ok(byte) = u8::try_from(random.random_range(low..=byte_of(&last))) else {
+            return Ok(Some(first));
         };
         prefix.clear();
         prefix.extend(first.iter().take(common));
         prefix.push(byte);
         // No key may go on with that byte, but one goes on with a greater one.
         let from = Bound::Included(&prefix[..]);
-        let (next, _) = entries.range((from, Bound::Unbounded)).next()?;
+        let next = entries.range((from, Bound::Unbounded)).next();
+        let Some((next, _)) = next.transpose()? else {
+            return Ok(None);
+        };
         prefix.clear();
         prefix.extend(next.iter().take(common + 1));
     }

@@ -19,7 +19,8 @@ pub(super) fn keys(call: &mut Call<'_>) -> Answer {
     let end = glob::end_of_prefix(&prefix);
     let mark = call.reply.begin();
     let mut count = 0;
-    for (key, _) in call.keys.range(with_prefix(&prefix, end.as_deref())) {
+    for entry in call.keys.range(with_prefix(&prefix, end.as_deref()))? {
+        let (key, _) = entry?;
         if glob::matches(pattern, &key) {
             call.reply.bulk(&key);
             count += 1;
@@ -74,7 +75,8 @@ pub(super) fn scan(call: &mut Call<'_>) -> Answer {
         bounds.0 = Bound::Excluded(last);
     }
     let (mut found, mut visited, mut last) = (Vec::new(), 0, None);
-    for (key, stored) in call.keys.range(bounds).take(limit) {
+    for entry in call.keys.range(bounds)?.take(limit) {
+        let (key, stored) = entry?;
         let kind = Record::parse(&stored).kind.name();
         let is_wanted = wanted.is_none_or(|wanted| is(wanted, kind));
         if is_wanted && glob::matches(pattern, &key) {
@@ -83,10 +85,13 @@ pub(super) fn scan(call: &mut Call<'_>) -> Answer {
         visited += 1;
         last = Some(key);
     }
-    let more = last.filter(|last| {
+    let mut more = None;
+    if let Some(last) = last.filter(|_| visited == limit) {
         let rest = (Bound::Excluded(&last[..]), bounds.1);
-        visited == limit && call.keys.range(rest).next().is_some()
-    });
+        if call.keys.range(rest)?.next().transpose()?.is_some() {
+            more = Some(last);
+        }
+    }
     let cursor = more.map_or(0, |key| call.server.cursors.begin(key));
     call.reply.array(2);
     call.reply.bulk(cursor.to_string().as_bytes());

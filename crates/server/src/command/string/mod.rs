@@ -4,7 +4,7 @@ mod counter;
 mod lcs;
 mod options;
 
-use super::{Answer, Call, Command, Group, Planned, Touch};
+use super::{Answer, Call, Command, Flags, Group, Planned, Touch};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 
@@ -69,13 +69,13 @@ pub const COMMANDS: &[Command] = &[
         "O(N) for N keys",
         "Returns the string values of keys.",
     ),
-    Command::planned("mset", -3, Touch::Set, mset).grows().keys_at(1, -1, 2).about(
+    Command::planned("mset", -3, Touch::Set, mset).grows().flag(Flags::KEY_BY_KEY).keys_at(1, -1, 2).about(
         GROUP,
         "1.0.1",
         "O(N) for N keys",
         "Sets the string values of keys.",
     ),
-    Command::planned("msetnx", -3, Touch::Change, msetnx).grows().keys_at(1, -1, 2).about(
+    Command::planned("msetnx", -3, Touch::Change, msetnx).unshared().grows().keys_at(1, -1, 2).about(
         GROUP,
         "1.0.1",
         "O(N) for N keys",

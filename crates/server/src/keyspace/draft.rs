@@ -1,0 +1,173 @@
+//! What a command makes of keys that other servers change at the same time.
+//!
+//! A server alone locks its keys while a command works on them. Servers that share a pool have no
+//! lock in common. There a command works on a draft:
+//!
+//! 1. The first read of a key is kept. All later reads of the command are answered from the draft.
+//! 2. Changes go to the draft.
+//! 3. [`Draft::commit`] writes each change as a comparison with the value that was read. If another
+//!    server has changed the key meanwhile, nothing is written, and the command runs again.
+//!
+//! So a command that changes one key is atomic. A transaction or a script has one draft for all of
+//! its commands, so that it is atomic, too. Nothing is atomic over several keys, so a draft that
+//! changes several keys is refused as a whole. Commands that treat each key by itself (`DEL`,
+//! `MSET`) have no draft: each of their changes is one atomic operation of the pool.
+
+use super::index::Index;
+use super::{Database, Databases, Record};
+use crate::error::CommandError;
+use nearfield::Error;
+
+/// The keys that a command has read or changed. See the [module](self).
+#[derive(Debug, Default)]
+pub struct Draft {
+    keys: Vec<Drafted>,
+}
+
+/// A key of a draft.
+#[derive(Debug)]
+struct Drafted {
+    database: usize,
+    key: Vec<u8>,
+    /// What the pool has held when the key was read first, `None` if it was not read.
+    read: Option<Option<Vec<u8>>>,
+    /// What it is to hold, `None` if it stays as it is.
+    written: Option<Option<Vec<u8>>>,
+}
+
+/// What became of a draft.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Committed {
+    /// It is written.
+    Done,
+    /// Another server has changed the key since it was read. Nothing was written.
+    Conflict,
+}
+
+/// How often a command runs again because of other servers. Each time another server has gone on,
+/// so that only a command that takes far longer than theirs runs this often.
+pub const ATTEMPTS_MAX: usize = 10_000;
+
+impl Draft {
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.keys.clear();
+    }
+
+    /// True if a key is to be changed.
+    pub fn has_changes(&self) -> bool {
+        self.keys.iter().any(|key| key.written.is_some())
+    }
+
+    fn entry(&mut self, database: usize, key: &[u8]) -> &mut Drafted {
+        let is = |drafted: &Drafted| drafted.database == database && drafted.key == key;
+        let position = self.keys.iter().position(is).unwrap_or_else(|| {
+            self.keys.push(Drafted {
+                database,
+                key: key.to_vec(),
+                read: None,
+                written: None,
+            });
+            self.keys.len() - 1
+        });
+        &mut self.keys[position]
+    }
+
+    /// What a key holds for the command.
+    ///
+    /// # Errors
+    /// Those of the placement.
+    pub fn stored(
+        &mut self,
+        number: usize,
+        database: &Database,
+        key: &[u8],
+    ) -> Result<Option<&[u8]>, Error> {
+        let drafted = self.entry(number, key);
+        if drafted.written.is_none() && drafted.read.is_none() {
+            let stored = match database.entries() {
+                Some(entries) => entries.get(key)?.map(Into::into),
+                None => None,
+            };
+            drafted.read = Some(stored);
+        }
+        let now = drafted.written.as_ref().or(drafted.read.as_ref());
+        Ok(now.and_then(Option::as_deref))
+    }
+
+    /// Sets what a key is to hold.
+    pub fn set(&mut self, database: usize, key: &[u8], stored: Option<&[u8]>) {
+        self.entry(database, key).written = Some(stored.map(<[u8]>::to_vec));
+    }
+
+    /// Writes the changes, and forgets all.
+    ///
+    /// # Errors
+    /// Several keys are to be changed: nothing was written. Those of the placement: `Unknown` leaves
+    /// open whether it was written.
+    pub fn commit(&mut self, databases: &Databases) -> Result<Committed, CommandError> {
+        let keys = std::mem::take(&mut self.keys);
+        let mut changed = keys.iter().filter(|key| key.is_changed());
+        let Some(drafted) = changed.next() else {
+            return Ok(Committed::Done);
+        };
+        if changed.next().is_some() {
+            return Err(CommandError::text(
+                "ERR the placement pool changes one key at a time: this would change several keys \
+                 at once, and has changed none",
+            ));
+        }
+        let Some(database) = databases.get(drafted.database) else {
+            return Ok(Committed::Done);
+        };
+        drafted.write(database)
+    }
+}
+
+impl Drafted {
+    /// True if it is to hold something else than what was read.
+    fn is_changed(&self) -> bool {
+        let written = self.written.as_ref();
+        written.is_some_and(|written| self.read.as_ref() != Some(written))
+    }
+
+    fn write(&self, database: &Database) -> Result<Committed, CommandError> {
+        let entries = database.entries_or_create()?;
+        let Some(written) = &self.written else {
+            return Ok(Committed::Done);
+        };
+        let before = match (&self.read, written) {
+            (None, Some(value)) => entries.insert(&self.key, value)?,
+            (None, None) => entries.remove(&self.key)?,
+            (Some(read), written) => {
+                if !compare_and_set(entries, &self.key, read.as_deref(), written.as_deref())? {
+                    return Ok(Committed::Conflict);
+                }
+                read.clone()
+            }
+        };
+        let expiry = |stored: &Option<Vec<u8>>| {
+            let stored = stored.as_ref();
+            stored.and_then(|stored| Record::parse(stored).expires_at_ms)
+        };
+        database.note_expiry(&self.key, expiry(&before), expiry(written))?;
+        Ok(Committed::Done)
+    }
+}
+
+/// Stores `after` for a key if `before` is stored for it, where `None` is an absent key.
+///
+/// # Errors
+/// Those of the placement.
+pub fn compare_and_set(
+    entries: &Index,
+    key: &[u8],
+    before: Option<&[u8]>,
+    after: Option<&[u8]>,
+) -> Result<bool, Error> {
+    match (before, after) {
+        (before, Some(after)) => entries.update(key, before, after),
+        (Some(before), None) => entries.remove_if(key, before),
+        (None, None) => Ok(true),
+    }
+}

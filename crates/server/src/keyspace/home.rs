@@ -1,0 +1,85 @@
+//! Where the keys of a server lie.
+
+use super::index::{AnyMap, Index};
+use nearfield::{Bytes, Error, Map, OpenError, Pim, Pool};
+use std::sync::Arc;
+
+/// The placement of all databases of a server. Objects other than short strings, and the times at
+/// which keys expire, lie in the memory of the server, unless the placement is shared.
+#[derive(Clone, Debug, Default)]
+pub enum Home {
+    /// The memory of this process.
+    #[default]
+    Local,
+    /// Modules with processors of their own. Each database has its own.
+    Modules(Pim),
+    /// A map in a pool of memory nodes. Other servers read and change it at the same time.
+    Pool(Arc<AnyMap>),
+}
+
+/// The byte before the times at which the keys of a shared map expire. The bytes before keys are
+/// the numbers of their databases.
+const EXPIRIES: u8 = 0x80;
+/// What a shared map has before a key where it notes the key's time: the prefix, the time and the
+/// number of the database.
+pub(super) const NOTE_BYTES: usize = 1 + 8 + 1;
+/// Stored values up to this length lie beside their keys in a pool, and each key takes as much.
+/// Others take another round trip.
+const INLINE_BYTES: usize = 64;
+
+impl Home {
+    /// The keys that lie in a pool, whose longest key has `key_bytes_max` bytes. They are empty if no
+    /// server has opened the pool before.
+    ///
+    /// # Errors
+    /// As `PoolBuilder::build`.
+    pub fn open_pool(pool: Pool, key_bytes_max: usize) -> Result<Home, OpenError> {
+        let map = Map::<Bytes>::builder()
+            .pool(pool)
+            .key_bytes_max(key_bytes_max + NOTE_BYTES)
+            .inline_bytes_max(INLINE_BYTES)
+            .build()?;
+        Ok(Home::Pool(Arc::new(map.into())))
+    }
+
+    /// The name of the placement, as `--placement` takes it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Home::Local => "local",
+            Home::Modules(_) => "pim",
+            Home::Pool(_) => "pool",
+        }
+    }
+
+    /// True if other servers read and change the same keys.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Home::Pool(_))
+    }
+
+    /// An index for the keys of a database. It is empty unless it is shared.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn entries(&self, database: u8) -> Result<Index, Error> {
+        Ok(match self {
+            Home::Local => Index::Own(Map::<Bytes>::new()?.into()),
+            Home::Modules(pim) => {
+                let map = Map::<Bytes>::builder().pim(pim.clone()).build()?;
+                Index::Own(map.into())
+            }
+            Home::Pool(map) => Index::Part(Arc::clone(map), database),
+        })
+    }
+
+    /// An index for the times at which keys expire: of one database, or of all if it is shared.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn expiries(&self) -> Result<Index, Error> {
+        Ok(match self {
+            Home::Pool(map) => Index::Part(Arc::clone(map), EXPIRIES),
+            _ => Index::Own(Map::<Bytes>::new()?.into()),
+        })
+    }
+}

@@ -1,0 +1,306 @@
+//! The ordered index of a database, wherever its entries lie.
+//!
+//! Each database has indexes of its own, with one exception: all servers of a pool share one map of
+//! it. There an index is the part of the map whose keys begin with a byte of the index. Its callers
+//! see the keys without that byte.
+
+use super::home::NOTE_BYTES;
+use nearfield::{AnyPlacement, AnyValue, Batch, Bytes, Error, Map, Updated};
+use smallvec::SmallVec;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// A map whose placement was chosen when the server started.
+pub type AnyMap = Map<Bytes, AnyPlacement>;
+
+/// A key and what is stored for it.
+pub type Entry = (Vec<u8>, Vec<u8>);
+
+/// The bounds of a range of keys.
+pub type KeyBounds<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
+
+/// An ordered index. See the [module](self).
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a server has few indexes, and reads should not follow a pointer"
+)]
+pub enum Index {
+    /// A map of this server alone.
+    Own(AnyMap),
+    /// The keys of a shared map that begin with a byte.
+    Part(Arc<AnyMap>, u8),
+}
+
+/// A key as the map stores it.
+type StoredKey = SmallVec<[u8; 64]>;
+
+impl Index {
+    /// The map that the entries lie in.
+    #[inline]
+    fn map(&self) -> &AnyMap {
+        match self {
+            Index::Own(map) => map,
+            Index::Part(map, _) => map,
+        }
+    }
+
+    /// The byte that stored keys begin with.
+    #[inline]
+    pub fn prefix(&self) -> Option<u8> {
+        match self {
+            Index::Own(_) => None,
+            Index::Part(_, prefix) => Some(*prefix),
+        }
+    }
+
+    /// Calls `run` with the map and the stored form of `key`.
+    #[inline]
+    fn with<'m, R>(
+        &'m self,
+        key: &[u8],
+        run: impl FnOnce(&'m AnyMap, &[u8]) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        match self {
+            Index::Own(map) => run(map, key),
+            Index::Part(map, prefix) => {
+                let mut stored = StoredKey::with_capacity(key.len() + 1);
+                stored.push(*prefix);
+                stored.extend_from_slice(key);
+                run(map, &stored).map_err(|error| without_prefix(error, key))
+            }
+        }
+    }
+
+    /// The value of a key. A key that is longer than a key can be is not there.
+    ///
+    /// # Errors
+    /// Those of the placement.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Result<Option<AnyValue<'_>>, Error> {
+        absent_if_too_long(self.with(key, |map, key| map.get(key)))
+    }
+
+    /// Sets the value of a key and answers the one before.
+    ///
+    /// # Errors
+    /// As `Map::insert`.
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.with(key, |map, key| map.insert(key, value))
+    }
+
+    /// Sets the value of a key if it is `previous`, where `None` stands for an absent key. Says
+    /// whether it was.
+    ///
+    /// # Errors
+    /// As `Map::update`.
+    pub fn update(&self, key: &[u8], previous: Option<&[u8]>, value: &[u8]) -> Result<bool, Error> {
+        let updated = self.with(key, |map, key| map.update(key, previous, value))?;
+        Ok(updated.is_applied())
+    }
+
+    /// Removes a key and answers its value. A key that is longer than a key can be is not there.
+    ///
+    /// # Errors
+    /// Those of the placement.
+    pub fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        absent_if_too_long(self.with(key, |map, key| map.remove(key)))
+    }
+
+    /// Removes a key if its value is `previous`, and says whether it was.
+    ///
+    /// # Errors
+    /// Those of the placement.
+    pub fn remove_if(&self, key: &[u8], previous: &[u8]) -> Result<bool, Error> {
+        let removed = self.with(key, |map, key| map.remove_if(key, previous))?;
+        Ok(matches!(removed, Updated::Applied))
+    }
+
+    /// Executes a batch whose keys are as the map stores them, each behind the
+    /// [prefix](Index::prefix).
+    ///
+    /// # Errors
+    /// As `Map::execute`.
+    #[inline]
+    pub fn execute(&self, batch: &mut Batch<Bytes>) -> Result<(), Error> {
+        self.map().execute(batch)
+    }
+
+    /// The entries between two bounds, from either end. After an error there are no more.
+    pub fn range(&self, bounds: KeyBounds<'_>) -> IndexRange<'_> {
+        let Some(prefix) = self.prefix() else {
+            return IndexRange {
+                stored: self.map().range(bounds),
+                prefix_bytes: 0,
+            };
+        };
+        let stored = |key: &[u8]| [&[prefix][..], key].concat();
+        let low = match bounds.0 {
+            Bound::Unbounded => Bound::Included(vec![prefix]),
+            bound => bound.map(stored),
+        };
+        let high = match bounds.1 {
+            // The last prefix is not 255, so that there is a byte behind each.
+            Bound::Unbounded => Bound::Excluded(vec![prefix + 1]),
+            bound => bound.map(stored),
+        };
+        let bounds = (
+            low.as_ref().map(Vec::as_slice),
+            high.as_ref().map(Vec::as_slice),
+        );
+        IndexRange {
+            stored: self.map().range(bounds),
+            prefix_bytes: 1,
+        }
+    }
+
+    /// The entry with the least key.
+    ///
+    /// # Errors
+    /// Those of the placement.
+    pub fn first(&self) -> Result<Option<Entry>, Error> {
+        self.successor(b"")
+    }
+
+    /// The entry with the greatest key.
+    ///
+    /// # Errors
+    /// Those of the placement.
+    pub fn last(&self) -> Result<Option<Entry>, Error> {
+        let mut all = self.range((Bound::Unbounded, Bound::Unbounded));
+        all.next_back().transpose()
+    }
+
+    /// The entry with the least key at or above `key`.
+    ///
+    /// # Errors
+    /// Those of the placement.
+    pub fn successor(&self, key: &[u8]) -> Result<Option<Entry>, Error> {
+        let found = self.with(key, |map, key| map.successor(key));
+        Ok(self.own(absent_if_too_long(found)?))
+    }
+
+    /// The entry with the greatest key at or below `key`.
+    ///
+    /// # Errors
+    /// Those of the placement.
+    pub fn predecessor(&self, key: &[u8]) -> Result<Option<Entry>, Error> {
+        let found = self.with(key, |map, key| map.predecessor(key));
+        Ok(self.own(absent_if_too_long(found)?))
+    }
+
+    /// The entry as callers see it, if it is one of this index.
+    pub fn own(&self, entry: Option<Entry>) -> Option<Entry> {
+        let Some(prefix) = self.prefix() else {
+            return entry;
+        };
+        let (mut key, value) = entry.filter(|(key, _)| key.first() == Some(&prefix))?;
+        key.remove(0);
+        Some((key, value))
+    }
+
+    /// The number of entries. A part of a shared map is read whole to count it.
+    ///
+    /// # Errors
+    /// Those of the placement.
+    pub fn len(&self) -> Result<usize, Error> {
+        match self {
+            Index::Own(map) => map.len(),
+            Index::Part(..) => {
+                let mut all = self.range((Bound::Unbounded, Bound::Unbounded));
+                all.try_fold(0, |count, entry| entry.map(|_| count + 1))
+            }
+        }
+    }
+
+    /// True if there are no entries.
+    ///
+    /// # Errors
+    /// Those of the placement.
+    pub fn is_empty(&self) -> Result<bool, Error> {
+        Ok(self.first()?.is_none())
+    }
+
+    /// An error of a [batch](Index::execute), as the client may be told it, whose key is `key`.
+    pub fn own_error(&self, error: Error, key: &[u8]) -> Error {
+        match self.prefix() {
+            Some(_) => without_prefix(error, key),
+            None => error,
+        }
+    }
+
+    /// Removes all entries.
+    ///
+    /// # Errors
+    /// Those of the placement. Some entries may be gone then.
+    pub fn clear(&self) -> Result<(), Error> {
+        match self {
+            Index::Own(map) => map.clear().map(drop),
+            Index::Part(map, prefix) => {
+                let (low, high) = ([*prefix], [*prefix + 1]);
+                let bounds = (Bound::Included(&low[..]), Bound::Excluded(&high[..]));
+                map.remove_range(bounds).map(drop)
+            }
+        }
+    }
+
+    /// The memory that the index takes in this process.
+    pub fn memory(&self) -> nearfield::MemoryUse {
+        self.map().local_memory().unwrap_or_default()
+    }
+}
+
+/// The entries of a range of an [`Index`].
+#[derive(Debug)]
+pub struct IndexRange<'m> {
+    stored: nearfield::Range<'m, Bytes, AnyPlacement>,
+    prefix_bytes: usize,
+}
+
+impl IndexRange<'_> {
+    fn strip(&self, entry: Result<Entry, Error>) -> Result<Entry, Error> {
+        entry.map(|(mut key, value)| {
+            key.drain(..self.prefix_bytes);
+            (key, value)
+        })
+    }
+}
+
+impl Iterator for IndexRange<'_> {
+    type Item = Result<Entry, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let entry = self.stored.next()?;
+        Some(self.strip(entry))
+    }
+}
+
+impl DoubleEndedIterator for IndexRange<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let entry = self.stored.next_back()?;
+        Some(self.strip(entry))
+    }
+}
+
+/// Has an error name a key of a shared map as the client has sent it, and the length up to which
+/// the time of a key can be noted.
+#[cold]
+fn without_prefix(error: Error, key: &[u8]) -> Error {
+    match error {
+        Error::KeyTooLong { length, limit, .. } => Error::KeyTooLong {
+            start: Error::shorten(key),
+            length: length - 1,
+            limit: limit - NOTE_BYTES,
+        },
+        other => other,
+    }
+}
+
+/// A key that is longer than a key can be is not there.
+#[inline]
+fn absent_if_too_long<T>(result: Result<Option<T>, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Err(Error::KeyTooLong { .. }) => Ok(None),
+        other => other,
+    }
+}

@@ -1,0 +1,583 @@
+//! Several servers over one pool serve the same keys, and each key is linearizable over all of them.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use nearfield::Pool;
+use nearfield_fabric_testkit::ShmNodes;
+use nearfield_server::command::{Flags, Run, all};
+use nearfield_server::keyspace::Home;
+use nearfield_server::persistence;
+use nearfield_server::server::{Options, check_setting};
+use nearfield_server_testkit::connection::{Connection, encode};
+use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::reply::Value;
+use nearfield_testkit::history::{Interval, Recorder};
+use nearfield_testkit::linearizability::{Operation, order};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::fmt::{self, Display, Formatter};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const SERVERS: usize = 3;
+const CLIENTS: u32 = 6;
+const KEYS: usize = 2;
+const TURNS: usize = 40;
+const ROUNDS: u64 = 15;
+
+/// Servers that share two memory nodes.
+struct Servers {
+    servers: Vec<Nearfield>,
+    _nodes: ShmNodes,
+}
+
+impl Servers {
+    fn start() -> Servers {
+        let nodes = ShmNodes::serve(2, 256 << 20).unwrap();
+        let server = |number: usize| {
+            let home = Home::open_pool(Pool::shm(nodes.names()), 64).unwrap();
+            let threads = 1 + number % 2;
+            Nearfield::start(Options {
+                threads,
+                home,
+                ..Options::default()
+            })
+        };
+        Servers {
+            servers: (0..SERVERS).map(server).collect(),
+            _nodes: nodes,
+        }
+    }
+
+    fn connect(&self) -> Vec<Connection> {
+        self.servers.iter().map(Nearfield::connect).collect()
+    }
+}
+
+fn ask(connection: &mut Connection, line: &str) -> Value {
+    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    connection.command(&words).unwrap()
+}
+
+fn error_of(reply: &Value) -> String {
+    match reply {
+        Value::Error(text) => String::from_utf8_lossy(text).into_owned(),
+        other => panic!("no error: {other}"),
+    }
+}
+
+fn bulk(text: &str) -> Value {
+    Value::Bulk(text.as_bytes().to_vec())
+}
+
+// ---- Histories --------------------------------------------------------------------------------
+
+/// What a command, or a transaction on one key, has done to it.
+#[derive(Clone, Debug)]
+struct Done {
+    client: u32,
+    interval: Interval,
+    steps: Vec<Did>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Did {
+    Read(Option<i64>),
+    Set(i64),
+    RaisedTo(i64),
+    Deleted(bool),
+    /// Set to the second value if it was absent; the first says whether it was.
+    SetIfAbsent(bool, i64),
+    Appended(i64),
+}
+
+impl Operation for Done {
+    type State = Option<i64>;
+
+    fn session(&self) -> u32 {
+        self.client
+    }
+
+    fn interval(&self) -> Interval {
+        self.interval
+    }
+
+    fn after(&self, state: &Option<i64>) -> Option<Option<i64>> {
+        let mut met = *state;
+        for did in &self.steps {
+            met = match *did {
+                Did::Read(read) => (read == met).then_some(met)?,
+                Did::Set(value) => Some(value),
+                Did::RaisedTo(value) => (value == met.unwrap_or(0) + 1).then_some(Some(value))?,
+                Did::Deleted(deleted) => (deleted == met.is_some()).then_some(None)?,
+                Did::SetIfAbsent(set, value) => match met {
+                    None => set.then_some(Some(value))?,
+                    Some(_) => (!set).then_some(met)?,
+                },
+                // A digit behind the number.
+                Did::Appended(length) => {
+                    let after = met.map_or(7, |met| met * 10 + 7);
+                    (after.to_string().len() as i64 == length).then_some(Some(after))?
+                }
+            };
+        }
+        Some(met)
+    }
+
+    fn is_read(&self) -> bool {
+        let mut steps = self.steps.iter();
+        steps.all(|did| {
+            matches!(
+                did,
+                Did::Read(_) | Did::Deleted(false) | Did::SetIfAbsent(false, _)
+            )
+        })
+    }
+}
+
+impl Display for Done {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        let Interval { invoked, returned } = self.interval;
+        let steps = &self.steps;
+        write!(
+            formatter,
+            "[{invoked}, {returned}] client {}: {steps:?}",
+            self.client
+        )
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Command {
+    Get,
+    Set(i64),
+    SetIfAbsent(i64),
+    Incr,
+    Append,
+    Del,
+    /// All keys, as the next.
+    Mget,
+    Mset(i64),
+}
+
+impl Command {
+    fn line(self, key: usize) -> String {
+        let all = |rest: String| {
+            (0..KEYS)
+                .map(|key| format!(" key{key}{rest}"))
+                .collect::<String>()
+        };
+        match self {
+            Command::Get => format!("GET key{key}"),
+            Command::Set(value) => format!("SET key{key} {value}"),
+            Command::SetIfAbsent(value) => format!("SETNX key{key} {value}"),
+            Command::Incr => format!("INCR key{key}"),
+            Command::Append => format!("APPEND key{key} 7"),
+            Command::Del => format!("DEL key{key}"),
+            Command::Mget => format!("MGET{}", all(String::new())),
+            Command::Mset(value) => format!("MSET{}", all(format!(" {value}"))),
+        }
+    }
+
+    fn did(self, key: usize, reply: &Value) -> Vec<(usize, Did)> {
+        let did = match (self, reply) {
+            (Command::Get, value) => Did::Read(number(value)),
+            (Command::Set(value), Value::Simple(_)) => Did::Set(value),
+            (Command::SetIfAbsent(value), &Value::Integer(set)) => {
+                Did::SetIfAbsent(set == 1, value)
+            }
+            (Command::Incr, &Value::Integer(value)) => Did::RaisedTo(value),
+            (Command::Append, &Value::Integer(length)) => Did::Appended(length),
+            (Command::Del, &Value::Integer(count)) => Did::Deleted(count == 1),
+            (Command::Mget, Value::Array(values)) => {
+                let reads = values.iter().map(|value| Did::Read(number(value)));
+                return reads.enumerate().collect();
+            }
+            (Command::Mset(value), Value::Simple(_)) => {
+                return (0..KEYS).map(|key| (key, Did::Set(value))).collect();
+            }
+            _ => panic!("{self:?} is answered {reply}"),
+        };
+        vec![(key, did)]
+    }
+}
+
+fn number(value: &Value) -> Option<i64> {
+    match value {
+        Value::NullBulk => None,
+        Value::Bulk(text) => Some(std::str::from_utf8(text).unwrap().parse().unwrap()),
+        other => panic!("no value: {other}"),
+    }
+}
+
+struct Client<'r> {
+    number: u32,
+    random: SmallRng,
+    connection: Connection,
+    recorder: &'r Recorder,
+    values: &'r AtomicI64,
+    done: Vec<(usize, Done)>,
+}
+
+impl Client<'_> {
+    fn run(mut self) -> Vec<(usize, Done)> {
+        for _ in 0..TURNS {
+            match self.random.random_range(0..3) {
+                0 => self.transaction(),
+                _ => self.pipeline(),
+            }
+        }
+        self.done
+    }
+
+    /// A command on one key.
+    fn single(&mut self) -> Command {
+        let value = || self.values.fetch_add(1000, Ordering::Relaxed);
+        match self.random.random_range(0..10) {
+            0..3 => Command::Get,
+            3..6 => Command::Incr,
+            6 => Command::Del,
+            7 => Command::SetIfAbsent(value()),
+            // Numbers stay short.
+            8 if self.random.random_bool(0.3) => Command::Append,
+            _ => Command::Set(value()),
+        }
+    }
+
+    fn command(&mut self) -> Command {
+        match self.random.random_range(0..10) {
+            0 => Command::Mset(self.values.fetch_add(1000, Ordering::Relaxed)),
+            1 => Command::Mget,
+            _ => self.single(),
+        }
+    }
+
+    fn exchange(&mut self, lines: &[String]) -> (Interval, Vec<Value>) {
+        let mut request = Vec::new();
+        for line in lines {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            encode(&mut request, &words);
+        }
+        let connection = &mut self.connection;
+        self.recorder.call(|| {
+            connection.send(&request).unwrap();
+            lines
+                .iter()
+                .map(|_| connection.receive().unwrap())
+                .collect()
+        })
+    }
+
+    fn pipeline(&mut self) {
+        let count = self.random.random_range(1..=6);
+        let commands: Vec<(usize, Command)> = (0..count)
+            .map(|_| (self.random.random_range(0..KEYS), self.command()))
+            .collect();
+        let lines: Vec<String> = commands.iter().map(|(key, it)| it.line(*key)).collect();
+        let (interval, replies) = self.exchange(&lines);
+        for ((key, command), reply) in commands.iter().zip(&replies) {
+            for (key, did) in command.did(*key, reply) {
+                let steps = vec![did];
+                self.done.push((key, self.did(interval, steps)));
+            }
+        }
+    }
+
+    fn transaction(&mut self) {
+        let key = self.random.random_range(0..KEYS);
+        let count = self.random.random_range(1..=3);
+        let commands: Vec<Command> = (0..count).map(|_| self.single()).collect();
+        let mut lines = vec!["MULTI".to_owned()];
+        lines.extend(commands.iter().map(|command| command.line(key)));
+        lines.push("EXEC".to_owned());
+        let (interval, replies) = self.exchange(&lines);
+        let Some(Value::Array(replies)) = replies.last() else {
+            panic!("EXEC is answered {replies:?}");
+        };
+        let steps = commands.iter().zip(replies);
+        let steps = steps.flat_map(|(command, reply)| command.did(key, reply));
+        let steps = steps.map(|(_, did)| did).collect();
+        self.done.push((key, self.did(interval, steps)));
+    }
+
+    fn did(&self, interval: Interval, steps: Vec<Did>) -> Done {
+        Done {
+            client: self.number,
+            interval,
+            steps,
+        }
+    }
+}
+
+/// Lets clients of all servers work on keys that are absent, and answers what they have done to
+/// each key.
+fn record(servers: &[&Nearfield], seed: u64) -> Vec<Vec<Done>> {
+    for server in servers {
+        assert_eq!(
+            ask(&mut server.connect(), "FLUSHALL"),
+            Value::Simple(b"OK".to_vec())
+        );
+    }
+    let (recorder, values) = (Recorder::new(), AtomicI64::new(1000));
+    let mut histories = vec![Vec::new(); KEYS];
+    thread::scope(|scope| {
+        let client = |number: u32| Client {
+            number,
+            random: SmallRng::seed_from_u64(seed * u64::from(CLIENTS) + u64::from(number)),
+            connection: servers[number as usize % servers.len()].connect(),
+            recorder: &recorder,
+            values: &values,
+            done: Vec::new(),
+        };
+        let clients: Vec<Client<'_>> = (0..CLIENTS).map(client).collect();
+        let clients = clients.into_iter();
+        let threads: Vec<_> = clients.map(|client| scope.spawn(|| client.run())).collect();
+        for thread in threads {
+            for (key, done) in thread.join().unwrap() {
+                histories[key].push(done);
+            }
+        }
+    });
+    histories
+}
+
+#[test]
+fn each_key_is_linearizable_over_all_servers() {
+    let servers = Servers::start();
+    let all: Vec<&Nearfield> = servers.servers.iter().collect();
+    for seed in 0..ROUNDS {
+        for (key, history) in record(&all, seed).into_iter().enumerate() {
+            let Err(dead_end) = order(history.clone()) else {
+                continue;
+            };
+            let shown = |all: &[Done]| all.iter().map(|it| format!("  {it}\n")).collect::<String>();
+            panic!(
+                "round {seed}: no order explains the replies of key{key}; after\n{}it is {:?}, and \
+                 none of these can be next:\n{}",
+                shown(&dead_end.before),
+                dead_end.state,
+                shown(&dead_end.stuck)
+            );
+        }
+    }
+}
+
+#[test]
+fn servers_with_keys_of_their_own_are_noticed() {
+    let apart: Vec<Nearfield> = (0..SERVERS)
+        .map(|_| Nearfield::start(Options::default()))
+        .collect();
+    let all: Vec<&Nearfield> = apart.iter().collect();
+    let histories = record(&all, 0);
+    assert!(histories.into_iter().any(|history| order(history).is_err()));
+}
+
+// ---- Single commands --------------------------------------------------------------------------
+
+#[test]
+fn what_one_server_writes_all_others_read() {
+    let servers = Servers::start();
+    let mut at = servers.connect();
+    let long = "x".repeat(100_000);
+    let lines = [
+        (0, "SET ann 1".to_owned(), Value::Simple(b"OK".to_vec())),
+        (1, "GET ann".to_owned(), bulk("1")),
+        (1, "INCRBY ann 41".to_owned(), Value::Integer(42)),
+        (2, "GETDEL ann".to_owned(), bulk("42")),
+        (0, "EXISTS ann".to_owned(), Value::Integer(0)),
+        (0, format!("SET long {long}"), Value::Simple(b"OK".to_vec())),
+        (1, "APPEND long y".to_owned(), Value::Integer(100_001)),
+        (2, "GETRANGE long -2 -1".to_owned(), bulk("xy")),
+        // Databases are apart.
+        (2, "SELECT 3".to_owned(), Value::Simple(b"OK".to_vec())),
+        (2, "EXISTS long".to_owned(), Value::Integer(0)),
+        (
+            2,
+            "MSET a 1 b 2 c 3".to_owned(),
+            Value::Simple(b"OK".to_vec()),
+        ),
+        (2, "KNEAREST d BEFORE".to_owned(), bulk("c")),
+        (2, "KNEAREST d AFTER".to_owned(), Value::NullBulk),
+        (0, "KNEAREST d AFTER".to_owned(), bulk("long")),
+        (2, "DBSIZE".to_owned(), Value::Integer(3)),
+        (0, "DBSIZE".to_owned(), Value::Integer(1)),
+        (0, "SELECT 3".to_owned(), Value::Simple(b"OK".to_vec())),
+        (
+            0,
+            "KRANGE [a [b".to_owned(),
+            Value::Array(vec![bulk("a"), bulk("b")]),
+        ),
+        (0, "RANDOMKEY".to_owned(), Value::NullBulk),
+        (0, "KRANGEDEL [b [c".to_owned(), Value::Integer(2)),
+        (2, "KEYS *".to_owned(), Value::Array(vec![bulk("a")])),
+        (2, "FLUSHDB".to_owned(), Value::Simple(b"OK".to_vec())),
+        (0, "DBSIZE".to_owned(), Value::Integer(0)),
+        (1, "STRLEN long".to_owned(), Value::Integer(100_001)),
+    ];
+    for (server, line, expected) in lines {
+        let reply = ask(&mut at[server], &line);
+        let shown = line.get(..40).unwrap_or(&line);
+        match shown {
+            "RANDOMKEY" => assert!(matches!(reply, Value::Bulk(_)), "{reply}"),
+            _ => assert_eq!(reply, expected, "{shown}"),
+        }
+    }
+}
+
+#[test]
+fn a_scan_meets_the_keys_of_all_servers() {
+    let servers = Servers::start();
+    let mut at = servers.connect();
+    for number in 0..100 {
+        ask(
+            &mut at[number % SERVERS],
+            &format!("SET key:{number:03} {number}"),
+        );
+    }
+    let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
+    loop {
+        let Value::Array(reply) = ask(&mut at[0], &format!("SCAN {cursor} COUNT 7")) else {
+            panic!("SCAN answers no array");
+        };
+        let [Value::Bulk(next), Value::Array(keys)] = &reply[..] else {
+            panic!("SCAN answers {reply:?}");
+        };
+        found.extend(keys.clone());
+        cursor = String::from_utf8(next.clone()).unwrap();
+        if cursor == "0" {
+            break;
+        }
+    }
+    let expected: Vec<Value> = (0..100).map(|it| bulk(&format!("key:{it:03}"))).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn keys_expire_on_all_servers_and_leave_the_pool() {
+    let servers = Servers::start();
+    let mut at = servers.connect();
+    ask(&mut at[0], "SET soon 1 PX 30");
+    ask(&mut at[0], "SET later 1 PX 30");
+    ask(&mut at[1], "PEXPIRE later 1000000");
+    ask(&mut at[1], "SET never 1 PX 30");
+    ask(&mut at[2], "PERSIST never");
+    thread::sleep(Duration::from_millis(40));
+    assert_eq!(ask(&mut at[1], "GET soon"), Value::NullBulk);
+    assert_eq!(ask(&mut at[1], "GET later"), bulk("1"));
+    assert_eq!(ask(&mut at[0], "TTL never"), Value::Integer(-1));
+    // Nobody asks for the key again: a server removes it.
+    let began = Instant::now();
+    while ask(&mut at[2], "DBSIZE") != Value::Integer(2) {
+        assert!(began.elapsed() < Duration::from_secs(60), "the key stays");
+        thread::sleep(Duration::from_millis(10));
+    }
+    // A key that is over counts as absent, also where a command changes it.
+    ask(&mut at[0], "SET soon 5 PX 1");
+    thread::sleep(Duration::from_millis(5));
+    assert_eq!(ask(&mut at[1], "INCR soon"), Value::Integer(1));
+    assert_eq!(ask(&mut at[1], "TTL soon"), Value::Integer(-1));
+}
+
+#[test]
+fn a_transaction_changes_one_key_and_is_refused_as_a_whole_otherwise() {
+    let servers = Servers::start();
+    let mut at = servers.connect();
+    ask(&mut at[0], "SET other 7");
+    let exec = |connection: &mut Connection, lines: &[&str]| {
+        ask(connection, "MULTI");
+        for line in lines {
+            assert_eq!(ask(connection, line), Value::Simple(b"QUEUED".to_vec()));
+        }
+        ask(connection, "EXEC")
+    };
+    let reply = exec(
+        &mut at[1],
+        &["GET other", "INCR ann", "INCR ann", "GET ann"],
+    );
+    let two = [bulk("7"), Value::Integer(1), Value::Integer(2), bulk("2")];
+    assert_eq!(reply, Value::Array(two.to_vec()));
+    let refused = exec(&mut at[1], &["INCR ann", "INCR other"]);
+    assert!(
+        error_of(&refused).contains("one key at a time"),
+        "{refused}"
+    );
+    assert_eq!(
+        ask(&mut at[2], "MGET ann other"),
+        Value::Array(vec![bulk("2"), bulk("7")])
+    );
+    let refused = exec(&mut at[1], &["INCR ann", "KRANGE [a [z"]);
+    let Value::Array(replies) = refused else {
+        panic!("{refused}");
+    };
+    assert!(error_of(&replies[1]).contains("ranges"), "{}", replies[1]);
+    // A script is one transaction, too.
+    let script = "return {redis.call('incr', KEYS[1]), redis.call('get', KEYS[1])}";
+    let words: [&[u8]; 4] = [b"EVAL", script.as_bytes(), b"1", b"ann"];
+    let reply = at[0].command(&words).unwrap();
+    assert_eq!(reply, Value::Array(vec![Value::Integer(4), bulk("4")]));
+}
+
+#[test]
+fn what_a_pool_cannot_do_is_refused_by_an_error_that_names_it() {
+    let servers = Servers::start();
+    let mut at = servers.connect();
+    let mut refused = 0;
+    for command in all() {
+        let (Run::Command(_) | Run::Planned(_)) = command.run else {
+            continue;
+        };
+        if command.is_for_pools() {
+            continue;
+        }
+        let count = command.arity.unsigned_abs() as usize;
+        let words: Vec<&[u8]> = std::iter::once(command.name.as_bytes())
+            .chain(std::iter::repeat_n(&b"1"[..], count - 1))
+            .collect();
+        let error = error_of(&at[0].command(&words).unwrap());
+        let named = format!("ERR the placement pool cannot do '{}'", command.name);
+        assert!(error.starts_with(&named), "{error}");
+        refused += 1;
+    }
+    assert!(refused > 90, "{refused}");
+    let error = error_of(&ask(&mut at[0], "CONFIG SET maxmemory 100mb"));
+    assert!(
+        error.contains("maxmemory is not possible with the placement pool"),
+        "{error}"
+    );
+    let error = error_of(&ask(&mut at[0], "CLIENT TRACKING ON"));
+    assert!(error.contains("'tracking'"), "{error}");
+    let key = "k".repeat(100);
+    let error = error_of(&ask(&mut at[0], &format!("SET {key} 1")));
+    assert!(error.contains("has 100 bytes, the limit is 64"), "{error}");
+    assert_eq!(ask(&mut at[0], &format!("GET {key}")), Value::NullBulk);
+    let Value::Array(described) = ask(&mut at[0], "COMMAND INFO lpush get") else {
+        panic!("COMMAND INFO answers no array");
+    };
+    let has_flag = |value: &Value| format!("{value}").contains("no_pool");
+    assert!(has_flag(&described[0]) && !has_flag(&described[1]));
+    assert!(all().filter(|it| it.flags.has(Flags::UNSHARED)).count() > 8);
+}
+
+#[test]
+fn what_a_server_keeps_on_disk_is_not_possible_over_a_pool() {
+    let nodes = ShmNodes::serve(1, 64 << 20).unwrap();
+    let home = Home::open_pool(Pool::shm(nodes.names()), 64).unwrap();
+    let logging = Options {
+        home,
+        persistence: persistence::Options {
+            log: Some(true),
+            ..persistence::Options::default()
+        },
+        ..Options::default()
+    };
+    assert!(
+        logging
+            .check_placement()
+            .unwrap_err()
+            .contains("--appendonly")
+    );
+    assert_eq!(Options::default().check_placement(), Ok(()));
+    assert!(check_setting("notify-keyspace-events", "KEA").is_err());
+    assert!(check_setting("maxmemory", "0").is_ok());
+}
