@@ -25,6 +25,9 @@ pub struct Batchables {
 
 const PLACES: usize = 256;
 
+/// The longest name of a command that may be part of a batch.
+pub const NAME_BYTES_MAX: usize = 8;
+
 static BATCHABLES: LazyLock<Batchables> = LazyLock::new(Batchables::new);
 
 /// All commands that may be part of a batch.
@@ -32,15 +35,27 @@ pub fn batchables() -> &'static Batchables {
     &BATCHABLES
 }
 
+/// A name as it is, filled up with zeros.
+#[inline]
+fn padded(name: &[u8]) -> Option<[u8; NAME_BYTES_MAX]> {
+    let mut bytes = [0; NAME_BYTES_MAX];
+    let length = name.len();
+    // Copying a constant number of bytes takes no call.
+    match length {
+        3 => bytes[..3].copy_from_slice(name),
+        4 => bytes[..4].copy_from_slice(name),
+        _ => bytes.get_mut(..length)?.copy_from_slice(name),
+    }
+    Some(bytes)
+}
+
 /// A name in lower case as one number. Only for letters does the bit of lower case tell nothing
 /// else, so that names of other bytes may only ever be equal to no command's.
 #[inline]
-fn packed(name: &[u8]) -> Option<u64> {
-    let mut bytes = [0; 8];
-    bytes.get_mut(..name.len())?.copy_from_slice(name);
+fn packed(name: [u8; NAME_BYTES_MAX], length: usize) -> Option<u64> {
     let lower = 0x2020_2020_2020_2020;
-    let used = u64::MAX.checked_shr(64 - 8 * name.len() as u32)?;
-    Some(u64::from_le_bytes(bytes) | (lower & used))
+    let used = u64::MAX.checked_shr(64 - 8 * length as u32)?;
+    Some(u64::from_le_bytes(name) | (lower & used))
 }
 
 #[inline]
@@ -53,8 +68,9 @@ impl Batchables {
     fn new() -> Batchables {
         let mut places = [None; PLACES];
         for command in all() {
-            let (Run::Planned(plan), Some(name)) = (command.run, packed(command.name.as_bytes()))
-            else {
+            let name = command.name.as_bytes();
+            let name = padded(name).and_then(|padded| packed(padded, name.len()));
+            let (Run::Planned(plan), Some(name)) = (command.run, name) else {
                 continue;
             };
             let free = (place(name)..place(name) + PLACES)
@@ -72,15 +88,16 @@ impl Batchables {
         Batchables { places }
     }
 
-    /// The command of a name in any case, if it has a plan.
+    /// The command of a name in any case, if it has a plan, and the name filled up with zeros.
     #[inline]
-    pub fn find(&self, name: &[u8]) -> Option<&Batchable> {
-        let name = packed(name)?;
+    pub fn find(&self, name: &[u8]) -> Option<(&Batchable, [u8; NAME_BYTES_MAX])> {
+        let padded = padded(name)?;
+        let name = packed(padded, name.len())?;
         let mut place = place(name);
         loop {
             let batchable = self.places.get(place)?.as_ref()?;
             if batchable.name == name {
-                return Some(batchable);
+                return Some((batchable, padded));
             }
             place = (place + 1) % PLACES;
         }
@@ -100,7 +117,7 @@ mod tests {
             let found = batchables.find(upper.as_bytes());
             let planned = matches!(command.run, Run::Planned(_)) && command.name.len() <= 8;
             assert_eq!(found.is_some(), planned, "{}", command.name);
-            if let Some(found) = found {
+            if let Some((found, _)) = found {
                 assert!(std::ptr::eq(found.command, command));
                 assert!(command.name.bytes().all(|byte| byte.is_ascii_lowercase()));
                 assert!(command.turning.is_none(), "{}", command.name);

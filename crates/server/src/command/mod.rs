@@ -40,7 +40,7 @@ mod string;
 mod tracking;
 mod transaction;
 
-pub use batchable::{Batchable, Batchables, batchables};
+pub use batchable::{Batchable, Batchables, NAME_BYTES_MAX, batchables};
 pub use call::{Call, Wait, integer, is, small_integer};
 pub use connection::REDIS_VERSION;
 pub use plan::{Plan, Planned, Touch};

@@ -24,7 +24,7 @@
 
 use super::limits;
 use crate::client::Client;
-use crate::command::{Batchable, Batchables, Flags, Planned, Touch, batchables};
+use crate::command::{Batchable, Batchables, Flags, NAME_BYTES_MAX, Planned, Touch, batchables};
 use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::execute::{Executor, Tally};
@@ -71,7 +71,9 @@ struct Pending {
     connection: u32,
     batchable: &'static Batchable,
     touch: Touch,
-    /// Where its words begin, and how many there are.
+    /// Its name as it was sent.
+    name: [u8; NAME_BYTES_MAX],
+    /// Its first word behind the name, and how many there are.
     words: u32,
     count: u32,
     /// Its number of keys, and the step from one to the next.
@@ -89,6 +91,7 @@ struct Pending {
 #[derive(Debug, Default)]
 struct Words {
     bytes: Vec<u8>,
+    /// Where each ends. The next one begins there.
     ends: Vec<usize>,
     /// Keys have the prefix of the index in place of that byte.
     prefixed: bool,
@@ -153,10 +156,7 @@ impl Words {
 
     /// Puts the prefix of the index before a key.
     fn set_prefix(&mut self, number: usize, prefix: u8) {
-        let start = match number.checked_sub(1) {
-            Some(before) => self.ends.get(before).copied().unwrap_or(0),
-            None => 0,
-        };
+        let start = self.start(number);
         if let Some(byte) = self.bytes.get_mut(start) {
             *byte = prefix;
         }
@@ -175,12 +175,18 @@ impl Words {
     /// The stored form of a word.
     #[inline]
     fn stored(&self, number: usize) -> &[u8] {
-        let start = match number.checked_sub(1) {
-            Some(before) => self.ends.get(before).copied().unwrap_or(0),
-            None => 0,
-        };
+        let start = self.start(number);
         let end = self.ends.get(number).copied().unwrap_or(start);
         self.bytes.get(start..end).unwrap_or_default()
+    }
+
+    /// Where the stored form of a word begins.
+    #[inline]
+    fn start(&self, number: usize) -> usize {
+        match number.checked_sub(1) {
+            Some(before) => self.ends.get(before).copied().unwrap_or(0),
+            None => 0,
+        }
     }
 
     #[inline]
@@ -188,17 +194,32 @@ impl Words {
         self.stored(number).get(1..).unwrap_or_default()
     }
 
-    fn of(&self, pending: &Pending) -> SmallVec<[&[u8]; 16]> {
-        let words = pending.words as usize..(pending.words + pending.count) as usize;
-        words.map(|number| self.get(number)).collect()
+    /// The words of a command, its name first.
+    #[inline]
+    fn of<'w>(&'w self, pending: &'w Pending) -> SmallVec<[&'w [u8]; 16]> {
+        let first = pending.words as usize;
+        let mut words = SmallVec::new();
+        words.push(pending.name());
+        let mut start = self.start(first);
+        let ends = self.ends.get(first..first + pending.count as usize);
+        for &end in ends.unwrap_or_default() {
+            words.push(self.bytes.get(start + 1..end).unwrap_or_default());
+            start = end;
+        }
+        words
     }
 }
 
 impl Pending {
+    fn name(&self) -> &[u8] {
+        let length = self.batchable.command.name.len();
+        self.name.get(..length).unwrap_or_default()
+    }
+
     /// The numbers of the words that are its keys.
     #[inline]
     fn keys(&self) -> impl Iterator<Item = usize> {
-        let first = self.words as usize + 1;
+        let first = self.words as usize;
         let step = self.step as usize;
         (0..self.keys as usize).map(move |key| first + key * step)
     }
@@ -256,7 +277,7 @@ impl Round {
         bytes: &[u8],
     ) -> Added {
         let count = parser.argument_count();
-        let Some(batchable) = self.names.find(parser.argument(bytes, 0)) else {
+        let Some((batchable, name)) = self.names.find(parser.argument(bytes, 0)) else {
             return Added::Never;
         };
         let command = batchable.command;
@@ -289,7 +310,7 @@ impl Round {
             return Added::Later;
         }
         let (words, before) = (self.words.ends.len(), self.words.bytes.len());
-        for position in 0..count {
+        for position in 1..count {
             let word = parser.argument(bytes, position);
             if word.len() > WORD_BYTES_MAX {
                 self.words.bytes.truncate(before);
@@ -314,8 +335,9 @@ impl Round {
             connection,
             batchable,
             touch,
+            name,
             words: words as u32,
-            count: count as u32,
+            count: count as u32 - 1,
             keys: keys as u32,
             step: step as u32,
             first: self.operations as u32,
@@ -539,9 +561,9 @@ impl Round {
             };
             let mut planned = Planned::in_batch(&args, pending.step as usize, keys, reply);
             let answer = (pending.batchable.plan.complete)(&mut planned);
-            if writes {
-                pending.log = self.ledger.end(&args);
-            }
+            let log = if writes { self.ledger.end(&args) } else { 0..0 };
+            drop(args);
+            pending.log = log;
             if let Err(error) = answer {
                 reply.truncate(start);
                 refuse(server, &mut self.tallies, pending, &error, reply);
