@@ -3,11 +3,12 @@
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
 use nearfield_lab::bench::{
-    Completion, Conductor, Contestant, Interrupt, Plan, Request, Techniques, default_suite,
-    parse_quantity, serve as serve_contestant,
+    Conductor, Contestant, Plan, Request, Session, Techniques, default_suite,
+    serve as serve_contestant,
 };
 use nearfield_lab::error::LabError;
-use nearfield_lab::report::{Session, SessionError};
+use nearfield_lab::harness::{Completion, Interrupt};
+use nearfield_lab::parse_quantity;
 use nearfield_lab::workload::{Distribution, KeySpec, Mix};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -173,7 +174,6 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
             eprintln!("interrupted; the reports hold the tables finished before");
             ExitCode::from(INTERRUPTED)
         }
-        Err(SessionError::Lab(error)) => fail(&error.to_string()),
         Err(error) => fail(&error.to_string()),
     }
 }

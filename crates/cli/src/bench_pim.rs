@@ -2,9 +2,10 @@
 
 use clap::Args;
 use nearfield::{Map, Pim, Words};
-use nearfield_lab::bench::{Interrupt, parse_quantity};
 use nearfield_lab::error::LabError;
 use nearfield_lab::figures::beside::{self, Plan, Row};
+use nearfield_lab::harness::Interrupt;
+use nearfield_lab::parse_quantity;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;

@@ -7,7 +7,7 @@ use nearfield_fabric::NodeId;
 use nearfield_fabric::membership::NodeAddress;
 #[cfg(target_os = "linux")]
 use nearfield_fabric::transport::shm::ShmNode;
-use nearfield_lab::bench::parse_quantity;
+use nearfield_lab::parse_quantity;
 use nearfield_server::config::memory;
 use serde::Serialize;
 use std::fs::File;

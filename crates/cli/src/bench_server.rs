@@ -1,8 +1,9 @@
 //! `nearfield bench-server`: the server beside Redis, under the same load.
 
 use clap::Args;
-use nearfield_lab::bench::{Interrupt, Machine, commit, parse_quantity};
 use nearfield_lab::error::LabError;
+use nearfield_lab::harness::{Interrupt, Machine, commit};
+use nearfield_lab::parse_quantity;
 use nearfield_lab::report::Output;
 use nearfield_lab::server::{Contest, ContestRow, Entrant, Task, contest, render};
 use serde::Serialize;

@@ -2,9 +2,10 @@
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, ValueEnum};
-use nearfield_lab::bench::{Completion, Interrupt, parse_quantity};
 use nearfield_lab::error::LabError;
 use nearfield_lab::figures::{ChimeScale, FigureSession, RadarScale, Request, Scale};
+use nearfield_lab::harness::{Completion, Interrupt};
+use nearfield_lab::parse_quantity;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;

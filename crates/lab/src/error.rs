@@ -41,8 +41,8 @@ pub enum LabError {
     /// More memory would be needed than the machine has available.
     #[error(
         "{what} would need {} of memory, but only {} are available",
-        crate::memory::display_bytes(*needed_bytes),
-        crate::memory::display_bytes(*available_bytes)
+        crate::text::display_bytes(*needed_bytes),
+        crate::text::display_bytes(*available_bytes)
     )]
     OutOfMemory {
         /// What the memory was for.
@@ -110,25 +110,9 @@ pub enum KeyFileFault {
     },
 }
 
-/// Shortens input for an error message to at most 60 characters.
-pub(crate) fn shortened(input: &str) -> String {
-    const SHOWN: usize = 60;
-    match input.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &input[..end]),
-        None => input.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn long_input_is_shortened_at_a_character() {
-        assert_eq!(shortened("zipf"), "zipf");
-        let long = "ü".repeat(100);
-        assert_eq!(shortened(&long), format!("{}…", "ü".repeat(60)));
-    }
 
     #[test]
     fn memory_is_shown_in_units() {

@@ -1,7 +1,9 @@
-//! The lab of Nearfield: [workloads](workload), a [benchmark](mod@bench) against other maps, the
-//! machine's own [limit], and [reports](report).
+//! The lab of Nearfield: experiments, each of which has [workloads](workload) run by contestants in
+//! the same [harness], and comes to a [report].
 //!
-//! Measured, counted and modelled numbers never meet in one figure without their label.
+//! The experiments are a [benchmark](mod@bench) against other maps, beside the machine's own
+//! [limit]; [servers](server) under the same load; and the [figures] of papers. Measured, counted
+//! and modelled numbers never meet in one figure without their label.
 
 #![deny(unsafe_code)]
 
@@ -9,9 +11,14 @@ pub mod bench;
 pub mod clock;
 pub mod error;
 pub mod figures;
+pub mod harness;
 #[expect(unsafe_code, reason = "maps memory in huge pages and prefetches")]
 pub mod limit;
 pub mod memory;
+mod quantity;
 pub mod report;
 pub mod server;
+mod text;
 pub mod workload;
+
+pub use quantity::parse_quantity;

@@ -10,7 +10,6 @@ pub const UNCLEAN: &[(&str, &str)] = &[
     ("columns", "crates/lab"),
     ("columns", "crates/server"),
     ("columns", "crates/server-testkit"),
-    ("cycles", "crates/lab"),
     ("cycles", "crates/server"),
 ];
 

@@ -1,16 +1,16 @@
 //! Runs a plan, table by table.
 
 use super::field::{Stage, Starter};
-use super::interrupt::Interrupt;
 use super::plan::{Plan, Table};
-use super::result::{Measurement, TableResult};
+use super::report::{Row, Slices, TableResult};
 use super::tally::Tally;
-use super::team::together;
 use super::turns::{PARTS, Turns};
 use crate::error::LabError;
+use crate::harness::{Completion, Interrupt, in_turns, together};
 use crate::limit::MachineLimit;
-use crate::report::statistics::Sample;
+use crate::report::{Kind, LIMIT};
 use crate::workload::{KeySet, Mix, StreamSpec};
+use std::convert::Infallible;
 use std::process::Command;
 
 /// Determines all keys and operations.
@@ -38,15 +38,6 @@ pub enum Event<'e> {
 
 /// Told about events as they happen.
 pub(super) type Observer<'o> = dyn FnMut(Event<'_>) + 'o;
-
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Completion {
-    /// Every table was measured.
-    Finished,
-    /// Somebody interrupted; the tables reported until then are complete.
-    Interrupted,
-}
 
 /// Runs plans. `command` starts a process that calls [`serve`](super::serve).
 pub struct Conductor<'c> {
@@ -92,8 +83,18 @@ impl<'c> Conductor<'c> {
             }
             if table.mix != Mix::Load && table.mix.shares().scan == 0 {
                 observe(Event::Step("measuring the machine's limit".to_owned()));
-                result.limit = Some(limit_of(&mut limits, current.keys.len(), table.threads)?);
+                let limit = limit_of(&mut limits, current.keys.len(), table.threads)?;
+                result.rows.push(Row {
+                    rate_mops: Some(limit.lines_mops),
+                    detail: Slices {
+                        rate_spread: Some(0.0),
+                        huge_page_share: Some(limit.huge_page_share),
+                        counters: None,
+                    },
+                    ..result.row(LIMIT, Kind::Measured)
+                });
             }
+            result.rows.sort_by_key(|row| row.kind == Kind::Counted);
             observe(Event::Table(&result));
             stage = Some((table, current));
         }
@@ -129,55 +130,58 @@ impl<'c> Conductor<'c> {
         let (threads, batch) = (result.table.threads, result.table.batch);
         let contestants = result.table.contestants.iter();
         let mut tallies: Vec<Tally> = contestants.map(|&c| Tally::of(c)).collect();
-        let total = LOADS * tallies.len();
-        for round in 0..LOADS {
-            for (done, tally) in (round * tallies.len()..).zip(&mut tallies) {
-                observe(Event::Slice(done, total));
-                if tally.failure.is_some() || self.starter.interrupt.is_raised() {
-                    continue;
-                }
-                match self.starter.load(tally.contestant, keys, threads, batch) {
-                    Ok((slice, memory)) => {
-                        tally.rates.push(slice.rate_mops);
-                        tally.latency = slice.latency;
-                        tally.memory.get_or_insert((memory, keys.len()));
-                    }
-                    Err(error) => tally.failure = Some(error),
-                }
+        let (mut done, total) = (0, LOADS * tallies.len());
+        let interrupt = self.starter.interrupt;
+        let Ok(_) = in_turns(LOADS, &mut tallies, interrupt, |_, tally| {
+            observe(Event::Slice(done, total));
+            done += 1;
+            if tally.failure.is_some() {
+                return Ok::<_, Infallible>(());
             }
-        }
+            match self.starter.load(tally.contestant, keys, threads, batch) {
+                Ok((slice, memory)) => {
+                    tally.rates.push(slice.rate_mops);
+                    tally.latency = slice.latency;
+                    tally.memory.get_or_insert((memory, keys.len()));
+                }
+                Err(error) => tally.failure = Some(error),
+            }
+            Ok(())
+        });
         tallies.into_iter().for_each(|tally| tally.close(result));
     }
 }
 
+/// What the machine allows at most.
+#[derive(Clone, Copy)]
+struct Limit {
+    threads: usize,
+    /// Millions of lines for each second of CPU time.
+    lines_mops: f64,
+    huge_page_share: f64,
+}
+
 /// The limit for `threads` threads, each with a line for each of its share of the keys; measured
 /// unless it is among those `known`.
-fn limit_of(
-    known: &mut Vec<(usize, Measurement)>,
-    keys: usize,
-    threads: usize,
-) -> Result<Measurement, LabError> {
-    if let Some((_, limit)) = known.iter().find(|(other, _)| *other == threads) {
-        return Ok(limit.clone());
+fn limit_of(known: &mut Vec<Limit>, keys: usize, threads: usize) -> Result<Limit, LabError> {
+    if let Some(limit) = known.iter().find(|limit| limit.threads == threads) {
+        return Ok(*limit);
     }
     let lines = (keys / threads).max(LIMIT_LINES_MIN) as u64;
     let measure = |_, ()| MachineLimit::measure(Some(lines * LINE_BYTES), &mut |_, _| {});
-    let mut lines_per_second = 0.0;
-    let mut huge_share = 0.0;
+    let mut sum = Limit {
+        threads,
+        lines_mops: 0.0,
+        huge_page_share: 0.0,
+    };
     for limit in together(vec![(); threads], measure) {
         let limit = limit?;
-        lines_per_second += limit.lines_per_second;
-        huge_share += limit.huge_page_bytes as f64 / limit.buffer_bytes as f64 / threads as f64;
+        let share = limit.huge_page_bytes as f64 / limit.buffer_bytes as f64;
+        sum.lines_mops += limit.lines_per_second / 1e6;
+        sum.huge_page_share += share / threads as f64;
     }
-    let limit = Measurement {
-        rates_mops: Sample::new(vec![lines_per_second / 1e6]).expect("a rate is a number"),
-        latency: None,
-        bytes_per_key: None,
-        huge_page_share: Some(huge_share),
-        counts: None,
-    };
-    known.push((threads, limit.clone()));
-    Ok(limit)
+    known.push(sum);
+    Ok(sum)
 }
 
 /// How many operations to make for a table of `keys` keys: enough for a slice of some tenths of
@@ -249,14 +253,11 @@ mod tests {
         assert_eq!(completion, Completion::Finished);
         assert_eq!(results.len(), 2);
         for result in results {
-            assert!(result.measured.is_empty());
-            let contestants: Vec<&str> = result
-                .failures
-                .iter()
-                .map(|failure| failure.contestant.name())
-                .collect();
+            assert!(result.rows.iter().all(|row| row.peer == LIMIT));
+            let failed = result.failed.iter();
+            let contestants: Vec<&str> = failed.map(|failed| &*failed.peer).collect();
             assert_eq!(contestants, ["congee", "blart"]);
-            for failure in &result.failures {
+            for failure in &result.failed {
                 assert_eq!(failure.error, "exit status: 9: no room");
             }
         }
@@ -271,7 +272,7 @@ mod tests {
             "exec false",
         ] {
             let (_, results) = run(&[Mix::YcsbC], script);
-            assert_eq!(results[0].failures.len(), 2, "{script}");
+            assert_eq!(results[0].failed.len(), 2, "{script}");
         }
     }
 

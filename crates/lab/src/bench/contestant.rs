@@ -1,6 +1,7 @@
 //! Who takes part.
 
-use crate::error::{LabError, shortened};
+use crate::error::LabError;
+use crate::text::shortened;
 use nearfield_peers::PeerKind;
 use nearfield_radix::{Combine, EngineOptions};
 use std::fmt;
@@ -90,8 +91,8 @@ impl Techniques {
 /// What `Contestant` reads.
 const ALLOWED: &str = "nearfield, nearfield-interleaved, nearfield-combined, nearfield-shared, \
                        nearfield-triggered, nearfield-data-centric, \
-                       nearfield-operation-centric, btreemap, congee, blart, ferntree, indexset, masstree, scc, \
-                       crossbeam-skiplist, papaya, dashmap";
+                       nearfield-operation-centric, btreemap, congee, blart, ferntree, indexset, \
+                       masstree, scc, crossbeam-skiplist, papaya, dashmap";
 
 impl Contestant {
     /// The name in command lines and reports.

@@ -1,9 +1,9 @@
 //! The contestants' processes of the moment, each with its map loaded.
 
 use super::contestant::Contestant;
-use super::interrupt::Interrupt;
 use super::process::Process;
 use super::wire::{Answer, Memory, Order, Slice, keys_order, write_keys};
+use crate::harness::Interrupt;
 use crate::workload::KeySet;
 use nearfield_peers::PeerKind;
 use std::process::Command;

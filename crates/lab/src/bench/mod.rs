@@ -9,41 +9,34 @@
 //! ```text
 //!   conductor ── orders, keys, operations on stdin ──▶ host (one process a contestant)
 //!             ◀── answers on stdout ─────────────────
-//!                                                      host → runner → engine → lanes (threads)
+//!                                                    host → runner → engine → lanes (threads)
 //! ```
 
 mod conductor;
 mod contestant;
-mod counts;
 mod engine;
 mod field;
 mod host;
-mod interrupt;
 mod keys;
-mod latency;
-mod machine;
+mod page;
 mod plan;
 mod process;
-mod quantity;
+mod reading;
+mod report;
 mod resident;
-mod result;
 mod runner;
+mod session;
+mod show;
 mod suite;
 mod tally;
 mod task;
-mod team;
 mod turns;
 mod wire;
 
-pub use conductor::{Completion, Conductor, Event};
+pub use conductor::{Conductor, Event};
 pub use contestant::{Contestant, Techniques};
-pub use counts::Counts;
 pub use host::serve;
-pub use interrupt::Interrupt;
-pub(crate) use latency::Durations;
-pub use machine::{Machine, commit};
-pub use plan::{BATCH_MAX, Plan, Request, Skip, Table};
-pub use quantity::parse_quantity;
-pub use result::{Failure, Measurement, TableResult};
+pub use plan::{BATCH_MAX, Plan, Request, Table};
+pub use report::{Failed, Report, Row, Skipped, Slices, TableResult};
+pub use session::{Session, SessionError};
 pub use suite::default_suite;
-pub use wire::Latency;

@@ -2,9 +2,10 @@
 //! is measured.
 
 use super::contestant::Contestant;
-use super::team::cores;
 use crate::error::{KeyFileFault, LabError};
-use crate::memory::{available_bytes, display_bytes};
+use crate::harness::cores;
+use crate::memory::available_bytes;
+use crate::text::display_bytes;
 use crate::workload::{Distribution, KeySpec, Mix};
 use nearfield_peers::PeerKind;
 use std::fs::File;
@@ -82,16 +83,7 @@ pub struct Table {
     /// Whether those of them that can also count what their operations take.
     pub counters: bool,
     /// Who is not, and why.
-    pub skips: Vec<Skip>,
-}
-
-/// A contestant that a table leaves out.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Skip {
-    /// Who.
-    pub contestant: Contestant,
-    /// Why, for people.
-    pub reason: String,
+    pub skips: Vec<(Contestant, &'static str)>,
 }
 
 /// Tables in the order in which they are measured: those of one key set together.
@@ -219,25 +211,18 @@ fn divide(
     keys: &KeySpec,
     mix: Mix,
     threads: u64,
-) -> (Vec<Contestant>, Vec<Skip>) {
+) -> (Vec<Contestant>, Vec<(Contestant, &'static str)>) {
     let mut contestants = Vec::new();
     let mut skips = Vec::new();
     for &contestant in &request.contestants {
-        let reason = if threads > 1 && !contestant.is_shared() {
-            Some("for one thread only")
+        if threads > 1 && !contestant.is_shared() {
+            skips.push((contestant, "for one thread only"));
         } else if mix.shares().scan > 0 && !contestant.is_ordered() {
-            Some("a hash map has no scans")
+            skips.push((contestant, "a hash map has no scans"));
         } else if matches!(keys, KeySpec::Words | KeySpec::Email) && !contestant.takes_text() {
-            Some("takes only keys of 8 bytes")
+            skips.push((contestant, "takes only keys of 8 bytes"));
         } else {
-            None
-        };
-        match reason {
-            Some(reason) => skips.push(Skip {
-                contestant,
-                reason: reason.to_owned(),
-            }),
-            None => contestants.push(contestant),
+            contestants.push(contestant);
         }
     }
     (contestants, skips)
@@ -301,11 +286,7 @@ mod tests {
                 table.contestants.len() + table.skips.len(),
                 Contestant::all().count()
             );
-            table
-                .skips
-                .iter()
-                .map(|skip| skip.contestant.name())
-                .collect()
+            table.skips.iter().map(|skip| skip.0.name()).collect()
         };
         assert!(skipped(&request()).is_empty());
         let threads = Request {

@@ -1,7 +1,7 @@
 //! A contestant's process, as the conductor holds it.
 
-use super::interrupt::Interrupt;
 use super::wire::{Answer, Order, read_line, write_line};
+use crate::harness::Interrupt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Pid;

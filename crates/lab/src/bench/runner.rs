@@ -1,12 +1,10 @@
 //! Carries out the conductor's orders on one map.
 
-use super::counts::Counts;
 use super::engine::{Engine, Lane};
-use super::latency::Durations;
 use super::task::{Digest, Task, Verb, tasks};
-use super::team::together;
 use super::wire::Slice;
 use crate::clock::thread_cpu_time;
+use crate::harness::{Counts, Durations, together};
 use crate::workload::Op;
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
 //! A contestant's results while its table is being measured.
 
 use super::contestant::Contestant;
-use super::counts::Counts;
 use super::field::Seat;
-use super::result::{Failure, Measurement, TableResult};
-use super::wire::{Latency, Memory};
-use crate::report::statistics::Sample;
+use super::report::{Row, Slices, TableResult};
+use super::wire::Memory;
+use crate::harness::{Counts, Latency, Sample};
+use crate::report::Kind;
 
 /// What is known of a contestant while its table is being measured.
 pub(super) struct Tally {
@@ -50,28 +50,33 @@ impl Tally {
 
     /// Adds what came of it to the table.
     pub(super) fn close(self, result: &mut TableResult) {
-        let contestant = self.contestant;
-        match (self.failure, Sample::new(self.rates)) {
-            (None, Some(rates_mops)) => {
-                let per_key = |(memory, keys): (Memory, usize)| {
-                    memory.growth_bytes as f64 / keys.max(1) as f64
-                };
-                let huge = |(memory, _): (Memory, usize)| {
-                    memory.huge_growth_bytes as f64 / memory.growth_bytes.max(1) as f64
-                };
-                let measurement = Measurement {
-                    rates_mops,
-                    latency: self.latency,
-                    bytes_per_key: self.memory.map(per_key),
-                    huge_page_share: self.memory.map(huge),
-                    counts: self.counts,
-                };
-                result.measured.push((contestant, measurement));
-            }
-            (failure, _) => {
-                let error = failure.unwrap_or_else(|| "was not measured".to_owned());
-                result.failures.push(Failure { contestant, error });
-            }
+        let name = self.contestant.name();
+        let (None, Some(rates)) = (&self.failure, Sample::new(self.rates)) else {
+            let error = self
+                .failure
+                .unwrap_or_else(|| "was not measured".to_owned());
+            return result.fail(self.contestant, error);
+        };
+        let growth = self.memory.map(|(memory, keys)| {
+            let bytes = memory.growth_bytes as f64;
+            let share = memory.huge_growth_bytes as f64 / bytes.max(1.0);
+            (bytes / keys.max(1) as f64, share)
+        });
+        result.rows.push(Row {
+            rate_mops: Some(rates.median()),
+            latency_ns: self.latency,
+            bytes_per_key: growth.map(|(bytes, _)| bytes),
+            detail: Slices {
+                rate_spread: Some(rates.spread()),
+                huge_page_share: growth.map(|(_, share)| share),
+                counters: None,
+            },
+            ..result.row(name, Kind::Measured)
+        });
+        if let Some(counts) = self.counts {
+            let mut row = result.row(name, Kind::Counted);
+            row.detail.counters = Some(counts);
+            result.rows.push(row);
         }
     }
 }

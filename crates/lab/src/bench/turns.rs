@@ -3,11 +3,14 @@
 use super::conductor::{Event, Observer};
 use super::contestant::Contestant;
 use super::field::{Seat, Stage, Starter, memory_estimate, out_of_turn};
-use super::result::{Failure, TableResult};
+use super::report::TableResult;
 use super::tally::Tally;
 use super::wire::{Answer, Order, pack, write_words};
-use crate::memory::{available_bytes, display_bytes};
+use crate::harness::{Completion, in_turns};
+use crate::memory::available_bytes;
+use crate::text::display_bytes;
 use crate::workload::{OpStream, Streams};
+use std::convert::Infallible;
 
 /// Slices that count.
 const SLICES: usize = 5;
@@ -33,16 +36,11 @@ impl Turns<'_> {
         let contestants = result.table.contestants.clone();
         let needs = contestants.iter().map(|&c| (c, self.need(c, stage)));
         let (fitting, misfits): (Vec<_>, Vec<_>) = needs.partition(|need| need.1 <= available);
-        result
-            .failures
-            .extend(misfits.into_iter().map(|(contestant, need)| Failure {
-                contestant,
-                error: format!(
-                    "needs about {} of memory, {} are available",
-                    display_bytes(need),
-                    display_bytes(available)
-                ),
-            }));
+        for (contestant, need) in misfits {
+            let [need, available] = [need, available].map(display_bytes);
+            let error = format!("needs about {need} of memory, {available} are available");
+            result.fail(contestant, error);
+        }
         let contestants: Vec<_> = fitting.iter().map(|need| need.0).collect();
         if fitting.iter().map(|need| need.1).sum::<u64>() <= available {
             return self.take_turns(&contestants, stage, result, observe);
@@ -86,15 +84,16 @@ impl Turns<'_> {
                 self.give_streams(seat, result.table.batch)
             });
         }
-        let total = (SLICES + 1) * tallies.len();
-        for part in 0..=SLICES {
-            for (done, tally) in (part * tallies.len()..).zip(&mut tallies) {
-                observe(Event::Slice(done, total));
-                if self.starter.interrupt.is_raised() {
-                    return;
-                }
-                tally.on_seat(&mut stage.seats, |seat, tally| run_slice(seat, part, tally));
-            }
+        let (mut done, total) = (0, (SLICES + 1) * tallies.len());
+        let interrupt = self.starter.interrupt;
+        let Ok(completion) = in_turns(SLICES + 1, &mut tallies, interrupt, |part, tally| {
+            observe(Event::Slice(done, total));
+            done += 1;
+            tally.on_seat(&mut stage.seats, |seat, tally| run_slice(seat, part, tally));
+            Ok::<_, Infallible>(())
+        });
+        if completion == Completion::Interrupted {
+            return;
         }
         if result.table.counters {
             for tally in tallies

@@ -1,7 +1,7 @@
 //! What the conductor and a contestant's process say to each other: lines of JSON, and after two
 //! of the orders a block of bytes for what is large.
 
-use super::counts::Counts;
+use crate::harness::{Counts, Latency};
 use crate::workload::{KeySet, Op};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Read, Write};
@@ -72,17 +72,6 @@ pub(super) struct Slice {
     pub(super) rate_mops: f64,
     /// Latencies since the streams arrived, the first slice (which warms up) left out.
     pub(super) latency: Option<Latency>,
-}
-
-/// Latencies in nanoseconds: of operations, or of batches where operations come in batches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Latency {
-    /// The median.
-    pub p50: u64,
-    /// One in a hundred takes longer.
-    pub p99: u64,
-    /// One in a thousand takes longer.
-    pub p999: u64,
 }
 
 /// What the load did to the process's memory.

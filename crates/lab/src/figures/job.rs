@@ -1,8 +1,8 @@
 //! What has to be done for figures, in pieces that can be done at the same time.
 
 use super::row::Row;
-use crate::bench::Interrupt;
 use crate::error::LabError;
+use crate::harness::Interrupt;
 use crate::server::ServerError;
 use nearfield_pool::PoolError;
 

@@ -48,7 +48,7 @@ pub(super) fn page(report: &FigureReport) -> String {
 fn panels<'r>(rows: &[&'r Row]) -> Vec<(String, Vec<&'r Row>)> {
     let mut panels: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in rows {
-        let kind = show::kind(row.kind);
+        let kind = row.kind.name();
         let caption = match &*row.panel {
             "" => format!("{} ({kind})", row.y.axis()),
             panel => format!("{panel}: {} ({kind})", row.y.axis()),

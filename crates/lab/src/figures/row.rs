@@ -1,7 +1,7 @@
 //! The report of figures as programs read it. `docs/pool-measured.md` explains every field.
 
 use super::scale::Scale;
-use crate::bench::{Latency, Machine};
+use crate::harness::{Latency, Machine};
 use crate::report::{Kind, Setting};
 use nearfield_hardware::modules;
 use nearfield_hardware::network::Parameters;

@@ -6,10 +6,11 @@ use super::paper::Title;
 use super::row::{FigureReport, Omitted, Row};
 use super::scale::Scale;
 use super::show;
-use crate::bench::{Completion, Interrupt, Machine, commit};
-use crate::error::{LabError, shortened};
+use crate::error::LabError;
+use crate::harness::{Completion, Interrupt, Machine, commit};
 use crate::memory::available_bytes;
-use crate::report::{Output, OutputError, Progress};
+use crate::report::{OutputError, Progress, Sink};
+use crate::text::shortened;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock, mpsc};
@@ -57,8 +58,7 @@ impl Request {
 /// A report that is kept up to date, figure by figure.
 #[derive(Debug)]
 pub struct FigureSession {
-    json: Option<Output>,
-    html: Option<Output>,
+    sink: Sink,
 }
 
 /// What a worker says.
@@ -75,8 +75,7 @@ impl FigureSession {
     /// `OutputError` for a path that cannot be written.
     pub fn open(json: Option<&Path>, html: Option<&Path>) -> Result<Self, OutputError> {
         Ok(FigureSession {
-            json: json.map(Output::open).transpose()?,
-            html: html.map(Output::open).transpose()?,
+            sink: Sink::open(json, html)?,
         })
     }
 
@@ -151,14 +150,7 @@ impl FigureSession {
     }
 
     fn write(&self, report: &FigureReport) -> Result<(), OutputError> {
-        if let Some(json) = &self.json {
-            let text = serde_json::to_string_pretty(report);
-            json.write(&(text.expect("a report has string keys") + "\n"))?;
-        }
-        if let Some(html) = &self.html {
-            html.write(&page::page(report))?;
-        }
-        Ok(())
+        self.sink.write(report, || page::page(report))
     }
 }
 

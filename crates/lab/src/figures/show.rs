@@ -2,8 +2,7 @@
 
 use super::paper::Title;
 use super::row::{Claim, FigureReport, Omitted, Row};
-use crate::report::{Kind, STYLE, rate};
-use comfy_table::{CellAlignment, Table};
+use crate::text::rate;
 
 /// Its name and what it shows.
 pub(super) fn title(figure: Title, report: &FigureReport) -> String {
@@ -12,15 +11,6 @@ pub(super) fn title(figure: Title, report: &FigureReport) -> String {
     match name.starts_with(|first: char| first.is_ascii_digit()) {
         true => format!("{paper}, figure {name}: {text}"),
         false => format!("{paper}, {}: {text}", name.to_uppercase()),
-    }
-}
-
-/// The word for how numbers came to be.
-pub(super) fn kind(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Measured => "measured",
-        Kind::Counted => "counted",
-        Kind::Modelled => "modelled",
     }
 }
 
@@ -131,7 +121,7 @@ pub(super) fn table(rows: &[&Row]) -> String {
             let milliseconds = row.work.as_ref()?.on_the_way_ns / 1e6;
             (milliseconds > 0.0).then(|| rate(milliseconds))
         }),
-        column("kind", |row| Some(kind(row.kind).to_owned())),
+        column("kind", |row| Some(row.kind.name().to_owned())),
     ];
     // Nothing twice, and nothing that nobody has.
     let on_axes = [&*first.x.name, &*first.y.name];
@@ -144,19 +134,14 @@ pub(super) fn table(rows: &[&Row]) -> String {
         let is_twice = |&(column, axis)| title == column && on_axes.contains(&axis);
         !twice.iter().any(is_twice) && rows.iter().any(|row| cell(row).is_some())
     });
-    let mut table = Table::new();
-    table.load_style(STYLE);
-    table.set_header(columns.iter().map(|(title, _)| title));
-    for row in rows {
-        let cells = columns
-            .iter()
-            .map(|(_, cell)| cell(row).unwrap_or_else(|| "–".to_owned()));
-        table.add_row(cells);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.to_string()
+    let header: Vec<&String> = columns.iter().map(|(title, _)| title).collect();
+    let cells = rows.iter().map(|row| {
+        let cells = columns.iter().map(|(_, cell)| cell(row));
+        cells
+            .map(|cell| cell.unwrap_or_else(|| "–".to_owned()))
+            .collect()
+    });
+    crate::report::table(&header, 1.., cells)
 }
 
 fn micros(nanoseconds: u64) -> String {
@@ -170,18 +155,16 @@ pub(super) fn claims(report: &FigureReport) -> String {
         Some(value) => format!("{value:.1} {unit}"),
         None => "–".to_owned(),
     };
-    let mut table = Table::new();
-    table.load_style(STYLE);
-    table.set_header(["claim", "paper", "here", "kind", "what it says"]);
-    for claim in &report.claims {
+    let header = ["claim", "paper", "here", "kind", "what it says"];
+    let rows = report.claims.iter().map(|claim| {
         let Claim { id, text, unit, .. } = claim;
-        table.add_row([
+        vec![
             id.clone(),
             number(claim.paper, unit),
             number(claim.ours, unit),
-            kind(claim.kind).to_owned(),
+            claim.kind.name().to_owned(),
             text.clone(),
-        ]);
-    }
-    format!("{table}\n")
+        ]
+    });
+    format!("{}\n", crate::report::table(&header, 1..1, rows))
 }

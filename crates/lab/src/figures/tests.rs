@@ -3,7 +3,7 @@
 use super::paper::Paper;
 use super::row::FigureReport;
 use super::{ChimeScale, FigureSession, RadarScale, Request, Scale};
-use crate::bench::{Completion, Interrupt};
+use crate::harness::{Completion, Interrupt};
 use crate::report::Kind;
 use std::collections::BTreeSet;
 

@@ -1,8 +1,6 @@
 //! Plots as inline SVG.
 
-use super::row::{Bar, LIMIT, Setting, bars};
-use super::table::{grouped, rate};
-use crate::bench::TableResult;
+use crate::text::{grouped, rate};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::ValueFormatter;
 use plotters::coord::types::RangedCoordf64;
@@ -12,6 +10,8 @@ use std::collections::BTreeMap;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type DrawResult = Result<(), Box<dyn std::error::Error>>;
 
+/// The name under which the machine's limit is reported.
+pub(crate) const LIMIT: &str = "limit";
 const WIDTH: u32 = 760;
 const BAR_HEIGHT: u32 = 26;
 const LABEL_WIDTH: i32 = 200;
@@ -28,16 +28,6 @@ const PEER_COLORS: [RGBColor; 6] = [
     RGBColor(0x00, 0x00, 0x00),
 ];
 const LIMIT_COLOR: RGBColor = RGBColor(0xc9, 0xd3, 0xdc);
-
-/// A bar for each rate of a table, the limit left out where it would flatten the others.
-pub(super) fn chart(result: &TableResult) -> String {
-    let mut bars = bars(result);
-    let maps = bars.iter().filter(|bar| !bar.is_limit());
-    let most = maps.map(Bar::rate_mops).fold(0.0, f64::max);
-    bars.retain(|bar| !bar.is_limit() || bar.rate_mops() < most * 4.0);
-    let bars: Vec<(&str, f64)> = bars.iter().map(|bar| (bar.name, bar.rate_mops())).collect();
-    bar_chart(&bars)
-}
 
 /// A bar for each name and number.
 pub(crate) fn bar_chart(bars: &[(&str, f64)]) -> String {
@@ -104,53 +94,6 @@ fn draw_spans(area: &Area<'_>, lanes: &[&str], spans: &[(&str, (f64, f64))]) -> 
     }
     Ok(())
 }
-
-/// A plot of rates over one number that varies between tables.
-pub(super) struct Sweep {
-    pub(super) title: String,
-    pub(super) svg: String,
-}
-
-/// One plot for each number (threads, batch, count) and each group of tables in which nothing
-/// else varies.
-pub(super) fn sweeps(results: &[TableResult]) -> Vec<Sweep> {
-    let axes: [(&str, Axis); 3] = [
-        ("threads", |setting| &mut setting.threads),
-        ("operations in a batch", |setting| &mut setting.batch),
-        ("number of keys", |setting| &mut setting.count),
-    ];
-    let mut sweeps = Vec::new();
-    for (axis, number) in axes {
-        let mut groups: Vec<(Setting, Lines<'_>)> = Vec::new();
-        for result in results {
-            let mut rest = Setting::of(&result.table, result.keys);
-            let x = std::mem::take(number(&mut rest));
-            let position = groups.iter().position(|(setting, _)| *setting == rest);
-            let position = position.unwrap_or_else(|| {
-                groups.push((rest, Lines::new()));
-                groups.len() - 1
-            });
-            for bar in bars(result).iter().filter(|bar| !bar.is_limit()) {
-                let line = groups[position].1.entry(bar.name).or_default();
-                line.push((x as f64, bar.rate_mops()));
-            }
-        }
-        let varied = |lines: &Lines<'_>| lines.values().any(|line| line.len() > 1);
-        for (setting, lines) in groups.into_iter().filter(|(_, lines)| varied(lines)) {
-            sweeps.push(Sweep {
-                title: format!(
-                    "{} · mix {} · {}, by {axis}",
-                    setting.keys, setting.mix, setting.distribution
-                ),
-                svg: line_chart(axis, "Mops", &lines),
-            });
-        }
-    }
-    sweeps
-}
-
-/// Where a setting holds the number that varies.
-type Axis = fn(&mut Setting) -> &mut usize;
 
 /// Points of each peer.
 pub(crate) type Lines<'n> = BTreeMap<&'n str, Vec<(f64, f64)>>;

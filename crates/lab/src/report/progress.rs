@@ -33,13 +33,13 @@ impl Progress {
         self.bar.set_message(what);
     }
 
-    pub(super) fn slice(&self, done: usize, total: usize) {
+    pub(crate) fn slice(&self, done: usize, total: usize) {
         self.bar.set_length(total as u64);
         self.bar.set_position(done as u64);
         self.bar.set_message("measuring");
     }
 
-    pub(super) fn table(&mut self) {
+    pub(crate) fn table(&mut self) {
         self.done += 1;
         self.bar.set_position(0);
         self.show_prefix();

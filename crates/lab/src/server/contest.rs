@@ -3,8 +3,8 @@
 use super::load::{Shape, Slice, drive};
 use super::process::{ServerError, ServerProcess};
 use super::task::Task;
-use crate::bench::{Interrupt, Latency};
-use crate::report::statistics::Sample;
+use crate::harness::Sample;
+use crate::harness::{Completion, Interrupt, Latency, in_turns};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use serde::Serialize;
@@ -91,28 +91,30 @@ pub fn contest(
         fill(contest, &server, interrupt)?;
         let growth = server.resident_bytes().saturating_sub(before);
         let keys = contest.task.preparations(contest.keys).max(1);
-        servers.push((server, growth as f64 / keys as f64));
+        servers.push(Loaded {
+            server,
+            bytes_per_key: growth as f64 / keys as f64,
+            slices: Vec::new(),
+        });
     }
     for &pipeline in &contest.pipelines {
-        let mut slices: Vec<Vec<(Slice, Duration)>> = vec![Vec::new(); servers.len()];
-        for repetition in 0..contest.repetitions {
-            for (number, (server, _)) in servers.iter().enumerate() {
-                if interrupt.is_raised() {
-                    return Ok(());
-                }
-                progress(format!(
-                    "{}: pipeline {pipeline}, {} of {}",
-                    server.name,
-                    repetition + 1,
-                    contest.repetitions
-                ));
-                let seed = SEED + repetition as u64;
-                slices[number].push(measure(contest, server, pipeline, seed)?);
-            }
+        let turn = |repetition: usize, entrant: &mut Loaded| {
+            let (number, all) = (repetition + 1, contest.repetitions);
+            let name = &entrant.server.name;
+            progress(format!("{name}: pipeline {pipeline}, {number} of {all}"));
+            let seed = SEED + repetition as u64;
+            let slice = measure(contest, &entrant.server, pipeline, seed)?;
+            entrant.slices.push(slice);
+            Ok::<_, ServerError>(())
+        };
+        let ended = in_turns(contest.repetitions, &mut servers, interrupt, turn)?;
+        if ended == Completion::Interrupted {
+            return Ok(());
         }
         let mut rows = Vec::new();
-        for ((server, bytes_per_key), slices) in servers.iter().zip(&slices) {
-            rows.extend(row(contest, pipeline, &server.name, *bytes_per_key, slices));
+        for entrant in &mut servers {
+            rows.extend(row(contest, pipeline, entrant));
+            entrant.slices.clear();
         }
         let reference = rows.first().map_or(0.0, |row| row.cpu_us);
         for row in &mut rows {
@@ -121,6 +123,14 @@ pub fn contest(
         report(&rows);
     }
     Ok(())
+}
+
+/// A server with its keys.
+struct Loaded {
+    server: ServerProcess,
+    bytes_per_key: f64,
+    /// What it did at the pipeline at hand, and the processor time that it took for that.
+    slices: Vec<(Slice, Duration)>,
 }
 
 fn value(bytes: usize, random: &mut SmallRng) -> Vec<u8> {
@@ -183,13 +193,8 @@ fn measure(
     Ok((slice, server.cpu_time() - before))
 }
 
-fn row(
-    contest: &Contest,
-    pipeline: usize,
-    server: &str,
-    bytes_per_key: f64,
-    slices: &[(Slice, Duration)],
-) -> Option<ContestRow> {
+fn row(contest: &Contest, pipeline: usize, entrant: &Loaded) -> Option<ContestRow> {
+    let slices = &entrant.slices;
     let sample =
         |of: &dyn Fn(&(Slice, Duration)) -> f64| Sample::new(slices.iter().map(of).collect());
     let operations = |slice: &Slice| slice.operations.max(1) as f64;
@@ -204,7 +209,7 @@ fn row(
         value_bytes: contest.value_bytes,
         connections: contest.connections,
         pipeline,
-        server: server.to_owned(),
+        server: entrant.server.name.clone(),
         cpu_us: cpu.median(),
         cpu_spread: cpu.spread(),
         ratio: 1.0,
@@ -214,6 +219,6 @@ fn row(
             p99: latency(|latency| latency.p99),
             p999: latency(|latency| latency.p999),
         },
-        bytes_per_key,
+        bytes_per_key: entrant.bytes_per_key,
     })
 }

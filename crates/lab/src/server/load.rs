@@ -3,8 +3,7 @@
 
 use super::lane::{Lane, ignore_interrupts};
 use super::process::{ServerError, ServerProcess};
-use crate::bench::Latency;
-use hdrhistogram::Histogram;
+use crate::harness::{Durations, Latency};
 use mio::{Events, Poll};
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -26,9 +25,6 @@ pub struct Slice {
     pub latency: Latency,
 }
 
-/// Longer than this counts as this: ten minutes.
-const NANOSECONDS_MAX: u64 = 600_000_000_000;
-
 /// Sends requests until `next` writes no more; `next` appends up to so many requests and answers
 /// how many.
 pub fn drive(
@@ -47,8 +43,7 @@ pub fn drive(
         let lane = Lane::connect(server.address, &poll, number).map_err(broken)?;
         lanes.push((lane, Instant::now()));
     }
-    let mut durations: Histogram<u64> = Histogram::new_with_max(NANOSECONDS_MAX, 2)
-        .expect("the constants are within the library's bounds");
+    let mut durations = Durations::new();
     let (start, mut operations, mut live) = (Instant::now(), 0, lanes.len());
     let mut buffer = vec![0; 256 << 10];
     while live > 0 {
@@ -67,7 +62,7 @@ pub fn drive(
             }
             operations += ended as u64;
             if ended > 0 && lane.is_done() {
-                durations.saturating_record(since.elapsed().as_nanos() as u64);
+                durations.record(since.elapsed());
             }
             if lane.is_done() {
                 let filled = lane.fill(|out| next(shape.pipeline, out));
@@ -84,10 +79,6 @@ pub fn drive(
     Ok(Slice {
         operations,
         wall: start.elapsed(),
-        latency: Latency {
-            p50: durations.value_at_quantile(0.5),
-            p99: durations.value_at_quantile(0.99),
-            p999: durations.value_at_quantile(0.999),
-        },
+        latency: durations.percentiles().unwrap_or_default(),
     })
 }

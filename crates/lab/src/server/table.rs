@@ -1,10 +1,7 @@
 //! The rows of a contest, for people.
 
 use super::contest::ContestRow;
-use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-
-/// A line under the header and nothing else.
-const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
+use crate::report::table;
 
 /// A table of servers at one pipeline, with a title above.
 #[must_use]
@@ -12,9 +9,7 @@ pub fn render(rows: &[ContestRow]) -> String {
     let Some(first) = rows.first() else {
         return String::new();
     };
-    let mut table = Table::new();
-    table.load_style(STYLE);
-    table.set_header([
+    let header = [
         "server",
         "CPU µs/op",
         "spread",
@@ -23,9 +18,9 @@ pub fn render(rows: &[ContestRow]) -> String {
         "p50 µs",
         "p99 µs",
         "B/key",
-    ]);
-    for row in rows {
-        table.add_row([
+    ];
+    let cells = rows.iter().map(|row| {
+        vec![
             row.server.clone(),
             format!("{:.3}", row.cpu_us),
             format!("{:.0} %", row.cpu_spread * 100.0),
@@ -34,11 +29,9 @@ pub fn render(rows: &[ContestRow]) -> String {
             format!("{:.0}", row.latency_ns.p50 as f64 / 1e3),
             format!("{:.0}", row.latency_ns.p99 as f64 / 1e3),
             format!("{:.1}", row.bytes_per_key),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+        ]
+    });
+    let table = table(&header, 1.., cells);
     format!(
         "{} · {} keys · values of {} B · {} connections · pipeline {}\n{table}\n",
         first.task, first.keys, first.value_bytes, first.connections, first.pipeline

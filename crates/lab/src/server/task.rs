@@ -1,6 +1,7 @@
 //! What is asked of a server: requests, and what has to be there before.
 
-use crate::error::{LabError, shortened};
+use crate::error::LabError;
+use crate::text::shortened;
 use rand::{Rng, RngExt};
 use std::str::FromStr;
 

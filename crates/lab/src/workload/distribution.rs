@@ -7,7 +7,8 @@ use rand::RngExt;
 use rand_distr::Zipf;
 
 use super::{Permutation, Random};
-use crate::error::{LabError, shortened};
+use crate::error::LabError;
+use crate::text::shortened;
 
 /// How operations choose among the keys, as written on a command line: `uniform`, `zipf:THETA`
 /// (`zipf` alone is `zipf:0.99`) or `latest`.

@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::Distribution;
-use crate::error::{LabError, shortened};
+use crate::error::LabError;
+use crate::text::shortened;
 
 /// A mix of operations, as written on a command line (in upper or lower case).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,9 +6,8 @@ mod peer;
 pub(super) use nearfield::NearfieldEngine;
 pub(super) use peer::PeerEngine;
 
-use super::counts::Counts;
-use super::latency::Durations;
 use super::task::Task;
+use crate::harness::{Counts, Durations};
 
 /// A map and the way its operations are carried out.
 pub(super) trait Engine<S>: Sized {

@@ -1,9 +1,8 @@
 //! Nearfield: in batches, or one operation at a time.
 
 use super::{Engine, Lane};
-use crate::bench::counts::Counts;
-use crate::bench::latency::Durations;
 use crate::bench::task::{Task, Verb};
+use crate::harness::{Counts, Durations};
 use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Words};
 use nearfield_peers::Text;
 use nearfield_radix::{Counters, EngineOptions, Pinned, Radix, RadixForm};

@@ -1,8 +1,8 @@
 //! Other people's maps: one operation at a time.
 
 use super::{Engine, Lane};
-use crate::bench::latency::Durations;
 use crate::bench::task::{Task, Verb};
+use crate::harness::Durations;
 use nearfield_peers::{Peer, Session, Source};
 use std::hint::black_box;
 use std::marker::PhantomData;

@@ -2,7 +2,7 @@
 
 use super::Scale;
 use crate::figures::row::FigureReport;
-use crate::report::grouped;
+use crate::text::grouped;
 
 /// How large it is and what it is modelled by.
 pub(super) fn head(scale: &Scale, report: &FigureReport) -> String {

@@ -1,7 +1,7 @@
 //! Operations of a phase as they end.
 
-use crate::bench::{Durations, Latency};
 use crate::figures::job::PointError;
+use crate::harness::{Durations, Latency};
 use nearfield_pool::PoolError;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;

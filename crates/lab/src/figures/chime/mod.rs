@@ -46,8 +46,8 @@ impl Paper for Scale {
     }
 
     fn allowed(&self) -> &'static str {
-        "3a to 3d, 4a to 4c, 12, 13, 14, 15a, 15b, 16, 17, 18a to 18f, 19a to 19c, cxl; 3 for 3a to \
-         3d and so on"
+        "3a to 3d, 4a to 4c, 12, 13, 14, 15a, 15b, 16, 17, 18a to 18f, 19a to 19c, cxl; 3 for 3a \
+         to 3d and so on"
     }
 
     fn jobs(&self, figures: &[&'static str]) -> Vec<Job> {

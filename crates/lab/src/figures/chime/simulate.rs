@@ -4,8 +4,8 @@
 use super::keys::Keys;
 use super::meter::Meter;
 use super::system::{Entries, System, Values};
-use crate::bench::{Interrupt, Latency};
 use crate::figures::job::PointError;
+use crate::harness::{Interrupt, Latency};
 use crate::workload::{Distribution, Mix, Op, OpStream, StreamSpec};
 use nearfield_fabric::NodeId;
 use nearfield_fabric::transport::sim::{Delivery, Simulation};

@@ -1,7 +1,7 @@
 //! What an index brings to take part.
 
 use super::keys::Keys;
-use crate::bench::Interrupt;
+use crate::harness::Interrupt;
 use nearfield_fabric::transport::sim::SimEndpoint;
 use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_pool::{Entry, PoolError, PoolIndex};

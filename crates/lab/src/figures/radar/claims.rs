@@ -102,7 +102,8 @@ const STATED: &[Stated] = &[
         Some(168.1),
         "x",
         Source::Most(RADAR.name, RANGE_PARTITION.name),
-        "RADAR has up to 168.1 times the throughput of Range-partition; here one without hash tables",
+        "RADAR has up to 168.1 times the throughput of Range-partition; here one without hash \
+         tables",
     ),
     stated(
         "radar.throughput.jump-push",
@@ -153,8 +154,8 @@ const STATED: &[Stated] = &[
         Some(1.12),
         "x",
         Source::Behind(RADAR.name, &RIVALS, false),
-        "behind Redis, RADAR has 1.12 to 1.58 times the throughput of other indexes for words of documents: the least \
-         ratio; here protocol and connections are measured and modules modelled",
+        "behind Redis, RADAR has 1.12 to 1.58 times the throughput of other indexes for words of \
+         documents: the least ratio; here protocol and connections are measured and modules modelled",
     ),
     stated(
         "radar.redis.most",
@@ -290,16 +291,16 @@ const STATED: &[Stated] = &[
         Some(1.0),
         "x",
         Source::Hidden,
-        "training takes no longer than modules work, so nobody waits for it (at most 1); here what is \
-         measured on this machine over what is modelled: other domains",
+        "training takes no longer than modules work, so nobody waits for it (at most 1); here what \
+         is measured on this machine over what is modelled: other domains",
     ),
     stated(
         "radar.gru.hops",
         None,
         "share",
         Source::Saved(RADAR_GRU.name),
-        "the part of the pointers of Gets that heights by the classifier save, where what is hot stays \
-         so (α = 0.99)",
+        "the part of the pointers of Gets that heights by the classifier save, where what is hot \
+         stays so (α = 0.99)",
     ),
     stated(
         "radar.gru.point-uniform",
@@ -320,8 +321,8 @@ const STATED: &[Stated] = &[
         Some(1.0),
         "x",
         Source::Closed,
-        "the fullest module of Range-partition has P/H(P, α) times the mean: what was found as a part \
-         of that, where it is farthest off",
+        "the fullest module of Range-partition has P/H(P, α) times the mean: what was found as a \
+         part of that, where it is farthest off",
     ),
     stated(
         "ours.imbalance",
@@ -478,8 +479,8 @@ pub(super) fn claims(scale: &Scale, rows: &[Row]) -> Vec<Claim> {
             claims.extend(expected.map(|expected| Claim {
                 id: format!("radar.load.{name}.{degree}"),
                 text: format!(
-                    "the fullest module of {peer} over the mean at α = {degree}, as expected by the \
-                     rule for 2048 modules; not a number of the paper"
+                    "the fullest module of {peer} over the mean at α = {degree}, as expected by \
+                     the rule for 2048 modules; not a number of the paper"
                 ),
                 paper: Some(expected),
                 ours: ours(scale, rows, Source::Load(peer, degree)),

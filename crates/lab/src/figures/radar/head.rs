@@ -3,7 +3,7 @@
 use super::Scale;
 use super::bench::DEVICE;
 use crate::figures::row::FigureReport;
-use crate::report::grouped;
+use crate::text::grouped;
 
 pub(super) fn head(scale: &Scale, report: &FigureReport) -> String {
     let mut text = format!(

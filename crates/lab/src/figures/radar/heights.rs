@@ -392,7 +392,7 @@ fn spans(course: &Course, done: &Done, figure: &str, rows: &mut Vec<Row>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::Interrupt;
+    use crate::harness::Interrupt;
 
     fn rows(figures: &[&'static str]) -> Vec<Row> {
         let mut all = Vec::new();

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::{KeySet, email, file, integers, ipv4, words};
-use crate::error::{LabError, shortened};
+use crate::error::LabError;
 use crate::memory::check_available;
+use crate::text::shortened;
 
 /// The description of a key set, as written on a command line: `sparse`, `dense`,
 /// `random-dense`, `words`, `ipv4`, `email` or `file:PATH`.

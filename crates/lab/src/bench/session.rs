@@ -1,13 +1,14 @@
 //! One call of `nearfield bench`, from the plan to the last report.
 
-use super::html;
-use super::output::{Output, OutputError};
-use super::progress::Progress;
+use super::conductor::{Conductor, Event};
+use super::plan::Plan;
 use super::reading::reading;
-use super::row::Report;
-use super::table;
-use crate::bench::{Completion, Conductor, Event, Machine, Plan, TableResult, commit};
+use super::report::{Report, TableResult};
+use super::{page, show};
 use crate::error::LabError;
+use crate::harness::{Completion, Machine, commit};
+use crate::report::{OutputError, Progress, Sink};
+use crate::text::display_bytes;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -16,8 +17,7 @@ use std::path::Path;
 pub struct Session {
     report: Report,
     results: Vec<TableResult>,
-    json: Option<Output>,
-    html: Option<Output>,
+    sink: Sink,
 }
 
 /// Why a session ended early.
@@ -40,8 +40,7 @@ impl Session {
         Ok(Session {
             report: Report::new(commit(), Machine::here()),
             results: Vec::new(),
-            json: json.map(Output::open).transpose()?,
-            html: html.map(Output::open).transpose()?,
+            sink: Sink::open(json, html)?,
         })
     }
 
@@ -65,8 +64,7 @@ impl Session {
             Event::Note(note) => progress.aside(|| print(&format!("note: {note}"))),
             Event::Table(result) => {
                 progress.table();
-                progress
-                    .aside(|| print(&format!("{}{}\n", table::render(result), reading(result))));
+                progress.aside(|| print(&format!("{}{}\n", show::render(result), reading(result))));
                 self.report.add(result);
                 self.results.push(result.clone());
                 if written.is_ok() {
@@ -82,14 +80,8 @@ impl Session {
     }
 
     fn write(&self) -> Result<(), OutputError> {
-        if let Some(json) = &self.json {
-            let text = serde_json::to_string_pretty(&self.report);
-            json.write(&(text.expect("a report has only finite numbers and string keys") + "\n"))?;
-        }
-        if let Some(html) = &self.html {
-            html.write(&html::page(&self.report, &self.results))?;
-        }
-        Ok(())
+        let page = || page::page(&self.report, &self.results);
+        self.sink.write(&self.report, page)
     }
 
     fn print_head(&self, plan: &Plan) {
@@ -98,7 +90,7 @@ impl Session {
             "{}, {} cores, {}, {}, huge pages: {}\ncommit {}",
             machine.cpu,
             machine.cores,
-            crate::memory::display_bytes(machine.memory_bytes),
+            display_bytes(machine.memory_bytes),
             machine.kernel,
             machine.huge_pages,
             self.report.commit

@@ -1,13 +1,24 @@
 //! How long single operations or batches take.
 
-use super::wire::Latency;
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Longer than this counts as this: ten minutes.
 const NANOSECONDS_MAX: u64 = 600_000_000_000;
 /// Relative error below 1 %.
 const DIGITS: u8 = 2;
+
+/// Latencies in nanoseconds: of operations, or of batches where operations come in batches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Latency {
+    /// The median.
+    pub p50: u64,
+    /// One in a hundred takes longer.
+    pub p99: u64,
+    /// One in a thousand takes longer.
+    pub p999: u64,
+}
 
 /// Durations by logarithmic buckets.
 #[derive(Clone, Debug)]

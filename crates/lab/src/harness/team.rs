@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::thread;
 
 /// The cores this process may run on.
-pub(super) fn cores() -> Vec<usize> {
+pub(crate) fn cores() -> Vec<usize> {
     match sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU)
             .filter(|&core| set.is_set(core))
@@ -18,7 +18,7 @@ pub(super) fn cores() -> Vec<usize> {
 /// turn and released by a barrier.
 ///
 /// A panic of one lane is the caller's.
-pub(super) fn together<L: Send, R: Send>(
+pub(crate) fn together<L: Send, R: Send>(
     lanes: Vec<L>,
     body: impl Fn(usize, L) -> R + Sync,
 ) -> Vec<R> {

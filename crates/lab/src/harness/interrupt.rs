@@ -32,7 +32,7 @@ impl Interrupt {
     }
 
     /// Registers a process, or ends it at once if it comes too late.
-    pub(super) fn enter(&self, process: Pid) {
+    pub(crate) fn enter(&self, process: Pid) {
         self.processes().push(process);
         if self.is_raised() {
             self.raise();
@@ -41,7 +41,7 @@ impl Interrupt {
 
     /// Forgets a process. To be called before it is waited for, while its number is still its
     /// own.
-    pub(super) fn leave(&self, process: Pid) {
+    pub(crate) fn leave(&self, process: Pid) {
         self.processes().retain(|&other| other != process);
     }
 
@@ -51,4 +51,13 @@ impl Interrupt {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// Everything was measured.
+    Finished,
+    /// Somebody interrupted; what was reported until then is complete.
+    Interrupted,
 }

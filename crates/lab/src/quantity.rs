@@ -1,6 +1,7 @@
 //! Counts as people write them.
 
-use crate::error::{LabError, shortened};
+use crate::error::LabError;
+use crate::text::shortened;
 
 /// Reads a count such as `4096`, `300k`, `2M`, `1.5M` or `1G`; k, M and G are powers of 1000.
 ///

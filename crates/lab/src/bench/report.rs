@@ -1,0 +1,237 @@
+//! What tables come to, as rows. `docs/benchmarks.md` explains every field of the report.
+
+use super::contestant::Contestant;
+use super::plan::Table;
+use crate::harness::{Counts, Machine};
+use crate::report::{self, Kind, Setting};
+use serde::{Deserialize, Serialize};
+
+/// What a contestant achieved in a table.
+pub type Row = report::Row<Slices>;
+
+/// What is known of the slices beside their rate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Slices {
+    /// Greatest less least rate, as a share of the median.
+    pub rate_spread: Option<f64>,
+    /// The share of the growth of memory that lies in huge pages.
+    pub huge_page_share: Option<f64>,
+    /// What a slice of the operations took, where it was counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counters: Option<Counts>,
+}
+
+/// A contestant that did not get through.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Failed {
+    /// What was to be measured.
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// The contestant.
+    pub peer: String,
+    /// How it ended, or why it refused.
+    pub error: String,
+}
+
+/// A contestant that cannot be measured with these flags.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// What was asked for.
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// The contestant.
+    pub peer: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// A finished table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableResult {
+    /// What was measured.
+    pub table: Table,
+    /// The number of keys in the set.
+    pub keys: usize,
+    /// Contestants that got through, in the table's order; then the most that the machine allows
+    /// where each operation must read a cache line of its own; then what was counted.
+    pub rows: Vec<Row>,
+    /// Contestants that did not.
+    pub failed: Vec<Failed>,
+}
+
+impl TableResult {
+    /// The result of a table of which nothing is measured yet.
+    pub(super) fn of(table: &Table, keys: usize) -> Self {
+        TableResult {
+            table: table.clone(),
+            keys,
+            rows: Vec::new(),
+            failed: Vec::new(),
+        }
+    }
+
+    pub(super) fn setting(&self) -> Setting {
+        Setting {
+            keys: self.table.keys.to_string(),
+            count: self.keys,
+            mix: self.table.mix.to_string(),
+            distribution: self.table.distribution.to_string(),
+            threads: self.table.threads,
+            batch: self.table.batch,
+        }
+    }
+
+    /// An empty row of this table.
+    pub(super) fn row(&self, peer: &str, kind: Kind) -> Row {
+        Row {
+            setting: Some(self.setting()),
+            peer: peer.to_owned(),
+            rate_mops: None,
+            latency_ns: None,
+            bytes_per_key: None,
+            detail: Slices::default(),
+            kind,
+        }
+    }
+
+    pub(super) fn fail(&mut self, contestant: Contestant, error: String) {
+        self.failed.push(Failed {
+            setting: self.setting(),
+            peer: contestant.name().to_owned(),
+            error,
+        });
+    }
+
+    /// The rows that have a rate, with it.
+    pub(super) fn rates(&self) -> impl Iterator<Item = (&Row, f64)> {
+        let rows = self.rows.iter();
+        rows.filter_map(|row| Some((row, row.rate_mops?)))
+    }
+}
+
+/// A report: everything measured so far by one call of `nearfield bench`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The commit that was measured, with `-dirty` when files differed from it.
+    pub commit: String,
+    /// Where it was measured.
+    pub machine: Machine,
+    /// Whether all tables were measured.
+    pub complete: bool,
+    /// The measurements.
+    pub rows: Vec<Row>,
+    /// Contestants that did not get through.
+    pub failed: Vec<Failed>,
+    /// Contestants that cannot be measured with these flags.
+    pub skipped: Vec<Skipped>,
+}
+
+impl Report {
+    /// A report of nothing yet.
+    #[must_use]
+    pub fn new(commit: String, machine: Machine) -> Self {
+        Report {
+            commit,
+            machine,
+            complete: false,
+            rows: Vec::new(),
+            failed: Vec::new(),
+            skipped: Vec::new(),
+        }
+    }
+
+    /// Adds a finished table.
+    pub fn add(&mut self, result: &TableResult) {
+        self.rows.extend_from_slice(&result.rows);
+        self.failed.extend_from_slice(&result.failed);
+        let skips = result.table.skips.iter();
+        self.skipped
+            .extend(skips.map(|(contestant, reason)| Skipped {
+                setting: result.setting(),
+                peer: contestant.name().to_owned(),
+                reason: (*reason).to_owned(),
+            }));
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::harness::Latency;
+    use crate::report::LIMIT;
+    use crate::workload::{Distribution, KeySpec, Mix};
+
+    /// A table with Nearfield, congee, dashmap and the limit at the rates given.
+    pub(in crate::bench) fn result(mix: Mix, rates: [f64; 4]) -> TableResult {
+        let contestant = |name: &str| name.parse::<Contestant>().unwrap();
+        let names = ["nearfield", "congee", "dashmap", LIMIT];
+        let table = Table {
+            keys: KeySpec::Sparse,
+            count: Some(1000),
+            mix,
+            distribution: Distribution::ZIPF,
+            threads: 1,
+            batch: 4096,
+            contestants: names[..3].iter().copied().map(contestant).collect(),
+            counters: false,
+            skips: vec![(contestant("papaya"), "no scans")],
+        };
+        let mut result = TableResult::of(&table, 1000);
+        for (name, rate) in names.into_iter().zip(rates) {
+            let is_map = name != LIMIT;
+            let latency = Latency {
+                p50: 100,
+                p99: 2_000,
+                p999: 3_000_000,
+            };
+            result.rows.push(Row {
+                rate_mops: Some(rate),
+                latency_ns: is_map.then_some(latency),
+                bytes_per_key: is_map.then_some(24.0),
+                detail: Slices {
+                    rate_spread: Some(0.2),
+                    huge_page_share: Some(0.97),
+                    counters: None,
+                },
+                ..result.row(name, Kind::Measured)
+            });
+        }
+        result.fail(contestant("blart"), "killed".to_owned());
+        result
+    }
+
+    #[test]
+    fn the_schema_is_as_documented() {
+        let machine = Machine::here();
+        let mut report = Report::new("abc-dirty".to_owned(), machine);
+        report.add(&result(Mix::YcsbC, [20.0, 2.0, 6.0, 40.0]));
+        let json = serde_json::to_value(&report).unwrap();
+        let row = &json["rows"][0];
+        let keys: Vec<_> = row.as_object().unwrap().keys().collect();
+        let documented = include_str!("../../../../docs/benchmarks.md");
+        for key in keys {
+            assert!(
+                documented.contains(&format!("`{key}`")),
+                "docs/benchmarks.md lacks {key}"
+            );
+        }
+        assert_eq!(row["keys"], "sparse");
+        assert_eq!(row["count"], 1000);
+        assert_eq!(row["mix"], "C");
+        assert_eq!(row["distribution"], "zipf:0.99");
+        assert_eq!((&row["threads"], &row["batch"]), (&1.into(), &4096.into()));
+        assert_eq!(row["peer"], "nearfield");
+        assert_eq!(row["rate_mops"], 20.0);
+        assert_eq!(row["rate_spread"], 0.2);
+        assert_eq!(row["latency_ns"]["p999"], 3_000_000);
+        assert_eq!(row["kind"], "measured");
+        assert_eq!(json["rows"][3]["peer"], "limit");
+        assert!(json["rows"][3]["latency_ns"].is_null());
+        assert_eq!(json["failed"][0]["error"], "killed");
+        assert_eq!(json["skipped"][0]["peer"], "papaya");
+        for key in ["cpu", "cores", "memory_bytes", "huge_pages", "kernel"] {
+            assert!(!json["machine"][key].is_null(), "{key}");
+        }
+        assert_eq!(serde_json::from_value::<Report>(json).unwrap(), report);
+    }
+}
