@@ -3,7 +3,7 @@
 use clap::Args;
 use nearfield::{Map, Pim, Words};
 use nearfield_lab::error::LabError;
-use nearfield_lab::figures::beside::{self, Plan, Row};
+use nearfield_lab::figures::skip_list::{self, Plan, Row};
 use nearfield_lab::harness::Interrupt;
 use nearfield_lab::parse_quantity;
 use std::fs::File;
@@ -108,7 +108,7 @@ fn measure(arguments: &Arguments) -> Result<bool, Failure> {
         "{:<30} {:>12} {:>7} {:>14} {:>7} {:>6}",
         "workload", "modules M/s", "spread", "skip list M/s", "spread", "ratio"
     ));
-    let report = beside::run(&map, &plan, &interrupt, &mut |row| print(line(row)))?;
+    let report = skip_list::run(&map, &plan, &interrupt, &mut |row| print(line(row)))?;
     print(format!(
         "{} keys, batches of {}, {} threads, {} turns of {} s each; {}",
         report.keys,

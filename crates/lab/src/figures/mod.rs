@@ -9,6 +9,7 @@ mod job;
 mod page;
 mod paper;
 mod radar;
+mod report;
 mod row;
 mod scale;
 mod session;
@@ -18,7 +19,8 @@ mod tests;
 
 pub use chime::Scale as ChimeScale;
 pub use job::PointError;
-pub use radar::{Scale as RadarScale, beside};
-pub use row::{Claim, Device, FigureReport, Network, Omitted, Quantity, Row, Work};
+pub use radar::{Scale as RadarScale, skip_list};
+pub use report::FigureReport;
+pub use row::{Claim, Device, Network, Omitted, Quantity, Row, Work};
 pub use scale::Scale;
 pub use session::{FigureSession, Request};

@@ -1,17 +1,14 @@
 //! One page with every figure, without anything outside it.
 
-use super::row::{FigureReport, Row};
+use super::report::FigureReport;
+use super::row::{LASTS, Row};
 use super::show;
 use crate::report::{Lines, bar_chart, escaped, frame, line_chart, span_chart};
-
-/// What lies on the vertical axis of spans: how long something lasts that begins where it lies on
-/// the other.
-pub(super) const LASTS: &str = "lasts";
 
 /// The page of a report.
 pub(super) fn page(report: &FigureReport) -> String {
     let paper = report.scale.paper();
-    let head = paper.head(report);
+    let head = paper.head(&report.commit);
     let mut body = format!(
         "<pre>{}{}</pre>\n<h2>What the paper states</h2>\n<pre>{}</pre>\n",
         if report.complete {

@@ -1,7 +1,7 @@
 //! What a paper brings, so that its figures can be drawn again.
 
 use super::job::Job;
-use super::row::{Claim, Device, FigureReport, Network, Row};
+use super::row::{Claim, Device, Network, Row};
 
 /// A figure: what it is called, what it shows, and what has to be done for it at a scale.
 pub(super) struct Figure<S> {
@@ -50,7 +50,7 @@ pub(super) trait Paper {
     fn claims(&self, rows: &[Row]) -> Vec<Claim>;
 
     /// How large a run is and what it is modelled by, for people.
-    fn head(&self, report: &FigureReport) -> String;
+    fn head(&self, commit: &str) -> String;
 }
 
 impl<S> Figure<S> {

@@ -1,37 +1,11 @@
-//! The report of figures as programs read it. `docs/pool-measured.md` explains every field.
+//! Points, claims and models of figures as programs read them. `docs/pool-figures.md` and
+//! `docs/pim-figures.md` explain every field.
 
-use super::scale::Scale;
-use crate::harness::{Latency, Machine};
+use crate::harness::Latency;
 use crate::report::{Kind, Setting};
 use nearfield_hardware::modules;
 use nearfield_hardware::network::Parameters;
 use serde::{Deserialize, Serialize};
-
-/// A report: all figures that were run by one call of `nearfield figures`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FigureReport {
-    /// The commit, with `-dirty` when files differed from it.
-    pub commit: String,
-    /// Where the models were computed, which has no influence on them.
-    pub machine: Machine,
-    /// Whether all points of all figures were run.
-    pub complete: bool,
-    /// How large it was.
-    pub scale: Scale,
-    /// What the networks are modelled by, where there are some.
-    pub networks: Vec<Network>,
-    /// What modules are modelled by, where there are some.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub devices: Vec<Device>,
-    /// The points of the figures.
-    pub rows: Vec<Row>,
-    /// What the paper says, and what came out here.
-    pub claims: Vec<Claim>,
-    /// Points that did not get through.
-    pub failed: Vec<Omitted>,
-    /// Who could not take part.
-    pub skipped: Vec<Omitted>,
-}
 
 /// A model of a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -155,6 +129,10 @@ impl Quantity {
         }
     }
 }
+
+/// What lies on the vertical axis of spans: how long something lasts that begins where it lies on
+/// the other.
+pub(super) const LASTS: &str = "lasts";
 
 /// One point of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -324,24 +302,4 @@ pub struct Omitted {
     pub peer: String,
     /// Why it is not there.
     pub reason: String,
-}
-
-impl FigureReport {
-    /// A report of nothing yet.
-    #[must_use]
-    pub fn new(commit: String, machine: Machine, scale: Scale) -> FigureReport {
-        let paper = scale.paper();
-        FigureReport {
-            commit,
-            machine,
-            complete: false,
-            networks: paper.networks(),
-            devices: paper.devices(),
-            rows: Vec::new(),
-            claims: paper.claims(&[]),
-            failed: Vec::new(),
-            skipped: Vec::new(),
-            scale,
-        }
-    }
 }

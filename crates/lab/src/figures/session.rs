@@ -3,7 +3,8 @@
 use super::job::{Job, PointError};
 use super::page;
 use super::paper::Title;
-use super::row::{FigureReport, Omitted, Row};
+use super::report::FigureReport;
+use super::row::{Omitted, Row};
 use super::scale::Scale;
 use super::show;
 use crate::error::LabError;
@@ -91,7 +92,7 @@ impl FigureSession {
     ) -> Result<(FigureReport, Completion), OutputError> {
         let paper = request.scale.paper();
         let mut report = FigureReport::new(commit(), Machine::here(), request.scale.clone());
-        print(&paper.head(&report));
+        print(&paper.head(&report.commit));
         self.write(&report)?;
         let mut waiting = VecDeque::new();
         for job in paper.jobs(&request.names()) {

@@ -1,7 +1,8 @@
 //! Figures and claims as text.
 
 use super::paper::Title;
-use super::row::{Claim, FigureReport, Omitted, Row};
+use super::report::FigureReport;
+use super::row::{Claim, Omitted, Row};
 use crate::text::rate;
 
 /// Its name and what it shows.

@@ -1,7 +1,7 @@
 //! All figures, very small: that each has its points, and the same ones again.
 
 use super::paper::Paper;
-use super::row::FigureReport;
+use super::report::FigureReport;
 use super::{ChimeScale, FigureSession, RadarScale, Request, Scale};
 use crate::harness::{Completion, Interrupt};
 use crate::report::Kind;

@@ -1,10 +1,9 @@
 //! What compute nodes keep.
 
-use super::Figure;
 use super::contender::{Contender, Sizes};
-use super::hashing::leaf_load;
+use super::leaves::leaf_load;
 use super::point::{Place, Point};
-use super::scale::Scale;
+use super::scale::{Figure, Scale};
 use super::simulate::{Outcome, Phase, Setup, Warming};
 use crate::figures::job::Job;
 use crate::figures::row::{Quantity, Row};

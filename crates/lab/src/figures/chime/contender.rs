@@ -1,6 +1,6 @@
 //! Who takes part, under which name and with which sizes and techniques.
 
-use super::beside::{Beside, POINTER_BYTES};
+use super::indirect::{Indirect, POINTER_BYTES};
 use super::scale::Scale;
 use super::simulate::{Outcome, Phase, Setup, Stage};
 use super::system::System;
@@ -329,13 +329,13 @@ impl Contender {
         match &self.index {
             Index::Tree(options) if self.values_beside => {
                 let index = *options;
-                let beside = Beside { index, value_bytes };
-                perform(&beside, setup, phases, interrupt, report)
+                let index = Indirect { index, value_bytes };
+                perform(&index, setup, phases, interrupt, report)
             }
             Index::Rolex(options) if self.values_beside => {
                 let index = options.clone();
-                let beside = Beside { index, value_bytes };
-                perform(&beside, setup, phases, interrupt, report)
+                let index = Indirect { index, value_bytes };
+                perform(&index, setup, phases, interrupt, report)
             }
             Index::Tree(options) => perform(options, setup, phases, interrupt, report),
             Index::Smart(options) => perform(options, setup, phases, interrupt, report),

@@ -1,11 +1,9 @@
 //! One technique after the other.
 
-use super::Figure;
 use super::contender::{Contender, Sizes};
-use super::point::Point;
-use super::scale::Scale;
+use super::point::{Point, load_phase, load_setup, warming};
+use super::scale::{Figure, Scale};
 use super::simulate::{Phase, Setup, Warming};
-use super::throughput::{load_phase, load_setup, warming};
 use crate::figures::job::Job;
 use crate::figures::row::Quantity;
 use crate::workload::Mix;

@@ -1,23 +1,23 @@
 //! What a run is, for people.
 
-use super::Scale;
-use crate::figures::row::FigureReport;
+use super::scale::Scale;
+use crate::figures::paper::Paper;
 use crate::text::grouped;
 
 /// How large it is and what it is modelled by.
-pub(super) fn head(scale: &Scale, report: &FigureReport) -> String {
+pub(super) fn head(scale: &Scale, commit: &str) -> String {
     let mut text = format!(
         "commit {}\n{} keys in place of 60,000,000, caches in proportion ({:.4}); {} clients at \
          most on {} compute nodes, two operations each; seed {}\n\
          All throughput and latency is modelled, in virtual time:",
-        report.commit,
+        commit,
         grouped(scale.keys),
         scale.part(),
         scale.clients,
         scale.compute_nodes,
         scale.seed,
     );
-    for network in &report.networks {
+    for network in scale.networks() {
         text.push_str(&format!(
             "\n- {}: {:.2} µs round trip, {:.1} GB/s, {} bytes a header, {:.0} M reads, {:.0} M \
              writes, {:.0} M atomics a second, {:.1} M on one word ({})",

@@ -1,7 +1,6 @@
 //! What leaves have beside keys and values.
 
-use super::Figure;
-use super::scale::Scale;
+use super::scale::{Figure, Scale};
 use crate::figures::job::Job;
 use crate::figures::row::{Quantity, Row};
 use nearfield_pool::layout::{Arrangement, Geometry, LeafLayout, Shape, Validation};

@@ -8,7 +8,6 @@
 //! What a compute node itself takes is not modelled, nor what its own network interface does: only
 //! the way to the memory nodes, and their ports (`nearfield_hardware::network`).
 
-mod beside;
 mod cache;
 mod claims;
 mod contender;
@@ -16,7 +15,9 @@ mod factors;
 mod hashing;
 mod head;
 mod indexes;
+mod indirect;
 mod keys;
+mod leaves;
 mod metadata;
 mod meter;
 mod point;
@@ -29,12 +30,12 @@ mod verbs;
 
 pub use scale::Scale;
 
-use super::job::Job;
-use super::paper::{self, Paper, Title};
-use super::row::{Claim, FigureReport, Network, Row};
-use nearfield_hardware::network::Preset;
+use scale::Figure;
 
-type Figure = paper::Figure<Scale>;
+use super::job::Job;
+use super::paper::{Paper, Title};
+use super::row::{Claim, Network, Row};
+use nearfield_hardware::network::Preset;
 
 impl Paper for Scale {
     fn name(&self) -> &'static str {
@@ -64,8 +65,8 @@ impl Paper for Scale {
         claims::claims(rows)
     }
 
-    fn head(&self, report: &FigureReport) -> String {
-        head::head(self, report)
+    fn head(&self, commit: &str) -> String {
+        head::head(self, commit)
     }
 }
 

@@ -99,6 +99,33 @@ impl Phase {
     }
 }
 
+/// What warms the cache of a contender: where it keeps all it can, everything is read. `operations`
+/// of each compute node.
+pub(super) fn warming(contender: &Contender, operations: usize) -> Warming {
+    match contender.cache_bytes {
+        Some(_) => Warming::Operations(operations),
+        None => Warming::All(operations),
+    }
+}
+
+/// Where LOAD begins: with a twelfth of the keys.
+pub(super) fn load_setup(scale: &Scale, sizes: &Sizes) -> Setup {
+    let mut setup = Setup {
+        loaded: scale.keys / 12,
+        ..Setup::of_paper(scale, sizes)
+    };
+    setup.make_room(scale.keys * 3, 0);
+    setup
+}
+
+/// LOAD in so many parts of equal length.
+pub(super) fn load_phase(scale: &Scale, clients: usize, parts: usize) -> Phase {
+    Phase {
+        operations: scale.keys * 2 / parts,
+        ..Phase::of(scale, Mix::Load, clients)
+    }
+}
+
 impl Job {
     /// Clients on an index, in virtual time, in one phase after the other.
     pub(super) fn simulate(

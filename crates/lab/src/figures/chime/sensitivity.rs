@@ -1,12 +1,10 @@
 //! What the sizes that one may choose are worth, each alone. Where the paper's text does not say
 //! which workload it is, it is C.
 
-use super::Figure;
 use super::contender::{Contender, Sizes};
-use super::point::{Place, Point};
-use super::scale::Scale;
+use super::point::{Place, Point, warming};
+use super::scale::{Figure, Scale};
 use super::simulate::{Phase, Setup, Warming};
-use super::throughput::warming;
 use crate::figures::job::Job;
 use crate::figures::row::Quantity;
 use crate::workload::{Distribution, Mix};

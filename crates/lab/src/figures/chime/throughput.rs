@@ -1,9 +1,8 @@
 //! How many operations a second, and how long they take.
 
-use super::Figure;
 use super::contender::{Contender, Sizes};
-use super::point::{Place, Point};
-use super::scale::Scale;
+use super::point::{Place, Point, load_phase, load_setup, warming};
+use super::scale::{Figure, Scale};
 use super::simulate::{Phase, Setup, Warming};
 use crate::figures::job::Job;
 use crate::figures::row::Quantity;
@@ -12,15 +11,6 @@ use nearfield_hardware::network::Preset;
 
 /// Clients of the paper, of all compute nodes together.
 const CLIENTS: [usize; 8] = [80, 160, 240, 320, 400, 480, 560, 640];
-/// What warms the cache of a contender: where it keeps all it can, everything is read. `operations`
-/// of each compute node.
-pub(super) fn warming(contender: &Contender, operations: usize) -> Warming {
-    match contender.cache_bytes {
-        Some(_) => Warming::Operations(operations),
-        None => Warming::All(operations),
-    }
-}
-
 fn clients(phase: &Phase) -> Quantity {
     Quantity::new("clients", "", phase.clients as f64)
 }
@@ -177,24 +167,6 @@ fn load(
     };
     let points = numbers.iter().enumerate().map(point).collect();
     Some(Job::simulate(figure.name, scale, contender, setup, points))
-}
-
-/// Where LOAD begins: with a twelfth of the keys.
-pub(super) fn load_setup(scale: &Scale, sizes: &Sizes) -> Setup {
-    let mut setup = Setup {
-        loaded: scale.keys / 12,
-        ..Setup::of_paper(scale, sizes)
-    };
-    setup.make_room(scale.keys * 3, 0);
-    setup
-}
-
-/// LOAD in so many parts of equal length.
-pub(super) fn load_phase(scale: &Scale, clients: usize, parts: usize) -> Phase {
-    Phase {
-        operations: scale.keys * 2 / parts,
-        ..Phase::of(scale, Mix::Load, clients)
-    }
 }
 
 /// Figure 13.

@@ -1,7 +1,6 @@
 //! Verbs without an index: what reading more, or twice, costs.
 
-use super::Figure;
-use super::scale::Scale;
+use super::scale::{Figure, Scale};
 use crate::figures::job::Job;
 use crate::figures::row::{Quantity, Row};
 use crate::report::Kind;

@@ -1,25 +1,21 @@
 //! Ordered maps of others on the cores of this machine, measured by a clock: the same batches as in
 //! figure 10, but other hardware.
 
-use super::Figure;
 use super::data::Data;
-use super::micro::alpha;
-use super::scale::Scale;
-use super::skew::Skew;
+use super::peers::{calls_for, run_part};
+use super::scale::{Figure, Scale};
+use super::skew::{Skew, alpha};
 use super::work::{Call, Reach, Verb, Verbs, Work};
 use crate::figures::job::{Job, PointError, Run};
 use crate::figures::row::{Quantity, Row};
 use crate::harness::Interrupt;
 use crate::report::{Kind, Setting};
 use crate::workload::random;
-use nearfield_peers::{Peer, PeerKind, Session, Visitor};
-use std::hint::black_box;
+use nearfield_peers::{Peer, PeerKind, Visitor};
 use std::time::{Duration, Instant};
 
 /// A lock-free skip list, a tree of tries, and an adaptive radix tree, as many threads share them.
 const PEERS: [PeerKind; 3] = [PeerKind::Skiplist, PeerKind::Masstree, PeerKind::Congee];
-/// Guards are taken anew after so many operations.
-pub(super) const STRIDE: usize = 256;
 
 /// A job for each peer, which runs alone.
 pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
@@ -132,9 +128,7 @@ fn perform<P: Peer<u64>>(
         return Err(PointError::Interrupted);
     }
     // Keys as the map wants them, before the clock starts.
-    let keys: Result<Vec<P::Key>, &str> = calls.iter().map(|call| P::key(call.key())).collect();
-    let keys = keys.map_err(|why| PointError::Missing(why.to_owned()))?;
-    let calls: Vec<(P::Key, Call)> = keys.into_iter().zip(calls.iter().copied()).collect();
+    let calls = calls_for::<P>(calls.iter().copied())?;
     let each = calls.len().div_ceil(threads).max(1);
     let sessions = map.sessions(threads);
     let start = Instant::now();
@@ -155,39 +149,4 @@ fn perform<P: Peer<u64>>(
             first: "a key was missing".to_owned(),
         }),
     }
-}
-
-/// Answers how many calls did not find what is certainly there.
-pub(super) fn run_part<S: Session>(session: &mut S, calls: &[(S::Key, Call)]) -> u64 {
-    let mut wrong = 0;
-    for stride in calls.chunks(STRIDE) {
-        let guard = session.pin();
-        for &(key, call) in stride {
-            let is_right = match call {
-                Call::Get(of) => {
-                    let value = session.get(&guard, key);
-                    value.is_some_and(|value| super::data::is_value(of, value))
-                }
-                Call::Insert(_, value) => {
-                    session.insert(&guard, key, value);
-                    true
-                }
-                Call::Update(_, value) => session.update(&guard, key, value),
-                // It may be the second time.
-                Call::Remove(_) => {
-                    black_box(session.remove(&guard, key));
-                    true
-                }
-                Call::Scan(_, limit) => {
-                    let mut sum = 0_u64;
-                    let count =
-                        session.scan(&guard, key, limit, |value| sum = sum.wrapping_add(value));
-                    black_box(sum);
-                    count == limit
-                }
-            };
-            wrong += u64::from(!is_right);
-        }
-    }
-    wrong
 }

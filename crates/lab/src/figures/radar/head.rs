@@ -1,17 +1,17 @@
 //! What a run is, for people.
 
-use super::Scale;
 use super::bench::DEVICE;
-use crate::figures::row::FigureReport;
+use super::scale::Scale;
+use crate::figures::paper::Paper;
 use crate::text::grouped;
 
-pub(super) fn head(scale: &Scale, report: &FigureReport) -> String {
+pub(super) fn head(scale: &Scale, commit: &str) -> String {
     let mut text = format!(
         "commit {}\n{} keys in place of 500,000,000 on {} modules, batches of {} operations or a \
          hundredth of that in scans; {} batches of {} count; seed {}\n\
          All throughput is modelled, in virtual time, but that of figure CPU, and training is \
          measured; figures go by {} unless they say otherwise:",
-        report.commit,
+        commit,
         grouped(scale.keys),
         grouped(scale.modules),
         grouped(scale.batch),
@@ -20,7 +20,7 @@ pub(super) fn head(scale: &Scale, report: &FigureReport) -> String {
         scale.seed,
         DEVICE.parameters().name,
     );
-    for device in &report.devices {
+    for device in scale.devices() {
         let [there, back] = device.bytes_per_second;
         text.push_str(&format!(
             "\n- {}: {:.0} MHz, {} threads, {:.0} ns a word of the bank, {:.0} µs a transfer and \

@@ -9,13 +9,11 @@
 
 use super::bench::{Bench, Keys, Outcome, Phase};
 use super::contender::{self, Contender, WINDOW};
-use super::micro::alpha;
 use super::scale::Scale;
-use super::skew::Skew;
+use super::skew::{Skew, alpha};
 use super::work::{Verb, Verbs};
 use crate::figures::job::{Job, PointError, Run};
-use crate::figures::page::LASTS;
-use crate::figures::row::{Quantity, Row};
+use crate::figures::row::{LASTS, Quantity, Row};
 use crate::report::Kind;
 use nearfield_hardware::modules::Preset;
 use nearfield_pim::radar::heights::{Accuracy, Clock, Report, Span, Window};

@@ -3,7 +3,7 @@
 use super::bench::{Bench, DEVICE, Keys, Outcome, Phase};
 use super::contender::{self, Contender};
 use super::scale::Scale;
-use super::skew::Skew;
+use super::skew::{Skew, alpha};
 use super::work::{Verb, Verbs};
 use crate::figures::job::{Job, PointError, Run};
 use crate::figures::row::{Quantity, Row};
@@ -15,11 +15,6 @@ pub(super) const FIGURES: [&str; 5] = ["10", "10p", "11", "15", "sensitivity"];
 
 /// The skew at which it is asked what results depend on.
 const SENSITIVE: [f64; 2] = [0.0, 0.99];
-
-/// The degree of skew, on an axis.
-pub(super) fn alpha(alpha: f64) -> Quantity {
-    Quantity::new("α", "", alpha)
-}
 
 /// A job for each contender and degree of skew, each with an index of its own.
 pub(super) fn jobs(scale: &Scale, wanted: &[&'static str]) -> Vec<Job> {

@@ -7,9 +7,7 @@
 //! Time is that of the modelled hardware, of two makings at once where both are shown: rounds are
 //! the same, and are accounted for twice.
 
-mod behind;
 mod bench;
-pub mod beside;
 mod claims;
 mod contender;
 mod cpu;
@@ -19,20 +17,23 @@ mod head;
 mod heights;
 mod micro;
 mod overheads;
+mod peers;
+mod redis;
 mod scale;
 mod skew;
+pub mod skip_list;
 mod text;
 mod work;
 mod workloads;
 
 pub use scale::Scale;
 
-use super::job::Job;
-use super::paper::{self, Paper, Title};
-use super::row::{Claim, Device, FigureReport, Row};
-use nearfield_hardware::modules::Preset;
+use scale::Figure;
 
-type Figure = paper::Figure<Scale>;
+use super::job::Job;
+use super::paper::{Paper, Title};
+use super::row::{Claim, Device, Row};
+use nearfield_hardware::modules::Preset;
 
 impl Paper for Scale {
     fn name(&self) -> &'static str {
@@ -72,8 +73,8 @@ impl Paper for Scale {
         claims::claims(self, rows)
     }
 
-    fn head(&self, report: &FigureReport) -> String {
-        head::head(self, report)
+    fn head(&self, commit: &str) -> String {
+        head::head(self, commit)
     }
 }
 
@@ -127,7 +128,7 @@ const FIGURES: &[Figure] = &[
     Figure {
         name: "14",
         title: "words of documents behind the Redis protocol, which is measured",
-        jobs: behind::jobs,
+        jobs: redis::jobs,
     },
     Figure {
         name: "15",

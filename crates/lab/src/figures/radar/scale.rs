@@ -1,6 +1,7 @@
 //! How large a run is.
 
 use crate::error::LabError;
+use crate::figures::paper;
 use crate::memory::available_bytes;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -26,6 +27,9 @@ pub struct Scale {
     /// Determines everything random.
     pub seed: u64,
 }
+
+/// A figure of this paper.
+pub(super) type Figure = paper::Figure<Scale>;
 
 /// What the paper loads.
 const PAPER_KEYS: usize = 500_000_000;

@@ -1,6 +1,7 @@
 //! Which keys are hot.
 
 use super::data::Data;
+use crate::figures::row::Quantity;
 use crate::workload::{Permutation, Random};
 use rand::RngExt;
 use rand_distr::Zipf;
@@ -39,6 +40,11 @@ impl fmt::Display for Skew {
             Skew::Words(_) => write!(formatter, "words"),
         }
     }
+}
+
+/// The degree of skew, on an axis.
+pub(super) fn alpha(alpha: f64) -> Quantity {
+    Quantity::new("α", "", alpha)
 }
 
 /// How a batch chooses.

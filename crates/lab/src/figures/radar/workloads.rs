@@ -2,11 +2,10 @@
 
 use super::bench::{Bench, Keys, Phase};
 use super::contender::{self, Contender};
-use super::micro::alpha;
-use super::scale::Scale;
-use super::skew::Skew;
+use super::scale::{Figure, Scale};
+use super::skew::{Skew, alpha};
+use super::text;
 use super::work::{Verb, Verbs};
-use super::{Figure, text};
 use crate::figures::job::{Job, PointError, Run};
 use crate::figures::row::{Quantity, Row};
 use std::sync::Arc;

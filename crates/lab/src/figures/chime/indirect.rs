@@ -23,33 +23,33 @@ const HEADER_BYTES: usize = 16;
 const CHUNK_BYTES: u64 = 1 << 16;
 
 /// An index of pointers, and how long values are.
-pub(super) struct Beside<S> {
+pub(super) struct Indirect<S> {
     pub index: S,
     pub value_bytes: usize,
 }
 
 /// What the clients of a compute node share.
-pub(super) struct BesideNode<N> {
+pub(super) struct IndirectNode<N> {
     node: Arc<N>,
     value_bytes: usize,
 }
 
 /// One client's view.
-pub(super) struct BesideIndex<I> {
+pub(super) struct IndirectIndex<I> {
     index: I,
     endpoint: SimEndpoint,
     arena: Arena,
     value_bytes: usize,
 }
 
-impl<S: System + 'static> System for Beside<S> {
-    type ComputeNode = BesideNode<S::ComputeNode>;
-    type Index = BesideIndex<S::Index>;
+impl<S: System + 'static> System for Indirect<S> {
+    type ComputeNode = IndirectNode<S::ComputeNode>;
+    type Index = IndirectIndex<S::Index>;
 
     fn compute_node(&self) -> Result<Arc<Self::ComputeNode>, PoolError> {
         let value_bytes = self.value_bytes;
         let node = self.index.compute_node()?;
-        Ok(Arc::new(BesideNode { node, value_bytes }))
+        Ok(Arc::new(IndirectNode { node, value_bytes }))
     }
 
     fn cache_bytes(node: &Self::ComputeNode) -> usize {
@@ -89,7 +89,7 @@ impl<S: System + 'static> System for Beside<S> {
     ) -> Result<Self::Index, PoolError> {
         let arena = Arena::new(&nodes, CHUNK_BYTES);
         let index = S::open(endpoint.clone(), nodes, Arc::clone(&node.node)).await?;
-        Ok(BesideIndex {
+        Ok(IndirectIndex {
             index,
             endpoint,
             arena,
@@ -109,7 +109,7 @@ fn pointer(value: &[u8]) -> Option<GlobalAddress> {
     Some(GlobalAddress::from_bits(u64::from_le_bytes(*bits)))
 }
 
-impl<I> BesideIndex<I> {
+impl<I> IndirectIndex<I> {
     async fn place(&self, value: &[u8]) -> Result<[u8; POINTER_BYTES], PoolError> {
         let block = block(value);
         let length = block.len() as u64;
@@ -143,7 +143,7 @@ impl<I> BesideIndex<I> {
 
 /// A write answers the pointer before, as reading the block would be a round trip that none of the
 /// paper's indexes takes.
-impl<I: PoolIndex> PoolIndex for BesideIndex<I> {
+impl<I: PoolIndex> PoolIndex for IndirectIndex<I> {
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         let found = self.index.get(key).await?;
         let values = self.follow(found.iter().map(|value| &value[..])).await?;

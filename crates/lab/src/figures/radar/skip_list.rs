@@ -1,8 +1,8 @@
 //! An index in modules beside a skip list that threads share: both are measured by a clock, in
 //! turns, with the same operations.
 
-use super::cpu::{STRIDE, run_part};
 use super::data::{Data, value};
+use super::peers::{STRIDE, calls_for, run_part};
 use super::scale::BYTES_PER_KEY;
 use super::skew::Skew;
 use super::work::Call;
@@ -475,15 +475,6 @@ impl<I: OrderedIndex<Words>, P: Peer<u64>> Sides<'_, I, P> {
             false => Ok(()),
         }
     }
-}
-
-/// Calls with keys as the peer wants them.
-fn calls_for<P: Peer<u64>>(
-    calls: impl Iterator<Item = Call>,
-) -> Result<Vec<(P::Key, Call)>, PointError> {
-    let calls = calls.map(|call| Ok((P::key(call.key())?, call)));
-    let calls: Result<_, &str> = calls.collect();
-    calls.map_err(|why| PointError::Missing(why.to_owned()))
 }
 
 #[cfg(test)]

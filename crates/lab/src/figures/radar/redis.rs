@@ -4,12 +4,11 @@
 //! measured; modules are modelled, and the time of a batch is the sum of both. Servers that there
 //! are get the same commands, as a whole measured: what this machine does without modules.
 
-use super::Figure;
 use super::bench::{Bench, Keys, Phase};
 use super::contender::{self, Contender};
 use super::data::{self, Data};
 use super::front::Clients;
-use super::scale::Scale;
+use super::scale::{Figure, Scale};
 use super::skew::Skew;
 use super::text;
 use super::work::{Reach, Verb, Verbs, Work};

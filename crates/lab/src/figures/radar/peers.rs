@@ -1,0 +1,54 @@
+//! Operations one by one on other people's maps.
+
+use super::data::is_value;
+use super::work::Call;
+use crate::figures::job::PointError;
+use nearfield_peers::{Peer, Session};
+use std::hint::black_box;
+
+/// Guards are taken anew after so many operations.
+pub(super) const STRIDE: usize = 256;
+
+/// Calls with keys as the peer wants them.
+pub(super) fn calls_for<P: Peer<u64>>(
+    calls: impl Iterator<Item = Call>,
+) -> Result<Vec<(P::Key, Call)>, PointError> {
+    let calls = calls.map(|call| Ok((P::key(call.key())?, call)));
+    let calls: Result<_, &str> = calls.collect();
+    calls.map_err(|why| PointError::Missing(why.to_owned()))
+}
+
+/// Answers how many calls did not find what is certainly there.
+pub(super) fn run_part<S: Session>(session: &mut S, calls: &[(S::Key, Call)]) -> u64 {
+    let mut wrong = 0;
+    for stride in calls.chunks(STRIDE) {
+        let guard = session.pin();
+        for &(key, call) in stride {
+            let is_right = match call {
+                Call::Get(of) => {
+                    let value = session.get(&guard, key);
+                    value.is_some_and(|value| is_value(of, value))
+                }
+                Call::Insert(_, value) => {
+                    session.insert(&guard, key, value);
+                    true
+                }
+                Call::Update(_, value) => session.update(&guard, key, value),
+                // It may be the second time.
+                Call::Remove(_) => {
+                    black_box(session.remove(&guard, key));
+                    true
+                }
+                Call::Scan(_, limit) => {
+                    let mut sum = 0_u64;
+                    let count =
+                        session.scan(&guard, key, limit, |value| sum = sum.wrapping_add(value));
+                    black_box(sum);
+                    count == limit
+                }
+            };
+            wrong += u64::from(!is_right);
+        }
+    }
+    wrong
+}
