@@ -251,7 +251,7 @@ pub struct Work {
     /// How long the host worked by itself.
     pub host_ns: f64,
     /// How long a batch was on its way between clients and the index, where a protocol is between,
-    /// measured on this machine: the median of the batches.
+    /// measured on this machine: the median of the batches. No throughput has it in it.
     #[serde(default)]
     pub on_the_way_ns: f64,
     /// How long the host had nothing to do.

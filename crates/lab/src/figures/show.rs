@@ -117,8 +117,8 @@ pub(super) fn table(rows: &[&Row]) -> String {
         column("host ms", |row| {
             Some(rate(row.work.as_ref()?.host_ns / 1e6))
         }),
-        // Measured, of a modelled row.
-        column("on the way ms", |row| {
+        // In no throughput: it is another domain than the row's.
+        column("on the way ms, measured", |row| {
             let milliseconds = row.work.as_ref()?.on_the_way_ns / 1e6;
             (milliseconds > 0.0).then(|| rate(milliseconds))
         }),

@@ -59,7 +59,8 @@ enum Source {
     Hidden,
     /// The greatest ratio to any other index in YCSB's workloads.
     Ycsb,
-    /// The ratio of one to others for words behind a protocol: the greatest, or else the least.
+    /// The ratio of one to others for words behind a protocol, in the time of modules: the greatest,
+    /// or else the least.
     Behind(&'static str, &'static [&'static str], bool),
 }
 
@@ -155,7 +156,8 @@ const STATED: &[Stated] = &[
         "x",
         Source::Behind(RADAR.name, &RIVALS, false),
         "behind Redis, RADAR has 1.12 to 1.58 times the throughput of other indexes for words of \
-         documents: the least ratio; here protocol and connections are measured and modules modelled",
+         documents: the least ratio; here of modules alone, as the way to them is measured and not \
+         added",
     ),
     stated(
         "radar.redis.most",
@@ -372,7 +374,7 @@ const STATED: &[Stated] = &[
         None,
         "x",
         Source::Behind(NEARFIELD.name, &[RADAR.name], false),
-        "our variant beside RADAR behind the Redis protocol, where it is worst",
+        "our variant beside RADAR behind the Redis protocol, modules alone, where it is worst",
     ),
     stated(
         "ours.memory",

@@ -127,7 +127,7 @@ const FIGURES: &[Figure] = &[
     },
     Figure {
         name: "14",
-        title: "words of documents behind the Redis protocol, which is measured",
+        title: "words of documents behind the Redis protocol: modules modelled, the way there measured",
         jobs: redis::jobs,
     },
     Figure {

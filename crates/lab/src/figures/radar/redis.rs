@@ -1,8 +1,9 @@
 //! Figure 14: the words of figure 13, asked for by clients of the Redis protocol.
 //!
-//! Clients, connections and the reading and writing of commands are those of this machine,
-//! measured; modules are modelled, and the time of a batch is the sum of both. Servers that there
-//! are get the same commands, as a whole measured: what this machine does without modules.
+//! Modules are modelled, and throughput is theirs alone. Clients, connections and the reading and
+//! writing of commands are those of this machine: how long a batch is on the way through them is
+//! measured, and shown beside. The two are not added. Servers that there are get the same commands
+//! and are measured as a whole: what this machine does without modules.
 
 use super::bench::{Bench, Keys, Phase};
 use super::contender::{self, Contender};
