@@ -1,13 +1,13 @@
 //! `nearfield bench`: flags to a plan, and the plan to the lab.
 
-use clap::error::ErrorKind;
-use clap::{Args, CommandFactory};
+use crate::measuring::{fail, interrupt, interrupted, reject};
+use clap::Args;
 use nearfield_lab::bench::{
     Conductor, Contestant, Plan, Request, Session, Techniques, default_suite,
     serve as serve_contestant,
 };
 use nearfield_lab::error::LabError;
-use nearfield_lab::harness::{Completion, Interrupt};
+use nearfield_lab::harness::Completion;
 use nearfield_lab::parse_quantity;
 use nearfield_lab::workload::{Distribution, KeySpec, Mix};
 use std::path::PathBuf;
@@ -15,9 +15,6 @@ use std::process::{Command, ExitCode};
 
 /// The hidden subcommand that contestants' processes run.
 pub(crate) const CONTESTANT_COMMAND: &str = "bench-contestant";
-
-/// The exit code of a program ended by Ctrl-C.
-const INTERRUPTED: u8 = 130;
 
 /// Measure Nearfield beside other ordered maps on this machine.
 ///
@@ -152,16 +149,10 @@ fn or_default<T: Clone>(given: &[T], default: Vec<T>) -> Vec<T> {
 
 /// Measures, and answers how it ended: 0, 1 for a failure, 2 for a bad flag, 130 for Ctrl-C.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let plan = arguments
-        .plan()
-        .unwrap_or_else(|error| reject(&error.to_string()));
+    let plan = arguments.plan().unwrap_or_else(|error| reject(error));
     let session = Session::open(arguments.json.as_deref(), arguments.html.as_deref());
-    let mut session = session.unwrap_or_else(|error| reject(&error.to_string()));
-    let interrupt = Interrupt::default();
-    let handler = interrupt.clone();
-    if let Err(error) = ctrlc::set_handler(move || handler.raise()) {
-        eprintln!("note: Ctrl-C will lose the table at hand: {error}");
-    }
+    let mut session = session.unwrap_or_else(|error| reject(error));
+    let interrupt = interrupt("the table at hand");
     let command = || {
         // Finds this very program, even after a new build has taken its name.
         let mut command = Command::new("/proc/self/exe");
@@ -170,11 +161,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     };
     match session.run(&Conductor::new(&command, &interrupt), &plan) {
         Ok(Completion::Finished) => ExitCode::SUCCESS,
-        Ok(Completion::Interrupted) => {
-            eprintln!("interrupted; the reports hold the tables finished before");
-            ExitCode::from(INTERRUPTED)
-        }
-        Err(error) => fail(&error.to_string()),
+        Ok(Completion::Interrupted) => interrupted("the reports hold the tables finished before"),
+        Err(error) => fail(error),
     }
 }
 
@@ -182,18 +170,6 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 pub(crate) fn serve() -> ExitCode {
     match serve_contestant() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error.to_string()),
+        Err(error) => fail(error),
     }
-}
-
-fn fail(message: &str) -> ExitCode {
-    eprintln!("error: {message}");
-    ExitCode::FAILURE
-}
-
-/// Refuses a flag in the format of clap's own errors.
-fn reject(message: &str) -> ! {
-    crate::Cli::command()
-        .error(ErrorKind::ValueValidation, message)
-        .exit()
 }

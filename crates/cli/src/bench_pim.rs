@@ -1,21 +1,17 @@
 //! `nearfield bench-pim`: a map in modules that are threads, beside a skip list that threads share.
 
+use crate::measuring::{fail, interrupt, interrupted, print};
 use clap::Args;
 use nearfield::{Map, Pim, Words};
 use nearfield_lab::error::LabError;
 use nearfield_lab::figures::skip_list::{self, Plan, Row};
-use nearfield_lab::harness::Interrupt;
 use nearfield_lab::parse_quantity;
-use std::fs::File;
-use std::io::{self, Write};
+use nearfield_lab::report::Sink;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 type Failure = Box<dyn std::error::Error>;
-
-/// The exit code of a program ended by Ctrl-C.
-const INTERRUPTED: u8 = 130;
 
 /// Measure a map of words in modules that are worker threads, beside a skip list that threads
 /// share.
@@ -73,26 +69,15 @@ fn seconds(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match measure(arguments) {
         Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => {
-            eprintln!("interrupted; the rows above were finished before");
-            ExitCode::from(INTERRUPTED)
-        }
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
+        Ok(false) => interrupted("the rows above were finished before"),
+        Err(error) => fail(error),
     }
 }
 
 /// Returns false if it was interrupted.
 fn measure(arguments: &Arguments) -> Result<bool, Failure> {
-    // A path that cannot be written is to be known before anything is run.
-    let json = arguments.json.as_deref().map(File::create).transpose()?;
-    let interrupt = Interrupt::default();
-    let handler = interrupt.clone();
-    if let Err(error) = ctrlc::set_handler(move || handler.raise()) {
-        eprintln!("note: Ctrl-C will lose all rows: {error}");
-    }
+    let sink = Sink::open(arguments.json.as_deref(), None)?;
+    let interrupt = interrupt("all rows");
     let map = Map::<Words>::builder().pim(Pim::workers()).build()?;
     let plan = Plan {
         keys: arguments.keys,
@@ -100,16 +85,12 @@ fn measure(arguments: &Arguments) -> Result<bool, Failure> {
         rounds: arguments.rounds as usize,
         turn: arguments.seconds,
     };
-    // A reader that has gone away, such as `head`, is no reason to stop.
-    let print = |line: String| {
-        let _ = writeln!(io::stdout(), "{line}");
-    };
-    print(format!(
+    print(&format!(
         "{:<30} {:>12} {:>7} {:>14} {:>7} {:>6}",
         "workload", "modules M/s", "spread", "skip list M/s", "spread", "ratio"
     ));
-    let report = skip_list::run(&map, &plan, &interrupt, &mut |row| print(line(row)))?;
-    print(format!(
+    let report = skip_list::run(&map, &plan, &interrupt, &mut |row| print(&line(row)))?;
+    print(&format!(
         "{} keys, batches of {}, {} threads, {} turns of {} s each; {}",
         report.keys,
         report.batch,
@@ -118,21 +99,20 @@ fn measure(arguments: &Arguments) -> Result<bool, Failure> {
         report.turn_seconds,
         report.machine.cpu
     ));
-    if let Some(file) = json {
-        serde_json::to_writer_pretty(file, &report)?;
-    }
+    sink.write(&report, String::new)?;
     Ok(report.complete)
 }
 
 fn line(row: &Row) -> String {
-    let (modules, skip_list) = (&row.modules, &row.skip_list);
+    let sides = &row.detail;
+    let (modules, skip_list) = (&sides.modules, &sides.skip_list);
     format!(
         "{:<30} {:>12.3} {:>6.0}% {:>14.3} {:>6.0}% {:>6.2}",
-        row.workload,
+        sides.workload,
         modules.median_mops,
         modules.spread * 100.0,
         skip_list.median_mops,
         skip_list.spread * 100.0,
-        row.ratio
+        sides.ratio
     )
 }

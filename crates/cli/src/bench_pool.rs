@@ -1,5 +1,6 @@
 //! `nearfield bench-pool`: the speed of a map in the pool, one operation at a time and in batches.
 
+use crate::measuring::fail;
 use clap::Args;
 use nearfield::{Batch, Map, Pool, Words};
 #[cfg(target_os = "linux")]
@@ -8,9 +9,9 @@ use nearfield_fabric::membership::NodeAddress;
 #[cfg(target_os = "linux")]
 use nearfield_fabric::transport::shm::ShmNode;
 use nearfield_lab::parse_quantity;
+use nearfield_lab::report::{self, Kind, Sink};
 use nearfield_server::config::memory;
 use serde::Serialize;
-use std::fs::File;
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -89,16 +90,16 @@ fn bytes(text: &str) -> Result<u64, String> {
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match measure(arguments) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => fail(error),
     }
 }
 
 /// A row of the table.
+type Row = report::Row<Calls>;
+
+/// What was called, and for how long.
 #[derive(Debug, Serialize)]
-struct Row {
+struct Calls {
     operation: &'static str,
     /// Operations in a batch; 1 for single calls.
     batch: usize,
@@ -119,6 +120,7 @@ struct Report {
 }
 
 fn measure(arguments: &Arguments) -> Result<(), Failure> {
+    let sink = Sink::open(arguments.json.as_deref(), None)?;
     let own = match arguments.nodes.is_empty() {
         true => Some(Own::start(arguments.keys)?),
         false => None,
@@ -155,9 +157,7 @@ fn measure(arguments: &Arguments) -> Result<(), Failure> {
         report.in_flight,
         report.cache_bytes
     );
-    if let Some(file) = &arguments.json {
-        serde_json::to_writer_pretty(File::create(file)?, &report)?;
-    }
+    sink.write(&report, String::new)?;
     Ok(())
 }
 
@@ -238,41 +238,16 @@ impl Bench {
             check(bench.map.get(key)?, key)?;
             Ok(1)
         })?;
-        let mut gets = Batch::with_capacity(batch);
-        let mut keys = Vec::with_capacity(batch);
-        self.row("get", batch, |bench| {
-            gets.clear();
-            keys.clear();
-            for _ in 0..batch {
-                let key = bench.draw();
-                keys.push(key);
-                gets.get(key);
-            }
-            bench.map.execute(&mut gets)?;
-            for (position, &key) in keys.iter().enumerate() {
-                check(gets.value(position), key)?;
-            }
-            Ok(batch as u64)
+        self.batches("get", batch, |gets, key| {
+            gets.get(key);
         })?;
         self.row("insert", 1, |bench| {
             let key = bench.draw();
             check(bench.map.insert(key, value(key))?, key)?;
             Ok(1)
         })?;
-        let mut inserts = Batch::with_capacity(batch);
-        self.row("insert", batch, |bench| {
-            inserts.clear();
-            keys.clear();
-            for _ in 0..batch {
-                let key = bench.draw();
-                keys.push(key);
-                inserts.insert(key, value(key));
-            }
-            bench.map.execute(&mut inserts)?;
-            for (position, &key) in keys.iter().enumerate() {
-                check(inserts.value(position), key)?;
-            }
-            Ok(batch as u64)
+        self.batches("insert", batch, |inserts, key| {
+            inserts.insert(key, value(key));
         })?;
         self.row("scan of 100", 1, |bench| {
             let from = Bound::Included(bench.draw());
@@ -288,6 +263,31 @@ impl Bench {
                 check(Some(found), key)?;
             }
             Ok(1)
+        })
+    }
+
+    /// Executes batches of keys, each by an operation that answers the value of its key.
+    fn batches(
+        &mut self,
+        operation: &'static str,
+        size: usize,
+        add: fn(&mut Batch<Words>, u64),
+    ) -> Result<(), Failure> {
+        let mut batch = Batch::with_capacity(size);
+        let mut keys = Vec::with_capacity(size);
+        self.row(operation, size, |bench| {
+            batch.clear();
+            keys.clear();
+            for _ in 0..size {
+                let key = bench.draw();
+                keys.push(key);
+                add(&mut batch, key);
+            }
+            bench.map.execute(&mut batch)?;
+            for (position, &key) in keys.iter().enumerate() {
+                check(batch.value(position), key)?;
+            }
+            Ok(size as u64)
         })
     }
 
@@ -345,11 +345,19 @@ impl Bench {
             1e3 / millions_per_second
         );
         self.rows.push(Row {
-            operation,
-            batch,
-            operations,
-            seconds,
-            millions_per_second,
+            setting: None,
+            peer: "pool".to_owned(),
+            rate_mops: Some(millions_per_second),
+            latency_ns: None,
+            bytes_per_key: None,
+            detail: Calls {
+                operation,
+                batch,
+                operations,
+                seconds,
+                millions_per_second,
+            },
+            kind: Kind::Measured,
         });
     }
 }

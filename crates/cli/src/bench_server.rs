@@ -1,11 +1,12 @@
 //! `nearfield bench-server`: the server beside Redis, under the same load.
 
+use crate::measuring::{fail, interrupt};
 use clap::Args;
 use nearfield_lab::error::LabError;
-use nearfield_lab::harness::{Interrupt, Machine, commit};
+use nearfield_lab::harness::{Machine, commit};
 use nearfield_lab::parse_quantity;
-use nearfield_lab::report::Output;
-use nearfield_lab::server::{Contest, ContestRow, Entrant, Task, contest, render};
+use nearfield_lab::report::Sink;
+use nearfield_lab::server::{Contest, Entrant, Row, Task, contest, render};
 use serde::Serialize;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -98,7 +99,7 @@ Examples:
 struct Report {
     commit: String,
     machine: Machine,
-    rows: Vec<ContestRow>,
+    rows: Vec<Row>,
 }
 
 fn count(text: &str) -> Result<u64, LabError> {
@@ -109,18 +110,13 @@ fn count(text: &str) -> Result<u64, LabError> {
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match measure(arguments) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => fail(error),
     }
 }
 
 fn measure(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    let output = arguments.json.as_deref().map(Output::open).transpose()?;
-    let interrupt = Interrupt::default();
-    let handler = interrupt.clone();
-    ctrlc::set_handler(move || handler.raise())?;
+    let sink = Sink::open(arguments.json.as_deref(), None)?;
+    let interrupt = interrupt("the task at hand");
     let mut report = Report {
         commit: commit(),
         machine: Machine::here(),
@@ -155,9 +151,7 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
                 report.rows.extend_from_slice(rows);
             })?;
             show(String::new());
-            if let Some(output) = &output {
-                output.write(&(serde_json::to_string_pretty(&report)? + "\n"))?;
-            }
+            sink.write(&report, String::new)?;
             if interrupt.is_raised() {
                 return Err("interrupted; the report holds what was measured before".into());
             }

@@ -1,17 +1,13 @@
 //! `nearfield figures`: the figures of a paper, from models.
 
-use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, ValueEnum};
+use crate::measuring::{fail, interrupt, interrupted, print, reject};
+use clap::{Args, ValueEnum};
 use nearfield_lab::error::LabError;
 use nearfield_lab::figures::{ChimeScale, FigureSession, RadarScale, Request, Scale};
-use nearfield_lab::harness::{Completion, Interrupt};
+use nearfield_lab::harness::Completion;
 use nearfield_lab::parse_quantity;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// The exit code of a program ended by Ctrl-C.
-const INTERRUPTED: u8 = 130;
 
 /// Draw the figures of a paper again, from models of its hardware.
 ///
@@ -151,40 +147,18 @@ fn only_radar(what: &'static str, given: impl ToString) -> Result<(), LabError> 
 
 /// Runs figures, and answers how it ended: 0, 1 for a failure, 2 for a bad flag, 130 for Ctrl-C.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let request = arguments.request();
-    let request = request.unwrap_or_else(|error| reject(&error.to_string()));
+    let request = arguments.request().unwrap_or_else(|error| reject(error));
     let session = FigureSession::open(arguments.json.as_deref(), arguments.html.as_deref());
-    let session = session.unwrap_or_else(|error| reject(&error.to_string()));
-    let interrupt = Interrupt::default();
-    let handler = interrupt.clone();
-    if let Err(error) = ctrlc::set_handler(move || handler.raise()) {
-        eprintln!("note: Ctrl-C will lose the figure at hand: {error}");
-    }
-    // A reader that has gone away, such as `head`, is no reason to stop: the reports are still
-    // wanted.
-    let mut print = |text: &str| {
-        let _ = writeln!(io::stdout(), "{text}");
-    };
+    let session = session.unwrap_or_else(|error| reject(error));
+    let interrupt = interrupt("the figure at hand");
     match session.run(&request, &interrupt, &mut print) {
         Ok((report, Completion::Finished)) if report.failed.is_empty() => ExitCode::SUCCESS,
         Ok((report, Completion::Finished)) => {
-            eprintln!("error: {} parts of figures failed", report.failed.len());
-            ExitCode::FAILURE
+            fail(format!("{} parts of figures failed", report.failed.len()))
         }
         Ok((_, Completion::Interrupted)) => {
-            eprintln!("interrupted; the reports hold the points finished before");
-            ExitCode::from(INTERRUPTED)
+            interrupted("the reports hold the points finished before")
         }
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => fail(error),
     }
-}
-
-/// Refuses a flag in the format of clap's own errors.
-fn reject(message: &str) -> ! {
-    crate::Cli::command()
-        .error(ErrorKind::ValueValidation, message)
-        .exit()
 }

@@ -7,6 +7,7 @@ mod bench_pim;
 mod bench_pool;
 mod bench_server;
 mod figures;
+mod measuring;
 #[cfg(target_os = "linux")]
 mod memory_node;
 mod nodes;

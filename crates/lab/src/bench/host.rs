@@ -6,7 +6,8 @@ use super::keys::Keys;
 use super::resident::Resident;
 use super::runner::{EngineRunner, Runner};
 use super::task::Digest;
-use super::wire::{Answer, Memory, Order, read_line, read_words, unpack, write_line};
+use super::wire::{Answer, Memory, Order, read_line, read_words, write_line};
+use crate::workload::OpStream;
 use nearfield_core::{Bytes, Error, Words};
 use nearfield_peers::{Peer, Visitor};
 use nearfield_radix::EngineOptions;
@@ -78,12 +79,8 @@ fn obey(
         (Order::Streams { lengths, batch }, Some(runner)) => {
             let mut streams = Vec::with_capacity(lengths.len());
             for length in lengths {
-                streams.push(
-                    read_words(source, length)?
-                        .into_iter()
-                        .map(unpack)
-                        .collect(),
-                );
+                let stream = OpStream::of_words(read_words(source, length)?);
+                streams.push(stream.iter().collect());
             }
             runner.prepare(&streams, batch).map(|()| Answer::Ready)
         }
@@ -154,7 +151,7 @@ impl<S: Digest> Visitor<S> for Start<S> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::wire::{keys_order, pack, write_keys, write_words};
+    use super::super::wire::{keys_order, write_keys, write_words};
     use super::*;
     use crate::workload::{Distribution, KeySpec, Mix, StreamSpec};
 
@@ -198,7 +195,7 @@ mod tests {
         )
         .unwrap();
         for stream in streams.threads() {
-            write_words(&mut pipe, stream.iter().map(pack)).unwrap();
+            write_words(&mut pipe, stream.words().iter().copied()).unwrap();
         }
         for part in 0..2 {
             let order = Order::Slice {

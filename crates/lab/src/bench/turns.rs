@@ -5,7 +5,7 @@ use super::contestant::Contestant;
 use super::field::{Seat, Stage, Starter, memory_estimate, out_of_turn};
 use super::report::TableResult;
 use super::tally::Tally;
-use super::wire::{Answer, Order, pack, write_words};
+use super::wire::{Answer, Order, write_words};
 use crate::harness::{Completion, in_turns};
 use crate::memory::available_bytes;
 use crate::text::display_bytes;
@@ -137,7 +137,7 @@ impl Turns<'_> {
             .tell(&Order::Streams { lengths, batch }, |target| {
                 streams
                     .iter()
-                    .try_for_each(|stream| write_words(target, stream.iter().map(pack)))
+                    .try_for_each(|stream| write_words(target, stream.words().iter().copied()))
             })?;
         match seat.process.hear()? {
             Answer::Ready => Ok(()),

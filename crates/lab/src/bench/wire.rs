@@ -2,7 +2,7 @@
 //! of the orders a block of bytes for what is large.
 
 use crate::harness::{Counts, Latency};
-use crate::workload::{KeySet, Op};
+use crate::workload::KeySet;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Read, Write};
 
@@ -152,48 +152,9 @@ pub(super) fn read_words(source: &mut impl Read, count: usize) -> io::Result<Vec
     Ok(words)
 }
 
-const POSITION_BITS: u32 = 48;
-
-/// An operation in 8 bytes: kind, length and position, from the top 8, 8 and 48 bits.
-pub(super) fn pack(op: Op) -> u64 {
-    let (kind, length, position) = match op {
-        Op::Read(position) => (0, 0, position),
-        Op::Update(position) => (1, 0, position),
-        Op::Insert(position) => (2, 0, position),
-        Op::Scan(position, length) => (3, length as u64, position),
-        Op::ReadModifyWrite(position) => (4, 0, position),
-    };
-    kind << 56 | length << POSITION_BITS | position as u64
-}
-
-pub(super) fn unpack(word: u64) -> Op {
-    let position = (word & ((1 << POSITION_BITS) - 1)) as usize;
-    match word >> 56 {
-        0 => Op::Read(position),
-        1 => Op::Update(position),
-        2 => Op::Insert(position),
-        3 => Op::Scan(position, (word >> POSITION_BITS & 0xff) as usize),
-        _ => Op::ReadModifyWrite(position),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn operations_survive_packing() {
-        let ops = [
-            Op::Read(0),
-            Op::Update(1 << 40),
-            Op::Insert(7),
-            Op::Scan((1 << 48) - 1, 100),
-            Op::ReadModifyWrite(3),
-        ];
-        for op in ops {
-            assert_eq!(unpack(pack(op)), op);
-        }
-    }
 
     #[test]
     fn messages_survive_a_pipe() {

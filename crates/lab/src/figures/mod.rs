@@ -5,6 +5,7 @@
 //! figures are, what it claims, and how large its experiments are (`paper::Paper`).
 
 mod chime;
+mod claim;
 mod job;
 mod page;
 mod paper;
@@ -21,6 +22,6 @@ pub use chime::Scale as ChimeScale;
 pub use job::PointError;
 pub use radar::{Scale as RadarScale, skip_list};
 pub use report::FigureReport;
-pub use row::{Claim, Device, Network, Omitted, Quantity, Row, Work};
+pub use row::{Claim, Device, Network, Omitted, Point, Quantity, Row, Work};
 pub use scale::Scale;
 pub use session::{FigureSession, Request};

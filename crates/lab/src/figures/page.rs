@@ -21,7 +21,9 @@ pub(super) fn page(report: &FigureReport) -> String {
     );
     for figure in paper.titles() {
         let rows = report.rows.iter();
-        let rows: Vec<&Row> = rows.filter(|row| row.figure == figure.name).collect();
+        let rows: Vec<&Row> = rows
+            .filter(|row| row.detail.figure == figure.name)
+            .collect();
         let text = show::figure(figure, report);
         let (title, rest) = text.split_once('\n').unwrap_or((&text, ""));
         if rows.is_empty() && rest.is_empty() {
@@ -46,9 +48,9 @@ fn panels<'r>(rows: &[&'r Row]) -> Vec<(String, Vec<&'r Row>)> {
     let mut panels: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in rows {
         let kind = row.kind.name();
-        let caption = match &*row.panel {
-            "" => format!("{} ({kind})", row.y.axis()),
-            panel => format!("{panel}: {} ({kind})", row.y.axis()),
+        let caption = match &*row.detail.panel {
+            "" => format!("{} ({kind})", row.detail.y.axis()),
+            panel => format!("{panel}: {} ({kind})", row.detail.y.axis()),
         };
         match panels.iter_mut().find(|(other, _)| *other == caption) {
             Some((_, rows)) => rows.push(row),
@@ -60,8 +62,8 @@ fn panels<'r>(rows: &[&'r Row]) -> Vec<(String, Vec<&'r Row>)> {
 
 /// Lines, or bars where no peer has more than a point, or spans.
 fn plot(rows: &[&Row]) -> String {
-    if rows.iter().all(|row| row.y.name == LASTS) {
-        let span = |row: &&'_ Row| (row.x.value, row.x.value + row.y.value);
+    if rows.iter().all(|row| row.detail.y.name == LASTS) {
+        let span = |row: &&'_ Row| (row.detail.x.value, row.detail.x.value + row.detail.y.value);
         let spans: Vec<(&str, (f64, f64))> =
             rows.iter().map(|row| (&*row.peer, span(row))).collect();
         return span_chart(&spans);
@@ -69,14 +71,17 @@ fn plot(rows: &[&Row]) -> String {
     let mut lines: Lines<'_> = Lines::new();
     for row in rows {
         let line = lines.entry(&row.peer).or_default();
-        line.push((row.x.value, row.y.value));
+        line.push((row.detail.x.value, row.detail.y.value));
     }
     if lines.values().all(|line| line.len() == 1) {
-        let bars: Vec<(&str, f64)> = rows.iter().map(|row| (&*row.peer, row.y.value)).collect();
+        let bars: Vec<(&str, f64)> = rows
+            .iter()
+            .map(|row| (&*row.peer, row.detail.y.value))
+            .collect();
         return bar_chart(&bars);
     }
     match rows.first() {
-        Some(first) => line_chart(&first.x.axis(), &first.y.axis(), &lines),
+        Some(first) => line_chart(&first.detail.x.axis(), &first.detail.y.axis(), &lines),
         None => String::new(),
     }
 }

@@ -61,3 +61,12 @@ impl<S> Figure<S> {
         }
     }
 }
+
+/// A table of figures: a name, what makes its jobs, and what it shows.
+macro_rules! figures {
+    ($($name:literal $jobs:path => $title:literal;)*) => {
+        &[$(Figure { name: $name, title: $title, jobs: $jobs }),*]
+    };
+}
+
+pub(super) use figures;

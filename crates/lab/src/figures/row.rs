@@ -1,8 +1,7 @@
 //! Points, claims and models of figures as programs read them. `docs/pool-figures.md` and
 //! `docs/pim-figures.md` explain every field.
 
-use crate::harness::Latency;
-use crate::report::{Kind, Setting};
+use crate::report::{self, Kind};
 use nearfield_hardware::modules;
 use nearfield_hardware::network::Parameters;
 use serde::{Deserialize, Serialize};
@@ -102,7 +101,7 @@ impl Device {
 }
 
 /// A number with what it is of.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quantity {
     /// What it is of.
     pub name: String,
@@ -134,39 +133,31 @@ impl Quantity {
 /// the other.
 pub(super) const LASTS: &str = "lasts";
 
-/// One point of a figure.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+/// One point of a figure. `threads` of its setting are clients, of all compute nodes together, with
+/// two operations under way each.
+pub type Row = report::Row<Point>;
+
+/// Where a point lies, and what is known of it beside its rate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
     /// The figure of the paper.
     pub figure: String,
     /// The part of it; empty where it has one.
     pub panel: String,
-    /// Whose point it is.
-    pub peer: String,
     /// Where it lies on the horizontal axis.
     pub x: Quantity,
     /// And on the vertical one.
     pub y: Quantity,
-    /// What clients did, where there were some: `threads` are clients, of all compute nodes
-    /// together, with two operations under way each.
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub setting: Option<Setting>,
     /// The network, where there was one.
     pub network: Option<String>,
     /// Compute nodes.
     pub compute_nodes: Option<usize>,
     /// Memory nodes.
     pub memory_nodes: Option<usize>,
-    /// Millions of operations for each second of virtual time.
-    pub rate_mops: Option<f64>,
-    /// Latencies, in virtual time.
-    pub latency_ns: Option<Latency>,
     /// What a compute node may keep; null where there is no limit.
     pub cache_bytes_max: Option<usize>,
     /// What it keeps, hotspots included.
     pub cache_bytes: Option<f64>,
-    /// Memory of the pool for each key.
-    pub bytes_per_key: Option<f64>,
     /// Messages that ports of memory nodes have taken for each operation: reads, writes, atomics.
     pub messages_per_operation: Option<[f64; 3]>,
     /// Bytes that they have carried for each operation, in both directions, without headers.
@@ -181,37 +172,55 @@ pub struct Row {
     pub modules: Option<usize>,
     /// What batches took of them.
     pub work: Option<Work>,
-    /// How the numbers came to be.
-    pub kind: Kind,
 }
 
 impl Row {
     /// A point that no clients have worked for.
     pub(super) fn counted(figure: &str, peer: &str, x: Quantity, y: Quantity) -> Row {
-        Row {
+        let detail = Point {
             figure: figure.to_owned(),
-            panel: String::new(),
-            peer: peer.to_owned(),
             x,
             y,
+            ..Point::default()
+        };
+        Row {
             setting: None,
-            network: None,
-            compute_nodes: None,
-            memory_nodes: None,
+            peer: peer.to_owned(),
             rate_mops: None,
             latency_ns: None,
-            cache_bytes_max: None,
-            cache_bytes: None,
             bytes_per_key: None,
-            messages_per_operation: None,
-            bytes_per_operation: None,
-            hit_rate: None,
-            scale: None,
-            device: None,
-            modules: None,
-            work: None,
+            detail,
             kind: Kind::Counted,
         }
+    }
+
+    /// A point whose height is its rate.
+    pub(super) fn rated(figure: &str, peer: &str, x: Quantity, mops: f64, kind: Kind) -> Row {
+        Row {
+            rate_mops: Some(mops),
+            kind,
+            ..Row::counted(figure, peer, x, Quantity::new("throughput", "Mops", mops))
+        }
+    }
+
+    /// The point in a part of its figure.
+    pub(super) fn in_panel(mut self, panel: impl Into<String>) -> Row {
+        self.detail.panel = panel.into();
+        self
+    }
+
+    /// The same at another height.
+    pub(super) fn at(mut self, y: Quantity) -> Row {
+        self.detail.y = y;
+        self
+    }
+
+    /// Another number of the same run, which is no rate and takes no work.
+    pub(super) fn aside(self, y: Quantity, kind: Kind) -> Row {
+        let mut row = self.at(y);
+        (row.rate_mops, row.kind) = (None, kind);
+        (row.detail.work, row.detail.device) = (None, None);
+        row
     }
 }
 

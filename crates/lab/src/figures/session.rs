@@ -251,7 +251,7 @@ impl Board {
             let Some((rows, done)) = &mut entry.end else {
                 continue;
             };
-            own.extend(rows.extract_if(.., |row| row.figure == figure));
+            own.extend(rows.extract_if(.., |row| row.detail.figure == figure));
             match done {
                 Ok(()) | Err(PointError::Interrupted) => {}
                 Err(error) => {

@@ -17,12 +17,12 @@ pub(super) fn title(figure: Title, report: &FigureReport) -> String {
 
 /// A figure with all its points.
 pub(super) fn figure(figure: Title, report: &FigureReport) -> String {
-    let of_figure = |row: &&Row| row.figure == figure.name;
+    let of_figure = |row: &&Row| row.detail.figure == figure.name;
     let rows: Vec<&Row> = report.rows.iter().filter(of_figure).collect();
     let mut text = title(figure, report) + "\n";
     let mut panels: Vec<(&str, &str)> = Vec::new();
     for row in &rows {
-        let panel = (&*row.panel, &*row.y.name);
+        let panel = (&*row.detail.panel, &*row.detail.y.name);
         if !panels.contains(&panel) {
             panels.push(panel);
         }
@@ -30,7 +30,7 @@ pub(super) fn figure(figure: Title, report: &FigureReport) -> String {
     for (panel, y) in panels {
         let rows = rows
             .iter()
-            .filter(|row| row.panel == panel && row.y.name == y);
+            .filter(|row| row.detail.panel == panel && row.detail.y.name == y);
         let rows: Vec<&Row> = rows.copied().collect();
         if !panel.is_empty() {
             text.push_str(&format!("{panel}\n"));
@@ -67,12 +67,12 @@ pub(super) fn table(rows: &[&Row]) -> String {
     let mut columns: Vec<Column> = vec![
         column("peer", |row| Some(row.peer.clone())),
         (
-            first.x.axis(),
-            Box::new(move |row| Some(number(row.x.value))),
+            first.detail.x.axis(),
+            Box::new(move |row| Some(number(row.detail.x.value))),
         ),
         (
-            first.y.axis(),
-            Box::new(move |row| Some(number(row.y.value))),
+            first.detail.y.axis(),
+            Box::new(move |row| Some(number(row.detail.y.value))),
         ),
         column("clients", |row| {
             Some(row.setting.as_ref()?.threads.to_string())
@@ -81,51 +81,51 @@ pub(super) fn table(rows: &[&Row]) -> String {
         column("p50 µs", |row| Some(micros(row.latency_ns?.p50))),
         column("p99 µs", |row| Some(micros(row.latency_ns?.p99))),
         column("cache KiB", |row| {
-            Some(format!("{:.0}", row.cache_bytes? / 1024.0))
+            Some(format!("{:.0}", row.detail.cache_bytes? / 1024.0))
         }),
         column("of KiB", |row| {
-            Some(format!("{}", row.cache_bytes_max? / 1024))
+            Some(format!("{}", row.detail.cache_bytes_max? / 1024))
         }),
         column("messages", |row| {
-            Some(rate(row.messages_per_operation?.iter().sum()))
+            Some(rate(row.detail.messages_per_operation?.iter().sum()))
         }),
         column("reads/writes/atomics", |row| {
-            Some(row.messages_per_operation?.map(rate).join("/"))
+            Some(row.detail.messages_per_operation?.map(rate).join("/"))
         }),
         column("bytes", |row| {
-            Some(format!("{:.0}", row.bytes_per_operation?))
+            Some(format!("{:.0}", row.detail.bytes_per_operation?))
         }),
         column("right guesses", |row| {
-            Some(format!("{:.0} %", row.hit_rate? * 100.0))
+            Some(format!("{:.0} %", row.detail.hit_rate? * 100.0))
         }),
-        column("rounds", |row| Some(rate(row.work.as_ref()?.rounds))),
-        column("hops", |row| Some(rate(row.work.as_ref()?.hops))),
-        column("copies", |row| Some(rate(row.work.as_ref()?.copies))),
+        column("rounds", |row| Some(rate(row.detail.work.as_ref()?.rounds))),
+        column("hops", |row| Some(rate(row.detail.work.as_ref()?.hops))),
+        column("copies", |row| Some(rate(row.detail.work.as_ref()?.copies))),
         column("moved bytes", |row| {
-            let [there, back] = row.work.as_ref()?.moved_bytes;
+            let [there, back] = row.detail.work.as_ref()?.moved_bytes;
             Some(rate(there + back))
         }),
         column("fullest/mean", |row| {
-            Some(format!("{:.2}", row.work.as_ref()?.imbalance))
+            Some(format!("{:.2}", row.detail.work.as_ref()?.imbalance))
         }),
         column("modules ms", |row| {
-            Some(rate(row.work.as_ref()?.modules_ns / 1e6))
+            Some(rate(row.detail.work.as_ref()?.modules_ns / 1e6))
         }),
         column("transfer ms", |row| {
-            Some(rate(row.work.as_ref()?.transfer_ns / 1e6))
+            Some(rate(row.detail.work.as_ref()?.transfer_ns / 1e6))
         }),
         column("host ms", |row| {
-            Some(rate(row.work.as_ref()?.host_ns / 1e6))
+            Some(rate(row.detail.work.as_ref()?.host_ns / 1e6))
         }),
         // In no throughput: it is another domain than the row's.
         column("on the way ms, measured", |row| {
-            let milliseconds = row.work.as_ref()?.on_the_way_ns / 1e6;
+            let milliseconds = row.detail.work.as_ref()?.on_the_way_ns / 1e6;
             (milliseconds > 0.0).then(|| rate(milliseconds))
         }),
         column("kind", |row| Some(row.kind.name().to_owned())),
     ];
     // Nothing twice, and nothing that nobody has.
-    let on_axes = [&*first.x.name, &*first.y.name];
+    let on_axes = [&*first.detail.x.name, &*first.detail.y.name];
     let twice = [
         ("clients", "clients"),
         ("Mops", "throughput"),

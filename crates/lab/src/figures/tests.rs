@@ -39,12 +39,21 @@ fn every_figure_has_points_or_says_why_not() {
         report.failed
     );
     for figure in ChimeScale::tiny().titles() {
-        let rows = || report.rows.iter().filter(|row| row.figure == figure.name);
+        let rows = || {
+            report
+                .rows
+                .iter()
+                .filter(|row| row.detail.figure == figure.name)
+        };
         let skipped = report.skipped.iter();
         let reasons = skipped.filter(|entry| entry.figure == figure.name).count();
         assert!(rows().count() + reasons > 0, "{}", figure.name);
         for row in rows() {
-            let numbers = [row.x.value, row.y.value, row.rate_mops.unwrap_or(1.0)];
+            let numbers = [
+                row.detail.x.value,
+                row.detail.y.value,
+                row.rate_mops.unwrap_or(1.0),
+            ];
             assert!(numbers.iter().all(|number| number.is_finite()), "{row:?}");
             assert!(row.rate_mops.is_none_or(|rate| rate > 0.0), "{row:?}");
             // What comes from a model of hardware says so.
@@ -108,12 +117,20 @@ fn every_figure_of_modules_has_points_or_says_why_not() {
     assert_eq!(completion, Completion::Finished);
     assert!(report.failed.is_empty(), "{:?}", report.failed);
     for figure in RadarScale::tiny().titles() {
-        let rows = || report.rows.iter().filter(|row| row.figure == figure.name);
+        let rows = || {
+            report
+                .rows
+                .iter()
+                .filter(|row| row.detail.figure == figure.name)
+        };
         let skipped = report.skipped.iter();
         let reasons = skipped.filter(|entry| entry.figure == figure.name).count();
         assert!(rows().count() + reasons > 0, "{}", figure.name);
         for row in rows() {
-            assert!(row.y.value.is_finite() && row.y.value >= 0.0, "{row:?}");
+            assert!(
+                row.detail.y.value.is_finite() && row.detail.y.value >= 0.0,
+                "{row:?}"
+            );
             let expected: &[Kind] = match figure.name {
                 "cpu" => &[Kind::Measured],
                 "8" | "15" => &[Kind::Counted],
@@ -124,21 +141,29 @@ fn every_figure_of_modules_has_points_or_says_why_not() {
             };
             assert!(expected.contains(&row.kind), "{row:?}");
             let is_modelled = row.kind == Kind::Modelled;
-            assert_eq!(row.device.is_some(), is_modelled, "{row:?}");
+            assert_eq!(row.detail.device.is_some(), is_modelled, "{row:?}");
         }
     }
     assert!(printed.contains("RADAR, figure 10:") && printed.contains("measured"));
     let presets: BTreeSet<&str> = report.devices.iter().map(|device| &*device.name).collect();
     assert_eq!(presets.len(), 2);
-    let used = report.rows.iter().filter_map(|row| row.device.as_deref());
+    let used = report
+        .rows
+        .iter()
+        .filter_map(|row| row.detail.device.as_deref());
     assert_eq!(used.collect::<BTreeSet<&str>>(), presets);
     // Each contender that is there has each operation at each degree of skew.
-    let of_ten = report.rows.iter().filter(|row| row.figure == "10");
-    let (long, of_ten): (Vec<_>, Vec<_>) = of_ten.partition(|row| row.panel.starts_with("Get, "));
+    let of_ten = report.rows.iter().filter(|row| row.detail.figure == "10");
+    let (long, of_ten): (Vec<_>, Vec<_>) =
+        of_ten.partition(|row| row.detail.panel.starts_with("Get, "));
     assert_eq!(long.len(), 4);
     let mut points = BTreeSet::new();
     for row in of_ten {
-        let point = (row.peer.clone(), row.panel.clone(), row.x.value.to_bits());
+        let point = (
+            row.peer.clone(),
+            row.detail.panel.clone(),
+            row.detail.x.value.to_bits(),
+        );
         assert!(points.insert(point), "{row:?}");
     }
     let peers: BTreeSet<&str> = points.iter().map(|(peer, ..)| &**peer).collect();

@@ -5,6 +5,7 @@ use super::process::{ServerError, ServerProcess};
 use super::task::Task;
 use crate::harness::Sample;
 use crate::harness::{Completion, Interrupt, Latency, in_turns};
+use crate::report::{self, Kind};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use serde::Serialize;
@@ -38,9 +39,13 @@ pub struct Entrant<'e> {
     pub command: Box<dyn Fn(u16) -> Command + 'e>,
 }
 
-/// What one server took.
+/// What one server took: `peer` is the server, and latencies are of each connection's requests at
+/// once, from sending to the last answer, the medians of the slices' percentiles.
+pub type Row = report::Row<Requests>;
+
+/// What is asked of servers, and what is known of them beside their rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ContestRow {
+pub struct Requests {
     /// The kind of requests.
     pub task: String,
     /// Keys of the server.
@@ -61,17 +66,12 @@ pub struct ContestRow {
     pub ratio: f64,
     /// Thousands of operations a second, the median.
     pub kops: f64,
-    /// Of each connection's requests at once, from sending to the last answer: the medians of
-    /// the slices' percentiles.
-    pub latency_ns: Latency,
-    /// Memory in use after the load less that before, for each key.
-    pub bytes_per_key: f64,
 }
 
 /// Keeps the order of requests the same for all servers of a slice.
 const SEED: u64 = 0x6e65_6172;
 
-/// Measures, and calls `report` with each row: all servers at one pipeline, then the next. Stops
+/// Measures, and calls `show` with each row: all servers at one pipeline, then the next. Stops
 /// early when interrupted.
 ///
 /// # Errors
@@ -81,7 +81,7 @@ pub fn contest(
     entrants: &[Entrant<'_>],
     interrupt: &Interrupt,
     mut progress: impl FnMut(String),
-    mut report: impl FnMut(&[ContestRow]),
+    mut show: impl FnMut(&[Row]),
 ) -> Result<(), ServerError> {
     let mut servers = Vec::new();
     for entrant in entrants {
@@ -116,11 +116,11 @@ pub fn contest(
             rows.extend(row(contest, pipeline, entrant));
             entrant.slices.clear();
         }
-        let reference = rows.first().map_or(0.0, |row| row.cpu_us);
+        let reference = rows.first().map_or(0.0, |row| row.detail.cpu_us);
         for row in &mut rows {
-            row.ratio = reference / row.cpu_us;
+            row.detail.ratio = reference / row.detail.cpu_us;
         }
-        report(&rows);
+        show(&rows);
     }
     Ok(())
 }
@@ -193,7 +193,7 @@ fn measure(
     Ok((slice, server.cpu_time() - before))
 }
 
-fn row(contest: &Contest, pipeline: usize, entrant: &Loaded) -> Option<ContestRow> {
+fn row(contest: &Contest, pipeline: usize, entrant: &Loaded) -> Option<Row> {
     let slices = &entrant.slices;
     let sample =
         |of: &dyn Fn(&(Slice, Duration)) -> f64| Sample::new(slices.iter().map(of).collect());
@@ -203,22 +203,29 @@ fn row(contest: &Contest, pipeline: usize, entrant: &Loaded) -> Option<ContestRo
     let latency = |pick: fn(&Latency) -> u64| {
         sample(&|(slice, _)| pick(&slice.latency) as f64).map_or(0, |sample| sample.median() as u64)
     };
-    Some(ContestRow {
-        task: contest.task.name().to_owned(),
-        keys: contest.task.preparations(contest.keys),
-        value_bytes: contest.value_bytes,
-        connections: contest.connections,
-        pipeline,
-        server: entrant.server.name.clone(),
-        cpu_us: cpu.median(),
-        cpu_spread: cpu.spread(),
-        ratio: 1.0,
-        kops: kops.median(),
-        latency_ns: Latency {
+    let name = &entrant.server.name;
+    Some(Row {
+        setting: None,
+        peer: name.clone(),
+        rate_mops: Some(kops.median() / 1e3),
+        latency_ns: Some(Latency {
             p50: latency(|latency| latency.p50),
             p99: latency(|latency| latency.p99),
             p999: latency(|latency| latency.p999),
+        }),
+        bytes_per_key: Some(entrant.bytes_per_key),
+        detail: Requests {
+            task: contest.task.name().to_owned(),
+            keys: contest.task.preparations(contest.keys),
+            value_bytes: contest.value_bytes,
+            connections: contest.connections,
+            pipeline,
+            server: name.clone(),
+            cpu_us: cpu.median(),
+            cpu_spread: cpu.spread(),
+            ratio: 1.0,
+            kops: kops.median(),
         },
-        bytes_per_key: entrant.bytes_per_key,
+        kind: Kind::Measured,
     })
 }

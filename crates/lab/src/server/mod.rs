@@ -13,7 +13,7 @@ mod replies;
 mod table;
 pub(crate) mod task;
 
-pub use contest::{Contest, ContestRow, Entrant, contest};
+pub use contest::{Contest, Entrant, Requests, Row, contest};
 pub use process::ServerError;
 pub use table::render;
 pub use task::Task;

@@ -1,11 +1,11 @@
 //! The rows of a contest, for people.
 
-use super::contest::ContestRow;
+use super::contest::{Requests, Row};
 use crate::report::table;
 
 /// A table of servers at one pipeline, with a title above.
 #[must_use]
-pub fn render(rows: &[ContestRow]) -> String {
+pub fn render(rows: &[Row]) -> String {
     let Some(first) = rows.first() else {
         return String::new();
     };
@@ -20,20 +20,29 @@ pub fn render(rows: &[ContestRow]) -> String {
         "B/key",
     ];
     let cells = rows.iter().map(|row| {
+        let (detail, latency) = (&row.detail, row.latency_ns.unwrap_or_default());
         vec![
-            row.server.clone(),
-            format!("{:.3}", row.cpu_us),
-            format!("{:.0} %", row.cpu_spread * 100.0),
-            format!("{:.2}x", row.ratio),
-            format!("{:.0}", row.kops),
-            format!("{:.0}", row.latency_ns.p50 as f64 / 1e3),
-            format!("{:.0}", row.latency_ns.p99 as f64 / 1e3),
-            format!("{:.1}", row.bytes_per_key),
+            row.peer.clone(),
+            format!("{:.3}", detail.cpu_us),
+            format!("{:.0} %", detail.cpu_spread * 100.0),
+            format!("{:.2}x", detail.ratio),
+            format!("{:.0}", detail.kops),
+            format!("{:.0}", latency.p50 as f64 / 1e3),
+            format!("{:.0}", latency.p99 as f64 / 1e3),
+            format!("{:.1}", row.bytes_per_key.unwrap_or(0.0)),
         ]
     });
     let table = table(&header, 1.., cells);
+    let Requests {
+        task,
+        keys,
+        value_bytes,
+        connections,
+        pipeline,
+        ..
+    } = &first.detail;
     format!(
-        "{} · {} keys · values of {} B · {} connections · pipeline {}\n{table}\n",
-        first.task, first.keys, first.value_bytes, first.connections, first.pipeline
+        "{task} · {keys} keys · values of {value_bytes} B · {connections} connections · \
+         pipeline {pipeline}\n{table}\n"
     )
 }

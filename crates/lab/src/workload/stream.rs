@@ -266,6 +266,16 @@ const LENGTH_BITS: u32 = 7;
 const _: () = assert!(SCAN_LENGTH_MAX < 1 << LENGTH_BITS);
 
 impl OpStream {
+    /// The stream of [`words`](Self::words).
+    pub(crate) fn of_words(packed: Vec<u64>) -> OpStream {
+        OpStream { packed }
+    }
+
+    /// The operations, packed, for another process.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.packed
+    }
+
     /// How many operations there are.
     #[must_use]
     pub fn len(&self) -> usize {

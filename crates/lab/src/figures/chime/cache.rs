@@ -134,10 +134,7 @@ pub(super) fn span(figure: &Figure, scale: &Scale) -> Vec<Job> {
             };
             let load = Quantity::new("load factor", "", leaf_load(shape, leaves, seed));
             let panel = "load factor".to_owned();
-            Row {
-                panel,
-                ..Row::counted(name, "chime", x(leaf_span), load)
-            }
+            Row::counted(name, "chime", x(leaf_span), load).in_panel(panel)
         };
         spans.iter().map(row).collect()
     }));

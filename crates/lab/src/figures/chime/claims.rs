@@ -1,8 +1,10 @@
 //! What the paper states and what is asked of our variant, beside what came out.
 
+use crate::figures::claim::{Stated, of, stated};
 use crate::figures::row::{Claim, Row};
 use crate::report::Kind;
 use crate::workload::Mix;
+use Source::*;
 
 /// Where a number of ours comes from.
 #[derive(Clone, Copy)]
@@ -20,14 +22,6 @@ enum Source {
     KeptRatio(&'static str, &'static str),
 }
 
-struct Stated {
-    id: &'static str,
-    text: &'static str,
-    paper: Option<f64>,
-    unit: &'static str,
-    source: Source,
-}
-
 /// The workloads of figure 12.
 const WORKLOADS: [Mix; 6] = [
     Mix::YcsbA,
@@ -38,135 +32,63 @@ const WORKLOADS: [Mix; 6] = [
     Mix::Load,
 ];
 
-const STATED: &[Stated] = &[
-    Stated {
-        id: "chime.throughput.sherman",
-        text: "CHIME has up to 4.3 times the throughput of Sherman, with the same cache",
-        paper: Some(4.3),
-        unit: "x",
-        source: Source::Most("chime", "sherman"),
-    },
-    Stated {
-        id: "chime.throughput.rolex",
-        text: "CHIME has up to 4.3 times the throughput of ROLEX, with the same cache",
-        paper: Some(4.3),
-        unit: "x",
-        source: Source::Most("chime", "rolex"),
-    },
-    Stated {
-        id: "chime.throughput.smart",
-        text: "CHIME has up to 5.1 times the throughput of SMART, with the same cache",
-        paper: Some(5.1),
-        unit: "x",
-        source: Source::Most("chime", "smart"),
-    },
-    Stated {
-        id: "chime.cache.smart-opt",
-        text: "CHIME keeps up to 8.7 times less than SMART with as large a cache as it wants",
-        paper: Some(8.7),
-        unit: "x",
-        source: Source::KeptRatio("smart-opt", "chime"),
-    },
-    Stated {
-        id: "chime.cache.chime",
-        text: "CHIME keeps 57.6 MB of 60 million keys, its hotspots included",
-        paper: Some(57.6),
-        unit: "MB",
-        source: Source::Kept("chime"),
-    },
-    Stated {
-        id: "chime.cache.smart",
-        text: "SMART keeps 503.6 MB of 60 million keys if it may",
-        paper: Some(503.6),
-        unit: "MB",
-        source: Source::Kept("smart-opt"),
-    },
-    Stated {
-        id: "chime.near-optimal",
-        text: "CHIME reads nearly as fast as SMART with as large a cache as it wants (the paper \
-               says close, and gives no number)",
-        paper: None,
-        unit: "x",
-        source: Source::Ratio("12", Mix::YcsbC, "chime", "smart-opt"),
-    },
-    Stated {
-        id: "ours.ycsb-a",
-        text: "our variant beside CHIME, half updates",
-        paper: None,
-        unit: "x",
-        source: Source::Ratio("12", Mix::YcsbA, "nearfield", "chime"),
-    },
-    Stated {
-        id: "ours.load",
-        text: "our variant beside CHIME, inserts only",
-        paper: None,
-        unit: "x",
-        source: Source::Ratio("12", Mix::Load, "nearfield", "chime"),
-    },
-    Stated {
-        id: "ours.worst",
-        text: "our variant beside CHIME, where it is worst of the other workloads",
-        paper: None,
-        unit: "x",
-        source: Source::Least(
-            "nearfield",
-            "chime",
-            &[Mix::YcsbB, Mix::YcsbC, Mix::YcsbD, Mix::YcsbE],
-        ),
-    },
-    Stated {
-        id: "ours.cxl-c",
-        text: "our variant beside Sherman, reads, memory attached by CXL",
-        paper: None,
-        unit: "x",
-        source: Source::Ratio("cxl", Mix::YcsbC, "nearfield", "sherman"),
-    },
-    Stated {
-        id: "ours.cxl-e",
-        text: "our variant beside Sherman, scans, memory attached by CXL",
-        paper: None,
-        unit: "x",
-        source: Source::Ratio("cxl", Mix::YcsbE, "nearfield", "sherman"),
-    },
-];
+const STATED: &[Stated<Source>] = stated! {
+    "chime.throughput.sherman" (Some(4.3), "x") Most("chime", "sherman") =>
+        "CHIME has up to 4.3 times the throughput of Sherman, with the same cache";
+    "chime.throughput.rolex" (Some(4.3), "x") Most("chime", "rolex") =>
+        "CHIME has up to 4.3 times the throughput of ROLEX, with the same cache";
+    "chime.throughput.smart" (Some(5.1), "x") Most("chime", "smart") =>
+        "CHIME has up to 5.1 times the throughput of SMART, with the same cache";
+    "chime.cache.smart-opt" (Some(8.7), "x") KeptRatio("smart-opt", "chime") =>
+        "CHIME keeps up to 8.7 times less than SMART with as large a cache as it wants";
+    "chime.cache.chime" (Some(57.6), "MB") Kept("chime") =>
+        "CHIME keeps 57.6 MB of 60 million keys, its hotspots included";
+    "chime.cache.smart" (Some(503.6), "MB") Kept("smart-opt") =>
+        "SMART keeps 503.6 MB of 60 million keys if it may";
+    "chime.near-optimal" (None, "x") Ratio("12", Mix::YcsbC, "chime", "smart-opt") =>
+        "CHIME reads nearly as fast as SMART with as large a cache as it wants (the paper says \
+         close, and gives no number)";
+    "ours.ycsb-a" (None, "x") Ratio("12", Mix::YcsbA, "nearfield", "chime") =>
+        "our variant beside CHIME, half updates";
+    "ours.load" (None, "x") Ratio("12", Mix::Load, "nearfield", "chime") =>
+        "our variant beside CHIME, inserts only";
+    "ours.worst" (None, "x")
+        Least("nearfield", "chime", &[Mix::YcsbB, Mix::YcsbC, Mix::YcsbD, Mix::YcsbE]) =>
+        "our variant beside CHIME, where it is worst of the other workloads";
+    "ours.cxl-c" (None, "x") Ratio("cxl", Mix::YcsbC, "nearfield", "sherman") =>
+        "our variant beside Sherman, reads, memory attached by CXL";
+    "ours.cxl-e" (None, "x") Ratio("cxl", Mix::YcsbE, "nearfield", "sherman") =>
+        "our variant beside Sherman, scans, memory attached by CXL";
+};
 
 /// All claims, with ours as far as it follows from `rows`.
 pub(super) fn claims(rows: &[Row]) -> Vec<Claim> {
-    let claim = |stated: &Stated| Claim {
-        id: stated.id.to_owned(),
-        text: stated.text.to_owned(),
-        paper: stated.paper,
-        ours: ours(rows, stated.source),
-        unit: stated.unit.to_owned(),
-        kind: Kind::Modelled,
-    };
+    let claim = |stated: &Stated<Source>| stated.claim(ours(rows, stated.source), Kind::Modelled);
     STATED.iter().map(claim).collect()
 }
 
 fn ours(rows: &[Row], source: Source) -> Option<f64> {
     let ratio = |mix: &Mix, one, other| ratio(rows, "12", *mix, one, other);
     match source {
-        Source::Most(one, other) => {
+        Most(one, other) => {
             let ratios = WORKLOADS.iter().filter_map(|mix| ratio(mix, one, other));
             ratios.max_by(f64::total_cmp)
         }
-        Source::Least(one, other, mixes) => {
+        Least(one, other, mixes) => {
             // One that is missing might be the least.
             let ratios: Option<Vec<f64>> = mixes.iter().map(|mix| ratio(mix, one, other)).collect();
             ratios?.into_iter().min_by(f64::total_cmp)
         }
-        Source::Ratio(figure, mix, one, other) => self::ratio(rows, figure, mix, one, other),
-        Source::Kept(peer) => kept(rows, peer),
-        Source::KeptRatio(one, other) => Some(kept(rows, one)? / kept(rows, other)?),
+        Ratio(figure, mix, one, other) => self::ratio(rows, figure, mix, one, other),
+        Kept(peer) => kept(rows, peer),
+        KeptRatio(one, other) => Some(kept(rows, one)? / kept(rows, other)?),
     }
 }
 
 /// The best throughput of one peer divided by that of another.
 fn ratio(rows: &[Row], figure: &str, mix: Mix, one: &str, other: &str) -> Option<f64> {
     let best = |peer: &str| {
-        let rates = rows
-            .iter()
-            .filter(|row| row.figure == figure && row.panel == mix.name() && row.peer == peer);
+        let rates = of(rows, figure, peer).filter(|row| row.detail.panel == mix.name());
         rates.filter_map(|row| row.rate_mops).max_by(f64::total_cmp)
     };
     Some(best(one)? / best(other)?)
@@ -174,11 +96,9 @@ fn ratio(rows: &[Row], figure: &str, mix: Mix, one: &str, other: &str) -> Option
 
 /// What a peer keeps of 60 million keys: figure 14's point, or the one nearest to it.
 fn kept(rows: &[Row], peer: &str) -> Option<f64> {
-    let rows = rows
-        .iter()
-        .filter(|row| row.figure == "14" && row.peer == peer);
-    let nearest = rows.min_by_key(|row| (row.x.value - 60.0).abs() as u64)?;
-    Some(nearest.y.value * 60.0 / nearest.x.value)
+    let rows = of(rows, "14", peer);
+    let nearest = rows.min_by_key(|row| (row.detail.x.value - 60.0).abs() as u64)?;
+    Some(nearest.detail.y.value * 60.0 / nearest.detail.x.value)
 }
 
 #[cfg(test)]
@@ -189,11 +109,7 @@ mod tests {
 
     fn rate(figure: &str, panel: &str, peer: &str, mops: f64) -> Row {
         let number = || Quantity::new("", "", mops);
-        Row {
-            panel: panel.to_owned(),
-            rate_mops: Some(mops),
-            ..Row::counted(figure, peer, number(), number())
-        }
+        Row::rated(figure, peer, number(), mops, Kind::Modelled).in_panel(panel)
     }
 
     fn of(rows: &[Row], id: &str) -> Option<f64> {

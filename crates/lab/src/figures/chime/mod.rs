@@ -33,7 +33,7 @@ pub use scale::Scale;
 use scale::Figure;
 
 use super::job::Job;
-use super::paper::{Paper, Title};
+use super::paper::{Paper, Title, figures};
 use super::row::{Claim, Network, Row};
 use nearfield_hardware::network::Preset;
 
@@ -71,125 +71,29 @@ impl Paper for Scale {
 }
 
 /// All figures, in the order of the paper; the last is not in it.
-const FIGURES: &[Figure] = &[
-    Figure {
-        name: "3a",
-        title: "what is read for an entry, and what is kept to find it",
-        jobs: cache::amplification,
-    },
-    Figure {
-        name: "3b",
-        title: "reads where the link of the memory node is narrow",
-        jobs: throughput::narrow_link,
-    },
-    Figure {
-        name: "3c",
-        title: "reads where caches are small",
-        jobs: throughput::small_caches,
-    },
-    Figure {
-        name: "3d",
-        title: "how full tables of 128 slots get, by hashing scheme",
-        jobs: hashing::schemes,
-    },
-    Figure {
-        name: "4a",
-        title: "hop ranges with and without reading the vacancy bitmap before",
-        jobs: verbs::vacancy,
-    },
-    Figure {
-        name: "4b",
-        title: "neighborhoods with and without reading the leaf's metadata",
-        jobs: verbs::metadata,
-    },
-    Figure {
-        name: "4c",
-        title: "neighborhoods of one, four and eight entries",
-        jobs: verbs::neighborhoods,
-    },
-    Figure {
-        name: "12",
-        title: "throughput and latency of six workloads",
-        jobs: throughput::workloads,
-    },
-    Figure {
-        name: "13",
-        title: "keys and values of any length",
-        jobs: throughput::variable_length,
-    },
-    Figure {
-        name: "14",
-        title: "what is kept, by number of keys",
-        jobs: cache::keys,
-    },
-    Figure {
-        name: "15a",
-        title: "one technique after the other, from Sherman on",
-        jobs: factors::from_sherman,
-    },
-    Figure {
-        name: "15b",
-        title: "one technique after the other, from ROLEX on",
-        jobs: factors::from_rolex,
-    },
-    Figure {
-        name: "16",
-        title: "metadata of leaves, by length of keys",
-        jobs: metadata::metadata,
-    },
-    Figure {
-        name: "17",
-        title: "reads with and without speculation",
-        jobs: throughput::speculation,
-    },
-    Figure {
-        name: "18a",
-        title: "skew",
-        jobs: sensitivity::skew,
-    },
-    Figure {
-        name: "18b",
-        title: "size of caches",
-        jobs: sensitivity::cache,
-    },
-    Figure {
-        name: "18c",
-        title: "length of values in leaves",
-        jobs: sensitivity::values,
-    },
-    Figure {
-        name: "18d",
-        title: "length of values beside leaves",
-        jobs: sensitivity::indirect_values,
-    },
-    Figure {
-        name: "18e",
-        title: "entries of a leaf",
-        jobs: sensitivity::span,
-    },
-    Figure {
-        name: "18f",
-        title: "slots of a neighborhood",
-        jobs: sensitivity::neighborhood,
-    },
-    Figure {
-        name: "19a",
-        title: "entries of a leaf: what is kept, and how full leaves get",
-        jobs: cache::span,
-    },
-    Figure {
-        name: "19b",
-        title: "slots of a neighborhood: how full leaves get",
-        jobs: hashing::neighborhoods,
-    },
-    Figure {
-        name: "19c",
-        title: "size of the hotspot buffer",
-        jobs: sensitivity::hotspots,
-    },
-    Figure {
-        name: "cxl",
-        title: "memory that is attached by CXL",
-        jobs: throughput::cxl,
-    },
-];
+const FIGURES: &[Figure] = figures! {
+    "3a" cache::amplification => "what is read for an entry, and what is kept to find it";
+    "3b" throughput::narrow_link => "reads where the link of the memory node is narrow";
+    "3c" throughput::small_caches => "reads where caches are small";
+    "3d" hashing::schemes => "how full tables of 128 slots get, by hashing scheme";
+    "4a" verbs::vacancy => "hop ranges with and without reading the vacancy bitmap before";
+    "4b" verbs::metadata => "neighborhoods with and without reading the leaf's metadata";
+    "4c" verbs::neighborhoods => "neighborhoods of one, four and eight entries";
+    "12" throughput::workloads => "throughput and latency of six workloads";
+    "13" throughput::variable_length => "keys and values of any length";
+    "14" cache::keys => "what is kept, by number of keys";
+    "15a" factors::from_sherman => "one technique after the other, from Sherman on";
+    "15b" factors::from_rolex => "one technique after the other, from ROLEX on";
+    "16" metadata::metadata => "metadata of leaves, by length of keys";
+    "17" throughput::speculation => "reads with and without speculation";
+    "18a" sensitivity::skew => "skew";
+    "18b" sensitivity::cache => "size of caches";
+    "18c" sensitivity::values => "length of values in leaves";
+    "18d" sensitivity::indirect_values => "length of values beside leaves";
+    "18e" sensitivity::span => "entries of a leaf";
+    "18f" sensitivity::neighborhood => "slots of a neighborhood";
+    "19a" cache::span => "entries of a leaf: what is kept, and how full leaves get";
+    "19b" hashing::neighborhoods => "slots of a neighborhood: how full leaves get";
+    "19c" sensitivity::hotspots => "size of the hotspot buffer";
+    "cxl" throughput::cxl => "memory that is attached by CXL";
+};

@@ -4,7 +4,7 @@ use super::contender::{Contender, Sizes};
 use super::scale::{POOL_BYTES_PER_KEY, Scale};
 use super::simulate::{Outcome, Phase, Setup, Warming};
 use crate::figures::job::Job;
-use crate::figures::row::{Quantity, Row};
+use crate::figures::row::{self, Quantity, Row};
 use crate::report::{Kind, Setting};
 use crate::workload::{Distribution, Mix};
 use nearfield_hardware::network::Preset;
@@ -171,7 +171,6 @@ fn row(
     let distribution = phase.distribution;
     let distribution = distribution.unwrap_or_else(|| phase.mix.distribution_default());
     Row {
-        panel: place.panel,
         setting: Some(Setting {
             keys: "sparse".to_owned(),
             count: setup.loaded,
@@ -180,19 +179,26 @@ fn row(
             threads: phase.clients,
             batch: 1,
         }),
-        network: Some(setup.network.name.to_owned()),
-        compute_nodes: Some(setup.compute_nodes),
-        memory_nodes: Some(setup.memory_nodes),
+        peer: contender.name.to_owned(),
         rate_mops: Some(outcome.rate_mops),
         latency_ns: Some(outcome.latency),
-        cache_bytes_max: contender.cache_bytes,
-        cache_bytes: Some(outcome.cache_bytes),
         bytes_per_key: Some(outcome.pool_bytes_per_key),
-        messages_per_operation: Some(outcome.messages_per_operation),
-        bytes_per_operation: Some(outcome.bytes_per_operation),
-        hit_rate: outcome.hit_rate,
-        scale: Some(scale.part()),
+        detail: row::Point {
+            figure: figure.to_owned(),
+            panel: place.panel,
+            x: place.x,
+            y: place.y,
+            network: Some(setup.network.name.to_owned()),
+            compute_nodes: Some(setup.compute_nodes),
+            memory_nodes: Some(setup.memory_nodes),
+            cache_bytes_max: contender.cache_bytes,
+            cache_bytes: Some(outcome.cache_bytes),
+            messages_per_operation: Some(outcome.messages_per_operation),
+            bytes_per_operation: Some(outcome.bytes_per_operation),
+            hit_rate: outcome.hit_rate,
+            scale: Some(scale.part()),
+            ..row::Point::default()
+        },
         kind: Kind::Modelled,
-        ..Row::counted(figure, contender.name, place.x, place.y)
     }
 }

@@ -54,83 +54,93 @@ pub(super) fn skew(figure: &Figure, scale: &Scale) -> Vec<Job> {
     contenders(&sizes).map(job).into()
 }
 
+/// A point for each size on an axis, of all contenders that `make` has with it.
+fn sweep<C: IntoIterator<Item = Contender>>(
+    (figure, scale): (&Figure, &Scale),
+    (name, unit): (&str, &str),
+    axis: &[usize],
+    make: impl Fn(usize) -> (Sizes, fn(&Sizes, usize) -> C),
+) -> Vec<Job> {
+    let points = scale.points(axis).into_iter().flat_map(|size| {
+        let (sizes, contenders) = make(size);
+        let contenders = contenders(&sizes, size).into_iter();
+        let x = Quantity::new(name, unit, size as f64);
+        let job = |contender| point(figure, scale, &sizes, contender, x.clone());
+        contenders.map(job).collect::<Vec<_>>()
+    });
+    points.collect()
+}
+
 /// Figure 18b.
 pub(super) fn cache(figure: &Figure, scale: &Scale) -> Vec<Job> {
-    let mut jobs = Vec::new();
-    for megabytes in scale.points(&[0, 25, 50, 75, 100, 200, 300, 400, 500]) {
-        let of_paper = Sizes::of_paper(scale);
-        let sizes = Sizes {
-            cache_bytes: Some(scale.megabytes(megabytes)),
-            // As the artifact: only where 20 MB are left for nodes.
-            hotspot_bytes: if megabytes > 50 {
-                of_paper.hotspot_bytes
-            } else {
-                0
-            },
-            ..of_paper
-        };
-        for contender in contenders(&sizes) {
-            let x = Quantity::new("cache of the paper", "MB", megabytes as f64);
-            jobs.push(point(figure, scale, &sizes, contender, x));
-        }
+    let axis = [0, 25, 50, 75, 100, 200, 300, 400, 500];
+    sweep(
+        (figure, scale),
+        ("cache of the paper", "MB"),
+        &axis,
+        |megabytes| {
+            let of_paper = Sizes::of_paper(scale);
+            let sizes = Sizes {
+                cache_bytes: Some(scale.megabytes(megabytes)),
+                // As the artifact: only where 20 MB are left for nodes.
+                hotspot_bytes: if megabytes > 50 {
+                    of_paper.hotspot_bytes
+                } else {
+                    0
+                },
+                ..of_paper
+            };
+            (sizes, |sizes, _| contenders(sizes))
+        },
+    )
+}
+
+const VALUES: [usize; 7] = [8, 16, 32, 64, 128, 256, 512];
+const VALUE: (&str, &str) = ("length of a value", "bytes");
+
+fn of_values(scale: &Scale, value_bytes: usize) -> Sizes {
+    Sizes {
+        value_bytes,
+        ..Sizes::of_paper(scale)
     }
-    jobs
 }
 
 /// Figure 18c.
 pub(super) fn values(figure: &Figure, scale: &Scale) -> Vec<Job> {
-    let mut jobs = Vec::new();
-    for value_bytes in scale.points(&[8, 16, 32, 64, 128, 256, 512]) {
-        let sizes = Sizes {
-            value_bytes,
-            ..Sizes::of_paper(scale)
-        };
-        for contender in contenders(&sizes) {
-            let x = Quantity::new("length of a value", "bytes", value_bytes as f64);
-            jobs.push(point(figure, scale, &sizes, contender, x));
-        }
-    }
-    jobs
+    sweep((figure, scale), VALUE, &VALUES, |bytes| {
+        (of_values(scale, bytes), |sizes, _| contenders(sizes))
+    })
 }
 
 /// Figure 18d.
 pub(super) fn indirect_values(figure: &Figure, scale: &Scale) -> Vec<Job> {
-    let mut jobs = Vec::new();
-    for value_bytes in scale.points(&[8, 16, 32, 64, 128, 256, 512]) {
-        let sizes = Sizes {
-            value_bytes,
-            ..Sizes::of_paper(scale)
-        };
-        for contender in Contender::of_variable_length(&sizes) {
-            let x = Quantity::new("length of a value", "bytes", value_bytes as f64);
-            jobs.push(point(figure, scale, &sizes, contender, x));
-        }
-    }
-    jobs
+    sweep((figure, scale), VALUE, &VALUES, |bytes| {
+        let contenders = |sizes: &Sizes, _| Contender::of_variable_length(sizes);
+        (of_values(scale, bytes), contenders)
+    })
 }
 
 /// Figure 18e.
 pub(super) fn span(figure: &Figure, scale: &Scale) -> Vec<Job> {
-    let sizes = Sizes::of_paper(scale);
-    let mut jobs = Vec::new();
-    for span in scale.points(&[8, 16, 32, 64, 128, 256, 512]) {
-        for contender in [Contender::chime(&sizes), Contender::sherman(&sizes)] {
-            let x = Quantity::new("entries of a leaf", "", span as f64);
-            jobs.push(point(figure, scale, &sizes, contender.of_span(span), x));
-        }
-    }
-    jobs
+    sweep((figure, scale), ("entries of a leaf", ""), &VALUES, |_| {
+        (Sizes::of_paper(scale), |sizes, span| {
+            [Contender::chime(sizes), Contender::sherman(sizes)].map(|one| one.of_span(span))
+        })
+    })
 }
 
 /// Figure 18f.
 pub(super) fn neighborhood(figure: &Figure, scale: &Scale) -> Vec<Job> {
-    let sizes = Sizes::of_paper(scale);
-    let job = |slots: usize| {
-        let x = Quantity::new("slots of a neighborhood", "", slots as f64);
-        let contender = Contender::chime(&sizes).of_neighborhood(slots);
-        point(figure, scale, &sizes, contender, x)
-    };
-    scale.points(&[2, 4, 8, 16]).into_iter().map(job).collect()
+    sweep(
+        (figure, scale),
+        ("slots of a neighborhood", ""),
+        &[2, 4, 8, 16],
+        |_| {
+            (Sizes::of_paper(scale), |sizes, slots| {
+                [Contender::chime(sizes).of_neighborhood(slots)]
+            })
+        },
+    )
 }
 
 /// Figure 19c: throughput, and how often speculation is right.

@@ -19,18 +19,22 @@ fn clients(phase: &Phase) -> Quantity {
 fn reads(
     figure: &Figure,
     scale: &Scale,
-    contender: Contender,
-    setup: Setup,
+    contenders: [Contender; 3],
+    setup: &Setup,
     numbers: &[usize],
-) -> Job {
-    let warming = warming(&contender, scale.keys * scale.warming);
-    let point = |(place, &number): (usize, &usize)| {
-        let phase = Phase::of(scale, Mix::YcsbC, number);
-        let phase = phase.warmed(if place == 0 { warming } else { Warming::None });
-        Point::rate("", clients(&phase), phase)
+) -> Vec<Job> {
+    let numbers = scale.points(numbers);
+    let job = |contender: Contender| {
+        let warming = warming(&contender, scale.keys * scale.warming);
+        let point = |(place, &number): (usize, &usize)| {
+            let phase = Phase::of(scale, Mix::YcsbC, number);
+            let phase = phase.warmed(if place == 0 { warming } else { Warming::None });
+            Point::rate("", clients(&phase), phase)
+        };
+        let points = numbers.iter().enumerate().map(point).collect();
+        Job::simulate(figure.name, scale, contender, setup.clone(), points)
     };
-    let points = numbers.iter().enumerate().map(point).collect();
-    Job::simulate(figure.name, scale, contender, setup, points)
+    contenders.map(job).into()
 }
 
 /// The indexes that the paper looks at before it has one of its own.
@@ -48,42 +52,30 @@ pub(super) fn narrow_link(figure: &Figure, scale: &Scale) -> Vec<Job> {
         cache_bytes: Some(scale.megabytes(1000)),
         ..Sizes::of_paper(scale)
     };
-    let numbers = scale.points(&CLIENTS[..6]);
-    let job = |contender| {
-        let setup = Setup::of_paper(scale, &sizes);
-        reads(figure, scale, contender, setup, &numbers)
-    };
-    rivals(&sizes).map(job).into()
+    let setup = Setup::of_paper(scale, &sizes);
+    reads(figure, scale, rivals(&sizes), &setup, &CLIENTS[..6])
 }
 
 /// Figure 3c: 100 MB of cache, ten memory nodes.
 pub(super) fn small_caches(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let sizes = Sizes::of_paper(scale);
-    let numbers = scale.points(&CLIENTS[..6]);
-    let job = |contender| {
-        let setup = Setup {
-            memory_nodes: 10,
-            ..Setup::of_paper(scale, &sizes)
-        };
-        reads(figure, scale, contender, setup, &numbers)
+    let setup = Setup {
+        memory_nodes: 10,
+        ..Setup::of_paper(scale, &sizes)
     };
-    rivals(&sizes).map(job).into()
+    reads(figure, scale, rivals(&sizes), &setup, &CLIENTS[..6])
 }
 
 /// Figure 17: CHIME with and without speculation, beside SMART that keeps everything.
 pub(super) fn speculation(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let sizes = Sizes::of_paper(scale);
-    let numbers = scale.points(&CLIENTS);
     let contenders = [
         Contender::chime(&sizes),
         Contender::chime_without_speculation(&sizes),
         Contender::smart_opt(&sizes),
     ];
-    let job = |contender| {
-        let setup = Setup::of_paper(scale, &sizes);
-        reads(figure, scale, contender, setup, &numbers)
-    };
-    contenders.map(job).into()
+    let setup = Setup::of_paper(scale, &sizes);
+    reads(figure, scale, contenders, &setup, &CLIENTS)
 }
 
 /// A workload whose latency lies over its throughput.

@@ -75,13 +75,9 @@ fn job(
         let row = |(x, posts): (usize, Posts)| {
             let x = Quantity::new(axis.0, axis.1, x as f64);
             let rate = rate(&scale, &posts);
-            let network = Preset::ConnectX6.parameters().name.to_owned();
-            Row {
-                rate_mops: Some(rate),
-                network: Some(network),
-                kind: Kind::Modelled,
-                ..Row::counted(name, peer, x, Quantity::new("throughput", "Mops", rate))
-            }
+            let mut row = Row::rated(name, peer, x, rate, Kind::Modelled);
+            row.detail.network = Some(Preset::ConnectX6.parameters().name.to_owned());
+            row
         };
         points.into_iter().map(row).collect()
     })

@@ -3,10 +3,10 @@
 use super::contender::{Contender, Index, Moved};
 use super::data::Data;
 use super::front::Clients;
-use super::scale::Scale;
+use super::scale::{Figure, Scale};
 use super::skew::Skew;
 use super::work::{Reach, Verbs, Work};
-use crate::figures::job::PointError;
+use crate::figures::job::{Job, PointError, Run};
 use crate::figures::row::{self, Quantity, Row};
 use crate::harness::Interrupt;
 use crate::report::{Kind, Setting};
@@ -274,6 +274,25 @@ impl Bench {
     }
 }
 
+/// A job of so many phases that loads an index with keys anywhere and works with it.
+pub(super) fn job(
+    figure: &Figure,
+    scale: &Scale,
+    contender: Contender,
+    phases: usize,
+    work: impl FnOnce(&mut Bench, &mut Run<'_>) -> Result<(), PointError> + Send + 'static,
+) -> Job {
+    let own = scale.clone();
+    let job = Job::new(figure.name, contender.name, phases, move |run| {
+        let mut bench = Bench::load(&contender, &own, &[], Keys::Anywhere, run.interrupt)?;
+        work(&mut bench, run)
+    });
+    Job {
+        bytes: scale.bytes(),
+        ..job
+    }
+}
+
 /// What an index is loaded with.
 pub(super) enum Keys {
     /// Keys all over their space, as many as the scale says.
@@ -384,17 +403,17 @@ impl Outcome {
     pub(super) fn row(&self, figure: &str, peer: &str, clock: usize, x: Quantity) -> Row {
         let rate = self.rate_mops(clock);
         let bytes = (self.modules_bytes + self.host_bytes) as f64;
-        Row {
+        let mut row = Row::rated(figure, peer, x, rate, Kind::Modelled);
+        row.setting = Some(self.setting.clone());
+        row.bytes_per_key = Some(bytes / self.keys as f64);
+        row.detail = row::Point {
             panel: self.setting.mix.clone(),
-            setting: Some(self.setting.clone()),
-            rate_mops: Some(rate),
-            bytes_per_key: Some(bytes / self.keys as f64),
             scale: Some(self.part),
             device: Some(self.clocks[clock].0.name.to_owned()),
             modules: Some(self.modules),
             work: Some(self.work(clock)),
-            kind: Kind::Modelled,
-            ..Row::counted(figure, peer, x, Quantity::new("throughput", "Mops", rate))
-        }
+            ..row.detail
+        };
+        row
     }
 }

@@ -10,8 +10,10 @@ use super::scale::Scale;
 use super::skew::{Shares, Skew};
 use super::work::Verb;
 use super::workloads::LOAD_OF_TASKS;
+use crate::figures::claim::{Stated, of, stated};
 use crate::figures::row::{Claim, Row, Work};
 use crate::report::Kind;
+use Source::*;
 
 /// Where a number of ours comes from.
 #[derive(Clone, Copy)]
@@ -64,30 +66,6 @@ enum Source {
     Behind(&'static str, &'static [&'static str], bool),
 }
 
-struct Stated {
-    id: &'static str,
-    text: &'static str,
-    paper: Option<f64>,
-    unit: &'static str,
-    source: Source,
-}
-
-const fn stated(
-    id: &'static str,
-    paper: Option<f64>,
-    unit: &'static str,
-    source: Source,
-    text: &'static str,
-) -> Stated {
-    Stated {
-        id,
-        text,
-        paper,
-        unit,
-        source,
-    }
-}
-
 /// Designs of others, searching and as published.
 const RIVALS: [&str; 5] = [
     RANGE_PARTITION.name,
@@ -97,357 +75,113 @@ const RIVALS: [&str; 5] = [
     PIM_TREE_TABLE.name,
 ];
 
-const STATED: &[Stated] = &[
-    stated(
-        "radar.throughput.range-partition",
-        Some(168.1),
-        "x",
-        Source::Most(RADAR.name, RANGE_PARTITION.name),
+const STATED: &[Stated<Source>] = stated! {
+    "radar.throughput.range-partition" (Some(168.1), "x") Most(RADAR.name, RANGE_PARTITION.name) =>
         "RADAR has up to 168.1 times the throughput of Range-partition; here one without hash \
-         tables",
-    ),
-    stated(
-        "radar.throughput.jump-push",
-        Some(198.2),
-        "x",
-        Source::Most(RADAR.name, JUMP_PUSH.name),
-        "RADAR has up to 198.2 times the throughput of Jump-push",
-    ),
-    stated(
-        "radar.throughput.pim-tree",
-        Some(7.3),
-        "x",
-        Source::Most(RADAR.name, PIM_TREE.name),
-        "RADAR has up to 7.3 times the throughput of PIM-tree; here one whose Gets search",
-    ),
-    stated(
-        "radar.throughput.cpu-query",
-        Some(6.8),
-        "x",
-        Source::Cpu(false),
+         tables";
+    "radar.throughput.jump-push" (Some(198.2), "x") Most(RADAR.name, JUMP_PUSH.name) =>
+        "RADAR has up to 198.2 times the throughput of Jump-push";
+    "radar.throughput.pim-tree" (Some(7.3), "x") Most(RADAR.name, PIM_TREE.name) =>
+        "RADAR has up to 7.3 times the throughput of PIM-tree; here one whose Gets search";
+    "radar.throughput.cpu-query" (Some(6.8), "x") Cpu(false) =>
         "RADAR has up to 6.8 times the throughput of ordered maps of CPUs, queries; here modules \
-         that are modelled beside maps measured on this machine: other domains",
-    ),
-    stated(
-        "radar.throughput.cpu-update",
-        Some(15.8),
-        "x",
-        Source::Cpu(true),
-        "RADAR has up to 15.8 times the throughput of ordered maps of CPUs, updates; here as above",
-    ),
-    stated(
-        "radar.throughput.ycsb",
-        Some(193.7),
-        "x",
-        Source::Ycsb,
-        "RADAR has up to 193.7 times the throughput of others in YCSB's workloads",
-    ),
-    stated(
-        "radar.throughput.words",
-        Some(182.6),
-        "x",
-        Source::Words,
+         that are modelled beside maps measured on this machine: other domains";
+    "radar.throughput.cpu-update" (Some(15.8), "x") Cpu(true) =>
+        "RADAR has up to 15.8 times the throughput of ordered maps of CPUs, updates; here as \
+         above";
+    "radar.throughput.ycsb" (Some(193.7), "x") Ycsb =>
+        "RADAR has up to 193.7 times the throughput of others in YCSB's workloads";
+    "radar.throughput.words" (Some(182.6), "x") Words =>
         "RADAR has up to 182.6 times the throughput of other indexes in modules for words of \
-         documents",
-    ),
-    stated(
-        "radar.redis.least",
-        Some(1.12),
-        "x",
-        Source::Behind(RADAR.name, &RIVALS, false),
+         documents";
+    "radar.redis.least" (Some(1.12), "x") Behind(RADAR.name, &RIVALS, false) =>
         "behind Redis, RADAR has 1.12 to 1.58 times the throughput of other indexes for words of \
-         documents: the least ratio; here of modules alone, as the way to them is measured and not \
-         added",
-    ),
-    stated(
-        "radar.redis.most",
-        Some(1.58),
-        "x",
-        Source::Behind(RADAR.name, &RIVALS, true),
-        "and the greatest",
-    ),
-    stated(
-        "radar.scan-uniform",
-        Some(0.802),
-        "x",
-        Source::At(RADAR.name, RANGE_PARTITION.name, Verb::Scan, 0.0),
-        "RADAR scans 19.8 % slower than Range-partition without skew",
-    ),
-    stated(
-        "radar.worst",
-        Some(1.0),
-        "x",
-        Source::Least(RADAR.name, &RIVALS),
+         documents: the least ratio; here of modules alone, as the way to them is measured and \
+         not added";
+    "radar.redis.most" (Some(1.58), "x") Behind(RADAR.name, &RIVALS, true) =>
+        "and the greatest";
+    "radar.scan-uniform" (Some(0.802), "x") At(RADAR.name, RANGE_PARTITION.name, Verb::Scan, 0.0) =>
+        "RADAR scans 19.8 % slower than Range-partition without skew";
+    "radar.worst" (Some(1.0), "x") Least(RADAR.name, &RIVALS) =>
         "RADAR is faster than all others but for scans of Range-partition without skew: the least \
-         ratio of the rest",
-    ),
-    stated(
-        "radar.rounds",
-        Some(2.0),
-        "rounds",
-        Source::Greatest(RADAR.name, |work| work.rounds_max as f64),
-        "no batch takes more than two rounds",
-    ),
-    stated(
-        "radar.pim-pim-uniform",
-        Some(0.0),
-        "rounds",
-        Source::Uniform(RADAR.name, |work| work.rounds_between),
-        "no round moves data between modules without skew",
-    ),
-    stated(
-        "radar.chases.point",
-        Some(0.507),
-        "less",
-        Source::Less("pointers followed, points"),
-        "RADAR follows 50.7 % fewer pointers than PIM-tree for points (figure 11 has keys compared \
-         and copies, too)",
-    ),
-    stated(
-        "radar.chases.range",
-        Some(0.754),
-        "less",
-        Source::Less("pointers followed, ranges"),
-        "RADAR follows 75.4 % fewer pointers than PIM-tree for ranges",
-    ),
-    stated(
-        "radar.contention",
-        Some(0.462),
-        "x",
-        Source::Part("contention nodes"),
-        "RADAR pulls 46.2 % as many contention nodes as PIM-tree",
-    ),
-    stated(
-        "radar.rounds.host",
-        Some(0.729),
-        "less",
-        Source::Less("rounds"),
-        "RADAR takes 72.9 % fewer rounds between host and modules than PIM-tree (here: all rounds)",
-    ),
-    stated(
-        "radar.rounds.between",
-        Some(0.625),
-        "less",
-        Source::Less("rounds between modules"),
+         ratio of the rest";
+    "radar.rounds" (Some(2.0), "rounds") Greatest(RADAR.name, |work| work.rounds_max as f64) =>
+        "no batch takes more than two rounds";
+    "radar.pim-pim-uniform" (Some(0.0), "rounds") Uniform(RADAR.name, |work| work.rounds_between) =>
+        "no round moves data between modules without skew";
+    "radar.chases.point" (Some(0.507), "less") Less("pointers followed, points") =>
+        "RADAR follows 50.7 % fewer pointers than PIM-tree for points (figure 11 has keys \
+         compared and copies, too)";
+    "radar.chases.range" (Some(0.754), "less") Less("pointers followed, ranges") =>
+        "RADAR follows 75.4 % fewer pointers than PIM-tree for ranges";
+    "radar.contention" (Some(0.462), "x") Part("contention nodes") =>
+        "RADAR pulls 46.2 % as many contention nodes as PIM-tree";
+    "radar.rounds.host" (Some(0.729), "less") Less("rounds") =>
+        "RADAR takes 72.9 % fewer rounds between host and modules than PIM-tree (here: all \
+         rounds)";
+    "radar.rounds.between" (Some(0.625), "less") Less("rounds between modules") =>
         "RADAR takes 62.5 % fewer rounds between modules than PIM-tree (here: all but one of a \
-         batch)",
-    ),
-    stated(
-        "radar.bytes",
-        Some(0.653),
-        "less",
-        Source::Less("bytes moved"),
-        "RADAR moves 65.3 % fewer bytes between host and modules than PIM-tree",
-    ),
-    stated(
-        "radar.idle.host",
-        Some(0.942),
-        "less",
-        Source::Less("host idle"),
-        "the host of RADAR is idle for 94.2 % less than that of PIM-tree",
-    ),
-    stated(
-        "radar.idle.modules",
-        Some(0.187),
-        "less",
-        Source::Less("modules idle"),
-        "the modules of RADAR are idle for 18.7 % less than those of PIM-tree",
-    ),
-    stated(
-        "radar.memory.range-partition",
-        Some(1.07),
-        "x",
-        Source::Memory(RADAR.name, RANGE_PARTITION.name),
-        "RADAR takes 7 % more memory than Range-partition",
-    ),
-    stated(
-        "radar.memory.jump-push",
-        Some(0.657),
-        "x",
-        Source::Memory(RADAR.name, JUMP_PUSH.name),
-        "RADAR takes 34.3 % less memory than Jump-push",
-    ),
-    stated(
-        "radar.memory.pim-tree",
-        Some(0.526),
-        "x",
-        Source::Memory(RADAR.name, PIM_TREE.name),
-        "RADAR takes 47.4 % less memory than PIM-tree",
-    ),
-    stated(
-        "radar.gru.accuracy",
-        Some(0.718),
-        "share",
-        Source::Heights("8", heights::ACCURACY),
-        "the classifier is right for 71.8 % of subranges, with 8000 samples and 4 epochs",
-    ),
-    stated(
-        "radar.gru.gain",
-        Some(1.18),
-        "x",
-        Source::Heights("9", heights::WORTH),
-        "heights by hotness have 1.18 times the throughput, with 8000 samples and 4 epochs",
-    ),
-    stated(
-        "radar.gru.hidden",
-        Some(1.0),
-        "x",
-        Source::Hidden,
-        "training takes no longer than modules work, so nobody waits for it (at most 1); here what \
-         is measured on this machine over what is modelled: other domains",
-    ),
-    stated(
-        "radar.gru.hops",
-        None,
-        "share",
-        Source::Saved(RADAR_GRU.name),
+         batch)";
+    "radar.bytes" (Some(0.653), "less") Less("bytes moved") =>
+        "RADAR moves 65.3 % fewer bytes between host and modules than PIM-tree";
+    "radar.idle.host" (Some(0.942), "less") Less("host idle") =>
+        "the host of RADAR is idle for 94.2 % less than that of PIM-tree";
+    "radar.idle.modules" (Some(0.187), "less") Less("modules idle") =>
+        "the modules of RADAR are idle for 18.7 % less than those of PIM-tree";
+    "radar.memory.range-partition" (Some(1.07), "x") Memory(RADAR.name, RANGE_PARTITION.name) =>
+        "RADAR takes 7 % more memory than Range-partition";
+    "radar.memory.jump-push" (Some(0.657), "x") Memory(RADAR.name, JUMP_PUSH.name) =>
+        "RADAR takes 34.3 % less memory than Jump-push";
+    "radar.memory.pim-tree" (Some(0.526), "x") Memory(RADAR.name, PIM_TREE.name) =>
+        "RADAR takes 47.4 % less memory than PIM-tree";
+    "radar.gru.accuracy" (Some(0.718), "share") Heights("8", heights::ACCURACY) =>
+        "the classifier is right for 71.8 % of subranges, with 8000 samples and 4 epochs";
+    "radar.gru.gain" (Some(1.18), "x") Heights("9", heights::WORTH) =>
+        "heights by hotness have 1.18 times the throughput, with 8000 samples and 4 epochs";
+    "radar.gru.hidden" (Some(1.0), "x") Hidden =>
+        "training takes no longer than modules work, so nobody waits for it (at most 1); here \
+         what is measured on this machine over what is modelled: other domains";
+    "radar.gru.hops" (None, "share") Saved(RADAR_GRU.name) =>
         "the part of the pointers of Gets that heights by the classifier save, where what is hot \
-         stays so (α = 0.99)",
-    ),
-    stated(
-        "radar.gru.point-uniform",
-        Some(1.12),
-        "x",
-        Source::Long(0.0),
-        "heights by hotness are worth 12 % for points without skew",
-    ),
-    stated(
-        "radar.gru.point-1.2",
-        Some(1.22),
-        "x",
-        Source::Long(1.2),
-        "and 22 % at α = 1.2",
-    ),
-    stated(
-        "radar.imbalance.range-partition",
-        Some(1.0),
-        "x",
-        Source::Closed,
+         stays so (α = 0.99)";
+    "radar.gru.point-uniform" (Some(1.12), "x") Long(0.0) =>
+        "heights by hotness are worth 12 % for points without skew";
+    "radar.gru.point-1.2" (Some(1.22), "x") Long(1.2) =>
+        "and 22 % at α = 1.2";
+    "radar.imbalance.range-partition" (Some(1.0), "x") Closed =>
         "the fullest module of Range-partition has P/H(P, α) times the mean: what was found as a \
-         part of that, where it is farthest off",
-    ),
-    stated(
-        "ours.imbalance",
-        None,
-        "x",
-        Source::Fullest(NEARFIELD.name),
-        "tasks of the fullest module of our variant over the mean, at its worst",
-    ),
-    stated(
-        "ours.rounds",
-        None,
-        "rounds",
-        Source::Greatest(NEARFIELD.name, |work| work.rounds_max as f64),
-        "the rounds of the batch of our variant that has most",
-    ),
-    stated(
-        "ours.point-0.99",
-        None,
-        "x",
-        Source::Points(NEARFIELD.name, RADAR.name, 0.99),
-        "our variant beside RADAR, the worst of operations on points at α = 0.99",
-    ),
-    stated(
-        "ours.point-1.2",
-        None,
-        "x",
-        Source::Points(NEARFIELD.name, RADAR.name, 1.2),
-        "our variant beside RADAR, the worst of operations on points at α = 1.2",
-    ),
-    stated(
-        "ours.worst",
-        None,
-        "x",
-        Source::Least(NEARFIELD.name, &[RADAR.name]),
-        "our variant beside RADAR, where it is worst of all operations and degrees of skew",
-    ),
-    stated(
-        "ours.heights",
-        None,
-        "share",
-        Source::Saved(RADAR_LAST_WINDOW.name),
-        "the same by saying that subranges stay what they were in the last batches, which needs no \
-         model: to be compared with radar.gru.hops",
-    ),
-    stated(
-        "ours.redis",
-        None,
-        "x",
-        Source::Behind(NEARFIELD.name, &[RADAR.name], false),
-        "our variant beside RADAR behind the Redis protocol, modules alone, where it is worst",
-    ),
-    stated(
-        "ours.memory",
-        None,
-        "x",
-        Source::Memory(NEARFIELD.name, RADAR.name),
-        "the memory of our variant beside that of RADAR",
-    ),
-];
+         part of that, where it is farthest off";
+    "ours.imbalance" (None, "x") Fullest(NEARFIELD.name) =>
+        "tasks of the fullest module of our variant over the mean, at its worst";
+    "ours.rounds" (None, "rounds") Greatest(NEARFIELD.name, |work| work.rounds_max as f64) =>
+        "the rounds of the batch of our variant that has most";
+    "ours.point-0.99" (None, "x") Points(NEARFIELD.name, RADAR.name, 0.99) =>
+        "our variant beside RADAR, the worst of operations on points at α = 0.99";
+    "ours.point-1.2" (None, "x") Points(NEARFIELD.name, RADAR.name, 1.2) =>
+        "our variant beside RADAR, the worst of operations on points at α = 1.2";
+    "ours.worst" (None, "x") Least(NEARFIELD.name, &[RADAR.name]) =>
+        "our variant beside RADAR, where it is worst of all operations and degrees of skew";
+    "ours.heights" (None, "share") Saved(RADAR_LAST_WINDOW.name) =>
+        "the same by saying that subranges stay what they were in the last batches, which needs \
+         no model: to be compared with radar.gru.hops";
+    "ours.redis" (None, "x") Behind(NEARFIELD.name, &[RADAR.name], false) =>
+        "our variant beside RADAR behind the Redis protocol, modules alone, where it is worst";
+    "ours.memory" (None, "x") Memory(NEARFIELD.name, RADAR.name) =>
+        "the memory of our variant beside that of RADAR";
+};
 
 /// How full the fullest module of 2048 is in expectation by the paper's rule, with batches of 2
 /// million on 500 million keys; simulated apart from this code. The paper has no such table.
-const LOADS: [(f64, [Option<f64>; 6]); 6] = [
-    (
-        0.2,
-        [Some(3.7), Some(3.7), Some(1.3), Some(1.3), None, None],
-    ),
-    (
-        0.4,
-        [
-            Some(12.8),
-            Some(9.7),
-            Some(2.1),
-            Some(1.4),
-            Some(1.21),
-            Some(1.11),
-        ],
-    ),
-    (
-        0.6,
-        [
-            Some(40.3),
-            Some(11.6),
-            Some(4.1),
-            Some(1.75),
-            Some(1.65),
-            Some(1.19),
-        ],
-    ),
-    (
-        0.8,
-        [
-            Some(110.0),
-            Some(11.5),
-            Some(8.8),
-            Some(1.65),
-            Some(2.7),
-            Some(1.16),
-        ],
-    ),
-    (
-        0.99,
-        [
-            Some(241.0),
-            Some(11.8),
-            Some(17.0),
-            Some(1.5),
-            Some(4.7),
-            Some(1.06),
-        ],
-    ),
-    (
-        1.2,
-        [
-            Some(455.0),
-            Some(11.8),
-            Some(31.0),
-            Some(1.6),
-            Some(7.8),
-            Some(1.16),
-        ],
-    ),
+const LOADS: [(f64, [f64; 6]); 6] = [
+    (0.2, [3.7, 3.7, 1.3, 1.3, NONE, NONE]),
+    (0.4, [12.8, 9.7, 2.1, 1.4, 1.21, 1.11]),
+    (0.6, [40.3, 11.6, 4.1, 1.75, 1.65, 1.19]),
+    (0.8, [110.0, 11.5, 8.8, 1.65, 2.7, 1.16]),
+    (0.99, [241.0, 11.8, 17.0, 1.5, 4.7, 1.06]),
+    (1.2, [455.0, 11.8, 31.0, 1.6, 7.8, 1.16]),
 ];
+/// Not expected by the rule.
+const NONE: f64 = f64::NAN;
 const LOADED: [(&str, &str); 6] = [
     (RANGE_PARTITION.name, "range-partition"),
     (RADAR_ONE.name, "1"),
@@ -459,49 +193,38 @@ const LOADED: [(&str, &str); 6] = [
 
 /// All claims, with ours as far as it follows from `rows`.
 pub(super) fn claims(scale: &Scale, rows: &[Row]) -> Vec<Claim> {
-    let claim = |stated: &Stated| Claim {
-        id: stated.id.to_owned(),
-        text: stated.text.to_owned(),
-        paper: stated.paper,
-        ours: ours(scale, rows, stated.source),
-        unit: stated.unit.to_owned(),
-        kind: match stated.source {
+    let claim = |stated: &Stated<Source>| {
+        let kind = match stated.source {
             // Counts, whatever the model.
-            Source::Memory(..) | Source::Fullest(_) | Source::Closed | Source::Saved(_) => {
-                Kind::Counted
-            }
-            Source::Heights("8", _) => Kind::Counted,
-            Source::Hidden => Kind::Measured,
+            Memory(..) | Fullest(_) | Closed | Saved(_) | Heights("8", _) => Kind::Counted,
+            Hidden => Kind::Measured,
             _ => Kind::Modelled,
-        },
+        };
+        stated.claim(ours(scale, rows, stated.source), kind)
     };
     let mut claims: Vec<Claim> = STATED.iter().map(claim).collect();
     for (degree, expected) in LOADS {
-        for ((peer, name), expected) in LOADED.iter().zip(expected) {
-            claims.extend(expected.map(|expected| Claim {
+        let stated = LOADED.iter().zip(expected);
+        for (&(peer, name), expected) in stated.filter(|(_, expected)| !expected.is_nan()) {
+            claims.push(Claim {
                 id: format!("radar.load.{name}.{degree}"),
                 text: format!(
                     "the fullest module of {peer} over the mean at α = {degree}, as expected by \
                      the rule for 2048 modules; not a number of the paper"
                 ),
                 paper: Some(expected),
-                ours: ours(scale, rows, Source::Load(peer, degree)),
+                ours: ours(scale, rows, Load(peer, degree)),
                 unit: "x".to_owned(),
                 kind: Kind::Counted,
-            }));
+            });
         }
     }
     claims
 }
 
-fn of<'r>(rows: &'r [Row], figure: &'r str, peer: &'r str) -> impl Iterator<Item = &'r Row> {
-    let rows = rows.iter();
-    rows.filter(move |row| row.figure == figure && row.peer == peer)
-}
-
 /// How full modules were of tasks.
 fn loads<'r>(rows: &'r [Row], peer: &'r str) -> impl Iterator<Item = &'r Row> {
-    of(rows, "load", peer).filter(|row| row.panel == LOAD_OF_TASKS)
+    of(rows, "load", peer).filter(|row| row.detail.panel == LOAD_OF_TASKS)
 }
 
 /// The ratios of throughput of one to another in a figure, with operation and degree of skew.
@@ -512,10 +235,11 @@ fn ratios<'r>(
     other: &'r str,
 ) -> impl Iterator<Item = (&'r str, f64, f64)> {
     of(rows, figure[0], one).filter_map(move |row| {
-        let same = |other: &&Row| other.panel == row.panel && other.x == row.x;
+        let same =
+            |other: &&Row| other.detail.panel == row.detail.panel && other.detail.x == row.detail.x;
         let other = of(rows, figure[1], other).find(same)?;
         let ratio = row.rate_mops? / other.rate_mops?;
-        Some((&*row.panel, row.x.value, ratio))
+        Some((&*row.detail.panel, row.detail.x.value, ratio))
     })
 }
 
@@ -529,7 +253,7 @@ fn least(numbers: impl Iterator<Item = f64>) -> Option<f64> {
 
 /// The names of all whose points are in a figure.
 fn peers<'r>(rows: &'r [Row], figure: &'r str) -> impl Iterator<Item = &'r str> {
-    let rows = rows.iter().filter(move |row| row.figure == figure);
+    let rows = rows.iter().filter(move |row| row.detail.figure == figure);
     rows.map(|row| &*row.peer)
 }
 
@@ -543,8 +267,8 @@ fn ours(scale: &Scale, rows: &[Row], source: Source) -> Option<f64> {
         }))
     };
     match source {
-        Source::Most(one, other) => greatest(micro(one, other).map(|(.., ratio)| ratio)),
-        Source::Least(one, others) => {
+        Most(one, other) => greatest(micro(one, other).map(|(.., ratio)| ratio)),
+        Least(one, others) => {
             let is_excepted = |other: &str, panel: &str, degree: f64| {
                 let scans = panel == Verb::Scan.name() && degree == 0.0;
                 scans && other.starts_with(RANGE_PARTITION.name)
@@ -555,49 +279,50 @@ fn ours(scale: &Scale, rows: &[Row], source: Source) -> Option<f64> {
             });
             least(ratios.map(|(.., ratio)| ratio))
         }
-        Source::Points(one, other, degree) => {
+        Points(one, other, degree) => {
             let ratios = micro(one, other)
                 .filter(|(panel, at, _)| *at == degree && *panel != Verb::Scan.name());
             least(ratios.map(|(.., ratio)| ratio))
         }
-        Source::At(one, other, verb, degree) => {
+        At(one, other, verb, degree) => {
             let mut ratios = micro(one, other);
             let found = ratios.find(|(panel, at, _)| *at == degree && *panel == verb.name());
             found.map(|(.., ratio)| ratio)
         }
-        Source::Part(overhead) => part(rows, overhead),
-        Source::Less(overhead) => part(rows, overhead).map(|part| 1.0 - part),
-        Source::Memory(one, other) => {
+        Part(overhead) => part(rows, overhead),
+        Less(overhead) => part(rows, overhead).map(|part| 1.0 - part),
+        Memory(one, other) => {
             let memory = |peer| {
-                let rows = of(rows, "15", peer).filter(|row| row.panel == "in all");
-                let last = rows.max_by(|one, other| one.x.value.total_cmp(&other.x.value));
-                last.map(|row| row.y.value)
+                let rows = of(rows, "15", peer).filter(|row| row.detail.panel == "in all");
+                let last =
+                    rows.max_by(|one, other| one.detail.x.value.total_cmp(&other.detail.x.value));
+                last.map(|row| row.detail.y.value)
             };
             Some(memory(one)? / memory(other)?)
         }
-        Source::Greatest(peer, amount) => {
-            let works = of_all(rows, peer).filter_map(|row| row.work.as_ref());
+        Greatest(peer, amount) => {
+            let works = of_all(rows, peer).filter_map(|row| row.detail.work.as_ref());
             greatest(works.map(amount))
         }
-        Source::Uniform(peer, amount) => {
-            let rows = of(rows, "10", peer).filter(|row| row.x.value == 0.0);
-            greatest(rows.filter_map(|row| row.work.as_ref()).map(amount))
+        Uniform(peer, amount) => {
+            let rows = of(rows, "10", peer).filter(|row| row.detail.x.value == 0.0);
+            greatest(rows.filter_map(|row| row.detail.work.as_ref()).map(amount))
         }
-        Source::Fullest(peer) => greatest(loads(rows, peer).map(|row| row.y.value)),
-        Source::Load(peer, degree) => {
+        Fullest(peer) => greatest(loads(rows, peer).map(|row| row.detail.y.value)),
+        Load(peer, degree) => {
             let mut rows = loads(rows, peer);
-            rows.find(|row| row.x.value == degree)
-                .map(|row| row.y.value)
+            rows.find(|row| row.detail.x.value == degree)
+                .map(|row| row.detail.y.value)
         }
-        Source::Closed => {
+        Closed => {
             let parts = loads(rows, RANGE_PARTITION.name).map(|row| {
-                let expected = Shares::new(scale.modules, row.x.value).imbalance();
-                row.y.value / expected
+                let expected = Shares::new(scale.modules, row.detail.x.value).imbalance();
+                row.detail.y.value / expected
             });
             let off = |part: &f64| (part - 1.0).abs();
             parts.max_by(|one, other| off(one).total_cmp(&off(other)))
         }
-        Source::Cpu(changes) => {
+        Cpu(changes) => {
             let is_wanted = |panel: &str| {
                 let queries = [Verb::Get, Verb::Predecessor, Verb::Scan];
                 queries.iter().any(|verb| verb.name() == panel) != changes
@@ -607,9 +332,9 @@ fn ours(scale: &Scale, rows: &[Row], source: Source) -> Option<f64> {
                 ratios.filter_map(|(panel, _, ratio)| is_wanted(panel).then_some(ratio))
             }))
         }
-        Source::Words => rivals("13"),
-        Source::Ycsb => rivals("12"),
-        Source::Behind(one, others, most) => {
+        Words => rivals("13"),
+        Ycsb => rivals("12"),
+        Behind(one, others, most) => {
             let others = others.iter().copied();
             let ratios = others.flat_map(|other| ratios(rows, ["14", "14"], one, other));
             let ratios = ratios.map(|(.., ratio)| ratio);
@@ -619,28 +344,29 @@ fn ours(scale: &Scale, rows: &[Row], source: Source) -> Option<f64> {
                 least(ratios)
             }
         }
-        Source::Heights(figure, what) => {
+        Heights(figure, what) => {
             let panel = heights::panel(WINDOW.samples, &Skew::Jump(0.0));
-            point(rows, figure, RADAR_GRU.name, &panel, what).map(|row| row.y.value)
+            point(rows, figure, RADAR_GRU.name, &panel, what).map(|row| row.detail.y.value)
         }
-        Source::Long(degree) => {
+        Long(degree) => {
             let mut ratios = micro(RADAR_GRU.name, RADAR.name);
             let found = ratios.find(|(panel, at, _)| (*panel, *at) == (heights::LONG, degree));
             found.map(|(.., ratio)| ratio)
         }
-        Source::Saved(peer) => {
+        Saved(peer) => {
             let panel = heights::panel(WINDOW.samples, &heights::STEADY);
             let hops = |peer| {
                 let row = point(rows, "9", peer, &panel, heights::WORTH)?;
-                Some(row.work.as_ref()?.hops)
+                Some(row.detail.work.as_ref()?.hops)
             };
             Some(1.0 - hops(peer)? / hops(RADAR.name)?)
         }
-        Source::Hidden => {
+        Hidden => {
             let total = |phase, kind| {
                 let spans = of(rows, "7", phase);
-                let spans = spans.filter(|row| row.panel == heights::SPANS && row.kind == kind);
-                spans.map(|row| row.y.value).sum::<f64>()
+                let spans =
+                    spans.filter(|row| row.detail.panel == heights::SPANS && row.kind == kind);
+                spans.map(|row| row.detail.y.value).sum::<f64>()
             };
             let working = total(heights::WORKING, Kind::Modelled);
             (working > 0.0).then(|| total(heights::TRAINING, Kind::Measured) / working)
@@ -657,7 +383,9 @@ fn point<'r>(
     what: &str,
 ) -> Option<&'r Row> {
     of(rows, figure, peer).find(|row| {
-        row.panel == panel && row.y.name == what && row.x.value == WINDOW.batches as f64
+        row.detail.panel == panel
+            && row.detail.y.name == what
+            && row.detail.x.value == WINDOW.batches as f64
     })
 }
 
@@ -669,8 +397,8 @@ fn of_all<'r>(rows: &'r [Row], peer: &'r str) -> impl Iterator<Item = &'r Row> {
 /// An overhead of RADAR as a part of PIM-tree's, on the average over degrees of skew.
 fn part(rows: &[Row], overhead: &str) -> Option<f64> {
     let rows = of(rows, "11", RADAR.name);
-    let parts = rows.filter(|row| row.panel == overhead && row.y.name == NORMALIZED);
-    let parts: Vec<f64> = parts.map(|row| row.y.value).collect();
+    let parts = rows.filter(|row| row.detail.panel == overhead && row.detail.y.name == NORMALIZED);
+    let parts: Vec<f64> = parts.map(|row| row.detail.y.value).collect();
     (!parts.is_empty()).then(|| parts.iter().sum::<f64>() / parts.len() as f64)
 }
 
@@ -683,11 +411,12 @@ mod tests {
 
     fn rate(peer: &str, panel: &str, degree: f64, mops: f64) -> Row {
         let x = Quantity::new("α", "", degree);
-        Row {
-            panel: panel.to_owned(),
-            rate_mops: Some(mops),
-            ..Row::counted("10", peer, x, Quantity::new("", "", mops))
-        }
+        Row::rated("10", peer, x, mops, Kind::Modelled).in_panel(panel)
+    }
+
+    fn of_figure(figure: &str, mut row: Row) -> Row {
+        row.detail.figure = figure.to_owned();
+        row
     }
 
     fn of_id(rows: &[Row], id: &str) -> Option<f64> {
@@ -744,10 +473,8 @@ mod tests {
 
     #[test]
     fn ratios_behind_a_protocol_are_those_of_its_figure() {
-        let row = |peer: &str, panel: &str, mops: f64| Row {
-            figure: "14".to_owned(),
-            ..rate(peer, panel, 1.0, mops)
-        };
+        let row =
+            |peer: &str, panel: &str, mops: f64| of_figure("14", rate(peer, panel, 1.0, mops));
         let rows = [
             row("radar", "Get", 3.0),
             row("radar", "Scan", 6.0),
@@ -765,22 +492,18 @@ mod tests {
     #[test]
     fn heights_are_worth_what_they_are_beside_runs_as_long() {
         let (jump, steady) = (Skew::Jump(0.99), heights::STEADY);
-        let row = |figure: &str, peer: &str, skew: &Skew, what: &str, value: f64| Row {
-            panel: heights::panel(WINDOW.samples, skew),
-            figure: figure.to_owned(),
-            y: Quantity::new(what, "", value),
-            x: Quantity::new("", "", 4.0),
-            ..rate(peer, "", 0.0, 1.0)
+        let row = |figure: &str, peer: &str, skew: &Skew, what: &str, value: f64| {
+            let panel = heights::panel(WINDOW.samples, skew);
+            of_figure(figure, rate(peer, &panel, 4.0, 1.0)).at(Quantity::new(what, "", value))
         };
         let worth = |peer: &str, skew: &Skew, value: f64, hops: f64| {
             let mut row = row("9", peer, skew, heights::WORTH, value);
-            row.work = Some(serde_json::from_value(work(hops)).unwrap());
+            row.detail.work = Some(serde_json::from_value(work(hops)).unwrap());
             row
         };
         let span = |phase: &str, kind, lasts: f64| Row {
-            panel: heights::SPANS.to_owned(),
             kind,
-            ..row("7", phase, &jump, "", lasts)
+            ..row("7", phase, &jump, "", lasts).in_panel(heights::SPANS)
         };
         let rows = [
             row("8", "radar gru", &steady, heights::ACCURACY, 0.9),
@@ -810,17 +533,12 @@ mod tests {
     #[test]
     fn overheads_are_parts_of_those_of_pim_tree() {
         let row = |peer: &str, panel: &str, degree: f64, hops: f64| {
-            let mut row = rate(peer, panel, degree, 1.0);
-            row.figure = "11".to_owned();
+            let mut row = of_figure("11", rate(peer, panel, degree, 1.0));
             row.setting = Some(crate::report::Setting {
-                keys: String::new(),
-                count: 1,
-                mix: String::new(),
-                distribution: String::new(),
-                threads: 1,
                 batch: 10,
+                ..crate::report::Setting::default()
             });
-            row.work = Some(serde_json::from_value(work(hops)).unwrap());
+            row.detail.work = Some(serde_json::from_value(work(hops)).unwrap());
             row
         };
         let rows = [

@@ -7,7 +7,7 @@ use super::scale::{Figure, Scale};
 use super::skew::{Skew, alpha};
 use super::work::{Call, Reach, Verb, Verbs, Work};
 use crate::figures::job::{Job, PointError, Run};
-use crate::figures::row::{Quantity, Row};
+use crate::figures::row::Row;
 use crate::harness::Interrupt;
 use crate::report::{Kind, Setting};
 use crate::workload::random;
@@ -94,22 +94,17 @@ impl Visitor<u64> for Measure<'_, '_> {
                 }
                 let counted = (operations * scale.batches) as f64;
                 let rate = counted / took.as_secs_f64().max(1e-9) / 1e6;
-                let y = Quantity::new("throughput", "Mops", rate);
-                run.rows.push(Row {
-                    panel: verb.name().to_owned(),
-                    setting: Some(Setting {
-                        keys: "sparse".to_owned(),
-                        count: data.len(),
-                        mix: verb.name().to_owned(),
-                        distribution: skew.to_string(),
-                        threads,
-                        batch: operations,
-                    }),
-                    rate_mops: Some(rate),
-                    scale: Some(scale.part()),
-                    kind: Kind::Measured,
-                    ..Row::counted(figure, peer, alpha(degree), y)
+                let mut row = Row::rated(figure, peer, alpha(degree), rate, Kind::Measured);
+                row.setting = Some(Setting {
+                    keys: "sparse".to_owned(),
+                    count: data.len(),
+                    mix: verb.name().to_owned(),
+                    distribution: skew.to_string(),
+                    threads,
+                    batch: operations,
                 });
+                row.detail.scale = Some(scale.part());
+                run.rows.push(row.in_panel(verb.name()));
                 run.end_phase();
             }
         }

@@ -247,9 +247,9 @@ fn foreseen(course: &Course, done: &Done, figures: &[&'static str], rows: &mut V
     let name = course.contender.name;
     let panel = panel(course.window.samples, &course.skew);
     let x = Quantity::new("epochs of a window", "", course.window.batches as f64);
-    let point = |figure| Row {
-        panel: panel.clone(),
-        ..done.outcome.row(figure, name, 0, x.clone())
+    let point = |figure| {
+        let row = done.outcome.row(figure, name, 0, x.clone());
+        row.in_panel(&*panel)
     };
     for &figure in figures {
         if figure == "7" {
@@ -258,12 +258,7 @@ fn foreseen(course: &Course, done: &Done, figures: &[&'static str], rows: &mut V
         }
         let row = |peer: &str, y, kind| Row {
             peer: peer.to_owned(),
-            y,
-            kind,
-            rate_mops: None,
-            work: None,
-            device: None,
-            ..point(figure)
+            ..point(figure).aside(y, kind)
         };
         if figure == "8" {
             let counted = done.accuracy();
@@ -284,10 +279,9 @@ fn foreseen(course: &Course, done: &Done, figures: &[&'static str], rows: &mut V
             rows.push(row(name, y, Kind::Measured));
             let working = done.outcome.work(0).modules_ns / 1e6;
             let y = Quantity::new("modules work on a batch", "ms", working);
-            rows.push(Row {
-                device: point(figure).device,
-                ..row(name, y, Kind::Modelled)
-            });
+            let mut row = row(name, y, Kind::Modelled);
+            row.detail.device = point(figure).detail.device;
+            rows.push(row);
         }
     }
 }
@@ -306,10 +300,7 @@ pub(super) fn normalize(rows: Vec<Row>) -> Vec<Row> {
         let base = bases.find(|(of, _)| *of == distribution(&row));
         let worth = row.rate_mops.zip(base.and_then(|(_, rate)| *rate));
         match worth {
-            Some((rate, base)) if base > 0.0 => Row {
-                y: Quantity::new(WORTH, "", rate / base),
-                ..row
-            },
+            Some((rate, base)) if base > 0.0 => row.at(Quantity::new(WORTH, "", rate / base)),
             _ => row,
         }
     });
@@ -326,12 +317,9 @@ fn gets(
 ) {
     for &figure in figures {
         let clock = usize::from(figure == "10p");
-        rows.push(Row {
-            panel: LONG.to_owned(),
-            ..done
-                .outcome
-                .row(figure, contender.name, clock, alpha(degree))
-        });
+        let outcome = &done.outcome;
+        let row = outcome.row(figure, contender.name, clock, alpha(degree));
+        rows.push(row.in_panel(LONG));
     }
 }
 
@@ -374,15 +362,11 @@ fn spans(course: &Course, done: &Done, figure: &str, rows: &mut Vec<Row>) {
         for span in of {
             let x = Quantity::new("from", "ms", (span.from_ns - begin) / 1e6);
             let row = done.outcome.row(figure, phase_name(span), 0, x);
-            rows.push(Row {
-                panel: SPANS.to_owned(),
-                y: Quantity::new(LASTS, "ms", length_ms(span)),
-                device: row.device.filter(|_| kind == Kind::Modelled),
-                rate_mops: None,
-                work: None,
-                kind,
-                ..row
-            });
+            let device = row.detail.device.clone();
+            let y = Quantity::new(LASTS, "ms", length_ms(span));
+            let mut row = row.aside(y, kind).in_panel(SPANS);
+            row.detail.device = device.filter(|_| kind == Kind::Modelled);
+            rows.push(row);
         }
     }
 }
@@ -406,9 +390,12 @@ mod tests {
     fn a_window_has_spans_by_two_clocks_that_are_told_apart() {
         let rows = rows(&["7"]);
         for row in &rows {
-            assert_eq!((&*row.panel, &*row.y.name), (SPANS, LASTS));
-            assert_eq!(row.device.is_some(), row.kind == Kind::Modelled);
-            assert!(row.x.value >= 0.0 && row.y.value >= 0.0, "{row:?}");
+            assert_eq!((&*row.detail.panel, &*row.detail.y.name), (SPANS, LASTS));
+            assert_eq!(row.detail.device.is_some(), row.kind == Kind::Modelled);
+            assert!(
+                row.detail.x.value >= 0.0 && row.detail.y.value >= 0.0,
+                "{row:?}"
+            );
         }
         let count = |phase: &str, kind| {
             let of = rows.iter().filter(|row| row.peer == phase);
@@ -426,8 +413,8 @@ mod tests {
             .filter(|row| row.peer != "change heights")
             .collect();
         for pair in modelled.windows(2) {
-            let end = pair[0].x.value + pair[0].y.value;
-            assert!(pair[1].x.value >= end - 1e-6, "{pair:?}");
+            let end = pair[0].detail.x.value + pair[0].detail.y.value;
+            assert!(pair[1].detail.x.value >= end - 1e-6, "{pair:?}");
         }
     }
 
@@ -439,11 +426,13 @@ mod tests {
             let panel = panel(window.samples, &Skew::Jump(DEGREE));
             let of = |figure: &str, name: &str| {
                 let is_there = |row: &&Row| {
-                    let is_panel = row.figure == figure && row.panel == panel;
-                    is_panel && row.y.name == name && row.x.value == window.batches as f64
+                    let is_panel = row.detail.figure == figure && row.detail.panel == panel;
+                    is_panel
+                        && row.detail.y.name == name
+                        && row.detail.x.value == window.batches as f64
                 };
                 let rows = all.iter().filter(is_there);
-                rows.map(|row| (row.peer.clone(), row.y.value))
+                rows.map(|row| (row.peer.clone(), row.detail.y.value))
                     .collect::<Vec<_>>()
             };
             let right = of("8", ACCURACY);
@@ -459,13 +448,13 @@ mod tests {
         }
         let steady = panel(WINDOW.samples, &STEADY);
         let worth = normalize(all);
-        let worth = worth.iter().filter(|row| row.y.name == WORTH);
-        let worth: Vec<&Row> = worth.filter(|row| row.panel == steady).collect();
+        let worth = worth.iter().filter(|row| row.detail.y.name == WORTH);
+        let worth: Vec<&Row> = worth.filter(|row| row.detail.panel == steady).collect();
         assert_eq!(worth.len(), 3, "{worth:?}");
         for row in worth {
             let is_base = row.peer == contender::RADAR.name;
-            assert_eq!(is_base, row.y.value == 1.0, "{row:?}");
-            assert!((0.3..3.0).contains(&row.y.value), "{row:?}");
+            assert_eq!(is_base, row.detail.y.value == 1.0, "{row:?}");
+            assert!((0.3..3.0).contains(&row.detail.y.value), "{row:?}");
         }
     }
 
@@ -475,11 +464,11 @@ mod tests {
         let peers: Vec<(&str, f64)> = rows
             .iter()
             .map(|row| {
-                assert_eq!((&*row.panel, &*row.figure), (LONG, "10"));
-                let work = row.work.as_ref().unwrap();
+                assert_eq!((&*row.detail.panel, &*row.detail.figure), (LONG, "10"));
+                let work = row.detail.work.as_ref().unwrap();
                 let [_, counted] = batches(&Scale::tiny(), &Skew::Jump(0.0));
                 assert_eq!(work.batches, counted as u64);
-                (&*row.peer, row.x.value)
+                (&*row.peer, row.detail.x.value)
             })
             .collect();
         let names = [contender::RADAR, contender::RADAR_GRU].map(|one| one.name);

@@ -7,6 +7,7 @@ use super::skew::{Skew, alpha};
 use super::work::{Verb, Verbs};
 use crate::figures::job::{Job, PointError, Run};
 use crate::figures::row::{Quantity, Row};
+use crate::report::Kind;
 use nearfield_hardware::Time;
 use nearfield_hardware::modules::{Bandwidth, Dma, Parameters, Preset};
 
@@ -107,23 +108,16 @@ fn perform(
 /// Figure 15: memory after all operations.
 fn footprint(outcome: &Outcome, name: &str, degree: f64, rows: &mut Vec<Row>) {
     let row = outcome.row("15", name, 0, alpha(degree));
-    let Some(work) = &row.work else { return };
+    let Some(work) = &row.detail.work else { return };
     let keys = row.setting.as_ref().map_or(1, |setting| setting.count) as f64;
     for (panel, bytes) in [
         ("in all", work.modules_bytes + work.host_bytes),
         ("modules", work.modules_bytes),
         ("host", work.host_bytes),
     ] {
-        rows.push(Row {
-            panel: panel.to_owned(),
-            y: Quantity::new("memory", "bytes a key", bytes as f64 / keys),
-            // A memory is what it is at any speed.
-            rate_mops: None,
-            work: None,
-            device: None,
-            kind: crate::report::Kind::Counted,
-            ..row.clone()
-        });
+        let y = Quantity::new("memory", "bytes a key", bytes as f64 / keys);
+        // A memory is what it is at any speed.
+        rows.push(row.clone().aside(y, Kind::Counted).in_panel(panel));
     }
 }
 
@@ -190,10 +184,8 @@ fn sensitivity(
 ) {
     // Behind the device's own and the paper's.
     for (clock, variant) in (2..outcome.clocks()).zip(variants) {
-        rows.push(Row {
-            panel: format!("{}, α = {degree}", variant.panel),
-            ..outcome.row("sensitivity", name, clock, variant.x.clone())
-        });
+        let row = outcome.row("sensitivity", name, clock, variant.x.clone());
+        rows.push(row.in_panel(format!("{}, α = {degree}", variant.panel)));
     }
 }
 

@@ -31,7 +31,7 @@ pub use scale::Scale;
 use scale::Figure;
 
 use super::job::Job;
-use super::paper::{Paper, Title};
+use super::paper::{Paper, Title, figures};
 use super::row::{Claim, Device, Row};
 use nearfield_hardware::modules::Preset;
 
@@ -84,75 +84,20 @@ fn shared(_: &Figure, _: &Scale) -> Vec<Job> {
 }
 
 /// All figures, in the order of the paper; those with words for names are not in it.
-const FIGURES: &[Figure] = &[
-    Figure {
-        name: "7",
-        title: "what batches take, and what is done when in a window",
-        jobs: workloads::timeline,
-    },
-    Figure {
-        name: "8",
-        title: "how often the hotness of subranges is foreseen",
-        jobs: shared,
-    },
-    Figure {
-        name: "9",
-        title: "what foreseeing the hotness of subranges is worth, and takes",
-        jobs: shared,
-    },
-    Figure {
-        name: "10",
-        title: "six operations, modules as measured",
-        jobs: shared,
-    },
-    Figure {
-        name: "10p",
-        title: "six operations, modules by the paper's figures",
-        jobs: shared,
-    },
-    Figure {
-        name: "11",
-        title: "what it takes to withstand skew",
-        jobs: shared,
-    },
-    Figure {
-        name: "12",
-        title: "YCSB's workloads",
-        jobs: workloads::ycsb,
-    },
-    Figure {
-        name: "13",
-        title: "words of documents",
-        jobs: workloads::words,
-    },
-    Figure {
-        name: "14",
-        title: "words of documents behind the Redis protocol: modules modelled, the way there measured",
-        jobs: redis::jobs,
-    },
-    Figure {
-        name: "15",
-        title: "memory after all operations",
-        jobs: shared,
-    },
-    Figure {
-        name: "cpu",
-        title: "six operations on ordered maps of this machine, measured",
-        jobs: cpu::jobs,
-    },
-    Figure {
-        name: "load",
-        title: "how full the fullest module is",
-        jobs: workloads::load,
-    },
-    Figure {
-        name: "skew",
-        title: "what is hot, and for how long",
-        jobs: workloads::kinds,
-    },
-    Figure {
-        name: "sensitivity",
-        title: "what results depend on in the model",
-        jobs: shared,
-    },
-];
+const FIGURES: &[Figure] = figures! {
+    "7" workloads::timeline => "what batches take, and what is done when in a window";
+    "8" shared => "how often the hotness of subranges is foreseen";
+    "9" shared => "what foreseeing the hotness of subranges is worth, and takes";
+    "10" shared => "six operations, modules as measured";
+    "10p" shared => "six operations, modules by the paper's figures";
+    "11" shared => "what it takes to withstand skew";
+    "12" workloads::ycsb => "YCSB's workloads";
+    "13" workloads::words => "words of documents";
+    "14" redis::jobs =>
+        "words of documents behind the Redis protocol: modules modelled, the way there measured";
+    "15" shared => "memory after all operations";
+    "cpu" cpu::jobs => "six operations on ordered maps of this machine, measured";
+    "load" workloads::load => "how full the fullest module is";
+    "skew" workloads::kinds => "what is hot, and for how long";
+    "sensitivity" shared => "what results depend on in the model";
+};

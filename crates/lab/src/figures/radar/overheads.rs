@@ -12,6 +12,8 @@ struct Overhead {
     amount: fn(&Work, f64) -> f64,
 }
 
+use Of::{Both, Points, Ranges};
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
     Points,
@@ -19,72 +21,28 @@ enum Of {
     Both,
 }
 
+const fn over(name: &'static str, of: Of, amount: fn(&Work, f64) -> f64) -> Overhead {
+    Overhead { name, of, amount }
+}
+
 const OVERHEADS: [Overhead; 13] = [
-    Overhead {
-        name: "pointers followed, points",
-        of: Of::Points,
-        amount: |work, _| work.hops,
-    },
-    Overhead {
-        name: "pointers followed, ranges",
-        of: Of::Ranges,
-        amount: |work, _| work.hops,
-    },
-    Overhead {
-        name: "keys compared, points",
-        of: Of::Points,
-        amount: |work, _| work.compares,
-    },
-    Overhead {
-        name: "keys compared, ranges",
-        of: Of::Ranges,
-        amount: |work, _| work.compares,
-    },
-    Overhead {
-        name: "copies, points",
-        of: Of::Points,
-        amount: |work, _| work.copies,
-    },
-    Overhead {
-        name: "copies, ranges",
-        of: Of::Ranges,
-        amount: |work, _| work.copies,
-    },
-    Overhead {
-        name: "contention nodes",
-        of: Of::Both,
-        amount: |work, _| work.pulled,
-    },
-    Overhead {
-        name: "rounds",
-        of: Of::Both,
-        amount: |work, _| work.rounds,
-    },
-    Overhead {
-        name: "rounds between modules",
-        of: Of::Both,
-        amount: |work, _| work.rounds_between,
-    },
-    Overhead {
-        name: "bytes moved",
-        of: Of::Both,
-        amount: |work, batch| work.moved_bytes.iter().sum::<f64>() * batch,
-    },
-    Overhead {
-        name: "host idle",
-        of: Of::Both,
-        amount: |work, _| work.host_idle_ns,
-    },
-    Overhead {
-        name: "modules idle",
-        of: Of::Both,
-        amount: |work, _| work.modules_idle_ns,
-    },
-    Overhead {
-        name: "energy",
-        of: Of::Both,
-        amount: |work, batch| work.microjoules * batch,
-    },
+    over("pointers followed, points", Points, |work, _| work.hops),
+    over("pointers followed, ranges", Ranges, |work, _| work.hops),
+    over("keys compared, points", Points, |work, _| work.compares),
+    over("keys compared, ranges", Ranges, |work, _| work.compares),
+    over("copies, points", Points, |work, _| work.copies),
+    over("copies, ranges", Ranges, |work, _| work.copies),
+    over("contention nodes", Both, |work, _| work.pulled),
+    over("rounds", Both, |work, _| work.rounds),
+    over("rounds between modules", Both, |work, _| {
+        work.rounds_between
+    }),
+    over("bytes moved", Both, |work, batch| {
+        work.moved_bytes.iter().sum::<f64>() * batch
+    }),
+    over("host idle", Both, |work, _| work.host_idle_ns),
+    over("modules idle", Both, |work, _| work.modules_idle_ns),
+    over("energy", Both, |work, batch| work.microjoules * batch),
 ];
 
 /// What the numbers are, once there is a PIM-tree to compare with, and until then.
@@ -98,7 +56,9 @@ pub(super) fn normalize(rows: &[Row]) -> Vec<Row> {
     for overhead in &OVERHEADS {
         let mut points: Vec<(&Row, f64)> = Vec::new();
         for row in rows {
-            let same = |(other, _): &&(&Row, f64)| other.peer == row.peer && other.x == row.x;
+            let same = |(other, _): &&(&Row, f64)| {
+                other.peer == row.peer && other.detail.x == row.detail.x
+            };
             if points.iter().find(same).is_none()
                 && let Some(mean) = mean(rows, overhead, row)
             {
@@ -108,7 +68,7 @@ pub(super) fn normalize(rows: &[Row]) -> Vec<Row> {
         let base = |row: &Row| {
             let mut base = points.iter();
             let is_base = |(other, _): &&(&Row, f64)| {
-                other.peer == contender::PIM_TREE.name && other.x == row.x
+                other.peer == contender::PIM_TREE.name && other.detail.x == row.detail.x
             };
             base.find(is_base).map(|(_, mean)| *mean)
         };
@@ -120,14 +80,15 @@ pub(super) fn normalize(rows: &[Row]) -> Vec<Row> {
                 None => (ABSOLUTE, *mean),
             };
             let y = Quantity::new(name, "", value);
-            found.push(Row {
-                panel: overhead.name.to_owned(),
-                device: row.device.clone(),
-                modules: row.modules,
-                scale: row.scale,
-                kind: Kind::Modelled,
-                ..Row::counted(&row.figure, &row.peer, row.x.clone(), y)
-            });
+            let mut part = Row {
+                setting: None,
+                bytes_per_key: None,
+                ..Row::clone(row)
+                    .aside(y, Kind::Modelled)
+                    .in_panel(overhead.name)
+            };
+            part.detail.device = row.detail.device.clone();
+            found.push(part);
         }
     }
     found
@@ -136,13 +97,13 @@ pub(super) fn normalize(rows: &[Row]) -> Vec<Row> {
 /// The average over the operations of a contender at a degree of skew.
 fn mean(rows: &[Row], overhead: &Overhead, of: &Row) -> Option<f64> {
     let is_wanted = |row: &&Row| {
-        let is_range = row.panel == super::work::Verb::Scan.name();
-        let kind = if is_range { Of::Ranges } else { Of::Points };
-        row.peer == of.peer && row.x == of.x && [kind, Of::Both].contains(&overhead.of)
+        let is_range = row.detail.panel == super::work::Verb::Scan.name();
+        let kind = if is_range { Ranges } else { Points };
+        row.peer == of.peer && row.detail.x == of.detail.x && [kind, Both].contains(&overhead.of)
     };
     let amount = |row: &Row| {
         let batch = row.setting.as_ref()?.batch as f64;
-        Some((overhead.amount)(row.work.as_ref()?, batch))
+        Some((overhead.amount)(row.detail.work.as_ref()?, batch))
     };
     let amounts: Vec<f64> = rows.iter().filter(is_wanted).filter_map(amount).collect();
     (!amounts.is_empty()).then(|| amounts.iter().sum::<f64>() / amounts.len() as f64)

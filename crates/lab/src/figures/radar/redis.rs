@@ -135,17 +135,8 @@ fn measured(figure: &'static str, scale: &Scale, server: Server) -> Job {
             let verbs = Verbs::only(verb);
             let took = ask(&mut clients, &mut data, &skew, &verbs, &own, run)?;
             let rate = verbs.operations(own.batch) as f64 / took.as_secs_f64().max(1e-9) / 1e6;
-            run.rows.push(Row {
-                panel: verbs.name.to_owned(),
-                rate_mops: Some(rate),
-                kind: Kind::Measured,
-                ..Row::counted(
-                    figure,
-                    server.name,
-                    x.clone(),
-                    Quantity::new("throughput", "Mops", rate),
-                )
-            });
+            let row = Row::rated(figure, server.name, x.clone(), rate, Kind::Measured);
+            run.rows.push(row.in_panel(verbs.name));
             run.end_phase();
         }
         Ok(())

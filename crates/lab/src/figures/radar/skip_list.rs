@@ -11,7 +11,7 @@ use crate::figures::job::PointError;
 use crate::harness::Sample;
 use crate::harness::{Interrupt, Machine, commit};
 use crate::memory::check_available;
-use crate::report::Progress;
+use crate::report::{self, Kind, Progress};
 use crate::workload::random;
 use nearfield_core::{Batch, OrderedIndex, Words};
 use nearfield_peers::{Peer, PeerKind, Visitor};
@@ -70,10 +70,13 @@ pub struct Report {
     pub complete: bool,
 }
 
-/// A workload on both sides.
+/// A workload on both sides: `peer` is the index, by batches of one caller.
+pub type Row = report::Row<Sides>;
+
+/// Both sides.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
-pub struct Row {
+pub struct Sides {
     /// `load`, or operations and which keys are hot.
     pub workload: String,
     /// The index, by batches of one caller.
@@ -216,15 +219,21 @@ impl Side {
     }
 }
 
-impl Row {
-    fn of(workload: &str, modules: &[Turn], skip_list: &[Turn]) -> Row {
-        let (modules, skip_list) = (Side::of(modules), Side::of(skip_list));
-        Row {
+fn row(workload: &str, modules: &[Turn], skip_list: &[Turn]) -> Row {
+    let (modules, skip_list) = (Side::of(modules), Side::of(skip_list));
+    Row {
+        setting: None,
+        peer: "modules".to_owned(),
+        rate_mops: Some(modules.median_mops),
+        latency_ns: None,
+        bytes_per_key: None,
+        detail: Sides {
             workload: workload.to_owned(),
             ratio: modules.median_mops / skip_list.median_mops,
             modules,
             skip_list,
-        }
+        },
+        kind: Kind::Measured,
     }
 }
 
@@ -253,7 +262,7 @@ impl<I: OrderedIndex<Words>> Visitor<u64> for Comparison<'_, I> {
         };
         let workloads = Workload::all();
         let turns = 2 * (1 + workloads.len() * plan.rounds);
-        let mut sides = Sides::<I, P> {
+        let mut sides = Pair::<I, P> {
             index: self.index,
             peer: P::new(),
             data: Data::new(Vec::new()),
@@ -262,7 +271,7 @@ impl<I: OrderedIndex<Words>> Visitor<u64> for Comparison<'_, I> {
             threads: report.threads,
             progress: Progress::new("turn", turns),
         };
-        let mut add = |sides: &Sides<I, P>, row: Row| {
+        let mut add = |sides: &Pair<I, P>, row: Row| {
             sides.progress.aside(|| (self.show)(&row));
             report.rows.push(row);
         };
@@ -285,7 +294,7 @@ impl<I: OrderedIndex<Words>> Visitor<u64> for Comparison<'_, I> {
 }
 
 /// Both sides, with the same keys.
-struct Sides<'s, I, P> {
+struct Pair<'s, I, P> {
     index: &'s I,
     peer: P,
     /// What the index has.
@@ -296,7 +305,7 @@ struct Sides<'s, I, P> {
     progress: Progress,
 }
 
-impl<I: OrderedIndex<Words>, P: Peer<u64>> Sides<'_, I, P> {
+impl<I: OrderedIndex<Words>, P: Peer<u64>> Pair<'_, I, P> {
     /// Loads the same keys in the same order, which is none.
     fn load(&mut self) -> Result<Row, PointError> {
         let keys: Vec<u64> = Data::anywhere(self.plan.keys as usize, SEED).collect();
@@ -310,7 +319,7 @@ impl<I: OrderedIndex<Words>, P: Peer<u64>> Sides<'_, I, P> {
         self.progress.part();
         drop(calls);
         self.data = Data::new(keys);
-        Ok(Row::of("load", &[modules], &[skip_list]))
+        Ok(row("load", &[modules], &[skip_list]))
     }
 
     fn load_index(&self, keys: &[u64]) -> Result<Turn, PointError> {
@@ -361,7 +370,7 @@ impl<I: OrderedIndex<Words>, P: Peer<u64>> Sides<'_, I, P> {
             skip_list.push(self.peer_turn(&calls, &next_stride, Some(self.plan.turn))?);
             self.progress.part();
         }
-        Ok(Row::of(workload.name, &modules, &skip_list))
+        Ok(row(workload.name, &modules, &skip_list))
     }
 
     /// Executes batches until the time is over. What has to come of one is known before the clock
@@ -501,13 +510,13 @@ mod tests {
     #[test]
     fn both_sides_do_every_workload_in_all_turns() {
         let (index, mut shown) = (index(), Vec::new());
-        let mut show = |row: &Row| shown.push(row.workload.clone());
+        let mut show = |row: &Row| shown.push(row.detail.workload.clone());
         let report = run(&index, &plan(), &Interrupt::default(), &mut show).unwrap();
         assert!(report.complete);
-        let rows = report.rows.iter().map(|row| row.workload.clone());
+        let rows = report.rows.iter().map(|row| row.detail.workload.clone());
         assert_eq!(rows.collect::<Vec<_>>(), shown);
         assert_eq!(shown.len(), 5);
-        for row in &report.rows {
+        for row in report.rows.iter().map(|row| &row.detail) {
             let turns = if row.workload == "load" { 1 } else { 2 };
             for side in [&row.modules, &row.skip_list] {
                 assert_eq!(side.turns_mops.len(), turns, "{}", row.workload);
@@ -516,7 +525,7 @@ mod tests {
             let ratio = row.modules.median_mops / row.skip_list.median_mops;
             assert_eq!(row.ratio, ratio);
         }
-        let load = &report.rows[0];
+        let load = &report.rows[0].detail;
         assert_eq!(
             (load.modules.operations, load.skip_list.operations),
             (5000, 5000)

@@ -1,13 +1,13 @@
 //! Figures 12 and 13, how modules are loaded, kinds of skew, and what a batch is made of in time.
 
-use super::bench::{Bench, Keys, Phase};
+use super::bench::{Bench, Keys, Phase, job};
 use super::contender::{self, Contender};
 use super::scale::{Figure, Scale};
 use super::skew::{Skew, alpha};
 use super::text;
 use super::work::{Verb, Verbs};
 use crate::figures::job::{Job, PointError, Run};
-use crate::figures::row::{Quantity, Row};
+use crate::figures::row::Quantity;
 use std::sync::Arc;
 
 /// A phase, and where its point lies.
@@ -18,20 +18,11 @@ struct Point {
 }
 
 /// A contender that is loaded, and then runs phases one after the other.
-fn job(figure: &Figure, scale: &Scale, contender: Contender, points: Vec<Point>) -> Job {
-    let (own, name) = (scale.clone(), figure.name);
-    let job = Job::new(name, contender.name, points.len(), move |run| {
-        let mut bench = Bench::load(&contender, &own, &[], Keys::Anywhere, run.interrupt)?;
-        perform(&mut bench, name, contender.name, &points, run)
-    });
-    sized(job, scale)
-}
-
-fn sized(job: Job, scale: &Scale) -> Job {
-    Job {
-        bytes: scale.bytes(),
-        ..job
-    }
+fn phases(figure: &Figure, scale: &Scale, contender: Contender, points: Vec<Point>) -> Job {
+    let name = figure.name;
+    job(figure, scale, contender, points.len(), move |bench, run| {
+        perform(bench, name, contender.name, &points, run)
+    })
 }
 
 fn perform(
@@ -43,10 +34,8 @@ fn perform(
 ) -> Result<(), PointError> {
     for Point { panel, x, phase } in points {
         let outcome = bench.outcome(phase, run.interrupt)?;
-        run.rows.push(Row {
-            panel: panel.clone(),
-            ..outcome.row(figure, peer, 0, x.clone())
-        });
+        let row = outcome.row(figure, peer, 0, x.clone());
+        run.rows.push(row.in_panel(panel));
         run.end_phase();
     }
     Ok(())
@@ -71,7 +60,7 @@ pub(super) fn ycsb(figure: &Figure, scale: &Scale) -> Vec<Job> {
                 },
             };
             let points = Verbs::YCSB.map(point).into();
-            jobs.push(job(figure, scale, contender, points));
+            jobs.push(phases(figure, scale, contender, points));
         }
     }
     jobs
@@ -99,7 +88,10 @@ pub(super) fn words(figure: &Figure, scale: &Scale) -> Vec<Job> {
             let points = VERBS.map(point);
             perform(&mut bench, name, contender.name, &points, run)
         });
-        sized(job, scale)
+        Job {
+            bytes: scale.bytes(),
+            ..job
+        }
     };
     contender::DESIGNS.map(job).into()
 }
@@ -123,13 +115,12 @@ pub(super) fn load(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let mut jobs = Vec::new();
     for contender in contenders {
         for &degree in scale.alphas() {
-            let (own, name) = (scale.clone(), figure.name);
-            let job = Job::new(name, contender.name, 1, move |run| {
-                let mut bench = Bench::load(&contender, &own, &[], Keys::Anywhere, run.interrupt)?;
+            let (name, batches) = (figure.name, scale.batches);
+            jobs.push(job(figure, scale, contender, 1, move |bench, run| {
                 let phase = Phase {
                     verbs: Verbs::only(Verb::Get),
                     skew: Skew::Fixed(degree),
-                    batches: own.batches,
+                    batches,
                 };
                 let outcome = bench.outcome(&phase, run.interrupt)?;
                 let row = outcome.row(name, contender.name, 0, alpha(degree));
@@ -137,16 +128,12 @@ pub(super) fn load(figure: &Figure, scale: &Scale) -> Vec<Job> {
                     (LOAD_OF_TASKS, outcome.imbalance_of_tasks()),
                     ("words", outcome.imbalance_of_words()),
                 ] {
-                    run.rows.push(Row {
-                        panel: panel.to_owned(),
-                        y: Quantity::new("fullest module over the mean", "", imbalance),
-                        ..row.clone()
-                    });
+                    let y = Quantity::new("fullest module over the mean", "", imbalance);
+                    run.rows.push(row.clone().in_panel(panel).at(y));
                 }
                 run.end_phase();
                 Ok(())
-            });
-            jobs.push(sized(job, scale));
+            }));
         }
     }
     jobs
@@ -162,7 +149,7 @@ pub(super) fn kinds(figure: &Figure, scale: &Scale) -> Vec<Job> {
         Skew::Keys(DEGREE),
         Skew::Latest(DEGREE),
     ];
-    let job = |contender: Contender| {
+    let points = |contender: Contender| {
         let mut points = Vec::new();
         for skew in &skews {
             for verb in [Verb::Get, Verb::Update] {
@@ -177,14 +164,14 @@ pub(super) fn kinds(figure: &Figure, scale: &Scale) -> Vec<Job> {
                 });
             }
         }
-        job(figure, scale, contender, points)
+        phases(figure, scale, contender, points)
     };
     let contenders = [
         contender::PIM_TREE_TABLE,
         contender::RADAR,
         contender::NEARFIELD,
     ];
-    contenders.map(job).into()
+    contenders.map(points).into()
 }
 
 /// Figure 7: what the batches of a run take, one after the other.
@@ -196,15 +183,14 @@ pub(super) fn timeline(figure: &Figure, scale: &Scale) -> Vec<Job> {
         contender::RADAR,
         contender::NEARFIELD,
     ];
-    let job = |contender: Contender| {
+    let lines = |contender: Contender| {
         // The first batches are what is to be seen.
         let own = Scale {
             warming: 0,
             ..scale.clone()
         };
         let name = figure.name;
-        let job = Job::new(name, contender.name, 1, move |run| {
-            let mut bench = Bench::load(&contender, &own, &[], Keys::Anywhere, run.interrupt)?;
+        job(figure, &own, contender, 1, move |bench, run| {
             let phase = Phase {
                 verbs: Verbs::only(Verb::Get),
                 skew: Skew::Fixed(0.99),
@@ -214,26 +200,21 @@ pub(super) fn timeline(figure: &Figure, scale: &Scale) -> Vec<Job> {
             for (number, pair) in moments.windows(2).enumerate() {
                 let outcome = bench.between(&phase, pair);
                 let x = Quantity::new("batch", "", (number + 1) as f64);
-                let row = outcome.row(name, contender.name, 0, x);
-                let Some(work) = &row.work else { continue };
+                let work = outcome.work(0);
                 for (part, nanoseconds) in [
                     ("host", work.host_ns),
                     ("transfer", work.transfer_ns),
                     ("launch", work.launch_ns),
                     ("modules", work.modules_ns),
                 ] {
-                    run.rows.push(Row {
-                        panel: contender.name.to_owned(),
-                        peer: part.to_owned(),
-                        y: Quantity::new("time", "ms", nanoseconds / 1e6),
-                        ..row.clone()
-                    });
+                    let y = Quantity::new("time", "ms", nanoseconds / 1e6);
+                    let row = outcome.row(name, part, 0, x.clone());
+                    run.rows.push(row.in_panel(contender.name).at(y));
                 }
             }
             run.end_phase();
             Ok(())
-        });
-        sized(job, scale)
+        })
     };
-    contenders.map(job).into()
+    contenders.map(lines).into()
 }

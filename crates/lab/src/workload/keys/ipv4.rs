@@ -19,38 +19,26 @@ use super::integers::REPORT_INTERVAL;
 /// Above this, the hottest first bytes would be half full of single addresses.
 pub(super) const COUNT_MAX: u64 = 50_000_000;
 
-/// The first bytes with the most range starts, in thousandths of all.
-const HOT_FIRST_BYTES: [(u8, u32); 30] = [
-    (0xb9, 122),
-    (0x67, 119),
-    (0xc1, 51),
-    (0x5b, 50),
-    (0x2d, 45),
-    (0xc2, 37),
-    (0xc3, 31),
-    (0xc0, 30),
-    (0xcb, 26),
-    (0xca, 20),
-    (0x17, 19),
-    (0x59, 14),
-    (0x66, 12),
-    (0xd4, 11),
-    (0x2e, 10),
-    (0xd9, 10),
-    (0xd5, 10),
-    (0x05, 10),
-    (0xbc, 9),
-    (0x5e, 9),
-    (0xc8, 9),
-    (0xc7, 8),
-    (0x25, 8),
-    (0xb0, 8),
-    (0x5d, 7),
-    (0x6d, 7),
-    (0xc6, 7),
-    (0x1f, 7),
-    (0xb2, 7),
-    (0x55, 7),
+/// Thousandths of all range starts, and the first bytes that have as many each: those with the most.
+const HOT_FIRST_BYTES: &[(u32, &[u8])] = &[
+    (122, &[0xb9]),
+    (119, &[0x67]),
+    (51, &[0xc1]),
+    (50, &[0x5b]),
+    (45, &[0x2d]),
+    (37, &[0xc2]),
+    (31, &[0xc3]),
+    (30, &[0xc0]),
+    (26, &[0xcb]),
+    (20, &[0xca]),
+    (19, &[0x17]),
+    (14, &[0x59]),
+    (12, &[0x66]),
+    (11, &[0xd4]),
+    (10, &[0x2e, 0xd9, 0xd5, 0x05]),
+    (9, &[0xbc, 0x5e, 0xc8]),
+    (8, &[0xc7, 0x25, 0xb0]),
+    (7, &[0x5d, 0x6d, 0xc6, 0x1f, 0xb2, 0x55]),
 ];
 /// Share of all other first bytes together, in thousandths.
 const COLD_SHARE: u32 = 280;
@@ -89,10 +77,9 @@ pub(super) fn generate(count: usize, seed: u64, progress: Progress<'_>) -> Vec<u
 
 /// How many blocks each first byte gets; together exactly `blocks`.
 fn shares(blocks: usize, random: &mut Random) -> Vec<(u8, usize)> {
-    let mut weights: Vec<(u8, f64)> = HOT_FIRST_BYTES
-        .iter()
-        .map(|&(byte, weight)| (byte, f64::from(weight)))
-        .collect();
+    let hot = HOT_FIRST_BYTES.iter();
+    let hot = hot.flat_map(|&(weight, bytes)| bytes.iter().map(move |&byte| (byte, weight)));
+    let mut weights: Vec<(u8, f64)> = hot.map(|(byte, weight)| (byte, weight.into())).collect();
     let mut cold: Vec<u8> = (1..224)
         .filter(|byte| ![10, 127].contains(byte) && weights.iter().all(|(hot, _)| hot != byte))
         .collect();

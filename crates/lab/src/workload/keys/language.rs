@@ -10,169 +10,36 @@ use rand::distr::weighted::WeightedIndex;
 
 use super::super::Random;
 
-type Table = [(&'static str, u32)];
+const SYLLABLE_COUNTS: [(usize, u32); 3] = [(1, 30), (2, 55), (3, 15)];
 
-const SYLLABLE_COUNTS: &[(usize, u32)] = &[(1, 30), (2, 55), (3, 15)];
-
-/// Beginnings of syllables.
-const ONSETS: &Table = &[
-    ("", 14),
-    ("b", 7),
-    ("c", 11),
-    ("d", 9),
-    ("f", 6),
-    ("g", 6),
-    ("h", 6),
-    ("j", 2),
-    ("k", 3),
-    ("l", 10),
-    ("m", 10),
-    ("n", 9),
-    ("p", 9),
-    ("qu", 1),
-    ("r", 11),
-    ("s", 10),
-    ("t", 13),
-    ("v", 4),
-    ("w", 3),
-    ("y", 1),
-    ("z", 1),
-    ("bl", 1),
-    ("br", 2),
-    ("ch", 4),
-    ("cl", 2),
-    ("cr", 2),
-    ("dr", 1),
-    ("fl", 2),
-    ("fr", 1),
-    ("gl", 1),
-    ("gr", 2),
-    ("ph", 2),
-    ("pl", 2),
-    ("pr", 3),
-    ("sc", 1),
-    ("sh", 2),
-    ("sl", 1),
-    ("sp", 2),
-    ("st", 4),
-    ("str", 1),
-    ("th", 3),
-    ("tr", 3),
-    ("wh", 1),
-];
+/// Beginnings of syllables with their weights, as all tables here; `_` is none.
+const ONSETS: &str = "\
+    _ 14, b 7, c 11, d 9, f 6, g 6, h 6, j 2, k 3, l 10, m 10, n 9, p 9, qu 1, r 11, \
+    s 10, t 13, v 4, w 3, y 1, z 1, bl 1, br 2, ch 4, cl 2, cr 2, dr 1, fl 2, fr 1, gl 1, \
+    gr 2, ph 2, pl 2, pr 3, sc 1, sh 2, sl 1, sp 2, st 4, str 1, th 3, tr 3, wh 1";
 
 /// Middles of syllables.
-const NUCLEI: &Table = &[
-    ("a", 20),
-    ("e", 22),
-    ("i", 20),
-    ("o", 17),
-    ("u", 9),
-    ("y", 3),
-    ("ai", 1),
-    ("au", 1),
-    ("ea", 2),
-    ("ee", 2),
-    ("ia", 2),
-    ("ie", 1),
-    ("io", 2),
-    ("oo", 1),
-    ("ou", 2),
-    ("ae", 1),
-];
+const NUCLEI: &str = "\
+    a 20, e 22, i 20, o 17, u 9, y 3, ai 1, au 1, ea 2, ee 2, ia 2, ie 1, io 2, oo 1, \
+    ou 2, ae 1";
 
 /// Ends of syllables.
-const CODAS: &Table = &[
-    ("", 48),
-    ("b", 1),
-    ("c", 2),
-    ("ck", 1),
-    ("d", 2),
-    ("g", 1),
-    ("l", 6),
-    ("ll", 1),
-    ("m", 3),
-    ("n", 10),
-    ("nd", 2),
-    ("ng", 1),
-    ("nt", 2),
-    ("p", 2),
-    ("r", 8),
-    ("rd", 1),
-    ("rm", 1),
-    ("rt", 1),
-    ("s", 4),
-    ("ss", 2),
-    ("st", 2),
-    ("t", 4),
-    ("x", 1),
-];
+const CODAS: &str = "\
+    _ 48, b 1, c 2, ck 1, d 2, g 1, l 6, ll 1, m 3, n 10, nd 2, ng 1, nt 2, p 2, r 8, \
+    rd 1, rm 1, rt 1, s 4, ss 2, st 2, t 4, x 1";
 
 /// Endings of a word family; the empty one is the stem itself.
-const ENDINGS: &Table = &[
-    ("", 30),
-    ("s", 12),
-    ("ed", 9),
-    ("ing", 9),
-    ("er", 8),
-    ("ers", 3),
-    ("ly", 8),
-    ("ness", 7),
-    ("al", 5),
-    ("ally", 2),
-    ("ic", 5),
-    ("ical", 2),
-    ("able", 4),
-    ("ability", 1),
-    ("ation", 4),
-    ("ations", 1),
-    ("ism", 3),
-    ("ist", 3),
-    ("ists", 1),
-    ("ize", 2),
-    ("ized", 1),
-    ("less", 3),
-    ("like", 2),
-    ("ous", 4),
-    ("ously", 1),
-    ("ity", 3),
-    ("ful", 1),
-    ("ment", 2),
-    ("ship", 1),
-    ("y", 6),
-    ("a", 4),
-    ("us", 3),
-    ("in", 3),
-    ("ine", 3),
-    ("on", 3),
-    ("ate", 3),
-    ("ium", 1),
-];
+const ENDINGS: &str = "\
+    _ 30, s 12, ed 9, ing 9, er 8, ers 3, ly 8, ness 7, al 5, ally 2, ic 5, ical 2, \
+    able 4, ability 1, ation 4, ations 1, ism 3, ist 3, ists 1, ize 2, ized 1, less 3, \
+    like 2, ous 4, ously 1, ity 3, ful 1, ment 2, ship 1, y 6, a 4, us 3, in 3, ine 3, \
+    on 3, ate 3, ium 1";
 
 /// Prefixes of single words.
-const PREFIXES: &Table = &[
-    ("un", 22),
-    ("non", 13),
-    ("pre", 8),
-    ("over", 8),
-    ("re", 7),
-    ("in", 6),
-    ("dis", 6),
-    ("sub", 5),
-    ("inter", 5),
-    ("anti", 5),
-    ("super", 5),
-    ("semi", 4),
-    ("pseudo", 3),
-    ("mis", 3),
-    ("under", 3),
-    ("out", 3),
-    ("micro", 2),
-    ("hyper", 2),
-    ("counter", 2),
-    ("photo", 2),
-    ("electro", 1),
-];
+const PREFIXES: &str = "\
+    un 22, non 13, pre 8, over 8, re 7, in 6, dis 6, sub 5, inter 5, anti 5, super 5, \
+    semi 4, pseudo 3, mis 3, under 3, out 3, micro 2, hyper 2, counter 2, photo 2, \
+    electro 1";
 
 /// Earlier stems that a new one may resemble.
 const STEMS_KEPT: usize = 4096;
@@ -190,12 +57,12 @@ pub(super) struct Language {
 impl Language {
     pub(super) fn new() -> Self {
         Language {
-            syllable_counts: Weighted::new(SYLLABLE_COUNTS),
-            onsets: Weighted::new(ONSETS),
-            nuclei: Weighted::new(NUCLEI),
-            codas: Weighted::new(CODAS),
-            endings: Weighted::new(ENDINGS),
-            prefixes: Weighted::new(PREFIXES),
+            syllable_counts: Weighted::new(&SYLLABLE_COUNTS),
+            onsets: Weighted::of(ONSETS),
+            nuclei: Weighted::of(NUCLEI),
+            codas: Weighted::of(CODAS),
+            endings: Weighted::of(ENDINGS),
+            prefixes: Weighted::of(PREFIXES),
         }
     }
 
@@ -278,6 +145,17 @@ fn join(stem: &str, ending: &str) -> String {
 struct Weighted<T> {
     values: Vec<T>,
     index: WeightedIndex<u32>,
+}
+
+impl Weighted<&'static str> {
+    fn of(table: &'static str) -> Self {
+        let entry = |entry: &'static str| {
+            let (text, weight) = entry.split_once(' ').expect("a text and its weight");
+            let weight = weight.parse().expect("a weight is a number");
+            (if text == "_" { "" } else { text }, weight)
+        };
+        Weighted::new(&table.split(", ").map(entry).collect::<Vec<_>>())
+    }
 }
 
 impl<T: Copy> Weighted<T> {

@@ -1,0 +1,46 @@
+//! Numbers that papers state, or that are asked of this project, beside what came out.
+
+use super::row::{Claim, Row};
+use crate::report::Kind;
+
+/// A claim before anything was run; `S` says which number of ours follows from which rows.
+pub(super) struct Stated<S: 'static> {
+    pub id: &'static str,
+    pub text: &'static str,
+    pub paper: Option<f64>,
+    pub unit: &'static str,
+    pub source: S,
+}
+
+impl<S> Stated<S> {
+    pub(super) fn claim(&self, ours: Option<f64>, kind: Kind) -> Claim {
+        Claim {
+            id: self.id.to_owned(),
+            text: self.text.to_owned(),
+            paper: self.paper,
+            ours,
+            unit: self.unit.to_owned(),
+            kind,
+        }
+    }
+}
+
+/// A table of claims: a name, the paper's number with its unit, where ours comes from, and what it
+/// says.
+macro_rules! stated {
+    ($($id:literal ($paper:expr, $unit:literal) $source:expr => $text:expr;)*) => {
+        &[$(Stated { id: $id, text: $text, paper: $paper, unit: $unit, source: $source }),*]
+    };
+}
+
+pub(super) use stated;
+
+/// The rows of a peer in a figure.
+pub(super) fn of<'r>(
+    rows: &'r [Row],
+    figure: &'r str,
+    peer: &'r str,
+) -> impl Iterator<Item = &'r Row> {
+    let of_figure = rows.iter().filter(move |row| row.detail.figure == figure);
+    of_figure.filter(move |row| row.peer == peer)
+}
