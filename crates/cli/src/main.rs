@@ -2,12 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-mod bench;
-mod bench_pim;
-mod bench_pool;
-mod bench_server;
-mod figures;
-mod measuring;
+mod measure;
 #[cfg(target_os = "linux")]
 mod memory_node;
 mod nodes;
@@ -17,7 +12,6 @@ mod top;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-// Every map of a benchmark allocates from it, Nearfield's own included.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -33,31 +27,32 @@ struct Cli {
 enum Command {
     Serve(Box<serve::Arguments>),
     Top(top::Arguments),
-    Bench(Box<bench::Arguments>),
-    BenchPim(bench_pim::Arguments),
-    BenchPool(bench_pool::Arguments),
-    BenchServer(bench_server::Arguments),
-    Figures(figures::Arguments),
+    /// Measure Nearfield beside other ordered maps (program nearfield-bench).
+    Bench(measure::Arguments),
+    /// Measure the map in modules (program nearfield-bench).
+    BenchPim(measure::Arguments),
+    /// Measure the map in a pool (program nearfield-bench).
+    BenchPool(measure::Arguments),
+    /// Measure the server beside redis-server (program nearfield-bench).
+    BenchServer(measure::Arguments),
+    /// Print figures of papers (program nearfield-bench).
+    Figures(measure::Arguments),
     #[cfg(target_os = "linux")]
     MemoryNode(memory_node::Arguments),
     Nodes(nodes::Arguments),
-    /// A contestant's process of `bench`: orders on the standard input.
-    #[command(name = bench::CONTESTANT_COMMAND, hide = true)]
-    BenchContestant,
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
-        Command::Bench(arguments) => bench::run(&arguments),
-        Command::BenchPim(arguments) => bench_pim::run(&arguments),
-        Command::BenchPool(arguments) => bench_pool::run(&arguments),
-        Command::BenchServer(arguments) => bench_server::run(&arguments),
-        Command::Figures(arguments) => figures::run(&arguments),
+        Command::Bench(arguments) => measure::run("bench", &arguments),
+        Command::BenchPim(arguments) => measure::run("bench-pim", &arguments),
+        Command::BenchPool(arguments) => measure::run("bench-pool", &arguments),
+        Command::BenchServer(arguments) => measure::run("bench-server", &arguments),
+        Command::Figures(arguments) => measure::run("figures", &arguments),
         #[cfg(target_os = "linux")]
         Command::MemoryNode(arguments) => memory_node::run(&arguments),
         Command::Nodes(arguments) => nodes::run(&arguments),
-        Command::BenchContestant => bench::serve(),
     }
 }

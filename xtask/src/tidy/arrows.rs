@@ -71,6 +71,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (SERVER_TESTKIT, &["nearfield-server"]),
     (
         "nearfield-cli",
+        &["nearfield", "nearfield-fabric", "nearfield-server"],
+    ),
+    (
+        "nearfield-bench",
         &[
             "nearfield",
             "nearfield-fabric",

@@ -2,9 +2,6 @@
 //!
 //! One program has all modules, so that generic code is compiled once.
 
-mod bench;
-mod bench_pim;
-mod figures;
 mod memory_node;
 mod nodes;
 mod serve;

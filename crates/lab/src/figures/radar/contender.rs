@@ -183,7 +183,7 @@ enum By {
 #[cfg(feature = "learned")]
 const SEED_OF_GRU: u64 = 7;
 const NO_LEARNING_LIBRARY: &str = "this build has no learning library: \
-    cargo run --release --features learned -- figures radar";
+    cargo run --release -p nearfield-bench --features learned -- figures radar";
 
 impl Contender {
     const fn new(name: &'static str, make: fn(Model, usize) -> Box<dyn Index>) -> Contender {

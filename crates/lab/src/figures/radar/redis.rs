@@ -110,8 +110,10 @@ const SERVERS: [Server; 2] = [
         verbs: &VERBS,
         missing: || {
             let program = std::env::current_exe().unwrap_or_default();
-            let is_server = program.file_stem().is_some_and(|name| name == "nearfield");
-            (!is_server).then(|| format!("{} is not `nearfield`", program.display()))
+            let is_server = program
+                .file_stem()
+                .is_some_and(|name| name == "nearfield-bench");
+            (!is_server).then(|| format!("{} is not `nearfield-bench`", program.display()))
         },
         command: |port| {
             // Finds this very program, even after a new build has taken its name.

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 fn nearfield(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nearfield"))
+    Command::new(env!("CARGO_BIN_EXE_nearfield-bench"))
         .arg("bench-pim")
         .args(arguments)
         .output()

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn nearfield(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield-bench"));
     command.arg("bench").args(arguments);
     command
 }

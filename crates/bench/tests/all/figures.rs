@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 fn nearfield(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nearfield"))
+    Command::new(env!("CARGO_BIN_EXE_nearfield-bench"))
         .arg("figures")
         .args(arguments)
         .output()

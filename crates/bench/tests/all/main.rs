@@ -1,0 +1,7 @@
+//! Tests of the `nearfield-bench` command: each starts the program and looks at what it answers.
+//!
+//! One program has all modules, so that generic code is compiled once.
+
+mod bench;
+mod bench_pim;
+mod figures;
