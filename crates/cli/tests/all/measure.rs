@@ -1,0 +1,19 @@
+//! The commands that measure are commands of another program.
+
+use std::process::Command;
+
+#[test]
+fn without_its_program_a_command_that_measures_says_how_to_get_it() {
+    let folder = std::env::temp_dir().join(format!("nearfield-{}-alone", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let alone = folder.join("nearfield");
+    std::fs::copy(env!("CARGO_BIN_EXE_nearfield"), &alone).expect("a copy");
+    for command in ["bench", "bench-server", "figures"] {
+        let output = Command::new(&alone).args([command, "--help"]).output();
+        let output = output.expect("the program");
+        let error = String::from_utf8_lossy(&output.stderr);
+        let how = format!("cargo run --release -p nearfield-bench -- {command}\n");
+        assert!(!output.status.success() && error.contains(&how), "{error}");
+    }
+    std::fs::remove_dir_all(&folder).expect("the folder is there");
+}
