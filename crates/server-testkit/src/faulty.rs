@@ -1,6 +1,6 @@
 //! A file system that fails, as it is told or by chance.
 
-use nearfield_server::log::disk::{Disk, DiskFile, RealDisk};
+use nearfield_server::disk::{Disk, DiskFile, RealDisk};
 use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};

@@ -6,8 +6,7 @@
 
 use crate::client::ClientShared;
 use crate::command::Wait;
-use crate::keyspace::effects::Words;
-use crate::resp::Protocol;
+use crate::resp::{Protocol, Words};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use std::collections::VecDeque;

@@ -1,9 +1,9 @@
 //! A client: what the server remembers of a connection between its commands.
 
 use crate::acl::{self, Login};
-use crate::keyspace::effects::Words;
 use crate::listed::Listed;
 use crate::pubsub::Subscriptions;
+use crate::resp::Words;
 use crate::tracking::Choice;
 use parking_lot::Mutex;
 use std::sync::Arc;

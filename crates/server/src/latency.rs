@@ -45,7 +45,7 @@ impl LatencyMonitor {
         if threshold_ms == 0 || took_ms < threshold_ms {
             return;
         }
-        let at_s = crate::server::now_ms() / 1000;
+        let at_s = crate::clock::now_ms() / 1000;
         let mut events = self.events.lock();
         let history = events.entry(event).or_default();
         history.longest_ms = history.longest_ms.max(took_ms);

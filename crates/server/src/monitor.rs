@@ -2,10 +2,10 @@
 
 use crate::client::{Client, ClientShared};
 use crate::net::Message;
+use crate::resp::request::quote;
 use crate::server::Server;
 use crate::singly::Reason;
 use parking_lot::Mutex;
-use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -81,26 +81,4 @@ fn line(client: &Client, args: &[&[u8]]) -> Vec<u8> {
     }
     text.push_str("\r\n");
     text.into_bytes()
-}
-
-/// Writes bytes so that they can be read by people, and stand between quotes.
-pub fn quote(text: &mut String, bytes: &[u8]) {
-    for &byte in bytes {
-        match byte {
-            b'\\' | b'"' => {
-                text.push('\\');
-                text.push(char::from(byte));
-            }
-            b'\n' => text.push_str("\\n"),
-            b'\r' => text.push_str("\\r"),
-            b'\t' => text.push_str("\\t"),
-            7 => text.push_str("\\a"),
-            8 => text.push_str("\\b"),
-            b' '..=b'~' => text.push(char::from(byte)),
-            _ => {
-                // Writing to a string never fails.
-                let _ = write!(text, "\\x{byte:02x}");
-            }
-        }
-    }
 }

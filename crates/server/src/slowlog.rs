@@ -49,7 +49,7 @@ impl SlowLog {
         let (next_id, entries) = &mut *state;
         entries.push_front(SlowCommand {
             id: *next_id,
-            at_s: crate::server::now_ms() / 1000,
+            at_s: crate::clock::now_ms() / 1000,
             took_us,
             args: shorten(args),
             peer: client.shared.peer.clone(),

@@ -20,9 +20,9 @@ pub use selector::{Denial, Selector};
 pub use user::{User, hex};
 
 use crate::client::{Client, ClientShared};
+use crate::clock::now_ms;
 use crate::command::Command;
 use crate::error::CommandError;
-use crate::server::now_ms;
 use log::{Context, Entry, Log, Reason};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;

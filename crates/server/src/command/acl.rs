@@ -3,11 +3,11 @@
 use super::{Answer, Call, Command, Flags, Group, client, integer, is};
 use crate::acl::registry::registry;
 use crate::acl::{AclError, DEFAULT, Denied, Selector, User, category, hex};
+use crate::clock::now_ms;
 use crate::error::{CommandError, shown};
 use crate::execute::lookup;
 use crate::pubsub::Topic;
 use crate::resp::Reply;
-use crate::server::now_ms;
 use rand::Rng;
 
 const SERVER: Group = Group::Server;

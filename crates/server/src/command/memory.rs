@@ -4,7 +4,7 @@ use super::help::help;
 use super::{Answer, Call, Command, Flags, Group, integer, is};
 use crate::error::CommandError;
 use crate::info::memory::Figures;
-use crate::keyspace::Kind;
+use crate::object::Kind;
 
 const GROUP: Group = Group::Server;
 const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::LOADING.0);

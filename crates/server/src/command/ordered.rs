@@ -3,7 +3,8 @@
 use super::{Answer, Call, Command, Flags, Group, Planned, Touch, integer, is};
 use crate::error::CommandError;
 use crate::glob::end_of_prefix;
-use crate::keyspace::{Class, Entry, KeyBounds, Keyspace, Kind, Record};
+use crate::keyspace::{Class, Entry, KeyBounds, Keyspace, Record};
+use crate::object::Kind;
 use crate::resp::Reply;
 use nearfield::{Direction, Error};
 use std::ops::Bound;

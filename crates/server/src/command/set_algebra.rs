@@ -5,8 +5,8 @@ use super::sorted_set_algebra::card_limit;
 use super::sorted_set_range::store;
 use super::{Answer, Call, Command, Group, integer, is};
 use crate::error::CommandError;
-use crate::keyspace::{Found, Kind};
-use crate::object::{Container, Object, Set};
+use crate::keyspace::Found;
+use crate::object::{Container, Kind, Object, Set};
 use hashbrown::HashSet;
 use nearfield_tiers::Heap;
 

@@ -5,9 +5,9 @@ use super::arguments::{Words, count};
 use super::sorted_set_range::store;
 use super::{Answer, Call, Command, Group, is};
 use crate::error::CommandError;
-use crate::keyspace::{Found, Kind};
+use crate::keyspace::Found;
 use crate::number::parse_double;
-use crate::object::{Object, SortedSet};
+use crate::object::{Kind, Object, SortedSet};
 use hashbrown::HashMap;
 
 const GROUP: Group = Group::SortedSet;

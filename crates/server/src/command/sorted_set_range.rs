@@ -3,9 +3,9 @@
 use super::arguments::positions;
 use super::{Answer, Call, Command, Group, integer, is};
 use crate::error::CommandError;
-use crate::keyspace::{Class, Kind};
+use crate::keyspace::Class;
 use crate::number::parse_double;
-use crate::object::{Container, SortedSet};
+use crate::object::{Container, Kind, SortedSet};
 use nearfield_tiers::Heap;
 use std::ops::{Bound, Range};
 

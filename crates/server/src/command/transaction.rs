@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::error::CommandError;
 use crate::execute::lookup;
 use crate::keyspace::Observer;
-use crate::keyspace::effects::Words;
+use crate::resp::Words;
 use crate::server::Server;
 use std::sync::atomic::Ordering;
 

@@ -182,7 +182,7 @@ fn written(parameter: &Parameter, value: &str) -> String {
         return format!("{} {value}", parameter.name);
     }
     let mut quoted = String::new();
-    crate::monitor::quote(&mut quoted, value.as_bytes());
+    crate::resp::request::quote(&mut quoted, value.as_bytes());
     format!("{} \"{quoted}\"", parameter.name)
 }
 

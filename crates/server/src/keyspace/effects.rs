@@ -2,6 +2,7 @@
 //! keyspace events, blocked clients.
 
 use super::draft::Draft;
+use crate::resp::Words;
 
 /// The classes of keyspace events, as `notify-keyspace-events` names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +39,6 @@ pub struct Event {
     /// The key.
     pub key: Vec<u8>,
 }
-
-/// A command as it is written to the log: its words.
-pub type Words = Vec<Vec<u8>>;
 
 /// The effects of one command, collected while it runs.
 #[derive(Debug, Default)]

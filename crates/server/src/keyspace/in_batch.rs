@@ -15,10 +15,10 @@
 //! are collected here.
 
 use super::record::{Payload, Record};
-use super::{Database, Entry, Found, Keyspace, Kind};
+use super::{Database, Entry, Found, Keyspace};
 use crate::error::CommandError;
-use crate::log::encode;
-use crate::object::{Container, Text};
+use crate::object::{Container, Kind, Text};
+use crate::resp::encode;
 use hashbrown::HashTable;
 use nearfield::{Batch, Bytes, Direction, Error, Outcome};
 use std::ops::Range;

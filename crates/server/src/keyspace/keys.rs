@@ -3,11 +3,11 @@
 use super::database::parse_expiry_key;
 use super::draft::Committed;
 use super::effects::{Class, Effects, Event};
-use super::record::{INLINE_BYTES_MAX, Kind, Record};
+use super::record::{INLINE_BYTES_MAX, Record};
 use super::slots::Slot;
 use super::{Database, Databases, Keyspace};
 use crate::error::CommandError;
-use crate::object::{Container, Limits, Object, Text};
+use crate::object::{Container, Kind, Limits, Object, Text};
 use std::ops::Bound;
 use std::sync::atomic::Ordering;
 

@@ -26,6 +26,7 @@ mod keys;
 mod range;
 pub mod record;
 pub mod slots;
+pub mod snapshot;
 pub mod stripes;
 
 pub use database::{DATABASES, Database};
@@ -34,13 +35,13 @@ pub use home::Home;
 pub use in_batch::{Folded, InBatch, Ledger};
 pub use index::{Entry, Index, KeyBounds};
 pub use keys::{Access, Found, Keys};
-pub use record::{Kind, Payload, Record};
+pub use record::{Payload, Record};
 
 use crate::object::{Limits, SharedLimits};
-use crate::snapshot::Snapshot;
 use nearfield_tiers::Heap;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use slots::Slots;
+use snapshot::Snapshot;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;

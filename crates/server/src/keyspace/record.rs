@@ -2,43 +2,7 @@
 //! string itself or the number of the slot that holds the object.
 
 use super::slots::Slot;
-
-/// The type of a key, as `TYPE` names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A byte string.
-    String,
-    /// A list.
-    List,
-    /// A hash.
-    Hash,
-    /// A set.
-    Set,
-    /// A sorted set.
-    SortedSet,
-}
-
-impl Kind {
-    /// All types.
-    pub const ALL: [Kind; 5] = [
-        Kind::String,
-        Kind::List,
-        Kind::Hash,
-        Kind::Set,
-        Kind::SortedSet,
-    ];
-
-    /// The type's name in the protocol.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::String => "string",
-            Kind::List => "list",
-            Kind::Hash => "hash",
-            Kind::Set => "set",
-            Kind::SortedSet => "zset",
-        }
-    }
-}
+use crate::object::Kind;
 
 const KIND_BITS: u8 = 0b0000_0111;
 const EXPIRES: u8 = 0b0000_1000;

@@ -5,12 +5,12 @@ use crate::account::Account;
 use crate::client::Client;
 use crate::command::Flags;
 use crate::execute::{invoke, lookup};
+use crate::keyspace::snapshot::value;
 use crate::keyspace::{Access, DATABASES, Databases, Effects, Keys};
 use crate::rdb;
 use crate::resp::request::{RequestLimits, Step};
 use crate::resp::{Parser, Reply};
 use crate::server::Server;
-use crate::snapshot::value;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -228,7 +228,7 @@ impl<'l> Loader<'l> {
         let kept = if behind == Behind::Nothing && last {
             String::new()
         } else {
-            let copy = path.with_extension(format!("aof.damaged-{}", crate::server::now_ms()));
+            let copy = path.with_extension(format!("aof.damaged-{}", crate::clock::now_ms()));
             std::fs::copy(path, &copy).map_err(io)?;
             format!("; {} is a copy of what it was", copy.display())
         };

@@ -11,8 +11,8 @@
 //! The state is that of the base (none: no keys), changed by the commands of the logs in their
 //! order. The manifest is replaced as a whole, so that it is either the old or the new one.
 
-use super::disk::{Disk, write_all};
 use super::frame::checksum;
+use crate::disk::{Disk, write_all};
 use std::io;
 use std::path::Path;
 

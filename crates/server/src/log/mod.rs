@@ -42,14 +42,12 @@
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
-pub mod disk;
-pub mod encode;
 pub mod frame;
 pub mod load;
 pub mod manifest;
 
-use crate::keyspace::effects::Words;
-use disk::{DiskFile, write_all};
+use crate::disk::{DiskFile, write_all};
+use crate::resp::{Words, encode};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::io;

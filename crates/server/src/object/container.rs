@@ -1,7 +1,6 @@
 //! What all types of objects have in common, as commands open them.
 
-use super::{Hash, List, Object, Set, SortedSet, Text};
-use crate::keyspace::Kind;
+use super::{Hash, Kind, List, Object, Set, SortedSet, Text};
 use nearfield_tiers::Heap;
 
 /// A type of objects.

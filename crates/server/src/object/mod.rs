@@ -8,6 +8,7 @@ mod arena;
 mod bytes;
 mod container;
 mod hash;
+mod kind;
 mod limits;
 mod list;
 mod packed;
@@ -21,13 +22,13 @@ mod text;
 
 pub use container::Container;
 pub use hash::{Fields, Hash};
+pub use kind::Kind;
 pub use limits::{ChunkLimit, Limits, SharedLimits};
 pub use list::{Iter as ListIter, List};
 pub use set::{Member, Members, Set};
 pub use sorted_set::{Entries, SortedSet};
 pub use text::Text;
 
-use crate::keyspace::Kind;
 use nearfield_tiers::Heap;
 
 /// What a typed key holds, or a string that does not lie in the index itself.

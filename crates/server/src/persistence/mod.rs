@@ -1,5 +1,5 @@
 //! What a server keeps on disk, and when: it ties the [log](crate::log) and
-//! [snapshots](crate::snapshot) to the server's life.
+//! [snapshots](crate::keyspace::snapshot) to the server's life.
 
 mod start;
 mod tasks;
@@ -7,13 +7,14 @@ mod tasks;
 pub use start::{load_log, start};
 pub use tasks::{finish, save_now, shut_down, spawn};
 
+use crate::clock::now_ms;
 use crate::config::Settings;
+use crate::disk::{Disk, RealDisk};
 use crate::error::CommandError;
-use crate::log::disk::{Disk, RealDisk};
 use crate::log::load::Damage;
 use crate::log::manifest::Manifest;
 use crate::log::{LogFile, Policy};
-use crate::server::{Server, now_ms};
+use crate::server::Server;
 use parking_lot::{Condvar, Mutex};
 use std::fs::File;
 use std::io;

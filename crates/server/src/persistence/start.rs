@@ -1,12 +1,12 @@
 //! Starting with what an earlier server has left.
 
 use super::{DUMP, create_log};
-use crate::keyspace::Databases;
+use crate::clock::now_ms;
+use crate::keyspace::{Databases, snapshot};
 use crate::log::LogFile;
 use crate::log::load::{LoadError, Loader};
 use crate::log::manifest::{Manifest, NAME, base_name, log_name, numbered_files};
-use crate::server::{Server, now_ms};
-use crate::snapshot;
+use crate::server::Server;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! What is done beside serving clients: snapshots, rewrites, and the log's care.
 
 use super::{DUMP, FIRST_PATIENCE, LONGEST_PATIENCE, Task, create_log};
-use crate::keyspace::Databases;
+use crate::clock::now_ms;
+use crate::keyspace::{Databases, snapshot};
 use crate::log::manifest::{Manifest, base_name, log_name};
-use crate::server::{Server, now_ms};
-use crate::snapshot;
+use crate::server::Server;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

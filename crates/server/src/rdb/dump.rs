@@ -1,14 +1,12 @@
 //! The payloads of `DUMP` and `RESTORE`: a value as in a snapshot, its version as two bytes, and
 //! the checksum of all that.
 
-use super::checksum;
-use super::decode;
-use super::encode;
 use super::error::Error;
 use super::format::{READ_VERSIONS, Value, WRITE_VERSIONS, check_version, kind};
 use super::reader::unsupported;
 use super::sink::Sink;
 use super::source::Source;
+use super::{checksum, decode, encode};
 
 /// Puts a value into a payload that every Redis 7 restores.
 ///

@@ -1,11 +1,10 @@
 //! Snapshots, item by item.
 
-use super::decode;
 use super::error::Error;
 use super::format::{CHECKSUM_SINCE, MAGIC, READ_VERSIONS, Value, check_version, kind, opcode};
-use super::skip;
 use super::source::Source;
 use super::writer::Attributes;
+use super::{decode, skip};
 use std::io::Read;
 
 /// What a snapshot holds, in its order.

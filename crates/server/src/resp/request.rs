@@ -5,6 +5,7 @@
 //! in many pieces is read once. It copies nothing, except the words of inline commands with
 //! quotes.
 
+use std::fmt::Write;
 use std::ops::Range;
 
 /// What a request may be at most.
@@ -353,6 +354,28 @@ fn single_quoted<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]>
             [byte, tail @ ..] => {
                 word.push(*byte);
                 rest = tail;
+            }
+        }
+    }
+}
+
+/// Writes bytes so that they can be read by people, and stand between quotes.
+pub fn quote(text: &mut String, bytes: &[u8]) {
+    for &byte in bytes {
+        match byte {
+            b'\\' | b'"' => {
+                text.push('\\');
+                text.push(char::from(byte));
+            }
+            b'\n' => text.push_str("\\n"),
+            b'\r' => text.push_str("\\r"),
+            b'\t' => text.push_str("\\t"),
+            7 => text.push_str("\\a"),
+            8 => text.push_str("\\b"),
+            b' '..=b'~' => text.push(char::from(byte)),
+            _ => {
+                // Writing to a string never fails.
+                let _ = write!(text, "\\x{byte:02x}");
             }
         }
     }

@@ -4,10 +4,11 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::client::Client;
+use nearfield_server::clock::now_ms;
 use nearfield_server::command::{Command, Flags, Group, Run, all};
 use nearfield_server::execute::Executor;
 use nearfield_server::resp::{Protocol, Reply};
-use nearfield_server::server::{Options, Server, now_ms};
+use nearfield_server::server::{Options, Server};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};

@@ -7,9 +7,8 @@
 //! chance begins.
 
 use nearfield_server::log::Policy;
-use nearfield_server::net;
-use nearfield_server::persistence;
 use nearfield_server::server::{Options, Server};
+use nearfield_server::{net, persistence};
 use nearfield_server_testkit::connection::{Connection, encode};
 use nearfield_server_testkit::faulty::{Chance, FaultyDisk};
 use nearfield_server_testkit::folder::Folder;

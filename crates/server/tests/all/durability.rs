@@ -390,7 +390,7 @@ fn a_flush_does_not_reach_a_snapshot_that_has_begun() {
     fill(&server.server);
     let before = state(&server.server.keyspace);
     let path = folder.join("other.rdb");
-    let disk = nearfield_server::log::disk::RealDisk;
+    let disk = nearfield_server::disk::RealDisk;
     let keyspace = &server.server.keyspace;
     let flushed = AtomicBool::new(false);
     let flush = || {
@@ -402,7 +402,7 @@ fn a_flush_does_not_reach_a_snapshot_that_has_begun() {
         }
         false
     };
-    nearfield_server::snapshot::take(keyspace, &disk, &path, || {}, flush).unwrap();
+    nearfield_server::keyspace::snapshot::take(keyspace, &disk, &path, || {}, flush).unwrap();
     assert!(state(keyspace).is_empty());
     let copy = Folder::new();
     fs::rename(path, copy.join("dump.rdb")).unwrap();

@@ -6,9 +6,8 @@
 use nearfield_server::account::Account;
 use nearfield_server::client::Client;
 use nearfield_server::execute::{invoke, lookup};
-use nearfield_server::keyspace::effects::Words;
 use nearfield_server::keyspace::{Access, DATABASES, Effects, Keys};
-use nearfield_server::resp::{Protocol, Reply};
+use nearfield_server::resp::{Protocol, Reply, Words};
 use nearfield_server::server::{Options, Server};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;

@@ -3,9 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::client::Client;
+use nearfield_server::clock::now_ms;
 use nearfield_server::execute::Executor;
 use nearfield_server::resp::{Protocol, Reply};
-use nearfield_server::server::{Options, Server, now_ms};
+use nearfield_server::server::{Options, Server};
 use std::collections::{BTreeMap, BTreeSet};
 
 struct Session<'s> {

@@ -2,10 +2,10 @@
 
 use crate::command::{Answer, Call, is};
 use crate::error::CommandError;
+use crate::keyspace::snapshot::value::put;
 use crate::keyspace::{Class, Found, Keys};
 use crate::object::Object;
 use crate::rdb::{self, Error, Value};
-use crate::snapshot::value::put;
 use hashbrown::HashSet;
 
 pub(super) fn dump(call: &mut Call<'_>) -> Answer {

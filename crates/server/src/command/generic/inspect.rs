@@ -3,9 +3,9 @@
 use super::GROUP;
 use crate::command::{Answer, Call, Command};
 use crate::error::CommandError;
-use crate::keyspace::Kind;
 use crate::keyspace::record::INLINE_BYTES_MAX;
 use crate::number::parse_integer;
+use crate::object::Kind;
 
 /// The subcommands of `OBJECT`.
 pub(super) const SUBCOMMANDS: &[Command] = &[

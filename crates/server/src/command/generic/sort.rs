@@ -4,9 +4,9 @@
 use super::super::string::part;
 use crate::command::{Answer, Call, integer, is};
 use crate::error::CommandError;
-use crate::keyspace::{Class, Keys, Kind};
+use crate::keyspace::{Class, Keys};
 use crate::number::parse_double;
-use crate::object::{Container, Hash, List, Object};
+use crate::object::{Container, Hash, Kind, List, Object};
 use nearfield_tiers::Heap;
 use std::cmp::Ordering;
 

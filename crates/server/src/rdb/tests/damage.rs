@@ -4,8 +4,7 @@
 use super::made::{
     entry, file, items, listpack, random_attributes, random_value, string, write, ziplist,
 };
-use crate::rdb::checksum;
-use crate::rdb::{Attributes, Error, Item, Reader, Unsupported, Value, dump, restore};
+use crate::rdb::{Attributes, Error, Item, Reader, Unsupported, Value, checksum, dump, restore};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::io::{self, Read};

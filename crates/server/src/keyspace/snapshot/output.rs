@@ -1,7 +1,7 @@
 //! The way of a snapshot's bytes from who reads keys to the file: a buffer that is bounded,
 //! because a key's bytes must not be lost while a slow disk is waited for.
 
-use crate::log::disk::{DiskFile, write_all};
+use crate::disk::{DiskFile, write_all};
 use parking_lot::{Condvar, Mutex};
 use std::io::{self, Write};
 use std::sync::Arc;

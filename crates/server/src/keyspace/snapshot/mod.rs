@@ -30,8 +30,8 @@
 mod output;
 pub mod value;
 
+use crate::disk::{Disk, DiskFile};
 use crate::keyspace::{Database, Databases, Keyspace, Observer, Payload, Record};
-use crate::log::disk::{Disk, DiskFile};
 use crate::rdb::{Attributes, Error, Writer};
 use hashbrown::HashSet;
 use output::Output;
@@ -140,7 +140,7 @@ impl Snapshot {
 impl Running {
     fn new(output: Output) -> Result<Running, Error> {
         let mut writer = Writer::new(output.clone())?;
-        let ctime = crate::server::now_ms() / 1000;
+        let ctime = crate::clock::now_ms() / 1000;
         writer.aux(b"redis-ver", b"7.0.15")?;
         writer.aux(b"redis-bits", b"64")?;
         writer.aux(b"ctime", ctime.to_string().as_bytes())?;

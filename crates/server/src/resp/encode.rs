@@ -1,6 +1,7 @@
 //! Commands as the log holds them: arrays of byte strings.
 
-use crate::keyspace::effects::Words;
+/// A command: its words.
+pub type Words = Vec<Vec<u8>>;
 
 /// Appends the head of a command of so many words.
 pub fn array(out: &mut Vec<u8>, words: usize) {
