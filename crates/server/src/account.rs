@@ -2,12 +2,11 @@
 //! took, which keys a client that caches has read; and monitors are shown it.
 
 use crate::client::Client;
-use crate::command::{Command, Flags};
+use crate::command::{Command, Flags, number_of};
 use crate::error::CommandError;
 use crate::keyspace::Observer;
 use crate::server::Server;
 use crate::singly::Reason;
-use crate::statistics::number_of;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 

@@ -4,7 +4,7 @@
 use crate::account::Account;
 use crate::blocking::Waiter;
 use crate::client::{Client, Replies};
-use crate::command::{self, Call, Command, Flags, Group, Planned, Run, Wait};
+use crate::command::{self, Call, Command, Flags, Group, Planned, Run, Wait, number_of};
 use crate::error::{CommandError, shown};
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::keyspace::{Access, Databases, Effects, Keys, Keyspace, Observer};
@@ -12,7 +12,6 @@ use crate::net::Message;
 use crate::object::Kind;
 use crate::resp::{Protocol, Reply};
 use crate::server::Server;
-use crate::statistics::number_of;
 use crate::{notifications, script};
 use parking_lot::RwLockReadGuard;
 use rand::RngExt;
@@ -261,7 +260,7 @@ impl<'s> Executor<'s> {
             return Err(not_while_subscribed(command, args));
         }
         self.server.admit_write(command)?;
-        command.admit_on(&self.server.keyspace.home)?;
+        command.admit_on(self.server.keyspace.is_shared())?;
         Ok(command)
     }
 
@@ -585,7 +584,7 @@ pub fn invoke(
     let start = reply.len();
     // What has begun as a whole is ended as a whole; a transaction was asked before.
     let may_write = || server.admit_write(command);
-    let admitted = command.admit_on(&server.keyspace.home);
+    let admitted = command.admit_on(server.keyspace.is_shared());
     let admitted = admitted.and_then(|()| if nested { Ok(()) } else { may_write() });
     if let Err(error) = admitted {
         reply.error(&error.to_string());

@@ -6,6 +6,7 @@ pub mod account;
 pub mod acl;
 pub mod batches;
 pub mod blocking;
+pub mod catalog;
 pub mod client;
 pub mod clock;
 pub mod command;

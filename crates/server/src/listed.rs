@@ -86,7 +86,8 @@ pub fn describe(client: &ClientShared, now_ms: u64) -> String {
     let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
     let command = (listed.last_command.load(Relaxed) as usize)
         .checked_sub(1)
-        .and_then(crate::statistics::name_of)
+        .and_then(|number| crate::command::registry().entries().get(number))
+        .map(|entry| entry.name.as_str())
         .unwrap_or("NULL");
     let library = listed.library.lock().clone();
     let user = client.user.lock().clone();

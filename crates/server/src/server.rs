@@ -191,6 +191,7 @@ pub struct Server {
 impl Server {
     /// A server without keys that listens to nobody yet.
     pub fn new(mut options: Options) -> Server {
+        let registry = crate::command::registry();
         options.persistence.complete(&options.settings);
         let server = Server {
             config: Config::new(&options),
@@ -200,13 +201,14 @@ impl Server {
             pause: Pause::default(),
             singly: Singly::default(),
             batches: Batches::default(),
-            statistics: Statistics::default(),
+            statistics: Statistics::new(registry),
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),
             keyspace: Keyspace::new(options.home.clone()),
             eviction: Eviction::default(),
             access: Access::new(0, false),
             acl: Acl::new(
+                registry,
                 options.password.as_deref(),
                 options.acl_file.clone(),
                 options.protected,

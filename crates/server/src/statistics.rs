@@ -3,8 +3,7 @@
 //! Counters are kept once for each of some threads, so that counting does not have threads wait
 //! for each other, and are summed up by whoever asks.
 
-use crate::acl::registry::registry;
-use crate::command::Command;
+use crate::catalog::Registry;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,17 +15,6 @@ const SHARDS: usize = 8;
 pub const BUCKETS: usize = 40;
 /// So many kinds of errors are counted one by one.
 const ERRORS_MAX: usize = 128;
-
-/// The number of a command or subcommand.
-pub fn number_of(command: &'static Command) -> usize {
-    registry().number(command).unwrap_or(0)
-}
-
-/// The full name of a command or subcommand by its number.
-pub fn name_of(number: usize) -> Option<&'static str> {
-    let entry = registry().entries().get(number);
-    entry.map(|entry| entry.name.as_str())
-}
 
 /// What is counted of one command.
 #[derive(Debug)]
@@ -70,6 +58,7 @@ pub struct CommandCounts {
 /// All counters.
 #[derive(Debug)]
 pub struct Statistics {
+    registry: &'static Registry,
     shards: Vec<Vec<Counters>>,
     errors: Mutex<BTreeMap<String, u64>>,
     /// Connections that were accepted.
@@ -99,17 +88,13 @@ struct Rate {
     per_second: [u64; 3],
 }
 
-impl Default for Statistics {
-    fn default() -> Self {
-        let shard = || {
-            registry()
-                .entries()
-                .iter()
-                .map(|_| Counters::default())
-                .collect()
-        };
+impl Statistics {
+    /// Counters of these commands.
+    pub fn new(registry: &'static Registry) -> Statistics {
+        let shard = || registry.entries().iter().map(|_| Counters::default());
         Statistics {
-            shards: (0..SHARDS).map(|_| shard()).collect(),
+            registry,
+            shards: (0..SHARDS).map(|_| shard().collect()).collect(),
             errors: Mutex::default(),
             connections: AtomicU64::default(),
             rejected_connections: AtomicU64::default(),
@@ -122,9 +107,7 @@ impl Default for Statistics {
             rate: Mutex::default(),
         }
     }
-}
 
-impl Statistics {
     fn counters(&self, thread: usize, number: usize) -> Option<&Counters> {
         self.shards.get(thread % SHARDS)?.get(number)
     }
@@ -181,7 +164,7 @@ impl Statistics {
 
     /// What was counted of each command that was sent.
     pub fn commands(&self) -> Vec<CommandCounts> {
-        let all = registry().entries().iter().enumerate();
+        let all = self.registry.entries().iter().enumerate();
         all.map(|(number, entry)| self.of(number, &entry.name))
             .filter(|counts| counts.calls + counts.rejected > 0)
             .collect()
@@ -282,7 +265,7 @@ impl Statistics {
     /// Sets the durations of the commands named to zero, or those of all; says of how many.
     pub fn reset_durations(&self, names: &[&[u8]]) -> usize {
         let mut reset = 0;
-        for (number, entry) in registry().entries().iter().enumerate() {
+        for (number, entry) in self.registry.entries().iter().enumerate() {
             let name = entry.name.as_bytes();
             let is = |wanted: &&[u8]| wanted.eq_ignore_ascii_case(name);
             if !names.is_empty() && !names.iter().any(is) {

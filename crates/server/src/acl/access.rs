@@ -3,7 +3,8 @@
 //! A command *reads* a key if its answer tells something of the value, and *writes* it if it
 //! changes it. Commands that only tell whether there is a key, or how large it is, do neither.
 
-use crate::command::{Command, Flags, Group, is};
+use crate::catalog::{Flags, Group, Spec};
+use crate::resp::request::is;
 
 /// What is done with a key: bits for reading and writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,7 +112,7 @@ const UNLIKE: &[(&str, KeyAccess, KeyAccess)] = &[
 ];
 
 /// What a command, by its whole name, does with its first key and with the others.
-pub fn of_keys(name: &str, command: &Command, args: &[&[u8]]) -> (KeyAccess, KeyAccess) {
+pub fn of_keys(name: &str, command: &Spec, args: &[&[u8]]) -> (KeyAccess, KeyAccess) {
     let same = |access| (access, access);
     if NEITHER.contains(&name) {
         return same(KeyAccess::NONE);
@@ -139,7 +140,7 @@ pub fn of_keys(name: &str, command: &Command, args: &[&[u8]]) -> (KeyAccess, Key
 
 /// What a command does with all keys that begin with a prefix, of which it names none: an empty
 /// one if it may come upon any key.
-pub fn of_prefix<'a>(command: &Command, args: &[&'a [u8]]) -> Option<(&'a [u8], KeyAccess)> {
+pub fn of_prefix<'a>(command: &Spec, args: &[&'a [u8]]) -> Option<(&'a [u8], KeyAccess)> {
     if command.group != Group::Ordered {
         return None;
     }

@@ -3,6 +3,7 @@
 use super::error::AclError;
 use super::selector::check_blanks;
 use super::{Acl, DEFAULT, User, Users};
+use crate::catalog::Registry;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +12,7 @@ use std::sync::atomic::Ordering;
 ///
 /// # Errors
 /// What is wrong, line by line.
-pub fn parse(text: &[u8], path: &str) -> Result<Vec<User>, AclError> {
+pub fn parse(registry: &Registry, text: &[u8], path: &str) -> Result<Vec<User>, AclError> {
     let mut users: Vec<User> = Vec::new();
     let mut errors = String::new();
     for (number, line) in text.split(|&byte| byte == b'\n').enumerate() {
@@ -19,7 +20,7 @@ pub fn parse(text: &[u8], path: &str) -> Result<Vec<User>, AclError> {
         if line.is_empty() || line.starts_with(b"#") {
             continue;
         }
-        match parse_line(line) {
+        match parse_line(registry, line) {
             Ok(user) if users.iter().any(|known| known.name == user.name) => {
                 let name = String::from_utf8_lossy(&user.name);
                 errors += &format!(
@@ -38,7 +39,7 @@ pub fn parse(text: &[u8], path: &str) -> Result<Vec<User>, AclError> {
     Ok(users)
 }
 
-fn parse_line(line: &[u8]) -> Result<User, String> {
+fn parse_line(registry: &Registry, line: &[u8]) -> Result<User, String> {
     let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
     let words: Vec<&[u8]> = words.into_iter().filter(|word| !word.is_empty()).collect();
     let [b"user", name, rules @ ..] = &words[..] else {
@@ -46,10 +47,11 @@ fn parse_line(line: &[u8]) -> Result<User, String> {
     };
     check_blanks(name).map_err(|_| "username contains invalid characters.".to_owned())?;
     let mut user = User::new(name);
-    user.apply_all(rules).map_err(|error| match error {
-        AclError::Rule { source, .. } => format!("{source}."),
-        error => error.to_string(),
-    })?;
+    user.apply_all(registry, rules)
+        .map_err(|error| match error {
+            AclError::Rule { source, .. } => format!("{source}."),
+            error => error.to_string(),
+        })?;
     Ok(user)
 }
 
@@ -71,13 +73,13 @@ impl Acl {
             path: shown.clone(),
             source,
         })?;
-        let mut loaded: Users = parse(&text, &shown)?
+        let mut loaded: Users = parse(self.registry, &text, &shown)?
             .into_iter()
             .map(|user| (user.name.clone(), Arc::new(user)))
             .collect();
         loaded
             .entry(DEFAULT.to_vec())
-            .or_insert_with(|| Arc::new(User::default_user()));
+            .or_insert_with(|| Arc::new(User::default_user(self.registry)));
         let mut users = self.users.write();
         let is_other = |(name, user): &(&Vec<u8>, &Arc<User>)| loaded.get(*name) != Some(*user);
         let others = users.iter().filter(is_other).map(|(name, _)| name.clone());

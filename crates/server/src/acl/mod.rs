@@ -5,12 +5,10 @@
 //! has been raised. So the usual case, a client that may do everything, costs one comparison.
 
 pub mod access;
-pub mod category;
 mod error;
 mod file;
 pub mod log;
 mod login;
-pub mod registry;
 mod selector;
 mod user;
 
@@ -19,9 +17,9 @@ pub use login::Login;
 pub use selector::{Denial, Selector};
 pub use user::{User, hex};
 
+use crate::catalog::{Flags, Registry, Spec};
 use crate::client::{Client, ClientShared};
 use crate::clock::now_ms;
-use crate::command::Command;
 use crate::error::CommandError;
 use log::{Context, Entry, Log, Reason};
 use parking_lot::{Mutex, RwLock};
@@ -38,6 +36,7 @@ type Users = BTreeMap<Vec<u8>, Arc<User>>;
 /// All users, and what was denied to them.
 #[derive(Debug)]
 pub struct Acl {
+    registry: &'static Registry,
     users: RwLock<Users>,
     /// Raised with each change of a user.
     version: AtomicU64,
@@ -50,15 +49,21 @@ pub struct Acl {
 
 impl Acl {
     /// The default user alone, who needs no password, or `password`.
-    pub fn new(password: Option<&str>, file: Option<PathBuf>, protected: bool) -> Acl {
+    pub fn new(
+        registry: &'static Registry,
+        password: Option<&str>,
+        file: Option<PathBuf>,
+        protected: bool,
+    ) -> Acl {
         let acl = Acl {
+            registry,
             users: RwLock::new(BTreeMap::new()),
             version: AtomicU64::new(1),
             log: Mutex::default(),
             file,
             protected: AtomicBool::new(protected),
         };
-        acl.put(User::default_user());
+        acl.put(User::default_user(registry));
         acl.set_default_password(password.unwrap_or_default().as_bytes());
         acl
     }
@@ -95,7 +100,7 @@ impl Acl {
             Some(user) => User::clone(user),
             None => User::new(name),
         };
-        user.apply_all(rules)?;
+        user.apply_all(self.registry, rules)?;
         users.insert(name.to_vec(), Arc::new(user));
         self.version.fetch_add(1, Ordering::AcqRel);
         Ok(())
@@ -212,11 +217,11 @@ impl Acl {
     pub fn admit(
         &self,
         client: &mut Client,
-        command: &'static Command,
+        command: &'static Spec,
         args: &[&[u8]],
     ) -> Result<(), CommandError> {
         self.refresh(client);
-        if !client.authenticated && !command.flags.has(crate::command::Flags::NO_AUTH) {
+        if !client.authenticated && !command.flags.has(Flags::NO_AUTH) {
             return Err(CommandError::text("NOAUTH Authentication required."));
         }
         let context = match client.transaction {
@@ -234,7 +239,7 @@ impl Acl {
     pub fn check(
         &self,
         client: &mut Client,
-        command: &'static Command,
+        command: &'static Spec,
         args: &[&[u8]],
         context: Context,
     ) -> Result<(), Denied> {
@@ -245,10 +250,10 @@ impl Acl {
         let Some(user) = client.login.user().cloned() else {
             return Ok(());
         };
-        let Err(denial) = user.check(command, args) else {
+        let Err(denial) = user.check(self.registry, command, args) else {
             return Ok(());
         };
-        let name = registry::registry().name(command);
+        let name = self.registry.name(command);
         let (reason, object) = match denial {
             Denial::Command => (Reason::Command, name.as_bytes()),
             Denial::Key(position) => (Reason::Key, args.get(position).copied().unwrap_or(b"*")),
@@ -341,14 +346,14 @@ impl Denied {
     }
 
     /// The denial of `command` to `user`, for a trial.
-    pub fn of(user: &User, command: &'static Command, args: &[&[u8]], denial: Denial) -> Denied {
+    pub fn of(user: &User, command: &str, args: &[&[u8]], denial: Denial) -> Denied {
         let object = match denial {
             Denial::Command => None,
             Denial::Key(position) | Denial::Channel(position) => args.get(position).copied(),
         };
         Denied {
             user: String::from_utf8_lossy(&user.name).into_owned(),
-            command: registry::registry().name(command).to_owned(),
+            command: command.to_owned(),
             object: String::from_utf8_lossy(object.unwrap_or(b"*")).into_owned(),
             denial,
         }

@@ -1,10 +1,8 @@
 //! A set of permissions: which commands may be run, on which keys and channels.
 
 use super::access::{self, KeyAccess};
-use super::category;
 use super::error::RuleError;
-use super::registry::registry;
-use crate::command::{Command, Flags};
+use crate::catalog::{Flags, Registry, Spec, category};
 use crate::glob;
 
 /// Keys that may be accessed.
@@ -63,7 +61,7 @@ impl Selector {
     ///
     /// # Errors
     /// It is none, or has no effect.
-    pub fn apply(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+    pub fn apply(&mut self, registry: &Registry, rule: &[u8]) -> Result<(), RuleError> {
         match &*rule.to_ascii_lowercase() {
             b"allkeys" | b"~*" => {
                 self.all_keys = true;
@@ -81,17 +79,17 @@ impl Selector {
                 self.all_channels = false;
                 self.channels.clear();
             }
-            b"allcommands" | b"+@all" => self.set_all_commands(true),
-            b"nocommands" | b"-@all" => self.set_all_commands(false),
+            b"allcommands" | b"+@all" => self.set_all_commands(registry, true),
+            b"nocommands" | b"-@all" => self.set_all_commands(registry, false),
             _ => match rule {
                 [b'~' | b'%', ..] => self.add_key_pattern(rule)?,
                 [b'&', pattern @ ..] => self.add_channel_pattern(pattern)?,
-                [b'+', b'@', name @ ..] => self.set_category(name, true)?,
-                [b'-', b'@', name @ ..] => self.set_category(name, false)?,
-                [b'+', name @ ..] => self.allow_command(name)?,
+                [b'+', b'@', name @ ..] => self.set_category(registry, name, true)?,
+                [b'-', b'@', name @ ..] => self.set_category(registry, name, false)?,
+                [b'+', name @ ..] => self.allow_command(registry, name)?,
                 [b'-', name @ ..] => {
-                    let number = registry().find(name).ok_or(RuleError::UnknownName)?;
-                    self.set_command(number, false);
+                    let number = registry.find(name).ok_or(RuleError::UnknownName)?;
+                    self.set_command(registry, number, false);
                     self.note_rule(false, lower(name));
                 }
                 _ => return Err(RuleError::Syntax),
@@ -132,9 +130,9 @@ impl Selector {
         Ok(())
     }
 
-    fn set_all_commands(&mut self, allow: bool) {
+    fn set_all_commands(&mut self, registry: &Registry, allow: bool) {
         let words = if allow {
-            registry().len().div_ceil(64)
+            registry.len().div_ceil(64)
         } else {
             0
         };
@@ -145,32 +143,37 @@ impl Selector {
         self.rules.clear();
     }
 
-    fn set_category(&mut self, name: &[u8], allow: bool) -> Result<(), RuleError> {
+    fn set_category(
+        &mut self,
+        registry: &Registry,
+        name: &[u8],
+        allow: bool,
+    ) -> Result<(), RuleError> {
         let bit = category::bit(name).ok_or(RuleError::UnknownName)?;
-        for (number, entry) in registry().entries().iter().enumerate() {
+        for (number, entry) in registry.entries().iter().enumerate() {
             if entry.categories & bit != 0 {
-                self.set_command(number, allow);
+                self.set_command(registry, number, allow);
             }
         }
         self.note_rule(allow, format!("@{}", lower(name)));
         Ok(())
     }
 
-    fn allow_command(&mut self, name: &[u8]) -> Result<(), RuleError> {
-        if let Some(number) = registry().find(name) {
-            self.set_command(number, true);
+    fn allow_command(&mut self, registry: &Registry, name: &[u8]) -> Result<(), RuleError> {
+        if let Some(number) = registry.find(name) {
+            self.set_command(registry, number, true);
             self.note_rule(true, lower(name));
             return Ok(());
         }
         let mut parts = name.splitn(2, |&byte| byte == b'|');
         let (command, argument) = (parts.next().unwrap_or_default(), parts.next());
-        let number = registry().find(command).ok_or(RuleError::UnknownName)?;
+        let number = registry.find(command).ok_or(RuleError::UnknownName)?;
         let argument = argument.unwrap_or_default();
         if argument.is_empty() {
             return Err(RuleError::Syntax);
         }
         check_blanks(argument)?;
-        let entry = registry().entries().get(number);
+        let entry = registry.entries().get(number);
         if entry.is_some_and(|entry| !entry.subcommands.is_empty()) {
             let has_more = argument.contains(&b'|');
             return Err(if has_more {
@@ -191,8 +194,8 @@ impl Selector {
     }
 
     /// Allows a command with its subcommands, or denies it.
-    fn set_command(&mut self, number: usize, allow: bool) {
-        let entry = registry().entries().get(number);
+    fn set_command(&mut self, registry: &Registry, number: usize, allow: bool) {
+        let entry = registry.entries().get(number);
         let subcommands = entry.map_or(0..0, |entry| entry.subcommands.clone());
         for number in std::iter::once(number).chain(subcommands) {
             let (word, bit) = (number / 64, 1 << (number % 64));
@@ -226,7 +229,7 @@ impl Selector {
         &self,
         number: usize,
         name: &str,
-        command: &Command,
+        command: &Spec,
         args: &[&[u8]],
     ) -> Result<(), Denial> {
         let no_auth = command.flags.has(Flags::NO_AUTH);

@@ -2,9 +2,8 @@
 
 use super::access::KeyAccess;
 use super::error::{AclError, RuleError};
-use super::registry::registry;
 use super::selector::{Denial, Selector};
-use crate::command::Command;
+use crate::catalog::{Registry, Spec};
 use crate::error::shown;
 use sha2::{Digest, Sha256};
 
@@ -43,11 +42,11 @@ impl User {
     }
 
     /// The default user as a server has it at first: everybody may do everything.
-    pub fn default_user() -> User {
+    pub fn default_user(registry: &Registry) -> User {
         let mut user = User::new(super::DEFAULT);
         for rule in ["allkeys", "allchannels", "allcommands", "nopass", "on"] {
             // They are rules, so that none fails.
-            let applied = user.apply(rule.as_bytes());
+            let applied = user.apply(registry, rule.as_bytes());
             debug_assert!(applied.is_ok());
         }
         user
@@ -96,7 +95,7 @@ impl User {
     ///
     /// # Errors
     /// It is none, or has no effect.
-    pub fn apply(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+    pub fn apply(&mut self, registry: &Registry, rule: &[u8]) -> Result<(), RuleError> {
         match &*rule.to_ascii_lowercase() {
             b"" => {}
             b"on" => self.enabled = true,
@@ -126,13 +125,13 @@ impl User {
                             return Err(RuleError::Syntax);
                         }
                         if !rule.is_empty() {
-                            selector.apply(rule)?;
+                            selector.apply(registry, rule)?;
                         }
                     }
                     self.selectors.push(selector);
                 }
                 [b'(', ..] => return Err(RuleError::Syntax),
-                _ => self.root.apply(rule)?,
+                _ => self.root.apply(registry, rule)?,
             },
         }
         Ok(())
@@ -142,12 +141,13 @@ impl User {
     ///
     /// # Errors
     /// One is refused; those before it are taken.
-    pub fn apply_all(&mut self, rules: &[&[u8]]) -> Result<(), AclError> {
+    pub fn apply_all(&mut self, registry: &Registry, rules: &[&[u8]]) -> Result<(), AclError> {
         for rule in merge_selectors(rules)? {
-            self.apply(&rule).map_err(|source| AclError::Rule {
-                rule: shown(&rule),
-                source,
-            })?;
+            self.apply(registry, &rule)
+                .map_err(|source| AclError::Rule {
+                    rule: shown(&rule),
+                    source,
+                })?;
         }
         Ok(())
     }
@@ -169,9 +169,14 @@ impl User {
     ///
     /// # Errors
     /// No selector allows it. The reason is that of the one that came furthest.
-    pub fn check(&self, command: &'static Command, args: &[&[u8]]) -> Result<(), Denial> {
-        let number = registry().number(command).ok_or(Denial::Command)?;
-        let name = registry().name(command);
+    pub fn check(
+        &self,
+        registry: &Registry,
+        command: &'static Spec,
+        args: &[&[u8]],
+    ) -> Result<(), Denial> {
+        let number = registry.number(command).ok_or(Denial::Command)?;
+        let name = registry.name(command);
         let mut furthest = Denial::Command;
         for selector in self.selectors() {
             match selector.check(number, name, command, args) {
@@ -286,6 +291,7 @@ fn parse_hash(text: &[u8]) -> Result<Hash, RuleError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::registry;
     use rand::rngs::StdRng;
     use rand::seq::IndexedRandom;
     use rand::{RngExt, SeedableRng};
@@ -346,19 +352,19 @@ mod tests {
             }
             for rule in &rules {
                 let before = user.clone();
-                if user.apply_all(&[rule]).is_err() {
+                if user.apply_all(registry(), &[rule]).is_err() {
                     assert_eq!(user, before, "seed {seed}, round {round}");
                 }
             }
             // All at once joins selectors, and stops at the first that is refused.
             let mut other = User::new(b"somebody");
-            let _ = other.apply_all(&rules);
+            let _ = other.apply_all(registry(), &rules);
             for user in [user, other] {
                 let line = user.describe();
                 let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
                 let mut again = User::new(b"somebody");
                 let shown = String::from_utf8_lossy(&line);
-                let applied = again.apply_all(&words[2..]);
+                let applied = again.apply_all(registry(), &words[2..]);
                 assert!(applied.is_ok(), "{shown}: {applied:?}");
                 assert_eq!(again, user, "{shown}");
             }

@@ -1,8 +1,8 @@
 //! Access control.
 
-use super::{Answer, Call, Command, Flags, Group, client, integer, is};
-use crate::acl::registry::registry;
-use crate::acl::{AclError, DEFAULT, Denied, Selector, User, category, hex};
+use super::{Answer, Call, Command, Flags, Group, client, integer, is, registry};
+use crate::acl::{AclError, DEFAULT, Denied, Selector, User, hex};
+use crate::catalog::category;
 use crate::clock::now_ms;
 use crate::error::{CommandError, shown};
 use crate::execute::lookup;
@@ -164,7 +164,7 @@ fn cat(call: &mut Call<'_>) -> Answer {
                     "ERR Unknown category '{name}'"
                 )));
             };
-            let is_in = |entry: &&crate::acl::registry::Entry| entry.categories & bit != 0;
+            let is_in = |entry: &&crate::catalog::Entry| entry.categories & bit != 0;
             let entries: Vec<_> = registry().entries().iter().filter(is_in).collect();
             call.reply.array(entries.len());
             for entry in entries {
@@ -234,10 +234,10 @@ fn dry_run(call: &mut Call<'_>) -> Answer {
             CommandError::owned(format!("ERR Command '{name}' not found"))
         }
     })?;
-    match user.check(command, args) {
+    match user.check(registry(), command, args) {
         Ok(()) => call.reply.ok(),
         Err(denial) => {
-            let denied = Denied::of(&user, command, args, denial);
+            let denied = Denied::of(&user, registry().name(command), args, denial);
             call.reply.bulk(denied.detail().as_bytes());
         }
     }

@@ -81,7 +81,7 @@ impl Batchables {
                     name,
                     command,
                     plan,
-                    number: crate::statistics::number_of(command),
+                    number: super::number_of(command),
                 });
             }
         }

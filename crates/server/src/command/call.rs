@@ -158,8 +158,3 @@ pub fn small_integer(argument: &[u8]) -> Result<i32, CommandError> {
         )
     })
 }
-
-/// True if an argument is `word`, in lower or upper case.
-pub fn is(argument: &[u8], word: &str) -> bool {
-    argument.eq_ignore_ascii_case(word.as_bytes())
-}

@@ -1,8 +1,7 @@
 //! The categories of access control that a command is in, and its flags, as Redis names them.
 
-use super::{Command, Flags, KeySpec};
-use crate::acl::category;
-use crate::acl::registry::registry;
+use super::{Command, Flags, KeySpec, registry};
+use crate::catalog::category;
 
 /// The flags that clients are told of.
 const FLAGS: &[(Flags, &str)] = &[

@@ -1,7 +1,7 @@
 //! What commands there are.
 
 use super::help::help;
-use super::{Answer, Call, Command, Flags, Group, KeySpec, Run, all, find, is};
+use super::{Answer, Call, Command, Flags, Group, KeySpec, all, find, is};
 use crate::error::CommandError;
 use crate::execute::lookup;
 use crate::glob::matches;
@@ -143,14 +143,10 @@ fn describe(reply: &mut Reply, command: &'static Command, name: &str) {
     words(reply, categories.iter().map(String::as_str));
     reply.array(0);
     describe_keys(reply, command);
-    match command.run {
-        Run::Command(_) | Run::Planned(_) => reply.array(0),
-        Run::Container(subcommands) => {
-            reply.array(subcommands.len());
-            for subcommand in subcommands {
-                describe(reply, subcommand, &format!("{name}|{}", subcommand.name));
-            }
-        }
+    let subcommands = command.subcommands();
+    reply.array(subcommands.len());
+    for subcommand in subcommands {
+        describe(reply, subcommand, &format!("{name}|{}", subcommand.name));
     }
 }
 
@@ -251,16 +247,13 @@ fn document(reply: &mut Reply, command: &Command, name: &str) {
         facts.push(("deviation", command.deviation));
     }
     reply.bulk(name.as_bytes());
-    let subcommands = match command.run {
-        Run::Command(_) | Run::Planned(_) => None,
-        Run::Container(subcommands) => Some(subcommands),
-    };
-    reply.map(facts.len() + usize::from(subcommands.is_some()));
+    let subcommands = command.subcommands();
+    reply.map(facts.len() + usize::from(!subcommands.is_empty()));
     for (title, text) in facts {
         reply.bulk(title.as_bytes());
         reply.bulk(text.as_bytes());
     }
-    if let Some(subcommands) = subcommands {
+    if !subcommands.is_empty() {
         reply.bulk(b"subcommands");
         reply.map(subcommands.len());
         for subcommand in subcommands {
@@ -295,8 +288,8 @@ fn list(call: &mut Call<'_>) -> Answer {
         if keep(command, command.name) {
             names.push(command.name.to_owned());
         }
-        if let (Run::Container(subcommands), false) = (command.run, call.rest(2).is_empty()) {
-            for subcommand in subcommands {
+        if !call.rest(2).is_empty() {
+            for subcommand in command.subcommands() {
                 let name = format!("{}|{}", command.name, subcommand.name);
                 if keep(subcommand, &name) {
                     names.push(name);

@@ -1,7 +1,7 @@
 //! `LATENCY`: what took long, and how long commands take.
 
 use super::help::help;
-use super::{Answer, Call, Command, Flags, Group, Run, find};
+use super::{Answer, Call, Command, Flags, Group, find};
 use crate::error::CommandError;
 use crate::latency::History;
 use std::fmt::Write;
@@ -153,10 +153,9 @@ fn histogram(call: &mut Call<'_>) -> Answer {
     let is_wanted = |name: &str| {
         wanted.is_empty()
             || wanted.iter().any(|wanted| {
-                let container = || find(wanted.as_bytes()).map(|found| found.run);
-                name == wanted
-                    || (matches!(container(), Some(Run::Container(_)))
-                        && name.split('|').next() == Some(wanted))
+                let is_container =
+                    || find(wanted.as_bytes()).is_some_and(|it| !it.subcommands().is_empty());
+                name == wanted || (is_container() && name.split('|').next() == Some(wanted))
             })
     };
     let mut commands = call.server.statistics.commands();

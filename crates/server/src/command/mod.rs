@@ -40,10 +40,12 @@ mod string;
 mod tracking;
 mod transaction;
 
+pub use crate::catalog::{Flags, Group, KeySpec};
+pub use crate::resp::request::is;
 pub use batchable::{Batchable, Batchables, NAME_BYTES_MAX, batchables};
-pub use call::{Call, Wait, integer, is, small_integer};
+pub use call::{Call, Wait, integer, small_integer};
 pub use connection::REDIS_VERSION;
 pub use plan::{Plan, Planned, Touch};
-pub use spec::{Answer, Command, Flags, Group, KeySpec, Run};
-pub use table::{all, find};
+pub use spec::{Answer, Command, Run};
+pub use table::{all, find, number_of, registry};
 pub use transaction::abort;

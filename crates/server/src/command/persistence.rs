@@ -1,7 +1,6 @@
 //! Saving to disk, and stopping.
 
-use super::call::is;
-use super::{Answer, Call, Command, Flags, Group};
+use super::{Answer, Call, Command, Flags, Group, is};
 use crate::error::CommandError;
 use crate::keyspace::Databases;
 use crate::log::load::{LoadError, Loader};

@@ -1,186 +1,13 @@
-//! The description of a command: what the table says of it.
+//! A row of the command table.
 
 use super::call::Call;
 use super::plan::{Plan, Planned, Touch};
+use crate::catalog::{Flags, Group, KeySpec, Spec};
 use crate::error::CommandError;
-use crate::keyspace::Home;
-use smallvec::SmallVec;
+use std::ops::Deref;
 
 /// What a command's implementation answers. What it has replied before an error is taken back.
 pub type Answer = Result<(), CommandError>;
-
-/// What a command does, in bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flags(pub u32);
-
-impl Flags {
-    /// Changes keys, and is logged.
-    pub const WRITE: Flags = Flags(1);
-    /// Only reads keys.
-    pub const READONLY: Flags = Flags(1 << 1);
-    /// May take memory; refused when there is none.
-    pub const DENYOOM: Flags = Flags(1 << 2);
-    /// For administrators.
-    pub const ADMIN: Flags = Flags(1 << 3);
-    /// Publishes or subscribes.
-    pub const PUBSUB: Flags = Flags(1 << 4);
-    /// May not be called by scripts.
-    pub const NOSCRIPT: Flags = Flags(1 << 5);
-    /// May wait.
-    pub const BLOCKING: Flags = Flags(1 << 6);
-    /// Allowed while data are loaded.
-    pub const LOADING: Flags = Flags(1 << 7);
-    /// Allowed before the password.
-    pub const NO_AUTH: Flags = Flags(1 << 8);
-    /// Takes constant or logarithmic time.
-    pub const FAST: Flags = Flags(1 << 9);
-    /// Not allowed within a transaction.
-    pub const NO_MULTI: Flags = Flags(1 << 10);
-    /// Needs the keyspace for itself, whatever its keys.
-    pub const EXCLUSIVE: Flags = Flags(1 << 11);
-    /// Executed at once while a transaction is being queued.
-    pub const IN_MULTI: Flags = Flags(1 << 12);
-    /// Allowed for a subscriber that speaks RESP2.
-    pub const SUBSCRIBER: Flags = Flags(1 << 13);
-    /// Not shown to monitors and not in the slow log.
-    pub const SECRET: Flags = Flags(1 << 14);
-    /// Not in Redis.
-    pub const OWN: Flags = Flags(1 << 15);
-    /// Works on the connection or the server, and holds no phase of the keyspace, so that it may
-    /// enter one by itself.
-    pub const NO_PHASE: Flags = Flags(1 << 16);
-    /// Asks about keys, and is no use of them.
-    pub const LOOKS_ONLY: Flags = Flags(1 << 17);
-
-    /// Not possible with keys that other servers change as well.
-    pub const UNSHARED: Flags = Flags(1 << 18);
-    /// Changes each of its keys by itself where other servers change them as well.
-    pub const KEY_BY_KEY: Flags = Flags(1 << 19);
-
-    /// True if all of `other` are set.
-    pub const fn has(self, other: Flags) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
-/// Which arguments of a command are keys.
-#[derive(Clone, Copy, Debug)]
-pub enum KeySpec {
-    /// None.
-    None,
-    /// From position `first` to `last` (negative: from the end), each `step`.
-    Range {
-        /// The first key's position.
-        first: usize,
-        /// The last key's position; -1 is the last argument.
-        last: i32,
-        /// From one key to the next.
-        step: usize,
-    },
-    /// The argument at `count` says how many keys follow it; before it there may be one at
-    /// `target`.
-    Counted {
-        /// Where the number stands.
-        count: usize,
-        /// A key elsewhere.
-        target: Option<usize>,
-    },
-    /// Found by a function, which answers positions.
-    Custom(fn(&[&[u8]]) -> Vec<usize>),
-}
-
-impl KeySpec {
-    /// How many keys a command with a plan has if it is sent with so many words, and the step from
-    /// one to the next. The first one is the first argument.
-    #[inline]
-    pub fn count(&self, words: usize) -> (usize, usize) {
-        match *self {
-            KeySpec::Range { last, step, .. } => {
-                let last = if last < 0 {
-                    words.saturating_sub(last.unsigned_abs() as usize)
-                } else {
-                    last as usize
-                };
-                (last.div_ceil(step), step)
-            }
-            _ => (1, 1),
-        }
-    }
-
-    /// The positions of keys in `args`, whose first is the command's name.
-    pub fn positions(&self, args: &[&[u8]]) -> SmallVec<[usize; 4]> {
-        match *self {
-            KeySpec::None => SmallVec::new(),
-            KeySpec::Range { first, last, step } => {
-                let end = if last < 0 {
-                    (args.len() as i64 + i64::from(last)).max(0) as usize
-                } else {
-                    (last as usize).min(args.len().saturating_sub(1))
-                };
-                (first..=end).step_by(step.max(1)).collect()
-            }
-            KeySpec::Counted { count, target } => {
-                let number = args
-                    .get(count)
-                    .and_then(|n| crate::number::parse_integer(n));
-                let available = args.len().saturating_sub(count + 1);
-                let number = (number.unwrap_or(0).max(0) as usize).min(available);
-                let keys = count + 1..count + 1 + number;
-                target.into_iter().chain(keys).collect()
-            }
-            KeySpec::Custom(find) => find(args).into(),
-        }
-    }
-}
-
-/// The groups of commands, as the documentation orders them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Group {
-    /// Strings and bits.
-    String,
-    /// Keys of any type.
-    Generic,
-    /// Ranges of keys: what Redis has not.
-    Ordered,
-    /// Lists.
-    List,
-    /// Hashes.
-    Hash,
-    /// Sets.
-    Set,
-    /// Sorted sets.
-    SortedSet,
-    /// Transactions.
-    Transactions,
-    /// Publishing and subscribing.
-    PubSub,
-    /// Lua.
-    Scripting,
-    /// The connection.
-    Connection,
-    /// The server.
-    Server,
-}
-
-impl Group {
-    /// The group's name in `COMMAND DOCS`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Group::String => "string",
-            Group::Generic => "generic",
-            Group::Ordered => "ordered",
-            Group::List => "list",
-            Group::Hash => "hash",
-            Group::Set => "set",
-            Group::SortedSet => "sorted-set",
-            Group::Transactions => "transactions",
-            Group::PubSub => "pubsub",
-            Group::Scripting => "scripting",
-            Group::Connection => "connection",
-            Group::Server => "server",
-        }
-    }
-}
 
 /// What runs a command.
 #[derive(Clone, Copy, Debug)]
@@ -196,29 +23,11 @@ pub enum Run {
 /// Finds the name of the command that arguments make of another one, if they do.
 pub type Turning = fn(&[&[u8]]) -> Option<&'static str>;
 
-/// A row of the command table.
+/// A row of the command table: what is known of a command, and what runs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
-    /// The name in lower case; of a subcommand, its own only.
-    pub name: &'static str,
-    /// The number of arguments with the name (and the subcommand's); if negative, the least.
-    pub arity: i32,
-    /// What it does.
-    pub flags: Flags,
-    /// Which arguments are keys.
-    pub keys: KeySpec,
-    /// Where it belongs.
-    pub group: Group,
-    /// The version of Redis that it is known since.
-    pub since: &'static str,
-    /// One sentence for people.
-    pub summary: &'static str,
-    /// How its time grows.
-    pub complexity: &'static str,
-    /// How it differs from Redis and why; empty if it does not.
-    pub deviation: &'static str,
-    /// Categories of access control beyond those that flags and group tell.
-    pub categories: &'static [&'static str],
+    /// What is known of it before it runs.
+    pub spec: Spec,
     /// What runs it.
     pub run: Run,
     /// What runs a container that is sent without a subcommand.
@@ -227,20 +36,31 @@ pub struct Command {
     pub turning: Option<Turning>,
 }
 
+impl Deref for Command {
+    type Target = Spec;
+
+    #[inline]
+    fn deref(&self) -> &Spec {
+        &self.spec
+    }
+}
+
 impl Command {
     /// A command without keys and flags.
     pub const fn new(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
         Command {
-            name,
-            arity,
-            flags: Flags(0),
-            keys: KeySpec::None,
-            group: Group::Server,
-            since: "1.0.0",
-            summary: "",
-            complexity: "O(1)",
-            deviation: "",
-            categories: &[],
+            spec: Spec {
+                name,
+                arity,
+                flags: Flags(0),
+                keys: KeySpec::None,
+                group: Group::Server,
+                since: "1.0.0",
+                summary: "",
+                complexity: "O(1)",
+                deviation: "",
+                categories: &[],
+            },
             run: Run::Command(run),
             bare: None,
             turning: None,
@@ -273,14 +93,14 @@ impl Command {
 
     /// A container that may be sent without a subcommand, and then does this.
     pub const fn without_subcommand(mut self, run: fn(&mut Call<'_>) -> Answer) -> Command {
-        self.arity = -1;
+        self.spec.arity = -1;
         self.bare = Some(run);
         self
     }
 
     /// Adds flags.
     pub const fn flag(mut self, flags: Flags) -> Command {
-        self.flags = Flags(self.flags.0 | flags.0);
+        self.spec.flags = Flags(self.spec.flags.0 | flags.0);
         self
     }
     /// It reads keys.
@@ -309,17 +129,17 @@ impl Command {
     }
     /// Its keys are the arguments from `first` to `last`, each `step`.
     pub const fn keys_at(mut self, first: usize, last: i32, step: usize) -> Command {
-        self.keys = KeySpec::Range { first, last, step };
+        self.spec.keys = KeySpec::Range { first, last, step };
         self
     }
     /// The argument at `count` says how many keys follow.
     pub const fn keys_counted(mut self, count: usize, target: Option<usize>) -> Command {
-        self.keys = KeySpec::Counted { count, target };
+        self.spec.keys = KeySpec::Counted { count, target };
         self
     }
     /// Its keys are found by a function.
     pub const fn keys_found(mut self, find: fn(&[&[u8]]) -> Vec<usize>) -> Command {
-        self.keys = KeySpec::Custom(find);
+        self.spec.keys = KeySpec::Custom(find);
         self
     }
     /// Where it belongs, since when, and what it is for.
@@ -330,15 +150,15 @@ impl Command {
         complexity: &'static str,
         summary: &'static str,
     ) -> Command {
-        self.group = group;
-        self.since = since;
-        self.complexity = complexity;
-        self.summary = summary;
+        self.spec.group = group;
+        self.spec.since = since;
+        self.spec.complexity = complexity;
+        self.spec.summary = summary;
         self
     }
     /// How it differs from Redis, and why.
     pub const fn differs(mut self, deviation: &'static str) -> Command {
-        self.deviation = deviation;
+        self.spec.deviation = deviation;
         self
     }
     /// Some arguments make another command of it, which then needs the permissions of that one.
@@ -348,48 +168,12 @@ impl Command {
     }
     /// Categories of access control beyond those that flags and group tell.
     pub const fn categories(mut self, categories: &'static [&'static str]) -> Command {
-        self.categories = categories;
+        self.spec.categories = categories;
         self
     }
 
     /// It is not possible with keys that other servers change as well.
     pub const fn unshared(self) -> Command {
         self.flag(Flags::UNSHARED)
-    }
-
-    /// True if it is possible with keys that other servers change as well: a pool holds strings.
-    pub fn is_for_pools(&self) -> bool {
-        let is_for_strings = !matches!(
-            self.group,
-            Group::List | Group::Hash | Group::Set | Group::SortedSet
-        );
-        is_for_strings && !self.flags.has(Flags::UNSHARED)
-    }
-
-    /// Refuses it if it is not possible with keys that lie there.
-    ///
-    /// # Errors
-    /// An error that names it and the placement.
-    pub fn admit_on(&self, home: &Home) -> Answer {
-        if !home.is_shared() || self.is_for_pools() {
-            return Ok(());
-        }
-        Err(CommandError::owned(format!(
-            "ERR the placement pool cannot do '{}': {}",
-            self.name,
-            match self.flags.has(Flags::UNSHARED) {
-                true => "it needs keys that no other server changes",
-                false => "it holds strings only",
-            }
-        )))
-    }
-
-    /// True if `arguments`, with the name, are as many as there may be.
-    pub fn accepts(&self, arguments: usize) -> bool {
-        if self.arity >= 0 {
-            arguments == self.arity as usize
-        } else {
-            arguments >= self.arity.unsigned_abs() as usize
-        }
     }
 }

@@ -6,6 +6,7 @@ use super::{
     list_blocking, ordered, persistence, pubsub, scripting, server, set, set_algebra, sorted_set,
     sorted_set_algebra, sorted_set_pop, sorted_set_range, string, transaction,
 };
+use crate::catalog::Registry;
 use hashbrown::HashMap;
 use std::sync::LazyLock;
 
@@ -57,15 +58,36 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
     BY_NAME.get(&*lower).copied()
 }
 
+static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
+    Registry::new(all().map(|command| {
+        let subcommands = command.subcommands().iter();
+        (&command.spec, subcommands.map(|command| &command.spec))
+    }))
+});
+
+/// All commands, numbered.
+pub fn registry() -> &'static Registry {
+    &REGISTRY
+}
+
+/// The number of a command or subcommand.
+pub fn number_of(command: &'static Command) -> usize {
+    registry().number(command).unwrap_or(0)
+}
+
 impl Command {
+    /// Its subcommands, if it is a container.
+    pub fn subcommands(&self) -> &'static [Command] {
+        match self.run {
+            Run::Command(_) | Run::Planned(_) => &[],
+            Run::Container(subcommands) => subcommands,
+        }
+    }
+
     /// Finds a subcommand by its name in any case.
     pub fn subcommand(&self, name: &[u8]) -> Option<&'static Command> {
-        match self.run {
-            Run::Command(_) | Run::Planned(_) => None,
-            Run::Container(subcommands) => subcommands
-                .iter()
-                .find(|command| name.eq_ignore_ascii_case(command.name.as_bytes())),
-        }
+        let mut subcommands = self.subcommands().iter();
+        subcommands.find(|command| name.eq_ignore_ascii_case(command.name.as_bytes()))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::execute::{invoke, lookup};
 use crate::keyspace::snapshot::value;
 use crate::keyspace::{Access, DATABASES, Databases, Effects, Keys};
 use crate::rdb;
-use crate::resp::request::{RequestLimits, Step};
+use crate::resp::request::{self, RequestLimits, Step};
 use crate::resp::{Parser, Reply};
 use crate::server::Server;
 use std::fs::File;
@@ -307,7 +307,7 @@ impl<'l> Loader<'l> {
             return Err(failed("it is incomplete".to_owned()));
         }
         let args: Vec<&[u8]> = parser.arguments(bytes).collect();
-        let is = |name: &str| args.first().is_some_and(|word| is_word(word, name));
+        let is = |name: &str| args.first().is_some_and(|word| request::is(word, name));
         if args.is_empty() || is("multi") || is("exec") {
             // Nobody else is served meanwhile.
             return Ok(());
@@ -351,10 +351,6 @@ impl<'l> Loader<'l> {
 
 /// What is kept of the buffer for replies.
 const REPLY_BYTES: usize = 1 << 20;
-
-fn is_word(bytes: &[u8], word: &str) -> bool {
-    bytes.eq_ignore_ascii_case(word.as_bytes())
-}
 
 fn open(path: &Path) -> Result<File, LoadError> {
     File::open(path).map_err(|source| LoadError::Io {

@@ -381,6 +381,11 @@ pub fn quote(text: &mut String, bytes: &[u8]) {
     }
 }
 
+/// True if an argument is `word`, in lower or upper case.
+pub fn is(argument: &[u8], word: &str) -> bool {
+    argument.eq_ignore_ascii_case(word.as_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

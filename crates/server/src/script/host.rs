@@ -4,7 +4,7 @@ use super::convert;
 use super::failure::{raise_reply, reply_table};
 use super::number::format_general;
 use crate::acl::log::Context;
-use crate::command::{Call, Command, Flags};
+use crate::command::{Call, Command, Flags, registry};
 use crate::error::CommandError;
 use crate::execute::lookup;
 use crate::resp::{Protocol, Reply};
@@ -90,7 +90,7 @@ impl<'h, 'c> Host<'h, 'c> {
         let command = lookup(&args)
             .map_err(|_| raise_reply("ERR Invalid command passed to redis.acl_check_cmd()"))?;
         let user = self.call.client.login.user();
-        Ok(user.is_none_or(|user| user.check(command, &args).is_ok()))
+        Ok(user.is_none_or(|user| user.check(registry(), command, &args).is_ok()))
     }
 }
 

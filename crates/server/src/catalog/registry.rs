@@ -1,17 +1,16 @@
-//! The commands as access control sees them: numbered, with their categories.
+//! The commands as access control and statistics see them: numbered, with their categories.
 
 use super::category;
-use crate::command::{self, Command, Run};
+use super::spec::Spec;
 use hashbrown::HashMap;
-use std::sync::LazyLock;
 
 /// A command or subcommand.
 #[derive(Debug)]
 pub struct Entry {
     /// The name in lower case; of a subcommand `container|name`.
     pub name: String,
-    /// Its row of the table.
-    pub command: &'static Command,
+    /// What is known of it.
+    pub command: &'static Spec,
     /// Its categories, in bits as [`category::NAMES`] counts them.
     pub categories: u32,
     /// The numbers of its subcommands.
@@ -27,29 +26,23 @@ pub struct Registry {
     by_address: HashMap<usize, usize>,
 }
 
-static REGISTRY: LazyLock<Registry> = LazyLock::new(Registry::new);
-
-/// All commands, numbered.
-pub fn registry() -> &'static Registry {
-    &REGISTRY
-}
-
-fn address(command: &Command) -> usize {
+fn address(command: &Spec) -> usize {
     std::ptr::from_ref(command).addr()
 }
 
 impl Registry {
-    fn new() -> Registry {
+    /// Numbers commands, each of which comes with its subcommands.
+    pub fn new<C, S>(commands: C) -> Registry
+    where
+        C: IntoIterator<Item = (&'static Spec, S)>,
+        S: ExactSizeIterator<Item = &'static Spec>,
+    {
         let mut registry = Registry {
             entries: Vec::new(),
             by_name: HashMap::new(),
             by_address: HashMap::new(),
         };
-        for command in command::all() {
-            let subcommands = match command.run {
-                Run::Command(_) | Run::Planned(_) => &[][..],
-                Run::Container(subcommands) => subcommands,
-            };
+        for (command, subcommands) in commands {
             let first = registry.entries.len() + 1;
             registry.add(Entry {
                 name: command.name.to_owned(),
@@ -98,12 +91,12 @@ impl Registry {
     }
 
     /// The number of a row of the table.
-    pub fn number(&self, command: &'static Command) -> Option<usize> {
+    pub fn number(&self, command: &'static Spec) -> Option<usize> {
         self.by_address.get(&address(command)).copied()
     }
 
     /// The whole name of a row of the table, as errors and the log have it.
-    pub fn name(&self, command: &'static Command) -> &str {
+    pub fn name(&self, command: &'static Spec) -> &str {
         let entry = self
             .number(command)
             .and_then(|number| self.entries.get(number));

@@ -1,7 +1,7 @@
 //! The categories of commands, derived as Redis derives them: from the flags and the group of a
 //! command, and from a few lists where Redis goes by neither.
 
-use crate::command::{Command, Flags, Group};
+use super::spec::{Flags, Group, Spec};
 
 /// The categories, in the order of their bits.
 pub const NAMES: &[&str] = &[
@@ -57,7 +57,7 @@ pub fn bit(name: &[u8]) -> Option<u32> {
 }
 
 /// The categories of a command, or of a subcommand of `container`.
-pub fn of(command: &Command, container: Option<&Command>) -> u32 {
+pub fn of(command: &Spec, container: Option<&Spec>) -> u32 {
     // Subcommands need not repeat what is true of all.
     let name = container.map_or(command.name, |container| container.name);
     let flags = command.flags;
@@ -102,7 +102,7 @@ pub fn of(command: &Command, container: Option<&Command>) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use crate::acl::registry::registry;
+    use crate::command::registry;
 
     /// What Redis 7.0.15 answers to `ACL CAT dangerous`, of commands that this server may have.
     const DANGEROUS: &str = "shutdown restore slowlog|reset slowlog|len slowlog|get sort_ro \
