@@ -246,7 +246,7 @@ impl<'s> Executor<'s> {
     ) -> Result<&'static Command, CommandError> {
         let command = self.lookup(args)?;
         if !client.login.is_unrestricted(&self.server.acl) {
-            self.server.acl.admit(client, command, args)?;
+            client.admit(&self.server.acl, command, args)?;
         }
         if client.transaction.is_some() && command.flags.has(Flags::NO_MULTI) {
             return Err(CommandError::text(

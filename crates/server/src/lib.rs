@@ -20,7 +20,6 @@ pub mod glob;
 pub mod info;
 pub mod keyspace;
 pub mod latency;
-pub mod listed;
 pub mod log;
 pub mod logging;
 pub mod long_double;

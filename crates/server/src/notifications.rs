@@ -1,8 +1,8 @@
 //! Keyspace events (`notify-keyspace-events`): messages that say what happens to keys, published
 //! on the channels `__keyspace@DB__:KEY` and `__keyevent@DB__:EVENT`.
 
+use crate::client::Topic;
 use crate::keyspace::{Class, Event};
-use crate::pubsub::Topic;
 use crate::server::Server;
 use std::sync::atomic::Ordering;
 

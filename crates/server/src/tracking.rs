@@ -8,7 +8,7 @@
 //! A key is entered in the table in the phase in which it is read. While anybody tracks, writes
 //! take the exclusive phase, so no write is missed.
 
-use crate::client::{Client, ClientShared};
+use crate::client::{Choice, Client, ClientShared};
 use crate::keyspace::{Class, Event, Keyspace, Observer};
 use crate::net::Message;
 use crate::resp::{Protocol, Reply};
@@ -19,27 +19,6 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// What a client has chosen.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
-    /// The client that is told in its place; 0: none.
-    pub redirection: u64,
-    /// Whether it is told of prefixes.
-    pub broadcast: bool,
-    /// The prefixes; none means all keys.
-    pub prefixes: Vec<Vec<u8>>,
-    /// Only what is read after `CLIENT CACHING YES` is tracked.
-    pub opt_in: bool,
-    /// What is read after `CLIENT CACHING NO` is not tracked.
-    pub opt_out: bool,
-    /// It is not told of what it writes itself.
-    pub no_loop: bool,
-    /// What it has said with `CLIENT CACHING` of its next command.
-    pub caching: Option<bool>,
-    /// Whether that was said by the command that is being executed.
-    pub caching_is_new: bool,
-}
 
 /// Who has read what.
 #[derive(Debug, Default)]

@@ -8,19 +8,15 @@ pub mod access;
 mod error;
 mod file;
 pub mod log;
-mod login;
 mod selector;
 mod user;
 
 pub use error::{AclError, RuleError, WrongPassword};
-pub use login::Login;
 pub use selector::{Denial, Selector};
 pub use user::{User, hex};
 
-use crate::catalog::{Flags, Registry, Spec};
-use crate::client::{Client, ClientShared};
+use crate::catalog::Registry;
 use crate::clock::now_ms;
-use crate::error::CommandError;
 use log::{Context, Entry, Log, Reason};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -36,7 +32,8 @@ type Users = BTreeMap<Vec<u8>, Arc<User>>;
 /// All users, and what was denied to them.
 #[derive(Debug)]
 pub struct Acl {
-    registry: &'static Registry,
+    /// The commands that users may run.
+    pub registry: &'static Registry,
     users: RwLock<Users>,
     /// Raised with each change of a user.
     version: AtomicU64,
@@ -154,124 +151,17 @@ impl Acl {
         }
     }
 
-    /// Logs a client in, or notes that it has failed to.
-    ///
-    /// # Errors
-    /// There is no such user, the password is wrong, or the user is disabled.
-    pub fn log_in(
+    // ---- Denials ---------------------------------------------------------------------------
+
+    /// Notes that something was denied to `user`: `object`, to a client that `client` describes.
+    pub fn note(
         &self,
-        client: &mut Client,
-        name: &[u8],
-        password: &[u8],
-    ) -> Result<(), WrongPassword> {
-        let version = self.version();
-        match self.authenticate(name, password) {
-            Ok(user) => {
-                client.become_user(user, version);
-                Ok(())
-            }
-            Err(error) => {
-                self.note(client, Reason::Auth, Context::TopLevel, b"AUTH", name);
-                Err(error)
-            }
-        }
-    }
-
-    /// Makes a client one that has just connected: the default user, if it needs no password.
-    pub fn welcome(&self, client: &mut Client) {
-        let version = self.version();
-        if let Some(user) = self.user(DEFAULT) {
-            let open = user.enabled && user.no_password;
-            client.become_user(user, version);
-            client.set_authenticated(open);
-        }
-    }
-
-    // ---- Checking --------------------------------------------------------------------------
-
-    /// Looks again for a client's user, who may have changed.
-    fn refresh(&self, client: &mut Client) {
-        let version = self.version();
-        let Some(user) = client.login.user() else {
-            return;
-        };
-        if client.login.version() == version {
-            return;
-        }
-        let authenticated = client.authenticated;
-        match self.user(&user.name) {
-            Some(user) => {
-                let open = &*user.name == DEFAULT && user.enabled && user.no_password;
-                client.become_user(user, version);
-                client.set_authenticated(authenticated || open);
-            }
-            // Its connection is about to be closed.
-            None => client.set_authenticated(false),
-        }
-    }
-
-    /// Checks that a client may run a command, and notes it if not.
-    ///
-    /// # Errors
-    /// `NOAUTH` or `NOPERM`.
-    pub fn admit(
-        &self,
-        client: &mut Client,
-        command: &'static Spec,
-        args: &[&[u8]],
-    ) -> Result<(), CommandError> {
-        self.refresh(client);
-        if !client.authenticated && !command.flags.has(Flags::NO_AUTH) {
-            return Err(CommandError::text("NOAUTH Authentication required."));
-        }
-        let context = match client.transaction {
-            Some(_) => Context::Multi,
-            None => Context::TopLevel,
-        };
-        let denied = |denial: Denied| CommandError::owned(format!("NOPERM {}", denial.text()));
-        self.check(client, command, args, context).map_err(denied)
-    }
-
-    /// Checks a command that runs within a transaction or script, and notes it if it is denied.
-    ///
-    /// # Errors
-    /// It is denied.
-    pub fn check(
-        &self,
-        client: &mut Client,
-        command: &'static Spec,
-        args: &[&[u8]],
+        reason: Reason,
         context: Context,
-    ) -> Result<(), Denied> {
-        if client.login.is_unrestricted(self) {
-            return Ok(());
-        }
-        self.refresh(client);
-        let Some(user) = client.login.user().cloned() else {
-            return Ok(());
-        };
-        let Err(denial) = user.check(self.registry, command, args) else {
-            return Ok(());
-        };
-        let name = self.registry.name(command);
-        let (reason, object) = match denial {
-            Denial::Command => (Reason::Command, name.as_bytes()),
-            Denial::Key(position) => (Reason::Key, args.get(position).copied().unwrap_or(b"*")),
-            Denial::Channel(position) => {
-                let channel = args.get(position).copied();
-                (Reason::Channel, channel.unwrap_or_default())
-            }
-        };
-        self.note(client, reason, context, object, &user.name);
-        Err(Denied {
-            user: String::from_utf8_lossy(&user.name).into_owned(),
-            command: name.to_owned(),
-            object: String::from_utf8_lossy(object).into_owned(),
-            denial,
-        })
-    }
-
-    fn note(&self, client: &Client, reason: Reason, context: Context, object: &[u8], user: &[u8]) {
+        object: &[u8],
+        user: &[u8],
+        client: String,
+    ) {
         let now_ms = now_ms();
         self.log.lock().add(Entry {
             count: 0,
@@ -279,7 +169,7 @@ impl Acl {
             context,
             object: object.to_vec(),
             user: user.to_vec(),
-            client: describe(&client.shared, client.database),
+            client,
             id: 0,
             created_ms: now_ms,
             updated_ms: now_ms,
@@ -345,7 +235,7 @@ impl Denied {
         }
     }
 
-    /// The denial of `command` to `user`, for a trial.
+    /// The denial of `command`, by its whole name, to `user`.
     pub fn of(user: &User, command: &str, args: &[&[u8]], denial: Denial) -> Denied {
         let object = match denial {
             Denial::Command => None,
@@ -358,17 +248,4 @@ impl Denied {
             denial,
         }
     }
-}
-
-/// A client in the form of `CLIENT LIST`, as far as other threads know it.
-fn describe(client: &ClientShared, database: usize) -> String {
-    let user = String::from_utf8_lossy(&client.user.lock()).into_owned();
-    let ClientShared {
-        id, peer, local, ..
-    } = client;
-    let name = client.name.lock();
-    let age = now_ms().saturating_sub(client.connected_at_ms) / 1000;
-    format!(
-        "id={id} addr={peer} laddr={local} name={name} age={age} idle=0 db={database} user={user}"
-    )
 }

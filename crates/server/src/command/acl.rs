@@ -3,10 +3,10 @@
 use super::{Answer, Call, Command, Flags, Group, client, integer, is, registry};
 use crate::acl::{AclError, DEFAULT, Denied, Selector, User, hex};
 use crate::catalog::category;
+use crate::client::Topic;
 use crate::clock::now_ms;
 use crate::error::{CommandError, shown};
 use crate::execute::lookup;
-use crate::pubsub::Topic;
 use crate::resp::Reply;
 use rand::Rng;
 
@@ -143,7 +143,7 @@ fn auth(call: &mut Call<'_>) -> Answer {
         [_, name, password] => (name, password),
         _ => return Err(CommandError::Syntax),
     };
-    let logged_in = call.server.acl.log_in(call.client, name, password);
+    let logged_in = call.client.log_in(&call.server.acl, name, password);
     logged_in.map_err(|error| CommandError::owned(error.to_string()))?;
     call.reply.ok();
     Ok(())

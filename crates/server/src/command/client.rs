@@ -1,17 +1,17 @@
 //! Clients, as they are named, listed, held back and ended.
 
 use super::help::help;
-use super::{Answer, Call, Command, Flags, Group, integer, is, tracking};
+use super::{Answer, Call, Command, Flags, Group, integer, is, registry, tracking};
 use crate::client::{ClientShared, Replies};
 use crate::error::{CommandError, shown};
-use crate::listed::describe;
 use crate::net::Message;
 use crate::number::parse_integer;
 use crate::pause::PauseMode;
 use crate::resp::Reply;
 use crate::server::Server;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{self, Relaxed};
 
 const GROUP: Group = Group::Connection;
 const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::NOSCRIPT.0 | Flags::LOADING.0);
@@ -542,4 +542,67 @@ fn show_help(call: &mut Call<'_>) -> Answer {
         ],
     );
     Ok(())
+}
+
+/// A client as `CLIENT LIST` shows it, without a line end.
+fn describe(client: &ClientShared, now_ms: u64) -> String {
+    let listed = &client.listed;
+    let count = |counter: &AtomicUsize| counter.load(Relaxed);
+    let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
+    let command = (listed.last_command.load(Relaxed) as usize)
+        .checked_sub(1)
+        .and_then(|number| registry().entries().get(number))
+        .map(|entry| entry.name.as_str())
+        .unwrap_or("NULL");
+    let library = listed.library.lock().clone();
+    let user = client.user.lock().clone();
+    let (query, output) = (count(&listed.query_bytes), count(&listed.output_bytes));
+    format!(
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
+         ssub={} multi={} watch={} qbuf={query} qbuf-free=0 argv-mem=0 multi-mem=0 rbs={output} \
+         rbp={output} obl={output} oll=0 omem=0 tot-mem={} events={} cmd={command} user={} \
+         redir={} resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={}",
+        client.id,
+        client.peer,
+        client.local,
+        client.id as i32,
+        client.name.lock(),
+        seconds(client.connected_at_ms),
+        seconds(client.active_at_ms.load(Relaxed)),
+        flags(client),
+        client.database.load(Relaxed),
+        count(&listed.channels),
+        count(&listed.patterns),
+        count(&listed.shard_channels),
+        count(&listed.queued) as i64 - 1,
+        count(&listed.watched),
+        query + output,
+        if output > 0 { "rw" } else { "r" },
+        String::from_utf8_lossy(&user),
+        listed.redirection.load(Relaxed),
+        if listed.resp3.load(Relaxed) { 3 } else { 2 },
+        library.0,
+        library.1,
+        listed.received_bytes.load(Relaxed),
+        listed.sent_bytes.load(Relaxed),
+    )
+}
+
+fn flags(client: &ClientShared) -> String {
+    let listed = &client.listed;
+    let flags = [
+        ('O', listed.monitoring.load(Relaxed)),
+        ('P', listed.is_subscriber()),
+        ('x', listed.queued.load(Relaxed) > 0),
+        ('b', listed.waiting.load(Relaxed)),
+        ('t', listed.tracking.load(Relaxed)),
+        ('R', listed.redirection_broken.load(Relaxed)),
+        ('B', listed.tracking_prefixes.load(Relaxed)),
+        ('d', client.watch_broken.load(Relaxed)),
+        ('c', listed.closing.load(Relaxed)),
+        ('e', listed.no_evict.load(Relaxed)),
+        ('T', listed.no_touch.load(Relaxed)),
+    ];
+    let shown: String = flags.iter().filter(|it| it.1).map(|it| it.0).collect();
+    if shown.is_empty() { "N".into() } else { shown }
 }

@@ -176,7 +176,7 @@ fn hello(call: &mut Call<'_>) -> Answer {
         }
     }
     if let Some((user, password)) = credentials {
-        let logged_in = call.server.acl.log_in(call.client, user, password);
+        let logged_in = call.client.log_in(&call.server.acl, user, password);
         logged_in.map_err(|error| CommandError::owned(error.to_string()))?;
     }
     if !call.client.authenticated {
@@ -243,7 +243,7 @@ fn reset(call: &mut Call<'_>) -> Answer {
     call.client.replies = Default::default();
     call.client.shared.listed.set_no_touch(false);
     call.client.shared.listed.set_no_evict(false);
-    call.server.acl.welcome(call.client);
+    call.client.welcome(&call.server.acl);
     call.reply.simple("RESET");
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group};
+use crate::client::Topic;
 use crate::error::CommandError;
 use crate::net::Message;
-use crate::pubsub::Topic;
 
 const GROUP: Group = Group::PubSub;
 const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::PUBSUB.0 | Flags::LOADING.0);

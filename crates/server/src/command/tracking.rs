@@ -1,8 +1,8 @@
 //! `CLIENT TRACKING` and what belongs to it: what the client caches.
 
 use super::{Answer, Call, integer, is};
+use crate::client::Choice;
 use crate::error::{CommandError, shown};
-use crate::tracking::Choice;
 use std::sync::atomic::Ordering;
 
 /// `CLIENT TRACKING`

@@ -131,7 +131,7 @@ fn execute_all(call: &mut Call<'_>, commands: &[Words]) {
         match lookup(&args) {
             Ok(command) => {
                 let acl = &call.server.acl;
-                match acl.check(call.client, command, &args, Context::Multi) {
+                match call.client.check(acl, command, &args, Context::Multi) {
                     Ok(()) => call.run_nested(command, &args),
                     Err(denied) => call.reply.error(&format!(
                         "NOPERM ACLs rules changed between the moment the transaction was \

@@ -1,10 +1,10 @@
 //! Most sections.
 
 use super::Page;
+use crate::client::Topic;
 use crate::clock::now_ms;
 use crate::command::REDIS_VERSION;
 use crate::persistence::Task;
-use crate::pubsub::Topic;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 

@@ -333,7 +333,7 @@ impl<'s> IoThread<'s> {
         let shared = Arc::new(ClientShared::new(id, self.number, peer, local, self.now_ms));
         self.server.clients.lock().insert(id, Arc::clone(&shared));
         let mut client = Client::new(shared, true);
-        self.server.acl.welcome(&mut client);
+        client.welcome(&self.server.acl);
         let index = self.connections.0.insert(Connection::new(stream, client));
         self.by_client.insert(id, index);
         let registered = self.poll.registry().register(

@@ -78,8 +78,8 @@ impl<'h, 'c> Host<'h, 'c> {
             admitted.map_err(|error| error.to_string())?;
         }
         let acl = &self.call.server.acl;
-        acl.check(self.call.client, command, args, Context::Lua)
-            .map_err(|denied| format!("NOPERM ACL failure in script: {}", denied.text()))?;
+        let checked = self.call.client.check(acl, command, args, Context::Lua);
+        checked.map_err(|denied| format!("NOPERM ACL failure in script: {}", denied.text()))?;
         Ok(command)
     }
 

@@ -1,9 +1,19 @@
 //! What one client has subscribed to.
 
-use super::Topic;
-use crate::client::ClientShared;
+use super::ClientShared;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
+
+/// What a client may subscribe to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// A channel.
+    Channel,
+    /// All channels that a pattern describes.
+    Pattern,
+    /// A channel of one shard of a cluster, apart from the others.
+    Shard,
+}
 
 /// What a client has subscribed to, each in order.
 #[derive(Debug, Default)]

@@ -1,10 +1,17 @@
 //! A client: what the server remembers of a connection between its commands.
 
-use crate::acl::{self, Login};
-use crate::listed::Listed;
-use crate::pubsub::Subscriptions;
+mod listed;
+mod login;
+mod subscriptions;
+mod tracking;
+
+pub use listed::Listed;
+pub use login::Login;
+pub use subscriptions::{Subscriptions, Topic};
+pub use tracking::Choice;
+
+use crate::acl;
 use crate::resp::Words;
-use crate::tracking::Choice;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

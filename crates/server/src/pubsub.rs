@@ -4,11 +4,7 @@
 //! thread of each subscriber, while the registry is held. So a thread that has removed a
 //! subscription finds in its own mailbox all that was published before, and nothing comes later.
 
-mod subscriptions;
-
-pub use subscriptions::Subscriptions;
-
-use crate::client::{Client, ClientShared};
+use crate::client::{Client, ClientShared, Topic};
 use crate::net::Message;
 use crate::resp::{Protocol, Reply};
 use crate::server::Server;
@@ -16,17 +12,6 @@ use hashbrown::HashMap;
 use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// What a client may subscribe to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Topic {
-    /// A channel.
-    Channel,
-    /// All channels that a pattern describes.
-    Pattern,
-    /// A channel of one shard of a cluster, apart from the others.
-    Shard,
-}
 
 type Listeners = HashMap<Vec<u8>, Vec<Arc<ClientShared>>>;
 

@@ -1,0 +1,180 @@
+//! Who a client is, as its thread knows it, and what it may do.
+
+use super::{Client, ClientShared};
+use crate::acl::log::{Context, Reason};
+use crate::acl::{Acl, DEFAULT, Denial, Denied, User, WrongPassword};
+use crate::catalog::{Flags, Spec};
+use crate::clock::now_ms;
+use crate::error::CommandError;
+use std::sync::Arc;
+
+/// Who a client is. Nobody: the server itself, which may do everything.
+#[derive(Debug, Default)]
+pub struct Login {
+    user: Option<Arc<User>>,
+    /// The version of all users that `user` is of.
+    version: u64,
+    unrestricted: bool,
+}
+
+impl Login {
+    /// True if the client has logged in, or need not, and may do everything. False if that has to
+    /// be found out.
+    #[inline]
+    pub fn is_unrestricted(&self, acl: &Acl) -> bool {
+        self.unrestricted && self.version == acl.version()
+    }
+
+    /// The user, `None` for the server itself.
+    pub fn user(&self) -> Option<&Arc<User>> {
+        self.user.as_ref()
+    }
+}
+
+impl Client {
+    /// Makes the client's user `user`, who was found when the users had `version`.
+    fn become_user(&mut self, user: Arc<User>, version: u64) {
+        *self.shared.user.lock() = user.name.clone();
+        self.login = Login {
+            user: Some(user),
+            version,
+            unrestricted: false,
+        };
+        self.set_authenticated(true);
+    }
+
+    /// Says whether the client has logged in, or need not.
+    fn set_authenticated(&mut self, authenticated: bool) {
+        self.authenticated = authenticated;
+        let user = self.login.user.as_ref();
+        self.login.unrestricted = authenticated && user.is_some_and(|user| user.is_unrestricted());
+    }
+
+    /// True if the client may read every key, also those that a command does not name.
+    pub fn reads_all_keys(&self) -> bool {
+        self.login
+            .user
+            .as_ref()
+            .is_none_or(|user| user.reads_all_keys())
+    }
+
+    /// Logs the client in, or notes that it has failed to.
+    ///
+    /// # Errors
+    /// There is no such user, the password is wrong, or the user is disabled.
+    pub fn log_in(&mut self, acl: &Acl, name: &[u8], password: &[u8]) -> Result<(), WrongPassword> {
+        let version = acl.version();
+        match acl.authenticate(name, password) {
+            Ok(user) => {
+                self.become_user(user, version);
+                Ok(())
+            }
+            Err(error) => {
+                let client = describe(&self.shared, self.database);
+                acl.note(Reason::Auth, Context::TopLevel, b"AUTH", name, client);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the client one that has just connected: the default user, if it needs no password.
+    pub fn welcome(&mut self, acl: &Acl) {
+        let version = acl.version();
+        if let Some(user) = acl.user(DEFAULT) {
+            let open = user.enabled && user.no_password;
+            self.become_user(user, version);
+            self.set_authenticated(open);
+        }
+    }
+
+    /// Looks again for the client's user, who may have changed.
+    fn refresh(&mut self, acl: &Acl) {
+        let version = acl.version();
+        let Some(user) = self.login.user() else {
+            return;
+        };
+        if self.login.version == version {
+            return;
+        }
+        let authenticated = self.authenticated;
+        match acl.user(&user.name) {
+            Some(user) => {
+                let open = &*user.name == DEFAULT && user.enabled && user.no_password;
+                self.become_user(user, version);
+                self.set_authenticated(authenticated || open);
+            }
+            // Its connection is about to be closed.
+            None => self.set_authenticated(false),
+        }
+    }
+
+    /// Checks that the client may run a command, and notes it if not.
+    ///
+    /// # Errors
+    /// `NOAUTH` or `NOPERM`.
+    pub fn admit(
+        &mut self,
+        acl: &Acl,
+        command: &'static Spec,
+        args: &[&[u8]],
+    ) -> Result<(), CommandError> {
+        self.refresh(acl);
+        if !self.authenticated && !command.flags.has(Flags::NO_AUTH) {
+            return Err(CommandError::text("NOAUTH Authentication required."));
+        }
+        let context = match self.transaction {
+            Some(_) => Context::Multi,
+            None => Context::TopLevel,
+        };
+        let denied = |denial: Denied| CommandError::owned(format!("NOPERM {}", denial.text()));
+        self.check(acl, command, args, context).map_err(denied)
+    }
+
+    /// Checks a command that runs within a transaction or script, and notes it if it is denied.
+    ///
+    /// # Errors
+    /// It is denied.
+    pub fn check(
+        &mut self,
+        acl: &Acl,
+        command: &'static Spec,
+        args: &[&[u8]],
+        context: Context,
+    ) -> Result<(), Denied> {
+        if self.login.is_unrestricted(acl) {
+            return Ok(());
+        }
+        self.refresh(acl);
+        let Some(user) = self.login.user() else {
+            return Ok(());
+        };
+        let Err(denial) = user.check(acl.registry, command, args) else {
+            return Ok(());
+        };
+        let name = acl.registry.name(command);
+        let (reason, object) = match denial {
+            Denial::Command => (Reason::Command, name.as_bytes()),
+            Denial::Key(position) => (Reason::Key, args.get(position).copied().unwrap_or(b"*")),
+            Denial::Channel(position) => {
+                let channel = args.get(position).copied();
+                (Reason::Channel, channel.unwrap_or_default())
+            }
+        };
+        let client = describe(&self.shared, self.database);
+        acl.note(reason, context, object, &user.name, client);
+        Err(Denied::of(user, name, args, denial))
+    }
+}
+
+/// A client in the form of `CLIENT LIST`, as far as other threads know it.
+fn describe(client: &ClientShared, database: usize) -> String {
+    let user = String::from_utf8_lossy(&client.user.lock()).into_owned();
+    let ClientShared {
+        id, peer, local, ..
+    } = client;
+    let name = client.name.lock();
+    let age = now_ms().saturating_sub(client.connected_at_ms) / 1000;
+    format!(
+        "id={id} addr={peer} laddr={local} name={name} age={age} idle=0 db={database} user={user}"
+    )
+}

@@ -1,0 +1,22 @@
+//! What a client has chosen with `CLIENT TRACKING`.
+
+/// What a client has chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// The client that is told in its place; 0: none.
+    pub redirection: u64,
+    /// Whether it is told of prefixes.
+    pub broadcast: bool,
+    /// The prefixes; none means all keys.
+    pub prefixes: Vec<Vec<u8>>,
+    /// Only what is read after `CLIENT CACHING YES` is tracked.
+    pub opt_in: bool,
+    /// What is read after `CLIENT CACHING NO` is not tracked.
+    pub opt_out: bool,
+    /// It is not told of what it writes itself.
+    pub no_loop: bool,
+    /// What it has said with `CLIENT CACHING` of its next command.
+    pub caching: Option<bool>,
+    /// Whether that was said by the command that is being executed.
+    pub caching_is_new: bool,
+}
