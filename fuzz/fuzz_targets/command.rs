@@ -178,7 +178,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let mut now_ms = 1_700_000_000_000;
     let mut clients: Vec<Connected> = Vec::new();
     for _ in 0..2 {
-        let id = server.next_client_id();
+        let id = server.clients.next_id();
         let shared = ClientShared::new(id, 0, "peer".to_owned(), "here".to_owned(), now_ms);
         let shared = Arc::new(shared);
         server.clients.lock().insert(id, Arc::clone(&shared));

@@ -54,7 +54,7 @@ impl Account {
     /// Notes that the command begins.
     pub fn begin(&mut self, server: &Server, client: &Client, args: &[&[u8]]) {
         if server.singly.has(Reason::Monitor) && !is_hidden(self.command) {
-            server.monitors.show(server, client, args);
+            server.monitors.show(&server.clients, client, args);
         }
         let last = &client.shared.listed.last_command;
         last.store(self.number as u32 + 1, Ordering::Relaxed);
@@ -76,7 +76,13 @@ impl Account {
             let keys = positions
                 .iter()
                 .filter_map(|&position| args.get(position).copied());
-            server.tracking.note_read(server, client, keys);
+            let keys_max = server
+                .config
+                .hot
+                .tracking_table_max_keys
+                .load(Ordering::Relaxed);
+            let tracking = &server.tracking;
+            tracking.note_read(&server.clients, client, keys_max as usize, keys);
         }
         if waits {
             return;
@@ -85,7 +91,7 @@ impl Account {
             && matches!(command.name, "flushall" | "flushdb")
             && answer.is_ok()
         {
-            server.tracking.tell_all(server);
+            server.tracking.tell_all(&server.clients);
         }
         let now = Instant::now();
         let took = now - self.started.unwrap_or(now);
@@ -99,19 +105,19 @@ impl Account {
         if command.name == "exec" {
             // Its commands have been noted one by one.
             if server.singly.has(Reason::Monitor) {
-                server.monitors.show(server, client, args);
+                server.monitors.show(&server.clients, client, args);
             }
             return;
         }
         if !command.flags.has(Flags::SECRET) {
-            server.slowlog.note(server, client, args, took);
+            server.slowlog.note(&server.config.hot, client, args, took);
         }
         let event = if command.flags.has(Flags::FAST) {
             "fast-command"
         } else {
             "command"
         };
-        server.latency.note(server, event, took);
+        server.latency.note(&server.config.hot, event, took);
     }
 
     /// Notes that a command was refused before it was executed.

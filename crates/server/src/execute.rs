@@ -5,10 +5,10 @@ use crate::account::Account;
 use crate::blocking::Waiter;
 use crate::client::{Client, Replies};
 use crate::command::{self, Call, Command, Flags, Group, Planned, Run, Wait, number_of};
+use crate::connection::Message;
 use crate::error::{CommandError, shown};
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::keyspace::{Access, Databases, Effects, Keys, Keyspace, Observer};
-use crate::net::Message;
 use crate::object::Kind;
 use crate::resp::{Protocol, Reply};
 use crate::server::Server;
@@ -669,10 +669,11 @@ impl Server {
                 self.watches.touch(event.database, &event.key);
             }
             if self.keyspace.is_observed_by(Observer::Notifications) {
-                notifications::publish(self, &events);
+                let on = self.config.hot.notified_events.load(Ordering::Relaxed);
+                notifications::publish(&self.pubsub, &self.clients, on, &events);
             }
             if self.keyspace.is_observed_by(Observer::Tracking) {
-                self.tracking.tell(self, effects.origin, &events);
+                self.tracking.tell(&self.clients, effects.origin, &events);
             }
             if self.keyspace.is_observed_by(Observer::Blocked) {
                 for event in &events {
@@ -714,7 +715,8 @@ impl Server {
                 self.log_effects(effects);
                 let answer = reply.take();
                 let client = waiter.client.id;
-                self.send(waiter.client.thread(), Message::Resume { client, answer });
+                self.clients
+                    .send(&waiter.client, Message::Resume { client, answer });
                 true
             });
         }

@@ -1,6 +1,6 @@
 //! What took longer than `latency-monitor-threshold`, by kind of event (`LATENCY`).
 
-use crate::server::Server;
+use crate::config::Hot;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -35,12 +35,8 @@ pub struct LatencyMonitor {
 
 impl LatencyMonitor {
     /// Notes how long an event took, if that was long.
-    pub fn note(&self, server: &Server, event: &'static str, took: Duration) {
-        let threshold_ms = server
-            .config
-            .hot
-            .latency_threshold_ms
-            .load(Ordering::Relaxed);
+    pub fn note(&self, hot: &Hot, event: &'static str, took: Duration) {
+        let threshold_ms = hot.latency_threshold_ms.load(Ordering::Relaxed);
         let took_ms = took.as_millis() as u64;
         if threshold_ms == 0 || took_ms < threshold_ms {
             return;

@@ -11,6 +11,7 @@ pub mod client;
 pub mod clock;
 pub mod command;
 pub mod config;
+pub mod connection;
 pub mod cursors;
 pub mod disk;
 pub mod error;

@@ -1,10 +1,9 @@
 //! Clients that see all commands (`MONITOR`).
 
 use crate::client::{Client, ClientShared};
-use crate::net::Message;
+use crate::connection::Clients;
 use crate::resp::request::quote;
-use crate::server::Server;
-use crate::singly::Reason;
+use crate::singly::{Reason, Singly};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,18 +17,18 @@ pub struct Monitors {
 
 impl Monitors {
     /// Has a client see all commands from the next on.
-    pub fn join(&self, server: &Server, client: &Client) {
+    pub fn join(&self, singly: &Singly, client: &Client) {
         let mut clients = self.clients.lock();
         if clients.iter().all(|other| other.id != client.shared.id) {
             clients.push(Arc::clone(&client.shared));
             let listed = &client.shared.listed;
             listed.monitoring.store(true, Ordering::Relaxed);
-            server.singly.set(Reason::Monitor, true);
+            singly.set(Reason::Monitor, true);
         }
     }
 
     /// Has a client see them no more.
-    pub fn leave(&self, server: &Server, client: &Client) {
+    pub fn leave(&self, singly: &Singly, client: &Client) {
         let listed = &client.shared.listed;
         if !listed.monitoring.swap(false, Ordering::Relaxed) {
             return;
@@ -37,7 +36,7 @@ impl Monitors {
         let mut clients = self.clients.lock();
         clients.retain(|other| other.id != client.shared.id);
         if clients.is_empty() {
-            server.singly.set(Reason::Monitor, false);
+            singly.set(Reason::Monitor, false);
         }
     }
 
@@ -47,18 +46,14 @@ impl Monitors {
     }
 
     /// Shows a command to all.
-    pub fn show(&self, server: &Server, client: &Client, args: &[&[u8]]) {
+    pub fn show(&self, all: &Clients, client: &Client, args: &[&[u8]]) {
         let clients = self.clients.lock();
         if clients.is_empty() {
             return;
         }
         let bytes: Arc<[u8]> = line(client, args).into();
         for monitor in clients.iter() {
-            let message = Message::Deliver {
-                client: monitor.id,
-                bytes: Arc::clone(&bytes),
-            };
-            server.send(monitor.thread(), message);
+            all.deliver(monitor, Arc::clone(&bytes));
         }
     }
 }

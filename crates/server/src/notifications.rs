@@ -2,9 +2,9 @@
 //! on the channels `__keyspace@DB__:KEY` and `__keyevent@DB__:EVENT`.
 
 use crate::client::Topic;
+use crate::connection::Clients;
 use crate::keyspace::{Class, Event};
-use crate::server::Server;
-use std::sync::atomic::Ordering;
+use crate::pubsub::PubSub;
 
 /// Letters and bits: what may be switched on, in the order in which it is shown.
 const LETTERS: [(char, u32); 14] = [
@@ -76,9 +76,8 @@ fn bit(class: Class) -> u32 {
     }
 }
 
-/// Publishes what has happened, as far as it is switched on.
-pub fn publish(server: &Server, events: &[Event]) {
-    let on = server.config.hot.notified_events.load(Ordering::Relaxed);
+/// Publishes what has happened, as far as `on` says.
+pub fn publish(pubsub: &PubSub, clients: &Clients, on: u32, events: &[Event]) {
     if !is_on(on) {
         return;
     }
@@ -86,8 +85,7 @@ pub fn publish(server: &Server, events: &[Event]) {
         let send = |kind: &str, about: &[u8], message: &[u8]| {
             let mut channel = format!("__{kind}@{}__:", event.database).into_bytes();
             channel.extend_from_slice(about);
-            let pubsub = &server.pubsub;
-            pubsub.publish(server, Topic::Channel, &channel, message);
+            pubsub.publish(clients, Topic::Channel, &channel, message);
         };
         if on & KEYSPACE != 0 {
             send("keyspace", &event.key, event.name.as_bytes());

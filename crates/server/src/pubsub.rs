@@ -5,9 +5,8 @@
 //! subscription finds in its own mailbox all that was published before, and nothing comes later.
 
 use crate::client::{Client, ClientShared, Topic};
-use crate::net::Message;
+use crate::connection::Clients;
 use crate::resp::{Protocol, Reply};
-use crate::server::Server;
 use hashbrown::HashMap;
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -121,7 +120,13 @@ impl PubSub {
     }
 
     /// Sends a message to all who listen to a channel, and says to how many.
-    pub fn publish(&self, server: &Server, topic: Topic, channel: &[u8], message: &[u8]) -> usize {
+    pub fn publish(
+        &self,
+        clients: &Clients,
+        topic: Topic,
+        channel: &[u8],
+        message: &[u8],
+    ) -> usize {
         let state = self.state.read();
         let mut receivers = 0;
         if let Some(listeners) = state.of(topic).get(channel) {
@@ -129,13 +134,13 @@ impl PubSub {
                 Topic::Shard => b"smessage",
                 Topic::Channel | Topic::Pattern => b"message",
             };
-            receivers += deliver(server, listeners, &[kind, channel, message]);
+            receivers += deliver(clients, listeners, &[kind, channel, message]);
         }
         if topic == Topic::Channel {
             for (pattern, listeners) in &state.patterns {
                 if crate::glob::matches(pattern, channel) {
                     let words: [&[u8]; 4] = [b"pmessage", pattern, channel, message];
-                    receivers += deliver(server, listeners, &words);
+                    receivers += deliver(clients, listeners, &words);
                 }
             }
         }
@@ -144,7 +149,7 @@ impl PubSub {
 }
 
 /// Leaves a message for each of `listeners`; says how many they are.
-fn deliver(server: &Server, listeners: &[Arc<ClientShared>], words: &[&[u8]]) -> usize {
+fn deliver(clients: &Clients, listeners: &[Arc<ClientShared>], words: &[&[u8]]) -> usize {
     let mut in_resp2: Option<Arc<[u8]>> = None;
     let mut in_resp3 = None;
     for client in listeners {
@@ -161,13 +166,7 @@ fn deliver(server: &Server, listeners: &[Arc<ClientShared>], words: &[&[u8]]) ->
             }
             reply.take().into()
         });
-        server.send(
-            client.thread(),
-            Message::Deliver {
-                client: client.id,
-                bytes: Arc::clone(bytes),
-            },
-        );
+        clients.deliver(client, Arc::clone(bytes));
     }
     listeners.len()
 }

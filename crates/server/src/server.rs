@@ -3,17 +3,17 @@
 use crate::acl::Acl;
 use crate::batches::Batches;
 use crate::blocking::Blocked;
-use crate::client::{Client, ClientShared};
+use crate::client::Client;
 use crate::config::{Config, Settings};
+use crate::connection::Clients;
+use crate::connection::balance::Balance;
+use crate::connection::tls::Tls;
 use crate::cursors::Cursors;
 use crate::eviction::{Access, Eviction};
 use crate::keyspace::{Databases, Home, Keyspace};
 use crate::latency::LatencyMonitor;
 use crate::log::Log;
 use crate::monitor::Monitors;
-use crate::net::balance::Balance;
-use crate::net::tls::Tls;
-use crate::net::{Mailbox, Message};
 use crate::pause::Pause;
 use crate::persistence::{self, Persistence};
 use crate::pubsub::PubSub;
@@ -23,10 +23,7 @@ use crate::slowlog::SlowLog;
 use crate::statistics::Statistics;
 use crate::tracking::Tracking;
 use crate::watch::Watches;
-use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -132,8 +129,8 @@ pub struct Server {
     pub eviction: Eviction,
     /// What is known of how keys are used.
     pub access: Access,
-    /// The clients, by their numbers.
-    pub clients: Mutex<BTreeMap<u64, Arc<ClientShared>>>,
+    /// The clients, and the mailboxes of the threads that serve them.
+    pub clients: Clients,
     /// How many connections there are, also those that no thread serves yet.
     pub connected: AtomicU64,
     /// Who may do what.
@@ -172,8 +169,6 @@ pub struct Server {
     pub persistence: Persistence,
     /// Which threads serve connections.
     pub balance: Balance,
-    /// Where threads receive what others have for them.
-    pub mailboxes: OnceLock<Vec<Mailbox>>,
     /// A name of this run, which no other has.
     pub run_id: String,
     /// When the server started.
@@ -184,8 +179,6 @@ pub struct Server {
     pub tls: OnceLock<Tls>,
     /// Whether it is to stop.
     pub stopping: AtomicBool,
-    /// The number of the next client.
-    next_client: AtomicU64,
 }
 
 impl Server {
@@ -217,13 +210,12 @@ impl Server {
             persistence: Persistence::default(),
             balance: Balance::new(options.threads),
             options,
-            clients: Mutex::default(),
+            clients: Clients::default(),
             connected: AtomicU64::new(0),
             scripts: Scripts::default(),
             watches: Watches::default(),
             blocked: Blocked::default(),
             cursors: Cursors::default(),
-            mailboxes: OnceLock::new(),
             run_id: format!(
                 "{:032x}{:08x}",
                 rand::random::<u128>(),
@@ -233,7 +225,6 @@ impl Server {
             serving: AtomicBool::new(false),
             tls: OnceLock::new(),
             stopping: AtomicBool::new(false),
-            next_client: AtomicU64::new(1),
         };
         crate::config::apply(&server);
         server
@@ -247,13 +238,8 @@ impl Server {
         self.watches.remove(&watched, &client.shared);
         self.pubsub.leave(client);
         self.tracking.leave(&self.keyspace, client);
-        self.monitors.leave(self, client);
+        self.monitors.leave(&self.singly, client);
         self.clients.lock().remove(&id);
-    }
-
-    /// A number for a client, which no other has had.
-    pub fn next_client_id(&self) -> u64 {
-        self.next_client.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The bytes in use, as they are held against the limit. Takes microseconds.
@@ -262,18 +248,9 @@ impl Server {
             .used_bytes(&self.keyspace, databases, &self.access)
     }
 
-    /// Sends a message to the thread of a client.
-    pub fn send(&self, thread: usize, message: Message) {
-        if let Some(mailbox) = self.mailboxes.get().and_then(|all| all.get(thread)) {
-            mailbox.send(message);
-        }
-    }
-
     /// Has all threads stop, after they have answered what they have read.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        for mailbox in self.mailboxes.get().into_iter().flatten() {
-            mailbox.wake();
-        }
+        self.clients.wake_all();
     }
 }

@@ -1,7 +1,7 @@
 //! The last commands that took long (`SLOWLOG`).
 
 use crate::client::Client;
-use crate::server::Server;
+use crate::config::Hot;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -37,8 +37,7 @@ const WORD_BYTES_MAX: usize = 128;
 
 impl SlowLog {
     /// Notes a command, if it took long enough.
-    pub fn note(&self, server: &Server, client: &Client, args: &[&[u8]], took: Duration) {
-        let hot = &server.config.hot;
+    pub fn note(&self, hot: &Hot, client: &Client, args: &[&[u8]], took: Duration) {
         let least = hot.slowlog_slower_than_us.load(Ordering::Relaxed);
         let took_us = took.as_micros() as u64;
         if least < 0 || took_us < least as u64 {

@@ -9,10 +9,9 @@
 //! take the exclusive phase, so no write is missed.
 
 use crate::client::{Choice, Client, ClientShared};
+use crate::connection::Clients;
 use crate::keyspace::{Class, Event, Keyspace, Observer};
-use crate::net::Message;
 use crate::resp::{Protocol, Reply};
-use crate::server::Server;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -116,11 +115,13 @@ impl Tracking {
         listed.redirection.store(-1, Ordering::Relaxed);
     }
 
-    /// Remembers that a client has read keys, if it has chosen so.
+    /// Remembers that a client has read keys, if it has chosen so. The table has `keys_max` keys at
+    /// most; 0 is no limit.
     pub fn note_read<'k>(
         &self,
-        server: &Server,
+        clients: &Clients,
         client: &Client,
+        keys_max: usize,
         keys: impl Iterator<Item = &'k [u8]>,
     ) {
         let Some(choice) = &client.tracking else {
@@ -139,21 +140,16 @@ impl Tracking {
                 readers.push(id);
             }
         }
-        let keys_max = server
-            .config
-            .hot
-            .tracking_table_max_keys
-            .load(Ordering::Relaxed) as usize;
         while keys_max > 0 && state.readers.len() > keys_max {
             let Some(key) = state.readers.keys().next().cloned() else {
                 break;
             };
-            state.tell_readers(server, &key, None);
+            state.tell_readers(clients, &key, None);
         }
     }
 
     /// Tells clients which keys have been written, by the client `origin`.
-    pub fn tell(&self, server: &Server, origin: u64, events: &[Event]) {
+    pub fn tell(&self, clients: &Clients, origin: u64, events: &[Event]) {
         let mut seen = HashSet::new();
         let mut keys = Vec::new();
         for event in events {
@@ -166,17 +162,17 @@ impl Tracking {
         }
         let mut state = self.state.lock();
         for key in &keys {
-            state.tell_readers(server, key, Some(origin));
+            state.tell_readers(clients, key, Some(origin));
         }
-        state.tell_prefixes(server, &keys, origin);
+        state.tell_prefixes(clients, &keys, origin);
     }
 
     /// Tells all clients that all keys have been written.
-    pub fn tell_all(&self, server: &Server) {
+    pub fn tell_all(&self, clients: &Clients) {
         let mut state = self.state.lock();
         state.readers.clear();
         for tracker in state.clients.values() {
-            tracker.tell(server, None);
+            tracker.tell(clients, None);
         }
     }
 
@@ -193,7 +189,7 @@ impl Tracking {
 }
 
 impl State {
-    fn tell_readers(&mut self, server: &Server, key: &[u8], origin: Option<u64>) {
+    fn tell_readers(&mut self, clients: &Clients, key: &[u8], origin: Option<u64>) {
         let Some(readers) = self.readers.remove(key) else {
             return;
         };
@@ -201,13 +197,13 @@ impl State {
             if let Some(tracker) = self.clients.get(&id)
                 && !(tracker.no_loop && origin == Some(id))
             {
-                tracker.tell(server, Some(&[key]));
+                tracker.tell(clients, Some(&[key]));
             }
         }
     }
 
-    fn tell_prefixes(&self, server: &Server, keys: &[&[u8]], origin: u64) {
-        for (prefix, clients) in &self.prefixes {
+    fn tell_prefixes(&self, clients: &Clients, keys: &[&[u8]], origin: u64) {
+        for (prefix, told) in &self.prefixes {
             let of: Vec<&[u8]> = keys
                 .iter()
                 .copied()
@@ -216,11 +212,11 @@ impl State {
             if of.is_empty() {
                 continue;
             }
-            for id in clients {
+            for id in told {
                 if let Some(tracker) = self.clients.get(id)
                     && !(tracker.no_loop && origin == *id)
                 {
-                    tracker.tell(server, Some(&of));
+                    tracker.tell(clients, Some(&of));
                 }
             }
         }
@@ -230,13 +226,13 @@ impl State {
 impl Tracker {
     /// Tells the client, or whom it has named in its place, that `keys` are no longer what they
     /// were; `None`: no key is.
-    fn tell(&self, server: &Server, keys: Option<&[&[u8]]>) {
+    fn tell(&self, clients: &Clients, keys: Option<&[&[u8]]>) {
         let redirected = self.redirection != 0;
         let target = if redirected {
-            let target = server.clients.lock().get(&self.redirection).cloned();
+            let target = clients.get(self.redirection);
             match target {
                 Some(target) => target,
-                None => return self.say_broken(server),
+                None => return self.say_broken(clients),
             }
         } else {
             Arc::clone(&self.client)
@@ -267,11 +263,11 @@ impl Tracker {
             }
             None => reply.null_array(),
         }
-        deliver(server, &target, &mut reply);
+        clients.deliver(&target, reply.take().into());
     }
 
     /// Tells the client itself that whom it has named is gone.
-    fn say_broken(&self, server: &Server) {
+    fn say_broken(&self, clients: &Clients) {
         let listed = &self.client.listed;
         listed.redirection_broken.store(true, Ordering::Relaxed);
         if listed.resp3.load(Ordering::Relaxed) {
@@ -279,15 +275,7 @@ impl Tracker {
             reply.push(2);
             reply.bulk(b"tracking-redir-broken");
             reply.integer(self.redirection as i64);
-            deliver(server, &self.client, &mut reply);
+            clients.deliver(&self.client, reply.take().into());
         }
     }
-}
-
-fn deliver(server: &Server, target: &ClientShared, reply: &mut Reply) {
-    let message = Message::Deliver {
-        client: target.id,
-        bytes: reply.take().into(),
-    };
-    server.send(target.thread(), message);
 }

@@ -3,8 +3,8 @@
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group, integer, is, registry, tracking};
 use crate::client::{ClientShared, Replies};
+use crate::connection::Message;
 use crate::error::{CommandError, shown};
-use crate::net::Message;
 use crate::number::parse_integer;
 use crate::pause::PauseMode;
 use crate::resp::Reply;
@@ -388,7 +388,7 @@ pub fn close(call: &mut Call<'_>, client: &ClientShared) {
     call.server.clients.lock().remove(&client.id);
     call.server.blocked.remove(client.id);
     let close = Message::Close { client: client.id };
-    call.server.send(client.thread(), close);
+    call.server.clients.send(client, close);
 }
 
 fn set_replies(call: &mut Call<'_>) -> Answer {
@@ -453,13 +453,17 @@ fn pause(call: &mut Call<'_>) -> Answer {
         .checked_add(timeout_ms)
         .filter(|until| *until <= i64::MAX as u64)
         .ok_or(CommandError::text("ERR timeout is out of range"))?;
-    call.server.pause.begin(call.server, mode, until_ms, now_ms);
+    call.server
+        .pause
+        .begin(&call.server.singly, mode, until_ms, now_ms);
     call.reply.ok();
     Ok(())
 }
 
 fn unpause(call: &mut Call<'_>) -> Answer {
-    call.server.pause.end(call.server);
+    call.server
+        .pause
+        .end(&call.server.singly, &call.server.clients);
     call.reply.ok();
     Ok(())
 }
@@ -493,7 +497,7 @@ fn unblock(call: &mut Call<'_>) -> Answer {
     };
     let client = waiter.client.id;
     let resume = Message::Resume { client, answer };
-    call.server.send(waiter.client.thread(), resume);
+    call.server.clients.send(&waiter.client, resume);
     call.reply.integer(1);
     Ok(())
 }

@@ -236,7 +236,7 @@ fn reset(call: &mut Call<'_>) -> Answer {
     super::pubsub::unsubscribe_silently(call);
     let server = call.server;
     server.tracking.leave(&server.keyspace, call.client);
-    server.monitors.leave(server, call.client);
+    server.monitors.leave(&server.singly, call.client);
     choose_database(call, 0);
     choose_protocol(call, Protocol::Resp2);
     call.client.shared.name.lock().clear();

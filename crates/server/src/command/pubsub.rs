@@ -3,8 +3,8 @@
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group};
 use crate::client::Topic;
+use crate::connection::Message;
 use crate::error::CommandError;
-use crate::net::Message;
 
 const GROUP: Group = Group::PubSub;
 const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::PUBSUB.0 | Flags::LOADING.0);
@@ -181,9 +181,8 @@ fn confirm_end(call: &mut Call<'_>, topic: Topic, name: Option<&[u8]>) {
 
 /// Sends the client what was published to it and lies in its thread's mailbox.
 pub fn deliver_pending(call: &mut Call<'_>) {
-    let mailboxes = call.server.mailboxes.get();
     let client = &call.client.shared;
-    let Some(mailbox) = mailboxes.and_then(|all| all.get(client.thread())) else {
+    let Some(mailbox) = call.server.clients.mailbox_of(client) else {
         return;
     };
     for message in mailbox.take_delivered(client.id) {
@@ -196,9 +195,9 @@ pub fn deliver_pending(call: &mut Call<'_>) {
 /// Ends all subscriptions, and what was published before is dropped, for `RESET`.
 pub fn unsubscribe_silently(call: &mut Call<'_>) {
     call.server.pubsub.leave(call.client);
-    let mailboxes = call.server.mailboxes.get();
-    if let Some(mailbox) = mailboxes.and_then(|all| all.get(call.client.shared.thread())) {
-        mailbox.take_delivered(call.client.shared.id);
+    let client = &call.client.shared;
+    if let Some(mailbox) = call.server.clients.mailbox_of(client) {
+        mailbox.take_delivered(client.id);
     }
 }
 
@@ -237,7 +236,7 @@ fn spublish(call: &mut Call<'_>) -> Answer {
 fn send(call: &mut Call<'_>, topic: Topic) -> Answer {
     let (channel, message) = (call.args[1], call.args[2]);
     let pubsub = &call.server.pubsub;
-    let count = pubsub.publish(call.server, topic, channel, message);
+    let count = pubsub.publish(&call.server.clients, topic, channel, message);
     call.reply.count(count);
     Ok(())
 }

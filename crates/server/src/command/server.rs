@@ -173,7 +173,7 @@ fn monitor(call: &mut Call<'_>) -> Answer {
             "ERR MONITOR isn't allowed for DENY BLOCKING client",
         ));
     }
-    call.server.monitors.join(call.server, call.client);
+    call.server.monitors.join(&call.server.singly, call.client);
     call.reply.ok();
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! Connections that go from one thread to another, as [`Balance`](super::balance::Balance) has it.
+//! Connections that go from one thread to another, as
+//! [`Balance`](crate::connection::balance::Balance) has it.
 
-use super::balance::INTERVAL;
-use super::connection::Connection;
-use super::mailbox::Message;
 use super::thread::IoThread;
+use crate::connection::balance::INTERVAL;
+use crate::connection::{Connection, Message};
 use mio::{Interest, Token};
 
 impl Connection {
@@ -52,8 +52,7 @@ impl IoThread<'_> {
             .filter_map(|(place, (index, _))| Some((index, target(place)?)))
             .collect();
         for (index, target) in chosen {
-            let mailboxes = self.server.mailboxes.get();
-            let Some(mailbox) = mailboxes.and_then(|all| all.get(target)) else {
+            let Some(mailbox) = self.server.clients.mailboxes().get(target) else {
                 return;
             };
             let source = self.connections.0[index].source();
@@ -90,11 +89,11 @@ impl IoThread<'_> {
 
     /// Hands on a message for a client that is served by another thread by now.
     pub(super) fn forward(&self, client: u64, message: Message) {
-        let shared = self.server.clients.lock().get(&client).cloned();
-        if let Some(thread) = shared.map(|shared| shared.thread())
-            && thread != self.number
+        let shared = self.server.clients.get(client);
+        if let Some(shared) = shared
+            && shared.thread() != self.number
         {
-            self.server.send(thread, message);
+            self.server.clients.send(&shared, message);
         }
     }
 }

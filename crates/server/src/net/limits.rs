@@ -1,10 +1,9 @@
 //! What clients may at most: how many they are, how long they may be idle, how much may wait to be
 //! understood and to be sent.
 
-use super::connection::Connection;
-use super::transport::Transport;
 use crate::client::Client;
 use crate::config::ClientClass;
+use crate::connection::{Connection, Transport};
 use crate::resp::{Reply, RequestLimits};
 use crate::server::Server;
 use mio::net::TcpStream;

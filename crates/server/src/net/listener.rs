@@ -1,8 +1,8 @@
 //! Where clients connect to: TCP in the open, TCP with TLS, or a socket in the file system.
 
 use super::ServeError;
-use super::tls::{AuthClients, Files, Tls};
-use super::transport::Transport;
+use crate::connection::Transport;
+use crate::connection::tls::{AuthClients, Files, Tls};
 use crate::server::Server;
 use mio::event::Source;
 use mio::net::{TcpListener, UnixListener};

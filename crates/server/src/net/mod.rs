@@ -5,17 +5,12 @@
 //! strings that follow each other, of all its connections, into one batch on the index, executes
 //! other commands in between, and sends the replies.
 
-pub mod balance;
-mod connection;
 mod expiry;
 mod handover;
+mod held;
 mod limits;
 mod listener;
-mod mailbox;
 mod round;
 mod thread;
-pub mod tls;
-mod transport;
 
-pub use mailbox::{Mailbox, Message};
 pub use thread::{ServeError, serve};

@@ -1,16 +1,14 @@
 //! A thread that serves connections.
 
-use super::connection::{Connection, Received};
 use super::expiry::Expiry;
-use super::limits;
 use super::listener::{Listener, listen};
-use super::mailbox::{Mailbox, Message};
 use super::round::{Added, Clients, Round};
-use super::tls::TlsError;
-use super::transport::Transport;
+use super::{held, limits};
 use crate::client::{Client, ClientShared};
 use crate::clock::now_ms;
 use crate::command::Wait;
+use crate::connection::tls::TlsError;
+use crate::connection::{Connection, Mailbox, Message, Received, Transport};
 use crate::execute::Executor;
 use crate::log::NotDurable;
 use crate::log::load::LoadError;
@@ -18,7 +16,6 @@ use crate::persistence;
 use crate::resp::request::Step;
 use crate::resp::{Reply, RequestLimits};
 use crate::server::Server;
-use crate::singly::Reason;
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 use smallvec::SmallVec;
@@ -115,7 +112,8 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
         mailboxes.push(Mailbox::new(waker));
         polls.push(poll);
     }
-    let mailboxes = server.mailboxes.get_or_init(|| mailboxes);
+    server.clients.set_mailboxes(mailboxes);
+    let mailboxes = server.clients.mailboxes();
     std::thread::scope(|scope| {
         let mut first = None;
         if let Err(source) = persistence::spawn(server, scope) {
@@ -194,7 +192,7 @@ pub(super) struct IoThread<'s> {
     buffers: (usize, u64),
     next_thread: usize,
     /// Clients whose commands are held back.
-    held: Vec<u64>,
+    pub(super) held: Vec<u64>,
     /// When idle clients were last looked for, in milliseconds since 1970.
     looked_at_ms: u64,
     /// When clients have waited long enough, the soonest first, with their numbers.
@@ -297,7 +295,7 @@ impl<'s> IoThread<'s> {
             let Some(stream) = limits::admit(self.server, stream) else {
                 continue;
             };
-            let mailboxes = self.server.mailboxes.get().map_or(&[][..], Vec::as_slice);
+            let mailboxes = self.server.clients.mailboxes();
             self.next_thread = (self.next_thread + 1) % self.server.balance.active();
             if self.next_thread == self.number {
                 self.add(stream);
@@ -329,7 +327,7 @@ impl<'s> IoThread<'s> {
                 (format!("{path}:0"), format!("{path}:0"))
             }
         };
-        let id = self.server.next_client_id();
+        let id = self.server.clients.next_id();
         let shared = Arc::new(ClientShared::new(id, self.number, peer, local, self.now_ms));
         self.server.clients.lock().insert(id, Arc::clone(&shared));
         let mut client = Client::new(shared, true);
@@ -514,7 +512,7 @@ impl<'s> IoThread<'s> {
     }
 
     /// Executes what a connection has kept.
-    fn process_input(&mut self, index: usize) {
+    pub(super) fn process_input(&mut self, index: usize) {
         let Some(connection) = self.connections.0.get_mut(index) else {
             return;
         };
@@ -591,12 +589,7 @@ impl<'s> IoThread<'s> {
                 ..
             } = &mut self.connections.0[index];
             let args: SmallVec<[&[u8]; 16]> = parser.arguments(rest).collect();
-            if self.server.singly.has(Reason::Pause)
-                && self
-                    .server
-                    .pause
-                    .holds(self.server, client, &args, self.now_ms)
-            {
+            if held::is_held(self.server, client, &args, self.now_ms) {
                 // It is read again when commands may go on.
                 *waiting = true;
                 self.held.push(client.shared.id);
@@ -761,27 +754,6 @@ impl<'s> IoThread<'s> {
         self.look_for_idle();
         self.finish_round();
         self.balance();
-    }
-
-    /// Executes what was held back, once nothing is.
-    fn let_go(&mut self) {
-        if self.held.is_empty() {
-            return;
-        }
-        if self
-            .server
-            .pause
-            .current(self.server, self.now_ms)
-            .is_some()
-        {
-            return;
-        }
-        for id in std::mem::take(&mut self.held) {
-            if let Some(&index) = self.by_client.get(&id) {
-                self.connections.0[index].waiting = false;
-                self.process_input(index);
-            }
-        }
     }
 
     /// Closes clients that have sent nothing for long, and those that take too long to receive.

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug)]
 pub enum Message {
     /// Serve a connection that has been accepted.
-    Serve(super::transport::Transport),
+    Serve(super::Transport),
     /// Serve a connection that another thread has served before.
-    Adopt(Box<super::connection::Connection>),
+    Adopt(Box<super::Connection>),
     /// Send bytes to a client.
     Deliver {
         /// The client's number.

@@ -1,7 +1,16 @@
 //! A connection: a socket, what has been read from it and not understood yet, and what has not
 //! been sent yet.
 
-use super::transport::Transport;
+pub mod balance;
+mod clients;
+mod mailbox;
+pub mod tls;
+mod transport;
+
+pub use clients::Clients;
+pub use mailbox::{Mailbox, Message};
+pub use transport::Transport;
+
 use crate::client::Client;
 use crate::resp::{Parser, Protocol, Reply};
 use crate::statistics::Statistics;

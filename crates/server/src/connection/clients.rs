@@ -1,0 +1,69 @@
+//! All clients, and the mailboxes of the threads that serve them.
+
+use super::mailbox::{Mailbox, Message};
+use crate::client::ClientShared;
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The clients by their numbers, and where their threads receive messages.
+#[derive(Debug, Default)]
+pub struct Clients {
+    by_id: Mutex<BTreeMap<u64, Arc<ClientShared>>>,
+    /// The number of the client that came last.
+    last: AtomicU64,
+    mailboxes: OnceLock<Vec<Mailbox>>,
+}
+
+impl Clients {
+    /// A number for a client, which no other has had.
+    pub fn next_id(&self) -> u64 {
+        self.last.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The clients by their numbers.
+    pub fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientShared>>> {
+        self.by_id.lock()
+    }
+
+    /// The client of a number.
+    pub fn get(&self, id: u64) -> Option<Arc<ClientShared>> {
+        self.by_id.lock().get(&id).cloned()
+    }
+
+    /// Gives each thread its mailbox, once.
+    pub fn set_mailboxes(&self, mailboxes: Vec<Mailbox>) {
+        self.mailboxes.get_or_init(|| mailboxes);
+    }
+
+    /// The mailboxes of all threads, by the threads' numbers.
+    pub fn mailboxes(&self) -> &[Mailbox] {
+        self.mailboxes.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// The mailbox of the thread that serves a client.
+    pub fn mailbox_of(&self, client: &ClientShared) -> Option<&Mailbox> {
+        self.mailboxes().get(client.thread())
+    }
+
+    /// Sends a message to the thread of a client.
+    pub fn send(&self, client: &ClientShared, message: Message) {
+        if let Some(mailbox) = self.mailbox_of(client) {
+            mailbox.send(message);
+        }
+    }
+
+    /// Sends complete values of the protocol to a client.
+    pub fn deliver(&self, client: &ClientShared, bytes: Arc<[u8]>) {
+        let id = client.id;
+        self.send(client, Message::Deliver { client: id, bytes });
+    }
+
+    /// Wakes all threads.
+    pub fn wake_all(&self) {
+        for mailbox in self.mailboxes() {
+            mailbox.wake();
+        }
+    }
+}

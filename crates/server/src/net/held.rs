@@ -1,0 +1,61 @@
+//! Commands that are held back (`CLIENT PAUSE`), and go on later.
+
+use super::thread::IoThread;
+use crate::client::Client;
+use crate::command::Flags;
+use crate::execute::lookup;
+use crate::pause::PauseMode;
+use crate::server::Server;
+use crate::singly::Reason;
+
+/// True if a command of a client has to wait.
+#[inline]
+pub(super) fn is_held(server: &Server, client: &Client, args: &[&[u8]], now_ms: u64) -> bool {
+    if !server.singly.has(Reason::Pause) {
+        return false;
+    }
+    match server.pause.current(&server.singly, now_ms) {
+        None => false,
+        Some((PauseMode::All, _)) => true,
+        Some((PauseMode::Write, _)) => may_write(client, args),
+    }
+}
+
+/// True if a command may change keys, or would be sent to a replica.
+fn may_write(client: &Client, args: &[&[u8]]) -> bool {
+    let Ok(command) = lookup(args) else {
+        return false;
+    };
+    let queued = |words: &Vec<Vec<u8>>| {
+        let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        may_write(client, &args)
+    };
+    match (command.name, &client.transaction) {
+        ("exec", Some(transaction)) => {
+            // Without the transaction, as EXEC is not queued.
+            transaction.commands.iter().any(queued)
+        }
+        ("publish" | "spublish" | "eval" | "evalsha" | "fcall" | "pfcount", _) => true,
+        _ => command.flags.has(Flags::WRITE),
+    }
+}
+
+impl IoThread<'_> {
+    /// Executes what was held back, once nothing is.
+    pub(super) fn let_go(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        let server = self.server;
+        let current = server.pause.current(&server.singly, self.now_ms);
+        if current.is_some() {
+            return;
+        }
+        for id in std::mem::take(&mut self.held) {
+            if let Some(&index) = self.by_client.get(&id) {
+                self.connections.0[index].waiting = false;
+                self.process_input(index);
+            }
+        }
+    }
+}
