@@ -12,7 +12,8 @@ use nearfield_server::client::{Client, ClientShared, Replies};
 use nearfield_server::command::{self, Command, Run};
 use nearfield_server::execute::Executor;
 use nearfield_server::resp::{Protocol, Reply};
-use nearfield_server::server::{Options, Server};
+use nearfield_server::config::Options;
+use nearfield_server::server::Server;
 use nearfield_server_testkit::reply::Value;
 use std::sync::{Arc, LazyLock};
 

@@ -1,8 +1,9 @@
 //! The server as a contestant: as `nearfield serve` runs it, with no other options.
 
 use clap::Args;
+use nearfield_server::config::Options;
 use nearfield_server::net;
-use nearfield_server::server::{Options, Server};
+use nearfield_server::server::Server;
 use std::process::ExitCode;
 
 /// Serve Redis clients while they are measured.

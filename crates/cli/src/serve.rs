@@ -1,12 +1,11 @@
 //! `nearfield serve`: Redis clients in front of the ordered keyspace.
 
 use clap::{Args, ValueEnum};
-use nearfield_server::config::Settings;
+use nearfield_server::config::{Durability, Options, Settings};
 use nearfield_server::keyspace::Home;
-use nearfield_server::log::Policy;
-use nearfield_server::log::load::Damage;
-use nearfield_server::server::{Options, Server};
-use nearfield_server::{logging, metrics, persistence, signals};
+use nearfield_server::log::{Damage, Policy};
+use nearfield_server::server::Server;
+use nearfield_server::{logging, metrics, signals};
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -161,7 +160,7 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
     if arguments.aclfile.is_some() {
         options.acl_file.clone_from(&arguments.aclfile);
     }
-    options.persistence = persistence::Options {
+    options.persistence = Durability {
         directory: arguments.dir.clone(),
         log: arguments
             .appendonly

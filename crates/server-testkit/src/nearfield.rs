@@ -1,8 +1,9 @@
 //! Our server within the process of a test.
 
 use super::connection::{Connection, PATIENCE};
+use nearfield_server::config::Options;
 use nearfield_server::net;
-use nearfield_server::server::{Options, Server};
+use nearfield_server::server::Server;
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};

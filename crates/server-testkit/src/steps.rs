@@ -4,7 +4,7 @@ use super::connection::{Connection, PATIENCE};
 use super::nearfield::Nearfield;
 use super::redis::Redis;
 use super::reply::Value;
-use nearfield_server::server::Options;
+use nearfield_server::config::Options;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::thread;

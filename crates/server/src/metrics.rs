@@ -1,8 +1,7 @@
 //! Metrics, in the text format of Prometheus: over HTTP at `/metrics` and by the command METRICS.
 
 use crate::keyspace::{Database, Databases};
-use crate::persistence::Task;
-use crate::server::Server;
+use crate::server::{Server, Task};
 use nearfield::Error;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;

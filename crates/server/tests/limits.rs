@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::server::Options;
+use nearfield_server::config::Options;
 use nearfield_server_testkit::connection::{Connection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::redis::Redis;

@@ -2,9 +2,8 @@
 
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group};
-use crate::config::apply;
+use crate::config::check_setting;
 use crate::error::CommandError;
-use crate::server::check_setting;
 use std::sync::atomic::Ordering;
 
 const GROUP: Group = Group::Server;
@@ -94,7 +93,7 @@ fn set(call: &mut Call<'_>) -> Answer {
     }
     let result = call.server.config.set(&pairs);
     result.map_err(|error| CommandError::owned(error.to_string()))?;
-    apply(call.server);
+    call.server.configure();
     for (name, value) in &pairs {
         if name.eq_ignore_ascii_case("requirepass") {
             call.server.acl.set_default_password(value.as_bytes());

@@ -6,7 +6,8 @@ use crate::keyspace::Databases;
 use crate::log::load::{LoadError, Loader};
 use crate::log::manifest::Manifest;
 use crate::number::parse_double;
-use crate::persistence::{self, DUMP, Requested, Task, load_log, save_now};
+use crate::persistence::{self, DUMP, load_log, save_now};
+use crate::server::{Requested, Task};
 use std::ops::Bound;
 use std::time::Duration;
 

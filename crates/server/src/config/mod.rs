@@ -4,30 +4,25 @@
 //! The value of each parameter is kept as the text that clients are shown. What code asks for
 //! often is kept once more in [`Hot`], as numbers that are read without a lock.
 
+mod durability;
 mod file;
 mod hot;
+mod options;
 mod parameter;
 mod parameters;
 mod special;
-mod start;
 
+pub use durability::{Durability, SavePoint};
 pub use file::{FileError, Setting, Settings};
 pub use hot::{BufferLimit, ClientClass, Hot};
+pub use options::{Options, check_setting, default_threads};
 pub use parameter::{Kind, Parameter, memory};
 
-use crate::eviction::{self, SAMPLES};
 use crate::glob::matches_ignoring_case;
-use crate::keyspace::Observer;
-use crate::log::Policy;
-use crate::object::ChunkLimit;
-use crate::persistence::SavePoint;
-use crate::server::{Options, Server};
-use crate::singly::Reason;
 use parameters::PARAMETERS;
 use parking_lot::RwLock;
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 /// Why `CONFIG SET` changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -237,50 +232,3 @@ impl Config {
         file::rewrite(path, &self.changed())
     }
 }
-
-/// Makes those parts of the server do what the configuration says that do not ask it each time.
-/// To be called in the exclusive phase, or before the server serves anybody.
-pub fn apply(server: &Server) {
-    let hot = &server.config.hot;
-    let events = hot.notified_events.load(Ordering::Relaxed);
-    let notifies = crate::notifications::is_on(events);
-    server
-        .keyspace
-        .set_observed(Observer::Notifications, notifies);
-    let policy = Policy::from_name(&server.config.text("appendfsync"));
-    server.log.set_policy(policy.unwrap_or_default());
-    let save_points = SavePoint::parse(&server.config.text("save"));
-    *server.persistence.save_points.lock() = save_points;
-    let config = &server.config;
-    let policy = eviction::Policy::parse(&config.text("maxmemory-policy")).unwrap_or_default();
-    let limit = hot.maxmemory_bytes.load(Ordering::Relaxed);
-    let samples = usize::try_from(config.integer("maxmemory-samples")).unwrap_or(SAMPLES);
-    server.eviction.configure(limit, policy, samples);
-    server.access.resize(limit, policy.is_lfu());
-    let protected = config.text("protected-mode") == "yes";
-    server.acl.protected.store(protected, Ordering::Relaxed);
-    let threshold_ms = u64::try_from(config.integer("busy-reply-threshold")).unwrap_or(0);
-    let threshold = std::time::Duration::from_millis(threshold_ms);
-    server.scripts.watchdog.set_threshold(threshold);
-    crate::logging::set_level(&config.text("loglevel"));
-    let slow = hot.slowlog_slower_than_us.load(Ordering::Relaxed);
-    server
-        .singly
-        .set(Reason::SlowLog, (0..SINGLY_BELOW_US).contains(&slow));
-    let size = |name| usize::try_from(server.config.integer(name)).unwrap_or(0);
-    server.keyspace.set_limits(|limits| {
-        limits.hash_entries_max = size("hash-max-listpack-entries");
-        limits.hash_bytes_max = size("hash-max-listpack-value");
-        limits.set_integers_max = size("set-max-intset-entries");
-        limits.set_entries_max = size("set-max-listpack-entries");
-        limits.set_bytes_max = size("set-max-listpack-value");
-        limits.sorted_set_entries_max = size("zset-max-listpack-entries");
-        limits.sorted_set_bytes_max = size("zset-max-listpack-value");
-        let chunk = server.config.integer("list-max-listpack-size");
-        limits.list_chunk = ChunkLimit::from_setting(chunk as i32);
-    });
-}
-
-/// If the slow log takes commands that are faster than this, in microseconds, each command has to
-/// be timed, which is not done for those of a batch: a whole batch takes no longer.
-const SINGLY_BELOW_US: i64 = 1000;

@@ -4,7 +4,7 @@ use super::Page;
 use crate::client::Topic;
 use crate::clock::now_ms;
 use crate::command::REDIS_VERSION;
-use crate::persistence::Task;
+use crate::server::Task;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 

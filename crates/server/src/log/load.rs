@@ -1,5 +1,6 @@
 //! Reading snapshots and logs into the keyspace.
 
+use super::Damage;
 use super::frame::{Behind, Frames, Next, look_behind};
 use crate::account::Account;
 use crate::client::Client;
@@ -67,16 +68,6 @@ pub enum LoadError {
         /// Why.
         reason: String,
     },
-}
-
-/// What is done about damage in a log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Damage {
-    /// A last frame that was not written to its end is cut off, all else is refused.
-    #[default]
-    Refuse,
-    /// The log is cut off where the damage begins, and a copy kept.
-    Repair,
 }
 
 /// Reads files into the keyspace, one after the other.

@@ -86,6 +86,16 @@ impl Policy {
     }
 }
 
+/// What is done about damage in a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Damage {
+    /// A last frame that was not written to its end is cut off, all else is refused.
+    #[default]
+    Refuse,
+    /// The log is cut off where the damage begins, and a copy kept.
+    Repair,
+}
+
 /// How long a sync may take under `everysec` until replies wait for it.
 const SYNC_PATIENCE: Duration = Duration::from_secs(2);
 /// How often the log is synced under `everysec`.

@@ -1,10 +1,11 @@
 //! What is done beside serving clients: snapshots, rewrites, and the log's care.
 
-use super::{DUMP, FIRST_PATIENCE, LONGEST_PATIENCE, Task, create_log};
+use super::{DUMP, create_log};
 use crate::clock::now_ms;
 use crate::keyspace::{Databases, snapshot};
 use crate::log::manifest::{Manifest, base_name, log_name};
-use crate::server::Server;
+use crate::server::persistence::{FIRST_PATIENCE, LONGEST_PATIENCE};
+use crate::server::{Server, Task};
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

@@ -1,9 +1,6 @@
 //! What looks after the script that runs: it can be killed, and once it has run for long other
 //! clients are told so instead of waiting.
 
-use crate::keyspace::Databases;
-use crate::server::Server;
-use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -77,7 +74,7 @@ impl Watchdog {
     }
 
     /// The script has changed something.
-    pub(super) fn note_write(&self) {
+    pub fn note_write(&self) {
         self.has_written.store(true, Ordering::Relaxed);
     }
 
@@ -87,7 +84,7 @@ impl Watchdog {
     }
 
     /// True if the script has run for long.
-    pub(super) fn is_slow(&self) -> bool {
+    pub fn is_slow(&self) -> bool {
         let began = self.began_ms.load(Ordering::Relaxed);
         let threshold = self.threshold_ms.load(Ordering::Relaxed);
         began > 0 && self.elapsed_ms().saturating_sub(began) > threshold
@@ -112,34 +109,3 @@ impl Watchdog {
 /// What clients are told while a script runs for long.
 pub const BUSY: &str = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or \
     SHUTDOWN NOSAVE.";
-
-/// How long a thread waits for a phase before it looks whether a script runs for long.
-const PATIENCE: Duration = Duration::from_millis(50);
-
-impl Server {
-    /// Enters the shared phase of the keyspace, unless a script has held the exclusive one for
-    /// long.
-    #[inline]
-    pub fn share_unless_busy(&self) -> Option<RwLockReadGuard<'_, Databases>> {
-        loop {
-            if let Some(databases) = self.keyspace.try_share_for(PATIENCE) {
-                return Some(databases);
-            }
-            if self.scripts.watchdog.is_slow() {
-                return None;
-            }
-        }
-    }
-
-    /// Enters the exclusive phase of the keyspace, unless a script has held it for long.
-    pub fn exclude_unless_busy(&self) -> Option<RwLockWriteGuard<'_, Databases>> {
-        loop {
-            if let Some(databases) = self.keyspace.try_exclude_for(PATIENCE) {
-                return Some(databases);
-            }
-            if self.scripts.watchdog.is_slow() {
-                return None;
-            }
-        }
-    }
-}

@@ -12,9 +12,9 @@
 
 use nearfield::{Pim, Pool};
 use nearfield_fabric_testkit::ShmNodes;
+use nearfield_server::command;
+use nearfield_server::config::{Durability, Options};
 use nearfield_server::keyspace::Home;
-use nearfield_server::server::Options;
-use nearfield_server::{command, persistence};
 use nearfield_server_testkit::connection::{Connection, encode};
 use nearfield_server_testkit::folder::Folder;
 use nearfield_server_testkit::nearfield::Nearfield;
@@ -370,10 +370,10 @@ fn a_command_that_is_left_out_is_noticed() {
 fn logging_into(folder: &Folder) -> Options {
     Options {
         threads: 2,
-        persistence: persistence::Options {
+        persistence: Durability {
             directory: Some(folder.0.clone()),
             log: Some(true),
-            ..persistence::Options::default()
+            ..Durability::default()
         },
         ..Options::default()
     }

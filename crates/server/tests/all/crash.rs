@@ -6,9 +6,10 @@
 //! after that and never answered. `NEARFIELD_KILLS` says how often (20), `NEARFIELD_SEED` where
 //! chance begins.
 
+use nearfield_server::config::{Durability, Options};
 use nearfield_server::log::Policy;
-use nearfield_server::server::{Options, Server};
-use nearfield_server::{net, persistence};
+use nearfield_server::net;
+use nearfield_server::server::Server;
 use nearfield_server_testkit::connection::{Connection, encode};
 use nearfield_server_testkit::faulty::{Chance, FaultyDisk};
 use nearfield_server_testkit::folder::Folder;
@@ -37,11 +38,11 @@ fn server_process() {
     let server = Server::new(Options {
         port: 0,
         threads: 2,
-        persistence: persistence::Options {
+        persistence: Durability {
             directory: Some(folder.into()),
             policy: Some(Policy::Always),
             disk: Arc::new(disk),
-            ..persistence::Options::default()
+            ..Durability::default()
         },
         ..Options::default()
     });

@@ -3,12 +3,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use nearfield_server::config::{Durability, Options};
 use nearfield_server::keyspace::{Access, Effects, Keys};
-use nearfield_server::log::Policy;
-use nearfield_server::log::load::{Damage, LoadError};
+use nearfield_server::log::load::LoadError;
+use nearfield_server::log::{Damage, Policy};
 use nearfield_server::object::{Container, Hash, List, Set, SortedSet};
-use nearfield_server::persistence::{self, Task};
-use nearfield_server::server::{Options, Server};
+use nearfield_server::persistence;
+use nearfield_server::server::{Server, Task};
 use nearfield_server_testkit::connection::{Connection, PATIENCE, encode};
 use nearfield_server_testkit::faulty::{EIO, ENOSPC, FaultyDisk};
 use nearfield_server_testkit::folder::Folder;
@@ -25,12 +26,12 @@ use std::time::{Duration, Instant};
 fn options(folder: &Path, log: bool, policy: Policy) -> Options {
     Options {
         threads: 2,
-        persistence: persistence::Options {
+        persistence: Durability {
             directory: Some(folder.to_owned()),
             log: Some(log),
             policy: Some(policy),
             save: Some(Vec::new()),
-            ..persistence::Options::default()
+            ..Durability::default()
         },
         ..Options::default()
     }

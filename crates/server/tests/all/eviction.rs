@@ -3,9 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::clock::now_ms;
+use nearfield_server::config::Options;
 use nearfield_server::eviction::Policy;
 use nearfield_server::keyspace::{Access, Effects, Keys};
-use nearfield_server::server::Options;
 use nearfield_server_testkit::connection::{Connection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::redis::Redis;

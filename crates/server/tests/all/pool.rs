@@ -5,9 +5,8 @@
 use nearfield::Pool;
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_server::command::{Flags, Run, all};
+use nearfield_server::config::{Durability, Options, check_setting};
 use nearfield_server::keyspace::Home;
-use nearfield_server::persistence;
-use nearfield_server::server::{Options, check_setting};
 use nearfield_server_testkit::connection::{Connection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::reply::Value;
@@ -565,9 +564,9 @@ fn what_a_server_keeps_on_disk_is_not_possible_over_a_pool() {
     let home = Home::open_pool(Pool::shm(nodes.names()), 64).unwrap();
     let logging = Options {
         home,
-        persistence: persistence::Options {
+        persistence: Durability {
             log: Some(true),
-            ..persistence::Options::default()
+            ..Durability::default()
         },
         ..Options::default()
     };

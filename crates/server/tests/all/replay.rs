@@ -5,10 +5,11 @@
 
 use nearfield_server::account::Account;
 use nearfield_server::client::Client;
+use nearfield_server::config::Options;
 use nearfield_server::execute::{invoke, lookup};
 use nearfield_server::keyspace::{Access, DATABASES, Effects, Keys};
 use nearfield_server::resp::{Protocol, Reply, Words};
-use nearfield_server::server::{Options, Server};
+use nearfield_server::server::Server;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};

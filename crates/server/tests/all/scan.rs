@@ -4,9 +4,10 @@
 
 use nearfield_server::client::Client;
 use nearfield_server::clock::now_ms;
+use nearfield_server::config::Options;
 use nearfield_server::execute::Executor;
 use nearfield_server::resp::{Protocol, Reply};
-use nearfield_server::server::{Options, Server};
+use nearfield_server::server::Server;
 use std::collections::{BTreeMap, BTreeSet};
 
 struct Session<'s> {

@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::Settings;
+use nearfield_server::config::{Options, Settings};
 use nearfield_server::net;
-use nearfield_server::server::{Options, Server};
+use nearfield_server::server::Server;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};

@@ -1,21 +1,26 @@
 //! All that the threads of a server share.
 
+mod busy;
+mod configure;
+pub(crate) mod persistence;
+
+pub use persistence::{Persistence, Requested, Status, Task};
+
 use crate::acl::Acl;
 use crate::batches::Batches;
 use crate::blocking::Blocked;
 use crate::client::Client;
-use crate::config::{Config, Settings};
+use crate::config::{Config, Options};
 use crate::connection::Clients;
 use crate::connection::balance::Balance;
 use crate::connection::tls::Tls;
 use crate::cursors::Cursors;
 use crate::eviction::{Access, Eviction};
-use crate::keyspace::{Databases, Home, Keyspace};
+use crate::keyspace::{Databases, Keyspace};
 use crate::latency::LatencyMonitor;
 use crate::log::Log;
 use crate::monitor::Monitors;
 use crate::pause::Pause;
-use crate::persistence::{self, Persistence};
 use crate::pubsub::PubSub;
 use crate::script::Scripts;
 use crate::singly::Singly;
@@ -23,100 +28,9 @@ use crate::slowlog::SlowLog;
 use crate::statistics::Statistics;
 use crate::tracking::Tracking;
 use crate::watch::Watches;
-use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
-
-/// What a server is started with.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The addresses to listen on.
-    pub bind: Vec<std::net::IpAddr>,
-    /// The port to listen on; 0 chooses a free one.
-    pub port: u16,
-    /// The number of threads that serve connections.
-    pub threads: usize,
-    /// The password of the default user; none is needed without.
-    pub password: Option<String>,
-    /// Where users are saved, if anywhere.
-    pub acl_file: Option<PathBuf>,
-    /// Whether connections from other machines are refused while there is no password.
-    pub protected: bool,
-    /// What a configuration file says, where the above does not.
-    pub settings: Settings,
-    /// What is kept on disk.
-    pub persistence: persistence::Options,
-    /// Where the keys lie.
-    pub home: Home,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            bind: vec![std::net::Ipv4Addr::LOCALHOST.into()],
-            port: 6399,
-            threads: default_threads(),
-            password: None,
-            acl_file: None,
-            protected: true,
-            settings: Settings::default(),
-            persistence: persistence::Options::default(),
-            home: Home::Local,
-        }
-    }
-}
-
-impl Options {
-    /// Refuses what is not possible where the keys lie.
-    ///
-    /// # Errors
-    /// Which option it is, and why.
-    pub fn check_placement(&self) -> Result<(), String> {
-        if !self.home.is_shared() {
-            return Ok(());
-        }
-        let mut kept = self.persistence.clone();
-        kept.complete(&self.settings);
-        if kept.log() || !kept.save_points().is_empty() {
-            return Err(
-                "keys in a pool stay there when the server ends: with --placement pool there is no \
-                 --dir, --appendonly or save"
-                    .into(),
-            );
-        }
-        for setting in &self.settings.values {
-            check_setting(&setting.name, &setting.value)?;
-        }
-        Ok(())
-    }
-}
-
-/// Refuses a setting that needs keys which no other server changes.
-///
-/// # Errors
-/// Which setting it is, and why.
-pub fn check_setting(name: &str, value: &str) -> Result<(), String> {
-    let is = |other: &str| name.eq_ignore_ascii_case(other);
-    let why = if is("maxmemory") && value != "0" {
-        "the memory is that of the pool's nodes"
-    } else if is("notify-keyspace-events") && !value.is_empty() {
-        "a server does not see what other servers change"
-    } else if is("appendonly") && value != "no" || is("save") && !value.is_empty() {
-        "keys in a pool stay there when the server ends"
-    } else {
-        return Ok(());
-    };
-    Err(format!(
-        "{name} is not possible with the placement pool: {why}"
-    ))
-}
-
-/// One thread less than there are cores, as the clients need one, too; at most eight.
-pub fn default_threads() -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    cores.saturating_sub(1).clamp(1, 8)
-}
 
 /// What the threads of a server share.
 #[derive(Debug)]
@@ -226,7 +140,7 @@ impl Server {
             tls: OnceLock::new(),
             stopping: AtomicBool::new(false),
         };
-        crate::config::apply(&server);
+        server.configure();
         server
     }
 

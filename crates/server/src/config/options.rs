@@ -1,0 +1,166 @@
+//! What a server is started with: what its configuration file says, and its command line.
+
+use super::{Durability, Settings};
+use crate::keyspace::Home;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+
+/// What a server is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The addresses to listen on.
+    pub bind: Vec<IpAddr>,
+    /// The port to listen on; 0 chooses a free one.
+    pub port: u16,
+    /// The number of threads that serve connections.
+    pub threads: usize,
+    /// The password of the default user; none is needed without.
+    pub password: Option<String>,
+    /// Where users are saved, if anywhere.
+    pub acl_file: Option<PathBuf>,
+    /// Whether connections from other machines are refused while there is no password.
+    pub protected: bool,
+    /// What a configuration file says, where the above does not.
+    pub settings: Settings,
+    /// What is kept on disk.
+    pub persistence: Durability,
+    /// Where the keys lie.
+    pub home: Home,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            bind: vec![Ipv4Addr::LOCALHOST.into()],
+            port: 6399,
+            threads: default_threads(),
+            password: None,
+            acl_file: None,
+            protected: true,
+            settings: Settings::default(),
+            persistence: Durability::default(),
+            home: Home::Local,
+        }
+    }
+}
+
+impl Options {
+    /// What a server is started with if the command line says nothing: what the file says, and
+    /// the defaults.
+    ///
+    /// # Errors
+    /// An address is none.
+    pub fn from_settings(settings: Settings) -> Result<Options, String> {
+        let mut options = Options::default();
+        if let Some(addresses) = settings.value("bind") {
+            options.bind = addresses
+                .split_whitespace()
+                .map(address)
+                .collect::<Result<_, _>>()?;
+        }
+        let number = |name| settings.value(name).and_then(|value| value.parse().ok());
+        if let Some(port) = number("port") {
+            options.port = port;
+        }
+        if let Some(threads) = number("io-threads") {
+            options.threads = usize::from(threads);
+        }
+        let text = |name| settings.value(name).filter(|value| !value.is_empty());
+        options.password = text("requirepass").map(str::to_owned);
+        options.acl_file = text("aclfile").map(PathBuf::from);
+        options.protected = settings.value("protected-mode") != Some("no");
+        options.settings = settings;
+        Ok(options)
+    }
+
+    /// Refuses what is not possible where the keys lie.
+    ///
+    /// # Errors
+    /// Which option it is, and why.
+    pub fn check_placement(&self) -> Result<(), String> {
+        if !self.home.is_shared() {
+            return Ok(());
+        }
+        let mut kept = self.persistence.clone();
+        kept.complete(&self.settings);
+        if kept.log() || !kept.save_points().is_empty() {
+            return Err(
+                "keys in a pool stay there when the server ends: with --placement pool there is no \
+                 --dir, --appendonly or save"
+                    .into(),
+            );
+        }
+        for setting in &self.settings.values {
+            check_setting(&setting.name, &setting.value)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads an address as `bind` names it; a dash before it means that it may be missing.
+fn address(word: &str) -> Result<IpAddr, String> {
+    match word.strip_prefix('-').unwrap_or(word) {
+        "*" => Ok(Ipv4Addr::UNSPECIFIED.into()),
+        "::*" => Ok(Ipv6Addr::UNSPECIFIED.into()),
+        "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
+        word => word
+            .parse()
+            .map_err(|_| format!("bind: '{word}' is not an address")),
+    }
+}
+
+/// Refuses a setting that needs keys which no other server changes.
+///
+/// # Errors
+/// Which setting it is, and why.
+pub fn check_setting(name: &str, value: &str) -> Result<(), String> {
+    let is = |other: &str| name.eq_ignore_ascii_case(other);
+    let why = if is("maxmemory") && value != "0" {
+        "the memory is that of the pool's nodes"
+    } else if is("notify-keyspace-events") && !value.is_empty() {
+        "a server does not see what other servers change"
+    } else if is("appendonly") && value != "no" || is("save") && !value.is_empty() {
+        "keys in a pool stay there when the server ends"
+    } else {
+        return Ok(());
+    };
+    Err(format!(
+        "{name} is not possible with the placement pool: {why}"
+    ))
+}
+
+/// One thread less than there are cores, as the clients need one, too; at most eight.
+pub fn default_threads() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    cores.saturating_sub(1).clamp(1, 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Setting;
+
+    #[test]
+    fn files_say_how_the_server_is_started() {
+        let values = [
+            ("bind", "127.0.0.1 ::1"),
+            ("port", "7000"),
+            ("io-threads", "3"),
+            ("requirepass", "secret"),
+            ("protected-mode", "no"),
+        ];
+        let values = values.map(|(name, value)| Setting {
+            name: name.into(),
+            value: value.into(),
+        });
+        let settings = Settings {
+            file: None,
+            values: values.to_vec(),
+        };
+        let options = Options::from_settings(settings).unwrap();
+        assert_eq!(options.bind.len(), 2);
+        assert_eq!((options.port, options.threads), (7000, 3));
+        assert_eq!(options.password.as_deref(), Some("secret"));
+        assert!(!options.protected);
+    }
+}

@@ -1,0 +1,37 @@
+//! The phases of the keyspace while a script may hold one for long.
+
+use super::Server;
+use crate::keyspace::Databases;
+use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+/// How long a thread waits for a phase before it looks whether a script runs for long.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+impl Server {
+    /// Enters the shared phase of the keyspace, unless a script has held the exclusive one for
+    /// long.
+    #[inline]
+    pub fn share_unless_busy(&self) -> Option<RwLockReadGuard<'_, Databases>> {
+        loop {
+            if let Some(databases) = self.keyspace.try_share_for(PATIENCE) {
+                return Some(databases);
+            }
+            if self.scripts.watchdog.is_slow() {
+                return None;
+            }
+        }
+    }
+
+    /// Enters the exclusive phase of the keyspace, unless a script has held it for long.
+    pub fn exclude_unless_busy(&self) -> Option<RwLockWriteGuard<'_, Databases>> {
+        loop {
+            if let Some(databases) = self.keyspace.try_exclude_for(PATIENCE) {
+                return Some(databases);
+            }
+            if self.scripts.watchdog.is_slow() {
+                return None;
+            }
+        }
+    }
+}

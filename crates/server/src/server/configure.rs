@@ -1,0 +1,59 @@
+//! What the parts of a server take from its configuration.
+
+use super::Server;
+use crate::config::SavePoint;
+use crate::eviction::{self, SAMPLES};
+use crate::keyspace::Observer;
+use crate::log::Policy;
+use crate::object::ChunkLimit;
+use crate::singly::Reason;
+use crate::{logging, notifications};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// If the slow log takes commands that are faster than this, in microseconds, each command has to
+/// be timed, which is not done for those of a batch: a whole batch takes no longer.
+const SINGLY_BELOW_US: i64 = 1000;
+
+impl Server {
+    /// Makes those parts of the server do what the configuration says that do not ask it each time.
+    /// To be called in the exclusive phase, or before the server serves anybody.
+    pub fn configure(&self) {
+        let hot = &self.config.hot;
+        let events = hot.notified_events.load(Ordering::Relaxed);
+        let notifies = notifications::is_on(events);
+        self.keyspace
+            .set_observed(Observer::Notifications, notifies);
+        let policy = Policy::from_name(&self.config.text("appendfsync"));
+        self.log.set_policy(policy.unwrap_or_default());
+        let save_points = SavePoint::parse(&self.config.text("save"));
+        *self.persistence.save_points.lock() = save_points;
+        let config = &self.config;
+        let policy = eviction::Policy::parse(&config.text("maxmemory-policy")).unwrap_or_default();
+        let limit = hot.maxmemory_bytes.load(Ordering::Relaxed);
+        let samples = usize::try_from(config.integer("maxmemory-samples")).unwrap_or(SAMPLES);
+        self.eviction.configure(limit, policy, samples);
+        self.access.resize(limit, policy.is_lfu());
+        let protected = config.text("protected-mode") == "yes";
+        self.acl.protected.store(protected, Ordering::Relaxed);
+        let threshold_ms = u64::try_from(config.integer("busy-reply-threshold")).unwrap_or(0);
+        let threshold = Duration::from_millis(threshold_ms);
+        self.scripts.watchdog.set_threshold(threshold);
+        logging::set_level(&config.text("loglevel"));
+        let slow = hot.slowlog_slower_than_us.load(Ordering::Relaxed);
+        self.singly
+            .set(Reason::SlowLog, (0..SINGLY_BELOW_US).contains(&slow));
+        let size = |name| usize::try_from(self.config.integer(name)).unwrap_or(0);
+        self.keyspace.set_limits(|limits| {
+            limits.hash_entries_max = size("hash-max-listpack-entries");
+            limits.hash_bytes_max = size("hash-max-listpack-value");
+            limits.set_integers_max = size("set-max-intset-entries");
+            limits.set_entries_max = size("set-max-listpack-entries");
+            limits.set_bytes_max = size("set-max-listpack-value");
+            limits.sorted_set_entries_max = size("zset-max-listpack-entries");
+            limits.sorted_set_bytes_max = size("zset-max-listpack-value");
+            let chunk = self.config.integer("list-max-listpack-size");
+            limits.list_chunk = ChunkLimit::from_setting(chunk as i32);
+        });
+    }
+}
