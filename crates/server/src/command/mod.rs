@@ -28,6 +28,7 @@ mod ordered;
 mod parts;
 mod persistence;
 mod pubsub;
+mod script_host;
 mod scripting;
 mod server;
 mod set;

@@ -1,5 +1,6 @@
 //! Lua scripts.
 
+use super::script_host::ScriptHost;
 use super::{Answer, Call, Command, Flags, Group, integer, is};
 use crate::error::CommandError;
 use crate::script::{Script, ScriptError};
@@ -185,9 +186,11 @@ fn run(
     }
     let only_reads = only_reads || script.writes == Some(false);
     let server = call.server;
-    server
-        .scripts
-        .run(&script, call, keys, arguments, only_reads)
+    let database = call.client.database;
+    let mut host = ScriptHost { call, only_reads };
+    let ran = server.scripts.run(&script, &mut host, keys, arguments);
+    call.client.database = database;
+    ran
 }
 
 fn load(call: &mut Call<'_>) -> Answer {

@@ -1,13 +1,12 @@
 //! The Lua state: its sandbox, the functions that scripts are given, and how a script is run.
 
-use super::host::Host;
+use super::host::{Commands, Host};
 use super::random::Random;
 use super::source::{Script, ScriptError};
 use super::watchdog::{KILLED, Watchdog};
 use super::{
     arguments::Arguments, bits, convert, failure, json, msgpack, random, sha1_hex, structs,
 };
-use crate::command::Call;
 use hashbrown::HashMap;
 use mlua::chunk::ChunkMode;
 use mlua::debug::HookTriggers;
@@ -103,23 +102,21 @@ impl Engine {
     }
 
     /// Runs a script and writes what it returns.
-    pub fn run(
+    pub fn run<H: Host>(
         &mut self,
         script: &Script,
-        call: &mut Call<'_>,
+        host: &mut H,
         keys: &[&[u8]],
         arguments: &[&[u8]],
-        only_reads: bool,
     ) -> std::result::Result<(), ScriptError> {
         let function = self.compile(script)?;
         self.typed.store(false, Ordering::Relaxed);
         self.globals.raw_set("KEYS", self.strings(keys)?)?;
         self.globals.raw_set("ARGV", self.strings(arguments)?)?;
-        let database = call.client.database;
         let result = {
-            let host = RefCell::new(Host::new(call, only_reads, &self.typed));
+            let commands = RefCell::new(Commands::new(host, &self.typed));
             self.lua.scope(|scope| {
-                let run = |lua: &Lua, words: MultiValue| host.borrow_mut().run(lua, &words);
+                let run = |lua: &Lua, words: MultiValue| commands.borrow_mut().run(lua, &words);
                 let function_call = scope.create_function(move |lua, words| {
                     let value = run(lua, words)?;
                     match error_text(&value)? {
@@ -129,18 +126,17 @@ impl Engine {
                 })?;
                 let protected_call = scope.create_function(run)?;
                 let check = scope
-                    .create_function(|_, words: MultiValue| host.borrow_mut().check(&words))?;
+                    .create_function(|_, words: MultiValue| commands.borrow_mut().check(&words))?;
                 self.redis.raw_set("call", function_call)?;
                 self.redis.raw_set("pcall", protected_call)?;
                 self.redis.raw_set("acl_check_cmd", check)?;
                 self.run.call::<(bool, Value)>(function)
             })
         };
-        call.client.database = database;
         match result? {
             (true, value) => {
                 let typed = self.typed.load(Ordering::Relaxed);
-                Ok(convert::to_reply(&value, call.reply, typed)?)
+                Ok(convert::to_reply(&value, host.reply(), typed)?)
             }
             (false, error) => Err(failed(script, &error)),
         }

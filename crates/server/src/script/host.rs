@@ -3,29 +3,35 @@
 use super::convert;
 use super::failure::{raise_reply, reply_table};
 use super::number::format_general;
-use crate::acl::log::Context;
-use crate::command::{Call, Command, Flags, registry};
-use crate::error::CommandError;
-use crate::execute::lookup;
 use crate::resp::{Protocol, Reply};
 use mlua::{Lua, MultiValue, Result, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs the commands of a script, each within the call of the script.
-pub struct Host<'h, 'c> {
-    call: &'h mut Call<'c>,
-    only_reads: bool,
+/// What a script runs commands on.
+pub trait Host {
+    /// Runs a command, and writes its answer into `reply`.
+    ///
+    /// # Errors
+    /// The script may not run it, and why.
+    fn run(&mut self, args: &[&[u8]], reply: &mut Reply) -> std::result::Result<(), String>;
+
+    /// Whether the script's user may run a command; `None` if there is no such command.
+    fn may_run(&self, args: &[&[u8]]) -> Option<bool>;
+
+    /// Where the answer of the script is written.
+    fn reply(&mut self) -> &mut Reply;
+}
+
+/// The functions by which a script runs commands.
+pub struct Commands<'h, H> {
+    host: &'h mut H,
     typed: &'h AtomicBool,
 }
 
-impl<'h, 'c> Host<'h, 'c> {
-    /// Runs commands within `call`.
-    pub fn new(call: &'h mut Call<'c>, only_reads: bool, typed: &'h AtomicBool) -> Self {
-        Host {
-            call,
-            only_reads,
-            typed,
-        }
+impl<'h, H: Host> Commands<'h, H> {
+    /// Runs commands on `host`, in RESP3 if `typed`.
+    pub fn new(host: &'h mut H, typed: &'h AtomicBool) -> Self {
+        Commands { host, typed }
     }
 
     /// Runs a command and gives its answer the form it has in Lua. An error is a table, too.
@@ -35,21 +41,14 @@ impl<'h, 'c> Host<'h, 'c> {
             Err(text) => return Ok(Value::Table(reply_table(lua, text)?)),
         };
         let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let command = match self.admit(&args) {
-            Ok(command) => command,
-            Err(text) => return Ok(Value::Table(reply_table(lua, text)?)),
-        };
         let protocol = if self.typed.load(Ordering::Relaxed) {
             Protocol::Resp3
         } else {
             Protocol::Resp2
         };
         let mut reply = Reply::new(protocol);
-        std::mem::swap(&mut reply, self.call.reply);
-        self.call.run_nested(command, &args);
-        std::mem::swap(&mut reply, self.call.reply);
-        if command.flags.has(Flags::WRITE) {
-            self.call.server.scripts.watchdog.note_write();
+        if let Err(text) = self.host.run(&args, &mut reply) {
+            return Ok(Value::Table(reply_table(lua, text)?));
         }
         match convert::to_lua(lua, &mut reply.bytes())? {
             // In RESP3 nothing is nil, though false in a table of RESP2.
@@ -58,39 +57,12 @@ impl<'h, 'c> Host<'h, 'c> {
         }
     }
 
-    /// Finds the command, if the script may run it.
-    fn admit(&mut self, args: &[&[u8]]) -> std::result::Result<&'static Command, String> {
-        let command = lookup(args).map_err(|error| match error {
-            CommandError::WrongArity(_) => {
-                "ERR Wrong number of args calling Redis command from script".to_owned()
-            }
-            _ => "ERR Unknown Redis command called from script".to_owned(),
-        })?;
-        if command.flags.has(Flags::NOSCRIPT) {
-            return Err("ERR This Redis command is not allowed from script".to_owned());
-        }
-        if self.only_reads && command.flags.has(Flags::WRITE) {
-            return Err("ERR Write commands are not allowed from read-only scripts.".to_owned());
-        }
-        // A script that has written may go on, so that it is executed as a whole.
-        if self.call.keys.effects().logged.is_empty() {
-            let admitted = self.call.server.admit_write(command);
-            admitted.map_err(|error| error.to_string())?;
-        }
-        let acl = &self.call.server.acl;
-        let checked = self.call.client.check(acl, command, args, Context::Lua);
-        checked.map_err(|denied| format!("NOPERM ACL failure in script: {}", denied.text()))?;
-        Ok(command)
-    }
-
     /// Whether the script's user may run a command.
     pub fn check(&mut self, values: &MultiValue) -> Result<bool> {
         let words = words(values).map_err(raise_reply)?;
         let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let command = lookup(&args)
-            .map_err(|_| raise_reply("ERR Invalid command passed to redis.acl_check_cmd()"))?;
-        let user = self.call.client.login.user();
-        Ok(user.is_none_or(|user| user.check(registry(), command, &args).is_ok()))
+        let may_run = self.host.may_run(&args);
+        may_run.ok_or_else(|| raise_reply("ERR Invalid command passed to redis.acl_check_cmd()"))
     }
 }
 

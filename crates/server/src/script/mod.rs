@@ -22,11 +22,11 @@ mod source;
 mod structs;
 mod watchdog;
 
+pub use host::Host;
 pub use source::{Script, ScriptError};
 pub use watchdog::{BUSY, Watchdog};
 
 use crate::acl::hex;
-use crate::command::Call;
 use crate::error::CommandError;
 use engine::Engine;
 use hashbrown::HashMap;
@@ -78,21 +78,19 @@ impl Scripts {
         Ok(script)
     }
 
-    /// Runs a script, which answers the call.
+    /// Runs a script, which answers on the reply of `host`.
     ///
     /// # Errors
     /// It has failed.
     pub fn run(
         &self,
         script: &Script,
-        call: &mut Call<'_>,
+        host: &mut impl Host,
         keys: &[&[u8]],
         arguments: &[&[u8]],
-        only_reads: bool,
     ) -> Result<(), CommandError> {
         self.watchdog.begin();
-        let result =
-            self.with_engine(|engine| engine.run(script, call, keys, arguments, only_reads));
+        let result = self.with_engine(|engine| engine.run(script, host, keys, arguments));
         self.watchdog.end();
         result.map_err(|error| CommandError::owned(error.to_string()))
     }

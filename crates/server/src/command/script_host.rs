@@ -1,0 +1,66 @@
+//! The commands of a script, each within the call of the script.
+
+use super::{Call, Command, Flags, registry};
+use crate::acl::log::Context;
+use crate::error::CommandError;
+use crate::execute::lookup;
+use crate::resp::Reply;
+use crate::script::Host;
+
+/// Runs the commands of a script.
+pub struct ScriptHost<'h, 'c> {
+    /// The call of the script.
+    pub call: &'h mut Call<'c>,
+    /// Whether commands that write are refused.
+    pub only_reads: bool,
+}
+
+impl Host for ScriptHost<'_, '_> {
+    fn run(&mut self, args: &[&[u8]], reply: &mut Reply) -> Result<(), String> {
+        let command = self.admit(args)?;
+        std::mem::swap(reply, self.call.reply);
+        self.call.run_nested(command, args);
+        std::mem::swap(reply, self.call.reply);
+        if command.flags.has(Flags::WRITE) {
+            self.call.server.scripts.watchdog.note_write();
+        }
+        Ok(())
+    }
+
+    fn may_run(&self, args: &[&[u8]]) -> Option<bool> {
+        let command = lookup(args).ok()?;
+        let user = self.call.client.login.user();
+        Some(user.is_none_or(|user| user.check(registry(), command, args).is_ok()))
+    }
+
+    fn reply(&mut self) -> &mut Reply {
+        self.call.reply
+    }
+}
+
+impl ScriptHost<'_, '_> {
+    /// Finds the command, if the script may run it.
+    fn admit(&mut self, args: &[&[u8]]) -> Result<&'static Command, String> {
+        let command = lookup(args).map_err(|error| match error {
+            CommandError::WrongArity(_) => {
+                "ERR Wrong number of args calling Redis command from script".to_owned()
+            }
+            _ => "ERR Unknown Redis command called from script".to_owned(),
+        })?;
+        if command.flags.has(Flags::NOSCRIPT) {
+            return Err("ERR This Redis command is not allowed from script".to_owned());
+        }
+        if self.only_reads && command.flags.has(Flags::WRITE) {
+            return Err("ERR Write commands are not allowed from read-only scripts.".to_owned());
+        }
+        // A script that has written may go on, so that it is executed as a whole.
+        if self.call.keys.effects().logged.is_empty() {
+            let admitted = self.call.server.admit_write(command);
+            admitted.map_err(|error| error.to_string())?;
+        }
+        let acl = &self.call.server.acl;
+        let checked = self.call.client.check(acl, command, args, Context::Lua);
+        checked.map_err(|denied| format!("NOPERM ACL failure in script: {}", denied.text()))?;
+        Ok(command)
+    }
+}
