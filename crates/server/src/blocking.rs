@@ -5,7 +5,6 @@
 //! they came, so that nobody can take what is theirs in between.
 
 use crate::client::ClientShared;
-use crate::command::Wait;
 use crate::resp::{Protocol, Words};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -14,6 +13,17 @@ use std::sync::Arc;
 
 /// A key with the number of its database.
 type DatabaseKey = (usize, Vec<u8>);
+
+/// That a command has to wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// For one of these keys to be written.
+    pub keys: Vec<Vec<u8>>,
+    /// Until then at most, in milliseconds since 1970; `None`: for as long as it takes.
+    pub until_ms: Option<u64>,
+    /// What the client is answered if it has waited in vain.
+    pub in_vain: Vec<u8>,
+}
 
 /// A client that waits.
 #[derive(Clone, Debug)]

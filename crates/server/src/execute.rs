@@ -1,12 +1,13 @@
 //! Executing one command: what is checked before, which phase it runs in, and what becomes of
 //! its effects.
 
-use crate::account::Account;
-use crate::blocking::Waiter;
+use crate::blocking::{Wait, Waiter};
 use crate::client::{Client, Replies};
-use crate::command::{self, Call, Command, Flags, Group, Planned, Run, Wait, number_of};
+use crate::command::{
+    self, Account, Command, Flags, Group, Run, invoke, lookup, note_uses, number_of,
+};
 use crate::connection::Message;
-use crate::error::{CommandError, shown};
+use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::keyspace::{Access, Databases, Effects, Keys, Keyspace, Observer};
 use crate::object::Kind;
@@ -458,65 +459,6 @@ fn refuse_while_busy(client: &mut Client, command: &Command, reply: &mut Reply) 
     }
 }
 
-/// Finds a command or subcommand by its words, and checks their number.
-///
-/// # Errors
-/// There is none of that name, or it has another number of arguments.
-pub fn lookup(args: &[&[u8]]) -> Result<&'static Command, CommandError> {
-    let name = args.first().copied().unwrap_or_default();
-    let Some(command) = command::find(name) else {
-        return Err(unknown_command(args));
-    };
-    let found = match command.run {
-        Run::Command(_) | Run::Planned(_) => command,
-        Run::Container(_) => {
-            let Some(word) = args.get(1) else {
-                if command.bare.is_some() {
-                    return Ok(command);
-                }
-                return Err(CommandError::WrongArity(command.name.into()));
-            };
-            let Some(subcommand) = command.subcommand(word) else {
-                let (word, name) = (shown(word), command.name.to_ascii_uppercase());
-                return Err(CommandError::owned(format!(
-                    "ERR unknown subcommand '{word}'. Try {name} HELP."
-                )));
-            };
-            if !subcommand.accepts(args.len()) {
-                let name = format!("{}|{}", command.name, subcommand.name);
-                return Err(CommandError::WrongArity(name.into()));
-            }
-            return Ok(subcommand);
-        }
-    };
-    if !found.accepts(args.len()) {
-        return Err(CommandError::WrongArity(found.name.into()));
-    }
-    let other = found.turning.and_then(|turning| turning(args));
-    let other = other.and_then(|name| command::find(name.as_bytes()));
-    Ok(other.unwrap_or(found))
-}
-
-fn unknown_command(args: &[&[u8]]) -> CommandError {
-    /// So many bytes of arguments are shown, as Redis has it.
-    const SHOWN_BYTES: usize = 128;
-    let name = shown(args.first().copied().unwrap_or_default());
-    let mut words = String::new();
-    for argument in args.iter().skip(1) {
-        let Some(room) = SHOWN_BYTES
-            .checked_sub(words.len())
-            .filter(|&room| room > 0)
-        else {
-            break;
-        };
-        let argument = argument.get(..room).unwrap_or(argument);
-        words += &format!("'{}' ", shown(argument));
-    }
-    CommandError::owned(format!(
-        "ERR unknown command '{name}', with args beginning with: {words}"
-    ))
-}
-
 fn not_while_subscribed(command: &Command, args: &[&[u8]]) -> CommandError {
     let name = args.first().copied().unwrap_or_default();
     let mut name = String::from_utf8_lossy(name).to_ascii_lowercase();
@@ -527,32 +469,6 @@ fn not_while_subscribed(command: &Command, args: &[&[u8]]) -> CommandError {
         "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
          are allowed in this context"
     ))
-}
-
-/// Notes that keys are used, and what a write may take; one in [`USES_PER_SAMPLE`] is to be
-/// `sampled`, to know the hot keys.
-pub fn note_uses(
-    server: &Server,
-    command: &Command,
-    args: &[&[u8]],
-    positions: &[usize],
-    database: usize,
-    sampled: bool,
-) {
-    if command.flags.has(Flags::WRITE) {
-        let bytes = args.iter().map(|word| word.len()).sum();
-        server.eviction.note_writes(positions.len().max(1), bytes);
-    }
-    if positions.is_empty() || command.flags.has(Flags::LOOKS_ONLY) {
-        return;
-    }
-    let noting = server.access.noting();
-    for key in positions.iter().filter_map(|&position| args.get(position)) {
-        noting.note(database, key);
-        if sampled {
-            server.access.hot_keys.sample(database, key);
-        }
-    }
 }
 
 fn must_queue(client: &Client, command: &Command) -> bool {
@@ -569,74 +485,6 @@ fn is_waited_for(command: &Command, kind: Result<Option<Kind>, CommandError>) ->
     }
 }
 
-/// Runs a command's implementation, and replaces what it has written by its error, if it has one.
-/// What it has changed is then among its effects, to be logged.
-pub fn invoke(
-    server: &Server,
-    keys: Keys<'_>,
-    client: &mut Client,
-    account: &mut Account,
-    args: &[&[u8]],
-    reply: &mut Reply,
-    nested: bool,
-) -> Option<Wait> {
-    let command = account.command();
-    let start = reply.len();
-    // What has begun as a whole is ended as a whole; a transaction was asked before.
-    let may_write = || server.admit_write(command);
-    let admitted = command.admit_on(server.keyspace.is_shared());
-    let admitted = admitted.and_then(|()| if nested { Ok(()) } else { may_write() });
-    if let Err(error) = admitted {
-        reply.error(&error.to_string());
-        return None;
-    }
-    account.begin(server, client, args);
-    let mut call = Call {
-        args,
-        keys,
-        client,
-        reply,
-        server,
-        wait: None,
-        nested,
-    };
-    let answer = if nested {
-        perform(command, &mut call)
-    } else {
-        let by_key = command.flags.has(Flags::KEY_BY_KEY);
-        call.keys.effects().key_by_key = by_key;
-        call.until_committed(|call| perform(command, call))
-    };
-    let wait = call.wait.take();
-    let database = call.keys.database_number();
-    let changes = call.keys.effects().settle(database, args);
-    if changes > 0 {
-        server
-            .keyspace
-            .changes
-            .fetch_add(changes, Ordering::Relaxed);
-    }
-    account.end(server, client, args, &answer, wait.is_some());
-    if let Err(error) = answer {
-        reply.truncate(start);
-        reply.error(&error.to_string());
-    }
-    wait
-}
-
-/// Runs a command's implementation once.
-fn perform(command: &'static Command, call: &mut Call<'_>) -> command::Answer {
-    match (command.run, command.bare) {
-        (Run::Command(run), _) | (Run::Container(_), Some(run)) => run(call),
-        (Run::Planned(plan), _) => {
-            let (_, step) = command.keys.count(call.args.len());
-            let keys = call.keys.nested();
-            (plan.complete)(&mut Planned::alone(call.args, step, keys, call.reply))
-        }
-        (Run::Container(_), None) => unreachable!("`lookup` finds subcommands"),
-    }
-}
-
 impl Server {
     /// Logs what commands have changed, as one whole. To be called while what they have changed
     /// cannot be changed by others.
@@ -647,17 +495,6 @@ impl Server {
             }
             effects.logged.clear();
         }
-    }
-
-    /// Refuses a command that writes while what it does could not be kept.
-    ///
-    /// # Errors
-    /// `MISCONF`.
-    pub fn admit_write(&self, command: &Command) -> Result<(), CommandError> {
-        if command.flags.has(Flags::WRITE) && self.refuses_writes() {
-            return Err(self.write_refusal());
-        }
-        Ok(())
     }
 
     /// Tells those who observe what happened to keys, and lets those go on who have waited for

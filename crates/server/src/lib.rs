@@ -2,7 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod account;
 pub mod acl;
 pub mod batches;
 pub mod blocking;

@@ -4,5 +4,8 @@ pub mod category;
 mod registry;
 mod spec;
 
+/// The version of Redis whose behaviour is offered; clients and their tests ask for it.
+pub const REDIS_VERSION: &str = "7.2.0";
+
 pub use registry::{Entry, Registry};
 pub use spec::{Flags, Group, KeySpec, Spec};

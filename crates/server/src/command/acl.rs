@@ -1,12 +1,11 @@
 //! Access control.
 
-use super::{Answer, Call, Command, Flags, Group, client, integer, is, registry};
+use super::{Answer, Call, Command, Flags, Group, client, integer, is, lookup, registry};
 use crate::acl::{AclError, DEFAULT, Denied, Selector, User, hex};
 use crate::catalog::category;
 use crate::client::Topic;
 use crate::clock::now_ms;
 use crate::error::{CommandError, shown};
-use crate::execute::lookup;
 use crate::resp::Reply;
 use rand::Rng;
 

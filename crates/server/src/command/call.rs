@@ -1,11 +1,10 @@
 //! A command while it runs: what its implementation is given.
 
-use super::{Answer, Command, Planned};
-use crate::account::Account;
+use super::{Account, Answer, Command, Planned, invoke, note_uses};
+use crate::blocking::Wait;
 use crate::client::Client;
 use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
-use crate::execute::{invoke, note_uses};
 use crate::keyspace::Keys;
 use crate::keyspace::draft::{ATTEMPTS_MAX, Committed};
 use crate::number::{parse_double, parse_integer};
@@ -29,17 +28,6 @@ pub struct Call<'c> {
     pub wait: Option<Wait>,
     /// Whether the command runs within a transaction or a script, where none waits.
     pub nested: bool,
-}
-
-/// That a command has to wait.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
-    /// For one of these keys to be written.
-    pub keys: Vec<Vec<u8>>,
-    /// Until then at most, in milliseconds since 1970; `None`: for as long as it takes.
-    pub until_ms: Option<u64>,
-    /// What the client is answered if it has waited in vain.
-    pub in_vain: Vec<u8>,
 }
 
 impl<'c> Call<'c> {

@@ -1,14 +1,12 @@
 //! The connection: its protocol, its database, its end.
 
 use super::{Answer, Call, Command, Flags, Group, is, small_integer};
+use crate::catalog::REDIS_VERSION;
 use crate::error::{CommandError, shown};
 use crate::keyspace::DATABASES;
 use crate::resp::Protocol;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// The version of Redis whose behaviour is offered; clients and their tests ask for it.
-pub const REDIS_VERSION: &str = "7.2.0";
 
 const GROUP: Group = Group::Connection;
 /// What may be said before the password, while data are loaded, and by subscribers.

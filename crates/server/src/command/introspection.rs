@@ -1,9 +1,8 @@
 //! What commands there are.
 
 use super::help::help;
-use super::{Answer, Call, Command, Flags, Group, KeySpec, all, find, is};
+use super::{Answer, Call, Command, Flags, Group, KeySpec, all, find, is, lookup};
 use crate::error::CommandError;
-use crate::execute::lookup;
 use crate::glob::matches;
 use crate::resp::Reply;
 

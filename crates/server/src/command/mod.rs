@@ -1,10 +1,14 @@
 //! Commands: the table of them, and their implementations, one file a family.
 
+mod account;
 mod batchable;
 pub mod call;
 pub mod categories;
 mod help;
+mod invoke;
+mod lookup;
 pub mod plan;
+mod repeat;
 pub mod spec;
 mod table;
 
@@ -43,10 +47,13 @@ mod transaction;
 
 pub use crate::catalog::{Flags, Group, KeySpec};
 pub use crate::resp::request::is;
+pub use account::Account;
 pub use batchable::{Batchable, Batchables, NAME_BYTES_MAX, batchables};
-pub use call::{Call, Wait, integer, small_integer};
-pub use connection::REDIS_VERSION;
+pub use call::{Call, integer, small_integer};
+pub use invoke::{invoke, note_uses};
+pub use lookup::lookup;
 pub use plan::{Plan, Planned, Touch};
+pub use repeat::repeat;
 pub use spec::{Answer, Command, Run};
 pub use table::{all, find, number_of, registry};
 pub use transaction::abort;

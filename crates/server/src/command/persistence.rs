@@ -1,11 +1,11 @@
 //! Saving to disk, and stopping.
 
-use super::{Answer, Call, Command, Flags, Group, is};
+use super::{Answer, Call, Command, Flags, Group, is, repeat};
 use crate::error::CommandError;
 use crate::keyspace::Databases;
-use crate::log::load::{LoadError, Loader};
 use crate::log::manifest::Manifest;
 use crate::number::parse_double;
+use crate::persistence::load::{LoadError, Loader};
 use crate::persistence::{self, DUMP, load_log, save_now};
 use crate::server::{Requested, Task};
 use std::ops::Bound;
@@ -231,7 +231,7 @@ fn debug_reload(call: &mut Call<'_>) -> Answer {
     }
     let path = server.options.persistence.directory().join(DUMP);
     read_again(call, |databases| {
-        Loader::new(server, databases).snapshot(&path, None)
+        Loader::new(server, databases, repeat).snapshot(&path, None)
     })
 }
 
@@ -244,7 +244,9 @@ fn debug_loadaof(call: &mut Call<'_>) -> Answer {
         Ok(Some(manifest)) if server.log.is_on() => manifest,
         _ => return Err(CommandError::text("ERR there is no append only file")),
     };
-    read_again(call, |databases| load_log(server, databases, &manifest))
+    read_again(call, |databases| {
+        load_log(server, databases, &manifest, repeat)
+    })
 }
 
 /// Forgets all keys and reads them from disk.

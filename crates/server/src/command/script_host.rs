@@ -1,9 +1,8 @@
 //! The commands of a script, each within the call of the script.
 
-use super::{Call, Command, Flags, registry};
+use super::{Call, Command, Flags, lookup, registry};
 use crate::acl::log::Context;
 use crate::error::CommandError;
-use crate::execute::lookup;
 use crate::resp::Reply;
 use crate::script::Host;
 

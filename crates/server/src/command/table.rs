@@ -7,6 +7,8 @@ use super::{
     sorted_set_algebra, sorted_set_pop, sorted_set_range, string, transaction,
 };
 use crate::catalog::Registry;
+use crate::config::Options;
+use crate::server::Server;
 use hashbrown::HashMap;
 use std::sync::LazyLock;
 
@@ -73,6 +75,13 @@ pub fn registry() -> &'static Registry {
 /// The number of a command or subcommand.
 pub fn number_of(command: &'static Command) -> usize {
     registry().number(command).unwrap_or(0)
+}
+
+impl Server {
+    /// A server of all commands, without keys, that listens to nobody yet.
+    pub fn new(options: Options) -> Server {
+        Server::of_commands(registry(), options)
+    }
 }
 
 impl Command {

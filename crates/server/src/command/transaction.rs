@@ -1,10 +1,9 @@
 //! Transactions.
 
-use super::{Answer, Call, Command, Flags, Group};
+use super::{Answer, Call, Command, Flags, Group, lookup};
 use crate::acl::log::Context;
 use crate::client::Client;
 use crate::error::CommandError;
-use crate::execute::lookup;
 use crate::keyspace::Observer;
 use crate::resp::Words;
 use crate::server::Server;

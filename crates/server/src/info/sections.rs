@@ -1,9 +1,9 @@
 //! Most sections.
 
 use super::Page;
+use crate::catalog::REDIS_VERSION;
 use crate::client::Topic;
 use crate::clock::now_ms;
-use crate::command::REDIS_VERSION;
 use crate::server::Task;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;

@@ -43,7 +43,6 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 pub mod frame;
-pub mod load;
 pub mod manifest;
 
 use crate::disk::{DiskFile, write_all};

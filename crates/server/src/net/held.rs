@@ -2,8 +2,7 @@
 
 use super::thread::IoThread;
 use crate::client::Client;
-use crate::command::Flags;
-use crate::execute::lookup;
+use crate::command::{Flags, lookup};
 use crate::pause::PauseMode;
 use crate::server::Server;
 use crate::singly::Reason;

@@ -1,6 +1,7 @@
 //! What a server keeps on disk, and when: it ties the [log](crate::log) and
 //! [snapshots](crate::keyspace::snapshot) to the server's life.
 
+pub mod load;
 mod start;
 mod tasks;
 

@@ -1,10 +1,10 @@
 //! Starting with what an earlier server has left.
 
+use super::load::{LoadError, Loader, Repeat};
 use super::{DUMP, create_log};
 use crate::clock::now_ms;
 use crate::keyspace::{Databases, snapshot};
 use crate::log::LogFile;
-use crate::log::load::{LoadError, Loader};
 use crate::log::manifest::{Manifest, NAME, base_name, log_name, numbered_files};
 use crate::server::Server;
 use std::fs::File;
@@ -12,11 +12,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// Reads what is on disk, and begins to log.
+/// Reads what is on disk, and begins to log. `repeat` executes the commands of a log.
 ///
 /// # Errors
 /// What is there is not read entirely, or nothing can be written. The server must not serve then.
-pub fn start(server: &Server) -> Result<(), LoadError> {
+pub fn start(server: &Server, repeat: Repeat) -> Result<(), LoadError> {
     let options = &server.options.persistence;
     if options.directory.is_none() && !options.log() {
         return Ok(());
@@ -39,9 +39,9 @@ pub fn start(server: &Server) -> Result<(), LoadError> {
                     options.disk.remove(&path).map_err(io(&path))?;
                 }
             }
-            load_log(server, &mut databases, manifest)?;
+            load_log(server, &mut databases, manifest, repeat)?;
         }
-        None => load_foreign(server, &mut databases, directory)?,
+        None => load_foreign(server, &mut databases, directory, repeat)?,
     }
     server.keyspace.changes.store(0, Ordering::Relaxed);
     let mut state = server.persistence.state.lock();
@@ -100,10 +100,11 @@ pub fn load_log(
     server: &Server,
     databases: &mut Databases,
     manifest: &Manifest,
+    repeat: Repeat,
 ) -> Result<(), LoadError> {
     let options = &server.options.persistence;
     let directory = options.directory();
-    let mut loader = Loader::new(server, databases);
+    let mut loader = Loader::new(server, databases, repeat);
     if let Some(base) = &manifest.base {
         loader.snapshot(&directory.join(base), None)?;
     }
@@ -126,8 +127,9 @@ fn load_foreign(
     server: &Server,
     databases: &mut Databases,
     directory: &Path,
+    repeat: Repeat,
 ) -> Result<(), LoadError> {
-    let mut loader = Loader::new(server, databases);
+    let mut loader = Loader::new(server, databases, repeat);
     let dump = directory.join(DUMP);
     if dump.exists() {
         return loader.snapshot(&dump, Some(now_ms()));

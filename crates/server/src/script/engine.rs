@@ -7,6 +7,7 @@ use super::watchdog::{KILLED, Watchdog};
 use super::{
     arguments::Arguments, bits, convert, failure, json, msgpack, random, sha1_hex, structs,
 };
+use crate::catalog::REDIS_VERSION;
 use hashbrown::HashMap;
 use mlua::chunk::ChunkMode;
 use mlua::debug::HookTriggers;
@@ -28,9 +29,6 @@ const HOOK_INSTRUCTIONS: u32 = 100_000;
 /// What all scripts together may hold in memory. Redis has no limit, so that a script may end the
 /// server; here it ends itself.
 const MEMORY_BYTES_MAX: usize = 1 << 30;
-
-/// The version of Redis whose scripts run here.
-const VERSION: &str = "7.2.0";
 
 /// The Lua state, and the parts of it that are needed for each script.
 #[derive(Debug)]
@@ -243,8 +241,8 @@ fn redis_table(lua: &Lua, typed: &Arc<AtomicBool>) -> Result<Table> {
     ] {
         redis.raw_set(name, bits)?;
     }
-    redis.raw_set("REDIS_VERSION", VERSION)?;
-    let number = VERSION
+    redis.raw_set("REDIS_VERSION", REDIS_VERSION)?;
+    let number = REDIS_VERSION
         .split('.')
         .filter_map(|part| part.parse::<i64>().ok());
     redis.raw_set(

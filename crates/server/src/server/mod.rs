@@ -9,6 +9,7 @@ pub use persistence::{Persistence, Requested, Status, Task};
 use crate::acl::Acl;
 use crate::batches::Batches;
 use crate::blocking::Blocked;
+use crate::catalog::Registry;
 use crate::client::Client;
 use crate::config::{Config, Options};
 use crate::connection::Clients;
@@ -96,9 +97,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server without keys that listens to nobody yet.
-    pub fn new(mut options: Options) -> Server {
-        let registry = crate::command::registry();
+    /// A server of these commands, without keys, that listens to nobody yet.
+    pub fn of_commands(registry: &'static Registry, mut options: Options) -> Server {
         options.persistence.complete(&options.settings);
         let server = Server {
             config: Config::new(&options),

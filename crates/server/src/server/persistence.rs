@@ -1,6 +1,7 @@
 //! What is known of snapshots and rewrites of the log, and who asks for them.
 
 use super::Server;
+use crate::catalog::{Flags, Spec};
 use crate::clock::now_ms;
 use crate::config::SavePoint;
 use crate::error::CommandError;
@@ -154,9 +155,20 @@ impl Server {
         self.log.is_failing() || self.persistence.is_save_failing()
     }
 
+    /// Refuses a command that writes while what it does could not be kept.
+    ///
+    /// # Errors
+    /// `MISCONF`.
+    pub fn admit_write(&self, command: &Spec) -> Result<(), CommandError> {
+        if command.flags.has(Flags::WRITE) && self.refuses_writes() {
+            return Err(self.write_refusal());
+        }
+        Ok(())
+    }
+
     /// What clients that want to write are told then.
     #[cold]
-    pub fn write_refusal(&self) -> CommandError {
+    fn write_refusal(&self) -> CommandError {
         match self.log.failure() {
             Some((message, _)) => {
                 CommandError::owned(format!("MISCONF Errors writing to the AOF file: {message}"))

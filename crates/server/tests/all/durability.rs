@@ -5,10 +5,10 @@
 
 use nearfield_server::config::{Durability, Options};
 use nearfield_server::keyspace::{Access, Effects, Keys};
-use nearfield_server::log::load::LoadError;
 use nearfield_server::log::{Damage, Policy};
 use nearfield_server::object::{Container, Hash, List, Set, SortedSet};
 use nearfield_server::persistence;
+use nearfield_server::persistence::load::LoadError;
 use nearfield_server::server::{Server, Task};
 use nearfield_server_testkit::connection::{Connection, PATIENCE, encode};
 use nearfield_server_testkit::faulty::{EIO, ENOSPC, FaultyDisk};
@@ -42,7 +42,7 @@ fn load(folder: &Path, log: bool, damage: Damage) -> Result<State, LoadError> {
     let mut options = options(folder, log, Policy::Always);
     options.persistence.damage = damage;
     let server = Server::new(options);
-    persistence::start(&server)?;
+    persistence::start(&server, nearfield_server::command::repeat)?;
     Ok(state(&server.keyspace))
 }
 

@@ -3,10 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::account::Account;
 use nearfield_server::client::Client;
+use nearfield_server::command::{Account, invoke, lookup};
 use nearfield_server::config::Options;
-use nearfield_server::execute::{invoke, lookup};
 use nearfield_server::keyspace::{Access, DATABASES, Effects, Keys};
 use nearfield_server::resp::{Protocol, Reply, Words};
 use nearfield_server::server::Server;

@@ -1,13 +1,10 @@
 //! Reading snapshots and logs into the keyspace.
 
-use super::Damage;
-use super::frame::{Behind, Frames, Next, look_behind};
-use crate::account::Account;
 use crate::client::Client;
-use crate::command::Flags;
-use crate::execute::{invoke, lookup};
 use crate::keyspace::snapshot::value;
 use crate::keyspace::{Access, DATABASES, Databases, Effects, Keys};
+use crate::log::Damage;
+use crate::log::frame::{Behind, Frames, Next, look_behind};
 use crate::rdb;
 use crate::resp::request::{self, RequestLimits, Step};
 use crate::resp::{Parser, Reply};
@@ -78,15 +75,28 @@ pub struct Loader<'l> {
     client: Client,
     reply: Reply,
     progress: Progress,
+    repeat: Repeat,
 }
+
+/// Executes a command of a log at [`BEFORE_ALL_TIMES`] and writes its answer. What it says of an
+/// error is why it cannot be repeated.
+pub type Repeat = fn(
+    &Server,
+    &mut Databases,
+    &mut Client,
+    &[&[u8]],
+    &mut Effects,
+    &mut Reply,
+) -> Result<(), String>;
 
 /// The time at which commands of a log are executed: no key's time is over then, as the log says
 /// itself which were deleted.
-const BEFORE_ALL_TIMES: u64 = 0;
+pub const BEFORE_ALL_TIMES: u64 = 0;
 
 impl<'l> Loader<'l> {
-    /// A loader into `databases`, which are those of `server`.
-    pub fn new(server: &'l Server, databases: &'l mut Databases) -> Loader<'l> {
+    /// A loader into `databases`, which are those of `server`. `repeat` executes the commands of
+    /// logs.
+    pub fn new(server: &'l Server, databases: &'l mut Databases, repeat: Repeat) -> Loader<'l> {
         Loader {
             server,
             databases,
@@ -94,6 +104,7 @@ impl<'l> Loader<'l> {
             client: Client::internal(),
             reply: Reply::default(),
             progress: Progress::default(),
+            repeat,
         }
     }
 
@@ -311,30 +322,12 @@ impl<'l> Loader<'l> {
                 number.ok_or_else(|| failed(format!("there are {DATABASES} databases")))?;
             return Ok(());
         }
-        let name = String::from_utf8_lossy(args.first().copied().unwrap_or_default());
-        let command = lookup(&args).map_err(|error| failed(format!("{name}: {error}")))?;
-        self.effects.clear();
-        let access = if command.flags.has(Flags::NO_PHASE) {
-            Access::None
-        } else {
-            Access::Exclusive(self.databases)
-        };
-        let (keyspace, database) = (&self.server.keyspace, self.client.database);
-        let effects = &mut self.effects;
-        let keys = Keys::new(keyspace, access, database, BEFORE_ALL_TIMES, effects);
-        let (client, reply) = (&mut self.client, &mut self.reply);
+        let (databases, client) = (&mut *self.databases, &mut self.client);
+        let (effects, reply) = (&mut self.effects, &mut self.reply);
+        effects.clear();
         reply.truncate(0);
-        let keys = keys.without_expiry();
-        let account = &mut Account::of(command);
-        let wait = invoke(self.server, keys, client, account, &args, reply, true);
-        if let Some(error) = reply.bytes().strip_prefix(b"-") {
-            let error = String::from_utf8_lossy(error);
-            return Err(failed(format!("{name}: {}", error.trim_end())));
-        }
-        if wait.is_some() {
-            return Err(failed(format!("{name}: it waits")));
-        }
-        self.effects.clear();
+        (self.repeat)(self.server, databases, client, &args, effects, reply).map_err(failed)?;
+        effects.clear();
         reply.shrink(REPLY_BYTES);
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! What is noted of each command that is executed: counters, the slow log, what long commands
 //! took, which keys a client that caches has read; and monitors are shown it.
 
+use super::{Command, Flags, find, number_of};
 use crate::client::Client;
-use crate::command::{Command, Flags, number_of};
 use crate::error::CommandError;
 use crate::keyspace::Observer;
 use crate::server::Server;
@@ -124,7 +124,7 @@ impl Account {
     pub fn refuse(server: &Server, client: &Client, args: &[&[u8]], error: &CommandError) {
         server.statistics.count_error(&error.to_string());
         let name = args.first().copied().unwrap_or_default();
-        if let Some(command) = crate::command::find(name) {
+        if let Some(command) = find(name) {
             let subcommand = args.get(1).and_then(|word| command.subcommand(word));
             let number = number_of(subcommand.unwrap_or(command));
             let thread = client.shared.thread();

@@ -1,0 +1,103 @@
+//! Running a command's implementation, and what is noted of it.
+
+use super::{Account, Answer, Call, Command, Flags, Planned, Run};
+use crate::blocking::Wait;
+use crate::client::Client;
+use crate::keyspace::Keys;
+use crate::resp::Reply;
+use crate::server::Server;
+use std::sync::atomic::Ordering;
+
+/// Notes that keys are used, and what a write may take; one in [`USES_PER_SAMPLE`](crate::eviction::hot_keys::USES_PER_SAMPLE) is to be
+/// `sampled`, to know the hot keys.
+pub fn note_uses(
+    server: &Server,
+    command: &Command,
+    args: &[&[u8]],
+    positions: &[usize],
+    database: usize,
+    sampled: bool,
+) {
+    if command.flags.has(Flags::WRITE) {
+        let bytes = args.iter().map(|word| word.len()).sum();
+        server.eviction.note_writes(positions.len().max(1), bytes);
+    }
+    if positions.is_empty() || command.flags.has(Flags::LOOKS_ONLY) {
+        return;
+    }
+    let noting = server.access.noting();
+    for key in positions.iter().filter_map(|&position| args.get(position)) {
+        noting.note(database, key);
+        if sampled {
+            server.access.hot_keys.sample(database, key);
+        }
+    }
+}
+
+/// Runs a command's implementation, and replaces what it has written by its error, if it has one.
+/// What it has changed is then among its effects, to be logged.
+pub fn invoke(
+    server: &Server,
+    keys: Keys<'_>,
+    client: &mut Client,
+    account: &mut Account,
+    args: &[&[u8]],
+    reply: &mut Reply,
+    nested: bool,
+) -> Option<Wait> {
+    let command = account.command();
+    let start = reply.len();
+    // What has begun as a whole is ended as a whole; a transaction was asked before.
+    let may_write = || server.admit_write(command);
+    let admitted = command.admit_on(server.keyspace.is_shared());
+    let admitted = admitted.and_then(|()| if nested { Ok(()) } else { may_write() });
+    if let Err(error) = admitted {
+        reply.error(&error.to_string());
+        return None;
+    }
+    account.begin(server, client, args);
+    let mut call = Call {
+        args,
+        keys,
+        client,
+        reply,
+        server,
+        wait: None,
+        nested,
+    };
+    let answer = if nested {
+        perform(command, &mut call)
+    } else {
+        let by_key = command.flags.has(Flags::KEY_BY_KEY);
+        call.keys.effects().key_by_key = by_key;
+        call.until_committed(|call| perform(command, call))
+    };
+    let wait = call.wait.take();
+    let database = call.keys.database_number();
+    let changes = call.keys.effects().settle(database, args);
+    if changes > 0 {
+        server
+            .keyspace
+            .changes
+            .fetch_add(changes, Ordering::Relaxed);
+    }
+    account.end(server, client, args, &answer, wait.is_some());
+    if let Err(error) = answer {
+        reply.truncate(start);
+        reply.error(&error.to_string());
+    }
+    wait
+}
+
+/// Runs a command's implementation once.
+fn perform(command: &'static Command, call: &mut Call<'_>) -> Answer {
+    match (command.run, command.bare) {
+        (Run::Command(run), _) | (Run::Container(_), Some(run)) => run(call),
+        (Run::Planned(plan), _) => {
+            let (_, step) = command.keys.count(call.args.len());
+            let keys = call.keys.nested();
+            (plan.complete)(&mut Planned::alone(call.args, step, keys, call.reply))
+        }
+        (Run::Container(_), None) => unreachable!("`lookup` finds subcommands"),
+    }
+}

@@ -1,0 +1,64 @@
+//! Finding the command that words name.
+
+use super::spec::{Command, Run};
+use super::table::find;
+use crate::error::{CommandError, shown};
+
+/// Finds a command or subcommand by its words, and checks their number.
+///
+/// # Errors
+/// There is none of that name, or it has another number of arguments.
+pub fn lookup(args: &[&[u8]]) -> Result<&'static Command, CommandError> {
+    let name = args.first().copied().unwrap_or_default();
+    let Some(command) = find(name) else {
+        return Err(unknown_command(args));
+    };
+    let found = match command.run {
+        Run::Command(_) | Run::Planned(_) => command,
+        Run::Container(_) => {
+            let Some(word) = args.get(1) else {
+                if command.bare.is_some() {
+                    return Ok(command);
+                }
+                return Err(CommandError::WrongArity(command.name.into()));
+            };
+            let Some(subcommand) = command.subcommand(word) else {
+                let (word, name) = (shown(word), command.name.to_ascii_uppercase());
+                return Err(CommandError::owned(format!(
+                    "ERR unknown subcommand '{word}'. Try {name} HELP."
+                )));
+            };
+            if !subcommand.accepts(args.len()) {
+                let name = format!("{}|{}", command.name, subcommand.name);
+                return Err(CommandError::WrongArity(name.into()));
+            }
+            return Ok(subcommand);
+        }
+    };
+    if !found.accepts(args.len()) {
+        return Err(CommandError::WrongArity(found.name.into()));
+    }
+    let other = found.turning.and_then(|turning| turning(args));
+    let other = other.and_then(|name| find(name.as_bytes()));
+    Ok(other.unwrap_or(found))
+}
+
+fn unknown_command(args: &[&[u8]]) -> CommandError {
+    /// So many bytes of arguments are shown, as Redis has it.
+    const SHOWN_BYTES: usize = 128;
+    let name = shown(args.first().copied().unwrap_or_default());
+    let mut words = String::new();
+    for argument in args.iter().skip(1) {
+        let Some(room) = SHOWN_BYTES
+            .checked_sub(words.len())
+            .filter(|&room| room > 0)
+        else {
+            break;
+        };
+        let argument = argument.get(..room).unwrap_or(argument);
+        words += &format!("'{}' ", shown(argument));
+    }
+    CommandError::owned(format!(
+        "ERR unknown command '{name}', with args beginning with: {words}"
+    ))
+}
