@@ -138,7 +138,8 @@ const COMMANDS: &[(&str, &str)] = &[
         GETSET key val
         GETDEL key
         ! GETEX key [(EX far | PX farms | EXAT at | PXAT atms | PERSIST | EX badtime)]
-        ! SET key val (EX far | PX farms | EXAT at | PXAT atms | KEEPTTL | EX badtime) [(NX | XX | GET)]
+        ! SET key val (EX far | PX farms | EXAT at | PXAT atms | KEEPTTL | EX badtime) \
+            [(NX | XX | GET)]
         ! SETEX key (far | badtime) val
         ! PSETEX key (farms | badtime) val
         MGET key+
@@ -166,8 +167,10 @@ const COMMANDS: &[(&str, &str)] = &[
         ! BITPOS key (0 | 1) pos pos [(BYTE | BIT)]
         BITOP (AND | OR | XOR) key key+
         BITOP NOT key key
-        ! BITFIELD bitkey (OVERFLOW FAIL (GET enc fieldbit | SET enc fieldbit int | INCRBY enc fieldbit int))+
-        BITFIELD key ([OVERFLOW (WRAP | SAT)] (GET enc fieldbit | SET enc fieldbit int | INCRBY enc fieldbit int))+
+        ! BITFIELD bitkey (OVERFLOW FAIL \
+            (GET enc fieldbit | SET enc fieldbit int | INCRBY enc fieldbit int))+
+        BITFIELD key ([OVERFLOW (WRAP | SAT)] \
+            (GET enc fieldbit | SET enc fieldbit int | INCRBY enc fieldbit int))+
         BITFIELD_RO key (GET enc fieldbit)+",
     ),
     (
@@ -194,7 +197,10 @@ const COMMANDS: &[(&str, &str)] = &[
         ECHO val
         PING [val]",
     ),
-    ("rare", "FLUSHALL\nFLUSHDB\nFLUSHALL (ASYNC | SYNC | x)\nSWAPDB (0 | 1 | 16) (0 | 1 | x)"),
+    (
+        "rare",
+        "FLUSHALL\nFLUSHDB\nFLUSHALL (ASYNC | SYNC | x)\nSWAPDB (0 | 1 | 16) (0 | 1 | x)",
+    ),
     (
         "expiry",
         "! EXPIRE key (far | badtime) [(NX | XX)]
@@ -327,7 +333,10 @@ const COMMANDS: &[(&str, &str)] = &[
         ZRANGESTORE key key sbound sbound BYSCORE [REV] [LIMIT idx idx]
         ! ZRANGESTORE key lexkey lbound lbound BYLEX [REV] [LIMIT idx idx]",
     ),
-    ("transactions", "MULTI\nMULTI\nMULTI\nEXEC\nDISCARD\nWATCH key+\nWATCH key+\nUNWATCH"),
+    (
+        "transactions",
+        "MULTI\nMULTI\nMULTI\nEXEC\nDISCARD\nWATCH key+\nWATCH key+\nUNWATCH",
+    ),
 ];
 
 /// The words of a kind that a line of a command names.

@@ -63,7 +63,8 @@ pub enum AclError {
     NoFile,
     /// Lines of the file are wrong; nothing was loaded.
     #[error(
-        "{0} WARNING: ACL errors detected, no change to the previously active ACL rules was performed"
+        "{0} WARNING: ACL errors detected, no change to the previously active ACL \
+         rules was performed"
     )]
     File(String),
     /// The file cannot be read or written.

@@ -1,5 +1,5 @@
-//! What `CLIENT LIST` shows of a client beyond what [`ClientShared`](super::ClientShared) knows anyway: written by the
-//! client's own thread, read by any.
+//! What `CLIENT LIST` shows of a client beyond what [`ClientShared`](super::ClientShared) knows
+//! anyway: written by the client's own thread, read by any.
 
 use parking_lot::Mutex;
 use std::sync::atomic::Ordering::Relaxed;

@@ -8,8 +8,9 @@ use crate::resp::Reply;
 use crate::server::Server;
 use std::sync::atomic::Ordering;
 
-/// Notes that keys are used, and what a write may take; one in [`USES_PER_SAMPLE`](crate::eviction::hot_keys::USES_PER_SAMPLE) is to be
-/// `sampled`, to know the hot keys.
+/// Notes that keys are used, and what a write may take; one in
+/// [`USES_PER_SAMPLE`](crate::eviction::hot_keys::USES_PER_SAMPLE) is to be `sampled`, to know the
+/// hot keys.
 pub fn note_uses(
     server: &Server,
     command: &Command,

@@ -382,13 +382,18 @@ impl Search {
                 let rank = integer(value)?;
                 if rank == i64::MIN {
                     return Err(CommandError::text(
-                        "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+                        "ERR value is out of range, value must between -9223372036854775807 and \
+                         9223372036854775807",
                     ));
                 }
                 search.reverse = rank < 0;
-                search.skipped = rank.unsigned_abs().checked_sub(1).ok_or(CommandError::text(
-                    "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list",
-                ))?;
+                search.skipped = rank
+                    .unsigned_abs()
+                    .checked_sub(1)
+                    .ok_or(CommandError::text(
+                        "ERR RANK can't be zero: use 1 to start from the first match, 2 from the \
+                         second ... or use negative to start from the end of the list",
+                    ))?;
             } else if is(name, "count") {
                 let refused = |_| CommandError::text("ERR COUNT can't be negative");
                 search.count = Some(match count(value).map_err(refused)? {

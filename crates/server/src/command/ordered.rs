@@ -26,7 +26,12 @@ pub const COMMANDS: &[Command] = &[
             LINEAR,
             "Returns, counts or deletes the keys between two bounds, in the order of their bytes.",
         )
-        .differs("Not in Redis. Bounds, REV and LIMIT are those of ZRANGE with BYLEX: KRANGE min max [REV] [LIMIT offset count] [WITHVALUES | COUNT | DEL]. With WITHVALUES keys of other types than strings have null for a value. Needs permission to read all keys."),
+        .differs(
+            "Not in Redis. Bounds, REV and LIMIT are those of ZRANGE with BYLEX: KRANGE \
+             min max [REV] [LIMIT offset count] [WITHVALUES | COUNT | DEL]. With \
+             WITHVALUES keys of other types than strings have null for a value. Needs \
+             permission to read all keys.",
+        ),
     Command::new("krangedel", -3, krangedel)
         .flag(Flags::KEY_BY_KEY)
         .writes()
@@ -39,7 +44,10 @@ pub const COMMANDS: &[Command] = &[
             LINEAR,
             "Deletes the keys between two bounds.",
         )
-        .differs("Not in Redis: KRANGEDEL min max [REV] [LIMIT offset count]. KRANGE with DEL is this command, so that users may be allowed the one without the other."),
+        .differs(
+            "Not in Redis: KRANGEDEL min max [REV] [LIMIT offset count]. KRANGE with DEL \
+             is this command, so that users may be allowed the one without the other.",
+        ),
     Command::new("kprefix", -2, kprefix)
         .reads()
         .turns_into(|args| deletes(args, 2).then_some("kprefixdel"))
@@ -52,7 +60,11 @@ pub const COMMANDS: &[Command] = &[
             LINEAR,
             "Returns, counts or deletes the keys with a prefix, in the order of their bytes.",
         )
-        .differs("Not in Redis: KPREFIX prefix [REV] [LIMIT offset count] [WITHVALUES | COUNT | DEL]. Needs permission to read all keys with the prefix, as `~user:*` gives it for user: and what begins with that."),
+        .differs(
+            "Not in Redis: KPREFIX prefix [REV] [LIMIT offset count] [WITHVALUES | COUNT | \
+             DEL]. Needs permission to read all keys with the prefix, as `~user:*` gives \
+             it for user: and what begins with that.",
+        ),
     Command::new("kprefixdel", -2, kprefixdel)
         .flag(Flags::KEY_BY_KEY)
         .writes()
@@ -60,7 +72,10 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::OWN)
         .categories(&["keyspace"])
         .about(GROUP, "7.2.0", LINEAR, "Deletes the keys with a prefix.")
-        .differs("Not in Redis: KPREFIXDEL prefix [REV] [LIMIT offset count]. KPREFIX with DEL is this command."),
+        .differs(
+            "Not in Redis: KPREFIXDEL prefix [REV] [LIMIT offset count]. KPREFIX with DEL \
+             is this command.",
+        ),
     Command::planned("knearest", -2, Touch::Nearest(direction), knearest)
         .reads()
         .fast()

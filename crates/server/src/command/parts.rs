@@ -87,7 +87,7 @@ const REPEATED_MAX: usize = 1 << 24;
 
 /// How the documentation of commands puts it.
 pub const REPEATED_MAX_DEVIATION: &str = "A negative count below -16777216 is refused, so that \
-    one command cannot take all memory.";
+                                          one command cannot take all memory.";
 
 impl Draw {
     /// Reads a count, which allows repetition if it is negative.
@@ -98,7 +98,8 @@ impl Draw {
         let count = integer(argument)?;
         if count == i64::MIN {
             return Err(CommandError::text(
-                "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+                "ERR value is out of range, value must between -9223372036854775807 and \
+                 9223372036854775807",
             ));
         }
         let magnitude = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);

@@ -300,7 +300,8 @@ impl<'a> Query<'a> {
         // A limit of all is none: Redis cannot tell them apart either.
         if by == By::Rank && limit.is_some_and(|(_, count)| count != -1) {
             return Err(CommandError::text(
-                "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
+                "ERR syntax error, LIMIT is only supported in combination with either BYSCORE \
+                 or BYLEX",
             ));
         }
         if by == By::Member && scores {

@@ -75,7 +75,10 @@ impl Mailbox {
 
     /// Takes what is to be sent to a client, and leaves the rest.
     pub fn take_delivered(&self, id: u64) -> Vec<Message> {
-        let is = |message: &mut Message| matches!(message, Message::Deliver { client, .. } if *client == id);
+        let is = |message: &mut Message| match message {
+            Message::Deliver { client, .. } => *client == id,
+            _ => false,
+        };
         self.shared.messages.lock().extract_if(.., is).collect()
     }
 

@@ -103,8 +103,8 @@ impl Draft {
     /// Writes the changes, and forgets all.
     ///
     /// # Errors
-    /// Several keys are to be changed: nothing was written. Those of the placement: `Unknown` leaves
-    /// open whether it was written.
+    /// Several keys are to be changed: nothing was written. Those of the placement: `Unknown`
+    /// leaves open whether it was written.
     pub fn commit(&mut self, databases: &Databases) -> Result<Committed, CommandError> {
         let keys = std::mem::take(&mut self.keys);
         let mut changed = keys.iter().filter(|key| key.is_changed());

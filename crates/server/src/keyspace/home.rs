@@ -28,8 +28,8 @@ pub(super) const NOTE_BYTES: usize = 1 + 8 + 1;
 const INLINE_BYTES: usize = 64;
 
 impl Home {
-    /// The keys that lie in a pool, whose longest key has `key_bytes_max` bytes. They are empty if no
-    /// server has opened the pool before.
+    /// The keys that lie in a pool, whose longest key has `key_bytes_max` bytes. They are empty if
+    /// no server has opened the pool before.
     ///
     /// # Errors
     /// As `PoolBuilder::build`.

@@ -24,7 +24,8 @@ fn table() -> String {
     let count = rows.len();
     let rows: String = rows.into_iter().map(|(_, row)| row).collect();
     format!(
-        "{count} commands and subcommands.\n\n| group | command | since Redis | on a pool | differs from Redis |\n|---|---|---|---|---|\n{rows}"
+        "{count} commands and subcommands.\n\n| group | command | since Redis | on a \
+            pool | differs from Redis |\n|---|---|---|---|---|\n{rows}"
     )
 }
 

@@ -341,8 +341,8 @@ fn commands_and_transactions_take_effect_one_at_a_time() {
                     .collect::<String>()
             };
             panic!(
-                "round {seed}: no order of the commands explains the replies; after\n{}the values are \
-                 {:?}, and none of these can be next:\n{}",
+                "round {seed}: no order of the commands explains the replies; after\n{}the values \
+                 are {:?}, and none of these can be next:\n{}",
                 shown(&dead_end.before),
                 dead_end.state,
                 shown(&dead_end.stuck)

@@ -1,4 +1,5 @@
-//! Several servers over one pool serve the same keys, and each key is linearizable over all of them.
+//! Several servers over one pool serve the same keys, and each key is linearizable over all of
+//! them.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

@@ -61,8 +61,8 @@ enum Source {
     Hidden,
     /// The greatest ratio to any other index in YCSB's workloads.
     Ycsb,
-    /// The ratio of one to others for words behind a protocol, in the time of modules: the greatest,
-    /// or else the least.
+    /// The ratio of one to others for words behind a protocol, in the time of modules: the
+    /// greatest, or else the least.
     Behind(&'static str, &'static [&'static str], bool),
 }
 

@@ -19,7 +19,8 @@ use super::integers::REPORT_INTERVAL;
 /// Above this, the hottest first bytes would be half full of single addresses.
 pub(super) const COUNT_MAX: u64 = 50_000_000;
 
-/// Thousandths of all range starts, and the first bytes that have as many each: those with the most.
+/// Thousandths of all range starts, and the first bytes that have as many each: those with the
+/// most.
 const HOT_FIRST_BYTES: &[(u32, &[u8])] = &[
     (122, &[0xb9]),
     (119, &[0x67]),

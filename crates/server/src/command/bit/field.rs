@@ -41,7 +41,8 @@ struct Operation {
 impl Field {
     fn parse(kind: &[u8], place: &[u8]) -> Result<Field, CommandError> {
         let error = CommandError::text(
-            "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.",
+            "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not \
+             supported but i64 is.",
         );
         let (signed, digits) = match kind {
             [b'i', digits @ ..] => (true, digits),

@@ -65,7 +65,10 @@ pub const COMMANDS: &[Command] = &[
             "O(1) for each operation",
             "Reads and changes integers of any width within a string.",
         )
-        .differs("A key that only operations which failed have created (OVERFLOW FAIL) counts as changed: it is logged, and WATCH notices it."),
+        .differs(
+            "A key that only operations which failed have created (OVERFLOW FAIL) counts \
+             as changed: it is logged, and WATCH notices it.",
+        ),
     Command::new("bitfield_ro", -2, field::bitfield_ro)
         .reads()
         .fast()

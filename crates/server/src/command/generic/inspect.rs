@@ -19,7 +19,10 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
         .looks()
         .key(2)
         .about(GROUP, "4.0.0", "O(1)", "Returns how often a key is used.")
-        .differs("The answer is an estimate from 0 to 15, which keys may share, under policies that need it."),
+        .differs(
+            "The answer is an estimate from 0 to 15, which keys may share, under policies \
+             that need it.",
+        ),
     Command::new("idletime", 3, idletime)
         .looks()
         .key(2)
@@ -29,7 +32,10 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
             "O(1)",
             "Returns for how many seconds a key was not used.",
         )
-        .differs("The time is kept in a table that keys may share, so that the answer may be too low."),
+        .differs(
+            "The time is kept in a table that keys may share, so that the answer may be \
+             too low.",
+        ),
     Command::new("refcount", 3, refcount)
         .looks()
         .key(2)
@@ -40,12 +46,7 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
             "Returns how many refer to the value of a key.",
         )
         .differs("The answer is 1, also for small integers, which Redis shares."),
-    Command::new("help", 2, help).about(
-        GROUP,
-        "6.2.0",
-        "O(1)",
-        "Returns what the subcommands do.",
-    ),
+    Command::new("help", 2, help).about(GROUP, "6.2.0", "O(1)", "Returns what the subcommands do."),
 ];
 
 /// Strings up to this length are embedded in Redis, and tools expect to be told so.
@@ -101,7 +102,9 @@ fn freq(call: &mut Call<'_>) -> Answer {
             return Ok(());
         }
         return Err(CommandError::text(
-            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
+             Please note that when switching between policies at runtime LRU and LFU data \
+             will take some time to adjust.",
         ));
     }
     Ok(())
@@ -111,7 +114,9 @@ fn idletime(call: &mut Call<'_>) -> Answer {
     if is_there(call)? {
         if call.server.eviction.policy().is_lfu() {
             return Err(CommandError::text(
-                "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+                "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note \
+                 that when switching between policies at runtime LRU and LFU data will take \
+                 some time to adjust.",
             ));
         }
         let (database, key) = (call.keys.database_number(), call.arg(2)?);

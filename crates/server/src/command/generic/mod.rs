@@ -16,64 +16,100 @@ const GROUP: Group = Group::Generic;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    Command::planned("del", -2, Touch::Remove, del).writes().flag(Flags::KEY_BY_KEY).keys_at(1, -1, 1).about(
-        GROUP,
-        "1.0.0",
-        "O(N log M) for N keys of M",
-        "Deletes one or more keys.",
-    ),
-    Command::planned("unlink", -2, Touch::Remove, del).writes().flag(Flags::KEY_BY_KEY).fast().keys_at(1, -1, 1).about(
-        GROUP,
-        "4.0.0",
-        "O(N log M) for N keys of M",
-        "Deletes one or more keys, and frees what they held later. DEL does the same.",
-    ),
-    Command::planned("exists", -2, Touch::Read, exists).looks().fast().keys_at(1, -1, 1).about(
-        GROUP,
-        "1.0.0",
-        "O(N) for N keys",
-        "Counts how many of the keys are there.",
-    ),
-    Command::planned("touch", -2, Touch::Read, exists).reads().fast().keys_at(1, -1, 1).about(
-        GROUP,
-        "3.2.1",
-        "O(N) for N keys",
-        "Counts how many of the keys are there, which counts as use of them.",
-    ),
-    Command::planned("type", 2, Touch::Read, kind).looks().fast().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(1)",
-        "Returns the type of a key.",
-    ),
-    Command::new("rename", 3, rename).unshared().writes().keys_at(1, 2, 1).about(
-        GROUP,
-        "1.0.0",
-        "O(log N)",
-        "Renames a key, and replaces what has the new name.",
-    ),
-    Command::new("renamenx", 3, renamenx).unshared().writes().fast().keys_at(1, 2, 1).about(
-        GROUP,
-        "1.0.0",
-        "O(log N)",
-        "Renames a key if none has the new name.",
-    ),
-    Command::new("copy", -3, copy::copy).grows().keys_at(1, 2, 1).about(
-        GROUP,
-        "6.2.0",
-        "O(N) for the N elements of the value",
-        "Copies a key to another.",
-    ),
-    Command::new("move", 3, r#move).unshared().writes().fast().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(log N)",
-        "Moves a key to another database.",
-    ),
+    Command::planned("del", -2, Touch::Remove, del)
+        .writes()
+        .flag(Flags::KEY_BY_KEY)
+        .keys_at(1, -1, 1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(N log M) for N keys of M",
+            "Deletes one or more keys.",
+        ),
+    Command::planned("unlink", -2, Touch::Remove, del)
+        .writes()
+        .flag(Flags::KEY_BY_KEY)
+        .fast()
+        .keys_at(1, -1, 1)
+        .about(
+            GROUP,
+            "4.0.0",
+            "O(N log M) for N keys of M",
+            "Deletes one or more keys, and frees what they held later. DEL does the same.",
+        ),
+    Command::planned("exists", -2, Touch::Read, exists)
+        .looks()
+        .fast()
+        .keys_at(1, -1, 1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(N) for N keys",
+            "Counts how many of the keys are there.",
+        ),
+    Command::planned("touch", -2, Touch::Read, exists)
+        .reads()
+        .fast()
+        .keys_at(1, -1, 1)
+        .about(
+            GROUP,
+            "3.2.1",
+            "O(N) for N keys",
+            "Counts how many of the keys are there, which counts as use of them.",
+        ),
+    Command::planned("type", 2, Touch::Read, kind)
+        .looks()
+        .fast()
+        .key(1)
+        .about(GROUP, "1.0.0", "O(1)", "Returns the type of a key."),
+    Command::new("rename", 3, rename)
+        .unshared()
+        .writes()
+        .keys_at(1, 2, 1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(log N)",
+            "Renames a key, and replaces what has the new name.",
+        ),
+    Command::new("renamenx", 3, renamenx)
+        .unshared()
+        .writes()
+        .fast()
+        .keys_at(1, 2, 1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(log N)",
+            "Renames a key if none has the new name.",
+        ),
+    Command::new("copy", -3, copy::copy)
+        .grows()
+        .keys_at(1, 2, 1)
+        .about(
+            GROUP,
+            "6.2.0",
+            "O(N) for the N elements of the value",
+            "Copies a key to another.",
+        ),
+    Command::new("move", 3, r#move)
+        .unshared()
+        .writes()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(log N)",
+            "Moves a key to another database.",
+        ),
     Command::new("randomkey", 1, random::randomkey)
         .reads()
         .about(GROUP, "1.0.0", "O(log N)", "Returns a key by chance.")
-        .differs("Not all keys are as probable as each other: chance decides at each byte where keys differ, as an ordered index does not know how many keys lie behind each."),
+        .differs(
+            "Not all keys are as probable as each other: chance decides at each byte where \
+             keys differ, as an ordered index does not know how many keys lie behind each.",
+        ),
     Command::new("keys", 2, scan::keys)
         .reads()
         .flag(Flags::EXCLUSIVE)
@@ -92,7 +128,12 @@ pub const COMMANDS: &[Command] = &[
             "O(N) for N keys of a call, O(M) for all M keys that begin as the pattern does",
             "Returns some keys, and a cursor from which the next call goes on.",
         )
-        .differs("Keys come in the order of their bytes, each once. A cursor is a number that the server remembers: of those that were not used for the longest time it forgets when there are more than 65,536, or all when it starts, and answers an error to them."),
+        .differs(
+            "Keys come in the order of their bytes, each once. A cursor is a number that \
+             the server remembers: of those that were not used for the longest time it \
+             forgets when there are more than 65,536, or all when it starts, and answers \
+             an error to them.",
+        ),
     Command::container("object", inspect::SUBCOMMANDS).about(
         GROUP,
         "2.2.3",
@@ -115,7 +156,10 @@ pub const COMMANDS: &[Command] = &[
             "O(N) for the N elements of the value",
             "Creates a key from what DUMP has returned.",
         )
-        .differs("IDLETIME and FREQ are checked and ignored: how keys are used is not stored with them. Streams and values of modules are refused."),
+        .differs(
+            "IDLETIME and FREQ are checked and ignored: how keys are used is not stored \
+             with them. Streams and values of modules are refused.",
+        ),
     Command::new("sort", -2, sort::sort)
         .unshared()
         .grows()
@@ -151,12 +195,15 @@ pub const COMMANDS: &[Command] = &[
             "Waits until replicas have what the client has written.",
         )
         .differs("There are no replicas: the answer is 0, at once."),
-    Command::new("dbsize", 1, flush::dbsize).reads().fast().about(
-        Group::Server,
-        "1.0.0",
-        "O(1)",
-        "Returns the number of keys in the database.",
-    ),
+    Command::new("dbsize", 1, flush::dbsize)
+        .reads()
+        .fast()
+        .about(
+            Group::Server,
+            "1.0.0",
+            "O(1)",
+            "Returns the number of keys in the database.",
+        ),
     Command::new("flushdb", -1, flush::flushdb)
         .writes()
         .flag(Flags::EXCLUSIVE)

@@ -15,96 +15,152 @@ pub(super) const STRING_BYTES_MAX: usize = 512 << 20;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    Command::planned("get", 2, Touch::Read, get).reads().fast().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(1)",
-        "Returns the string value of a key.",
-    ),
-    Command::planned("set", -3, Touch::Set, options::set).grows().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(1)",
-        "Sets the string value of a key, ignoring its type.",
-    ).differs("Keys are 64 KiB long at most, and 8 bytes less if they expire: longer ones are refused by the index, for strings and all other types."),
-    Command::planned("setnx", 3, Touch::Change, setnx).grows().fast().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(1)",
-        "Sets the string value of a key that is not there.",
-    ),
-    Command::planned("setex", 4, Touch::Change, options::setex).grows().key(1).about(
-        GROUP,
-        "2.0.0",
-        "O(log N)",
-        "Sets the string value of a key and how many seconds it has.",
-    ),
-    Command::planned("psetex", 4, Touch::Change, options::psetex).grows().key(1).about(
-        GROUP,
-        "2.6.0",
-        "O(log N)",
-        "Sets the string value of a key and how many milliseconds it has.",
-    ),
-    Command::planned("getset", 3, Touch::Change, getset).grows().fast().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(1)",
-        "Sets the string value of a key and returns the previous one.",
-    ),
-    Command::planned("getdel", 2, Touch::Change, getdel).writes().fast().key(1).about(
-        GROUP,
-        "6.2.0",
-        "O(1)",
-        "Returns the string value of a key and deletes the key.",
-    ),
-    Command::new("getex", -2, options::getex).writes().fast().key(1).about(
-        GROUP,
-        "6.2.0",
-        "O(1)",
-        "Returns the string value of a key and changes when it expires.",
-    ),
-    Command::planned("mget", -2, Touch::Read, mget).reads().fast().keys_at(1, -1, 1).about(
-        GROUP,
-        "1.0.0",
-        "O(N) for N keys",
-        "Returns the string values of keys.",
-    ),
-    Command::planned("mset", -3, Touch::Set, mset).grows().flag(Flags::KEY_BY_KEY).keys_at(1, -1, 2).about(
-        GROUP,
-        "1.0.1",
-        "O(N) for N keys",
-        "Sets the string values of keys.",
-    ),
-    Command::planned("msetnx", -3, Touch::Change, msetnx).unshared().grows().keys_at(1, -1, 2).about(
-        GROUP,
-        "1.0.1",
-        "O(N) for N keys",
-        "Sets the string values of keys if none of them is there.",
-    ),
-    Command::planned("incr", 2, Touch::Change, counter::incr).grows().fast().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(1)",
-        "Adds one to the integer value of a key.",
-    ),
-    Command::planned("decr", 2, Touch::Change, counter::decr).grows().fast().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(1)",
-        "Subtracts one from the integer value of a key.",
-    ),
-    Command::planned("incrby", 3, Touch::Change, counter::incrby).grows().fast().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(1)",
-        "Adds an integer to the integer value of a key.",
-    ),
-    Command::planned("decrby", 3, Touch::Change, counter::decrby).grows().fast().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(1)",
-        "Subtracts an integer from the integer value of a key.",
-    ),
+    Command::planned("get", 2, Touch::Read, get)
+        .reads()
+        .fast()
+        .key(1)
+        .about(GROUP, "1.0.0", "O(1)", "Returns the string value of a key."),
+    Command::planned("set", -3, Touch::Set, options::set)
+        .grows()
+        .key(1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(1)",
+            "Sets the string value of a key, ignoring its type.",
+        )
+        .differs(
+            "Keys are 64 KiB long at most, and 8 bytes less if they expire: longer ones \
+             are refused by the index, for strings and all other types.",
+        ),
+    Command::planned("setnx", 3, Touch::Change, setnx)
+        .grows()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(1)",
+            "Sets the string value of a key that is not there.",
+        ),
+    Command::planned("setex", 4, Touch::Change, options::setex)
+        .grows()
+        .key(1)
+        .about(
+            GROUP,
+            "2.0.0",
+            "O(log N)",
+            "Sets the string value of a key and how many seconds it has.",
+        ),
+    Command::planned("psetex", 4, Touch::Change, options::psetex)
+        .grows()
+        .key(1)
+        .about(
+            GROUP,
+            "2.6.0",
+            "O(log N)",
+            "Sets the string value of a key and how many milliseconds it has.",
+        ),
+    Command::planned("getset", 3, Touch::Change, getset)
+        .grows()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(1)",
+            "Sets the string value of a key and returns the previous one.",
+        ),
+    Command::planned("getdel", 2, Touch::Change, getdel)
+        .writes()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "6.2.0",
+            "O(1)",
+            "Returns the string value of a key and deletes the key.",
+        ),
+    Command::new("getex", -2, options::getex)
+        .writes()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "6.2.0",
+            "O(1)",
+            "Returns the string value of a key and changes when it expires.",
+        ),
+    Command::planned("mget", -2, Touch::Read, mget)
+        .reads()
+        .fast()
+        .keys_at(1, -1, 1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(N) for N keys",
+            "Returns the string values of keys.",
+        ),
+    Command::planned("mset", -3, Touch::Set, mset)
+        .grows()
+        .flag(Flags::KEY_BY_KEY)
+        .keys_at(1, -1, 2)
+        .about(
+            GROUP,
+            "1.0.1",
+            "O(N) for N keys",
+            "Sets the string values of keys.",
+        ),
+    Command::planned("msetnx", -3, Touch::Change, msetnx)
+        .unshared()
+        .grows()
+        .keys_at(1, -1, 2)
+        .about(
+            GROUP,
+            "1.0.1",
+            "O(N) for N keys",
+            "Sets the string values of keys if none of them is there.",
+        ),
+    Command::planned("incr", 2, Touch::Change, counter::incr)
+        .grows()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(1)",
+            "Adds one to the integer value of a key.",
+        ),
+    Command::planned("decr", 2, Touch::Change, counter::decr)
+        .grows()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(1)",
+            "Subtracts one from the integer value of a key.",
+        ),
+    Command::planned("incrby", 3, Touch::Change, counter::incrby)
+        .grows()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(1)",
+            "Adds an integer to the integer value of a key.",
+        ),
+    Command::planned("decrby", 3, Touch::Change, counter::decrby)
+        .grows()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(1)",
+            "Subtracts an integer from the integer value of a key.",
+        ),
     Command::planned("incrbyfloat", 3, Touch::Change, counter::incrbyfloat)
         .grows()
         .fast()
@@ -115,42 +171,59 @@ pub const COMMANDS: &[Command] = &[
             "O(1)",
             "Adds a number to the numeric value of a key.",
         ),
-    Command::new("append", 3, append).grows().fast().key(1).about(
-        GROUP,
-        "2.0.0",
-        "O(1)",
-        "Appends to the string value of a key.",
-    ),
-    Command::planned("strlen", 2, Touch::Read, strlen).reads().fast().key(1).about(
-        GROUP,
-        "2.2.0",
-        "O(1)",
-        "Returns the length of the string value of a key.",
-    ),
-    Command::planned("getrange", 4, Touch::Read, getrange).reads().key(1).about(
-        GROUP,
-        "2.4.0",
-        "O(N) for N bytes",
-        "Returns a part of the string value of a key.",
-    ),
-    Command::planned("substr", 4, Touch::Read, getrange).reads().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(N) for N bytes",
-        "Returns a part of the string value of a key.",
-    ),
+    Command::new("append", 3, append)
+        .grows()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "2.0.0",
+            "O(1)",
+            "Appends to the string value of a key.",
+        ),
+    Command::planned("strlen", 2, Touch::Read, strlen)
+        .reads()
+        .fast()
+        .key(1)
+        .about(
+            GROUP,
+            "2.2.0",
+            "O(1)",
+            "Returns the length of the string value of a key.",
+        ),
+    Command::planned("getrange", 4, Touch::Read, getrange)
+        .reads()
+        .key(1)
+        .about(
+            GROUP,
+            "2.4.0",
+            "O(N) for N bytes",
+            "Returns a part of the string value of a key.",
+        ),
+    Command::planned("substr", 4, Touch::Read, getrange)
+        .reads()
+        .key(1)
+        .about(
+            GROUP,
+            "1.0.0",
+            "O(N) for N bytes",
+            "Returns a part of the string value of a key.",
+        ),
     Command::new("setrange", 4, setrange).grows().key(1).about(
         GROUP,
         "2.2.0",
         "O(N) for N bytes",
         "Overwrites a part of the string value of a key.",
     ),
-    Command::new("lcs", -3, lcs::lcs).reads().keys_at(1, 2, 1).about(
-        GROUP,
-        "7.0.0",
-        "O(N*M) for strings of N and M bytes",
-        "Finds the longest common subsequence of two strings.",
-    ),
+    Command::new("lcs", -3, lcs::lcs)
+        .reads()
+        .keys_at(1, 2, 1)
+        .about(
+            GROUP,
+            "7.0.0",
+            "O(N*M) for strings of N and M bytes",
+            "Finds the longest common subsequence of two strings.",
+        ),
 ];
 
 /// Refuses a string of `length` bytes if none may be that long.

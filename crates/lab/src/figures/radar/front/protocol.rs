@@ -122,8 +122,8 @@ pub(super) fn accept(words: &[&[u8]], batch: &mut Batch<Words>) -> Answer {
     understood.unwrap_or_else(|| {
         let name = name.escape_ascii();
         Answer::Error(format!(
-            "ERR cannot do '{name}' with these arguments; there are PING, GET, SET [GET], GETDEL, KNEAREST BEFORE WITHVALUE and \
-             KRANGE WITHVALUES, of keys and values with 8 bytes"
+            "ERR cannot do '{name}' with these arguments; there are PING, GET, SET [GET], GETDEL, \
+             KNEAREST BEFORE WITHVALUE and KRANGE WITHVALUES, of keys and values with 8 bytes"
         ))
     })
 }
